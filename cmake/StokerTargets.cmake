@@ -1,0 +1,50 @@
+# How every target of this tree is made: one static library a folder, one doctest program a tests/ folder.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(stoker_options INTERFACE)
+target_compile_options(stoker_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer
+  -ffp-contract=off)  # the decider gives the same bits on every CPU
+target_include_directories(stoker_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(stoker_options INTERFACE STOKER_VERSION="${PROJECT_VERSION}")
+if(STOKER_WERROR)
+  target_compile_options(stoker_options INTERFACE -Werror)
+endif()
+find_program(LLD ld.lld)
+if(LLD)
+  target_link_options(stoker_options INTERFACE -fuse-ld=lld)
+endif()
+
+# stoker_library(common PUBLIC deps...): libstoker_common.a from common/**/*.cpp (worker/ has its own lists).
+function(stoker_library name)
+  cmake_parse_arguments(ARG "" "" "PUBLIC" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cpp)
+  if(sources)
+    add_library(stoker_${name} STATIC ${sources})
+    target_link_libraries(stoker_${name} PRIVATE stoker_options PUBLIC ${ARG_PUBLIC})
+    target_include_directories(stoker_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  else()
+    add_library(stoker_${name} INTERFACE)
+    target_link_libraries(stoker_${name} INTERFACE ${ARG_PUBLIC})
+    target_include_directories(stoker_${name} INTERFACE ${CMAKE_SOURCE_DIR})
+  endif()
+endfunction()
+
+# stoker_tests(core DEPS stoker_core ...): one program test_core from tests/core/**/*_test.cpp, one ctest test a case.
+# A case that cannot run here prints a line that starts with "SKIPPED:" and is counted as skipped.
+function(stoker_tests name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" target test_${name})
+  add_executable(${target} ${sources})
+  target_link_libraries(${target} PRIVATE stoker_options stoker_test_main doctest::doctest ${ARG_DEPS})
+  doctest_discover_tests(${target} TEST_PREFIX "${name}: "
+    PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED:" TIMEOUT 120 LABELS unit)
+endfunction()

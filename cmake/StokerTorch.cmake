@@ -1,0 +1,6 @@
+# LibTorch with c10d over Gloo, as the interface target stoker_torch. Headers are "system": their warnings are not ours.
+find_package(Torch REQUIRED)
+add_library(stoker_torch INTERFACE)
+target_include_directories(stoker_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(stoker_torch INTERFACE ${TORCH_LIBRARIES} gloo)
+target_compile_definitions(stoker_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)

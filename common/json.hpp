@@ -1,0 +1,155 @@
+// JSON for everything that is stored or exchanged. One adapter turns the library's exceptions into Results.
+// A struct lists its members once with STOKER_FIELDS(Type, a, b, c) inside it: missing keys keep their default and unknown
+// keys are ignored (so version N reads N-1 and N+1). Keys are sorted: the same value is always the same bytes.
+// Covered here: strong ids, Duration/Instant/WallTime (integer ns), std::optional (null), enums with EnumNames, and
+// std::variant of structs with `static constexpr const char* kKind` (an object with "kind").
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/ids.hpp"
+#include "common/result.hpp"
+#include "common/time.hpp"
+
+namespace stoker {
+
+using Json = nlohmann::json;
+
+struct JsonLimits {
+  std::size_t bytes = 16u << 20;
+  int depth = 64;
+};
+
+// Parses hostile text. `object` names the source in the error.
+Result<Json> parse_json(std::string_view text, const std::string& object, JsonLimits limits = {});
+
+// Canonical text: sorted keys, no spaces; invalid UTF-8 is replaced.
+std::string dump_json(const Json& value);
+
+// enum class E: give the names in the order of the values, starting at 0.
+//   template <> struct EnumNames<E> { static constexpr std::array names{"a", "b"}; };
+template <class E>
+struct EnumNames;
+
+template <class E>
+concept NamedEnum = std::is_enum_v<E> && requires { EnumNames<E>::names; };
+
+template <NamedEnum E>
+constexpr std::string_view name_of(E value) {
+  return EnumNames<E>::names.at(static_cast<std::size_t>(value));
+}
+template <NamedEnum E>
+std::optional<E> enum_from(std::string_view name) {
+  for (std::size_t i = 0; i < EnumNames<E>::names.size(); ++i)
+    if (name == EnumNames<E>::names[i]) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+namespace detail {
+[[noreturn]] void throw_json(const std::string& what);  // caught by from_json
+}
+
+template <class T>
+Result<T> from_json(const Json& value, const std::string& object) {
+  try {
+    return value.get<T>();
+  } catch (const std::exception& e) {
+    return fail(std::string("unexpected content: ") + e.what(), object);
+  }
+}
+template <class T>
+Result<T> from_json_text(std::string_view text, const std::string& object, JsonLimits limits = {}) {
+  auto value = parse_json(text, object, limits);
+  if (!value) return fail(value.error());
+  return from_json<T>(*value, object);
+}
+template <class T>
+std::string to_json_text(const T& value) {
+  return dump_json(Json(value));
+}
+
+}  // namespace stoker
+
+namespace nlohmann {
+
+template <class Tag>
+struct adl_serializer<stoker::Name<Tag>> {
+  static void to_json(json& j, const stoker::Name<Tag>& n) { j = n.text; }
+  static void from_json(const json& j, stoker::Name<Tag>& n) { n.text = j.get<std::string>(); }
+};
+template <class Tag, class Rep>
+struct adl_serializer<stoker::Number<Tag, Rep>> {
+  static void to_json(json& j, const stoker::Number<Tag, Rep>& n) { j = n.value; }
+  static void from_json(const json& j, stoker::Number<Tag, Rep>& n) { n.value = j.get<Rep>(); }
+};
+template <>
+struct adl_serializer<stoker::JobId> {
+  static void to_json(json& j, const stoker::JobId& id) { j = id.text(); }
+  static void from_json(const json& j, stoker::JobId& id);  // json.cpp
+};
+template <>
+struct adl_serializer<stoker::Duration> {
+  static void to_json(json& j, const stoker::Duration& d) { j = d.count(); }
+  static void from_json(const json& j, stoker::Duration& d) { d = stoker::Duration(j.get<std::int64_t>()); }
+};
+template <class Clock>
+struct adl_serializer<std::chrono::time_point<Clock, stoker::Duration>> {
+  using Point = std::chrono::time_point<Clock, stoker::Duration>;
+  static void to_json(json& j, const Point& p) { j = p.time_since_epoch().count(); }
+  static void from_json(const json& j, Point& p) { p = Point(stoker::Duration(j.get<std::int64_t>())); }
+};
+template <class T>
+struct adl_serializer<std::optional<T>> {
+  static void to_json(json& j, const std::optional<T>& o) {
+    if (o) j = *o;
+    else j = nullptr;
+  }
+  static void from_json(const json& j, std::optional<T>& o) {
+    if (j.is_null()) o.reset();
+    else o = j.get<T>();
+  }
+};
+template <stoker::NamedEnum E>
+struct adl_serializer<E> {
+  static void to_json(json& j, E value) { j = std::string(stoker::name_of(value)); }
+  static void from_json(const json& j, E& value) {
+    const auto found = stoker::enum_from<E>(j.get<std::string>());
+    if (!found) stoker::detail::throw_json("unknown name " + j.dump());
+    value = *found;
+  }
+};
+template <class... Ts>
+  requires(requires { Ts::kKind; } && ...)
+struct adl_serializer<std::variant<Ts...>> {
+  static void to_json(json& j, const std::variant<Ts...>& v) {
+    std::visit(
+        [&j](const auto& value) {
+          j = value;
+          if (!j.is_object()) j = json::object();
+          j["kind"] = std::decay_t<decltype(value)>::kKind;
+        },
+        v);
+  }
+  static void from_json(const json& j, std::variant<Ts...>& v) {
+    const std::string kind = j.at("kind").get<std::string>();
+    if (!((kind == Ts::kKind ? (v = j.get<Ts>(), true) : false) || ...))
+      stoker::detail::throw_json("unknown kind \"" + kind + "\"");
+  }
+};
+
+}  // namespace nlohmann
+
+// Inside a struct: its members for JSON, and member-wise equality.
+#define STOKER_FIELDS(Type, ...)                                   \
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE_WITH_DEFAULT(Type, __VA_ARGS__)   \
+  friend bool operator==(const Type&, const Type&) = default;
+// The same for a struct without members.
+#define STOKER_NO_FIELDS(Type)                                             \
+  friend void to_json(nlohmann::json& j, const Type&) { j = nlohmann::json::object(); } \
+  friend void from_json(const nlohmann::json&, Type&) {}                   \
+  friend bool operator==(const Type&, const Type&) = default;

@@ -1,0 +1,184 @@
+#include "common/os/files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "common/os/fd.hpp"
+
+namespace stoker::os {
+namespace {
+
+std::string aside_name(const std::string& path) {
+  static std::atomic<unsigned> counter{0};
+  return fmt::format("{}.new.{}.{}", path, ::getpid(), counter.fetch_add(1));
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Status write_all(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(errno_error(errno, "cannot write", path));
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return ok();
+}
+
+Status write_new(const std::string& path, std::string_view content, Durability durability,
+                 unsigned mode) {
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd) return fail(errno_error(errno, "cannot create", path));
+  Status written = write_all(fd.get(), content, path);
+  if (written && durability == Durability::Synced && ::fsync(fd.get()) != 0)
+    written = fail(errno_error(errno, "cannot fsync", path));
+  if (!written) ::unlink(path.c_str());
+  return written;
+}
+
+struct KnownFileSystem {
+  unsigned long magic;
+  const char* name;
+};
+constexpr KnownFileSystem kNetwork[] = {
+    {0x6969, "nfs"},         {0x0BD00BD0, "lustre"}, {0x47504653, "gpfs"}, {0x19830326, "beegfs"},
+    {0x65735546, "fuse"},    {0x00C36400, "ceph"},   {0xFE534D42, "smb"},  {0x01021997, "9p"},
+};
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t limit, bool no_follow) {
+  const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (no_follow ? O_NOFOLLOW : 0);
+  const Fd fd(::open(path.c_str(), flags));
+  if (!fd) return fail(errno_error(errno, "cannot open", path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  if (!S_ISREG(info.st_mode)) return fail("not a regular file", path);
+  std::string content;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(errno_error(errno, "cannot read", path));
+    if (n == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(n));
+    if (content.size() > limit) return fail(fmt::format("larger than {} bytes", limit), path);
+  }
+}
+
+Status replace_file(const std::string& path, std::string_view content, Durability durability,
+                    unsigned mode) {
+  const std::string aside = aside_name(path);
+  STOKER_TRY_STATUS(write_new(aside, content, durability, mode));
+  if (::rename(aside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(aside.c_str());
+    return fail(errno_error(error, "cannot rename into place", path));
+  }
+  return durability == Durability::Synced ? sync_directory(folder_of(path)) : ok();
+}
+
+Status append_file(const std::string& path, std::string_view content, Durability durability,
+                   unsigned mode) {
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, mode));
+  if (!fd) return fail(errno_error(errno, "cannot open for append", path));
+  STOKER_TRY_STATUS(write_all(fd.get(), content, path));
+  if (durability == Durability::Synced && ::fsync(fd.get()) != 0)
+    return fail(errno_error(errno, "cannot fsync", path));
+  return ok();
+}
+
+Result<bool> claim_file(const std::string& path, std::string_view content, unsigned mode) {
+  const std::string aside = fmt::format("{}.{}", aside_name(path), host_name());
+  STOKER_TRY_STATUS(write_new(aside, content, Durability::Synced, mode));
+  const int linked = ::link(aside.c_str(), path.c_str());
+  const int link_error = errno;
+  struct stat info {};
+  const bool seen = ::stat(aside.c_str(), &info) == 0;
+  ::unlink(aside.c_str());
+  if (seen && info.st_nlink == 2) {
+    STOKER_TRY_STATUS(sync_directory(folder_of(path)));
+    return true;
+  }
+  if (linked != 0 && link_error != EEXIST) return fail(errno_error(link_error, "cannot claim", path));
+  return false;
+}
+
+Status make_directories(const std::string& path, unsigned mode) {
+  if (path.empty() || exists(path)) return ok();
+  const std::string parent = folder_of(path);
+  if (parent != path) STOKER_TRY_STATUS(make_directories(parent, mode));
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST)
+    return fail(errno_error(errno, "cannot create directory", path));
+  return ok();
+}
+
+Status sync_directory(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail(errno_error(errno, "cannot open directory", path));
+  if (::fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    return fail(errno_error(errno, "cannot fsync directory", path));
+  return ok();
+}
+
+Result<std::vector<std::string>> list_directory(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
+  if (!folder) return fail(errno_error(errno, "cannot read directory", path));
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(folder.get())) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+Result<std::string> absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto result = std::filesystem::absolute(path, error).lexically_normal();
+  if (error) return fail(error.message(), path);
+  std::string text = result.string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+Result<FileSystem> file_system_of(const std::string& path) {
+  struct statfs info {};
+  if (::statfs(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot statfs", path));
+  for (const KnownFileSystem& known : kNetwork)
+    if (static_cast<unsigned long>(info.f_type) == known.magic) return FileSystem{known.name, true};
+  return FileSystem{"local", false};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string boot_id() {
+  const auto text = read_file("/proc/sys/kernel/random/boot_id", 128);
+  if (!text) return "";
+  return text->substr(0, text->find('\n'));
+}
+
+}  // namespace stoker::os
