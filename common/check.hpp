@@ -1,5 +1,5 @@
-// STOKER_CHECK(condition, "text"): a broken invariant is a bug. It prints where and what, and aborts, in release too;
-// the supervisor restarts the process and the journal restores the state.
+// STOKER_CHECK(condition, "text"): a broken invariant is a bug. It prints where and what, and
+// aborts, in release too; the supervisor restarts the process and the journal restores the state.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@ namespace stoker {
                                std::string_view text);
 }  // namespace stoker
 
-#define STOKER_CHECK(condition, ...)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
+#define STOKER_CHECK(condition, ...)                                                         \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
       ::stoker::check_failed(__FILE__, __LINE__, #condition, std::string_view(__VA_ARGS__)); \
   } while (false)

@@ -1,13 +1,12 @@
 #include "common/hash.hpp"
 
+#include <array>
+#include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-#include <xxhash.h>
-
-#include <array>
-#include <cerrno>
 #include <vector>
+#include <xxhash.h>
 
 #include "common/os/fd.hpp"
 
@@ -25,17 +24,22 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
 }
 constexpr auto kCrcTable = make_crc_table();
 
-XXH3_state_t* as_state(void* p) { return static_cast<XXH3_state_t*>(p); }
+XXH3_state_t* as_state(void* p) {
+  return static_cast<XXH3_state_t*>(p);
+}
 
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc) {
   crc = ~crc;
-  for (const char b : bytes) crc = kCrcTable[(crc ^ static_cast<unsigned char>(b)) & 0xffu] ^ (crc >> 8);
+  for (const char b : bytes)
+    crc = kCrcTable[(crc ^ static_cast<unsigned char>(b)) & 0xffu] ^ (crc >> 8);
   return ~crc;
 }
 
-std::uint64_t xxh3_64(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+std::uint64_t xxh3_64(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 Result<std::uint64_t> xxh3_64_file(const std::string& path) {
   const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -51,14 +55,24 @@ Result<std::uint64_t> xxh3_64_file(const std::string& path) {
   }
 }
 
-std::string hex64(std::uint64_t value) { return fmt::format("{:016x}", value); }
-std::string hex32(std::uint32_t value) { return fmt::format("{:08x}", value); }
+std::string hex64(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+std::string hex32(std::uint32_t value) {
+  return fmt::format("{:08x}", value);
+}
 
-Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) { XXH3_64bits_reset(as_state(state_)); }
-Xxh3Stream::~Xxh3Stream() { XXH3_freeState(as_state(state_)); }
+Xxh3Stream::Xxh3Stream() : state_(XXH3_createState()) {
+  XXH3_64bits_reset(as_state(state_));
+}
+Xxh3Stream::~Xxh3Stream() {
+  XXH3_freeState(as_state(state_));
+}
 void Xxh3Stream::update(const void* data, std::size_t size) {
   XXH3_64bits_update(as_state(state_), data, size);
 }
-std::uint64_t Xxh3Stream::digest() const { return XXH3_64bits_digest(as_state(state_)); }
+std::uint64_t Xxh3Stream::digest() const {
+  return XXH3_64bits_digest(as_state(state_));
+}
 
 }  // namespace stoker

@@ -1,4 +1,5 @@
-// Checksums and fingerprints: crc32c ends every line that an agent writes, XXH3-64 names the content of files.
+// Checksums and fingerprints: crc32c ends every line that an agent writes, XXH3-64 names the
+// content of files.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 #include "common/hostlist.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 #include <optional>
 
 namespace stoker {
@@ -18,8 +17,8 @@ struct Reader {
   [[nodiscard]] bool done() const { return at >= text.size(); }
   [[nodiscard]] char peek() const { return done() ? '\0' : text[at]; }
   [[nodiscard]] Unexpected bad(std::string_view why) const {
-    return fail(fmt::format("hostlist, column {}: {}", at + 1, why), std::string(text.substr(0, 80)),
-                "write for example n[001-004,7]");
+    return fail(fmt::format("hostlist, column {}: {}", at + 1, why),
+                std::string(text.substr(0, 80)), "write for example n[001-004,7]");
   }
 };
 

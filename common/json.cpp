@@ -6,7 +6,9 @@
 namespace stoker {
 
 namespace detail {
-void throw_json(const std::string& what) { throw std::runtime_error(what); }
+void throw_json(const std::string& what) {
+  throw std::runtime_error(what);
+}
 }  // namespace detail
 
 namespace {
@@ -18,8 +20,10 @@ bool deeper_than(std::string_view text, int limit) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {

@@ -1,16 +1,18 @@
-// JSON for everything that is stored or exchanged. One adapter turns the library's exceptions into Results.
-// A struct lists its members once with STOKER_FIELDS(Type, a, b, c) inside it: missing keys keep their default and unknown
-// keys are ignored (so version N reads N-1 and N+1). Keys are sorted: the same value is always the same bytes.
-// Covered here: strong ids, Duration/Instant/WallTime (integer ns), std::optional (null), enums with EnumNames, and
+// JSON for everything that is stored or exchanged. One adapter turns the library's exceptions into
+// Results. A struct lists its members once with STOKER_FIELDS(Type, a, b, c) inside it: missing
+// keys keep their default and unknown keys are ignored (so version N reads N-1 and N+1). Keys are
+// sorted: the same value is always the same bytes. Covered here: strong ids,
+// Duration/Instant/WallTime (integer ns), std::optional (null), enums with EnumNames, and
 // std::variant of structs with `static constexpr const char* kKind` (an object with "kind").
 #pragma once
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+
+#include <nlohmann/json.hpp>
 
 #include "common/ids.hpp"
 #include "common/result.hpp"
@@ -37,7 +39,9 @@ template <class E>
 struct EnumNames;
 
 template <class E>
-concept NamedEnum = std::is_enum_v<E> && requires { EnumNames<E>::names; };
+concept NamedEnum = std::is_enum_v<E> && requires {
+  EnumNames<E>::names;
+};
 
 template <NamedEnum E>
 constexpr std::string_view name_of(E value) {
@@ -95,23 +99,31 @@ struct adl_serializer<stoker::JobId> {
 template <>
 struct adl_serializer<stoker::Duration> {
   static void to_json(json& j, const stoker::Duration& d) { j = d.count(); }
-  static void from_json(const json& j, stoker::Duration& d) { d = stoker::Duration(j.get<std::int64_t>()); }
+  static void from_json(const json& j, stoker::Duration& d) {
+    d = stoker::Duration(j.get<std::int64_t>());
+  }
 };
 template <class Clock>
 struct adl_serializer<std::chrono::time_point<Clock, stoker::Duration>> {
   using Point = std::chrono::time_point<Clock, stoker::Duration>;
   static void to_json(json& j, const Point& p) { j = p.time_since_epoch().count(); }
-  static void from_json(const json& j, Point& p) { p = Point(stoker::Duration(j.get<std::int64_t>())); }
+  static void from_json(const json& j, Point& p) {
+    p = Point(stoker::Duration(j.get<std::int64_t>()));
+  }
 };
 template <class T>
 struct adl_serializer<std::optional<T>> {
   static void to_json(json& j, const std::optional<T>& o) {
-    if (o) j = *o;
-    else j = nullptr;
+    if (o)
+      j = *o;
+    else
+      j = nullptr;
   }
   static void from_json(const json& j, std::optional<T>& o) {
-    if (j.is_null()) o.reset();
-    else o = j.get<T>();
+    if (j.is_null())
+      o.reset();
+    else
+      o = j.get<T>();
   }
 };
 template <stoker::NamedEnum E>
@@ -124,8 +136,7 @@ struct adl_serializer<E> {
   }
 };
 template <class... Ts>
-  requires(requires { Ts::kKind; } && ...)
-struct adl_serializer<std::variant<Ts...>> {
+requires(requires { Ts::kKind; } && ...) struct adl_serializer<std::variant<Ts...>> {
   static void to_json(json& j, const std::variant<Ts...>& v) {
     std::visit(
         [&j](const auto& value) {
@@ -145,11 +156,13 @@ struct adl_serializer<std::variant<Ts...>> {
 }  // namespace nlohmann
 
 // Inside a struct: its members for JSON, and member-wise equality.
-#define STOKER_FIELDS(Type, ...)                                   \
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE_WITH_DEFAULT(Type, __VA_ARGS__)   \
+#define STOKER_FIELDS(Type, ...)                                 \
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE_WITH_DEFAULT(Type, __VA_ARGS__) \
   friend bool operator==(const Type&, const Type&) = default;
 // The same for a struct without members.
-#define STOKER_NO_FIELDS(Type)                                             \
-  friend void to_json(nlohmann::json& j, const Type&) { j = nlohmann::json::object(); } \
-  friend void from_json(const nlohmann::json&, Type&) {}                   \
+#define STOKER_NO_FIELDS(Type)                           \
+  friend void to_json(nlohmann::json& j, const Type&) {  \
+    j = nlohmann::json::object();                        \
+  }                                                      \
+  friend void from_json(const nlohmann::json&, Type&) {} \
   friend bool operator==(const Type&, const Type&) = default;

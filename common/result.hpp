@@ -1,5 +1,6 @@
-// Result<T>: a value or an Error, with the names of std::expected (absent in C++20). For expected failures only; bugs
-// abort through STOKER_CHECK (check.hpp). An Error is one line for a person: what happened, to which object, what to do.
+// Result<T>: a value or an Error, with the names of std::expected (absent in C++20). For expected
+// failures only; bugs abort through STOKER_CHECK (check.hpp). An Error is one line for a person:
+// what happened, to which object, what to do.
 #pragma once
 
 #include <string>
@@ -30,7 +31,9 @@ struct Unexpected {
 inline Unexpected fail(std::string what, std::string object = {}, std::string hint = {}) {
   return Unexpected(Error{std::move(what), std::move(object), std::move(hint)});
 }
-inline Unexpected fail(Error error) { return Unexpected(std::move(error)); }
+inline Unexpected fail(Error error) {
+  return Unexpected(std::move(error));
+}
 
 template <class T>
 class [[nodiscard]] Result {
@@ -73,16 +76,19 @@ class [[nodiscard]] Result {
 
 // Success without a value: `return ok();`.
 using Status = Result<std::monostate>;
-inline Status ok() { return std::monostate{}; }
+inline Status ok() {
+  return std::monostate{};
+}
 
 }  // namespace stoker
 
-// Evaluates a Result; on failure returns its Error from the enclosing function, else declares `name` with the value.
-#define STOKER_TRY(name, expression)                        \
-  auto name##_result = (expression);                        \
+// Evaluates a Result; on failure returns its Error from the enclosing function, else declares
+// `name` with the value.
+#define STOKER_TRY(name, expression)                                \
+  auto name##_result = (expression);                                \
   if (!name##_result) return ::stoker::fail(name##_result.error()); \
   auto& name = *name##_result
-#define STOKER_TRY_STATUS(expression)                                          \
-  do {                                                                         \
+#define STOKER_TRY_STATUS(expression)                                                  \
+  do {                                                                                 \
     if (auto status_ = (expression); !status_) return ::stoker::fail(status_.error()); \
   } while (false)

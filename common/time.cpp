@@ -1,12 +1,11 @@
 #include "common/time.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <fmt/format.h>
 
 namespace stoker {
 namespace {
@@ -41,8 +40,12 @@ Unexpected bad_duration(std::string_view text) {
 
 }  // namespace
 
-Instant monotonic_now() { return Instant(clock_now(CLOCK_MONOTONIC)); }
-WallTime wall_now() { return WallTime(clock_now(CLOCK_REALTIME)); }
+Instant monotonic_now() {
+  return Instant(clock_now(CLOCK_MONOTONIC));
+}
+WallTime wall_now() {
+  return WallTime(clock_now(CLOCK_REALTIME));
+}
 
 Result<Duration> parse_duration(std::string_view text) {
   const std::string_view whole = text;
@@ -50,8 +53,8 @@ Result<Duration> parse_duration(std::string_view text) {
   double total = 0;
   while (!text.empty()) {
     double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                              std::chars_format::fixed);
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
     if (error != std::errc{} || number < 0) return bad_duration(whole);
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     const std::size_t letters = std::min(text.find_first_of("0123456789."), text.size());
@@ -69,11 +72,13 @@ Result<Duration> parse_duration(std::string_view text) {
 
 std::string format_duration(Duration d) {
   if (d < 0ns) return "-" + format_duration(-d);
-  if (d < 1s) return fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+  if (d < 1s)
+    return fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
   if (d < 10s) return fmt::format("{:.1f}s", to_seconds(d));
   const auto s = std::chrono::duration_cast<std::chrono::seconds>(d).count();
   if (s < 60) return fmt::format("{}s", s);
-  if (s < 3600) return s % 60 == 0 ? fmt::format("{}min", s / 60) : fmt::format("{}min {}s", s / 60, s % 60);
+  if (s < 3600)
+    return s % 60 == 0 ? fmt::format("{}min", s / 60) : fmt::format("{}min {}s", s / 60, s % 60);
   const auto minutes = s / 60;
   if (minutes < 24 * 60)
     return minutes % 60 == 0 ? fmt::format("{}h", minutes / 60)
@@ -89,11 +94,12 @@ std::string format_rfc3339(WallTime t, bool milliseconds) {
   const std::time_t value = static_cast<std::time_t>(seconds.count());
   std::tm parts{};
   gmtime_r(&value, &parts);
-  std::string text = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", parts.tm_year + 1900,
-                                 parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
-                                 parts.tm_sec);
+  std::string text =
+      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                  parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
   if (milliseconds)
-    text += fmt::format(".{:03}", std::chrono::floor<std::chrono::milliseconds>(since - seconds).count());
+    text += fmt::format(".{:03}",
+                        std::chrono::floor<std::chrono::milliseconds>(since - seconds).count());
   return text + "Z";
 }
 

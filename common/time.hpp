@@ -1,5 +1,6 @@
-// Time: Duration, Instant (monotonic, for deciding) and WallTime (UTC, for people) are integer nanoseconds and different
-// types. An Instant is "engine time": it never runs backwards, also across restarts of the daemon and boots of its host.
+// Time: Duration, Instant (monotonic, for deciding) and WallTime (UTC, for people) are integer
+// nanoseconds and different types. An Instant is "engine time": it never runs backwards, also
+// across restarts of the daemon and boots of its host.
 #pragma once
 
 #include <chrono>
@@ -19,14 +20,19 @@ using WallTime = std::chrono::time_point<UtcTime, Duration>;
 
 using namespace std::chrono_literals;
 
-constexpr Duration from_seconds(double s) { return Duration(static_cast<std::int64_t>(s * 1e9)); }
-constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) / 1e9; }
+constexpr Duration from_seconds(double s) {
+  return Duration(static_cast<std::int64_t>(s * 1e9));
+}
+constexpr double to_seconds(Duration d) {
+  return static_cast<double>(d.count()) / 1e9;
+}
 
 // CLOCK_MONOTONIC of this host, in an Instant; only differences within one boot mean anything.
 Instant monotonic_now();
 WallTime wall_now();
 
-// "90s", "10min", "20h", "7d", "1.5h", "250ms"; also "1h30min". Errors name the text and an example.
+// "90s", "10min", "20h", "7d", "1.5h", "250ms"; also "1h30min". Errors name the text and an
+// example.
 Result<Duration> parse_duration(std::string_view text);
 // The two largest units: "1d 2h", "10min", "3.2s", "40ms".
 std::string format_duration(Duration d);
@@ -36,4 +42,3 @@ std::string format_rfc3339(WallTime t, bool milliseconds = false);
 Result<WallTime> parse_rfc3339(std::string_view text);
 
 }  // namespace stoker
-

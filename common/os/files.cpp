@@ -1,17 +1,16 @@
 #include "common/os/files.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <dirent.h>
+#include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <memory>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include "common/os/fd.hpp"
 
@@ -55,8 +54,8 @@ struct KnownFileSystem {
   const char* name;
 };
 constexpr KnownFileSystem kNetwork[] = {
-    {0x6969, "nfs"},         {0x0BD00BD0, "lustre"}, {0x47504653, "gpfs"}, {0x19830326, "beegfs"},
-    {0x65735546, "fuse"},    {0x00C36400, "ceph"},   {0xFE534D42, "smb"},  {0x01021997, "9p"},
+    {0x6969, "nfs"},      {0x0BD00BD0, "lustre"}, {0x47504653, "gpfs"}, {0x19830326, "beegfs"},
+    {0x65735546, "fuse"}, {0x00C36400, "ceph"},   {0xFE534D42, "smb"},  {0x01021997, "9p"},
 };
 
 }  // namespace
@@ -114,7 +113,8 @@ Result<bool> claim_file(const std::string& path, std::string_view content, unsig
     STOKER_TRY_STATUS(sync_directory(folder_of(path)));
     return true;
   }
-  if (linked != 0 && link_error != EEXIST) return fail(errno_error(link_error, "cannot claim", path));
+  if (linked != 0 && link_error != EEXIST)
+    return fail(errno_error(link_error, "cannot claim", path));
   return false;
 }
 

@@ -1,5 +1,5 @@
-// Files as processes exchange them: read whole with a limit, replace atomically, append one line with one write(2),
-// claim by link(2). Every function names the path in its error.
+// Files as processes exchange them: read whole with a limit, replace atomically, append one line
+// with one write(2), claim by link(2). Every function names the path in its error.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,14 @@ namespace stoker::os {
 
 enum class Durability { Cached, Synced };  // Synced: fsync of the file and of its folder
 
-// Reads a regular file through open(2) (never stat: network file systems cache attributes). Refuses more than `limit`
-// bytes, and anything that is no regular file. With `no_follow` a symbolic link is refused too.
+// Reads a regular file through open(2) (never stat: network file systems cache attributes). Refuses
+// more than `limit` bytes, and anything that is no regular file. With `no_follow` a symbolic link
+// is refused too.
 Result<std::string> read_file(const std::string& path, std::size_t limit = 64u << 20,
                               bool no_follow = false);
 
-// Writes `path` aside ("<path>.new.<pid>.<counter>"), then renames: readers see the old or the new content, never less.
+// Writes `path` aside ("<path>.new.<pid>.<counter>"), then renames: readers see the old or the new
+// content, never less.
 Status replace_file(const std::string& path, std::string_view content, Durability durability,
                     unsigned mode = 0644);
 
@@ -26,17 +28,21 @@ Status replace_file(const std::string& path, std::string_view content, Durabilit
 Status append_file(const std::string& path, std::string_view content, Durability durability,
                    unsigned mode = 0644);
 
-// Creates `path` with `content` exactly once among all processes and hosts: a file aside is link(2)ed to it and the
-// winner is who sees st_nlink == 2 (on NFS a return code can lie). True: we made it; false: it existed.
+// Creates `path` with `content` exactly once among all processes and hosts: a file aside is
+// link(2)ed to it and the winner is who sees st_nlink == 2 (on NFS a return code can lie). True: we
+// made it; false: it existed.
 Result<bool> claim_file(const std::string& path, std::string_view content, unsigned mode = 0644);
 
 Status make_directories(const std::string& path, unsigned mode = 0755);
 Status sync_directory(const std::string& path);
-Result<std::vector<std::string>> list_directory(const std::string& path);  // names, sorted; no "." and ".."
+Result<std::vector<std::string>> list_directory(
+    const std::string& path);  // names, sorted; no "." and ".."
 bool exists(const std::string& path);
-Result<std::string> absolute_path(const std::string& path);  // lexical, against the working directory
+Result<std::string> absolute_path(
+    const std::string& path);  // lexical, against the working directory
 
-// The kind of file system below `path`: "ext4-like" local ones, or "nfs", "lustre", "gpfs", "beegfs", "ceph", "smb", "fuse".
+// The kind of file system below `path`: "ext4-like" local ones, or "nfs", "lustre", "gpfs",
+// "beegfs", "ceph", "smb", "fuse".
 struct FileSystem {
   std::string name;
   bool network = false;

@@ -1,19 +1,18 @@
 #include "common/os/process.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <memory>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
 
 #include "common/os/files.hpp"
 
@@ -22,15 +21,17 @@ extern char** environ;
 namespace stoker::os {
 namespace {
 
-int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)); }
+int pidfd_open(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u));
+}
 
 // argv[0] resolved like execvp, but before the fork and in the child's PATH.
 Result<std::string> resolve_command(const SpawnOptions& options) {
   const std::string& name = options.argv.front();
   if (name.find('/') != std::string::npos) return name;
   const auto path = options.environment.find("PATH");
-  std::string_view folders =
-      path == options.environment.end() ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(path->second);
+  std::string_view folders = path == options.environment.end() ? "/usr/local/bin:/usr/bin:/bin"
+                                                               : std::string_view(path->second);
   while (!folders.empty()) {
     const std::string_view folder = folders.substr(0, folders.find(':'));
     folders.remove_prefix(std::min(folder.size() + 1, folders.size()));
@@ -67,7 +68,8 @@ bool place_stream(int from, int to) {
 }
 
 // Between fork and exec: only async-signal-safe calls.
-[[noreturn]] void run_child(const SpawnOptions& o, const ChildPlan& plan, int error_fd, pid_t parent) {
+[[noreturn]] void run_child(const SpawnOptions& o, const ChildPlan& plan, int error_fd,
+                            pid_t parent) {
   const auto give_up = [error_fd] {
     const int error = errno;
     [[maybe_unused]] const ssize_t n = ::write(error_fd, &error, sizeof error);
@@ -137,7 +139,8 @@ std::string ExitStatus::text() const {
 Result<Child> spawn(const SpawnOptions& options) {
   STOKER_TRY(plan, make_plan(options));
   int pipe_fds[2];
-  if (::pipe2(pipe_fds, O_CLOEXEC) != 0) return fail(errno_error(errno, "cannot create a pipe", ""));
+  if (::pipe2(pipe_fds, O_CLOEXEC) != 0)
+    return fail(errno_error(errno, "cannot create a pipe", ""));
   Fd read_end(pipe_fds[0]);
   Fd write_end(pipe_fds[1]);
   const pid_t parent = ::getpid();

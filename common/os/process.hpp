@@ -1,12 +1,12 @@
-// Processes: spawn by fork + exec in an own session, pidfds, identities that survive pid reuse. No shell anywhere: argv only.
+// Processes: spawn by fork + exec in an own session, pidfds, identities that survive pid reuse. No
+// shell anywhere: argv only.
 #pragma once
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "common/os/fd.hpp"
@@ -15,7 +15,8 @@
 
 namespace stoker::os {
 
-// A process for ever: a pid alone is reused. `started` is field 22 of /proc/<pid>/stat (clock ticks since boot).
+// A process for ever: a pid alone is reused. `started` is field 22 of /proc/<pid>/stat (clock ticks
+// since boot).
 struct ProcessIdentity {
   pid_t pid = 0;
   std::uint64_t started = 0;
@@ -23,14 +24,14 @@ struct ProcessIdentity {
 };
 
 struct SpawnOptions {
-  std::vector<std::string> argv;                     // argv[0] is looked up in PATH of `environment`
-  std::map<std::string, std::string> environment;    // the whole environment of the child
-  std::string working_directory;                     // "" = ours
+  std::vector<std::string> argv;                   // argv[0] is looked up in PATH of `environment`
+  std::map<std::string, std::string> environment;  // the whole environment of the child
+  std::string working_directory;                   // "" = ours
   int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;  // -1 = /dev/null
-  std::vector<int> keep_fds;                         // stay open in the child, under the same numbers
-  bool new_session = true;                           // setsid: own session and process group
-  int parent_death_signal = 0;                       // PR_SET_PDEATHSIG of the spawning THREAD; 0 = none
-  bool subreaper = false;                            // PR_SET_CHILD_SUBREAPER before exec (inherited by nobody)
+  std::vector<int> keep_fds;    // stay open in the child, under the same numbers
+  bool new_session = true;      // setsid: own session and process group
+  int parent_death_signal = 0;  // PR_SET_PDEATHSIG of the spawning THREAD; 0 = none
+  bool subreaper = false;       // PR_SET_CHILD_SUBREAPER before exec (inherited by nobody)
 };
 
 struct Child {
@@ -38,12 +39,14 @@ struct Child {
   Fd pidfd;
 };
 
-// Starts a process. A command that cannot be executed is an error here (exec's errno comes back through a pipe).
+// Starts a process. A command that cannot be executed is an error here (exec's errno comes back
+// through a pipe).
 Result<Child> spawn(const SpawnOptions& options);
 
-// Opens a pidfd for a process that is not necessarily our child; empty when it is gone or another one has its pid.
+// Opens a pidfd for a process that is not necessarily our child; empty when it is gone or another
+// one has its pid.
 std::optional<Fd> open_process(const ProcessIdentity& identity);
-Result<ProcessIdentity> identify(pid_t pid);  // error when it is gone
+Result<ProcessIdentity> identify(pid_t pid);     // error when it is gone
 bool is_alive(const ProcessIdentity& identity);  // a zombie is not alive
 bool has_exited(const Fd& pidfd);                // without waiting
 
@@ -54,20 +57,23 @@ struct ExitStatus {
   int signal = 0;  // 0 when it exited
   bool core = false;
   [[nodiscard]] bool ok() const { return code == 0 && signal == 0; }
-  [[nodiscard]] std::string text() const;  // "exit 3", "signal 9 (Killed)", "signal 11 (Segmentation fault, core dumped)"
+  [[nodiscard]] std::string text()
+      const;  // "exit 3", "signal 9 (Killed)", "signal 11 (Segmentation fault, core dumped)"
 };
 // Reaps our own child. Empty while it runs.
 Result<std::optional<ExitStatus>> try_wait(const Child& child);
 
-// Runs a command to its end with a deadline and a cap on each stream (the rest is read and dropped, `truncated` set).
-// After the deadline: TERM, 2 s later KILL, to the whole process group; the error says "timed out".
+// Runs a command to its end with a deadline and a cap on each stream (the rest is read and dropped,
+// `truncated` set). After the deadline: TERM, 2 s later KILL, to the whole process group; the error
+// says "timed out".
 struct CommandOutput {
   ExitStatus status;
   std::string out, err;
   bool truncated = false;
 };
 Result<CommandOutput> run_command(const SpawnOptions& options, Duration deadline,
-                                  std::size_t output_limit = 8u << 20, const std::string& input = {});
+                                  std::size_t output_limit = 8u << 20,
+                                  const std::string& input = {});
 
 // Direct and indirect children of `pid`, read from /proc; a snapshot.
 std::vector<pid_t> descendants_of(pid_t pid);

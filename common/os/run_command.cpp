@@ -1,11 +1,10 @@
 // run_command: one bounded child with its streams captured.
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 
 #include "common/os/process.hpp"
 
@@ -70,8 +69,8 @@ bool wait_until(const Child& child, Instant deadline) {
 
 }  // namespace
 
-Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit, std::size_t output_limit,
-                                  const std::string& input) {
+Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit,
+                                  std::size_t output_limit, const std::string& input) {
   STOKER_TRY(out, make_pipe());
   STOKER_TRY(err, make_pipe());
   STOKER_TRY(in, make_pipe());
@@ -83,7 +82,8 @@ Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit, s
   out.write.reset();
   err.write.reset();
   in.read.reset();
-  ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);  // at most a pipe's worth of input: never blocks on the child
+  ::fcntl(in.write.get(), F_SETFL,
+          O_NONBLOCK);  // at most a pipe's worth of input: never blocks on the child
   if (!input.empty() && ::write(in.write.get(), input.data(), input.size()) < 0 && errno != EPIPE)
     return fail(errno_error(errno, "cannot write to the command", options.argv.front()));
   in.write.reset();

@@ -1,0 +1,36 @@
+// Names of the environment variables by which stoker's processes and a training talk. A training
+// may use any of them.
+#pragma once
+
+namespace stoker::wire::env {
+
+// Set by the agent for every rank, besides what torchrun sets (RANK, WORLD_SIZE, LOCAL_RANK,
+// LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT) and SLURM-like ids (SLURM_PROCID,
+// SLURM_LOCALID, SLURM_NODEID, SLURM_NTASKS, SLURM_NNODES).
+inline constexpr const char* kRun = "STOKER_RUN";                // run name
+inline constexpr const char* kRunDirectory = "STOKER_RUN_DIR";   // absolute
+inline constexpr const char* kGeneration = "STOKER_GENERATION";  // decimal
+inline constexpr const char* kAttempt = "STOKER_ATTEMPT";  // decimal, from 1 in each generation
+inline constexpr const char* kStorePrefix =
+    "STOKER_STORE_PREFIX";                                     // "<run>.<generation>.<attempt>"
+inline constexpr const char* kHeartbeat = "STOKER_HEARTBEAT";  // path of this rank's heartbeat page
+inline constexpr const char* kStart =
+    "STOKER_START";  // path of gen-*/start.json: the ancestry that counts
+inline constexpr const char* kLoad =
+    "STOKER_LOAD";  // checkpoint directory to resume from, or "none"
+inline constexpr const char* kLrScale =
+    "STOKER_LR_SCALE";  // multiplies the learning rate; absent = 1
+inline constexpr const char* kSkipSamples =
+    "STOKER_SKIP_SAMPLES";  // data window skipped after the resume point
+inline constexpr const char* kExitBefore =
+    "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and left
+inline constexpr const char* kStandby =
+    "STOKER_STANDBY_FD";  // descriptor of a warm standby (standby.hpp)
+
+// Set by the scheduler (SLURM, or the embedded one in the same terms) for the agent.
+inline constexpr const char* kToken = "STOKER_TOKEN";  // of the submission
+inline constexpr const char* kOrder =
+    "STOKER_ORDER";  // number of the order that was current at submission
+inline constexpr const char* kState = "STOKER_STATE";  // state directory of daemon and command line
+
+}  // namespace stoker::wire::env

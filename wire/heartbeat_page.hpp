@@ -1,0 +1,115 @@
+// The heartbeat page: one mmapped file a rank, made by the agent (posix_fallocated, so a full
+// /dev/shm cannot SIGBUS), written by the training, read by the agent every few hundred
+// milliseconds. Fixed little-endian layout, version 1; a 30-line Python client stands beside this
+// header (heartbeat_client.py). Times are CLOCK_MONOTONIC nanoseconds of the node.
+//
+//   offset size  field                       offset size  field
+//   0      8     magic "STOKERHB"            72     8     f64 learning rate
+//   8      4     u32 version = 1             80     8     f64 seconds of the last iteration
+//   12     4     u32 sequence (seqlock)      88     8     f64 TFLOPs
+//   16     4     u32 attempt                 96     8     f64 gradient norm
+//   20     4     u32 phase                   104    8     i64 compute ns of the last iteration,
+//   without waits 24     8     i64 phase_since             112    8     u64 iteration of the last
+//   checkpoint saved 32     8     i64 progress_at             120    8     u64 steps done within
+//   the phase (evaluation, load) 40     8     u64 iteration (completed)   128    4     u32 pid of
+//   the writer 48     8     u64 total iterations        132    4     u32 flags (bit 0: loss is
+//   valid) 56     8     u64 consumed samples        136    8     u64 consumed tokens 64     8 f64
+//   loss                    144    8     u64 save requests answered (echo of save_request) 2048   8
+//   u64 save_request: grows by one for each `save` (written by the agent) 2056   4     u32 leave: 0
+//   go on, 1 save and leave, 2 leave without saving (written by the agent) 4096   64 x 64 bytes:
+//   ring of the last collectives, entry (number % 64):
+//          u64 number (from 1), i64 entered_at, i64 left_at (0: still inside), u64 bytes, char
+//          name[32]
+// The writer makes `sequence` odd, writes, makes it even; a reader retries while it is odd or
+// changed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+#include "common/result.hpp"
+#include "common/time.hpp"
+
+namespace stoker::wire {
+
+enum class Phase : std::uint32_t { Startup, Load, Iteration, Evaluation, Checkpoint, Shutdown };
+enum class Leave : std::uint32_t { GoOn, SaveAndLeave, LeaveNow };
+
+inline constexpr std::size_t kHeartbeatBytes = 8192;
+
+struct Heartbeat {
+  Attempt attempt;
+  Phase phase = Phase::Startup;
+  Instant phase_since;  // monotonic time of the node
+  Instant progress_at;  // the last sign of life that means progress: micro-batch, evaluation batch,
+                        // bytes loaded
+  Iteration iteration;  // completed
+  std::uint64_t total = 0;
+  std::uint64_t consumed_samples = 0;
+  std::uint64_t consumed_tokens = 0;
+  std::optional<double> loss;
+  double learning_rate = 0;
+  double iteration_seconds = 0;
+  double tflops = 0;
+  double gradient_norm = 0;
+  Duration compute{};
+  Iteration checkpoint;  // last saved in this attempt; 0 = none
+  std::uint64_t phase_steps = 0;
+  std::uint32_t pid = 0;
+  std::uint64_t saves_answered = 0;
+};
+
+struct CollectiveRecord {
+  std::uint64_t number = 0;
+  Instant entered_at;
+  std::optional<Instant> left_at;
+  std::uint64_t bytes = 0;
+  std::string name;  // at most 31 bytes
+};
+
+// One mapped page. The agent creates it; agent and training open it. Not thread-safe; one writer
+// per half.
+class HeartbeatPage {
+ public:
+  static Result<HeartbeatPage> create(const std::string& path);  // replaces an old file
+  static Result<HeartbeatPage> open(
+      const std::string& path);  // refuses wrong magic, version or size
+  HeartbeatPage(HeartbeatPage&&) noexcept;
+  HeartbeatPage& operator=(HeartbeatPage&&) noexcept;
+  ~HeartbeatPage();
+
+  // Training's side.
+  void write(const Heartbeat& beat);
+  [[nodiscard]] std::uint64_t save_request() const;
+  [[nodiscard]] Leave leave() const;
+  std::uint64_t enter_collective(const std::string& name, std::uint64_t bytes, Instant now);
+  void leave_collective(std::uint64_t number, Instant now);
+
+  // Agent's side. Empty: nobody has written yet, or a writer died inside a write (after a bounded
+  // number of tries).
+  [[nodiscard]] std::optional<Heartbeat> read() const;
+  [[nodiscard]] std::vector<CollectiveRecord> collectives()
+      const;            // oldest first; hostile content is bounded
+  void request_save();  // save_request += 1
+  void request_leave(Leave how);
+
+ private:
+  explicit HeartbeatPage(unsigned char* bytes) : bytes_(bytes) {}
+  unsigned char* bytes_ = nullptr;
+};
+
+}  // namespace stoker::wire
+
+template <>
+struct stoker::EnumNames<stoker::wire::Phase> {
+  static constexpr std::array names{"startup",    "load",       "iteration",
+                                    "evaluation", "checkpoint", "shutdown"};
+};
+template <>
+struct stoker::EnumNames<stoker::wire::Leave> {
+  static constexpr std::array names{"go_on", "save_and_leave", "leave_now"};
+};
