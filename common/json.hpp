@@ -34,6 +34,7 @@ Result<Json> parse_json(std::string_view text, const std::string& object, JsonLi
 std::string dump_json(const Json& value);
 
 // enum class E: give the names in the order of the values, starting at 0.
+// The names must stand before the first struct that has such a member.
 //   template <> struct EnumNames<E> { static constexpr std::array names{"a", "b"}; };
 template <class E>
 struct EnumNames;

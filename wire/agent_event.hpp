@@ -1,0 +1,218 @@
+// What agents say, one line an event: gen-*/lead.jsonl (the lead agent, for all) and
+// gen-*/agents/<node>.jsonl (an agent whose lead is gone). A line is `{json}\t<crc32c of the json,
+// 8 hex digits>\n`, written with one write(2), fsynced on edges. Ages, not timestamps, cross
+// machines: `at` is the writer's own monotonic clock and is only compared with other lines of its
+// boot.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/json.hpp"
+#include "wire/heartbeat_page.hpp"
+#include "wire/lineage.hpp"
+#include "wire/resume_audit.hpp"
+
+namespace stoker::wire {
+
+struct GenerationStarted {  // first line of every lead.jsonl; all of it is in start.json
+  static constexpr const char* kKind = "generation_started";
+  Generation generation, parent;
+  Iteration iteration;
+  Token token;
+  JobId job;
+  std::uint32_t restart = 0;
+  OrderNumber order;
+  std::vector<NodeName> nodes;
+  std::string boot_id;
+  STOKER_FIELDS(GenerationStarted, generation, parent, iteration, token, job, restart, order, nodes,
+                boot_id)
+};
+
+struct AgentJoined {
+  static constexpr const char* kKind = "agent_joined";
+  NodeName node;
+  std::string host, boot_id;
+  std::int64_t pid = 0;
+  STOKER_FIELDS(AgentJoined, node, host, boot_id, pid)
+};
+
+struct AgentLost {  // its connection broke or it fell silent; whether the node is dead is for the
+                    // decider
+  static constexpr const char* kKind = "agent_lost";
+  NodeName node;
+  std::string why;
+  STOKER_FIELDS(AgentLost, node, why)
+};
+
+struct DamagedCheckpoint {
+  static constexpr const char* kKind = "damaged_checkpoint";
+  std::string checkpoint;  // directory name
+  std::string why;         // "shard-0001.bin: XXH3 is …, the manifest says …"
+  STOKER_FIELDS(DamagedCheckpoint, checkpoint, why)
+};
+
+struct AttemptStarted {
+  static constexpr const char* kKind = "attempt_started";
+  Attempt attempt;
+  std::vector<NodeName> nodes;  // that carry ranks, in rank order
+  std::uint32_t world_size = 0;
+  std::string load;      // checkpoint directory name, "" = from scratch or not known
+  Iteration iteration;   // of that checkpoint
+  bool standby = false;  // warm processes were used
+  std::string why;       // "first start", "control restart 3", "orphaned for 10min"
+  STOKER_FIELDS(AttemptStarted, attempt, nodes, world_size, load, iteration, standby, why)
+};
+
+struct RankExited {
+  static constexpr const char* kKind = "rank_exited";
+  Attempt attempt;
+  NodeName node;
+  Rank rank;
+  int code = 0;
+  int signal = 0;
+  bool core = false;
+  bool expected = false;   // after the agent had told it to leave
+  std::string last_lines;  // the end of its output, at most 2 KiB
+  STOKER_FIELDS(RankExited, attempt, node, rank, code, signal, core, expected, last_lines)
+};
+
+struct AttemptEnded {  // all processes of all ranks are proven gone
+  static constexpr const char* kKind = "attempt_ended";
+  Attempt attempt;
+  bool all_zero = false;  // every rank exited with 0
+  int worst_code =
+      0;  // exit code that decides (cli.md), of the first rank that failed; 128+n for signal n
+  Rank first_rank;  // the first rank that exited unasked
+  NodeName first_node;
+  STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node)
+};
+
+struct PhaseEdge {  // the phase that most ranks are in has changed
+  static constexpr const char* kKind = "phase";
+  Attempt attempt;
+  Phase phase = Phase::Startup;
+  Iteration iteration;
+  STOKER_FIELDS(PhaseEdge, attempt, phase, iteration)
+};
+
+struct RankAge {
+  Rank rank;
+  NodeName node;
+  std::int64_t age_ms = 0;  // since its last progress, by its node's clock; -1 = never reported
+  Phase phase = Phase::Startup;
+  Iteration iteration;
+  STOKER_FIELDS(RankAge, rank, node, age_ms, phase, iteration)
+};
+
+struct Quantiles {  // of durations in milliseconds
+  std::uint64_t count = 0;
+  double p50 = 0, p99 = 0, max = 0;
+  STOKER_FIELDS(Quantiles, count, p50, p99, max)
+};
+
+struct Beat {  // folded heartbeats of all ranks, about once a second
+  static constexpr const char* kKind = "beat";
+  Attempt attempt;
+  Phase phase = Phase::Startup;  // that most ranks are in
+  std::int64_t phase_age_ms = 0;
+  std::uint32_t ranks = 0;      // of the attempt
+  std::uint32_t reporting = 0;  // that have ever written their page, or whose output told progress
+  Iteration iteration_min, iteration_max;
+  std::uint64_t total = 0, consumed_samples = 0, consumed_tokens = 0;
+  std::optional<double> loss;
+  double learning_rate = 0, gradient_norm = 0, tflops = 0;
+  Quantiles iteration_ms;                   // of iterations completed since the beat before
+  std::int64_t progress_age_ms = 0;         // of the rank with the oldest progress
+  std::int64_t newest_progress_age_ms = 0;  // of the rank with the newest
+  std::vector<RankAge> oldest;              // up to 8 ranks, oldest progress first
+  Iteration checkpoint;                     // last one saved
+  std::uint64_t saves_answered = 0;
+  std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;  // smallest of all nodes
+  STOKER_FIELDS(Beat, attempt, phase, phase_age_ms, ranks, reporting, iteration_min, iteration_max,
+                total, consumed_samples, consumed_tokens, loss, learning_rate, gradient_norm,
+                tflops, iteration_ms, progress_age_ms, newest_progress_age_ms, oldest, checkpoint,
+                saves_answered, free_memory_bytes, free_shm_bytes)
+};
+
+struct CheckpointSaved {
+  static constexpr const char* kKind = "checkpoint_saved";
+  Iteration iteration;
+  std::string checkpoint;  // directory name
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  STOKER_FIELDS(CheckpointSaved, iteration, checkpoint, bytes, seconds)
+};
+
+struct SaveFailed {
+  static constexpr const char* kKind = "save_failed";
+  Iteration iteration;
+  std::string why;  // "disk full: …"
+  STOKER_FIELDS(SaveFailed, iteration, why)
+};
+
+struct Acknowledged {  // a counter of control.json was acted on, or a level taken up (value = 1)
+  static constexpr const char* kKind = "acknowledged";
+  std::string what;  // "save" | "stacks" | "restart" | "level"
+  std::uint64_t value = 0;
+  std::string detail;
+  STOKER_FIELDS(Acknowledged, what, value, detail)
+};
+
+struct StacksWritten {
+  static constexpr const char* kKind = "stacks";
+  std::string directory;  // gen-000017/stacks/<time>, relative to the run directory
+  std::uint32_t ranks = 0;
+  STOKER_FIELDS(StacksWritten, directory, ranks)
+};
+
+struct KernelLine {
+  static constexpr const char* kKind = "kernel_line";
+  NodeName node;
+  std::string event_class;  // "xid" | "oom_kill" | "hung_task"
+  std::string text;         // at most 512 bytes
+  std::optional<int> xid;
+  std::string gpu_pci;
+  STOKER_FIELDS(KernelLine, node, event_class, text, xid, gpu_pci)
+};
+
+struct Notice {  // worth telling, no failure: "output of rank 3 is block-buffered", "control of
+                 // epoch 3 refused, 4 is known"
+  static constexpr const char* kKind = "notice";
+  NodeName node;
+  std::string text;
+  STOKER_FIELDS(Notice, node, text)
+};
+
+struct Goodbye {  // the agent leaves in order; of the lead: the generation is over and every
+                  // process of it is gone
+  static constexpr const char* kKind = "goodbye";
+  NodeName node;
+  bool lead = false;
+  int exit_code = 0;  // of the agent: what the job will show
+  std::string why;
+  STOKER_FIELDS(Goodbye, node, lead, exit_code, why)
+};
+
+using AgentBody =
+    std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
+                 RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
+                 ResumeAudit, Acknowledged, StacksWritten, KernelLine, Notice, Goodbye>;
+
+struct AgentEvent {
+  int version = 1;
+  Instant at;     // monotonic clock of the writing node
+  WallTime wall;  // its wall clock: for people only
+  AgentBody body;
+  STOKER_FIELDS(AgentEvent, version, at, wall, body)
+};
+
+// The line with its checksum and newline.
+std::string format_event_line(const AgentEvent& event);
+// `line` without its newline. Errors: torn, checksum, unknown kind (of a newer version).
+Result<AgentEvent> parse_event_line(std::string_view line, const std::string& object);
+
+}  // namespace stoker::wire

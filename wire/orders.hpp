@@ -1,0 +1,111 @@
+// orders/000042.json: what the next start of a run must do. The daemon writes it once, aside and
+// renamed, and never changes it; the job's lead agent freezes it into gen-*/start.json. Also here:
+// claims, the fence in front of a start.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+#include "wire/lineage.hpp"
+
+namespace stoker::wire {
+
+inline constexpr int kOrdersVersion = 1;
+
+// Where to resume. Newest: the newest good checkpoint of the newest generation's ancestry. Exact: a
+// rollback to that step. Scratch: from the beginning.
+enum class ResumeMode { Newest, Exact, Scratch };
+
+}  // namespace stoker::wire
+
+template <>
+struct stoker::EnumNames<stoker::wire::ResumeMode> {
+  static constexpr std::array names{"newest", "exact", "scratch"};
+};
+
+namespace stoker::wire {
+
+struct Resume {
+  ResumeMode mode = ResumeMode::Newest;
+  Iteration iteration;    // Exact only
+  Generation generation;  // Exact only: whose checkpoint
+  STOKER_FIELDS(Resume, mode, iteration, generation)
+};
+
+struct Orders {
+  int version = kOrdersVersion;
+  RunName run;
+  OrderNumber number;
+  Epoch epoch;  // of the daemon that wrote it; agents refuse orders and control of an older epoch
+                // than they know
+  Resume resume;
+  std::vector<std::string> command;                // argv of a rank
+  std::map<std::string, std::string> environment;  // added for the ranks
+  std::string setup;        // script sourced before the agent starts; "" = none
+  std::uint32_t nodes = 1;  // active nodes, without spares
+  std::uint32_t ranks_per_node = 1;
+  std::uint32_t spares = 0;
+  bool in_allocation = true;         // restart ranks inside the allocation
+  std::uint32_t restart_budget = 3;  // restarts the lead may decide alone, while the daemon is away
+  Duration orphan_grace = 10min;     // a dead rank this long without a word of the daemon
+  Duration stop_grace = 20s;         // from TERM to KILL when ranks are stopped
+  std::string save_signal;           // of a foreign training: "USR1"; "" = heartbeat page or none
+  std::string kill_switch;           // of a foreign training
+  Duration exit_before_limit = 10min;                // save and leave this long before the wall
+  std::string checkpoint_directory = "checkpoints";  // relative to the run directory
+  std::string checkpoint_format = "stoker";
+  bool verify_checkpoints = true;
+  std::uint32_t keep_last = 0;  // 0 = delete nothing
+  double lr_scale = 1;
+  std::uint64_t skip_samples = 0;
+  std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
+  std::map<std::string, std::string>
+      progress;  // regular expressions {iteration, loss} of the user; empty = automatic
+  std::map<std::string, std::string>
+      digests;  // XXH3 of TRAIN.yaml, setup and script at the time of the order
+  STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
+                ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
+                save_signal, kill_switch, exit_before_limit, checkpoint_directory,
+                checkpoint_format, verify_checkpoints, keep_last, lr_scale, skip_samples, exclude,
+                progress, digests)
+};
+
+// claims/<token>.<task>.<restart>: link(2)ed by a job's first act; a second claimant leaves before
+// any rank starts.
+struct Claim {
+  int version = 1;
+  RunName run;
+  Token token;
+  JobId job;
+  std::uint32_t restart = 0;  // SLURM_RESTART_COUNT
+  NodeName node;
+  std::string host, boot_id;
+  std::int64_t pid = 0;
+  WallTime at;
+  STOKER_FIELDS(Claim, version, run, token, job, restart, node, host, boot_id, pid, at)
+};
+std::string claim_name(const Token& token, std::uint32_t task, std::uint32_t restart);
+
+// gen-000017/start.json: minted once by link(2); the frozen order and the ancestry that readers
+// accept.
+struct Start {
+  int version = 1;
+  RunName run;
+  Generation generation;
+  Generation parent;    // 0 = none
+  Iteration iteration;  // resume point when the generation was minted; 0 = from scratch
+  Lineage lineage;
+  Token token;
+  JobId job;
+  std::uint32_t restart = 0;
+  std::vector<NodeName> nodes;  // of the allocation, in rank order, spares last
+  NodeName lead;
+  Orders orders;
+  WallTime at;
+  STOKER_FIELDS(Start, version, run, generation, parent, iteration, lineage, token, job, restart,
+                nodes, lead, orders, at)
+};
+
+}  // namespace stoker::wire
