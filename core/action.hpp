@@ -1,0 +1,104 @@
+// Action: an effect as data. The engine journals the decision that holds it first, then performs it
+// through a port; results come back as events. Every action is idempotent by its key. Each comment
+// says what must be durable before it: always the journal row of its decision; beyond that only
+// what is written there.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/json.hpp"
+#include "core/policy.hpp"
+#include "wire/control.hpp"
+#include "wire/orders.hpp"
+
+namespace stoker::core {
+
+// orders/<number>.json; an existing file with the same content is success, with other content a
+// bug.
+struct WriteOrders {
+  static constexpr const char* kKind = "write_orders";
+  wire::Orders orders;
+  STOKER_FIELDS(WriteOrders, orders)
+};
+
+// Submits an array. The orders must be on disk. The token is looked up before a repetition.
+struct Submit {
+  static constexpr const char* kKind = "submit";
+  Token token;
+  OrderNumber order;
+  std::uint32_t array_tasks = 1;  // 1..array_tasks, one at a time
+  std::uint32_t nodes = 1;        // with spares
+  Duration time_limit{};
+  std::vector<NodeName> exclude;
+  std::string begin;
+  std::string dependency;       // "afterany:123", "" = none; singleton is always asked for
+  bool hold_for_spares = true;  // --no-kill: the allocation survives the loss of a node
+  STOKER_FIELDS(Submit, token, order, array_tasks, nodes, time_limit, exclude, begin, dependency,
+                hold_for_spares)
+};
+
+struct Cancel {  // the task, or the whole array; of a job that is gone: success
+  static constexpr const char* kKind = "cancel";
+  Token token;
+  JobId job;
+  bool whole_array = false;
+  bool pending_only = false;  // leave a running task alone
+  STOKER_FIELDS(Cancel, token, job, whole_array, pending_only)
+};
+
+struct SetExclusions {  // of the pending tasks of an array: the whole list
+  static constexpr const char* kKind = "set_exclusions";
+  Token token;
+  JobId job;
+  std::vector<NodeName> nodes;
+  STOKER_FIELDS(SetExclusions, token, job, nodes)
+};
+
+struct LookUpToken {
+  static constexpr const char* kKind = "look_up_token";
+  Token token;
+  STOKER_FIELDS(LookUpToken, token)
+};
+
+struct WriteControl {  // control.json, replaced
+  static constexpr const char* kKind = "write_control";
+  wire::Control control;
+  STOKER_FIELDS(WriteControl, control)
+};
+
+struct ConsumeSwitch {  // switch/<name> -> switch/.handled-<name>-<seq>
+  static constexpr const char* kKind = "consume_switch";
+  std::string name;
+  STOKER_FIELDS(ConsumeSwitch, name)
+};
+
+struct SendAlert {  // to every sink of the routes that match; at least once, by key
+  static constexpr const char* kKind = "send_alert";
+  std::string id;  // stable for the incident: "<run>/<kind>/<seq of its first decision>"
+  Severity severity = Severity::Warning;
+  std::string kind;  // rank_crash hang node_fault crash_loop checkpoint_damaged scheduler_blind …
+  std::string summary;  // one line
+  std::string reason;   // the decision's sentence
+  std::string command;  // the exact command to run, "" = nothing to do
+  bool resolved = false;
+  std::map<std::string, std::string> labels;  // run, node, generation
+  STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels)
+};
+
+using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, LookUpToken, WriteControl,
+                            ConsumeSwitch, SendAlert>;
+
+struct Intent {
+  EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"
+  RunName run;
+  Action action;
+  STOKER_FIELDS(Intent, key, run, action)
+};
+
+constexpr const char* kind_of(const Action& action) {
+  return std::visit([](const auto& a) { return std::decay_t<decltype(a)>::kKind; }, action);
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,231 @@
+// Event: everything that the decider can learn. Time is in the event; nothing else tells core what
+// time it is. Edges, not samples: the heartbeats of thousands of ranks arrive folded (Digest), a
+// scheduler's answer only when something changed. Adding a source: a struct here with kKind, its
+// place in EventBody, and a case in core/step.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/json.hpp"
+#include "core/policy.hpp"
+#include "wire/agent_event.hpp"
+
+namespace stoker::core {
+
+// The scheduler's states, in SLURM's words. Completing counts as not terminal.
+enum class JobState {
+  Pending,
+  Configuring,
+  Running,
+  Suspended,
+  Completing,
+  Requeued,
+  Completed,
+  Failed,
+  Cancelled,
+  Timeout,
+  NodeFail,
+  Preempted,
+  BootFail,
+  Deadline,
+  OutOfMemory
+};
+constexpr bool is_terminal(JobState s) {
+  return s >= JobState::Completed;
+}
+
+}  // namespace stoker::core
+
+template <>
+struct stoker::EnumNames<stoker::core::JobState> {
+  static constexpr std::array names{"PENDING",    "CONFIGURING", "RUNNING",      "SUSPENDED",
+                                    "COMPLETING", "REQUEUED",    "COMPLETED",    "FAILED",
+                                    "CANCELLED",  "TIMEOUT",     "NODE_FAIL",    "PREEMPTED",
+                                    "BOOT_FAIL",  "DEADLINE",    "OUT_OF_MEMORY"};
+};
+
+namespace stoker::core {
+
+// ---- operators
+struct RunAdded {  // a run is put under supervision, or taken up again with a changed policy
+  static constexpr const char* kKind = "run_added";
+  RunPolicy policy;
+  std::string by;
+  STOKER_FIELDS(RunAdded, policy, by)
+};
+struct PolicyChanged {
+  static constexpr const char* kKind = "policy_changed";
+  RunPolicy policy;
+  std::string by;
+  STOKER_FIELDS(PolicyChanged, policy, by)
+};
+// A verb of the command line (wire/socket.hpp), of a switch file, or of the daemon's own timer for
+// `--at`.
+struct OperatorAsked {
+  static constexpr const char* kKind = "operator_asked";
+  std::string
+      verb;  // save stop kill pause resume restart rollback exclude include stacks ack silence
+  std::map<std::string, std::string> arguments;
+  std::vector<NodeName> nodes;
+  std::string by;  // "alice" as the kernel says
+  std::string reason;
+  std::string via;  // "socket" | "switch file"
+  STOKER_FIELDS(OperatorAsked, verb, arguments, nodes, by, reason, via)
+};
+struct SwitchRefused {  // a hostile or unreadable switch file: symbolic link, FIFO, huge, not of
+                        // the group
+  static constexpr const char* kKind = "switch_refused";
+  std::string name, why;
+  STOKER_FIELDS(SwitchRefused, name, why)
+};
+
+// ---- daemon
+struct DaemonStarted {  // of this site; `away` = since the last journalled event, by wall clock
+  static constexpr const char* kKind = "daemon_started";
+  std::string build;
+  Epoch epoch;
+  Duration away{};
+  bool clean = false;  // the one before had said goodbye
+  STOKER_FIELDS(DaemonStarted, build, epoch, away, clean)
+};
+struct DaemonStopping {
+  static constexpr const char* kKind = "daemon_stopping";
+  STOKER_NO_FIELDS(DaemonStopping)
+};
+struct Tick {  // the time that Decision::wake_at asked for has come; an up-to-date Digest was
+               // stepped just before
+  static constexpr const char* kKind = "tick";
+  STOKER_NO_FIELDS(Tick)
+};
+struct Quarantined {  // an input that aborted the daemon twice was set aside; the run is
+                      // observe-only until a person acts
+  static constexpr const char* kKind = "quarantined";
+  std::string what, digest;
+  STOKER_FIELDS(Quarantined, what, digest)
+};
+
+// ---- scheduler: present > proven terminal > unknown
+struct JobSeen {  // a job of ours, present in a good answer, or proven terminal; sent when anything
+                  // here changed
+  static constexpr const char* kKind = "job_seen";
+  Token token;
+  JobId job;
+  std::uint32_t restart = 0;
+  JobState state = JobState::Pending;
+  std::string reason;  // "Resources", "JobHeldUser", …
+  std::vector<NodeName> nodes;
+  std::optional<WallTime> ends_at;  // the wall of a running job
+  int exit_code = 0, signal = 0;    // terminal ones
+  std::uint32_t cancelled_by_uid = 0;
+  bool cancelled_by_us = false;
+  STOKER_FIELDS(JobSeen, token, job, restart, state, reason, nodes, ends_at, exit_code, signal,
+                cancelled_by_uid, cancelled_by_us)
+};
+struct SchedulerBlind {  // failed, slow, empty or torn answers since `since`; proves nothing about
+                         // any job
+  static constexpr const char* kKind = "scheduler_blind";
+  std::string why;
+  STOKER_FIELDS(SchedulerBlind, why)
+};
+struct SchedulerSees {  // good answers again
+  static constexpr const char* kKind = "scheduler_sees";
+  STOKER_NO_FIELDS(SchedulerSees)
+};
+struct NodeSeen {  // a node's state as the scheduler tells it, when it changed
+  static constexpr const char* kKind = "node_seen";
+  NodeName node;
+  bool usable = true;
+  std::string state, reason;
+  STOKER_FIELDS(NodeSeen, node, usable, state, reason)
+};
+
+// ---- agents
+struct AgentSaid {  // one line of lead.jsonl or agents/*.jsonl, except beats
+  static constexpr const char* kKind = "agent_said";
+  Generation generation;
+  std::string from;  // "lead" or the node's name
+  wire::AgentEvent event;
+  STOKER_FIELDS(AgentSaid, generation, from, event)
+};
+// Beats folded by watch/: a function of the bytes between two cursors and the digest before. At
+// most one in 30 s (or a third of hang.floor, if that is less), at once on an edge, before each
+// Tick, and never unchanged.
+struct Digest {
+  static constexpr const char* kKind = "digest";
+  Generation generation;
+  wire::Beat last;               // newest beat; its ages are as of `event.at`: arrival time counts
+  wire::Quantiles iteration_ms;  // of all iterations completed since the digest before
+  STOKER_FIELDS(Digest, generation, last, iteration_ms)
+};
+struct LeadSilent {  // no new line in lead.jsonl for this long (counted anew when the daemon was
+                     // away)
+  static constexpr const char* kKind = "lead_silent";
+  Generation generation;
+  Duration age{};
+  STOKER_FIELDS(LeadSilent, generation, age)
+};
+struct LeadSpeaks {
+  static constexpr const char* kKind = "lead_speaks";
+  Generation generation;
+  STOKER_FIELDS(LeadSpeaks, generation)
+};
+
+// ---- effects
+struct EffectDone {
+  static constexpr const char* kKind = "effect_done";
+  EffectKey key;
+  std::string action;  // kind of the action
+  JobId job;           // of a submit
+  std::string detail;
+  STOKER_FIELDS(EffectDone, key, action, job, detail)
+};
+struct EffectFailed {  // proven not to have happened
+  static constexpr const char* kKind = "effect_failed";
+  EffectKey key;
+  std::string action, why;
+  STOKER_FIELDS(EffectFailed, key, action, why)
+};
+struct EffectUnknown {  // asked, no answer (time-out, or the daemon died in between): may have
+                        // happened
+  static constexpr const char* kKind = "effect_unknown";
+  EffectKey key;
+  std::string action, why;
+  STOKER_FIELDS(EffectUnknown, key, action, why)
+};
+// Result of looking a token up in the queue (and accounting) after EffectUnknown of a submit.
+struct TokenLookedUp {
+  static constexpr const char* kKind = "token_looked_up";
+  Token token;
+  bool found = false;
+  JobId job;
+  STOKER_FIELDS(TokenLookedUp, token, found, job)
+};
+struct DiskLow {
+  static constexpr const char* kKind = "disk_low";
+  std::string path;
+  double free_share = 0;
+  bool low = true;  // false: enough again
+  STOKER_FIELDS(DiskLow, path, free_share, low)
+};
+
+using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                               DaemonStopping, Tick, Quarantined, JobSeen, SchedulerBlind,
+                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
+                               EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow>;
+
+struct Event {
+  Instant at;  // engine time; never runs backwards
+  WallTime wall;
+  RunName run;  // empty: the whole site
+  EventBody body;
+  STOKER_FIELDS(Event, at, wall, run, body)
+};
+
+constexpr const char* kind_of(const EventBody& body) {
+  return std::visit([](const auto& b) { return std::decay_t<decltype(b)>::kKind; }, body);
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,54 @@
+// Journal port: the memory of the engine. append() is one transaction: event, decision, intents,
+// the state row and the cursors of the inputs that the event came from. Nothing is performed before
+// append() has returned. Rows carry a hash chain.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/decision.hpp"
+#include "core/event.hpp"
+
+namespace stoker::core {
+
+// How far an input file was read when the event was made; stored in the event's transaction.
+struct Cursor {
+  std::string path;
+  std::uint64_t inode = 0;
+  std::uint64_t head_hash = 0;  // XXH3 of the first min(offset, 1024) bytes
+  std::uint64_t offset = 0;
+  std::uint64_t line = 0;
+  std::string parser_state;  // JSON of the reader (a digest in the making)
+  STOKER_FIELDS(Cursor, path, inode, head_hash, offset, line, parser_state)
+};
+
+struct JournalRow {
+  Sequence seq;
+  Event event;
+  Decision decision;
+  std::vector<Intent> intents;
+};
+
+struct StateRow {
+  Sequence seq;    // of the last row that it contains
+  int schema = 0;  // kStateSchema of the writer
+  std::string build;
+  std::string bytes;  // canonical JSON of SiteState
+};
+
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  virtual Status append(const std::vector<JournalRow>& rows, const StateRow& state,
+                        const std::vector<Cursor>& cursors) = 0;
+  virtual Result<std::optional<StateRow>> load_state() = 0;
+  virtual Result<std::vector<JournalRow>> rows_after(Sequence seq, std::size_t limit) = 0;
+  // Intents whose result has not come back.
+  virtual Result<std::vector<Intent>> open_intents() = 0;
+  virtual Status close_intent(const EffectKey& key) = 0;  // within the append of its result event:
+                                                          // implementations may batch
+  virtual Result<std::vector<Cursor>> cursors() = 0;
+};
+
+}  // namespace stoker::core

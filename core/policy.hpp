@@ -1,0 +1,167 @@
+// RunPolicy: what RUN.yaml says about a run, as the decider needs it: plain values, no paths to
+// look up, no YAML. It enters the decider as an event (RunAdded, PolicyChanged) and is part of the
+// state. configs/schema fills it in.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+#include "wire/heartbeat_page.hpp"
+
+namespace stoker::core {
+
+enum class SchedulerKind { Local, Slurm };
+enum class OnScancel { Hold, Restart };
+enum class Severity { Info, Warning, Critical };
+
+}  // namespace stoker::core
+
+template <>
+struct stoker::EnumNames<stoker::core::SchedulerKind> {
+  static constexpr std::array names{"local", "slurm"};
+};
+template <>
+struct stoker::EnumNames<stoker::core::OnScancel> {
+  static constexpr std::array names{"hold", "restart"};
+};
+template <>
+struct stoker::EnumNames<stoker::core::Severity> {
+  static constexpr std::array names{"info", "warning", "critical"};
+};
+
+namespace stoker::core {
+
+struct NodesStep {  // nodes as a function of consumed samples; the last one has until_samples = 0
+                    // (no bound)
+  std::uint64_t until_samples = 0;
+  std::uint32_t nodes = 1;
+  STOKER_FIELDS(NodesStep, until_samples, nodes)
+};
+
+struct SchedulerPolicy {
+  SchedulerKind kind = SchedulerKind::Local;
+  std::string partition, account;
+  std::vector<NodesStep> nodes{{0, 1}};
+  std::vector<std::uint32_t> nodes_allowed;  // empty: all
+  std::uint32_t spares = 0;
+  std::optional<std::uint32_t> gpus_per_node, cpus_per_task;
+  Duration time_limit = 20h;
+  std::uint32_t array_tasks = 10;
+  std::uint32_t top_up_below = 2;  // submit a new array when fewer tasks than this are left
+  std::vector<NodeName> exclude;
+  std::string begin;  // --begin of the first submission; "" = now
+  std::vector<std::string> extra;
+  STOKER_FIELDS(SchedulerPolicy, kind, partition, account, nodes, nodes_allowed, spares,
+                gpus_per_node, cpus_per_task, time_limit, array_tasks, top_up_below, exclude, begin,
+                extra)
+};
+
+struct FinishedWhen {  // empty: iteration == total as the training reports it
+  std::optional<std::uint64_t> iteration;
+  std::string file;
+  bool exit_zero = false;
+  STOKER_FIELDS(FinishedWhen, iteration, file, exit_zero)
+};
+
+struct TrainPolicy {
+  std::vector<std::string> command;
+  std::string batch_script;
+  std::uint32_t ranks_per_node = 1;
+  std::map<std::string, std::string> environment;
+  std::string setup;
+  std::string agent;  // path of stoker-agent; "" = beside stokerd
+  std::string kill_switch, save_signal;
+  FinishedWhen finished;
+  Duration exit_before_limit = 10min;
+  STOKER_FIELDS(TrainPolicy, command, batch_script, ranks_per_node, environment, setup, agent,
+                kill_switch, save_signal, finished, exit_before_limit)
+};
+
+struct WatchPolicy {
+  std::vector<std::string> logs, kernel_logs, signatures;
+  std::map<std::string, std::string> progress;  // empty = automatic
+  std::vector<std::string> disk_paths;
+  double disk_min_free = 0.05, disk_min_free_inodes = 0.02, shm_min_free = 0.10;  // shares of 1
+  STOKER_FIELDS(WatchPolicy, logs, kernel_logs, signatures, progress, disk_paths, disk_min_free,
+                disk_min_free_inodes, shm_min_free)
+};
+
+struct HangPolicy {
+  Duration floor = 60s;
+  Duration ceiling = 30min;
+  // Limits while nothing is learned yet, by phase. Iteration has none of its own: `ceiling`.
+  Duration startup = 30min, load = 90min, checkpoint = 20min, evaluation = 60min, shutdown = 20min;
+  STOKER_FIELDS(HangPolicy, floor, ceiling, startup, load, checkpoint, evaluation, shutdown)
+};
+
+struct RecoverPolicy {
+  bool in_allocation = true;
+  OnScancel on_scancel = OnScancel::Hold;
+  std::uint32_t restarts_total = 20;
+  std::uint32_t restarts_without_progress = 3;
+  Duration refill = 24h;
+  Duration exclude_for = 24h;
+  double exclude_at_most = 0.05;  // share of the nodes known; at least one node may always be
+                                  // excluded when spares or other nodes remain
+  bool rollback_enabled = false;
+  double rollback_lr_scale = 0.75;
+  std::uint32_t rollback_at_most = 2;
+  STOKER_FIELDS(RecoverPolicy, in_allocation, on_scancel, restarts_total, restarts_without_progress,
+                refill, exclude_for, exclude_at_most, rollback_enabled, rollback_lr_scale,
+                rollback_at_most)
+};
+
+struct CheckpointPolicy {
+  std::string directory = "checkpoints";  // relative to the run directory, or absolute
+  std::string format = "stoker";
+  std::string complete_when;
+  std::uint32_t keep_last = 0;  // 0 = nothing is deleted
+  std::uint64_t keep_every = 0;
+  std::vector<std::uint64_t> pin;
+  bool verify = true;
+  STOKER_FIELDS(CheckpointPolicy, directory, format, complete_when, keep_last, keep_every, pin,
+                verify)
+};
+
+struct SinkPolicy {  // one entry of alerts.sinks; options beyond `kind` as text, lists joined by
+                     // ','
+  std::string name, kind;
+  std::map<std::string, std::string> options;
+  STOKER_FIELDS(SinkPolicy, name, kind, options)
+};
+struct RoutePolicy {
+  std::optional<Severity> severity;          // this severity and above
+  std::map<std::string, std::string> match;  // label -> value
+  std::vector<std::string> to;               // names of sinks
+  Duration repeat = 4h;
+  STOKER_FIELDS(RoutePolicy, severity, match, to, repeat)
+};
+struct AlertPolicy {
+  std::vector<SinkPolicy> sinks;
+  std::vector<RoutePolicy> routes;
+  std::string dead_man_url_file;
+  Duration dead_man_every = 5min;
+  STOKER_FIELDS(AlertPolicy, sinks, routes, dead_man_url_file, dead_man_every)
+};
+
+struct RunPolicy {
+  RunName run;
+  std::string directory;         // run directory, absolute
+  std::string config_path;       // RUN.yaml, absolute
+  std::string config_directory;  // its folder: relative paths count from there
+  std::string group;
+  SchedulerPolicy scheduler;
+  TrainPolicy train;
+  WatchPolicy watch;
+  HangPolicy hang;
+  RecoverPolicy recover;
+  CheckpointPolicy checkpoints;
+  AlertPolicy alerts;
+  STOKER_FIELDS(RunPolicy, run, directory, config_path, config_directory, group, scheduler, train,
+                watch, hang, recover, checkpoints, alerts)
+};
+
+}  // namespace stoker::core

@@ -1,0 +1,97 @@
+// Ports: all that the engine needs of the world, as small abstract classes. The real ones are in
+// daemon/, slurm/, embedded/ and alerts/; the in-memory ones in sim/. Ports block: the daemon calls
+// them from its own threads, the simulator inline.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/os/process.hpp"
+#include "common/result.hpp"
+#include "core/action.hpp"
+#include "core/event.hpp"
+
+namespace stoker::core {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Instant now() = 0;  // engine time
+  virtual WallTime wall() = 0;
+};
+
+// What a submission is made of, beyond the action: where things are.
+struct SubmitRequest {
+  Submit submit;
+  RunPolicy policy;
+  std::vector<std::string> agent_command;          // argv of the agent, run once on every node
+  std::map<std::string, std::string> environment;  // STOKER_* for the agent
+};
+
+// How an effect that failed is to be taken: Definite = it did not happen; Unknown = it may have.
+enum class Certainty { Definite, Unknown };
+struct PortError {
+  Error error;
+  Certainty certainty = Certainty::Definite;
+};
+template <class T>
+using PortResult = std::variant<T, PortError>;
+
+struct SchedulerView {  // one good answer: all our jobs that the scheduler knows, finished ones as
+                        // long as it remembers
+  std::vector<JobSeen> jobs;
+  std::vector<NodeSeen> nodes;
+};
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+  virtual PortResult<JobId> submit(const SubmitRequest& request) = 0;
+  virtual PortResult<std::monostate> cancel(const Cancel& cancel) = 0;
+  virtual PortResult<std::monostate> set_exclusions(const SetExclusions& change) = 0;
+  // Searches the queue, and accounting where there is one. Empty: a good answer without it.
+  virtual PortResult<std::optional<JobId>> look_up(const Token& token) = 0;
+  // One question for all runs. A failure proves nothing about any job.
+  virtual Result<SchedulerView> observe(const std::vector<RunName>& runs) = 0;
+};
+
+class Files {
+ public:
+  virtual ~Files() = default;
+  virtual Result<std::string> read(const std::string& path, std::size_t limit) = 0;
+  virtual Status replace(const std::string& path,
+                         std::string_view content) = 0;  // aside, synced, renamed
+  virtual Status append(const std::string& path,
+                        std::string_view content) = 0;  // one write, synced
+  virtual Result<bool> create_once(const std::string& path, std::string_view content) = 0;
+  virtual Result<bool> exists(const std::string& path) = 0;
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
+  virtual Status make_directories(const std::string& path, unsigned mode) = 0;
+  virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
+};
+
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration deadline) = 0;
+};
+
+class Alerts {
+ public:
+  virtual ~Alerts() = default;
+  // Takes the alert into the outbox (durable); delivery goes on by itself. Repeated by key:
+  // success.
+  virtual Status accept(const EffectKey& key, const SendAlert& alert,
+                        const AlertPolicy& policy) = 0;
+};
+
+struct Ports {
+  Clock& clock;
+  Scheduler& scheduler;
+  Files& files;
+  Alerts& alerts;
+};
+
+}  // namespace stoker::core
