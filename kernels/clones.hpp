@@ -1,0 +1,10 @@
+// STOKER_CLONES: compiles a function for AVX2 too and chooses at load time. Only for integer work
+// and for IEEE operations without contraction (+ - * / sqrt), which give the same bits either way.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define STOKER_CLONES __attribute__((optimize("O3", "no-math-errno"), target_clones("avx2", "default")))
+#else
+#define STOKER_CLONES
+#endif
