@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""The relocatable bundle: stokerd, stoker and stoker-agent with their own loader and libraries.
+
+Clusters run an older glibc than the machine that builds, so the bundle brings its own: <bundle>/lib holds ld.so and every
+library that ldd names, <bundle>/libexec the programs, <bundle>/bin small static-free launchers (shell, or a C program where
+there is no shell). `--prove` runs it in an empty chroot.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = ["stokerd", "stoker", "stoker-agent"]
+LAUNCHER = r"""
+/* Starts libexec/<own name> through the bundle's own loader: no shell, no library of the host. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char** argv) {
+  char self[PATH_MAX], loader[PATH_MAX + 64], library[PATH_MAX + 64], program[PATH_MAX + 512];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n < 0) {
+    if (!realpath(argv[0], self)) { perror("stoker: cannot find myself (is /proc mounted?)"); return 127; }
+  } else {
+    self[n] = 0;
+  }
+  char* slash = strrchr(self, '/');
+  char name[256];
+  snprintf(name, sizeof name, "%s", slash + 1);
+  *slash = 0;
+  slash = strrchr(self, '/');
+  *slash = 0;
+  snprintf(loader, sizeof loader, "%s/lib/ld.so", self);
+  snprintf(library, sizeof library, "%s/lib", self);
+  snprintf(program, sizeof program, "%s/libexec/%s", self, name);
+  setenv("STOKER_BUNDLE", self, 1);
+  char** args = calloc((size_t)argc + 6, sizeof *args);
+  int at = 0;
+  args[at++] = loader;
+  args[at++] = "--library-path";
+  args[at++] = library;
+  args[at++] = program;
+  for (int i = 1; i < argc; ++i) args[at++] = argv[i];
+  execv(loader, args);
+  perror(loader);
+  return 127;
+}
+"""
+
+
+def libraries_of(program):
+    """(name, path) of everything the loader would map, the loader itself as ld.so."""
+    out = subprocess.run(["ldd", program], text=True, capture_output=True, check=True).stdout
+    found = {}
+    for line in out.split("\n"):
+        m = re.match(r"\s*(\S+) => (/\S+)", line)
+        if m:
+            found[m.group(1)] = m.group(2)
+        m = re.match(r"\s*(/\S*ld-linux\S*)", line)
+        if m:
+            found["ld.so"] = m.group(1)
+    return found
+
+
+def make(build, bundle):
+    shutil.rmtree(bundle, ignore_errors=True)
+    for folder in ("bin", "lib", "libexec"):
+        os.makedirs(os.path.join(bundle, folder))
+    source = os.path.join(bundle, "launcher.c")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(LAUNCHER)
+    for program in PROGRAMS:
+        built = os.path.join(build, "bin", program)
+        for name, path in libraries_of(built).items():
+            shutil.copy2(os.path.realpath(path), os.path.join(bundle, "lib", name))
+        shutil.copy2(built, os.path.join(bundle, "libexec", program))
+        subprocess.run(["strip", os.path.join(bundle, "libexec", program)], check=True)
+        subprocess.run(["cc", "-O2", "-static", "-o", os.path.join(bundle, "bin", program), source], check=True)
+    os.remove(source)
+    size = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(bundle) for f in fs)
+    print(f"bundle: {bundle} ({size / 1e6:.0f} MB)")
+
+
+def prove(bundle):
+    """Runs every program in a chroot that holds nothing but the bundle."""
+    with tempfile.TemporaryDirectory() as root:
+        shutil.copytree(bundle, os.path.join(root, "stoker"))
+        os.makedirs(os.path.join(root, "state"))
+        for program in PROGRAMS:
+            run = subprocess.run(["chroot", root, f"/stoker/bin/{program}", "--version"], text=True,
+                                 capture_output=True)
+            if run.returncode != 0:
+                print(f"{program}: exit {run.returncode}: {run.stderr.strip()}")
+                return 1
+            print(f"{program}: {run.stdout.strip()}")
+        run = subprocess.run(["chroot", root, "/stoker/bin/stoker", "--state", "/state", "status", "--json"],
+                             text=True, capture_output=True)
+        print(f"stoker status --json: {run.stdout.strip()}")
+        return 0 if run.returncode == 0 and run.stdout.strip() == "[]" else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--prove", action="store_true", help="run the bundle in an empty chroot (needs root)")
+    options = parser.parse_args()
+    bundle = os.path.join(options.build, "bundle")
+    if options.prove:
+        return prove(bundle)
+    make(options.build, bundle)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The house rules as checks: layering, sizes, words, dead files, formatting, generated docs, clang-tidy.
+
+Prints one line a rule, `ok NAME` or `not ok NAME` with what is wrong, and exits 1 when a rule is broken.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import layers  # noqa: E402
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 400, 100, 70
+BANNED = [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b", r"\bHACK\b", r"\bnot implemented\b", r"\bfor now\b",
+          r"\bpkill\b", r"\bkillall\b", r"std::regex", r"\bsystem\("]
+
+
+def tracked(*endings):
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True,
+                         capture_output=True, check=True).stdout.split("\n")
+    return sorted(f for f in out if f.endswith(endings) and os.path.isfile(os.path.join(ROOT, f)))
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+CPP = tracked(".cpp", ".hpp")
+SCRIPTS = tracked(".py", ".sh") + ["dev"]
+
+
+def rule_layering():
+    """Every include goes to a folder that may be included."""
+    for name in CPP:
+        folder = name.split("/")[0]
+        allowed = layers.LAYERS.get(folder)
+        for line_number, line in enumerate(read(name).split("\n"), 1):
+            m = re.match(r'\s*#include\s+(["<])([^">]+)[">]', line)
+            if not m:
+                continue
+            target = m.group(2)
+            if re.match(r"(torch|c10|ATen|gloo)/", target) and not name.startswith((layers.TORCH_HOME, "tests/")):
+                yield f"{name}:{line_number}: LibTorch outside {layers.TORCH_HOME}"
+            other = target.split("/")[0]
+            if m.group(1) == '"' and other in layers.LAYERS and other != folder:
+                if allowed is not None and other not in allowed:
+                    yield f"{name}:{line_number}: {folder}/ may not include {other}/"
+
+
+def rule_sizes():
+    """Files have at most 400 lines, lines at most 100 columns."""
+    for name in CPP + SCRIPTS:
+        lines = read(name).rstrip("\n").split("\n")
+        if len(lines) > MAX_LINES:
+            yield f"{name}: {len(lines)} lines (at most {MAX_LINES})"
+        if name.endswith((".cpp", ".hpp")):
+            for number, line in enumerate(lines, 1):
+                if len(line) > MAX_COLUMNS and "R\"" not in line and "http" not in line:
+                    yield f"{name}:{number}: {len(line)} columns (at most {MAX_COLUMNS})"
+
+
+def rule_functions():
+    """Functions at namespace level have at most 70 lines."""
+    for name in CPP:
+        if name.startswith("tests/"):
+            continue
+        start = None
+        for number, line in enumerate(read(name).split("\n"), 1):
+            opens = re.match(r"\S.*\{$", line) and not re.match(
+                r"(namespace|struct|class|enum|union|extern|template <>|constexpr|inline const|const|static const)\b",
+                line)
+            if opens:
+                start = number
+            elif line.startswith("}") and start is not None:
+                if number - start + 1 > MAX_FUNCTION:
+                    yield f"{name}:{start}: function of {number - start + 1} lines (at most {MAX_FUNCTION})"
+                start = None
+
+
+def rule_words():
+    """No unfinished marks, no broad kills, nothing that dependencies.md rules out."""
+    for name in CPP + SCRIPTS:
+        if name.startswith("tests/lint/"):
+            continue
+        for number, line in enumerate(read(name).split("\n"), 1):
+            for word in BANNED:
+                if re.search(word, line):
+                    yield f"{name}:{number}: {word}"
+
+
+def rule_head_comment():
+    """Every C++ file of the product begins with a comment that says what it owns."""
+    for name in CPP:
+        twin = os.path.join(ROOT, name[:-4] + ".hpp")
+        if name.startswith("tests/") or (name.endswith(".cpp") and os.path.exists(twin)):
+            continue  # a source file's head comment may stand in its header
+        if not read(name).startswith("//"):
+            yield f"{name}: begins without a comment"
+
+
+def rule_dead_headers():
+    """Every header is included by somebody."""
+    included = set()
+    for name in CPP:
+        included.update(re.findall(r'#include\s+"([^"]+)"', read(name)))
+    for name in CPP:
+        if name.endswith(".hpp") and name not in included and not any(
+                name.endswith("/" + i) for i in included):
+            yield f"{name}: nobody includes it"
+
+
+def rule_assertions():
+    """No assertion that cannot fail."""
+    for name in CPP:
+        if name.startswith("tests/"):
+            for number, line in enumerate(read(name).split("\n"), 1):
+                if re.search(r"\b(CHECK|REQUIRE)\((true|1)\)", line):
+                    yield f"{name}:{number}: {line.strip()}"
+
+
+def rule_format():
+    """clang-format has nothing to change."""
+    if not CPP:
+        return
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", *CPP], cwd=ROOT, text=True,
+                            capture_output=True)
+    if result.returncode != 0:
+        seen = sorted({line.split(":")[0] for line in result.stderr.split("\n") if "error:" in line})
+        for name in seen:
+            yield f"{name}: run ./dev fmt"
+
+
+def rule_generated_docs(build):
+    """The generated pages of docs/ are what the programs say today."""
+    program = os.path.join(build, "bin", "stoker")
+    if not os.path.exists(program):
+        yield f"{program} is missing: run ./dev build"
+        return
+    result = subprocess.run([program, "docs", "docs", "--check"], cwd=ROOT, text=True, capture_output=True)
+    if result.returncode != 0:
+        yield (result.stderr or result.stdout).strip() + " (run ./dev docs)"
+
+
+def rule_tidy(build):
+    """clang-tidy is silent on everything that does not include LibTorch."""
+    names = [n for n in CPP if n.endswith(".cpp") and not n.startswith((layers.TORCH_HOME, "tests/"))
+             and n != "worker/train/main.cpp"]
+
+    def run(name):
+        result = subprocess.run(["clang-tidy", "-p", build, "--quiet", "--warnings-as-errors=*", name],
+                                cwd=ROOT, text=True, capture_output=True)
+        return [line for line in result.stdout.split("\n") if re.search(r": (error|warning):", line)]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done, lines in enumerate(pool.map(run, names), 1):
+            if sys.stderr.isatty():
+                print(f"\rclang-tidy {done}/{len(names)}", end="", file=sys.stderr)
+            yield from sorted(set(lines))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--fast", action="store_true", help="leave clang-tidy out")
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    rules = [rule_layering, rule_sizes, rule_functions, rule_words, rule_head_comment, rule_dead_headers,
+             rule_assertions, rule_format, lambda: rule_generated_docs(build)]
+    names = [r.__name__ for r in rules[:-1]] + ["rule_generated_docs"]
+    if not options.fast:
+        rules.append(lambda: rule_tidy(build))
+        names.append("rule_tidy")
+    broken = 0
+    for name, rule in zip(names, rules):
+        found = list(rule())
+        broken += bool(found)
+        print(("not ok " if found else "ok ") + "lint: " + name.removeprefix("rule_"), flush=True)
+        for line in found[:40]:
+            print("    " + line)
+        if len(found) > 40:
+            print(f"    … and {len(found) - 40} more")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""./dev test: build, unit and golden tests, end-to-end tests, lint, bundle, sanitizers; one tally at the end.
+
+Each part reports its tests as (name, outcome); a part that cannot even start is one failed test. The last line is
+"N passed, N failed, N skipped". `--quick` stops after the unit tests, `--only PART` runs one part, `--long` adds what
+does not fit into CI.
+"""
+import argparse
+import glob
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+E2E_LIMIT_S = 600
+SKIP_EXIT = 77
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.skipped, self.failed = [], [], []
+
+    def add(self, name, outcome, detail=""):
+        getattr(self, outcome).append(name)
+        if outcome != "passed":
+            print(f"{outcome.upper()}: {name}{': ' + detail if detail else ''}", flush=True)
+
+
+def title(text):
+    print(f"\n==> {text}", flush=True)
+
+
+def command(argv, limit=3600, **kwargs):
+    return subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=limit, **kwargs).returncode
+
+
+def build(tally, preset="dev", targets=()):
+    """Configures and builds a preset; True when that worked."""
+    folder = os.path.join(ROOT, "build" if preset == "dev" else f"build-{preset}")
+    os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=ROOT)
+    good = command(["cmake", "--preset", preset, "-DSTOKER_WERROR=ON"], stdout=subprocess.DEVNULL) == 0
+    argv = ["cmake", "--build", folder, "-j", str(os.cpu_count())]
+    for target in targets:
+        argv += ["--target", target]
+    good = good and command(argv) == 0
+    tally.add(f"build: {preset}, warnings are errors", "passed" if good else "failed")
+    return good
+
+
+def ctest(tally, folder, prefix="", select="", parallel=None):
+    """Runs the doctest cases of a build folder; each case is one test."""
+    report = os.path.join(ROOT, folder, "ctest.xml")
+    argv = ["ctest", "--test-dir", folder, "-j", str(parallel or os.cpu_count()), "--output-junit", report,
+            "--output-on-failure", "--quiet", "--no-tests=error"]
+    if select:
+        argv += ["-R", select]
+    command(argv)
+    if not os.path.exists(report):
+        tally.add(f"{prefix}ctest {folder}", "failed", "no report")
+        return
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        status = case.get("status")
+        outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(status, "failed")
+        if case.find("skipped") is not None:
+            outcome = "skipped"
+        tally.add(prefix + case.get("name"), outcome, (case.findtext("system-out") or "")[-2000:]
+                  if outcome == "failed" else "")
+
+
+def part_unit(tally, _options):
+    title("unit and golden tests")
+    ctest(tally, "build")
+
+
+def part_e2e(tally, options):
+    title("end-to-end tests")
+    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"), PYTHONPATH=os.path.join(ROOT, "tests"))
+    if options.long:
+        environment["STOKER_LONG"] = "1"
+    for script in sorted(glob.glob(os.path.join(ROOT, "tests", "e2e", "*.py"))):
+        name = os.path.basename(script)[:-3]
+        if name.startswith("_") or (options.match and options.match not in name):
+            continue
+        began = time.monotonic()
+        try:
+            run = subprocess.run([sys.executable, script], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                 timeout=E2E_LIMIT_S * (6 if options.long else 1))
+            code, output = run.returncode, run.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = 124, (late.stdout or b"").decode(errors="replace")
+        outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
+        print(f"{outcome}: e2e {name} ({time.monotonic() - began:.0f}s)", flush=True)
+        tally.add(f"e2e: {name}", outcome, f"exit {code}\n{output[-6000:]}" if outcome == "failed"
+                  else output.strip().split("\n")[-1] if outcome == "skipped" else "")
+
+
+def part_lint(tally, _options):
+    title("lint")
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
+                         stdout=subprocess.PIPE)
+    print(run.stdout, end="")
+    for line in run.stdout.split("\n"):
+        if line.startswith("ok "):
+            tally.add(line[3:], "passed")
+        elif line.startswith("not ok "):
+            tally.add(line[7:], "failed")
+    if run.returncode not in (0, 1):
+        tally.add("lint: runs", "failed")
+
+
+def part_bundle(tally, _options):
+    title("relocatable bundle in an empty chroot")
+    good = command([sys.executable, "deploy/bundle.py", "--build", "build"]) == 0
+    tally.add("bundle: builds", "passed" if good else "failed")
+    if not good:
+        return
+    if os.geteuid() != 0:
+        tally.add("bundle: runs in an empty chroot", "skipped", "chroot needs root")
+        return
+    good = command([sys.executable, "deploy/bundle.py", "--build", "build", "--prove"]) == 0
+    tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
+
+
+# What the sanitizers run in CI: everything without tensors; threads only where there are threads.
+ASAN_TARGETS = ["test_common", "test_wire", "test_recipe", "test_core", "test_golden", "test_configs", "test_diagnose",
+                "test_watch", "test_slurm", "test_alerts", "test_daemon", "test_agent", "test_train"]
+TSAN_TARGETS = ["test_alerts", "test_daemon", "test_agent"]
+
+
+def sanitizer(tally, preset, targets):
+    title(f"unit and golden tests under {preset}")
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0"
+    os.environ["TSAN_OPTIONS"] = "halt_on_error=1"
+    if build(tally, preset, targets):
+        names = "|".join("^" + t.removeprefix("test_") + ": " for t in targets)
+        ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select=names)
+
+
+def part_asan(tally, _options):
+    sanitizer(tally, "asan", ASAN_TARGETS)
+
+
+def part_tsan(tally, _options):
+    sanitizer(tally, "tsan", TSAN_TARGETS)
+
+
+PARTS = {"unit": part_unit, "lint": part_lint, "e2e": part_e2e, "bundle": part_bundle, "asan": part_asan,
+         "tsan": part_tsan}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="build and unit tests")
+    parser.add_argument("--long", action="store_true", help="also what takes too long for CI")
+    parser.add_argument("--only", choices=sorted(PARTS), help="one part")
+    parser.add_argument("--match", default="", help="of the end-to-end tests, those with this in their name")
+    options = parser.parse_args()
+    tally = Tally()
+    began = time.monotonic()
+    title("build")
+    chosen = [options.only] if options.only else ["unit"] if options.quick else list(PARTS)
+    if chosen in (["asan"], ["tsan"]) or build(tally):
+        for name in chosen:
+            part_began = time.monotonic()
+            PARTS[name](tally, options)
+            print(f"    {name}: {time.monotonic() - part_began:.0f}s", flush=True)
+    print(f"\n{time.monotonic() - began:.0f}s in all")
+    for name in tally.failed:
+        print(f"failed: {name}")
+    print(f"{len(tally.passed)} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
