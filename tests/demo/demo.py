@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""./dev demo: a small GPT is trained on 2 nodes x 2 ranks with a spare, and everything that can go wrong goes wrong.
+
+Each act is told in two lines: what was done to the training, and what stoker saw and did, with the seconds lost. At the end
+stands the chronicle that stoker wrote by itself, and the weights are compared with an undisturbed run: identical, or exit 1.
+"""
+import argparse
+import glob
+import json
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+ITERATIONS = 180
+BATCH = 8
+# Ramp-up from 4 to 8 samples: the first 64 samples in batches of 4.
+SAMPLES = 64 + 4 + (ITERATIONS - 17) * BATCH
+
+
+def bold(text):
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text
+
+
+class Demo:
+    def __init__(self, site, slow):
+        self.site = site
+        self.slow = slow
+        self.act_number = 0
+        self.lost_total = 0.0
+
+    def last_event(self):
+        events = self.site.events()
+        return events[-1]["seq"] if events else 0
+
+    def act(self, what, do, until, seconds=45):
+        """Does it, waits until stoker has dealt with it, and tells both in two lines."""
+        self.act_number += 1
+        if self.slow and sys.stdin.isatty():
+            input(f"\n[Enter for act {self.act_number}: {what}] ")
+        seen = self.last_event()
+        before = self.site.status()
+        began = time.monotonic()
+        detail = do()
+        print(f"\n{bold(f'{self.act_number}. {what}')}{': ' + detail if detail else ''} "
+              f"(iteration {before['iteration']} of {before['total']})", flush=True)
+        self.site.wait(lambda: until(seen, before), seconds, f"stoker to deal with: {what}")
+        lost = time.monotonic() - began
+        self.lost_total += lost
+        reasons = []
+        for e in self.site.events():
+            if e["seq"] > seen and e["reason"] and e["decision"] and e["reason"] not in reasons:
+                reasons.append(e["reason"])
+        told = "; then ".join(reasons[:2]) if reasons else self.site.status().get("reason", "")
+        print(f"   stoker: {told or 'nothing to decide'} [{lost:.1f}s until the training was further than before]",
+              flush=True)
+
+    def further(self, seen, before):
+        """The training is past the iteration where it was hit, and the state is `training` again."""
+        now = self.site.status()
+        return now.get("state") == "training" and now.get("iteration", 0) > before["iteration"] and any(
+            e["seq"] > seen for e in self.site.events())
+
+
+def progress(site, name, iterations, seconds):
+    """Shows the training's progress on one line until it has ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        s = site.status()
+        if sys.stderr.isatty():
+            print(f"\r   {name}: iteration {s.get('iteration', 0)} of {iterations}, loss {s.get('loss')}   ",
+                  end="", file=sys.stderr, flush=True)
+        if s.get("state") in ("finished", "held", "stopped"):
+            break
+        time.sleep(0.2)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    if site.status().get("state") != "finished":
+        raise SystemExit(f"{name} did not finish: {json.dumps(site.status())}\n{site.tail_of_log()}")
+
+
+def damage_newest_checkpoint(site):
+    checkpoint = site.newest_checkpoint()
+    shard = max((os.path.join(checkpoint, f) for f in os.listdir(checkpoint) if f != "manifest.json"),
+                key=os.path.getsize)
+    with open(shard, "r+b") as f:
+        f.seek(os.path.getsize(shard) // 2)
+        byte = f.read(1)
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte[0] ^ 0x10]))
+    return os.path.basename(checkpoint)
+
+
+def story(site, demo):
+    def kill_rank():
+        pid = site.rank_pid(1)
+        os.kill(pid, signal.SIGKILL)
+        return f"kill -9 {pid}, which is rank 1"
+
+    def freeze_rank():
+        pid = site.rank_pid(2)
+        os.kill(pid, signal.SIGSTOP)
+        return f"SIGSTOP to {pid}, which is rank 2; no error, no output, nothing moves"
+
+    def kill_node():
+        name = damage_newest_checkpoint(site)
+        site.admin("kill-node", "n02")
+        return f"one bit of {name} flipped, and node n02 lost with all its processes"
+
+    def kill_daemon():
+        site.kill_daemon(signal.SIGKILL)
+        time.sleep(1.0)
+        site.start_daemon()
+        return "kill -9 of stokerd; started again a second later"
+
+    def drop_switch():
+        with open(os.path.join(site.directory, "switch", "save"), "w", encoding="utf-8") as f:
+            json.dump({"by": "you", "reason": "before lunch"}, f)
+        return "a file named save in the run's switch folder"
+
+    def saved(seen, before):
+        return any(e["seq"] > seen and "checkpoint_saved" in json.dumps(e) for e in site.events()) and \
+            not os.path.exists(os.path.join(site.directory, "switch", "save"))
+
+    def next_task(_seen, before):
+        now = site.status()
+        return now.get("generation", 0) > before["generation"] and now["iteration"] >= before["iteration"] \
+            and now["state"] in ("training", "finished")
+
+    site.wait_iteration(25)
+    demo.act("A rank dies", kill_rank, demo.further)
+    site.wait_iteration(45)
+    demo.act("A rank freezes", freeze_rank, demo.further)
+    site.wait_iteration(70)
+    demo.act("A checkpoint is damaged and a node dies", kill_node, demo.further)
+    site.wait_iteration(90)
+    demo.act("The daemon dies", kill_daemon, demo.further)
+    demo.act("Somebody wants a checkpoint now", drop_switch, saved)
+    demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=120)
+
+
+def tell_end(site, demo, reference):
+    progress(site, "disturbed run", ITERATIONS, 120)
+    print(f"\n{bold('The chronicle, as stoker wrote it')}\n")
+    print(site.stoker("chronicle", site.run).stdout)
+    mine = site.digest()
+    print(f"undisturbed: iteration {reference['iteration']}, weights and optimizer state {reference['digest']}")
+    print(f"disturbed:   iteration {mine['iteration']}, weights and optimizer state {mine['digest']}")
+    same = mine["digest"] == reference["digest"] and mine["iteration"] == reference["iteration"]
+    print(bold("identical" if same else "DIFFERENT"))
+    return same
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--slow", action="store_true", help="wait for Enter between acts")
+    parser.add_argument("--keep", action="store_true", help="leave the folder for a look")
+    parser.add_argument("text", nargs="*", help="text to train on (default: the licences of this system)")
+    options = parser.parse_args()
+    os.environ["STOKER_BIN"] = os.path.abspath(options.bin)
+    from e2e._harness import Failed, Site
+
+    texts = options.text or sorted(f for f in glob.glob("/usr/share/common-licenses/*")
+                                   if os.path.isfile(f) and not os.path.islink(f))
+    began = time.monotonic()
+    site = Site("undisturbed", keep=options.keep)
+    shape = dict(nodes=2, spares=1, samples=SAMPLES, save_every=10, time_limit="75s", exit_before_limit="6s",
+                 hidden=64, ffn=256, sequence=64)
+    good = False
+    try:
+        print(bold("stoker keeps a training alive: 2 nodes x 2 ranks, one spare node, embedded scheduler"))
+        prefix = site.prepare_data(texts)
+        site.start_daemon()
+        print(f"First without trouble, for comparison ({ITERATIONS} iterations):", flush=True)
+        site.stoker("run", site.write_files(prefix, **dict(shape, time_limit="10min")), "--yes")
+        progress(site, "undisturbed run", ITERATIONS, 120)
+        reference = site.digest()
+        site.use_run("disturbed")
+        site.stoker("run", site.write_files(prefix, **shape), "--yes")
+        demo = Demo(site, options.slow)
+        story(site, demo)
+        good = tell_end(site, demo, reference)
+        site.audit()
+        print(f"The journal, replayed from zero, gives the same state. {time.monotonic() - began:.0f}s in all.")
+    except Failed as failure:
+        print(f"\nthe demo failed: {failure}", file=sys.stderr)
+        good = False
+    finally:
+        site.close()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
