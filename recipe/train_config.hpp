@@ -1,0 +1,140 @@
+// TrainConfig: TRAIN.yaml as plain values, with the defaults of the contract
+// (docs/configuration.md). Written by the strict reader (configs/schema/train_schema.hpp), used by
+// the training core and by `stoker plan`; it knows no YAML. The data clock is consumed samples;
+// iterations are completed optimizer steps; paths count from the working directory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+#include "common/time.hpp"
+#include "recipe/batch_plan.hpp"
+#include "recipe/lr_schedule.hpp"
+#include "recipe/save_rounds.hpp"
+
+namespace stoker::recipe {
+
+enum class PositionKind { Learned };
+enum class Dtype { F64, F32, Bf16 };
+enum class Recompute { None };
+enum class PipelineKind { OneForwardOneBackward };
+enum class OptimizerKind { AdamW };
+
+struct ModelConfig {
+  std::uint64_t layers = 0;
+  std::uint64_t hidden = 0;
+  std::uint64_t heads = 0;
+  std::uint64_t ffn = 0;  // 4 * hidden when not given
+  std::uint64_t sequence = 0;
+  std::uint64_t vocabulary = 0;
+  double dropout = 0.1;  // in [0, 1)
+  PositionKind position = PositionKind::Learned;
+  double init_std = 0.02;
+};
+
+struct DataSource {
+  std::string prefix;  // PREFIX.bin and PREFIX.idx
+  double weight = 1.0;
+};
+
+struct DataConfig {
+  std::vector<DataSource> train;
+  std::vector<double> split{969, 30, 1};  // train, validation, test; normalised
+  std::uint32_t seed = 1234;
+  double last_epoch_threshold = 0.80;  // 0.80 is Megatron's, 0.95 Megatron-DeepSpeed's
+  std::string cache = "index-cache";   // folder of the cached index arrays
+};
+
+struct ParallelConfig {
+  std::uint32_t tensor = 1;
+  std::uint32_t pipeline = 1;
+  PipelineKind schedule = PipelineKind::OneForwardOneBackward;
+  std::uint32_t virtual_stages = 1;
+  std::uint32_t zero = 0;
+};
+
+struct TrainLoopConfig {
+  std::uint64_t samples = 0;
+  Dtype dtype = Dtype::F32;
+  Recompute recompute = Recompute::None;
+  double clip = 1.0;  // 0 = no clipping
+  std::uint64_t seed = 42;
+  std::uint32_t threads = 1;  // of one rank; part of what "exact" depends on
+  Duration deadline =
+      5min;  // of one step: a peer that is silent for longer ends the step with an error
+};
+
+struct OptimizerConfig {
+  OptimizerKind kind = OptimizerKind::AdamW;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // not on biases and other 1-D parameters
+};
+
+struct CheckpointConfig {
+  std::string directory = "checkpoints";
+  std::vector<SaveRound> save{{std::nullopt, 1000}};
+  bool asynchronous = false;
+  std::string samples_log = "samples.log";
+};
+
+struct EvaluateConfig {
+  std::uint64_t every = 0;  // iterations; 0 = never
+  std::uint64_t iterations = 10;
+  bool save_before = false;
+};
+
+struct LogConfig {
+  std::uint64_t every = 1;
+  std::optional<std::string> tensorboard;
+};
+
+struct ExitConfig {
+  std::optional<Duration> duration;  // since the start of the process
+  std::optional<std::uint64_t> iteration;
+  std::optional<std::uint64_t> samples;
+};
+
+struct TrainConfig {
+  ModelConfig model;
+  DataConfig data;
+  BatchConfig batch;
+  ParallelConfig parallel;
+  TrainLoopConfig train;
+  OptimizerConfig optimizer;
+  LrSchedule lr;
+  CheckpointConfig checkpoint;
+  EvaluateConfig evaluate;
+  LogConfig log;
+  ExitConfig exit;
+};
+
+}  // namespace stoker::recipe
+
+namespace stoker {
+template <>
+struct EnumNames<recipe::PositionKind> {
+  static constexpr std::array names{"learned"};
+};
+template <>
+struct EnumNames<recipe::Dtype> {
+  static constexpr std::array names{"f64", "f32", "bf16"};
+};
+template <>
+struct EnumNames<recipe::Recompute> {
+  static constexpr std::array names{"none"};
+};
+template <>
+struct EnumNames<recipe::PipelineKind> {
+  static constexpr std::array names{"1f1b"};
+};
+template <>
+struct EnumNames<recipe::OptimizerKind> {
+  static constexpr std::array names{"adamw"};
+};
+}  // namespace stoker
