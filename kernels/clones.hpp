@@ -4,7 +4,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define STOKER_CLONES __attribute__((optimize("O3", "no-math-errno"), target_clones("avx2", "default")))
+#define STOKER_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define STOKER_CLONES
 #endif

@@ -1,18 +1,20 @@
-// Dropout masks: eight Philox blocks side by side, which the compiler turns into vector code. The
+// Dropout masks: sixteen Philox blocks side by side, in vector registers where there are some. The
 // counter is {block, layer and site, sample low, sample high}; block = element / 4.
 #include "kernels/dropout.hpp"
 
 #include <algorithm>
 #include <cmath>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "common/check.hpp"
-#include "kernels/clones.hpp"
 #include "kernels/philox.hpp"
 
 namespace stoker::kernels {
 namespace {
 
-constexpr std::size_t kLanes = 8;
+constexpr std::size_t kLanes = 16;
 constexpr std::size_t kGroup = 4 * kLanes;  // elements made at once
 
 std::uint32_t threshold_of(double p) {
@@ -29,34 +31,66 @@ struct Draw {
   std::uint32_t place, sample_low, sample_high;
 };
 
-// words[j * kLanes + lane] = word j of block first_block + lane.
-STOKER_CLONES void draw_group(const Draw& draw, std::uint32_t first_block, std::uint32_t* words) {
-  std::uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    c0[i] = first_block + static_cast<std::uint32_t>(i);
-    c1[i] = draw.place;
-    c2[i] = draw.sample_low;
-    c3[i] = draw.sample_high;
+// words[4 * lane + j] = word j of block first_block + lane.
+void draw_plain(const Draw& draw, std::uint32_t first_block, std::uint32_t* words) {
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    const PhiloxCounter w =
+        philox({first_block + lane, draw.place, draw.sample_low, draw.sample_high}, draw.key);
+    std::copy(w.begin(), w.end(), words + 4 * lane);
   }
-  std::uint32_t k0 = draw.key[0], k1 = draw.key[1];
+}
+
+#if defined(__x86_64__)
+struct Lanes {  // four blocks; of each 64-bit lane only the low half counts
+  __m256i c0, c1, c2, c3;
+};
+
+[[gnu::target("avx2")]] __m256i low_halves(std::uint32_t value) {
+  return _mm256_set1_epi64x(static_cast<long long>(value));
+}
+
+// The same with AVX2: every product is a 32 x 32 -> 64 multiplication of four lanes.
+[[gnu::target("avx2")]] void draw_avx2(const Draw& draw, std::uint32_t first_block,
+                                       std::uint32_t* words) {
+  constexpr std::size_t kVectors = kLanes / 4;
+  Lanes v[kVectors];
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    const auto block = first_block + static_cast<std::uint32_t>(4 * i);
+    v[i] = {_mm256_setr_epi64x(block, block + 1u, block + 2u, block + 3u), low_halves(draw.place),
+            low_halves(draw.sample_low), low_halves(draw.sample_high)};
+  }
+  const __m256i m0 = low_halves(kPhiloxM0), m1 = low_halves(kPhiloxM1);
+  PhiloxKey key = draw.key;
   for (int round = 0; round < 10; ++round) {
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const std::uint64_t p0 = std::uint64_t{kPhiloxM0} * c0[i];
-      const std::uint64_t p1 = std::uint64_t{kPhiloxM1} * c2[i];
-      c0[i] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c2[i] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<std::uint32_t>(p1);
-      c3[i] = static_cast<std::uint32_t>(p0);
+    const __m256i k0 = low_halves(key[0]), k1 = low_halves(key[1]);
+    for (Lanes& x : v) {
+      const __m256i p0 = _mm256_mul_epu32(x.c0, m0), p1 = _mm256_mul_epu32(x.c2, m1);
+      x.c0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p1, 32), x.c1), k0);
+      x.c2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p0, 32), x.c3), k1);
+      x.c1 = p1;
+      x.c3 = p0;
     }
-    k0 += kPhiloxW0;
-    k1 += kPhiloxW1;
+    key[0] += kPhiloxW0;
+    key[1] += kPhiloxW1;
   }
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    words[4 * i] = c0[i];
-    words[4 * i + 1] = c1[i];
-    words[4 * i + 2] = c2[i];
-    words[4 * i + 3] = c3[i];
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    const __m256i first = _mm256_blend_epi32(v[i].c0, _mm256_slli_epi64(v[i].c1, 32), 0xAA);
+    const __m256i second = _mm256_blend_epi32(v[i].c2, _mm256_slli_epi64(v[i].c3, 32), 0xAA);
+    const __m256i even = _mm256_unpacklo_epi64(first, second);
+    const __m256i odd = _mm256_unpackhi_epi64(first, second);
+    auto* out = reinterpret_cast<__m256i*>(words + 16 * i);
+    _mm256_storeu_si256(out, _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256(out + 1, _mm256_permute2x128_si256(even, odd, 0x31));
   }
+}
+#endif
+
+using DrawGroup = void (*)(const Draw&, std::uint32_t, std::uint32_t*);
+DrawGroup choose_draw() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return draw_avx2;
+#endif
+  return draw_plain;
 }
 
 template <class T>
@@ -68,6 +102,7 @@ void fill(const DropoutKey& key, double p, std::uint64_t first, std::size_t coun
   const Draw draw{philox_key(key.seed, PhiloxUse::Dropout), place(key),
                   static_cast<std::uint32_t>(key.sample),
                   static_cast<std::uint32_t>(key.sample >> 32)};
+  static const DrawGroup draw_group = choose_draw();
   std::uint32_t words[kGroup];
   for (std::size_t done = 0; done < count; done += kGroup) {
     draw_group(draw, static_cast<std::uint32_t>((first + done) / 4), words);
