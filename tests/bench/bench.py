@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""./dev bench [NAME] [--json]: the figures of docs/performance.md, each a ratio within one run where two things are compared.
+
+One JSON line a figure: {"name","value","unit","goal","ok","note"}. A figure that cannot be measured here says why in its note
+(value null) instead of being left out.
+"""
+import argparse
+import json
+import os
+import sys
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon commands iteration save (default: all)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--bin", default="build/bin")
+    options = parser.parse_args()
+    os.environ["STOKER_BIN"] = os.path.abspath(options.bin)
+    import daemon_bench
+    import restart_bench
+    import train_bench
+
+    benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
+               "commands": daemon_bench.commands, "iteration": train_bench.iteration, "save": train_bench.save}
+    if options.name and options.name not in benches:
+        print(f"bench: no figure named {options.name}; there are: {' '.join(benches)}", file=sys.stderr)
+        return 2
+    good = True
+    for name, bench in benches.items():
+        if options.name and name != options.name:
+            continue
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        try:
+            figures = list(bench())
+        except Exception as broken:  # one broken figure must not hide the others
+            traceback.print_exc()
+            figures = [dict(name=name, value=None, unit="", goal="", ok=False, note=f"could not be measured: {broken}")]
+        for figure in figures:
+            good = good and bool(figure["ok"])
+            if options.json:
+                print(json.dumps(figure), flush=True)
+            else:
+                value = "-" if figure["value"] is None else f"{figure['value']:.4g}"
+                print(f"{'ok ' if figure['ok'] else 'NO '} {figure['name']:<34} {value:>9} {figure['unit']:<6} "
+                      f"goal {figure['goal']:<10} {figure['note']}", flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Crash -> first new iteration, against torchrun and ft_launcher on this machine; and silent hang -> verdict."""
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from e2e._harness import Site, run_program
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHAPE = dict(layers=4, hidden=64, ffn=256, sequence=32, micro=2, global_batch=4, ramp_start=4, ramp_samples=4,
+             samples=40000, save_every=10, ranks_per_node=2, nodes=1, floor="2s")
+
+
+def follow(path, pattern, seconds):
+    """Waits for a line that matches, looking every millisecond; returns (time seen, match)."""
+    end = time.monotonic() + seconds
+    position, rest = 0, ""
+    while time.monotonic() < end:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                f.seek(position)
+                text = f.read()
+                position = f.tell()
+            rest += text
+            *lines, rest = rest.split("\n")
+            for line in lines:
+                m = re.search(pattern, line)
+                if m:
+                    return time.monotonic(), m
+        time.sleep(0.001)
+    raise RuntimeError(f"waited {seconds}s for {pattern} in {path}")
+
+
+def our_restart_seconds(rounds=5):
+    site = Site("bench")
+    try:
+        prefix = site.prepare_data()
+        site.start_daemon()
+        site.stoker("run", site.write_files(prefix, restarts=50, without_progress=20, **SHAPE), "--yes")
+        figures = []
+        for _ in range(rounds):
+            start = site.status().get("iteration", 0)
+            site.wait_iteration(start + 60, 60)
+            time.sleep(2.5)  # the standby processes are warm again
+            pid = site.rank_pid(1)
+            log = os.path.join(site.directory, "gen-000001", "main.log")
+            size = os.path.getsize(log)
+            began = time.monotonic()
+            os.kill(pid, signal.SIGKILL)
+            with open(log, "rb") as f:
+                f.seek(size)
+                end = began + 60
+                text = b""
+                while time.monotonic() < end:
+                    text += f.read()
+                    # the first iteration line after the new attempt has spoken of its resume
+                    m = re.search(rb"resume[^\n]*\n(?:.*\n)*?[^\n]*iteration +\d+/", text)
+                    if m:
+                        break
+                    time.sleep(0.001)
+            figures.append(time.monotonic() - began)
+        return figures
+    finally:
+        site.close()
+
+
+def peer_environment():
+    """A virtual environment with torch and nvidia-resiliency-ext; None with the reason when it cannot be made."""
+    folder = os.environ.get("STOKER_BENCH_VENV") or os.path.join(tempfile.gettempdir(), f"stoker-bench-venv-{os.getuid()}")
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(os.path.join(folder, "complete")):
+        print("making a virtual environment with torch (about two minutes, 6 GB) …", file=sys.stderr, flush=True)
+        for argv in ([sys.executable, "-m", "venv", folder],
+                     [python, "-m", "pip", "install", "-q", "torch", "numpy", "nvidia-resiliency-ext"]):
+            done = subprocess.run(argv, text=True, capture_output=True)
+            if done.returncode != 0:
+                return None, (done.stderr.strip().split("\n") or ["failed"])[-1]
+        open(os.path.join(folder, "complete"), "w").close()
+    return folder, ""
+
+
+def peer_restart_seconds(folder, launcher, rounds=3):
+    """The same crash under another launcher: rank 1 kills itself, rank 0 tells when it is further."""
+    figures = []
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory() as work:
+            argv = [os.path.join(folder, "bin", launcher), "--nproc-per-node", "2", "--max-restarts", "3"]
+            if launcher == "torchrun":
+                argv += ["--master-port", str(29611 + number)]
+            else:
+                argv += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{29621 + number}",
+                         "--ft-param-initial_rank_heartbeat_timeout", "30", "--ft-param-rank_heartbeat_timeout", "30"]
+            argv += [os.path.join(HERE, "peer_train.py"), os.path.join(work, "checkpoint.pt")]
+            done = subprocess.run(argv, text=True, capture_output=True, timeout=180, cwd=work)
+            killed = re.search(r"DIES ([\d.]+)", done.stdout)
+            further = re.search(r"STEP 21 ([\d.]+)", done.stdout[killed.end():]) if killed else None
+            if not further:
+                raise RuntimeError(f"{launcher}: no restart seen: {done.stderr[-400:]}")
+            figures.append(float(further.group(1)) - float(killed.group(1)))
+    return figures
+
+
+def restart():
+    ours = our_restart_seconds()
+    mine = statistics.median(ours)
+    yield dict(name="restart: stoker", value=mine, unit="s", goal="", ok=True,
+               note="crash -> first new iteration, two CPU ranks, median of " + ", ".join(f"{x:.2f}" for x in ours))
+    folder, why = peer_environment()
+    if not folder:
+        yield dict(name="restart: ratio to the faster peer", value=None, unit="x", goal="<= 0.25", ok=True,
+                   note=f"not measured: no virtual environment with torch could be made: {why}")
+        return
+    best = None
+    for launcher in ("ft_launcher", "torchrun"):
+        if not os.path.exists(os.path.join(folder, "bin", launcher)):
+            continue
+        seconds = statistics.median(peer_restart_seconds(folder, launcher))
+        best = min(best or seconds, seconds)
+        yield dict(name=f"restart: {launcher}", value=seconds, unit="s", goal="", ok=True, note="the same crash")
+    yield dict(name="restart: ratio to the faster peer", value=mine / best, unit="x", goal="<= 0.25",
+               ok=mine / best <= 0.25, note="in one run on one machine")
+
+
+def hang():
+    """SIGSTOP of a rank -> the decision; the limit is max(3 x p99 of the iterations, floor)."""
+    site = Site("bench")
+    try:
+        prefix = site.prepare_data()
+        site.start_daemon()
+        site.stoker("run", site.write_files(prefix, **SHAPE), "--yes")
+        site.wait_iteration(200, 90)
+        began = time.monotonic()
+        os.kill(site.rank_pid(1), signal.SIGSTOP)
+        site.wait(lambda: site.status().get("state") in ("suspect", "recovering"), 60, "the verdict")
+        seconds = time.monotonic() - began
+        limit = max(site.status().get("deadline_s") or 0, 2.0)
+        yield dict(name="hang: verdict / limit", value=seconds / limit, unit="x", goal="<= 1.25", ok=seconds <= limit * 1.25 + 0.3,
+                   note=f"{seconds:.2f} s; limit max(3 x p99, floor 2 s) = {limit:.2f} s; the rest is reading and polling")
+    finally:
+        site.close()
