@@ -1,0 +1,274 @@
+// One function a section; each reads, then checks ranges at the value's own position.
+#include "configs/schema/train_schema.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+#include "common/os/files.hpp"
+
+namespace stoker::configs {
+namespace {
+
+using namespace recipe;
+
+constexpr std::uint64_t kMaxDimension =
+    1u << 24;  // layers, hidden, sequence ...: beyond it products overflow
+constexpr std::uint64_t kMaxSamples = 1'000'000'000'000'000;
+
+void require_dimension(MapReader& m, std::string_view key, std::uint64_t& value) {
+  if (m.require(key, value) && m.has(key))
+    m.check(key, value >= 1 && value <= kMaxDimension,
+            fmt::format("must be between 1 and {}", kMaxDimension));
+}
+
+void read_model(MapReader& m, ModelConfig& c) {
+  require_dimension(m, "layers", c.layers);
+  require_dimension(m, "hidden", c.hidden);
+  require_dimension(m, "heads", c.heads);
+  require_dimension(m, "sequence", c.sequence);
+  require_dimension(m, "vocabulary", c.vocabulary);
+  c.ffn = 4 * c.hidden;
+  m.read("ffn", c.ffn);
+  if (m.has("ffn"))
+    m.check("ffn", c.ffn >= 1 && c.ffn <= kMaxDimension,
+            fmt::format("must be between 1 and {}", kMaxDimension));
+  if (c.heads > 0 && c.hidden > 0)
+    m.check("heads", c.hidden % c.heads == 0,
+            fmt::format("hidden {} is not a multiple of {} heads", c.hidden, c.heads));
+  m.read("dropout", c.dropout);
+  m.check("dropout", c.dropout >= 0 && c.dropout < 1, "must be at least 0 and below 1");
+  m.read("position", c.position);
+  m.read("init_std", c.init_std);
+  m.check("init_std", c.init_std > 0 && c.init_std < 10, "must be above 0 and below 10");
+}
+
+void read_data(MapReader& m, DataConfig& c) {
+  if (!m.required("train").given()) m.at("train");
+  const std::size_t sources = m.list("train", [&](ValueReader& item) {
+    DataSource source;
+    item.map([&](MapReader& s) {
+      s.require("prefix", source.prefix);
+      if (s.has("prefix")) s.check("prefix", !source.prefix.empty(), "must not be empty");
+      s.read("weight", source.weight);
+      s.check("weight", source.weight > 0, "must be above 0");
+    });
+    c.train.push_back(std::move(source));
+  });
+  if (m.at("train").shape() == Shape::Sequence) {
+    m.check("train", sources > 0, "needs at least one data set");
+    m.check("train", sources < 255, "at most 254 data sets can be blended");
+  }
+  m.read("split", c.split);
+  double sum = 0;
+  bool negative = false;
+  for (const double share : c.split) {
+    sum += share;
+    negative = negative || share < 0;
+  }
+  m.check("split", c.split.size() == 3 && !negative && sum > 0 && c.split[0] > 0,
+          "expected three weights for training, validation and test, like [969, 30, 1]; the first "
+          "above 0");
+  m.read("seed", c.seed);
+  m.read("last_epoch_threshold", c.last_epoch_threshold);
+  m.check("last_epoch_threshold", c.last_epoch_threshold >= 0 && c.last_epoch_threshold <= 1,
+          "must be between 0 and 1; 0.80 is Megatron's, 0.95 Megatron-DeepSpeed's");
+  m.read("cache", c.cache);
+  m.check("cache", !c.cache.empty(), "must not be empty");
+}
+
+void read_micro(const ValueReader& value, BatchConfig& c) {
+  if (value.shape() != Shape::Sequence) {
+    value.read(c.micro[0].micro);
+    return;
+  }
+  c.micro.clear();
+  value.list([&](ValueReader& item) {
+    MicroStep step;
+    item.map([&](MapReader& m) {
+      m.read("until_samples", step.until_samples);
+      m.require("micro", step.micro);
+    });
+    c.micro.push_back(step);
+  });
+}
+
+void read_batch(MapReader& m, BatchConfig& c) {
+  read_micro(m.required("micro"), c);
+  m.require("global", c.global);
+  m.one_of({"ramp_up", "steps"}, false);
+  const ValueReader ramp = m.at("ramp_up");
+  if (ramp.shape() == Shape::Map) c.ramp_up.emplace();
+  if (ramp.given() && ramp.shape() != Shape::Null)
+    ramp.map([&](MapReader& r) {
+      RampUp unused;
+      RampUp& target = c.ramp_up ? *c.ramp_up : unused;
+      r.require("start", target.start);
+      r.require("increment", target.increment);
+      r.require("samples", target.samples);
+    });
+  const ValueReader steps = m.at("steps");
+  std::string text;
+  if (steps.given() && steps.read(text)) {
+    auto parsed = parse_batch_steps(text);
+    if (parsed)
+      c.steps = *std::move(parsed);
+    else
+      steps.error("steps: " + parsed.error().what);
+  }
+}
+
+// This floor of the training core runs one tensor and one pipeline part; more is refused, not
+// ignored.
+void read_parallel(MapReader& m, ParallelConfig& c) {
+  m.read("tensor", c.tensor);
+  m.check("tensor", c.tensor == 1, "only 1 is supported by this version of stoker-train");
+  m.read("pipeline", c.pipeline);
+  m.check("pipeline", c.pipeline == 1, "only 1 is supported by this version of stoker-train");
+  m.read("schedule", c.schedule);
+  m.read("virtual_stages", c.virtual_stages);
+  m.check("virtual_stages", c.virtual_stages == 1,
+          "only 1 is supported by this version of stoker-train");
+  m.read("zero", c.zero);
+  m.check("zero", c.zero == 0, "only 0 is supported by this version of stoker-train");
+}
+
+void read_train(MapReader& m, TrainLoopConfig& c) {
+  if (m.require("samples", c.samples) && m.has("samples"))
+    m.check("samples", c.samples >= 1 && c.samples <= kMaxSamples,
+            fmt::format("must be between 1 and {}", kMaxSamples));
+  m.read("dtype", c.dtype);
+  m.read("recompute", c.recompute);
+  m.read("clip", c.clip);
+  m.check("clip", c.clip >= 0, "must not be negative; 0 turns clipping off");
+  m.read("seed", c.seed);
+  m.read("threads", c.threads);
+  m.check("threads", c.threads >= 1 && c.threads <= 1024, "must be between 1 and 1024");
+  m.read("deadline", c.deadline);
+  m.check("deadline", c.deadline >= 1s, "must be at least 1s");
+}
+
+void read_optimizer(MapReader& m, OptimizerConfig& c) {
+  m.read("kind", c.kind);
+  m.read("beta1", c.beta1);
+  m.check("beta1", c.beta1 >= 0 && c.beta1 < 1, "must be at least 0 and below 1");
+  m.read("beta2", c.beta2);
+  m.check("beta2", c.beta2 >= 0 && c.beta2 < 1, "must be at least 0 and below 1");
+  m.read("eps", c.eps);
+  m.check("eps", c.eps > 0, "must be above 0");
+  m.read("weight_decay", c.weight_decay);
+  m.check("weight_decay", c.weight_decay >= 0, "must not be negative");
+}
+
+void read_lr(MapReader& m, LrSchedule& c) {
+  const bool read = m.require("max", c.max) && m.has("max");
+  m.read("min", c.min);
+  m.read("initial", c.initial);
+  m.read("warmup_samples", c.warmup_samples);
+  m.read("style", c.style);
+  const bool decays = c.style != LrStyle::Constant && c.style != LrStyle::InverseSquareRoot;
+  if (decays)
+    m.require("decay_samples", c.decay_samples);
+  else
+    m.read("decay_samples", c.decay_samples);
+  m.read("wsd_decay_samples", c.wsd_decay_samples);
+  if (!read || (decays && !m.has("decay_samples"))) return;
+  if (const Status checked = check_lr(c); !checked) {
+    const std::string what = checked.error().what;
+    m.at(what.substr(0, what.find(' '))).error("lr: " + what);
+  }
+}
+
+void read_checkpoint(MapReader& m, CheckpointConfig& c) {
+  m.read("directory", c.directory);
+  m.check("directory", !c.directory.empty(), "must not be empty");
+  const ValueReader save = m.at("save");
+  if (save.given()) {
+    c.save.clear();
+    save.list([&](ValueReader& item) {
+      SaveRound round;
+      item.map([&](MapReader& r) {
+        r.read("until", round.until);
+        r.require("every", round.every);
+      });
+      c.save.push_back(round);
+    });
+    if (const Status checked = check_save_rounds(c.save); !checked)
+      save.error("save: " + checked.error().what);
+  }
+  m.read("asynchronous", c.asynchronous);
+  m.read("samples_log", c.samples_log);
+}
+
+void read_rest(MapReader& root, TrainConfig& c) {
+  root.map("evaluate", [&](MapReader& m) {
+    m.read("every", c.evaluate.every);
+    m.read("iterations", c.evaluate.iterations);
+    m.check("iterations", c.evaluate.iterations >= 1, "must be at least 1");
+    m.read("save_before", c.evaluate.save_before);
+  });
+  root.map("log", [&](MapReader& m) {
+    m.read("every", c.log.every);
+    m.check("every", c.log.every >= 1, "must be at least 1");
+    m.read("tensorboard", c.log.tensorboard);
+  });
+  root.map("exit", [&](MapReader& m) {
+    m.read("duration", c.exit.duration);
+    m.read("iteration", c.exit.iteration);
+    m.read("samples", c.exit.samples);
+  });
+}
+
+// Reported at the ramp-up where there is one: a batch that not even one rank could cut into
+// micro-batches.
+void check_batches(MapReader& root, const TrainConfig& c) {
+  root.map("batch", [&](MapReader& m) {
+    for (const char* key : {"micro", "global", "ramp_up", "steps"}) m.at(key);
+    if (!m.has("micro") || !m.has("global")) return;
+    const char* where = m.has("ramp_up") ? "ramp_up" : "global";
+    const auto plan = BatchPlan::make(c.batch);
+    if (!plan) {
+      m.at(where).error("batch: " + plan.error().what);
+    } else if (const auto bad = plan->first_illegal(1, 0, c.train.samples)) {
+      m.at(where).error(
+          fmt::format("batch: global batch {} at iteration {} ({} consumed samples) is not a "
+                      "multiple of micro-batch {}; no node count fits",
+                      bad->phase.global, bad->phase.first_iteration + 1, bad->phase.consumed,
+                      bad->phase.micro));
+    } else if (plan->train_iterations(c.train.samples) == 0) {
+      m.at("global").error("batch: train.samples is less than one global batch");
+    }
+  });
+}
+
+}  // namespace
+
+TrainConfigFile read_train_config(std::string_view text, const std::string& file) {
+  TrainConfigFile result;
+  TrainConfig& c = result.config;
+  YamlReader reader(text, file);
+  reader.root([&](MapReader& root) {
+    root.required("model").map([&](MapReader& m) { read_model(m, c.model); });
+    root.required("data").map([&](MapReader& m) { read_data(m, c.data); });
+    root.required("batch").map([&](MapReader& m) { read_batch(m, c.batch); });
+    root.map("parallel", [&](MapReader& m) { read_parallel(m, c.parallel); });
+    root.required("train").map([&](MapReader& m) { read_train(m, c.train); });
+    root.map("optimizer", [&](MapReader& m) { read_optimizer(m, c.optimizer); });
+    root.required("lr").map([&](MapReader& m) { read_lr(m, c.lr); });
+    root.map("checkpoint", [&](MapReader& m) { read_checkpoint(m, c.checkpoint); });
+    read_rest(root, c);
+    if (reader.ok()) check_batches(root, c);
+  });
+  result.errors = reader.errors();
+  result.effective = reader.render_effective();
+  result.batch_at = reader.position_of({"batch", "ramp_up"});
+  if (result.batch_at.line == 0) result.batch_at = reader.position_of({"batch", "global"});
+  return result;
+}
+
+Result<TrainConfigFile> load_train_config(const std::string& path) {
+  constexpr std::size_t kMaxBytes = 1u << 20;
+  STOKER_TRY(text, os::read_file(path, kMaxBytes));
+  return read_train_config(text, path);
+}
+
+}  // namespace stoker::configs

@@ -1,0 +1,74 @@
+// The plan of a training before a single GPU hour is spent: size, memory, legal node counts,
+// iterations, ETA, checkpoint volume and the best save interval. Pure arithmetic for `stoker plan`,
+// which adds what it observed (speed, save time, time between failures) and prints it. What cannot
+// be known yet stays empty.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/time.hpp"
+#include "recipe/flops.hpp"
+#include "recipe/train_config.hpp"
+
+namespace stoker::recipe {
+
+struct PlanRequest {
+  std::uint64_t nodes = 1;
+  std::uint64_t ranks_per_node = 1;
+  std::uint64_t max_nodes = 1024;            // how far to look for legal node counts
+  std::optional<double> samples_per_second;  // of the whole run, observed
+  std::optional<double>
+      device_tflops;  // else: what one device is expected to reach (model convention)
+  std::optional<Duration> save_cost;  // how long one save holds the training up
+  std::optional<Duration> mean_time_between_failures;
+};
+
+// Bytes on one rank. Model state by dtype: bf16 18 a parameter (bf16 weights, f32 gradients,
+// masters and two moments), f32 16, f64 32; ZeRO-1 over d ranks: 6 + 12/d for bf16. Activations:
+// Korthikanti et al. 2022, s b h (34 + 5 a s/h) a layer at two bytes a value, times two for f32;
+// plus the f32 logits. An estimate: allocators and buffers come on top.
+struct MemoryEstimate {
+  std::uint64_t model_state = 0;
+  std::uint64_t activations = 0;
+  [[nodiscard]] std::uint64_t total() const { return model_state + activations; }
+};
+
+struct Plan {
+  std::uint64_t parameters = 0;
+  std::uint64_t data_parallel = 0;
+  std::vector<std::uint64_t> legal_nodes;  // ascending, up to max_nodes
+  std::optional<IllegalBatch> illegal;     // the first step that does not fit the asked nodes
+  std::vector<BatchPhase> phases;
+  std::uint64_t iterations = 0;
+  std::uint64_t samples = 0;  // really used: the last incomplete batch is not
+  std::uint64_t tokens = 0;
+  double total_flops = 0;  // model convention
+  double iteration_flops_legacy =
+      0;  // of the full batch, legacy_hardware convention (the log's TFLOPs)
+  MemoryEstimate memory;
+  std::uint64_t checkpoint_bytes = 0;
+  std::uint64_t checkpoints = 0;
+  std::optional<Duration> eta;              // of the whole run without interruption
+  std::optional<Duration> iteration_time;   // of the full batch
+  std::optional<Duration> save_interval;    // Daly
+  std::optional<std::uint64_t> save_every;  // the same in iterations of the full batch
+};
+
+FlopsShape flops_shape(const ModelConfig& model, Recompute recompute);
+std::uint64_t bytes_per_value(Dtype dtype);  // of a weight in memory
+MemoryEstimate estimate_memory(const TrainConfig& config, std::uint64_t micro,
+                               std::uint64_t data_parallel);
+// Masters and both moments: 12 bytes a parameter, 24 for f64.
+std::uint64_t checkpoint_bytes(const TrainConfig& config);
+
+// Error: the batch configuration itself is impossible.
+Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request);
+
+// Time left at this speed; empty when the speed is not known or not above zero.
+std::optional<Duration> eta(std::uint64_t consumed, std::uint64_t train_samples,
+                            double samples_per_second);
+
+}  // namespace stoker::recipe
