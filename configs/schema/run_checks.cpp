@@ -1,0 +1,257 @@
+// Each check is one function that adds errors at the key it is about.
+#include "configs/schema/run_checks.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <grp.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+#include "common/os/self.hpp"
+
+namespace stoker::configs {
+namespace {
+
+bool is_program(const std::string& path) {
+  struct stat s {};
+  return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+bool is_readable_file(const std::string& path) {
+  struct stat s {};
+  return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), R_OK) == 0;
+}
+
+void check_program(RunConfigFile& file, const RunWorld& world) {
+  core::TrainPolicy& train = file.policy.train;
+  std::string& program = train.command[0];
+  if (program.find('/') != std::string::npos) {
+    program = path_from(file.policy.config_directory, program);
+    const bool foreign_disk = file.policy.scheduler.kind == core::SchedulerKind::Slurm &&
+                              !os::exists(std::filesystem::path(program).parent_path().string());
+    if (!is_program(program) && !foreign_disk)
+      file.add_error("train.command.[0]", os::exists(program)
+                                              ? "\"" + program + "\" is no program; chmod +x it"
+                                              : "the command \"" + program + "\" does not exist");
+    return;
+  }
+  const auto own_path = train.environment.find("PATH");
+  const auto path = world.environment.find("PATH");
+  const std::string list = own_path != train.environment.end() ? own_path->second
+                           : path != world.environment.end()   ? path->second
+                                                               : std::string("/usr/bin:/bin");
+  if (find_program(program, list)) return;
+  if (const std::string own = os::own_program(program);
+      program.starts_with("stoker") && is_program(own)) {
+    program = own;
+    return;
+  }
+  // A set-up script may bring it; compute nodes may have other programs than this host.
+  if (!train.setup.empty() || file.policy.scheduler.kind == core::SchedulerKind::Slurm) return;
+  file.add_error("train.command.[0]", "the command \"" + program + "\" is nowhere in PATH");
+}
+
+void check_files(RunConfigFile& file) {
+  const core::RunPolicy& p = file.policy;
+  const auto need = [&](const char* key, const std::string& path) {
+    if (!path.empty() && !is_readable_file(path))
+      file.add_error(key, "cannot read \"" + path + "\"");
+  };
+  need("train.setup", p.train.setup);
+  need("alerts.dead_man.url_file", p.alerts.dead_man_url_file);
+  for (const std::string& path : p.watch.signatures) need("watch.signatures", path);
+  if (p.train.agent.find('/') != std::string::npos && !is_program(p.train.agent))
+    file.add_error("train.agent", "\"" + p.train.agent + "\" is no program");
+  for (const core::SinkPolicy& sink : p.alerts.sinks)
+    for (const auto& [name, value] : sink.options) {
+      if (!name.ends_with("_file") || value.empty()) continue;
+      const std::string path = path_from(p.config_directory, value);
+      if (!is_readable_file(path))
+        file.add_error("alerts.sinks." + sink.name + "." + name, "cannot read \"" + path + "\"");
+    }
+}
+
+void check_directory(RunConfigFile& file) {
+  if (const std::string why = why_not_writable(file.policy.directory); !why.empty())
+    file.add_error("directory", why);
+  if (file.policy.group.empty()) return;
+  struct group entry {};
+  struct group* found = nullptr;
+  std::string buffer(1u << 16, '\0');
+  ::getgrnam_r(file.policy.group.c_str(), &entry, buffer.data(), buffer.size(), &found);
+  if (found == nullptr) {
+    file.add_error("group", "there is no group \"" + file.policy.group + "\" on this host");
+    return;
+  }
+  std::vector<gid_t> mine(256);
+  const int count = ::getgroups(static_cast<int>(mine.size()), mine.data());
+  mine.resize(static_cast<std::size_t>(std::max(count, 0)));
+  mine.push_back(::getegid());
+  if (::geteuid() != 0 && std::find(mine.begin(), mine.end(), entry.gr_gid) == mine.end())
+    file.add_error("group", "you are no member of the group \"" + file.policy.group + "\"");
+}
+
+void check_expressions(RunConfigFile& file, const RunWorld& world) {
+  if (!world.regex_error) return;
+  for (const auto& [name, expression] : file.policy.watch.progress)
+    if (const std::string why = world.regex_error(expression); !why.empty())
+      file.add_error("watch.progress." + name, why);
+}
+
+// The place of TRAIN.yaml in `stoker-train --config TRAIN.yaml`; nullptr for other commands. With
+// "--config=X" the argument is split in two first.
+std::string* train_argument(std::vector<std::string>& command) {
+  if (command.empty() || std::filesystem::path(command[0]).filename() != "stoker-train")
+    return nullptr;
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (command[i].starts_with("--config=")) {
+      const std::string value = command[i].substr(9);
+      command[i] = "--config";
+      command.insert(command.begin() + static_cast<std::ptrdiff_t>(i) + 1, value);
+    }
+    if (command[i] == "--config" && i + 1 < command.size()) return &command[i + 1];
+  }
+  return nullptr;
+}
+
+void check_ramp(CheckedRun& run) {
+  const recipe::TrainConfig& config = run.train->config;
+  core::SchedulerPolicy& scheduler = run.file.policy.scheduler;
+  const auto plan = recipe::BatchPlan::make(config.batch);
+  if (!plan) return;  // told by the schema of TRAIN.yaml
+  const recipe::RankLayout layout{run.file.policy.train.ranks_per_node,
+                                  std::uint64_t{config.parallel.tensor} * config.parallel.pipeline};
+  constexpr std::uint64_t kLookAhead = 1024;
+  std::uint64_t from = 0, most = 0;
+  const auto legal = recipe::legal_node_counts(*plan, config.train.samples, layout, kLookAhead);
+  for (const core::NodesStep& step : scheduler.nodes) {
+    const std::uint64_t to = step.until_samples == 0 ? config.train.samples : step.until_samples;
+    const std::uint64_t ranks = step.nodes * layout.ranks_per_node;
+    most = std::max<std::uint64_t>(most, step.nodes);
+    std::string bad;
+    if (scheduler.nodes.size() == 1) {
+      const Status fits = recipe::check_batch(*plan, config.train.samples, step.nodes, layout);
+      if (!fits) bad = fits.error().message();
+    } else if (ranks % layout.model_parallel != 0) {
+      bad = fmt::format("{} ranks do not split into groups of {}", ranks, layout.model_parallel);
+    } else if (const auto illegal = plan->first_illegal(ranks / layout.model_parallel, from, to)) {
+      bad = fmt::format("with {} nodes from {} samples on: {}", step.nodes, from, illegal->text());
+    }
+    if (!bad.empty()) {
+      run.file.errors.push_back({run.train_path, run.train->batch_at, "batch: " + bad});
+      return;
+    }
+    from = to;
+  }
+  for (const std::uint32_t n : scheduler.nodes_allowed)
+    if (const Status fits = recipe::check_batch(*plan, config.train.samples, n, layout); !fits)
+      run.file.add_error("scheduler.nodes_allowed", fits.error().message());
+  if (!scheduler.nodes_allowed.empty()) return;
+  for (const std::uint64_t n : legal)
+    if (n <= most) scheduler.nodes_allowed.push_back(static_cast<std::uint32_t>(n));
+}
+
+void check_checkpoint_directory(CheckedRun& run) {
+  core::RunPolicy& p = run.file.policy;
+  const std::string& train = run.train->config.checkpoint.directory;
+  const bool given =
+      std::any_of(run.file.values.begin(), run.file.values.end(), [](const EffectiveValue& v) {
+        return v.at.line > 0 && v.path == std::vector<std::string>{"checkpoints", "directory"};
+      });
+  if (!given)
+    p.checkpoints.directory = train;
+  else if (path_from(p.directory, p.checkpoints.directory) != path_from(p.directory, train))
+    run.file.add_error("checkpoints.directory", "is \"" + p.checkpoints.directory + "\", but " +
+                                                    run.train_path + " saves to \"" + train +
+                                                    "\"; leave it out here");
+}
+
+void check_training(CheckedRun& run) {
+  core::RunPolicy& p = run.file.policy;
+  std::string* argument = train_argument(p.train.command);
+  if (argument == nullptr) return;
+  const std::string beside = path_from(p.config_directory, *argument);
+  const std::string inside = path_from(p.directory, *argument);
+  run.train_path = !os::exists(beside) && os::exists(inside) ? inside : beside;
+  auto loaded = load_train_config(run.train_path);
+  if (!loaded) {
+    run.file.add_error("train.command", loaded.error().message());
+    return;
+  }
+  *argument = run.train_path;
+  run.train = *std::move(loaded);
+  run.file.errors.insert(run.file.errors.end(), run.train->errors.begin(), run.train->errors.end());
+  if (!run.train->errors.empty()) return;
+  check_ramp(run);
+  check_checkpoint_directory(run);
+}
+
+}  // namespace
+
+std::optional<std::string> find_program(const std::string& program, const std::string& path_list) {
+  for (std::size_t begin = 0; begin <= path_list.size();) {
+    const std::size_t end = std::min(path_list.find(':', begin), path_list.size());
+    const std::string folder = path_list.substr(begin, end - begin);
+    const std::string path = (folder.empty() ? "." : folder) + "/" + program;
+    if (is_program(path)) return path;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::string why_not_writable(const std::string& directory) {
+  std::filesystem::path path(directory);
+  struct stat s {};
+  while (::stat(path.c_str(), &s) != 0) {
+    if (errno == ENOTDIR || (errno != ENOENT && errno != EACCES))
+      return fmt::format("cannot make \"{}\": {}", directory, std::strerror(errno));
+    if (errno == EACCES || !path.has_relative_path())
+      return fmt::format("cannot look at \"{}\": {}", path.string(), std::strerror(errno));
+    path = path.parent_path();
+  }
+  if (!S_ISDIR(s.st_mode))
+    return fmt::format("cannot write \"{}\": \"{}\" is no directory", directory, path.string());
+  struct statfs fs {};
+  const bool kernel = ::statfs(path.c_str(), &fs) == 0 &&
+                      (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC);
+  if (kernel || ::access(path.c_str(), W_OK | X_OK) != 0)
+    return fmt::format("cannot write \"{}\": no permission to write in \"{}\"", directory,
+                       path.string());
+  return {};
+}
+
+CheckedRun check_run_config(std::string_view text, const RunSchemaContext& context,
+                            const RunWorld& world) {
+  CheckedRun run;
+  run.file = read_run_config(text, context);
+  if (run.file.policy.run.empty() && !run.file.errors.empty() && run.file.values.empty())
+    return run;  // no YAML at all
+  const bool has_program =
+      !run.file.policy.train.command.empty() && !run.file.policy.train.command[0].empty();
+  check_directory(run.file);
+  check_files(run.file);
+  check_expressions(run.file, world);
+  if (has_program) {
+    check_program(run.file, world);
+    check_training(run);
+  }
+  return run;
+}
+
+Result<CheckedRun> load_run_config(const std::string& path, RunSchemaContext context,
+                                   const RunWorld& world) {
+  constexpr std::size_t kMaxBytes = 1u << 20;
+  STOKER_TRY(text, os::read_file(path, kMaxBytes));
+  STOKER_TRY(absolute, os::absolute_path(path));
+  context.file = path;
+  context.config_path = absolute;
+  return check_run_config(text, context, world);
+}
+
+}  // namespace stoker::configs

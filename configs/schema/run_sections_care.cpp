@@ -1,0 +1,195 @@
+// RUN.yaml: `watch`, `hang`, `recover`, `checkpoints` and `alerts`, how a run is cared for.
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "configs/schema/run_sections.hpp"
+
+namespace stoker::configs {
+namespace {
+
+void make_absolute(std::vector<std::string>& paths, const std::string& folder) {
+  for (std::string& path : paths)
+    if (!path.empty()) path = path_from(folder, path);
+}
+
+void read_progress(const ValueReader& value, std::map<std::string, std::string>& progress) {
+  std::string word = "auto";
+  if (value.shape() != Shape::Map) {
+    if (value.read(word) && word != "auto")
+      value.error(R"(progress: expected auto or {iteration: 'step=(\d+)', loss: '…'}, got ")" +
+                  word + "\"");
+    return;
+  }
+  value.map([&](MapReader& m) {
+    std::string iteration, loss;
+    m.require("iteration", iteration);
+    m.read("loss", loss);
+    m.check("iteration", iteration.find('(') != std::string::npos,
+            "the number must stand in a group: (\\d+)");
+    m.check("loss", loss.empty() || loss.find('(') != std::string::npos,
+            "the number must stand in a group: ([0-9.eE+-]+)");
+    progress["iteration"] = iteration;
+    if (!loss.empty()) progress["loss"] = loss;
+  });
+}
+
+// One option of a sink as text; a list is joined by ','.
+void read_option(MapReader& m, const std::string& name, core::SinkPolicy& sink) {
+  if (!m.has(name)) return;
+  std::string text;
+  if (m.at(name).shape() == Shape::Sequence) {
+    std::vector<std::string> list;
+    if (m.read(name, list)) text = fmt::format("{}", fmt::join(list, ","));
+  } else {
+    m.read(name, text);
+  }
+  sink.options[name] = text;
+}
+
+void read_sink(const ValueReader& entry, core::SinkPolicy& sink, const RunSchemaContext& context) {
+  std::vector<std::string> kinds;
+  for (const SinkKind& k : context.sinks) kinds.push_back(k.kind);
+  entry.map([&](MapReader& m) {
+    m.require("kind", sink.kind);
+    const auto known = std::find(kinds.begin(), kinds.end(), sink.kind);
+    if (known == kinds.end()) {
+      const std::string near = nearest_name(sink.kind, kinds);
+      if (m.has("kind"))
+        m.check("kind", false,
+                fmt::format("this version of stoker knows no sink \"{}\"; {}{}", sink.kind,
+                            near.empty() ? "known: " : "did you mean ",
+                            near.empty() ? fmt::format("{}", fmt::join(kinds, ", "))
+                                         : "\"" + near + "\"?"));
+      if (entry.shape() == Shape::Map)  // its options cannot be judged
+        entry.entries([&](const YamlKey& key, ValueReader&) { m.at(key.text); });
+      return;
+    }
+    const SinkKind& kind = context.sinks[static_cast<std::size_t>(known - kinds.begin())];
+    for (const std::string& name : kind.required) {
+      m.required(name);
+      read_option(m, name, sink);
+    }
+    for (const std::string& name : kind.optional) read_option(m, name, sink);
+  });
+}
+
+void read_route(const ValueReader& item, core::AlertPolicy& p) {
+  core::RoutePolicy route;
+  std::vector<std::string> names;
+  for (const core::SinkPolicy& sink : p.sinks) names.push_back(sink.name);
+  item.map([&](MapReader& m) {
+    m.read("severity", route.severity);
+    m.read("match", route.match);
+    m.require("to", route.to);
+    if (m.has("to")) m.check("to", !route.to.empty(), "needs at least one sink");
+    for (const std::string& to : route.to) {
+      const std::string near = nearest_name(to, names);
+      m.check("to", std::find(names.begin(), names.end(), to) != names.end(),
+              fmt::format("\"{}\" is no sink of alerts.sinks{}", to,
+                          near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+    }
+    read_positive(m, "repeat", route.repeat);
+  });
+  p.routes.push_back(std::move(route));
+}
+
+}  // namespace
+
+void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
+  m.read("logs", p.logs);
+  make_absolute(p.logs, folder);
+  read_progress(m.at("progress"), p.progress);
+  m.read("kernel_logs", p.kernel_logs);
+  make_absolute(p.kernel_logs, folder);
+  m.read("signatures", p.signatures);
+  make_absolute(p.signatures, folder);
+  m.map("disk", [&](MapReader& d) {
+    d.read("paths", p.disk_paths);
+    make_absolute(p.disk_paths, folder);
+    d.read_share("min_free", p.disk_min_free);
+    d.read_share("min_free_inodes", p.disk_min_free_inodes);
+  });
+  m.map("shm", [&](MapReader& s) { s.read_share("min_free", p.shm_min_free); });
+}
+
+void read_hang(MapReader& m, core::HangPolicy& p) {
+  read_positive(m, "floor", p.floor);
+  read_positive(m, "ceiling", p.ceiling);
+  m.check("ceiling", p.ceiling >= p.floor,
+          fmt::format("{} is shorter than hang.floor {}", format_duration(p.ceiling),
+                      format_duration(p.floor)));
+  m.map("phases", [&](MapReader& x) {
+    read_positive(x, "startup", p.startup);
+    read_positive(x, "load", p.load);
+    read_positive(x, "checkpoint", p.checkpoint);
+    read_positive(x, "evaluation", p.evaluation);
+    read_positive(x, "shutdown", p.shutdown);
+  });
+}
+
+void read_recover(MapReader& m, core::RecoverPolicy& p) {
+  m.read("in_allocation", p.in_allocation);
+  m.read("on_scancel", p.on_scancel);
+  m.map("restarts", [&](MapReader& r) {
+    read_between(r, "total", p.restarts_total, 0, 100000);
+    read_between(r, "without_progress", p.restarts_without_progress, 1, 1000);
+    read_positive(r, "refill", p.refill);
+  });
+  m.map("exclude", [&](MapReader& e) {
+    read_positive(e, "for", p.exclude_for);
+    e.read_share("at_most", p.exclude_at_most);
+  });
+  m.map("rollback", [&](MapReader& r) {
+    r.read("enabled", p.rollback_enabled);
+    refuse_unless(r, "enabled", !p.rollback_enabled, "rolling back without a person");
+    r.read("lr_scale", p.rollback_lr_scale);
+    r.check("lr_scale", p.rollback_lr_scale > 0 && p.rollback_lr_scale <= 10,
+            "must be above 0 and at most 10");
+    read_between(r, "at_most", p.rollback_at_most, 0, 100);
+  });
+}
+
+void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
+  m.read("directory", p.directory);
+  m.check("directory", !p.directory.empty(), "must not be empty");
+  m.read("format", p.format);
+  const std::vector<std::string> later{"megatron", "deepspeed", "pattern"};
+  const bool known = std::find(later.begin(), later.end(), p.format) != later.end();
+  if (known)
+    refuse_unless(m, "format", false, "judging checkpoints of the format " + p.format);
+  else
+    m.check("format", p.format == "stoker",
+            "expected one of stoker, megatron, deepspeed, pattern, got \"" + p.format + "\"");
+  std::optional<std::string> complete_when;
+  m.read("complete_when", complete_when);
+  refuse_unless(m, "complete_when", !complete_when, "checkpoints by a pattern");
+  m.map("keep", [&](MapReader& k) {
+    k.read("last", p.keep_last);
+    k.read("every", p.keep_every);
+    k.read("pin", p.pin);
+  });
+  const ValueReader archive = m.at("archive");
+  if (archive.given() && archive.shape() != Shape::Null)
+    archive.error("archive: copying checkpoints away is not supported by this version of stoker");
+  m.read("verify", p.verify);
+}
+
+void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context) {
+  m.at("sinks").entries([&](const YamlKey& key, ValueReader& entry) {
+    core::SinkPolicy sink;
+    sink.name = key.text;
+    read_sink(entry, sink, context);
+    p.sinks.push_back(std::move(sink));
+  });
+  m.list("routes", [&](ValueReader& item) { read_route(item, p); });
+  m.map("dead_man", [&](MapReader& d) {
+    d.read("url_file", p.dead_man_url_file);
+    if (!p.dead_man_url_file.empty())
+      p.dead_man_url_file = path_from(
+          std::string(context.config_path, 0, context.config_path.rfind('/')), p.dead_man_url_file);
+    read_positive(d, "every", p.dead_man_every);
+  });
+}
+
+}  // namespace stoker::configs
