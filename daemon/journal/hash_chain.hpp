@@ -1,0 +1,48 @@
+// The chain over the journal's rows: each row's hash covers its content and the hash before it, so
+// that a flipped bit (which passes SQLite's own integrity check) names the row it sits in.
+// XXH3-128: against damage, not against forgers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.hpp"
+#include "daemon/journal/database.hpp"
+
+namespace stoker::daemon {
+
+// A row as it is stored: what the hash covers, in this order, each part with its length.
+struct StoredRow {
+  std::int64_t seq = 0, at = 0, wall = 0;
+  std::string run, kind, event, decision, intents;
+  std::string prev_hash, hash;  // 16 bytes; prev_hash of row 1 is 16 zero bytes
+  bool lost = false;
+};
+std::string row_hash(const StoredRow& row);
+std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
+                       const std::string& bytes);
+std::string first_prev_hash();
+
+inline constexpr const char* kRowColumns =
+    "seq, at, wall, run, kind, event, decision, intents, prev_hash, hash, lost";
+StoredRow read_stored_row(const Statement& statement);  // of a SELECT of kRowColumns
+Status write_stored_row(Statement& insert, const StoredRow& row);
+inline constexpr const char* kInsertRow =
+    "INSERT INTO rows (seq, at, wall, run, kind, event, decision, intents, prev_hash, hash, lost)"
+    " VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)";
+
+// What is wrong in a journal file, in words.
+struct Damage {
+  std::vector<std::int64_t> rows;     // whose content does not fit their hash, or that are missing
+  std::optional<std::int64_t> first;  // the first of them
+  bool state = false;                 // the state row does not fit its hash
+  std::string structure;              // SQLite's quick_check, "" = fine
+  [[nodiscard]] bool any() const { return first || state || !structure.empty(); }
+  [[nodiscard]] std::string message() const;
+};
+// Walks all rows. An Error only when the file cannot be read at all. Rows known as lost are no
+// damage.
+Result<Damage> verify_chain(Database& db);
+
+}  // namespace stoker::daemon

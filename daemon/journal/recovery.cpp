@@ -1,0 +1,214 @@
+// Recovery: salvage (damaged file, then backups), close the holes, derive the intents, choose the
+// state. Built in a new file that replaces the damaged one by rename at the very end.
+#include "daemon/journal/recovery.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <fmt/format.h>
+
+#include "common/os/files.hpp"
+#include "daemon/journal/schema.hpp"
+#include "daemon/journal/sqlite_journal.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+class Rebuild {
+ public:
+  explicit Rebuild(Database db) : db_(std::move(db)) {}
+
+  Status begin() {
+    STOKER_TRY_STATUS(configure(db_, false));
+    STOKER_TRY_STATUS(db_.execute("PRAGMA journal_mode=DELETE"));
+    STOKER_TRY_STATUS(migrate(db_, journal_migrations(), db_.path() + ".before"));
+    STOKER_TRY(statement, db_.prepare(std::string(kInsertRow) + " ON CONFLICT (seq) DO NOTHING"));
+    insert_.emplace(std::move(statement));
+    return db_.execute("BEGIN IMMEDIATE");
+  }
+
+  // Takes over every row of `source` whose content fits its hash. Behind an unreadable page the
+  // reading goes on from the far end.
+  Status take_rows(Database& source) {
+    STOKER_TRY_STATUS(walk(source, "ORDER BY seq"));
+    return walk(source, "ORDER BY seq DESC");
+  }
+
+  // Copies a table as it is; what cannot be read is left out.
+  Status take_table(const std::string& source, const std::string& table) {
+    (void)db_.execute("COMMIT; ATTACH '" + source + "' AS source; BEGIN IMMEDIATE");
+    const auto copied =
+        db_.execute("INSERT OR IGNORE INTO main." + table + " SELECT * FROM source." + table);
+    STOKER_TRY_STATUS(db_.execute("COMMIT"));
+    STOKER_TRY_STATUS(db_.execute("DETACH source; BEGIN IMMEDIATE"));
+    (void)copied;
+    return ok();
+  }
+
+  Result<bool> take_state(Database& source) {
+    auto row = source.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1");
+    if (!row) return false;
+    const auto there = row->step();
+    if (!there || !*there) return false;
+    const auto hash = state_hash(row->integer(0), row->integer(1), row->text(2), row->text(3));
+    if (hash != row->text(4)) return false;
+    STOKER_TRY(put, db_.prepare("INSERT OR REPLACE INTO state (id, seq, schema, build, bytes, hash)"
+                                " VALUES (1, ?1, ?2, ?3, ?4, ?5)"));
+    put.bind(1, row->integer(0)).bind(2, row->integer(1)).bind(3, row->text(2));
+    STOKER_TRY_STATUS(put.bind_blob(4, row->text(3)).bind_blob(5, hash).run());
+    return true;
+  }
+
+  // Rows that nobody holds become named holes with the hash that their successor remembers.
+  Status close_holes(std::vector<std::int64_t>& lost) {
+    STOKER_TRY(rows, db_.prepare("SELECT seq, prev_hash FROM rows WHERE lost = 0 ORDER BY seq"));
+    std::vector<StoredRow> holes;
+    std::int64_t expected = 1;
+    for (;;) {
+      STOKER_TRY(more, rows.step());
+      if (!more) break;
+      for (; expected < rows.integer(0); ++expected) {
+        StoredRow hole;
+        hole.seq = expected;
+        hole.kind = "lost";
+        hole.lost = true;
+        if (expected + 1 == rows.integer(0)) hole.hash = rows.text(1);
+        holes.push_back(hole);
+      }
+      expected = rows.integer(0) + 1;
+    }
+    rows.reset();
+    for (const StoredRow& hole : holes) {
+      lost.push_back(hole.seq);
+      STOKER_TRY_STATUS(write_stored_row(*insert_, hole));
+    }
+    return ok();
+  }
+
+  // Opens and closes intents as append() did, row by row.
+  Status derive_intents() {
+    STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows WHERE lost = 0 ORDER BY seq",
+                                             kRowColumns)));
+    STOKER_TRY(open, db_.prepare("INSERT OR IGNORE INTO intents (key, seq, run, action, state) "
+                                 "VALUES (?1, ?2, ?3, ?4, 'open')"));
+    STOKER_TRY(close, db_.prepare("UPDATE intents SET state = ?2, result_seq = ?3 WHERE state = "
+                                  "'open' AND (key = ?1 OR (json_extract(action, '$.kind') = "
+                                  "'look_up_token' AND json_extract(action, '$.token') = ?1))"));
+    for (;;) {
+      STOKER_TRY(more, rows.step());
+      if (!more) return ok();
+      STOKER_TRY(row, from_stored(read_stored_row(rows), db_.path()));
+      const auto seq = static_cast<std::int64_t>(row.seq.value);
+      for (const core::Intent& intent : row.intents) {
+        open.bind(1, intent.key.text).bind(2, seq).bind(3, intent.run.text);
+        STOKER_TRY_STATUS(open.bind(4, to_json_text(intent.action)).run());
+      }
+      const auto closed = closed_by(row.event.body);
+      if (!closed) continue;
+      close.bind(1, closed->key.empty() ? closed->token : closed->key).bind(2, closed->state);
+      STOKER_TRY_STATUS(close.bind(3, seq).run());
+    }
+  }
+
+  // Without a state behind a hole nothing can bridge it: rows from the first hole after the state
+  // on are given up, and the world is asked again.
+  Status cut_after_state(const std::vector<std::int64_t>& lost) {
+    STOKER_TRY(state, db_.integer("SELECT seq FROM state"));
+    for (const std::int64_t seq : lost)
+      if (seq > state) return db_.execute(fmt::format("DELETE FROM rows WHERE seq >= {}", seq));
+    return ok();
+  }
+
+  Status finish(RecoveryReport& report) {
+    STOKER_TRY(rows, db_.integer("SELECT coalesce(max(seq), 0) FROM rows"));
+    STOKER_TRY(state, db_.integer("SELECT coalesce(max(seq), 0) FROM state"));
+    report.rows = rows;
+    report.state_seq = state;
+    return db_.execute("COMMIT");
+  }
+  Result<std::int64_t> count() { return db_.integer("SELECT count(*) FROM rows"); }
+
+ private:
+  Status walk(Database& source, const std::string& order) {
+    auto rows = source.prepare(fmt::format("SELECT {} FROM rows {}", kRowColumns, order));
+    if (!rows) return ok();
+    for (;;) {
+      const auto more = rows->step();
+      if (!more || !*more) return ok();
+      const StoredRow row = read_stored_row(*rows);
+      if (!row.lost && row_hash(row) == row.hash && from_stored(row, source.path()))
+        STOKER_TRY_STATUS(write_stored_row(*insert_, row));
+    }
+  }
+
+  Database db_;
+  std::optional<Statement> insert_;
+};
+
+Status rebuild(Rebuild& target, const std::string& damaged, const std::vector<std::string>& backups,
+               RecoveryReport& report) {
+  STOKER_TRY_STATUS(target.begin());
+  if (auto source = Database::open(damaged, OpenMode::ReadWrite)) {
+    STOKER_TRY_STATUS(target.take_rows(*source));
+    STOKER_TRY(taken, target.take_state(*source));
+    if (taken) report.state_from = "the journal";
+  }
+  STOKER_TRY(intact, target.count());
+  for (const std::string& backup : backups) {
+    auto source = Database::open(backup, OpenMode::ReadOnly);
+    if (!source) continue;
+    STOKER_TRY_STATUS(target.take_rows(*source));
+    if (!report.state_from.empty()) continue;
+    STOKER_TRY(taken, target.take_state(*source));
+    if (taken) report.state_from = backup;
+  }
+  STOKER_TRY(all, target.count());
+  report.from_backup = static_cast<std::size_t>(all - intact);
+  STOKER_TRY_STATUS(target.close_holes(report.lost));
+  if (report.state_from != "the journal") STOKER_TRY_STATUS(target.cut_after_state(report.lost));
+  STOKER_TRY_STATUS(target.derive_intents());
+  STOKER_TRY_STATUS(target.take_table(damaged, "intents"));
+  STOKER_TRY_STATUS(target.take_table(damaged, "cursors"));
+  STOKER_TRY_STATUS(target.take_table(damaged, "quarantine"));
+  return target.finish(report);
+}
+
+}  // namespace
+
+std::string RecoveryReport::message() const {
+  std::string text = fmt::format("{} rows restored, {} of them from backups", rows, from_backup);
+  if (!lost.empty()) {
+    text += fmt::format("; lost for good: row {}", lost.front());
+    if (lost.size() > 1) text += fmt::format(" and {} more", lost.size() - 1);
+  }
+  text += state_from.empty() ? "; no state was left" : "; state from " + state_from;
+  if (state_seq < rows) text += fmt::format(", replayed from row {}", state_seq);
+  return text + "; the damaged file is kept as " + damaged_copy;
+}
+
+Result<RecoveryReport> recover_journal(const std::string& path,
+                                       const std::vector<std::string>& backups, WallTime now) {
+  RecoveryReport report;
+  std::string stamp = format_rfc3339(now);
+  std::erase(stamp, ':');
+  report.damaged_copy = path + ".damaged-" + stamp;
+  const auto copy = [](const std::string& from, const std::string& to) -> Status {
+    if (::link(from.c_str(), to.c_str()) == 0 || errno == ENOENT) return ok();
+    return fail(errno_error(errno, "cannot keep the damaged file", to));
+  };
+  for (const char* part : {"", "-wal", "-journal"})
+    STOKER_TRY_STATUS(copy(path + part, report.damaged_copy + part));
+
+  const std::string fresh = path + ".restoring";
+  ::unlink(fresh.c_str());
+  {
+    STOKER_TRY(db, Database::open(fresh, OpenMode::ReadWriteCreate));
+    Rebuild target(std::move(db));
+    STOKER_TRY_STATUS(rebuild(target, report.damaged_copy, backups, report));
+  }
+  for (const char* part : {"-wal", "-shm", "-journal"}) ::unlink((path + part).c_str());
+  if (::rename(fresh.c_str(), path.c_str()) != 0)
+    return fail(errno_error(errno, "cannot put the restored journal in place", path));
+  return report;
+}
+
+}  // namespace stoker::daemon

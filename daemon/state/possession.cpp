@@ -1,0 +1,195 @@
+// Possession: flock on a local disk, leases with counters on a shared one.
+#include "daemon/state/possession.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <thread>
+
+#include "common/os/files.hpp"
+#include "common/os/process.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+constexpr Duration kLeasePoll = 200ms;
+constexpr std::string_view kLeasePrefix = "lease.";
+
+Epoch newest_lease(const std::string& directory) {
+  Epoch newest;
+  const auto names = os::list_directory(directory);
+  if (!names) return newest;
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kLeasePrefix)) continue;
+    std::uint32_t number = 0;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + kLeasePrefix.size(), end, number);
+    if (error == std::errc{} && stop == end) newest = std::max(newest, Epoch(number));
+  }
+  return newest;
+}
+
+Epoch stored_epoch(const std::string& directory) {
+  const auto text = os::read_file(directory + "/epoch", 64);
+  std::uint32_t number = 0;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), number);
+  return Epoch(number);
+}
+
+Lease our_lease(Epoch epoch) {
+  Lease lease;
+  lease.epoch = epoch;
+  lease.host = os::host_name();
+  lease.boot_id = os::boot_id();
+  lease.pid = ::getpid();
+  if (const auto self = os::identify(::getpid())) lease.started = self->started;
+  return lease;
+}
+
+bool process_is_gone(const Lease& lease) {
+  if (lease.boot_id.empty() || lease.boot_id != os::boot_id() || lease.host != os::host_name())
+    return false;
+  return !os::is_alive({static_cast<pid_t>(lease.pid), lease.started});
+}
+
+std::string owner_text(const Lease& lease) {
+  return fmt::format("stokerd with pid {} on {} works on it", lease.pid, lease.host);
+}
+
+}  // namespace
+
+Result<bool> state_is_on_network(const std::string& directory, std::string& file_system_name) {
+  STOKER_TRY(system, os::file_system_of(directory));
+  file_system_name = system.name;
+  const char* forced = std::getenv("STOKER_STATE_FS");
+  if (forced != nullptr && std::string_view(forced) == "network") return true;
+  if (forced != nullptr && std::string_view(forced) == "local") return false;
+  return system.network;
+}
+
+Result<std::unique_ptr<Possession>> Possession::take(const PossessionOptions& options) {
+  std::unique_ptr<Possession> possession(new Possession(options));
+  STOKER_TRY_STATUS(options.network ? possession->take_network() : possession->take_local());
+  return possession;
+}
+
+Possession::~Possession() {
+  release();
+}
+
+std::string Possession::lease_path(Epoch epoch) const {
+  return fmt::format("{}/lease.{}", options_.state_directory, epoch.value);
+}
+
+std::string Possession::journal_path() const {
+  if (!options_.network) return options_.state_directory + "/journal.db";
+  return fmt::format("{}/journal.{}.db", options_.state_directory, epoch_.value);
+}
+
+Status Possession::write_epoch() const {
+  return os::replace_file(options_.state_directory + "/epoch", fmt::format("{}\n", epoch_.value),
+                          os::Durability::Synced);
+}
+
+Status Possession::take_local() {
+  const std::string path = options_.state_directory + "/stokerd.lock";
+  lock_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!lock_) return fail(errno_error(errno, "cannot open the lock", path));
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto owner = os::read_file(path, 4096);
+    const auto lease = from_json_text<Lease>(owner.value_or(""), path);
+    return fail(lease ? owner_text(*lease) : "another stokerd works on it",
+                options_.state_directory, "stop that one first, or name another --state");
+  }
+  epoch_ = std::max(stored_epoch(options_.state_directory), newest_lease(options_.state_directory))
+               .next();
+  STOKER_TRY_STATUS(write_epoch());
+  const std::string text = to_json_text(our_lease(epoch_)) + "\n";
+  if (::ftruncate(lock_.get(), 0) != 0 ||
+      ::pwrite(lock_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return fail(errno_error(errno, "cannot write the lock", path));
+  return ok();
+}
+
+// True once the counter of lease `epoch` stood still for the time-out by our own clock, or its
+// owner is proven gone.
+Result<bool> Possession::owner_is_gone(Epoch epoch) {
+  std::optional<std::uint64_t> counter;
+  Instant since = monotonic_now();
+  for (;;) {
+    const auto text = os::read_file(lease_path(epoch), 65536);
+    const auto lease = from_json_text<Lease>(text.value_or("{}"), lease_path(epoch));
+    if (lease && text) {
+      if (lease->released || process_is_gone(*lease)) return true;
+      if (!counter || *counter != lease->counter) {
+        if (counter)  // it moved: its owner lives
+          return fail(owner_text(*lease), options_.state_directory,
+                      "stop that one first, or name another --state");
+        counter = lease->counter;
+        since = monotonic_now();
+      }
+    }
+    if (monotonic_now() - since >= options_.lease_timeout) return true;
+    if (options_.wait) {
+      if (!options_.wait(kLeasePoll)) return false;
+    } else {
+      std::this_thread::sleep_for(kLeasePoll);
+    }
+  }
+}
+
+Status Possession::take_network() {
+  const Epoch before = newest_lease(options_.state_directory);
+  if (before.value > 0) {
+    STOKER_TRY(gone, owner_is_gone(before));
+    if (!gone) return fail("gave up waiting for its lease", lease_path(before));
+  }
+  epoch_ = std::max(before, stored_epoch(options_.state_directory)).next();
+  lease_ = our_lease(epoch_);
+  STOKER_TRY(won, os::claim_file(lease_path(epoch_), to_json_text(lease_)));
+  if (!won)
+    return fail("another stokerd took it over at the same moment", options_.state_directory);
+  STOKER_TRY_STATUS(write_epoch());
+  return copy_journal(before);
+}
+
+// The old file may still be written by a late owner: it is copied, with its rollback journal, and
+// never opened. A copy torn by such a writer shows in its check and is made again.
+Status Possession::copy_journal(Epoch from) {
+  const std::string old =
+      from.value > 0 ? fmt::format("{}/journal.{}.db", options_.state_directory, from.value)
+                     : options_.state_directory + "/journal.db";
+  constexpr std::size_t kLargest = std::size_t{4} << 30;
+  for (const char* part : {"-journal", "-wal", ""}) {
+    if (!os::exists(old + part)) continue;
+    STOKER_TRY(bytes, os::read_file(old + part, kLargest));
+    STOKER_TRY_STATUS(os::replace_file(journal_path() + part, bytes, os::Durability::Synced));
+  }
+  return ok();
+}
+
+Status Possession::still_ours() {
+  if (lost_) return fail("another stokerd has taken over", options_.state_directory);
+  if (!options_.network) return ok();
+  if (os::exists(lease_path(epoch_.next()))) lost_ = true;
+  return lost_ ? fail("another stokerd has taken over", options_.state_directory) : ok();
+}
+
+Status Possession::renew() {
+  STOKER_TRY_STATUS(still_ours());
+  if (!options_.network) return ok();
+  ++lease_.counter;
+  return os::replace_file(lease_path(epoch_), to_json_text(lease_), os::Durability::Cached);
+}
+
+void Possession::release() {
+  if (!options_.network || epoch_.value == 0 || lease_.released || !still_ours()) return;
+  lease_.released = true;
+  if (!os::replace_file(lease_path(epoch_), to_json_text(lease_), os::Durability::Synced))
+    lost_ = true;
+}
+
+}  // namespace stoker::daemon

@@ -1,0 +1,248 @@
+// SqliteJournal on real files: what comes back, what a flipped bit, a newer version, a full disk
+// and kill -9 do to it.
+#include "daemon/journal/sqlite_journal.hpp"
+
+#include <csignal>
+#include <doctest/doctest.h>
+#include <fstream>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "daemon/journal/recovery.hpp"
+#include "daemon/journal/schema.hpp"
+#include "tests/daemon/fixtures.hpp"
+
+using namespace stoker;
+using namespace stoker::daemon;
+using namespace stoker::daemon::test;
+
+namespace {
+
+std::unique_ptr<SqliteJournal> open(const std::string& path) {
+  auto journal = SqliteJournal::open({path, false, {}});
+  REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message()));
+  return std::move(*journal);
+}
+
+core::EventBody note(std::uint64_t n) {
+  return core::SchedulerBlind{"answer " + std::to_string(n) + " was torn"};
+}
+
+void fill(const std::string& path, std::uint64_t rows) {
+  auto journal = open(path);
+  for (std::uint64_t n = 1; n <= rows; ++n)
+    REQUIRE(journal->append({row(n, note(n))}, state(n, "state " + std::to_string(n)), {}));
+}
+
+// Flips one bit inside the first occurrence of `text` in the file.
+void flip(const std::string& path, const std::string& text) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const auto at = bytes.find(text);
+  REQUIRE(at != std::string::npos);
+  file.clear();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(bytes[at] ^ 1));
+}
+
+}  // namespace
+
+TEST_CASE("journal: rows, state, cursors and intents -> come back as they were") {
+  Folder folder;
+  auto journal = open(folder.file("journal.db"));
+  auto first = row(1, note(1));
+  first.intents = {look_up("hello/1/0", "tok-1"), look_up("hello/1/1", "tok-2")};
+  core::Cursor cursor{"/run/lead.jsonl", ~0ull, ~1ull, 77, 3, "{}"};
+  REQUIRE(journal->append({first, row(2, note(2))}, state(2, "S"), {cursor}));
+  journal = open(folder.file("journal.db"));
+  CHECK(journal->last_sequence() == Sequence(2));
+  const auto rows = journal->rows_after(Sequence(0), 10);
+  REQUIRE(rows);
+  REQUIRE(rows->size() == 2);
+  CHECK((*rows)[0].event == first.event);
+  CHECK((*rows)[0].decision == first.decision);
+  CHECK((*rows)[0].intents == first.intents);
+  CHECK((*journal->load_state())->bytes == "S");
+  CHECK((*journal->cursors())[0] == cursor);
+  CHECK(journal->open_intents()->size() == 2);
+}
+
+TEST_CASE("journal: a result event -> closes its intent in the same transaction") {
+  Folder folder;
+  auto journal = open(folder.file("journal.db"));
+  auto first = row(1, note(1));
+  first.intents = {look_up("hello/1/0", "tok-1"), look_up("hello/1/1", "tok-2")};
+  REQUIRE(journal->append({first}, state(1), {}));
+  REQUIRE(journal->append({row(2, core::TokenLookedUp{Token("tok-2"), false, {}})}, state(2), {}));
+  REQUIRE(journal->open_intents()->size() == 1);
+  REQUIRE(journal->append(
+      {row(3, core::EffectFailed{EffectKey("hello/1/0"), "look_up_token", "x"})}, state(3), {}));
+  CHECK(journal->open_intents()->empty());
+}
+
+TEST_CASE("journal: a gap in the sequence -> refused, nothing written") {
+  Folder folder;
+  auto journal = open(folder.file("journal.db"));
+  CHECK_FALSE(journal->append({row(2, note(2))}, state(2), {}));
+  CHECK(journal->rows_after(Sequence(0), 10)->empty());
+}
+
+TEST_CASE("journal: a flipped bit in a row -> the row is named; restored from the backup") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 30);
+  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  {
+    auto journal = open(path);
+    for (std::uint64_t n = 31; n <= 40; ++n)
+      REQUIRE(journal->append({row(n, note(n))}, state(n, "state " + std::to_string(n)), {}));
+  }
+  flip(path, "answer 17 was");
+  const auto broken = SqliteJournal::open({path, false, {}});
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().message().find("row 17 is damaged") != std::string::npos);
+
+  const auto report =
+      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+  REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
+  CHECK(report->from_backup == 1);
+  CHECK(report->lost.empty());
+  CHECK(report->rows == 40);
+  auto journal = open(path);
+  CHECK(std::get<core::SchedulerBlind>((*journal->rows_after(Sequence(16), 1))[0].event.body).why ==
+        "answer 17 was torn");
+  CHECK((*journal->load_state())->bytes == "state 40");
+  CHECK(journal->append({row(41, note(41))}, state(41), {}));
+}
+
+TEST_CASE("journal: a damaged row that no backup holds -> a named hole, the rest is kept") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 20);
+  flip(path, "answer 17 was");
+  const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
+  REQUIRE(report);
+  CHECK(report->lost == std::vector<std::int64_t>{17});
+  auto journal = open(path);
+  CHECK((*journal->load_state())->seq == Sequence(20));
+  CHECK(journal->rows_after(Sequence(17), 10)->size() == 3);
+  const auto hole = journal->rows_after(Sequence(0), 100);
+  REQUIRE_FALSE(hole);
+  CHECK(hole.error().object.find("row 17") != std::string::npos);
+}
+
+TEST_CASE("journal: a damaged state row -> the backup's state, all rows kept for the replay") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 20);
+  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  {
+    auto journal = open(path);
+    REQUIRE(journal->append({row(21, note(21))}, state(21, "state twentyone"), {}));
+  }
+  flip(path, "state twentyone");
+  CHECK_FALSE(SqliteJournal::open({path, false, {}}));
+  const auto report =
+      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+  REQUIRE(report);
+  CHECK(report->rows == 21);
+  CHECK(report->state_seq == 20);
+  CHECK(open(path)->last_sequence() == Sequence(21));
+}
+
+TEST_CASE("journal: a newer version and a foreign file -> refused in one line") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 1);
+  {
+    auto db = Database::open(path, OpenMode::ReadWrite);
+    REQUIRE(db->execute("PRAGMA user_version=99"));
+  }
+  auto refused = SqliteJournal::open({path, false, {}});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().what.find("newer stoker") != std::string::npos);
+  {
+    auto db = Database::open(path, OpenMode::ReadWrite);
+    REQUIRE(db->execute("PRAGMA user_version=1; PRAGMA application_id=7"));
+  }
+  refused = SqliteJournal::open({path, false, {}});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().what.find("no journal of stoker") != std::string::npos);
+}
+
+TEST_CASE("journal: a migration -> a copy of the old file first, then the new tables") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 3);
+  const Migration two[] = {journal_migrations()[0],
+                           {"a note column", "ALTER TABLE rows ADD COLUMN note TEXT"}};
+  auto db = Database::open(path, OpenMode::ReadWrite);
+  REQUIRE(migrate(*db, two, folder.file("copy.db")));
+  CHECK(*db->integer("PRAGMA user_version") == 2);
+  CHECK(*db->integer("SELECT count(*) FROM rows WHERE note IS NULL") == 3);
+  auto copy = Database::open(folder.file("copy.db"), OpenMode::ReadOnly);
+  CHECK(*copy->integer("SELECT count(*) FROM rows") == 3);
+}
+
+TEST_CASE("journal: no room -> append fails with the disk-full hint, works again with room") {
+  Folder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {  // RLIMIT_FSIZE stands for a full disk; it cannot be taken back for files
+    ::signal(SIGXFSZ, SIG_IGN);
+    auto journal = open(folder.file("journal.db"));
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit tight{256 * 1024, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &tight);
+    std::uint64_t n = 1;
+    Status status = ok();
+    while (n < 4000 &&
+           (status = journal->append({row(n, note(n), std::string(2000, 'x'))}, state(n), {})))
+      ++n;
+    if (status || !is_disk_full(status.error())) ::_exit(1);
+    if (journal->append({row(n, note(n), std::string(2000, 'x'))}, state(n), {})) ::_exit(2);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    if (!journal->append({row(n, note(n), std::string(2000, 'x'))}, state(n), {})) ::_exit(3);
+    ::_exit(journal->last_sequence() == Sequence(n) ? 0 : 4);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(SqliteJournal::open({folder.file("journal.db"), false, {}}));
+}
+
+TEST_CASE("journal: kill -9 at any moment -> no acknowledged row is lost, the chain holds") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  std::uint64_t acknowledged = 0;
+  const Instant end = monotonic_now() + 3s;
+  int kills = 0;
+  while (monotonic_now() < end) {
+    int pipe_fds[2];
+    REQUIRE(::pipe(pipe_fds) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto journal = SqliteJournal::open({path, false, {}});
+      if (!journal) ::_exit(1);
+      for (std::uint64_t n = (*journal)->last_sequence().value + 1;; ++n) {
+        if (!(*journal)->append({row(n, note(n))}, state(n), {})) ::_exit(2);
+        if (::write(pipe_fds[1], &n, sizeof n) != sizeof n) ::_exit(3);
+      }
+    }
+    ::close(pipe_fds[1]);
+    ::usleep(static_cast<useconds_t>(8000 + (kills * 7919) % 40000));
+    ::kill(child, SIGKILL);
+    std::uint64_t n = 0;
+    while (::read(pipe_fds[0], &n, sizeof n) == sizeof n) acknowledged = n;
+    ::close(pipe_fds[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    ++kills;
+  }
+  auto journal = open(path);
+  CHECK(journal->last_sequence().value >= acknowledged);
+  CHECK(acknowledged > 20);
+  CHECK(kills > 10);
+}
