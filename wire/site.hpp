@@ -1,0 +1,24 @@
+// <state>/published/site.json: the runs under supervision and where each one's directory is, so
+// that reading commands find a run by its name while the daemon is away. The daemon replaces it;
+// <state>/published/nodes.jsonl beside it has one PublishedNode (status.hpp) a line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+
+namespace stoker::wire {
+
+struct SiteRun {
+  std::string run, directory;  // directory: the run's, absolute
+  STOKER_FIELDS(SiteRun, run, directory)
+};
+
+struct SiteDocument {
+  int version = 1;
+  std::vector<SiteRun> runs;  // by name
+  STOKER_FIELDS(SiteDocument, version, runs)
+};
+
+}  // namespace stoker::wire
