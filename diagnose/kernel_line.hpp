@@ -1,0 +1,42 @@
+// Kernel-log lines that bear on a training: NVRM Xid, NVSwitch SXid, a GPU gone from the bus, the
+// out-of-memory killer, hung tasks and lockups. Any time stamp or host before them is no matter.
+// What a code means and what to do about it is data (configs/), not here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/json.hpp"
+
+namespace stoker::diagnose {
+
+enum class KernelClass { Xid, Sxid, GpuLost, OomKill, HungTask };
+
+}  // namespace stoker::diagnose
+
+template <>
+struct stoker::EnumNames<stoker::diagnose::KernelClass> {
+  static constexpr std::array names{"xid", "sxid", "gpu_fallen_off_bus", "oom_kill", "hung_task"};
+};
+
+namespace stoker::diagnose {
+
+struct KernelEvent {
+  KernelClass event_class = KernelClass::Xid;
+  std::optional<int> xid;  // of Xid and Sxid
+  // "0000:cb:00": domain, bus, device in lower case, without the function; "" = not told.
+  std::string gpu_pci;
+  std::string severity;  // of an SXid: "Fatal" or "Non-fatal", "" = not told on this line
+  std::optional<std::int64_t> pid;
+  std::string process;  // the victim or the stuck task
+  std::string text;     // from the message on, without time stamps, at most 512 bytes
+};
+
+// Empty: no such line. Follow-up lines (call traces, oom_reaper, SXid data) are none.
+std::optional<KernelEvent> parse_kernel_line(std::string_view line);
+
+// "PCI:0000:06:00.0", "0000:CB:00" and the like in the normal form above; empty when it is none.
+std::optional<std::string> normal_pci(std::string_view text);
+
+}  // namespace stoker::diagnose
