@@ -1,0 +1,140 @@
+// CLI11 throws to end parsing; this is the one place where it is caught.
+#include "cli/application.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <pwd.h>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+#include "configs/schema/yaml_scalars.hpp"
+
+namespace stoker::cli {
+namespace {
+
+std::string examples_of(const Command& command) {
+  std::string text = command.examples.size() == 1 ? "Example:\n" : "Examples:\n";
+  for (const std::string& example : command.examples) text += "  " + example + "\n";
+  return text;
+}
+
+// The first argument that is no option (nor the value of a global one): the command's name.
+std::string command_word(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--state" || arguments[i] == "--color") {
+      ++i;
+    } else if (!arguments[i].starts_with("-")) {
+      return arguments[i];
+    }
+  }
+  return {};
+}
+
+// Options that stand before the command and after it alike.
+void add_global_options(Application& a) {
+  a.app
+      ->add_option("--state", a.state,
+                   "state directory (default $STOKER_STATE, else $XDG_STATE_HOME/stoker, else "
+                   "~/.local/state/stoker)")
+      ->type_name("DIR");
+  a.app->add_option("--color", a.color, "colours: auto, always, never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  a.app->set_version_flag("--version", std::string("stoker ") + STOKER_VERSION);
+}
+
+int usage_error(const Console& console, const std::string& what, const std::string& command) {
+  console.say(what + "; stoker " + (command.empty() ? "" : command + " ") +
+              "--help shows how to use it");
+  return kUsage;
+}
+
+int unknown_command(const Console& console, const std::string& word) {
+  std::vector<std::string> names;
+  for (const Command& command : commands())
+    if (!command.hidden) names.push_back(command.name);
+  const std::string near = configs::nearest_name(word, names);
+  return usage_error(console,
+                     "unknown command \"" + printable(word) + "\"" +
+                         (near.empty() ? "" : "; did you mean \"" + near + "\"?"),
+                     "");
+}
+
+}  // namespace
+
+std::string default_state(const std::map<std::string, std::string>& environment) {
+  const auto get = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  if (const std::string state = get("STOKER_STATE"); !state.empty()) return state;
+  if (const std::string xdg = get("XDG_STATE_HOME"); !xdg.empty()) return xdg + "/stoker";
+  std::string home = get("HOME");
+  if (home.empty()) {
+    struct passwd entry {};
+    struct passwd* found = nullptr;
+    std::string buffer(1u << 14, '\0');
+    ::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found);
+    home = found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "/";
+  }
+  return home + "/.local/state/stoker";
+}
+
+std::unique_ptr<Application> make_application(Context& context, const std::string& only) {
+  auto a = std::make_unique<Application>();
+  a->app = std::make_unique<CLI::App>(
+      "stoker keeps a training run alive: it submits, watches, explains, recovers and tells "
+      "people.",
+      "stoker");
+  a->app->fallthrough();
+  a->app->require_subcommand(1);
+  a->app->footer("Example:\n  stoker check hello.yaml && stoker run hello.yaml");
+  add_global_options(*a);
+  for (const Command& command : commands()) {
+    if (!only.empty() && command.name != only) continue;
+    CLI::App* sub = a->app->add_subcommand(command.name, command.summary);
+    sub->footer(examples_of(command));
+    if (command.hidden) sub->group("");
+    a->actions[command.name] = command.declare(*sub, context);
+  }
+  return a;
+}
+
+int run(const std::vector<std::string>& arguments, Context& context) {
+  const std::string word = command_word(arguments);
+  const auto& all = commands();
+  const bool known = std::any_of(all.begin(), all.end(),
+                                 [&](const Command& command) { return command.name == word; });
+  if (!word.empty() && !known) return unknown_command(context.console, word);
+  const auto application = make_application(context, word);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    application->app->parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = application->app->get_subcommands();
+    context.console.out(chosen.empty() ? application->app->help() : chosen[0]->help("stoker"));
+    return kDone;
+  } catch (const CLI::CallForAllHelp&) {
+    context.console.out(application->app->help("", CLI::AppFormatMode::All));
+    return kDone;
+  } catch (const CLI::CallForVersion& version) {
+    context.console.line(version.what());
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(context.console, printable(error.what()), word);
+  }
+  context.console.use_color(wants_color(application->color == "always"  ? ColorChoice::Always
+                                        : application->color == "never" ? ColorChoice::Never
+                                                                        : ColorChoice::Auto));
+  const std::string state =
+      application->state.empty() ? default_state(context.environment) : application->state;
+  auto absolute = os::absolute_path(state);
+  if (!absolute) {
+    context.console.say(absolute.error().message());
+    return kFailed;
+  }
+  context.state = *std::move(absolute);
+  return application->actions.at(word)();
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,77 @@
+// stoker check RUN.yaml: every error with its place, exit 2 on any; --effective shows the whole
+// configuration and where each value came from.
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "cli/run_file.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  bool effective = false, json = false;
+};
+
+Json as_json(const configs::CheckedRun& run) {
+  Json errors = Json::array();
+  for (const configs::Diagnostic& e : run.file.errors)
+    errors.push_back(
+        {{"file", e.file}, {"line", e.at.line}, {"column", e.at.column}, {"message", e.message}});
+  Json out{{"ok", run.file.errors.empty()}, {"errors", errors}};
+  if (run.file.errors.empty()) {
+    out["run"] = run.file.policy.run.text;
+    out["directory"] = run.file.policy.directory;
+    out["policy"] = run.file.policy;
+    Json values = Json::array();
+    for (const configs::EffectiveValue& v : run.file.values) {
+      std::string key;
+      for (const std::string& step : v.path) key += key.empty() ? step : "." + step;
+      values.push_back({{"key", key}, {"value", v.value}, {"line", v.at.line}});
+    }
+    out["values"] = values;
+  }
+  return out;
+}
+
+int check(Context& context, const Options& options) {
+  const auto run = read_run_file(context, options.path);
+  if (!run) {
+    context.console.say(run.error().message());
+    return kUsage;
+  }
+  const int code = show_errors(context.console, run->file.errors);
+  if (options.json) {
+    context.console.line(dump_json(as_json(*run)));
+    return code;
+  }
+  if (code != kDone) return code;
+  if (options.effective) {
+    context.console.out(printable_lines(run->file.effective));
+    if (run->train)
+      context.console.out("\n# " + printable(run->train_path) + "\n" +
+                          printable_lines(run->train->effective));
+    return kDone;
+  }
+  context.console.line(printable(options.path) + ": good (run " + run->file.policy.run.text +
+                       (run->train ? ", " + printable(run->train_path) + " too" : "") + ")");
+  return kDone;
+}
+
+}  // namespace
+
+Command cmd_check() {
+  return {"check",
+          "validate a RUN.yaml and the TRAIN.yaml of its command",
+          {"stoker check hello.yaml", "stoker check hello.yaml --effective"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
+            app.add_flag("--effective", options->effective,
+                         "print the full configuration with where each value came from");
+            app.add_flag("--json", options->json, "one JSON document");
+            return [&context, options] { return check(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

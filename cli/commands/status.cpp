@@ -1,0 +1,109 @@
+// stoker status [RUN] [--watch]: one block a run, or the published document as JSON.
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "cli/commands/all.hpp"
+#include "cli/published.hpp"
+#include "cli/render_status.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string run;
+  bool json = false, watch = false;
+};
+
+// The runs asked for; false after an error that was told.
+bool collect(Context& context, const Options& options, std::vector<wire::StatusDocument>& out) {
+  std::vector<wire::SiteRun> runs;
+  if (!options.run.empty()) {
+    auto run = find_run(context.state, options.run);
+    if (!run) return context.console.say(run.error().message()), false;
+    runs.push_back(*std::move(run));
+  } else {
+    auto all = published_runs(context.state);
+    if (!all) return context.console.say(all.error().message()), false;
+    runs = *std::move(all);
+  }
+  const Reach reach = note_daemon(context);
+  bool good = true;
+  for (const wire::SiteRun& run : runs) {
+    auto status = read_status(run, reach);
+    if (status) {
+      out.push_back(*std::move(status));
+    } else {
+      context.console.say(status.error().message());
+      good = false;
+    }
+  }
+  return good;
+}
+
+std::string render(const Context& context, const std::vector<wire::StatusDocument>& documents) {
+  std::string text;
+  for (const wire::StatusDocument& d : documents) {
+    if (!text.empty()) text += "\n";
+    text += render_status(d, wall_now(), context.console);
+  }
+  return text;
+}
+
+bool is_over(const std::vector<wire::StatusDocument>& documents) {
+  return !documents.empty() &&
+         std::all_of(documents.begin(), documents.end(), [](const wire::StatusDocument& d) {
+           return d.state == "finished" || d.state == "stopped";
+         });
+}
+
+// Redraws every two seconds until the runs are over (or Ctrl-C).
+int watch(Context& context, const Options& options) {
+  for (;;) {
+    std::vector<wire::StatusDocument> documents;
+    const bool good = collect(context, options, documents);
+    if (options.json) {
+      for (const wire::StatusDocument& d : documents) context.console.line(to_json_text(d));
+    } else {
+      const std::string clear = context.console.color() ? "\033[H\033[2J" : "";
+      context.console.out(clear + render(context, documents) + "\n");
+    }
+    if (!good || is_over(documents)) return good ? kDone : kFailed;
+    std::this_thread::sleep_for(2s);
+  }
+}
+
+int status(Context& context, const Options& options) {
+  if (options.watch) return watch(context, options);
+  std::vector<wire::StatusDocument> documents;
+  const bool good = collect(context, options, documents);
+  if (options.json) {
+    if (options.run.empty())
+      context.console.line(to_json_text(documents));
+    else if (!documents.empty())
+      context.console.line(to_json_text(documents[0]));
+  } else if (documents.empty() && good) {
+    context.console.line("no runs; `stoker run RUN.yaml` puts one under supervision");
+  } else {
+    context.console.out(render(context, documents));
+  }
+  return good ? kDone : kFailed;
+}
+
+}  // namespace
+
+Command cmd_status() {
+  return {"status",
+          "one block a run: state, why, progress, loss, checkpoint, ETA, budget, alerts",
+          {"stoker status hello", "stoker status --json", "stoker status hello --watch"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("RUN", options->run, "name of a run or a run directory; default: all");
+            app.add_flag("--json", options->json,
+                         "one JSON document (an array without RUN; lines with --watch)");
+            app.add_flag("--watch,-w", options->watch, "redraw every two seconds");
+            return [&context, options] { return status(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,65 @@
+// stoker why [RUN] [--last N]: the last decisions, each with the sentence that was its reason.
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "cli/event_file.hpp"
+#include "cli/published.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string run;
+  std::size_t last = 5;
+  bool json = false;
+};
+
+bool is_decision(const wire::PublishedEvent& e) {
+  return !e.reason.empty() && (!e.decision.empty() || !e.actions.empty());
+}
+
+std::string render(const Console& console, const wire::PublishedEvent& e) {
+  std::string text = printable(e.time) + "  ";
+  text += e.decision.empty() ? printable(e.kind) : console.paint(Ink::Bold, printable(e.decision));
+  text += "\n    because " + printable(e.reason) + "\n    event   #" + std::to_string(e.seq) + " " +
+          printable(e.kind) + "\n";
+  for (const std::string& action : e.actions) text += "    action  " + printable(action) + "\n";
+  return text;
+}
+
+int why(Context& context, const Options& options) {
+  const Console& console = context.console;
+  const auto run =
+      options.run.empty() ? only_run(context.state) : find_run(context.state, options.run);
+  if (!run) return console.say(run.error().message()), kFailed;
+  note_daemon(context);
+  auto file = EventFile::open(run->directory);
+  if (!file) return console.say(file.error().message()), kFailed;
+  const auto found = file->newest(options.last, is_decision);
+  if (!found) return console.say(found.error().message()), kFailed;
+  if (options.json) {
+    console.line(to_json_text(*found));
+  } else if (found->empty()) {
+    console.line("nothing was decided yet");
+  } else {
+    for (const wire::PublishedEvent& e : *found) console.out(render(console, e));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Command cmd_why() {
+  return {"why",
+          "the last decisions with their reasons and evidence",
+          {"stoker why hello", "stoker why hello --last 20 --json"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("RUN", options->run, "name of a run or a run directory");
+            app.add_option("--last", options->last, "how many (default 5)")->type_name("N");
+            app.add_flag("--json", options->json, "one JSON array");
+            return [&context, options] { return why(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

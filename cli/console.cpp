@@ -1,0 +1,87 @@
+// Console: standard streams, ANSI colours, and text made safe for a terminal.
+#include "cli/console.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace stoker::cli {
+
+Console Console::standard() {
+  const auto to = [](std::FILE* stream) {
+    return [stream](std::string_view text) {
+      std::fwrite(text.data(), 1, text.size(), stream);
+      std::fflush(stream);
+    };
+  };
+  return {to(stdout), to(stderr)};
+}
+
+std::string Console::paint(Ink ink, std::string_view text) const {
+  if (!color_ || ink == Ink::Plain) return std::string(text);
+  const char* code = "";
+  switch (ink) {
+    case Ink::Plain: break;
+    case Ink::Bold: code = "1"; break;
+    case Ink::Dim: code = "2"; break;
+    case Ink::Red: code = "31"; break;
+    case Ink::Green: code = "32"; break;
+    case Ink::Yellow: code = "33"; break;
+    case Ink::Cyan: code = "36"; break;
+  }
+  return "\033[" + std::string(code) + "m" + std::string(text) + "\033[0m";
+}
+
+bool wants_color(ColorChoice choice) {
+  if (choice != ColorChoice::Auto) return choice == ColorChoice::Always;
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  const char* term = std::getenv("TERM");
+  if (set("NO_COLOR") || (term != nullptr && std::string_view(term) == "dumb")) return false;
+  return set("CLICOLOR_FORCE") || ::isatty(STDOUT_FILENO) == 1;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    std::size_t more = c >= 0xF0 && c < 0xF8   ? 3
+                       : c >= 0xE0 && c < 0xF0 ? 2
+                       : c >= 0xC2 && c < 0xE0 ? 1
+                                               : 0;
+    bool good = c < 0x80 || more > 0;
+    for (std::size_t k = 1; good && k <= more; ++k)
+      good = i + k < text.size() && (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
+    // U+0080..U+009F are control characters too.
+    if (good && c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0) good = false;
+    if (!good) {
+      out += '?';
+      ++i;
+    } else if (c < 0x20 || c == 0x7F) {
+      out += ' ';
+      ++i;
+    } else {
+      out += text.substr(i, more + 1);
+      i += more + 1;
+    }
+  }
+  return out;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += printable(text.substr(0, end));
+    if (end == text.size()) break;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,45 @@
+// events.jsonl of a run directory, as the daemon published it: one PublishedEvent a line. Lines
+// that cannot be read are counted and skipped.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/line_file.hpp"
+#include "wire/status.hpp"
+
+namespace stoker::cli {
+
+class EventFile {
+ public:
+  using Visit = std::function<void(const wire::PublishedEvent&)>;
+
+  static Result<EventFile> open(const std::string& run_directory);
+
+  // Events from `since` on (all without), at most the last `last` of them when it is not 0. Sets
+  // the place from which follow() goes on.
+  Status read(std::optional<WallTime> since, std::size_t last, const Visit& visit);
+  // What was appended since the last call.
+  Status follow(const Visit& visit);
+
+  // The newest events that are `wanted`, oldest first, at most `count`.
+  Result<std::vector<wire::PublishedEvent>> newest(
+      std::size_t count, const std::function<bool(const wire::PublishedEvent&)>& wanted);
+
+  [[nodiscard]] std::size_t unreadable() const { return unreadable_; }
+
+ private:
+  explicit EventFile(LineFile file) : file_(std::move(file)) {}
+  std::optional<wire::PublishedEvent> parse(std::string_view line);
+
+  LineFile file_;
+  std::uint64_t offset_ = 0;
+  std::size_t unreadable_ = 0;
+};
+
+// "2h" before `now`, or RFC 3339.
+Result<WallTime> parse_since(const std::string& text, WallTime now);
+
+}  // namespace stoker::cli

@@ -1,0 +1,110 @@
+// Published files, read whole but with small limits; nothing here waits for anything.
+#include "cli/published.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/os/files.hpp"
+#include "configs/schema/yaml_scalars.hpp"
+
+namespace stoker::cli {
+namespace {
+
+constexpr std::size_t kMaxDocument = 8u << 20;
+constexpr std::size_t kMaxNodesFile = 64u << 20;
+// A silent daemon (stopped, or stuck) keeps no document fresher than this.
+constexpr Duration kFresh = 60s;
+
+std::string base_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+bool is_run_directory(const std::string& path) {
+  return os::exists(path + "/status.json") || os::exists(path + "/orders") ||
+         os::exists(path + "/events.jsonl");
+}
+
+bool published_lately(const wire::StatusDocument& status) {
+  const auto at = parse_rfc3339(status.published);
+  return at.has_value() && wall_now() - *at < kFresh;
+}
+
+}  // namespace
+
+Result<std::vector<wire::SiteRun>> published_runs(const std::string& state) {
+  const std::string path = state + "/published/site.json";
+  if (!os::exists(path)) return std::vector<wire::SiteRun>{};
+  STOKER_TRY(text, os::read_file(path, kMaxDocument));
+  STOKER_TRY(site, from_json_text<wire::SiteDocument>(text, path));
+  return site.runs;
+}
+
+Result<wire::SiteRun> find_run(const std::string& state, const std::string& name) {
+  auto runs = published_runs(state);
+  if (runs)
+    for (const wire::SiteRun& run : *runs)
+      if (run.run == name) return run;
+  STOKER_TRY(given, os::absolute_path(name));
+  const std::string path = std::filesystem::path(given).lexically_normal().string();
+  for (const std::string& candidate : {path, state + "/runs/" + name}) {
+    if (name.empty() || !is_run_directory(candidate)) continue;
+    const bool slash = candidate.ends_with('/');
+    wire::SiteRun run{base_name(slash ? candidate.substr(0, candidate.size() - 1) : candidate),
+                      slash ? candidate.substr(0, candidate.size() - 1) : candidate};
+    if (auto status = read_status(run, Reach::Away); status && !status->run.empty())
+      run.run = status->run;
+    return run;
+  }
+  if (!runs) return fail(runs.error());
+  std::vector<std::string> names;
+  for (const wire::SiteRun& run : *runs) names.push_back(run.run);
+  const std::string near = configs::nearest_name(name, names);
+  return fail(
+      "there is no run and no run directory of this name", printable(name),
+      near.empty() ? "stoker status lists the runs of " + state : "did you mean \"" + near + "\"?");
+}
+
+Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) {
+  const std::string path = run.directory + "/status.json";
+  STOKER_TRY(text, os::read_file(path, kMaxDocument));
+  STOKER_TRY(status, from_json_text<wire::StatusDocument>(text, path));
+  if (status.run.empty()) status.run = run.run;
+  if (status.directory.empty()) status.directory = run.directory;
+  status.stale = reach == Reach::Away || (reach != Reach::Answered && !published_lately(status));
+  return std::move(status);
+}
+
+Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state) {
+  const std::string path = state + "/published/nodes.jsonl";
+  if (!os::exists(path)) return std::vector<wire::PublishedNode>{};
+  STOKER_TRY(text, os::read_file(path, kMaxNodesFile));
+  std::vector<wire::PublishedNode> nodes;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) continue;
+    STOKER_TRY(node, from_json_text<wire::PublishedNode>(line, path));
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+Reach note_daemon(const Context& context) {
+  const Reach reach = daemon_reach(context.state);
+  if (reach == Reach::Away)
+    context.console.say("no daemon is running for " + context.state +
+                        ": this is what it last published");
+  else if (reach == Reach::Silent)
+    context.console.say("the daemon does not answer at once: this is what it last published");
+  return reach;
+}
+
+Result<wire::SiteRun> only_run(const std::string& state) {
+  STOKER_TRY(runs, published_runs(state));
+  if (runs.size() == 1) return runs[0];
+  return fail(runs.empty() ? "there is no run" : "there is more than one run", state,
+              "give the name of the run");
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,36 @@
+// What the daemon published: the site's list of runs, each run's status.json, the nodes. Reading
+// commands answer from these files alone, also while the daemon is away, and then say that they are
+// stale. The files are hostile: limited, parsed strictly, shown as plain text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "cli/daemon_client.hpp"
+#include "wire/site.hpp"
+#include "wire/status.hpp"
+
+namespace stoker::cli {
+
+// The runs that the daemon of `state` published; none when it never ran.
+Result<std::vector<wire::SiteRun>> published_runs(const std::string& state);
+
+// RUN of the command line: a name that was published, else a run directory. An Error names the
+// nearest run.
+Result<wire::SiteRun> find_run(const std::string& state, const std::string& name);
+
+// status.json of a run; `stale` is set when `reach` says that nobody keeps it fresh.
+Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach);
+
+Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state);
+
+// Reading commands start with this: whether the daemon is there; if not, one sentence on standard
+// error.
+Reach note_daemon(const Context& context);
+
+// The one run of a state directory that has just one, for commands whose RUN may be left out.
+Result<wire::SiteRun> only_run(const std::string& state);
+
+}  // namespace stoker::cli

@@ -1,0 +1,151 @@
+// Lines of "label  value"; what is not known is left out.
+#include "cli/render_status.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+
+namespace stoker::cli {
+namespace {
+
+Ink ink_of(const std::string& state) {
+  if (state == "training" || state == "finished") return Ink::Green;
+  if (state == "held" || state == "suspect") return Ink::Red;
+  if (state == "recovering" || state == "stopping") return Ink::Yellow;
+  return Ink::Cyan;
+}
+
+std::string ago(const std::string& rfc3339, WallTime now) {
+  const auto at = parse_rfc3339(rfc3339);
+  if (!at) return "at an unknown time";
+  const Duration age = now - *at;
+  return age < Duration(0) ? rfc3339 : rfc3339 + " (" + format_duration(age) + " ago)";
+}
+
+std::string row(std::string_view label, const std::string& value) {
+  return fmt::format("  {:<11} {}\n", label, value);
+}
+
+std::string seconds(double s) {
+  if (!std::isfinite(s) || s < 0 || s > 1e9) return "?";
+  return format_duration(from_seconds(s));
+}
+
+std::string nodes_of(const wire::StatusDocument& s) {
+  std::vector<NodeName> names;
+  for (const std::string& node : s.nodes) names.emplace_back(node);
+  return printable(compress_hostlist(std::move(names)));
+}
+
+std::string job_line(const wire::StatusDocument& s) {
+  std::string text = s.job.empty() ? "none" : printable(s.job);
+  if (!s.job_state.empty()) text += " " + printable(s.job_state);
+  if (s.generation > 0) text += fmt::format(", generation {}.{}", s.generation, s.attempt);
+  if (!s.nodes.empty()) text += ", nodes " + nodes_of(s);
+  return text;
+}
+
+std::string progress_line(const wire::StatusDocument& s) {
+  std::string text = "iteration " + with_commas(s.iteration);
+  if (s.total > 0) {
+    text += " of " + with_commas(s.total);
+    text += fmt::format(" ({:.1f} %)",
+                        100.0 * static_cast<double>(s.iteration) / static_cast<double>(s.total));
+  }
+  if (s.consumed_samples > 0) text += ", " + with_commas(s.consumed_samples) + " samples";
+  if (!s.phase.empty() && s.phase != "iteration") text += ", phase " + printable(s.phase);
+  return text;
+}
+
+std::string step_line(const wire::StatusDocument& s) {
+  std::string text = seconds(s.step_s) + " an iteration";
+  if (s.step_norm_s > 0)
+    text += fmt::format(", usually {} ({:+.0f} %)", seconds(s.step_norm_s),
+                        100 * (s.step_s / s.step_norm_s - 1));
+  if (s.tflops > 0) text += fmt::format(", {:.1f} TFLOPs", s.tflops);
+  return text;
+}
+
+std::string budget_line(const wire::StatusDocument& s) {
+  return fmt::format("{} of {} restarts left, {} of {} without progress, {} so far",
+                     s.budget.restarts_left, s.budget.restarts_total, s.budget.without_progress,
+                     s.budget.without_progress_limit, s.restarts);
+}
+
+std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
+  std::string text;
+  for (const wire::StatusAlert& alert : s.alerts) {
+    const Ink ink = alert.severity == "critical" ? Ink::Red : Ink::Yellow;
+    text +=
+        row("alert", console.paint(ink, printable(alert.severity)) + " " +
+                         printable(alert.summary) + (alert.acknowledged ? " (acknowledged)" : "") +
+                         " [" + printable(alert.id) + "]");
+    if (!alert.command.empty()) text += row("", "do: " + printable(alert.command));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string with_commas(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+std::string sparkline(const std::vector<double>& points) {
+  constexpr std::string_view kLevels = "_.,-~=+*^";
+  double low = INFINITY, high = -INFINITY;
+  for (const double p : points)
+    if (std::isfinite(p)) {
+      low = std::min(low, p);
+      high = std::max(high, p);
+    }
+  std::string text;
+  for (const double p : points) {
+    if (!std::isfinite(p)) {
+      text += ' ';
+    } else if (!(high > low)) {
+      text += '-';
+    } else {
+      const double share = (p - low) / (high - low);
+      text += kLevels[static_cast<std::size_t>(
+          std::lround(share * static_cast<double>(kLevels.size() - 1)))];
+    }
+  }
+  return text;
+}
+
+std::string render_status(const wire::StatusDocument& s, WallTime now, const Console& console) {
+  std::string text = "* " + console.paint(Ink::Bold, printable(s.run)) + "  " +
+                     console.paint(ink_of(s.state), printable(s.state));
+  for (const std::string& condition : s.conditions) text += " [" + printable(condition) + "]";
+  if (s.stale) text += console.paint(Ink::Yellow, " [stale]");
+  text += "\n" + row("since", ago(s.since, now));
+  if (!s.reason.empty()) text += row("why", printable(s.reason));
+  text += row("job", job_line(s));
+  text += row("progress", progress_line(s));
+  if (s.loss) {
+    std::string loss = fmt::format("{:.6g}", *s.loss);
+    if (s.loss_history.size() > 1) loss += "  " + sparkline(s.loss_history);
+    if (s.learning_rate > 0) loss += fmt::format("  lr {:.3g}", s.learning_rate);
+    text += row("loss", loss);
+  }
+  if (s.step_s > 0) text += row("step", step_line(s));
+  text += row("checkpoint", s.checkpoint ? "iteration " + with_commas(s.checkpoint->iteration) +
+                                               ", " + seconds(s.checkpoint->age_s) + " old"
+                                         : "none yet");
+  if (s.eta_s)
+    text +=
+        row("eta", seconds(*s.eta_s) + (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9
+                                            ? ", at " + format_rfc3339(now + from_seconds(*s.eta_s))
+                                            : ""));
+  text += row("budget", budget_line(s));
+  text += alert_lines(s, console);
+  if (s.stale) text += row("published", ago(s.published, now));
+  return text;
+}
+
+}  // namespace stoker::cli

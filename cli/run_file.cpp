@@ -1,0 +1,33 @@
+// Joins the strict reader with what only this build and this machine know.
+#include "cli/run_file.hpp"
+
+#include <re2/re2.h>
+
+namespace stoker::cli {
+
+std::vector<configs::SinkKind> known_sink_kinds() {
+  return {{"pulse", {}, {"path"}}, {"webhook", {}, {"url", "url_file"}}};
+}
+
+std::string regex_error(const std::string& expression) {
+  RE2::Options options;
+  options.set_log_errors(false);
+  const RE2 compiled(expression, options);
+  if (!compiled.ok()) return compiled.error();
+  return compiled.NumberOfCapturingGroups() > 0 ? "" : "the number must stand in a group: (\\d+)";
+}
+
+Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path) {
+  configs::RunSchemaContext schema;
+  schema.state_directory = context.state;
+  schema.sinks = known_sink_kinds();
+  const configs::RunWorld world{context.environment, regex_error};
+  return configs::load_run_config(path, std::move(schema), world);
+}
+
+int show_errors(const Console& console, const configs::Diagnostics& errors) {
+  for (const configs::Diagnostic& error : errors) console.raw_error(printable(error.text()) + "\n");
+  return errors.empty() ? kDone : kUsage;
+}
+
+}  // namespace stoker::cli

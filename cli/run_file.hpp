@@ -1,0 +1,24 @@
+// RUN.yaml as the command line reads it: the schema with this build's sinks and this machine's
+// judgement, and how its errors are shown.
+#pragma once
+
+#include <string>
+
+#include "cli/command.hpp"
+#include "configs/schema/run_checks.hpp"
+
+namespace stoker::cli {
+
+Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path);
+
+// The alert sinks that this build knows, for the schema.
+std::vector<configs::SinkKind> known_sink_kinds();
+
+// "" when RE2 takes the expression.
+std::string regex_error(const std::string& expression);
+
+// Every error as "file:line:col: error: …" on standard error. Returns kUsage, or kDone when there
+// is none.
+int show_errors(const Console& console, const configs::Diagnostics& errors);
+
+}  // namespace stoker::cli
