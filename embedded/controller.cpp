@@ -39,6 +39,23 @@ void Controller::end_task(Task& task, EndCause cause) {
       runner_.ask_to_leave(task, i);
 }
 
+// A node that is DOWN has no processes: what still runs there is killed at once.
+void Controller::bury_dead_nodes(Task& task) {
+  if (!task.active()) return;
+  const Job& job = cluster_.jobs.at(task.id.job);
+  for (std::size_t i = 0; i < task.runs.size(); ++i) {
+    const NodeName node = task.runs[i].node;
+    const auto known = cluster_.nodes.find(node);
+    if (known == cluster_.nodes.end() || known->second.health != Health::Down ||
+        task.runs[i].phase == RunPhase::Lost)
+      continue;
+    runner_.kill_all(task, i);
+    changes_.tasks.insert(task.id);
+    if (lose_node(task, job, node)) end_task(task, EndCause::NodeFailed);
+  }
+  settle_task(task);
+}
+
 void Controller::look_at_runs(Task& task) {
   const Job& job = cluster_.jobs.at(task.id.job);
   for (std::size_t i = 0; i < task.runs.size(); ++i) {
@@ -169,6 +186,7 @@ void Controller::advance(WallTime now) {
   if (store_error_) (void)save();
   for (auto& [id, task] : cluster_.tasks) {
     if (!task.active()) continue;
+    bury_dead_nodes(task);
     look_at_runs(task);
     enforce(task);
     settle_task(task);

@@ -214,7 +214,7 @@ Answer Controller::answer_to(const ResumeNode& request) {
 }
 
 // DOWN is durable before the first process dies: a scheduler process that is killed in between
-// finds the dead node processes and a node that is down, and treats the rest as lost with it.
+// goes on burying in its first turn.
 Answer Controller::answer_to(const KillNode& request) {
   const auto node = cluster_.nodes.find(request.node);
   if (node == cluster_.nodes.end()) return refuse("Invalid node name " + request.node.text);
@@ -222,16 +222,7 @@ Answer Controller::answer_to(const KillNode& request) {
   node->second.reason = "Not responding";
   changes_.nodes.insert(request.node);
   if (Answer answer = saved(); !answer.good) return answer;
-  for (auto& [id, task] : cluster_.tasks) {
-    if (!task.active()) continue;
-    for (std::size_t i = 0; i < task.runs.size(); ++i)
-      if (task.runs[i].node == request.node && task.runs[i].phase != RunPhase::Lost)
-        runner_.kill_all(task, i);
-    if (lose_node(task, cluster_.jobs.at(id.job), request.node))
-      end_task(task, EndCause::NodeFailed);
-    changes_.tasks.insert(id);
-    settle_task(task);
-  }
+  for (auto& [id, task] : cluster_.tasks) bury_dead_nodes(task);
   return saved();
 }
 

@@ -38,49 +38,77 @@ Result<os::Fd> lock_folder(const std::string& folder) {
   return fd;
 }
 
-Status serve_folder(const SchedulerProcessOptions& options) {
+// Tells whoever started us that the folder is served (by us, or by another process already).
+void tell_ready(const os::Fd& ready) {
+  [[maybe_unused]] const ssize_t n = ready ? ::write(ready.get(), "k", 1) : 0;
+}
+
+void serve(Controller& controller, SocketServer& server, Duration idle_exit) {
+  Instant last_use = monotonic_now();
+  const auto handle = [&controller](const std::string& line, std::uint32_t uid) {
+    return answer_line(controller, line, uid);
+  };
+  while (true) {
+    controller.advance(wall_now());
+    const bool live = controller.has_live_tasks();
+    if (controller.shutdown_asked() && !live) return;
+    const Duration wait = std::min(controller.wait(wall_now()), idle_exit);
+    const bool traffic = server.serve(wait, controller.pidfds(), handle);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (traffic || live) last_use = monotonic_now();
+    if (monotonic_now() - last_use > idle_exit) return;
+  }
+}
+
+Status serve_folder(const SchedulerProcessOptions& options, os::Fd ready) {
   STOKER_TRY_STATUS(os::make_directories(options.folder, 0700));
   STOKER_TRY(lock, lock_folder(options.folder));
-  if (!lock) return ok();
+  if (!lock) {
+    tell_ready(ready);
+    return ok();
+  }
   STOKER_TRY(store, Store::open(options.folder));
   STOKER_TRY(cluster, store->load());
   const std::string id = cluster.id;
   Controller controller(options.folder, *store, std::move(cluster),
                         NodeRunner(options.folder, id, options.node_command));
   STOKER_TRY(server, SocketServer::listen(options.folder));
-  Instant last_use = monotonic_now();
-  while (!controller.shutdown_asked() || controller.has_live_tasks()) {
-    controller.advance(wall_now());
-    const Duration wait = controller.wait(wall_now());
-    const bool traffic = server.serve(std::min(wait, options.idle_exit), controller.pidfds(),
-                                      [&controller](const std::string& l, std::uint32_t u) {
-                                        return answer_line(controller, l, u);
-                                      });
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (traffic || controller.has_live_tasks()) last_use = monotonic_now();
-    if (monotonic_now() - last_use > options.idle_exit) break;
-  }
-  controller.advance(wall_now());
+  tell_ready(ready);
+  ready.reset();
+  serve(controller, server, options.idle_exit);
   return ok();
+}
+
+// Forks; the parent ends as soon as the child serves (0) or cannot (1). The child gets the pipe.
+Result<os::Fd> detach() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno_error(errno, "cannot create a pipe", ""));
+  os::Fd read_end(ends[0]);
+  os::Fd write_end(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(errno_error(errno, "cannot fork", ""));
+  if (pid == 0) {
+    ::setsid();
+    return write_end;
+  }
+  write_end.reset();
+  char byte = 0;
+  ssize_t n = 0;
+  do n = ::read(read_end.get(), &byte, 1);
+  while (n < 0 && errno == EINTR);
+  ::_exit(n == 1 ? 0 : 1);
 }
 
 }  // namespace
 
 int run_scheduler_process(const SchedulerProcessOptions& options) {
-  if (options.detach) {
-    const pid_t pid = ::fork();
-    if (pid < 0) {
-      std::perror("stokerd local-scheduler: fork");
-      return 1;
-    }
-    if (pid > 0) return 0;
-    ::setsid();
-  }
   ::close_range(3, ~0U, 0);  // nothing of the caller stays open here
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  const Status done = serve_folder(options);
+  Result<os::Fd> ready = os::Fd();
+  if (options.detach) ready = detach();
+  const Status done = ready ? serve_folder(options, std::move(*ready)) : fail(ready.error());
   if (done) return 0;
   std::fprintf(stderr, "stokerd local-scheduler: %s\n", done.error().message().c_str());
   return 1;
