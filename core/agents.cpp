@@ -1,0 +1,281 @@
+// What agents say. A generation older than the newest is a late voice: noted, never obeyed.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+void on(Turn& turn, const wire::GenerationStarted& e) {
+  RunState& run = turn.r();
+  LiveGeneration live;
+  live.generation = e.generation;
+  live.parent = e.parent;
+  live.token = e.token;
+  live.job = e.job;
+  live.order = e.order;
+  live.nodes = e.nodes;
+  live.loaded = e.iteration;
+  live.attempt_at = turn.now();
+  run.live = live;
+  run.newest = std::max(run.newest, e.generation);
+  run.control = wire::Control{};
+  std::erase_if(run.checkpoint.known,
+                [&](const auto& known) { return known.first > e.iteration.value; });
+  turn.say(fmt::format("generation {} of {} started on {}, {}", e.generation.value, job_text(e.job),
+                       nodes_text(e.nodes),
+                       e.iteration.value == 0
+                           ? std::string("from scratch")
+                           : fmt::format("resuming at iteration {}", e.iteration.value)));
+  if (turn.kind() == TrainingKind::Queued || (turn.kind() == TrainingKind::Idle && !run.paused)) {
+    turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
+  } else if (auto* starting = turn.in<training::Starting>()) {
+    starting->silent_since = turn.now();
+  } else if (auto* stopping = turn.in<training::Stopping>()) {
+    run.control.level = stopping->level;
+  } else if (!turn.active()) {
+    run.control.level = wire::Level::LeaveNow;
+    turn.say(fmt::format("the run is {}: it must leave", state_name(run.training)));
+  }
+  if (run.exact_order && e.order == *run.exact_order) {
+    run.exact_order.reset();  // the rollback is done: later starts take the newest again
+    supply::write_orders(turn, wire::Resume{});
+  }
+  write_control(turn, fmt::format("generation {} is known", e.generation.value));
+}
+
+void on(Turn& turn, const wire::AgentJoined& e) {
+  RunState& run = turn.r();
+  ++run.live->joined;
+  std::erase(run.live->lost, e.node);
+}
+
+void on(Turn& turn, const wire::AgentLost& e) {
+  RunState& run = turn.r();
+  LiveGeneration& live = *run.live;
+  if (std::find(live.lost.begin(), live.lost.end(), e.node) == live.lost.end())
+    live.lost.push_back(e.node);
+  const auto& used = live.attempt_nodes;
+  const bool in_use = used.empty() || std::find(used.begin(), used.end(), e.node) != used.end();
+  const std::string evidence =
+      fmt::format("the agent on {} is gone ({}) {}", e.node.text, e.why, where_text(run));
+  if (!in_use || !turn.active() || turn.in<training::Stopping>() != nullptr ||
+      turn.in<training::Recovering>() != nullptr || live.goodbye_at)
+    return turn.say(evidence);
+  Failure failure;
+  failure.kind = "node_fault";
+  failure.evidence = evidence;
+  failure.nodes = {e.node};
+  failure.lost = {e.node};
+  recover(turn, failure);
+}
+
+void on(Turn& turn, const wire::DamagedCheckpoint& e) {
+  turn.say(fmt::format("the checkpoint {} is damaged ({}); the newest good one is used",
+                       e.checkpoint, e.why));
+  if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
+    turn.r().checkpoint.known.erase(id->iteration.value);
+  raise(turn, {Severity::Warning, "checkpoint_damaged",
+               fmt::format("checkpoint {} of {} is damaged", e.checkpoint, turn.name().text),
+               fmt::format("stoker-train inspect {}/{}/{} --verify", turn.r().policy.directory,
+                           turn.r().policy.checkpoints.directory, e.checkpoint),
+               e.checkpoint});
+}
+
+void on(Turn& turn, const wire::AttemptStarted& e) {
+  RunState& run = turn.r();
+  LiveGeneration& live = *run.live;
+  live.attempt = e.attempt;
+  live.attempt_nodes = e.nodes;
+  live.world_size = e.world_size;
+  live.loaded = e.iteration;
+  live.attempt_at = turn.now();
+  live.outcome.reset();
+  run.progress.phase = wire::Phase::Startup;
+  run.progress.phase_since = turn.now();
+  run.progress.iteration = e.iteration;
+  run.progress.slowest = e.iteration;
+  run.progress.oldest = run.progress.newest = run.progress.at = turn.now();
+  const std::string sentence = fmt::format(
+      "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
+      count_text(e.world_size, "rank"), nodes_text(e.nodes),
+      e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
+      e.standby ? ", from warm processes" : "", e.why.empty() ? "" : fmt::format(" ({})", e.why));
+  if (turn.kind() == TrainingKind::Queued)
+    turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
+  if (turn.in<training::Held>() != nullptr && !turn.in<training::Held>()->retry_at)
+    return turn.say(sentence);
+  if (ignores(turn.kind(), Trigger::RanksStart)) return turn.say(sentence);
+  turn.go(training::Starting{turn.now()}, Trigger::RanksStart, sentence);
+}
+
+void on(Turn& turn, const wire::RankExited& e) {
+  RunState& run = turn.r();
+  if (e.expected || e.attempt < run.live->attempt) return;
+  if (!turn.active() || turn.in<training::Stopping>() != nullptr) return;
+  on_rank_failed(turn, e);
+}
+
+void on(Turn& turn, const wire::AttemptEnded& e) {
+  RunState& run = turn.r();
+  if (e.attempt < run.live->attempt) return;
+  const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node};
+  const bool finished = classify(run, outcome) == EndKind::Finished;
+  const bool stopping = turn.in<training::Stopping>() != nullptr;
+  if (!turn.active() || (stopping && !finished)) {
+    run.live->outcome = outcome;
+    return;
+  }
+  on_attempt_ended(turn, outcome);
+}
+
+void on(Turn& turn, const wire::PhaseEdge& e) {
+  RunState& run = turn.r();
+  Progress& p = run.progress;
+  if (e.phase != p.phase) {
+    if (p.phase != wire::Phase::Iteration && p.phase_since != Instant{})
+      run.phases[std::string(stoker::name_of(p.phase))].durations.add(turn.now() - p.phase_since);
+    p.phase = e.phase;
+    p.phase_since = turn.now();
+  }
+  p.oldest = p.newest = turn.now();
+  p.at = turn.now();
+  if (e.iteration > p.iteration) p.iteration = e.iteration;
+  if (e.phase == wire::Phase::Iteration) enter_training(turn);
+}
+
+void on(Turn&, const wire::Beat&) {}  // folded into digests by watch/
+
+void on(Turn& turn, const wire::CheckpointSaved& e) {
+  RunState& run = turn.r();
+  CheckpointFacts& facts = run.checkpoint;
+  if (facts.iteration.value != 0 && e.iteration > facts.iteration)
+    facts.intervals.add(turn.now() - facts.at);
+  facts.iteration = e.iteration;
+  facts.at = turn.now();
+  facts.wall = turn.event.wall;
+  facts.name = e.checkpoint;
+  if (e.seconds > facts.longest_seconds && e.seconds < 86400) facts.longest_seconds = e.seconds;
+  facts.known[e.iteration.value] = run.live->generation;
+  if (facts.known.size() > 256) facts.known.erase(facts.known.begin());
+  turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({} bytes)", e.iteration.value,
+                       e.seconds, e.bytes));
+  resolve(turn, "save_failed");
+  resolve(turn, "save_overdue");
+  if (run.save && run.save->taken) {
+    turn.say(fmt::format("as {} asked", run.save->by));
+    run.save.reset();
+    resolve(turn, "save_unanswered");
+  }
+  if (run.planned_stop && run.planned_stop->after_checkpoint) {
+    const PlannedStop planned = *run.planned_stop;
+    stop_now(turn, wire::Level::LeaveNow, planned.by,
+             fmt::format("stopping after the checkpoint, as {} asked", planned.by));
+  }
+}
+
+void on(Turn& turn, const wire::SaveFailed& e) {
+  turn.say(
+      fmt::format("saving the checkpoint of iteration {} failed: {}", e.iteration.value, e.why));
+  raise(turn, {Severity::Critical, "save_failed",
+               fmt::format("{} cannot save: {}", turn.name().text, e.why),
+               fmt::format("df -h {}/{}", turn.r().policy.directory,
+                           turn.r().policy.checkpoints.directory),
+               ""});
+}
+
+void on(Turn& turn, const wire::ResumeAudit& e) {
+  std::string text;
+  for (const auto& item : e.items)
+    if (!item.equal)
+      text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : ", ", item.what, item.saved,
+                          item.now);
+  turn.say(fmt::format("resume audit of {} at iteration {}: {}{}", e.checkpoint, e.iteration.value,
+                       e.passed ? "passed" : "failed: " + text,
+                       e.guarantee.empty() ? "" : fmt::format(" ({})", e.guarantee)));
+  if (!e.passed)
+    raise(turn, {Severity::Critical, "resume_audit",
+                 fmt::format("{} did not find again what it saved: {}", turn.name().text, text),
+                 command_text(turn.name(), "events"), ""});
+}
+
+void on(Turn& turn, const wire::Acknowledged& e) {
+  RunState& run = turn.r();
+  if (e.what == "save" && run.save && e.value >= run.save->counter) {
+    run.save->taken = true;
+    turn.say(fmt::format("the agents took up save request {}", e.value));
+  }
+}
+
+void on(Turn& turn, const wire::StacksWritten& e) {
+  turn.say(fmt::format("stacks of {} are in {}", count_text(e.ranks, "rank"), e.directory));
+  const auto* suspect = turn.in<training::Suspect>();
+  if (suspect != nullptr && suspect->symptom == training::Symptom::Hang) act_on_suspicion(turn);
+}
+
+void on(Turn& turn, const wire::KernelLine& e) {
+  const bool fatal = e.event_class == "xid" && e.xid &&
+                     (*e.xid == 48 || *e.xid == 74 || *e.xid == 79 || *e.xid == 94 ||
+                      *e.xid == 95 || *e.xid == 119);  // NVIDIA: "Xid Errors", r555
+  const Evidence evidence{turn.now(), turn.event.wall, turn.name(), e.event_class, e.text};
+  const std::string note =
+      note_evidence(turn.site.ledger, e.node, evidence, fatal, turn.r().policy.recover);
+  turn.say(fmt::format("kernel of {}: {}; {}", e.node.text, e.text, note));
+  raise(turn, {fatal ? Severity::Critical : Severity::Warning, "node_fault",
+               fmt::format("{}: {}", e.node.text, e.text),
+               fmt::format("stoker nodes {}", turn.name().text), e.node.text});
+  if (fatal) supply::update_exclusions(turn);
+}
+
+void on(Turn& turn, const wire::Notice& e) {
+  turn.say(e.node.empty() ? e.text : fmt::format("{}: {}", e.node.text, e.text));
+  if (e.text.find("epoch") != std::string::npos && e.text.find("refused") != std::string::npos)
+    raise(turn,
+          {Severity::Critical, "stale_daemon",
+           fmt::format("the agents of {} obey a newer daemon than this one", turn.name().text),
+           "stoker doctor", ""});
+}
+
+void on(Turn& turn, const wire::Goodbye& e) {
+  RunState& run = turn.r();
+  if (!e.lead) {
+    turn.say(fmt::format("the agent on {} left ({})", e.node.text, e.why));
+    return;
+  }
+  run.live->goodbye_at = turn.now();
+  run.live->goodbye_code = e.exit_code;
+  turn.say(fmt::format("generation {} is over ({}), its lead left with exit code {}",
+                       run.live->generation.value, e.why, e.exit_code));
+  if (supply::Submission* s = running_submission(run);
+      s != nullptr && std::holds_alternative<supply::Ending>(s->state))
+    supply::decide_end(turn, *s);
+}
+
+}  // namespace
+
+void on_agent_said(Turn& turn, const AgentSaid& said) {
+  RunState& run = turn.r();
+  run.daemon_away = false;
+  const bool starts = std::holds_alternative<wire::GenerationStarted>(said.event.body);
+  if (said.generation < run.newest || (starts && said.generation == run.newest && run.live))
+    return turn.say(
+        fmt::format("generation {} speaks late ({}); {} is the newest, so it is only "
+                    "noted",
+                    said.generation.value, kind_of_agent(said.event.body), run.newest.value));
+  if (!starts && (!run.live || run.live->generation != said.generation)) {
+    if (said.generation == run.newest && !run.live)
+      return turn.say(fmt::format("last words of generation {} after its task was over ({})",
+                                  said.generation.value, kind_of_agent(said.event.body)));
+    return turn.reject(fmt::format("generation {} speaks ({}) before it said that it started",
+                                   said.generation.value, kind_of_agent(said.event.body)));
+  }
+  std::visit([&](const auto& body) { on(turn, body); }, said.event.body);
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,107 @@
+// Alerts: raise, resolve, acknowledge, silence.
+#include "core/alerting.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace stoker::core {
+namespace {
+
+RunName run_of(const Turn& turn) {
+  return turn.run == nullptr ? RunName{} : turn.run->policy.run;
+}
+
+SendAlert make_action(const AlertState& alert, bool resolved, const std::string& reason) {
+  SendAlert action;
+  action.id = alert.id;
+  action.severity = alert.severity;
+  action.kind = alert.kind;
+  action.summary = alert.summary;
+  action.reason = reason;
+  action.command = resolved ? "" : alert.command;
+  action.resolved = resolved;
+  action.labels["run"] = alert.run.text;
+  action.labels["kind"] = alert.kind;
+  if (!alert.subject.empty()) action.labels["subject"] = alert.subject;
+  return action;
+}
+
+bool silenced(const Turn& turn, const AlertState& alert) {
+  for (const Silence& silence : turn.site.silences) {
+    if (silence.until <= turn.now()) continue;
+    const auto matches = [&](const auto& pair) {
+      const auto& [key, value] = pair;
+      if (key == "run") return value == alert.run.text;
+      if (key == "kind") return value == alert.kind;
+      if (key == "severity") return value == stoker::name_of(alert.severity);
+      if (key == "node" || key == "subject") return value == alert.subject;
+      return false;
+    };
+    if (std::all_of(silence.match.begin(), silence.match.end(), matches)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void raise(Turn& turn, const AlertText& text) {
+  const RunName run = run_of(turn);
+  for (auto& [id, alert] : turn.site.alerts) {
+    if (alert.run != run || alert.kind != text.kind || alert.subject != text.subject) continue;
+    const bool graver = text.severity > alert.severity;
+    alert.severity = std::max(alert.severity, text.severity);
+    alert.summary = text.summary;
+    alert.reason = turn.decision.reason;
+    alert.command = text.command;
+    if (graver && !silenced(turn, alert)) turn.act(make_action(alert, false, alert.reason));
+    return;
+  }
+  AlertState alert;
+  const std::string scope = run.empty() ? "site" : run.text;
+  alert.id = fmt::format("{}/{}/{}", scope, text.kind, turn.site.seq.value);
+  for (int n = 2; turn.site.alerts.contains(alert.id); ++n)
+    alert.id = fmt::format("{}/{}/{}.{}", scope, text.kind, turn.site.seq.value, n);
+  alert.run = run;
+  alert.subject = text.subject;
+  alert.severity = text.severity;
+  alert.kind = text.kind;
+  alert.summary = text.summary;
+  alert.reason = turn.decision.reason;
+  alert.command = text.command;
+  alert.since = turn.event.wall;
+  alert.seq = turn.site.seq;
+  const AlertState& kept = turn.site.alerts.emplace(alert.id, alert).first->second;
+  if (!silenced(turn, kept)) turn.act(make_action(kept, false, kept.reason));
+}
+
+void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
+  const RunName run = run_of(turn);
+  for (auto it = turn.site.alerts.begin(); it != turn.site.alerts.end();) {
+    const AlertState& alert = it->second;
+    if (alert.run != run || alert.kind != kind || (!subject.empty() && alert.subject != subject)) {
+      ++it;
+      continue;
+    }
+    if (!silenced(turn, alert)) turn.act(make_action(alert, true, turn.decision.reason));
+    it = turn.site.alerts.erase(it);
+  }
+}
+
+void resolve_failures(Turn& turn) {
+  for (const char* kind :
+       {"rank_crash", "hang", "node_fault", "job_failed", "agents_silent", "limbo", "crash_loop",
+        "disk_full", "checkpoint_refused", "configuration", "cancelled_by_hand", "submit_failed",
+        "held", "restarted"})
+    resolve(turn, kind);
+}
+
+void acknowledge(Turn& turn, const std::string& id, const std::string& by) {
+  const auto found = turn.site.alerts.find(id);
+  if (found == turn.site.alerts.end())
+    return turn.reject(fmt::format("no open alert has the id \"{}\"", id));
+  found->second.acknowledged = true;
+  found->second.acknowledged_by = by;
+  turn.say(fmt::format("{} acknowledged the alert {}", by, id));
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,28 @@
+// Alert policy: which incident is told, once. One open alert for a (run, kind, subject); raised
+// again it is updated, and sent again only when it became graver. Which sink hears it is alerts/'.
+#pragma once
+
+#include <string>
+
+#include "core/turn.hpp"
+
+namespace stoker::core {
+
+struct AlertText {
+  Severity severity = Severity::Warning;
+  std::string kind;
+  std::string summary;
+  std::string command;  // the exact command to run; "" = nothing to do
+  std::string subject;  // node or path of the incident, "" = the run as a whole
+};
+
+// `reason` of the alert is the decision's sentence so far.
+void raise(Turn& turn, const AlertText& text);
+// Resolves the open alerts of this kind (and subject, unless ""), with the sentence so far.
+void resolve(Turn& turn, const std::string& kind, const std::string& subject = {});
+// Resolves all alerts of failures that a working training disproves.
+void resolve_failures(Turn& turn);
+
+void acknowledge(Turn& turn, const std::string& id, const std::string& by);
+
+}  // namespace stoker::core

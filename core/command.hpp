@@ -1,0 +1,32 @@
+// Commands to the running generation and to the scheduler: control.json and cancels. Everything
+// here only fills the decision; the engine performs it.
+#pragma once
+
+#include <string>
+
+#include "core/turn.hpp"
+
+namespace stoker::core {
+
+// Writes control.json for the live generation as it stands in the state. Without one: nothing.
+void write_control(Turn& turn, const std::string& reason);
+
+// Tells the live generation to leave and enters Stopping. The escalation is on_time's.
+void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence);
+
+// How long a level may take before the next, harder step: save and leave 2 min or 3x the longest
+// save, leave now 60 s (TERM, 20 s, KILL, and the job's own end).
+Duration patience(const RunState& run, wire::Level level);
+
+// Cancels the running task of the run (all of them, if there were several).
+void cancel_task(Turn& turn);
+// Cancels what has not started; running tasks stay.
+void cancel_waiting(Turn& turn);
+void cancel_all(Turn& turn);
+
+// The submission that runs a task (or whose task is ending); null = none.
+supply::Submission* running_submission(RunState& run);
+const supply::Submission* running_submission(const RunState& run);
+std::uint32_t running_task(const supply::Submission& submission);
+
+}  // namespace stoker::core

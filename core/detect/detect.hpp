@@ -1,0 +1,48 @@
+// Detectors: pure functions of the state and the policy; `now` is an argument where it matters.
+// Each says what it saw as a sentence with numbers, or nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/event.hpp"
+#include "core/state.hpp"
+
+namespace stoker::core::detect {
+
+// ---- hang
+enum class Verdict { Ok, Bad };
+struct Hang {
+  Verdict verdict = Verdict::Ok;
+  std::string evidence;
+  wire::Phase phase = wire::Phase::Iteration;  // of the oldest rank
+  Duration age{}, deadline{};                  // of the rank that is nearest to its deadline
+  std::vector<NodeName> nodes;  // of the ranks that fell silent first; empty: nobody is named
+};
+// The longest silence that is normal in a phase: clamp(3 x p99 of what this run took, floor,
+// ceiling of the phase), the ceiling while nothing is learned; doubled as often as it was hit
+// twice.
+Duration phase_deadline(const RunState& run, wire::Phase phase);
+// Judges a digest by the ages in it, which the nodes' own clocks measured.
+Hang detect_hang(const RunState& run, const wire::Beat& beat);
+
+// ---- the rest
+// Margin before the wall: exit_before_limit, never less than twice the longest save, never more
+// than half of the time limit.
+Duration limit_margin(const RunState& run);
+// When the running task must be told to save and leave; empty without a known wall.
+std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall);
+
+std::optional<std::string> chain_dry(const RunState& run);
+// Failures without progress, or in all, beyond what the policy allows.
+std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy& policy);
+// No checkpoint for three times the usual interval (learned from three), at least `floor`.
+std::optional<std::string> save_overdue(const RunState& run, Instant now);
+// A lead agent may be silent this long: network file systems cache attributes for a minute.
+Duration lead_patience(const HangPolicy& policy);
+// A generation that said goodbye, or whose attempt failed without a restart, must end its job
+// within this.
+inline constexpr Duration kLimbo = 2min;
+
+}  // namespace stoker::core::detect

@@ -1,0 +1,135 @@
+// detect_hang: a rank that makes no progress for longer than this run ever needed is not slow, it
+// hangs. Progress is micro-batches, evaluation batches, bytes loaded; each phase has its own norm.
+// One silent rank among moving ones names its node; when all are silent, nobody is named.
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+#include "core/detect/detect.hpp"
+#include "core/sentence.hpp"
+
+namespace stoker::core::detect {
+namespace {
+
+constexpr std::uint64_t kIterationsToLearn = 8;
+constexpr std::uint64_t kPhasesToLearn = 3;
+constexpr std::size_t kNamedRanks = 4;
+
+Duration ceiling_of(const HangPolicy& policy, wire::Phase phase) {
+  switch (phase) {
+    case wire::Phase::Startup: return policy.startup;
+    case wire::Phase::Load: return policy.load;
+    case wire::Phase::Iteration: return policy.ceiling;
+    case wire::Phase::Evaluation: return policy.evaluation;
+    case wire::Phase::Checkpoint: return policy.checkpoint;
+    case wire::Phase::Shutdown: return policy.shutdown;
+  }
+  return policy.ceiling;
+}
+
+Duration age_of(const wire::RankAge& rank, const wire::Beat& beat) {
+  const std::int64_t ms = rank.age_ms < 0 ? beat.phase_age_ms : rank.age_ms;
+  return std::chrono::milliseconds(std::clamp<std::int64_t>(ms, 0, 1'000'000'000));
+}
+
+std::string name_ranks(const std::vector<const wire::RankAge*>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < kNamedRanks; ++i)
+    text += fmt::format("{}rank {} on {}", i == 0 ? "" : ", ", ranks[i]->rank.value,
+                        ranks[i]->node.text);
+  if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
+  return text;
+}
+
+// Peers of a frozen rank stall in the next collective, a little later than it did: a rank that lags
+// an iteration, or whose silence is longer by more than twice the spread of the others and a
+// quarter of an iteration, came first. Otherwise nobody is named.
+const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat& beat) {
+  if (beat.oldest.size() < 2 || beat.ranks < 2) return nullptr;
+  const wire::RankAge& first = beat.oldest[0];
+  const wire::RankAge& second = beat.oldest[1];
+  if (first.age_ms < 0 || second.age_ms < 0) return nullptr;
+  if (first.iteration < second.iteration) return &first;
+  std::int64_t quarter_ms = 20;
+  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  if (found != run.phases.end())
+    if (const auto median = found->second.durations.quantile(500))
+      quarter_ms = std::max(quarter_ms, median->count() / 4'000'000);
+  const std::int64_t spread =
+      std::max<std::int64_t>(0, second.age_ms - beat.newest_progress_age_ms);
+  return first.age_ms - second.age_ms > std::max(2 * spread, quarter_ms) ? &first : nullptr;
+}
+
+std::string stalled_text(const RunState& run, const wire::Beat& beat, const Hang& hang) {
+  return fmt::format("all {} made no progress for {} in phase {} (limit {}), {}",
+                     count_text(beat.ranks, "rank"), format_duration(hang.age),
+                     stoker::name_of(hang.phase), format_duration(hang.deadline), where_text(run));
+}
+
+std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang& hang,
+                        const std::vector<const wire::RankAge*>& silent) {
+  return fmt::format(
+      "{} made no progress for {} in phase {} (limit {}) while others of the {} ranks moved {} "
+      "ago, {}",
+      name_ranks(silent), format_duration(hang.age), stoker::name_of(hang.phase),
+      format_duration(hang.deadline), beat.ranks,
+      format_duration(std::chrono::milliseconds(beat.newest_progress_age_ms)), where_text(run));
+}
+
+}  // namespace
+
+Duration phase_deadline(const RunState& run, wire::Phase phase) {
+  const HangPolicy& policy = run.policy.hang;
+  const Duration ceiling = std::max(policy.floor, ceiling_of(policy, phase));
+  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
+  if (found == run.phases.end()) return ceiling;
+  const PhaseFacts& facts = found->second;
+  const std::uint64_t enough =
+      phase == wire::Phase::Iteration ? kIterationsToLearn : kPhasesToLearn;
+  Duration limit = ceiling;
+  if (facts.durations.count() >= enough)
+    limit = std::clamp(3 * *facts.durations.quantile(990), policy.floor, ceiling);
+  return limit * std::clamp<std::uint32_t>(facts.factor, 1, 16);
+}
+
+Hang detect_hang(const RunState& run, const wire::Beat& beat) {
+  Hang hang;
+  hang.phase = beat.phase;
+  hang.deadline = phase_deadline(run, beat.phase);
+  hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.progress_age_ms));
+  if (beat.reporting == 0)
+    hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.phase_age_ms));
+  std::vector<const wire::RankAge*> silent;
+  Duration nearest = hang.deadline - hang.age;
+  for (const wire::RankAge& rank : beat.oldest) {
+    const Duration limit = phase_deadline(run, rank.phase);
+    const Duration age = age_of(rank, beat);
+    if (age >= limit) silent.push_back(&rank);
+    if (limit - age < nearest || (limit - age == nearest && &rank == &beat.oldest.front())) {
+      nearest = limit - age;
+      hang.phase = rank.phase;
+      hang.age = age;
+      hang.deadline = limit;
+    }
+  }
+  if (hang.age < hang.deadline) return hang;
+  hang.verdict = Verdict::Bad;
+  const Duration newest =
+      std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
+  const bool everybody = silent.size() >= beat.ranks || beat.reporting == 0 ||
+                         (silent.size() == beat.oldest.size() && newest >= hang.deadline);
+  hang.evidence = everybody ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, silent);
+  if (everybody) {
+    if (const wire::RankAge* odd = first_to_fall_silent(run, beat)) {
+      hang.nodes = {odd->node};
+      hang.evidence += fmt::format("; {} fell silent first", name_ranks({odd}));
+    }
+    return hang;
+  }
+  std::set<NodeName> nodes;
+  for (const wire::RankAge* rank : silent) nodes.insert(rank->node);
+  if (nodes.size() <= 2) hang.nodes.assign(nodes.begin(), nodes.end());
+  return hang;
+}
+
+}  // namespace stoker::core::detect

@@ -1,0 +1,71 @@
+// Detectors of what comes to an end: the wall of a task, the chain of tasks, the budget, the saves.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/sentence.hpp"
+
+namespace stoker::core::detect {
+
+Duration limit_margin(const RunState& run) {
+  const Duration margin = std::max<Duration>(run.policy.train.exit_before_limit,
+                                             from_seconds(2 * run.checkpoint.longest_seconds));
+  return std::min(margin, run.policy.scheduler.time_limit / 2);
+}
+
+std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall) {
+  const supply::Submission* s = running_submission(run);
+  if (s == nullptr) return std::nullopt;
+  const auto task = s->tasks.find(running_task(*s));
+  if (task == s->tasks.end() || !task->second.ends_at) return std::nullopt;
+  return now + (*task->second.ends_at - wall) - limit_margin(run);
+}
+
+std::optional<std::string> chain_dry(const RunState& run) {
+  std::uint32_t waiting = 0;
+  bool running = false;
+  for (const auto& [token, s] : run.supply) {
+    if (!s.live()) continue;
+    if (std::holds_alternative<supply::Running>(s.state)) {
+      running = true;
+    } else if (!std::holds_alternative<supply::Ending>(s.state)) {
+      return std::nullopt;  // an array that has not begun waits already
+    }
+    waiting += s.waiting();
+  }
+  const std::uint32_t wanted = run.policy.scheduler.top_up_below;
+  if (!running || waiting >= wanted) return std::nullopt;
+  return fmt::format("{} left in the queue, fewer than {}", count_text(waiting, "task"), wanted);
+}
+
+std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy& policy) {
+  if (budget.without_progress > policy.restarts_without_progress)
+    return fmt::format("{} in a row without progress beyond iteration {} (limit {})",
+                       count_text(budget.without_progress, "failure"), budget.best.value,
+                       policy.restarts_without_progress);
+  if (budget.spent > policy.restarts_total)
+    return fmt::format("all {} are spent (one comes back every {})",
+                       count_text(policy.restarts_total, "restart"),
+                       format_duration(policy.refill / std::max(1u, policy.restarts_total)));
+  return std::nullopt;
+}
+
+std::optional<std::string> save_overdue(const RunState& run, Instant now) {
+  constexpr std::uint64_t kIntervalsToLearn = 3;
+  const CheckpointFacts& facts = run.checkpoint;
+  if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0)
+    return std::nullopt;
+  const Duration usual = *facts.intervals.quantile(500);
+  const Duration limit = std::max<Duration>(3 * usual, run.policy.hang.floor);
+  const Duration age = now - facts.at;
+  if (age < limit) return std::nullopt;
+  return fmt::format("no checkpoint for {} (usual interval {}, limit {}), {}", format_duration(age),
+                     format_duration(usual), format_duration(limit), where_text(run));
+}
+
+Duration lead_patience(const HangPolicy& policy) {
+  return 60s + 2 * policy.floor;
+}
+
+}  // namespace stoker::core::detect

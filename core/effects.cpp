@@ -1,0 +1,112 @@
+// Results of effects. A submit is special: its unknown answer is searched for. Everything else is
+// idempotent and simply repeated: at once when the answer is unknown, with growing pauses when it
+// failed. A control or a lost cancel is repeated as it stands now, not as it stood then.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/handlers.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr std::uint32_t kPageAfter = 4;
+
+supply::Submission* submission_of(Turn& turn, const Action& action) {
+  const auto* submit = std::get_if<Submit>(&action);
+  if (submit == nullptr || turn.run == nullptr) return nullptr;
+  const auto found = turn.r().supply.find(submit->token);
+  return found == turn.r().supply.end() ? nullptr : &found->second;
+}
+
+// Takes the effect out of the open ones; empty when it is not known (a repeated result).
+std::optional<OpenEffect> take(Turn& turn, const EffectKey& key) {
+  const auto found = turn.site.open.find(key);
+  if (found == turn.site.open.end()) return std::nullopt;
+  OpenEffect effect = std::move(found->second);
+  turn.site.open.erase(found);
+  return effect;
+}
+
+Duration pause_after(std::uint32_t failures) {
+  Duration pause = 1s;
+  for (std::uint32_t i = 1; i < failures && pause < 60s; ++i) pause *= 2;
+  return std::min<Duration>(pause, 60s);
+}
+
+void schedule(Turn& turn, OpenEffect effect, Duration pause) {
+  const std::string kind = kind_of(effect.action);
+  if (kind == WriteControl::kKind)  // the newest control holds everything: one retry is enough
+    std::erase_if(turn.site.retries, [&](const Retry& r) {
+      return r.effect.run == effect.run && kind_of(r.effect.action) == kind;
+    });
+  turn.site.retries.push_back(Retry{turn.now() + pause, std::move(effect)});
+}
+
+}  // namespace
+
+void on_effect_done(Turn& turn, const EffectDone& done) {
+  const auto effect = take(turn, done.key);
+  if (!effect) return;
+  if (supply::Submission* s = submission_of(turn, effect->action))
+    supply::on_submit_done(turn, *s, done.job);
+  if (effect->failures >= kPageAfter) {
+    turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
+    resolve(turn, "effect_failed", done.action);
+  }
+}
+
+void on_effect_failed(Turn& turn, const EffectFailed& failed) {
+  auto effect = take(turn, failed.key);
+  if (!effect) return;
+  if (supply::Submission* s = submission_of(turn, effect->action))
+    return supply::on_submit_failed(turn, *s, failed.why);
+  if (std::holds_alternative<LookUpToken>(effect->action))
+    return turn.say(fmt::format("the search for the token failed: {}", failed.why));
+  ++effect->failures;
+  const Duration pause = pause_after(effect->failures);
+  turn.say(fmt::format("{} failed ({}); trying again in {}", failed.action, failed.why,
+                       format_duration(pause)));
+  if (effect->failures == kPageAfter)
+    raise(turn, {Severity::Critical, "effect_failed",
+                 fmt::format("{} failed {} times: {}", failed.action, effect->failures, failed.why),
+                 "stoker doctor", failed.action});
+  schedule(turn, std::move(*effect), pause);
+}
+
+void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
+  auto effect = take(turn, unknown.key);
+  if (!effect) return;
+  if (supply::Submission* s = submission_of(turn, effect->action))
+    return supply::on_submit_unknown(turn, *s, unknown.why);
+  if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
+  turn.say(fmt::format("no answer to {} ({}); it is repeated", unknown.action, unknown.why));
+  ++effect->failures;
+  schedule(turn, std::move(*effect), effect->failures == 1 ? 0s : pause_after(effect->failures));
+  retry_effects(turn);
+}
+
+void retry_effects(Turn& turn) {
+  std::vector<Retry> due;
+  std::erase_if(turn.site.retries, [&](const Retry& retry) {
+    const bool mine = retry.effect.run == turn.event.run && retry.at <= turn.now();
+    if (mine) due.push_back(retry);
+    return mine;
+  });
+  for (Retry& retry : due) {
+    Action action = retry.effect.action;
+    if (auto* control = std::get_if<WriteControl>(&action)) {
+      if (turn.run == nullptr || !turn.r().live) continue;  // that generation is over
+      control->control = turn.r().control;
+      control->control.epoch = turn.site.epoch;
+    }
+    const std::size_t before = turn.decision.actions.size();
+    turn.act(action);
+    if (turn.decision.actions.size() > before)
+      turn.site.repeated[before] = retry.effect.failures;  // remembered with its new key
+  }
+}
+
+}  // namespace stoker::core

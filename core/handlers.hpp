@@ -1,0 +1,45 @@
+// The handlers that step() dispatches to, one a kind of event.
+#pragma once
+
+#include "core/turn.hpp"
+
+namespace stoker::core {
+
+// runs/agents: agents.cpp, progress.cpp
+void on_agent_said(Turn& turn, const AgentSaid& said);
+constexpr const char* kind_of_agent(const wire::AgentBody& body) {
+  return std::visit([](const auto& b) { return std::decay_t<decltype(b)>::kKind; }, body);
+}
+void on_digest(Turn& turn, const Digest& digest);
+void on_lead_silent(Turn& turn, const LeadSilent& silent);
+void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
+// The first completed iteration of an attempt, or its entry into the loop.
+void enter_training(Turn& turn);
+// The evidence of a hang is in, or its time has passed.
+void act_on_suspicion(Turn& turn);
+
+// people: operators.cpp
+void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by);
+void on_operator(Turn& turn, const OperatorAsked& asked);
+void on_switch_refused(Turn& turn, const SwitchRefused& refused);
+void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence);
+void ask_save(Turn& turn, const std::string& by, const std::string& sentence);
+
+// site.cpp
+void on_daemon_started(Turn& turn, const DaemonStarted& started);
+void on_node_seen(Turn& turn, const NodeSeen& seen);
+void on_blind(Turn& turn, const SchedulerBlind& blind);
+void on_sees(Turn& turn);
+void on_disk(Turn& turn, const DiskLow& disk);
+void on_quarantined(Turn& turn, const Quarantined& quarantined);
+
+// effects.cpp
+void on_effect_done(Turn& turn, const EffectDone& done);
+void on_effect_failed(Turn& turn, const EffectFailed& failed);
+void on_effect_unknown(Turn& turn, const EffectUnknown& unknown);
+void retry_effects(Turn& turn);
+
+// on_time.cpp: what is due at this moment in a run
+void on_time(Turn& turn);
+
+}  // namespace stoker::core

@@ -1,0 +1,294 @@
+// What is due at a moment: each concern says when it wants to be looked at (wake_at) and what
+// happens then (on_time). The two must agree: a moment that stays due after on_time would spin.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/step.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr Duration kBlindRetry = 30s;
+constexpr Duration kLeftOver = 2min;  // a task that outlives the end of its run
+constexpr int kCancelPages = 4;
+
+void earliest(std::optional<Instant>& best, Instant at) {
+  if (!best || at < *best) best = at;
+}
+
+// Cancels the task again, unless the scheduler is blind: unknown is not dead.
+void cancel_again(Turn& turn, const std::string& sentence) {
+  if (turn.blind()) return;
+  turn.say(sentence);
+  cancel_task(turn);
+}
+
+void stopping_due(Turn& turn) {
+  RunState& run = turn.r();
+  auto& stopping = *turn.in<training::Stopping>();
+  if (stopping.escalate_at > turn.now()) return;
+  if (running_submission(run) == nullptr) {  // nothing of ours runs any more
+    stopping.escalate_at = turn.now() + kLeftOver;
+    return;
+  }
+  const bool gone = !run.live || run.live->goodbye_at;
+  if (stopping.step == 0 && !gone) {
+    training::Stopping next = stopping;
+    next.step = 1;
+    next.level = wire::Level::LeaveNow;
+    next.escalate_at = turn.now() + patience(run, next.level);
+    const std::string sentence =
+        fmt::format("the training has not saved and left within {}; told to leave without saving",
+                    format_duration(patience(run, wire::Level::SaveAndLeave)));
+    turn.go(next, Trigger::Leaves, sentence);
+    run.control.level = next.level;
+    return write_control(turn, sentence);
+  }
+  if (turn.blind()) {
+    stopping.escalate_at = turn.now() + kBlindRetry;
+    return;
+  }
+  training::Stopping next = stopping;
+  next.step = std::max(2, stopping.step + 1);
+  next.escalate_at = turn.now() + kLeftOver;
+  turn.go(next, Trigger::Leaves,
+          fmt::format("the task is still there{}; cancelling it through the scheduler{}",
+                      gone ? " after its agents left" : "",
+                      next.step > 2 ? fmt::format(", time {}", next.step - 1) : ""));
+  cancel_task(turn);
+  if (next.step - 1 == kCancelPages)
+    raise(turn, {Severity::Critical, "limbo",
+                 fmt::format("a task of {} does not end though it was cancelled {} times",
+                             turn.name().text, kCancelPages),
+                 fmt::format("scontrol show job {}", running_submission(run)->job.text()), ""});
+}
+
+void recovering_due(Turn& turn) {
+  RunState& run = turn.r();
+  auto& recovering = *turn.in<training::Recovering>();
+  if (recovering.rung == training::Rung::InAllocation) {
+    const bool gone = run.live && (run.live->goodbye_at || run.live->lead_silent);
+    if (recovering.give_up_at <= turn.now() || (gone && recovering.repeat_at <= turn.now())) {
+      const training::Recovering before = recovering;
+      return next_task(
+          turn, before.failure,
+          fmt::format("limbo: no new attempt {} after the restart was asked for; ending the task "
+                      "so that the next one resumes",
+                      format_duration(turn.now() - before.since)));
+    }
+    if (recovering.repeat_at > turn.now()) return;
+    recovering.repeat_at = recovering.give_up_at;
+    turn.say("the restart was not taken up yet; asking again");
+    return write_control(turn, run.control.reason);
+  }
+  if (recovering.repeat_at > turn.now()) return;
+  recovering.repeat_at = turn.now() + (turn.blind() ? kBlindRetry : Duration(60s));
+  if (running_submission(run) == nullptr) {
+    turn.go(training::Queued{}, Trigger::TaskEnds, "no task of ours is left");
+    return supply::ensure(turn, "");
+  }
+  cancel_again(turn, fmt::format("the task is still there after {}; cancelling it again",
+                                 format_duration(turn.now() - recovering.since)));
+}
+
+void suspect_due(Turn& turn) {
+  auto& suspect = *turn.in<training::Suspect>();
+  if (suspect.act_at > turn.now()) return;
+  if (suspect.symptom == training::Symptom::LeadSilent && turn.blind()) {
+    suspect.act_at = turn.now() + kBlindRetry;
+    return turn.say("the lead agent is silent and the scheduler blind: waiting for either");
+  }
+  act_on_suspicion(turn);
+}
+
+void limit_due(Turn& turn) {
+  RunState& run = turn.r();
+  if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
+  const auto at = detect::limit_at(run, turn.now(), turn.event.wall);
+  if (!at || *at > turn.now()) return;
+  leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
+        fmt::format("the wall of {} is {} away; saving and leaving so that the next task goes on",
+                    job_text(run.live ? run.live->job : running_submission(run)->job),
+                    format_duration(detect::limit_margin(run))));
+}
+
+void save_due(Turn& turn) {
+  RunState& run = turn.r();
+  if (!run.save || run.save->taken || run.save->repeat_at > turn.now()) return;
+  SaveRequest& save = *run.save;
+  ++save.repeats;
+  save.repeat_at = turn.now() + 30s * std::min(save.repeats + 1, 10);
+  turn.say(fmt::format("save request {} was not acknowledged for {}; asking again", save.counter,
+                       format_duration(turn.now() - save.asked_at)));
+  write_control(turn, "save, asked again");
+  if (save.repeats == 2)
+    raise(turn, {Severity::Warning, "save_unanswered",
+                 fmt::format("{} does not answer a request to save", turn.name().text),
+                 command_text(turn.name(), "stacks"), ""});
+}
+
+void limbo_due(Turn& turn) {  // the generation said goodbye, the job lives on
+  RunState& run = turn.r();
+  if (!run.live || !run.live->goodbye_at || *run.live->goodbye_at + detect::kLimbo > turn.now())
+    return;
+  if (turn.in<training::Training>() == nullptr && turn.in<training::Starting>() == nullptr &&
+      turn.in<training::Suspect>() == nullptr)
+    return;
+  Failure failure;
+  failure.kind = "limbo";
+  failure.inside = false;
+  failure.evidence = fmt::format("the agents left {} ago with exit code {}, but {} lives on",
+                                 format_duration(turn.now() - *run.live->goodbye_at),
+                                 run.live->goodbye_code.value_or(0), job_text(run.live->job));
+  recover(turn, failure);
+}
+
+void start_due(Turn& turn) {  // the job runs, and not one agent has spoken
+  RunState& run = turn.r();
+  const auto* starting = turn.in<training::Starting>();
+  if (starting == nullptr || run.live ||
+      starting->silent_since + run.policy.hang.startup > turn.now())
+    return;
+  Failure failure;
+  failure.kind = "agents_silent";
+  failure.inside = false;
+  failure.evidence = fmt::format("no agent has spoken for {} since the job runs (limit {})",
+                                 format_duration(turn.now() - starting->silent_since),
+                                 format_duration(run.policy.hang.startup));
+  recover(turn, failure);
+}
+
+void held_due(Turn& turn) {
+  RunState& run = turn.r();
+  auto* held = turn.in<training::Held>();
+  if (held == nullptr || !held->retry_at || *held->retry_at > turn.now()) return;
+  held->retry_at.reset();
+  if (can_restart_inside(turn))
+    return restart_inside(turn, "disk_full", "trying again after the pause");
+  bool live = false;
+  for (const auto& [token, s] : run.supply) live = live || s.live();
+  if (live)
+    turn.go(training::Queued{}, Trigger::Submits, "trying again after the pause in the next task");
+  else
+    supply::submit(turn, "trying again after the pause");
+}
+
+void leftover_due(Turn& turn) {  // over, and a task of it still runs
+  RunState& run = turn.r();
+  if (turn.kind() != TrainingKind::Held && turn.kind() != TrainingKind::Finished &&
+      turn.kind() != TrainingKind::Stopped)
+    return;
+  if (const auto* held = turn.in<training::Held>(); held != nullptr && held->retry_at) return;
+  if (running_submission(run) == nullptr || run.leftover_at > turn.now()) return;
+  run.leftover_at = turn.now() + kLeftOver;
+  cancel_again(turn, fmt::format("the run is {} but its task is still there; cancelling it",
+                                 state_name(run.training)));
+}
+
+void overdue_due(Turn& turn) {
+  RunState& run = turn.r();
+  if (turn.kind() != TrainingKind::Training || run.overdue_told == run.checkpoint.iteration) return;
+  const auto overdue = detect::save_overdue(run, turn.now());
+  if (!overdue) return;
+  run.overdue_told = run.checkpoint.iteration;
+  turn.say(*overdue);
+  raise(turn, {Severity::Warning, "save_overdue", fmt::format("{}: {}", turn.name().text, *overdue),
+               command_text(turn.name(), "save"), ""});
+}
+
+void supply_due(Turn& turn) {
+  RunState& run = turn.r();
+  for (auto& [token, s] : run.supply)
+    if (auto* unknown = std::get_if<supply::Unknown>(&s.state);
+        unknown != nullptr && unknown->ask_at <= turn.now())
+      supply::look_up(turn, s);
+  for (auto& [token, s] : run.supply)
+    if (auto* ending = std::get_if<supply::Ending>(&s.state);
+        ending != nullptr && ending->decide_at <= turn.now()) {
+      supply::decide_end(turn, s);
+      break;
+    }
+  if (auto* queued = turn.in<training::Queued>();
+      queued != nullptr && queued->submit_at && *queued->submit_at <= turn.now()) {
+    queued->submit_at.reset();
+    supply::ensure(turn, "the pause after the failed submission is over");
+  }
+}
+
+}  // namespace
+
+void on_time(Turn& turn) {
+  RunState& run = turn.r();
+  retry_effects(turn);
+  supply_due(turn);
+  if (turn.in<training::Stopping>() != nullptr) stopping_due(turn);
+  if (turn.in<training::Recovering>() != nullptr) recovering_due(turn);
+  if (turn.in<training::Suspect>() != nullptr) suspect_due(turn);
+  if (run.planned_stop && run.planned_stop->at && *run.planned_stop->at <= turn.now()) {
+    const PlannedStop planned = *run.planned_stop;
+    stop_now(turn, wire::Level::SaveAndLeave, planned.by,
+             fmt::format("the time has come: stopping, as {} asked", planned.by));
+  }
+  limit_due(turn);
+  limbo_due(turn);
+  start_due(turn);
+  save_due(turn);
+  held_due(turn);
+  leftover_due(turn);
+  overdue_due(turn);
+}
+
+std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
+  std::optional<Instant> at;
+  for (const auto& [token, s] : run.supply) {
+    if (const auto* unknown = std::get_if<supply::Unknown>(&s.state)) earliest(at, unknown->ask_at);
+    if (const auto* ending = std::get_if<supply::Ending>(&s.state)) earliest(at, ending->decide_at);
+  }
+  for (const Retry& retry : state.retries)
+    if (retry.effect.run == run.policy.run) earliest(at, retry.at);
+  if (run.planned_stop && run.planned_stop->at) earliest(at, *run.planned_stop->at);
+  if (run.save && !run.save->taken) earliest(at, run.save->repeat_at);
+  const bool watched = std::holds_alternative<training::Starting>(run.training) ||
+                       std::holds_alternative<training::Training>(run.training);
+  if (watched) {
+    if (const auto limit = detect::limit_at(run, state.now, state.wall)) earliest(at, *limit);
+    if (run.live && run.live->goodbye_at) earliest(at, *run.live->goodbye_at + detect::kLimbo);
+    // The hang detector needs a fresh digest when the oldest progress comes of age.
+    const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
+                         !run.live->outcome && !run.live->lead_silent;
+    if (digests && run.progress.deadline > 0ns)
+      earliest(at, std::max(run.progress.oldest + run.progress.deadline, state.now + 500ms));
+  }
+  if (const auto* s = std::get_if<training::Starting>(&run.training); s != nullptr && !run.live)
+    earliest(at, s->silent_since + run.policy.hang.startup);
+  if (const auto* s = std::get_if<training::Suspect>(&run.training)) earliest(at, s->act_at);
+  if (const auto* s = std::get_if<training::Stopping>(&run.training)) earliest(at, s->escalate_at);
+  if (const auto* s = std::get_if<training::Recovering>(&run.training)) earliest(at, s->repeat_at);
+  if (const auto* s = std::get_if<training::Queued>(&run.training); s != nullptr && s->submit_at)
+    earliest(at, *s->submit_at);
+  const auto* held = std::get_if<training::Held>(&run.training);
+  if (held != nullptr && held->retry_at) earliest(at, *held->retry_at);
+  const bool over = (held != nullptr && !held->retry_at) ||
+                    std::holds_alternative<training::Finished>(run.training) ||
+                    std::holds_alternative<training::Stopped>(run.training);
+  if (over && running_submission(run) != nullptr) earliest(at, run.leftover_at);
+  return at;
+}
+
+std::optional<Instant> wake_at(const SiteState& state) {
+  std::optional<Instant> at;
+  for (const auto& [name, run] : state.runs)
+    if (const auto own = wake_at(state, run)) earliest(at, *own);
+  for (const Retry& retry : state.retries)
+    if (retry.effect.run.empty()) earliest(at, retry.at);
+  return at;
+}
+
+}  // namespace stoker::core

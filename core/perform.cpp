@@ -1,0 +1,127 @@
+// perform(): the one translation of an action into calls of ports. Blocks; says how the effect went
+// as events. Paths are relative to the run directory.
+#include <fmt/format.h>
+
+#include "core/engine.hpp"
+#include "wire/environment.hpp"
+
+namespace stoker::core {
+namespace {
+
+using Results = std::vector<EventBody>;
+
+struct Context {
+  const Intent& intent;
+  const PerformContext& given;
+  Ports& ports;
+
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return given.policy.directory + "/" + name;
+  }
+  [[nodiscard]] Results done(JobId job = {}, std::string detail = {}) const {
+    return {EffectDone{intent.key, kind_of(intent.action), job, std::move(detail)}};
+  }
+  [[nodiscard]] Results failed(const std::string& why) const {
+    return {EffectFailed{intent.key, kind_of(intent.action), why}};
+  }
+  [[nodiscard]] Results unknown(const std::string& why) const {
+    return {EffectUnknown{intent.key, kind_of(intent.action), why}};
+  }
+  [[nodiscard]] Results of(const Status& status) const {
+    return status ? done() : failed(status.error().message());
+  }
+  [[nodiscard]] Results of(const PortError& error) const {
+    return error.certainty == Certainty::Definite ? failed(error.error.message())
+                                                  : unknown(error.error.message());
+  }
+};
+
+std::string orders_path(const Context& c, OrderNumber number) {
+  return c.path(fmt::format("orders/{:06}.json", number.value));
+}
+
+Results run(const Context& c, const WriteOrders& a) {
+  if (auto made = c.ports.files.make_directories(c.path("orders"), 0775); !made) return c.of(made);
+  const std::string path = orders_path(c, a.orders.number);
+  const std::string text = to_json_text(a.orders) + "\n";
+  auto created = c.ports.files.create_once(path, text);
+  if (!created) return c.failed(created.error().message());
+  if (*created) return c.done();
+  auto there = c.ports.files.read(path, 1u << 20);
+  if (!there) return c.failed(there.error().message());
+  if (*there != text)
+    return c.failed(fmt::format("{}: exists with other content; another daemon wrote it", path));
+  return c.done();
+}
+
+Results run(const Context& c, const Submit& a) {
+  auto there = c.ports.files.exists(orders_path(c, a.order));
+  if (!there) return c.failed(there.error().message());
+  if (!*there) return c.failed(fmt::format("order {} is not on disk", a.order.value));
+  SubmitRequest request;
+  request.submit = a;
+  request.policy = c.given.policy;
+  request.agent_command = c.given.agent_command_prefix;
+  for (const char* word : {"run", "--run-dir"}) request.agent_command.emplace_back(word);
+  request.agent_command.push_back(c.given.policy.directory);
+  request.agent_command.emplace_back("--ranks-per-node");
+  request.agent_command.push_back(std::to_string(c.given.policy.train.ranks_per_node));
+  request.environment[wire::env::kRun] = c.given.policy.run.text;
+  request.environment[wire::env::kRunDirectory] = c.given.policy.directory;
+  request.environment[wire::env::kToken] = a.token.text;
+  request.environment[wire::env::kOrder] = std::to_string(a.order.value);
+  request.environment[wire::env::kState] = c.given.state_directory;
+  const auto result = c.ports.scheduler.submit(request);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  const JobId job = std::get<JobId>(result);
+  return c.done(job, job.text());
+}
+
+Results run(const Context& c, const Cancel& a) {
+  const auto result = c.ports.scheduler.cancel(a);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  return c.done(a.job);
+}
+
+Results run(const Context& c, const SetExclusions& a) {
+  const auto result = c.ports.scheduler.set_exclusions(a);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  return c.done(a.job);
+}
+
+Results run(const Context& c, const LookUpToken& a) {
+  const auto result = c.ports.scheduler.look_up(a.token);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  const auto& found = std::get<std::optional<JobId>>(result);
+  Results results{TokenLookedUp{a.token, found.has_value(), found.value_or(JobId{})}};
+  results.push_back(c.done(found.value_or(JobId{})).front());
+  return results;
+}
+
+Results run(const Context& c, const WriteControl& a) {
+  return c.of(c.ports.files.replace(c.path("control.json"), to_json_text(a.control) + "\n"));
+}
+
+Results run(const Context& c, const ConsumeSwitch& a) {
+  const std::string from = c.path("switch/" + a.name);
+  auto there = c.ports.files.exists(from);
+  if (there && !*there) return c.done({}, "gone already");
+  std::string key = c.intent.key.text;
+  for (char& letter : key)
+    if (letter == '/') letter = '-';
+  return c.of(
+      c.ports.files.rename(from, c.path(fmt::format("switch/.handled-{}-{}", a.name, key))));
+}
+
+Results run(const Context& c, const SendAlert& a) {
+  return c.of(c.ports.alerts.accept(c.intent.key, a, c.given.policy.alerts));
+}
+
+}  // namespace
+
+std::vector<EventBody> perform(const Intent& intent, const PerformContext& context, Ports& ports) {
+  const Context c{intent, context, ports};
+  return std::visit([&](const auto& action) { return run(c, action); }, intent.action);
+}
+
+}  // namespace stoker::core

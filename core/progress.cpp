@@ -1,0 +1,228 @@
+// Progress: digests of the heartbeats, the hang detector on them, and the lead agent's silence.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+void remember_loss(RunState& run, std::uint64_t iteration, double loss) {
+  if (!run.losses.empty()) {
+    while (!run.losses.empty() && run.losses.back().iteration >= iteration)
+      run.losses.pop_back();  // a restart went back: the curve is the surviving history
+    if (!run.losses.empty() && iteration < run.losses.back().iteration + run.loss_stride) return;
+  }
+  run.losses.push_back({iteration, loss});
+  if (run.losses.size() <= kLossPoints) return;
+  std::vector<LossPoint> thinner;
+  for (std::size_t i = run.losses.size() % 2 == 0 ? 1 : 0; i < run.losses.size(); i += 2)
+    thinner.push_back(run.losses[i]);
+  const std::uint64_t span = thinner.back().iteration - thinner.front().iteration;
+  run.loss_stride = std::max<std::uint64_t>(1, span / thinner.size());
+  run.losses = std::move(thinner);
+}
+
+double finite(double value) {
+  return std::isfinite(value) ? value : 0;
+}
+
+void fold(Turn& turn, const Digest& digest, const detect::Hang& hang) {
+  RunState& run = turn.r();
+  const wire::Beat& beat = digest.last;
+  Progress& p = run.progress;
+  const auto ago = [&](std::int64_t ms) {
+    return turn.now() - std::chrono::milliseconds(std::clamp<std::int64_t>(ms, 0, 1'000'000'000));
+  };
+  p.at = turn.now();
+  p.phase = beat.phase;
+  p.phase_since = ago(beat.phase_age_ms);
+  p.oldest = turn.now() - hang.age;
+  p.newest = ago(beat.newest_progress_age_ms);
+  p.iteration = std::max(run.live->loaded, beat.iteration_max);
+  p.slowest = beat.iteration_min;
+  if (beat.total != 0) p.total = beat.total;
+  p.samples = beat.consumed_samples;
+  p.tokens = beat.consumed_tokens;
+  p.learning_rate = finite(beat.learning_rate);
+  p.gradient_norm = finite(beat.gradient_norm);
+  p.tflops = finite(beat.tflops);
+  p.deadline = hang.deadline;
+  if (digest.iteration_ms.count > 0) {
+    run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
+        digest.iteration_ms);
+    p.step_ms = finite(digest.iteration_ms.p50);
+  }
+  if (beat.loss && std::isfinite(*beat.loss)) {
+    p.loss = beat.loss;
+    remember_loss(run, beat.iteration_max.value, *beat.loss);
+  }
+}
+
+void note_advance(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.progress.iteration <= run.live->loaded) return;
+  if (run.progress.iteration > run.budget.best) {
+    for (auto& [phase, facts] : run.phases) facts.hits = 0;
+    resolve(turn, "hang_limit");
+  }
+  count_progress(run, run.progress.iteration, turn.now());
+  enter_training(turn);
+}
+
+void suspect_hang(Turn& turn, const detect::Hang& hang) {
+  RunState& run = turn.r();
+  PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
+  ++facts.hits;
+  training::Suspect next;
+  next.symptom = training::Symptom::Hang;
+  next.evidence = hang.evidence;
+  next.nodes = hang.nodes;
+  next.iterating = turn.in<training::Training>() != nullptr;
+  next.stacks = ++run.control.stacks;
+  const Duration bound = std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s);
+  next.act_at = turn.now() + bound;
+  turn.go(next, Trigger::Silence,
+          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
+                      format_duration(bound)));
+  if (facts.hits >= 2) {
+    facts.hits = 0;
+    facts.factor = std::min(16u, facts.factor * 2);
+    turn.say(fmt::format("this limit was hit twice in a row without progress; it is doubled to {}",
+                         format_duration(detect::phase_deadline(run, hang.phase))));
+    raise(turn, {Severity::Critical, "hang_limit",
+                 fmt::format("{} hit the limit of phase {} twice in a row without progress",
+                             turn.name().text, stoker::name_of(hang.phase)),
+                 command_text(turn.name(), "stacks"), ""});
+  }
+  write_control(turn, hang.evidence);
+}
+
+void check_planned(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.save_at && run.progress.iteration >= *run.save_at) {
+    run.save_at.reset();
+    ask_save(
+        turn, "an operator",
+        fmt::format("iteration {} is reached: saving, as asked", run.progress.iteration.value));
+  }
+  if (!run.planned_stop || !run.planned_stop->at_iteration ||
+      run.progress.iteration < *run.planned_stop->at_iteration)
+    return;
+  const PlannedStop planned = *run.planned_stop;
+  stop_now(turn, wire::Level::SaveAndLeave, planned.by,
+           fmt::format("iteration {} is reached: stopping, as {} asked",
+                       planned.at_iteration->value, planned.by));
+}
+
+}  // namespace
+
+void enter_training(Turn& turn) {
+  RunState& run = turn.r();
+  const bool suspect =
+      turn.in<training::Suspect>() != nullptr && run.progress.iteration > run.live->loaded;
+  if (turn.in<training::Starting>() == nullptr && !suspect) return;
+  std::string sentence;
+  if (run.incident) {
+    const Incident& incident = *run.incident;
+    const std::uint64_t from = run.live->loaded.value;
+    const std::uint64_t reached = incident.iteration.value;
+    sentence = fmt::format("training again from iteration {} after {}: {} to repeat", from,
+                           format_duration(turn.now() - incident.since),
+                           count_text(reached > from ? reached - from : 0, "iteration"));
+  } else {
+    sentence = fmt::format("training from iteration {}", run.live->loaded.value);
+  }
+  turn.go(training::Training{}, Trigger::Iterates, sentence);
+  run.incident.reset();
+  resolve_failures(turn);
+}
+
+void on_digest(Turn& turn, const Digest& digest) {
+  RunState& run = turn.r();
+  run.daemon_away = false;
+  if (!run.live || run.live->generation != digest.generation) return;
+  if (digest.last.attempt < run.live->attempt || run.live->outcome) return;
+  const detect::Hang hang = detect::detect_hang(run, digest.last);
+  fold(turn, digest, hang);
+  if (run.save && run.save->taken && digest.last.saves_answered >= run.save->counter)
+    run.save.reset();
+  note_advance(turn);
+  if (auto* suspect = turn.in<training::Suspect>(); suspect != nullptr &&
+                                                    suspect->symptom == training::Symptom::Hang &&
+                                                    hang.verdict == detect::Verdict::Ok) {
+    const std::string sentence =
+        fmt::format("progress again, {} ago (limit {}): the suspicion is dropped",
+                    format_duration(hang.age), format_duration(hang.deadline));
+    if (suspect->iterating)
+      turn.go(training::Training{}, Trigger::Moves, sentence);
+    else
+      turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+    resolve(turn, "hang");
+  }
+  const bool watched =
+      turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
+  if (watched && hang.verdict == detect::Verdict::Bad) return suspect_hang(turn, hang);
+  if (watched) check_planned(turn);
+}
+
+void act_on_suspicion(Turn& turn) {
+  const training::Suspect suspect = *turn.in<training::Suspect>();
+  RunState& run = turn.r();
+  Failure failure;
+  failure.evidence = suspect.evidence;
+  if (suspect.symptom == training::Symptom::Hang) {
+    failure.kind = "hang";
+    failure.nodes = suspect.nodes;
+    failure.strong = true;
+    return recover(turn, failure);
+  }
+  failure.kind = "agents_silent";
+  failure.inside = false;
+  const supply::Submission* s = running_submission(run);
+  failure.evidence =
+      fmt::format("{}, while the scheduler still has {}", suspect.evidence,
+                  s == nullptr ? "its job" : job_text({s->job.job, running_task(*s)}));
+  recover(turn, failure);
+}
+
+void on_lead_silent(Turn& turn, const LeadSilent& silent) {
+  RunState& run = turn.r();
+  if (!run.live || run.live->generation != silent.generation || run.live->goodbye_at) return;
+  run.live->lead_silent = true;
+  if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
+  training::Suspect next;
+  next.symptom = training::Symptom::LeadSilent;
+  next.iterating = turn.kind() == TrainingKind::Training;
+  const Duration patience = detect::lead_patience(run.policy.hang);
+  next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
+  next.evidence =
+      fmt::format("the lead agent of generation {} has said nothing for {} {}",
+                  silent.generation.value, format_duration(silent.age), where_text(run));
+  turn.go(next, Trigger::Silence,
+          fmt::format("{}; it may be a slow file system, waiting until {} of silence",
+                      next.evidence, format_duration(patience)));
+}
+
+void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
+  RunState& run = turn.r();
+  if (!run.live || run.live->generation != speaks.generation) return;
+  run.live->lead_silent = false;
+  const auto* suspect = turn.in<training::Suspect>();
+  if (suspect == nullptr || suspect->symptom != training::Symptom::LeadSilent) return;
+  const std::string sentence =
+      fmt::format("the lead agent speaks again after {}", format_duration(turn.now() - run.since));
+  if (suspect->iterating)
+    turn.go(training::Training{}, Trigger::Moves, sentence);
+  else
+    turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,55 @@
+// The last rung, and the good end: hold for a person, or finish.
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+
+namespace stoker::core {
+
+void hold(Turn& turn, const Hold& hold) {
+  RunState& run = turn.r();
+  training::Held held;
+  held.kind = hold.kind;
+  if (hold.retry) held.retry_at = turn.now() + *hold.retry;
+  turn.go(held, Trigger::Holds,
+          fmt::format("{}; held: {}", hold.evidence,
+                      hold.retry ? fmt::format("tried again in {}", format_duration(*hold.retry))
+                                 : "nothing is submitted until a person resumes it"));
+  run.save.reset();
+  run.planned_stop.reset();
+  if (!hold.retry) {
+    cancel_waiting(turn);
+    if (run.live && !run.live->goodbye_at) {
+      run.control.level = wire::Level::LeaveNow;
+      write_control(turn, hold.evidence);
+    } else {
+      cancel_task(turn);
+    }
+  }
+  raise(turn,
+        {Severity::Critical, hold.kind,
+         fmt::format("{} is held: {}", turn.name().text, hold.evidence),
+         command_text(turn.name(), "resume",
+                      hold.advice.empty()
+                          ? ""
+                          : fmt::format("--reason \"...\"   # first: {}", hold.advice).c_str()),
+         ""});
+}
+
+void finish(Turn& turn, const std::string& sentence) {
+  RunState& run = turn.r();
+  turn.go(training::Finished{run.progress.iteration}, Trigger::Completes, sentence);
+  run.incident.reset();
+  run.save.reset();
+  run.planned_stop.reset();
+  cancel_waiting(turn);
+  resolve_failures(turn);
+  raise(turn,
+        {Severity::Info, "finished",
+         fmt::format("{} finished at iteration {}", turn.name().text, run.progress.iteration.value),
+         command_text(turn.name(), "chronicle"), ""});
+}
+
+}  // namespace stoker::core

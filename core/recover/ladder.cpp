@@ -1,0 +1,165 @@
+// The ladder: from a failure to the next rung.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr Duration kRepeatAfter = 30s;   // a command without an answer is written again
+constexpr Duration kInsideBound = 90s;   // and given up: TERM, 20 s, KILL, proof, barrier, start
+constexpr Duration kCancelRepeat = 60s;  // a cancel whose job still lives is sent again
+
+bool contains(const std::vector<NodeName>& nodes, const NodeName& node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+void spend(Turn& turn, const Failure& failure) {
+  RunState& run = turn.r();
+  if (run.live) run.live->failed = run.live->attempt;
+  if (!run.incident)
+    run.incident = Incident{failure.kind, turn.now(), turn.event.wall, run.progress.iteration,
+                            run.checkpoint.iteration};
+  run.save.reset();
+  if (failure.free) return;
+  Budget& budget = run.budget;
+  ++budget.spent;
+  ++budget.without_progress;
+  ++budget.restarts;
+}
+
+std::string note_nodes(Turn& turn, const Failure& failure) {
+  std::string text;
+  for (const NodeName& node : failure.nodes) {
+    const Evidence evidence{turn.now(), turn.event.wall, turn.name(), failure.kind,
+                            failure.evidence};
+    const std::string note =
+        note_evidence(turn.site.ledger, node, evidence, failure.strong, turn.r().policy.recover);
+    text += fmt::format("; {}", note);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool can_restart_inside(const Turn& turn) {
+  const RunState& run = turn.r();
+  if (!run.policy.recover.in_allocation || !run.live) return false;
+  const LiveGeneration& live = *run.live;
+  if (live.goodbye_at || live.lead_silent) return false;
+  const supply::Submission* s = running_submission(run);
+  if (s != nullptr && std::holds_alternative<supply::Ending>(s->state)) return false;
+  return live.nodes.size() >= live.lost.size() + supply::size_for(turn).active;
+}
+
+std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeName>& suspects) {
+  const LiveGeneration& live = *turn.r().live;
+  const std::uint32_t active = supply::size_for(turn).active;
+  std::vector<NodeName> out = live.lost;
+  const auto take = [&](const std::vector<NodeName>& nodes) {
+    for (const NodeName& node : nodes)
+      if (contains(live.nodes, node) && !contains(out, node) &&
+          live.nodes.size() > out.size() + active - 1 && live.nodes.size() - out.size() > active)
+        out.push_back(node);
+  };
+  take(suspects);
+  take(excluded_nodes(turn.site.ledger, turn.now()));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void restart_inside(Turn& turn, const std::string& failure, const std::string& sentence) {
+  RunState& run = turn.r();
+  ++run.control.restart;
+  run.control.level = wire::Level::Run;
+  training::Recovering next;
+  next.rung = training::Rung::InAllocation;
+  next.failure = failure;
+  next.since = turn.now();
+  next.repeat_at = turn.now() + kRepeatAfter;
+  next.give_up_at = turn.now() + kInsideBound;
+  turn.go(next, Trigger::Fails, sentence);
+  write_control(turn, sentence);
+}
+
+void next_task(Turn& turn, const std::string& failure, const std::string& sentence) {
+  RunState& run = turn.r();
+  training::Recovering next;
+  next.rung = training::Rung::NextTask;
+  next.failure = failure;
+  next.since = turn.now();
+  next.repeat_at = turn.now() + kCancelRepeat;
+  next.give_up_at = next.repeat_at;
+  turn.go(next, Trigger::Fails, sentence);
+  supply::update_exclusions(turn);
+  if (run.live && !run.live->goodbye_at) {
+    run.control.level = wire::Level::LeaveNow;
+    write_control(turn, sentence);
+  }
+  if (!turn.blind()) cancel_task(turn);
+}
+
+void recover(Turn& turn, const Failure& failure) {
+  RunState& run = turn.r();
+  if (run.live)
+    for (const NodeName& node : failure.lost)
+      if (!contains(run.live->lost, node)) run.live->lost.push_back(node);
+  const std::string nodes = note_nodes(turn, failure);
+  spend(turn, failure);
+  if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
+    return hold(turn, {"crash_loop",
+                       fmt::format("{}{}; {}", failure.evidence, nodes, *loop),
+                       "look at the last lines of the ranks and mend the cause",
+                       {}});
+  }
+  const std::uint32_t limit = run.policy.recover.restarts_without_progress;
+  const bool last_chance = limit >= 2 && run.budget.without_progress == limit;
+  if (failure.inside && can_restart_inside(turn) && !last_chance) {
+    run.control.exclude = unusable_inside(turn, failure.nodes);
+    restart_inside(turn, failure.kind,
+                   fmt::format("{}{}; restarting the ranks inside the allocation{}, attempt {}; {}",
+                               failure.evidence, nodes,
+                               run.control.exclude.empty()
+                                   ? ""
+                                   : fmt::format(" without {}", nodes_text(run.control.exclude)),
+                               run.live->attempt.value + 1, budget_text(run)));
+  } else {
+    next_task(
+        turn, failure.kind,
+        fmt::format("{}{}; ending the task so that the next one resumes{}; {}", failure.evidence,
+                    nodes, last_chance && failure.inside ? " in a fresh allocation" : "",
+                    budget_text(run)));
+  }
+  raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+               command_text(turn.name(), "why", "--last 5"), ""});
+}
+
+void count_progress(RunState& run, Iteration iteration, Instant now) {
+  Budget& budget = run.budget;
+  if (iteration <= budget.best) return;
+  budget.best = iteration;
+  budget.without_progress = 0;
+  run.disk_full = 0;
+  run.refused = 0;
+  run.failed_submits = 0;
+  const RecoverPolicy& policy = run.policy.recover;
+  const Duration price = policy.refill / std::max(1u, policy.restarts_total);
+  if (budget.spent == 0 || budget.earned_at == Instant{} || price <= 0ns) {
+    budget.earned_at = now;
+    return;
+  }
+  const auto earned = (now - budget.earned_at) / price;
+  if (earned <= 0) return;
+  budget.spent -=
+      std::min(budget.spent,
+               static_cast<std::uint32_t>(std::min<std::int64_t>(earned, std::int64_t{1} << 20)));
+  budget.earned_at += earned * price;
+}
+
+}  // namespace stoker::core

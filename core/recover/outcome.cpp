@@ -1,0 +1,166 @@
+// What an end means: exit codes of stoker-train are a contract (docs: cli), those of any other
+// command mean failure unless they are 0.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr int kSaved = 10, kKillSwitch = 11, kExitReached = 12, kPeerLost = 20, kRefused = 21,
+              kConfiguration = 22, kDiskFull = 23;
+constexpr std::uint32_t kDiskRetries = 12;
+
+bool is_stoker_train(const RunPolicy& policy) {
+  if (policy.train.command.empty()) return false;
+  const std::string& program = policy.train.command.front();
+  const std::size_t slash = program.rfind('/');
+  return program.substr(slash == std::string::npos ? 0 : slash + 1) == "stoker-train";
+}
+
+bool reached_end(const RunState& run) {
+  const FinishedWhen& when = run.policy.train.finished;
+  const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
+  if (when.exit_zero) return true;
+  if (when.iteration) return at >= *when.iteration;
+  if (!when.file.empty()) return false;
+  return run.progress.total == 0 || at >= run.progress.total;
+}
+
+Duration disk_pause(std::uint32_t times) {
+  Duration pause = 30s;
+  for (std::uint32_t i = 1; i < times && pause < 10min; ++i) pause *= 2;
+  return std::min<Duration>(pause, 10min);
+}
+
+// Codes that no restart mends, or that need something else than a restart. False: a plain crash.
+bool special_failure(Turn& turn, int code, const std::string& who) {
+  RunState& run = turn.r();
+  if (!is_stoker_train(run.policy)) return false;
+  const std::string evidence =
+      fmt::format("{} ended with {} {}", who, exit_text(code, 0), where_text(run));
+  if (run.live) run.live->failed = run.live->attempt;
+  if (code == kConfiguration) {
+    hold(turn, {"configuration",
+                fmt::format("{}; no restart mends a configuration", evidence),
+                "read the last lines of the rank's log and correct TRAIN.yaml",
+                {}});
+    return true;
+  }
+  if (code == kDiskFull) {
+    if (++run.disk_full > kDiskRetries)
+      hold(turn, {"disk_full",
+                  fmt::format("{} for the {}th time", evidence, run.disk_full),
+                  "free space where the checkpoints are written",
+                  {}});
+    else
+      hold(turn, {"disk_full", fmt::format("{}, the disk is full", evidence),
+                  "free space where the checkpoints are written", disk_pause(run.disk_full)});
+    return true;
+  }
+  if (code == kRefused && ++run.refused >= 2) {
+    hold(turn, {"checkpoint_refused",
+                fmt::format("{} for the second time", evidence),
+                "see `stoker events` for the resume audit, then roll back or correct TRAIN.yaml",
+                {}});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+EndKind classify(const RunState& run, const Outcome& outcome) {
+  if (outcome.all_zero || (outcome.code == 0 && outcome.rank.value == 0)) {
+    if (is_stoker_train(run.policy)) return EndKind::Finished;
+    return reached_end(run) ? EndKind::Finished : EndKind::Failed;
+  }
+  if (!is_stoker_train(run.policy)) return EndKind::Failed;
+  switch (outcome.code) {
+    case kSaved: return EndKind::Saved;
+    case kKillSwitch: return EndKind::KillSwitch;
+    case kExitReached: return EndKind::ExitReached;
+    default: return EndKind::Failed;
+  }
+}
+
+void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
+  RunState& run = turn.r();
+  if (run.live->failed >= run.live->attempt)
+    return turn.say(fmt::format("rank {} on {} ended with {} as well, after the first failure",
+                                exited.rank.value, exited.node.text,
+                                exit_text(exited.code, exited.signal)));
+  const std::string who = fmt::format("rank {} on {}", exited.rank.value, exited.node.text);
+  const int code = exited.signal != 0 ? 128 + exited.signal : exited.code;
+  if (exited.signal == 0 && is_stoker_train(run.policy)) {
+    if (code == kSaved || code == kKillSwitch || code == kExitReached) return;
+    if (code == kPeerLost)
+      return turn.say(fmt::format("{} lost a peer; waiting for the rank that ended first", who));
+  }
+  if (code == 0) return;  // early leavers; the attempt's end decides
+  if (special_failure(turn, code, who)) return;
+  Failure failure;
+  failure.kind = "rank_crash";
+  failure.evidence =
+      fmt::format("{} ended with {}{} {}", who, exit_text(exited.code, exited.signal),
+                  exited.core ? ", core dumped," : "", where_text(run));
+  failure.nodes = {exited.node};
+  recover(turn, failure);
+}
+
+void on_attempt_ended(Turn& turn, const Outcome& outcome) {
+  RunState& run = turn.r();
+  run.live->outcome = outcome;
+  const std::string job = job_text(run.live->job);
+  switch (classify(run, outcome)) {
+    case EndKind::Finished:
+      return finish(
+          turn,
+          fmt::format("all {} ended with exit code 0 at iteration {}{}",
+                      count_text(run.live->world_size, "rank"), run.progress.iteration.value,
+                      run.progress.total == 0 ? "" : fmt::format(" of {}", run.progress.total)));
+    case EndKind::Saved:
+      return leave(
+          turn, training::Goal::Next, wire::Level::SaveAndLeave,
+          fmt::format("the training saved and left {}; the next task goes on", where_text(run)));
+    case EndKind::KillSwitch:
+      cancel_waiting(turn);
+      return leave(turn, training::Goal::Stop, wire::Level::LeaveNow,
+                   fmt::format("the training obeyed its kill switch {}", where_text(run)));
+    case EndKind::ExitReached:
+      cancel_waiting(turn);
+      return leave(
+          turn, training::Goal::Stop, wire::Level::LeaveNow,
+          fmt::format("the training reached its exit iteration or samples {}", where_text(run)));
+    case EndKind::Failed: break;
+  }
+  if (run.live->failed >= run.live->attempt) return;  // counted when its first rank failed
+  const std::string who = fmt::format("rank {} on {}", outcome.rank.value, outcome.node.text);
+  if (special_failure(turn, outcome.code, who)) return;
+  Failure failure;
+  failure.kind = "rank_crash";
+  failure.nodes = {outcome.node};
+  if (outcome.code == kPeerLost) {
+    failure.nodes.clear();
+    failure.evidence = fmt::format("{} and its peers lost each other {}; no rank ended before them",
+                                   who, where_text(run));
+  } else if (outcome.code == 0) {
+    failure.nodes.clear();
+    failure.evidence = fmt::format(
+        "all ranks ended with exit code 0 at iteration {} of {}, which "
+        "is not the end",
+        run.progress.iteration.value, run.progress.total);
+  } else {
+    failure.evidence =
+        fmt::format("{} ended with {} {}", who, exit_text(outcome.code, 0), where_text(run));
+  }
+  if (failure.nodes.size() == 1 && failure.nodes.front().empty()) failure.nodes.clear();
+  recover(turn, failure);
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,57 @@
+// Recovery policy: the ladder. (1) restart the ranks inside the allocation, spares in, bad node
+// out; (2) end the task, the next one resumes with the node excluded; (3) a rollback that a person
+// orders; (4) hold and page. The budget is spent by failures and earned back by progress.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/turn.hpp"
+
+namespace stoker::core {
+
+struct Failure {
+  std::string kind;             // of the alert: rank_crash hang node_fault agents_silent …
+  std::string evidence;         // the sentence, without what is done about it
+  std::vector<NodeName> nodes;  // what the evidence speaks against
+  std::vector<NodeName> lost;   // of the allocation: can carry no rank any more
+  bool strong = false;          // exclude the nodes at once
+  bool inside = true;           // a restart inside the allocation can help
+  bool free = false;            // nobody's fault (preemption): costs no budget
+};
+
+// The failure of a running generation: counts it, and takes the next rung.
+void recover(Turn& turn, const Failure& failure);
+// Ends the running task so that the next one resumes; from Recovering's first rung as well.
+void next_task(Turn& turn, const std::string& failure, const std::string& sentence);
+// Asks for a restart of the ranks inside the allocation.
+void restart_inside(Turn& turn, const std::string& failure, const std::string& sentence);
+// Nodes of the allocation that the next attempt must not use, as many as can be spared.
+std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeName>& suspects);
+bool can_restart_inside(const Turn& turn);
+
+// A person is needed: cancels what is queued, ends what runs, pages. With `retry` it is tried
+// again by itself and the allocation is kept.
+struct Hold {
+  std::string kind;      // of the alert
+  std::string evidence;  // the sentence
+  std::string advice;    // what to do, before `stoker resume`
+  std::optional<Duration> retry;
+};
+void hold(Turn& turn, const Hold& hold);
+
+// How an attempt or a job ended, in the terms of the exit codes that stoker-train has.
+enum class EndKind { Finished, Saved, KillSwitch, ExitReached, Failed };
+EndKind classify(const RunState& run, const Outcome& outcome);
+// An attempt of the live generation ended by itself: what follows.
+void on_attempt_ended(Turn& turn, const Outcome& outcome);
+// A rank ended unasked with something that is a failure on its own.
+void on_rank_failed(Turn& turn, const wire::RankExited& exited);
+
+void finish(Turn& turn, const std::string& sentence);
+
+// Failures are forgiven by a new best iteration; the total is earned back by time in progress.
+void count_progress(RunState& run, Iteration iteration, Instant now);
+
+}  // namespace stoker::core

@@ -1,0 +1,85 @@
+// Evidence in words. Signal names as strsignal() gives them for Linux, written out because core
+// calls no libc function that depends on a locale.
+#include "core/sentence.hpp"
+
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+
+namespace stoker::core {
+namespace {
+
+const char* signal_name(int signal) {
+  switch (signal) {
+    case 1: return "Hangup";
+    case 2: return "Interrupt";
+    case 3: return "Quit";
+    case 4: return "Illegal instruction";
+    case 6: return "Aborted";
+    case 7: return "Bus error";
+    case 8: return "Floating point exception";
+    case 9: return "Killed";
+    case 10: return "User defined signal 1";
+    case 11: return "Segmentation fault";
+    case 13: return "Broken pipe";
+    case 15: return "Terminated";
+    default: return nullptr;
+  }
+}
+
+const char* code_name(int code) {  // docs: cli, exit codes of stoker-train
+  switch (code) {
+    case 10: return "saved and left";
+    case 11: return "kill switch";
+    case 12: return "exit iteration or samples reached";
+    case 20: return "a peer was lost";
+    case 21: return "checkpoint refused";
+    case 22: return "configuration";
+    case 23: return "disk full";
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+std::string exit_text(int code, int signal) {
+  if (signal == 0 && code > 128 && code <= 128 + 64) signal = code - 128;
+  const char* name = signal != 0 ? signal_name(signal) : code_name(code);
+  const std::string text =
+      signal != 0 ? fmt::format("signal {}", signal) : fmt::format("exit code {}", code);
+  return name == nullptr ? text : fmt::format("{} ({})", text, name);
+}
+
+std::string count_text(std::uint64_t n, const char* noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+std::string where_text(const RunState& run) {
+  const std::uint64_t at = run.progress.iteration.value;
+  const std::uint64_t saved = run.checkpoint.iteration.value;
+  if (at == 0) return "before the first iteration";
+  if (saved == 0) return fmt::format("at iteration {}, with no checkpoint yet", at);
+  if (at <= saved) return fmt::format("at iteration {}, with the checkpoint of {}", at, saved);
+  return fmt::format("at iteration {}, {} after the checkpoint of {}", at,
+                     count_text(at - saved, "iteration"), saved);
+}
+
+std::string budget_text(const RunState& run) {
+  const std::uint32_t total = run.policy.recover.restarts_total;
+  const std::uint32_t left = total - std::min(total, run.budget.spent);
+  return fmt::format("{} of {} restarts left", left, total);
+}
+
+std::string nodes_text(const std::vector<NodeName>& nodes) {
+  return nodes.empty() ? "no node" : compress_hostlist(nodes);
+}
+
+std::string job_text(const JobId& job) {
+  return fmt::format("job {}", job.text());
+}
+
+std::string command_text(const RunName& run, const char* verb, const char* rest) {
+  return fmt::format("stoker {} {}{}{}", verb, run.text, *rest == '\0' ? "" : " ", rest);
+}
+
+}  // namespace stoker::core

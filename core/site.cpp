@@ -1,0 +1,173 @@
+// Events of the whole site: the daemon, the scheduler's eyesight, nodes, disks; and runs put under
+// supervision.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+// Deadlines that wait for somebody's word count anew: while the daemon was away nobody was heard.
+// Ages of progress do not: the nodes' own clocks measured them.
+void count_anew(RunState& run, Instant now, Duration away) {
+  const auto later = [&](Instant& at) {
+    if (at != Instant{}) at = std::max(at, now) + std::min<Duration>(away, 60s);
+  };
+  if (auto* s = std::get_if<training::Starting>(&run.training)) s->silent_since = now;
+  if (auto* s = std::get_if<training::Suspect>(&run.training);
+      s != nullptr && s->symptom == training::Symptom::LeadSilent)
+    s->act_at = now + detect::lead_patience(run.policy.hang);
+  if (auto* s = std::get_if<training::Stopping>(&run.training)) later(s->escalate_at);
+  if (auto* s = std::get_if<training::Recovering>(&run.training)) {
+    later(s->repeat_at);
+    later(s->give_up_at);
+  }
+  for (auto& [token, s] : run.supply)
+    if (auto* ending = std::get_if<supply::Ending>(&s.state)) later(ending->decide_at);
+  if (run.save) later(run.save->repeat_at);
+  if (run.live) run.live->lead_silent = false;
+}
+
+}  // namespace
+
+void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by) {
+  RunState& run = turn.r();
+  const bool fresh = run.policy.run.empty();
+  const bool same = run.policy == policy;
+  run.policy = policy;
+  if (fresh) {
+    run.since = turn.now();
+    run.since_wall = turn.event.wall;
+    return supply::submit(turn, fmt::format("{} put {} under supervision", by, policy.run.text));
+  }
+  turn.say(fmt::format("{} took {} up again{}", by, policy.run.text,
+                       same ? "" : " with a changed configuration"));
+  switch (turn.kind()) {
+    case TrainingKind::Idle:
+      if (!run.paused) supply::submit(turn, "nothing was queued");
+      return;
+    case TrainingKind::Held:
+    case TrainingKind::Stopped:
+    case TrainingKind::Finished:
+      return turn.say(fmt::format("it stays {} until `{}`", state_name(run.training),
+                                  command_text(policy.run, "resume")));
+    case TrainingKind::Queued:
+    case TrainingKind::Starting:
+    case TrainingKind::Training:
+    case TrainingKind::Suspect:
+    case TrainingKind::Stopping:
+    case TrainingKind::Recovering:
+      if (!same) turn.say("it counts from the next start on");
+      return;
+  }
+}
+
+void on_daemon_started(Turn& turn, const DaemonStarted& started) {
+  if (started.epoch < turn.site.epoch)
+    return turn.reject(fmt::format("a daemon of epoch {} started, but {} is known: it must not act",
+                                   started.epoch.value, turn.site.epoch.value));
+  turn.site.build = started.build;
+  turn.site.epoch = started.epoch;
+  turn.say(fmt::format(
+      "stokerd {} started, epoch {}, {}{}", started.build, started.epoch.value,
+      started.away > 0ns ? fmt::format("away for {}", format_duration(started.away))
+                         : std::string("first start"),
+      started.away > 0ns && !started.clean ? ", the one before had not said goodbye" : ""));
+  turn.site.blind_since.reset();
+  for (auto& [name, run] : turn.site.runs) {
+    turn.run = &run;
+    count_anew(run, turn.now(), started.away);
+    run.daemon_away = started.away > 0ns;
+    if (run.live && run.control.generation == run.live->generation &&
+        run.control.epoch < started.epoch)
+      write_control(turn, "a newer daemon is in charge");  // the agents learn the epoch
+  }
+  turn.run = nullptr;
+}
+
+void on_node_seen(Turn& turn, const NodeSeen& seen) {
+  NodeEntry& entry = turn.site.ledger.nodes[seen.node];
+  const bool was = entry.usable;
+  entry.usable = seen.usable;
+  entry.scheduler_state = seen.state;
+  entry.scheduler_reason = seen.reason;
+  if (was && !seen.usable) {
+    turn.say(fmt::format("the scheduler calls {} {}{}", seen.node.text, seen.state,
+                         seen.reason.empty() ? "" : fmt::format(" ({})", seen.reason)));
+    raise(turn,
+          {Severity::Warning, "node_down", fmt::format("{} is {}", seen.node.text, seen.state),
+           fmt::format("scontrol show node {}", seen.node.text), seen.node.text});
+  } else if (!was && seen.usable) {
+    turn.say(fmt::format("{} is usable again ({})", seen.node.text, seen.state));
+    resolve(turn, "node_down", seen.node.text);
+  }
+  for (auto& [name, run] : turn.site.runs) {
+    turn.run = &run;
+    supply::resize_waiting(turn);
+  }
+  turn.run = nullptr;
+}
+
+void on_blind(Turn& turn, const SchedulerBlind& blind) {
+  if (!turn.site.blind_since) turn.site.blind_since = turn.now();
+  turn.site.blind_why = blind.why;
+  turn.say(
+      fmt::format("the scheduler gives no good answers ({}); unknown is not dead, so nothing "
+                  "is cancelled or submitted because of it",
+                  blind.why));
+  raise(turn,
+        {Severity::Warning, "scheduler_blind",
+         fmt::format("no good answer from the scheduler: {}", blind.why), "stoker doctor", ""});
+}
+
+void on_sees(Turn& turn) {
+  if (!turn.site.blind_since) return;
+  turn.say(fmt::format("the scheduler answers again after {}",
+                       format_duration(turn.now() - *turn.site.blind_since)));
+  turn.site.blind_since.reset();
+  turn.site.blind_why.clear();
+  resolve(turn, "scheduler_blind");
+}
+
+void on_disk(Turn& turn, const DiskLow& disk) {
+  RunState* const own = turn.run;
+  if (disk.low) {
+    turn.site.disks_low[disk.path] = disk.free_share;
+    turn.say(fmt::format("{} has {:.1f}% free", disk.path, 100 * disk.free_share));
+    raise(turn, {Severity::Warning, "disk_low",
+                 fmt::format("{} has {:.1f}% free", disk.path, 100 * disk.free_share),
+                 fmt::format("df -h {}", disk.path), disk.path});
+    return;
+  }
+  turn.site.disks_low.erase(disk.path);
+  turn.say(fmt::format("{} has {:.1f}% free again", disk.path, 100 * disk.free_share));
+  resolve(turn, "disk_low", disk.path);
+  for (auto& [name, run] : turn.site.runs) {  // a run that waits for space tries at once
+    auto* held = std::get_if<training::Held>(&run.training);
+    if (held != nullptr && held->retry_at && held->kind == "disk_full") held->retry_at = turn.now();
+  }
+  turn.run = own;
+}
+
+void on_quarantined(Turn& turn, const Quarantined& q) {
+  const std::string sentence = fmt::format(
+      "an input that ended the daemon twice was set aside ({}, digest {})", q.what, q.digest);
+  turn.say(sentence);
+  if (turn.run != nullptr) {
+    raise(turn, {Severity::Critical, "quarantined",
+                 fmt::format("{} is only observed: {}", turn.name().text, sentence),
+                 command_text(turn.name(), "resume", "--reason \"...\""), ""});
+    turn.r().observe_only = true;
+  } else {
+    raise(turn, {Severity::Critical, "quarantined", sentence, "stoker doctor", ""});
+  }
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,241 @@
+// SiteState: all that the decider remembers, and nothing else does. One total order of events
+// changes it, through step() alone. It is written whole as canonical JSON with every transaction;
+// ordered containers only, so the same history is the same bytes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/action.hpp"
+#include "core/learned.hpp"
+#include "core/ledger.hpp"
+#include "core/policy.hpp"
+#include "core/supply/submission.hpp"
+#include "core/training/finished.hpp"
+#include "core/training/held.hpp"
+#include "core/training/idle.hpp"
+#include "core/training/queued.hpp"
+#include "core/training/recovering.hpp"
+#include "core/training/starting.hpp"
+#include "core/training/stopped.hpp"
+#include "core/training/stopping.hpp"
+#include "core/training/suspect.hpp"
+#include "core/training/training.hpp"
+#include "wire/agent_event.hpp"
+
+namespace stoker::core {
+
+inline constexpr int kStateSchema = 1;
+
+using TrainingState =
+    std::variant<training::Idle, training::Queued, training::Starting, training::Training,
+                 training::Suspect, training::Stopping, training::Recovering, training::Held,
+                 training::Finished, training::Stopped>;
+
+constexpr const char* state_name(const TrainingState& state) {
+  return std::visit([](const auto& s) { return std::decay_t<decltype(s)>::kKind; }, state);
+}
+
+// How an attempt ended, as its agents said.
+struct Outcome {
+  Attempt attempt;
+  bool all_zero = false;
+  int code = 0;
+  Rank rank;
+  NodeName node;
+  STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node)
+};
+
+// The running generation: one job start that owns the run.
+struct LiveGeneration {
+  Generation generation, parent;
+  Token token;
+  JobId job;
+  OrderNumber order;
+  std::vector<NodeName> nodes;  // of the allocation
+  std::vector<NodeName> lost;   // whose agent is gone, or that were taken out of the attempts
+  std::uint32_t joined = 0;     // agents that spoke up
+  Attempt attempt;
+  std::vector<NodeName> attempt_nodes;
+  std::uint32_t world_size = 0;
+  Iteration loaded;  // where the attempt resumed
+  Instant attempt_at;
+  Attempt failed;  // the last attempt that a failure was counted for
+  bool lead_silent = false;
+  std::optional<Outcome> outcome;     // of the newest attempt
+  std::optional<Instant> goodbye_at;  // the lead left: every process of the generation is gone
+  std::optional<int> goodbye_code;
+  STOKER_FIELDS(LiveGeneration, generation, parent, token, job, order, nodes, lost, joined, attempt,
+                attempt_nodes, world_size, loaded, attempt_at, failed, lead_silent, outcome,
+                goodbye_at, goodbye_code)
+};
+
+// The newest digest, as status shows it. Ages are as of `at`.
+struct Progress {
+  Instant at;
+  wire::Phase phase = wire::Phase::Startup;
+  Instant phase_since;
+  Instant oldest, newest;  // of the ranks' last progress, on our clock
+  Iteration iteration, slowest;
+  std::uint64_t total = 0, samples = 0, tokens = 0;
+  std::optional<double> loss;
+  double learning_rate = 0, gradient_norm = 0, tflops = 0;
+  double step_ms = 0;
+  Duration deadline{};  // of the oldest rank, in its phase
+  STOKER_FIELDS(Progress, at, phase, phase_since, oldest, newest, iteration, slowest, total,
+                samples, tokens, loss, learning_rate, gradient_norm, tflops, step_ms, deadline)
+};
+
+struct LossPoint {
+  std::uint64_t iteration = 0;
+  double loss = 0;
+  STOKER_FIELDS(LossPoint, iteration, loss)
+};
+
+struct CheckpointFacts {
+  Iteration iteration;
+  Instant at;
+  WallTime wall;
+  std::string name;
+  double longest_seconds = 0;                 // of all saves so far
+  std::map<std::uint64_t, Generation> known;  // of our ancestry: what a rollback can name
+  Histogram intervals;                        // between saves
+  STOKER_FIELDS(CheckpointFacts, iteration, at, wall, name, longest_seconds, known, intervals)
+};
+
+struct Budget {
+  std::uint32_t spent = 0;             // of restarts.total; earned back by time in progress
+  std::uint32_t without_progress = 0;  // failures since the last new best iteration
+  std::uint32_t restarts = 0;          // all there ever were
+  Iteration best;                      // highest iteration ever completed
+  Instant earned_at;
+  STOKER_FIELDS(Budget, spent, without_progress, restarts, best, earned_at)
+};
+
+// The failure that is being recovered from.
+struct Incident {
+  std::string kind;
+  Instant since;
+  WallTime wall;
+  Iteration iteration;  // reached before it
+  Iteration checkpoint;
+  STOKER_FIELDS(Incident, kind, since, wall, iteration, checkpoint)
+};
+
+// A request that waits for its moment or for its acknowledgement.
+struct SaveRequest {
+  std::uint64_t counter = 0;
+  std::string by;
+  Instant asked_at, repeat_at;
+  int repeats = 0;
+  bool taken = false;  // acknowledged by the agents
+  STOKER_FIELDS(SaveRequest, counter, by, asked_at, repeat_at, repeats, taken)
+};
+struct PlannedStop {
+  std::optional<Instant> at;
+  std::optional<Iteration> at_iteration;
+  bool after_checkpoint = false;
+  std::string by, reason;
+  STOKER_FIELDS(PlannedStop, at, at_iteration, after_checkpoint, by, reason)
+};
+
+struct RunState {
+  RunPolicy policy;
+  TrainingState training;
+  Instant since;  // of the training state
+  WallTime since_wall;
+  std::string why;  // the sentence that led to it
+
+  std::map<Token, supply::Submission> supply;
+  std::uint32_t failed_submits = 0;
+  OrderNumber order;                       // newest order written
+  std::optional<OrderNumber> exact_order;  // a rollback's order that no generation has used yet
+  wire::Control control;                   // of the live generation: levels and counters
+  std::optional<LiveGeneration> live;
+  Generation newest;  // highest generation ever seen
+  Progress progress;
+  std::vector<LossPoint> losses;  // at most kLossPoints, thinned evenly
+  std::uint64_t loss_stride = 1;
+  std::map<std::string, PhaseFacts> phases;
+  CheckpointFacts checkpoint;
+  Budget budget;
+  std::optional<Incident> incident;
+  std::optional<SaveRequest> save;
+  std::optional<PlannedStop> planned_stop;
+  std::optional<Iteration> save_at;       // `save --at-iteration`
+  Instant leftover_at;                    // over, but a task runs: when it is cancelled (again)
+  std::optional<Iteration> overdue_told;  // the checkpoint since which "save overdue" was told
+  std::uint32_t disk_full = 0;            // in a row
+  std::uint32_t refused = 0;              // checkpoints refused in a row
+  // Conditions beside the state.
+  bool paused = false;
+  bool observe_only = false;  // after a poisonous event, until a person resumes
+  bool daemon_away = false;   // nothing was heard since the daemon came back
+  STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, order,
+                exact_order, control, live, newest, progress, losses, loss_stride, phases,
+                checkpoint, budget, incident, save, planned_stop, save_at, leftover_at,
+                overdue_told, disk_full, refused, paused, observe_only, daemon_away)
+};
+
+inline constexpr std::size_t kLossPoints = 60;
+
+struct AlertState {
+  std::string id;
+  RunName run;
+  std::string subject;  // what the incident is about besides the kind: a node, a path; may be ""
+  Severity severity = Severity::Warning;
+  std::string kind, summary, reason, command;
+  WallTime since;
+  Sequence seq;
+  bool acknowledged = false;
+  std::string acknowledged_by;
+  STOKER_FIELDS(AlertState, id, run, subject, severity, kind, summary, reason, command, since, seq,
+                acknowledged, acknowledged_by)
+};
+
+struct Silence {
+  std::map<std::string, std::string> match;  // kind, run, node, severity -> value
+  Instant until;
+  std::string by;
+  STOKER_FIELDS(Silence, match, until, by)
+};
+
+// An effect that was asked for and has no result yet, or that failed and is tried again.
+struct OpenEffect {
+  RunName run;
+  Action action;
+  std::uint32_t failures = 0;
+  STOKER_FIELDS(OpenEffect, run, action, failures)
+};
+struct Retry {
+  Instant at;
+  OpenEffect effect;
+  STOKER_FIELDS(Retry, at, effect)
+};
+
+struct SiteState {
+  int schema = kStateSchema;
+  std::string build;
+  Epoch epoch;
+  Sequence seq;  // of the last event
+  Instant now;
+  WallTime wall;
+  std::map<RunName, RunState> runs;
+  NodeLedger ledger;
+  std::map<std::string, AlertState> alerts;  // open ones, by id
+  std::vector<Silence> silences;
+  std::map<EffectKey, OpenEffect> open;
+  std::vector<Retry> retries;
+  std::optional<Instant> blind_since;  // the scheduler gives no good answers
+  std::string blind_why;
+  std::map<std::string, double> disks_low;  // path -> free share
+  std::map<std::size_t, std::uint32_t>
+      repeated;  // within one step: ordinal of an action -> failures before
+  STOKER_FIELDS(SiteState, schema, build, epoch, seq, now, wall, runs, ledger, alerts, silences,
+                open, retries, blind_since, blind_why, disks_low, repeated)
+};
+
+}  // namespace stoker::core

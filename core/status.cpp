@@ -1,0 +1,147 @@
+// Views of the state for people and programs.
+#include "core/status.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/command.hpp"
+
+namespace stoker::core {
+
+std::vector<std::string> conditions_of(const SiteState& state, const RunState& run) {
+  std::vector<std::string> conditions;
+  if (state.blind_since) conditions.emplace_back("scheduler_blind");
+  if (run.paused) conditions.emplace_back("paused");
+  const bool fewer = run.live && !run.live->lost.empty();
+  if (run.observe_only || fewer) conditions.emplace_back("degraded");
+  if (run.daemon_away) conditions.emplace_back("daemon_away");
+  return conditions;
+}
+
+std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run) {
+  std::vector<const AlertState*> open;
+  for (const auto& [id, alert] : state.alerts)
+    if (run.empty() || alert.run == run) open.push_back(&alert);
+  std::stable_sort(open.begin(), open.end(),
+                   [](const AlertState* a, const AlertState* b) { return a->seq > b->seq; });
+  std::vector<wire::StatusAlert> result;
+  for (const AlertState* a : open)
+    result.push_back({a->id, std::string(stoker::name_of(a->severity)), a->kind, a->summary,
+                      a->reason, a->command, format_rfc3339(a->since), a->acknowledged});
+  return result;
+}
+
+namespace {
+
+void fill_job(wire::StatusDocument& doc, const RunState& run) {
+  const supply::Submission* s = running_submission(run);
+  if (s == nullptr)
+    for (const auto& [token, waiting] : run.supply)
+      if (waiting.live() && waiting.job.job != 0) s = &waiting;
+  if (s == nullptr) return;
+  const std::uint32_t task = running_task(*s);
+  if (s->job.job != 0) doc.job = JobId{s->job.job, task}.text();
+  const auto seen = s->tasks.find(task);
+  doc.job_state = seen == s->tasks.end() ? "PENDING" : stoker::name_of(seen->second.state);
+  if (seen != s->tasks.end())
+    for (const NodeName& node : seen->second.nodes) doc.nodes.push_back(node.text);
+}
+
+void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) {
+  const Progress& p = run.progress;
+  doc.iteration = p.iteration.value;
+  doc.total = p.total;
+  doc.consumed_samples = p.samples;
+  doc.loss = p.loss;
+  doc.learning_rate = p.learning_rate;
+  doc.tflops = p.tflops;
+  doc.step_s = p.step_ms / 1e3;
+  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  if (found != run.phases.end())
+    if (const auto median = found->second.durations.quantile(500))
+      doc.step_norm_s = to_seconds(*median);
+  for (const LossPoint& point : run.losses) doc.loss_history.push_back(point.loss);
+  const bool moving = std::holds_alternative<training::Starting>(run.training) ||
+                      std::holds_alternative<training::Training>(run.training) ||
+                      std::holds_alternative<training::Suspect>(run.training);
+  if (moving && run.live) {
+    doc.phase = stoker::name_of(p.phase);
+    if (p.oldest != Instant{}) doc.progress_age_s = to_seconds(now - p.oldest);
+    doc.deadline_s = to_seconds(p.deadline);
+  }
+  if (p.total > doc.iteration && doc.step_norm_s > 0 &&
+      std::holds_alternative<training::Training>(run.training))
+    doc.eta_s = static_cast<double>(p.total - doc.iteration) * doc.step_norm_s;
+}
+
+}  // namespace
+
+wire::StatusDocument status_of(const SiteState& state, const RunState& run, Instant now,
+                               WallTime wall) {
+  wire::StatusDocument doc;
+  doc.run = run.policy.run.text;
+  doc.directory = run.policy.directory;
+  doc.state = state_name(run.training);
+  doc.conditions = conditions_of(state, run);
+  doc.since = format_rfc3339(run.since_wall);
+  doc.reason = run.why;
+  doc.published = format_rfc3339(wall, true);
+  fill_job(doc, run);
+  doc.generation = run.live ? run.live->generation.value : run.newest.value;
+  if (run.live) {
+    doc.attempt = run.live->attempt.value;
+    const auto& nodes = run.live->attempt_nodes.empty() ? run.live->nodes : run.live->attempt_nodes;
+    doc.nodes.clear();
+    for (const NodeName& node : nodes) doc.nodes.push_back(node.text);
+  }
+  fill_progress(doc, run, now);
+  if (run.checkpoint.iteration.value != 0)
+    doc.checkpoint =
+        wire::StatusCheckpoint{run.checkpoint.iteration.value, to_seconds(now - run.checkpoint.at)};
+  const RecoverPolicy& recover = run.policy.recover;
+  doc.restarts = run.budget.restarts;
+  doc.budget.restarts_total = recover.restarts_total;
+  doc.budget.restarts_left =
+      recover.restarts_total - std::min(recover.restarts_total, run.budget.spent);
+  doc.budget.without_progress = run.budget.without_progress;
+  doc.budget.without_progress_limit = recover.restarts_without_progress;
+  doc.alerts = alerts_of(state, run.policy.run);
+  return doc;
+}
+
+std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now) {
+  std::vector<wire::PublishedNode> result;
+  for (const auto& [name, entry] : state.ledger.nodes) {
+    wire::PublishedNode node;
+    node.node = name.text;
+    node.state = stoker::name_of(health_of(entry, now));
+    if (health_of(entry, now) == NodeHealth::Excluded)
+      node.excluded_until = format_rfc3339(*entry.excluded_until_wall);
+    if (!entry.usable)
+      node.evidence.push_back(fmt::format(
+          "the scheduler says {}{}", entry.scheduler_state,
+          entry.scheduler_reason.empty() ? "" : fmt::format(": {}", entry.scheduler_reason)));
+    for (const Evidence& e : entry.evidence)
+      node.evidence.push_back(fmt::format("{} {}: {}", format_rfc3339(e.wall), e.kind, e.text));
+    result.push_back(std::move(node));
+  }
+  return result;
+}
+
+wire::PublishedEvent published_event(const JournalRow& row) {
+  wire::PublishedEvent out;
+  out.seq = row.seq.value;
+  out.time = format_rfc3339(row.event.wall, true);
+  out.run = row.event.run.text;
+  out.kind = kind_of(row.event.body);
+  if (row.decision.from != row.decision.to)
+    out.decision = row.decision.from + " -> " + row.decision.to;
+  if (row.decision.rejected) out.decision = "rejected";
+  out.reason = row.decision.reason;
+  for (const Intent& intent : row.intents)
+    out.actions.push_back(fmt::format("{} {}", kind_of(intent.action), intent.key.text));
+  out.event = row.event.body;
+  return out;
+}
+
+}  // namespace stoker::core

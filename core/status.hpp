@@ -1,0 +1,23 @@
+// What the daemon publishes: pure views of the state. `now` and `wall` are the moment of
+// publishing.
+#pragma once
+
+#include <vector>
+
+#include "core/journal.hpp"
+#include "core/state.hpp"
+#include "wire/status.hpp"
+
+namespace stoker::core {
+
+wire::StatusDocument status_of(const SiteState& state, const RunState& run, Instant now,
+                               WallTime wall);
+// All open alerts, of a run or (empty name) of the whole site, newest first.
+std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run);
+std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now);
+wire::PublishedEvent published_event(const JournalRow& row);
+
+// "scheduler_blind" "paused" "degraded" "daemon_away", in this order.
+std::vector<std::string> conditions_of(const SiteState& state, const RunState& run);
+
+}  // namespace stoker::core

@@ -1,0 +1,99 @@
+// step(): dispatch. Finds the run of the event, lets the handler of its kind work, and numbers the
+// effects of the decision.
+#include "core/step.hpp"
+
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/handlers.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+bool needs_run(const EventBody& body) {
+  return std::visit(
+      [](const auto& b) {
+        using B = std::decay_t<decltype(b)>;
+        return std::is_same_v<B, JobSeen> || std::is_same_v<B, AgentSaid> ||
+               std::is_same_v<B, Digest> || std::is_same_v<B, LeadSilent> ||
+               std::is_same_v<B, LeadSpeaks> || std::is_same_v<B, TokenLookedUp> ||
+               std::is_same_v<B, SwitchRefused> || std::is_same_v<B, PolicyChanged>;
+      },
+      body);
+}
+
+void dispatch(Turn& turn) {
+  std::visit(Overloaded{[&](const RunAdded& e) { on_run_added(turn, e.policy, e.by); },
+                        [&](const PolicyChanged& e) { on_run_added(turn, e.policy, e.by); },
+                        [&](const OperatorAsked& e) { on_operator(turn, e); },
+                        [&](const SwitchRefused& e) { on_switch_refused(turn, e); },
+                        [&](const DaemonStarted& e) { on_daemon_started(turn, e); },
+                        [&](const DaemonStopping&) { turn.say("stokerd stops; trainings go on"); },
+                        [&](const Tick&) {
+                          if (turn.run != nullptr)
+                            on_time(turn);
+                          else
+                            retry_effects(turn);
+                        },
+                        [&](const Quarantined& e) { on_quarantined(turn, e); },
+                        [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
+                        [&](const SchedulerBlind& e) { on_blind(turn, e); },
+                        [&](const SchedulerSees&) { on_sees(turn); },
+                        [&](const NodeSeen& e) { on_node_seen(turn, e); },
+                        [&](const AgentSaid& e) { on_agent_said(turn, e); },
+                        [&](const Digest& e) { on_digest(turn, e); },
+                        [&](const LeadSilent& e) { on_lead_silent(turn, e); },
+                        [&](const LeadSpeaks& e) { on_lead_speaks(turn, e); },
+                        [&](const EffectDone& e) { on_effect_done(turn, e); },
+                        [&](const EffectFailed& e) { on_effect_failed(turn, e); },
+                        [&](const EffectUnknown& e) { on_effect_unknown(turn, e); },
+                        [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
+                        [&](const DiskLow& e) { on_disk(turn, e); }},
+             turn.event.body);
+}
+
+}  // namespace
+
+EffectKey effect_key(const RunName& run, Sequence seq, std::size_t ordinal) {
+  return EffectKey(fmt::format("{}/{}/{}", run.empty() ? "site" : run.text, seq.value, ordinal));
+}
+
+Decision step(SiteState& state, const Event& event) {
+  Decision decision;
+  state.seq = state.seq.next();
+  state.now = std::max(state.now, event.at);
+  state.wall = event.wall;
+  state.repeated.clear();
+  Turn turn{state, event, decision};
+  if (const auto* added = std::get_if<RunAdded>(&event.body);
+      added != nullptr && added->policy.run == event.run)
+    state.runs.try_emplace(event.run);
+  const auto found = state.runs.find(event.run);
+  if (found != state.runs.end()) turn.run = &found->second;
+  if (turn.run != nullptr) decision.from = state_name(turn.run->training);
+
+  if (turn.run == nullptr && needs_run(event.body))
+    turn.reject(fmt::format("no run \"{}\" is under supervision ({})", event.run.text,
+                            kind_of(event.body)));
+  else
+    dispatch(turn);
+
+  if (found != state.runs.end()) decision.to = state_name(found->second.training);
+  for (std::size_t i = 0; i < decision.actions.size(); ++i) {
+    const auto failures = state.repeated.find(i);
+    state.open[effect_key(event.run, state.seq, i)] = OpenEffect{
+        event.run, decision.actions[i], failures == state.repeated.end() ? 0 : failures->second};
+  }
+  state.repeated.clear();
+  return decision;
+}
+
+}  // namespace stoker::core

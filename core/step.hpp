@@ -1,0 +1,23 @@
+// step(): the decider. A pure function of state and event: it changes the state, cannot fail, and
+// says what to do and why. An impossible event is rejected with a reason. Its only caller is the
+// engine.
+#pragma once
+
+#include <optional>
+
+#include "core/decision.hpp"
+#include "core/state.hpp"
+
+namespace stoker::core {
+
+// Key of the nth action of a decision: "<run>/<seq>/<ordinal>", "site" for no run.
+EffectKey effect_key(const RunName& run, Sequence seq, std::size_t ordinal);
+
+// Steps the event as row `state.seq + 1`.
+Decision step(SiteState& state, const Event& event);
+
+// When the decider wants a Tick; of one run, and of the site (its retries) with the runs' earliest.
+std::optional<Instant> wake_at(const SiteState& state, const RunState& run);
+std::optional<Instant> wake_at(const SiteState& state);
+
+}  // namespace stoker::core

@@ -1,0 +1,99 @@
+// Answers to a submit, and the search for one that gave none: the token is looked up with growing
+// pauses; several good answers without it over minutes prove it absent. Should that be wrong after
+// all, the claims decide at the job's start.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+constexpr std::uint32_t kAbsentAnswers = 5;
+constexpr Duration kAbsentFor = 2min;
+constexpr std::uint32_t kPageAfter = 3;  // failed submissions in a row
+
+Duration look_up_pause(std::uint32_t asked) {
+  Duration pause = 2s;
+  for (std::uint32_t i = 1; i < asked && pause < 60s; ++i) pause *= 2;
+  return std::min<Duration>(pause, 60s);
+}
+
+}  // namespace
+
+void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
+  s.job = JobId{job.job, 0};
+  turn.r().failed_submits = 0;
+  if (s.live() &&
+      (std::holds_alternative<Intended>(s.state) || std::holds_alternative<Unknown>(s.state)))
+    turn.go(s, Pending{}, SupplyTrigger::Answered);
+  turn.say(fmt::format("submitted as {}", job_text(s.job)));
+  resolve(turn, "submit_failed");
+  if (s.cancel_asked || s.rest_cancelled)  // it was given up before it had a number
+    turn.act(Cancel{s.token, s.job, true, false});
+}
+
+void on_submit_failed(Turn& turn, Submission& s, const std::string& why) {
+  RunState& run = turn.r();
+  if (!std::holds_alternative<Intended>(s.state) && !std::holds_alternative<Unknown>(s.state))
+    return turn.say(fmt::format("the submission {} was seen since", s.token.text));
+  turn.go(s, Terminal{why}, SupplyTrigger::Refused);
+  ++run.failed_submits;
+  const Duration pause = submit_pause(run.failed_submits);
+  auto* queued = turn.in<training::Queued>();
+  turn.say(fmt::format("the scheduler did not take the submission: {}", why));
+  if (queued != nullptr && running_submission(run) == nullptr) {
+    queued->submit_at = turn.now() + pause;
+    turn.say(
+        fmt::format("trying again in {}, failure {}", format_duration(pause), run.failed_submits));
+  }
+  if (run.failed_submits >= kPageAfter)
+    raise(turn, {Severity::Critical, "submit_failed",
+                 fmt::format("{} cannot be submitted: {}", turn.name().text, why),
+                 command_text(turn.name(), "why"), ""});
+}
+
+void on_submit_unknown(Turn& turn, Submission& s, const std::string& why) {
+  if (!std::holds_alternative<Intended>(s.state))
+    return turn.say(fmt::format("the submission {} was seen since", s.token.text));
+  turn.go(s, Unknown{turn.now(), 0, 0, turn.now()}, SupplyTrigger::NoAnswer);
+  turn.say(fmt::format("no answer to the submission {} ({}); searching the queue for its token",
+                       s.token.text, why));
+  look_up(turn, s);
+}
+
+void look_up(Turn& turn, Submission& s) {
+  auto& unknown = std::get<Unknown>(s.state);
+  ++unknown.asked;
+  unknown.ask_at = turn.now() + look_up_pause(unknown.asked);
+  turn.act(LookUpToken{s.token});
+}
+
+void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
+  RunState& run = turn.r();
+  const auto found = run.supply.find(answer.token);
+  if (found == run.supply.end())
+    return turn.say(fmt::format("an answer about the forgotten token {}", answer.token.text));
+  Submission& s = found->second;
+  auto* unknown = std::get_if<Unknown>(&s.state);
+  if (unknown == nullptr) return;
+  if (answer.found) {
+    s.job = JobId{answer.job.job, 0};
+    turn.go(s, Pending{}, SupplyTrigger::Answered);
+    turn.say(fmt::format("the token {} was found: {}", s.token.text, job_text(s.job)));
+    if (s.cancel_asked || s.rest_cancelled) turn.act(Cancel{s.token, s.job, true, false});
+    return;
+  }
+  ++unknown->absent;
+  const Duration for_long = turn.now() - unknown->since;
+  if (unknown->absent < kAbsentAnswers || for_long < kAbsentFor) return;
+  turn.say(fmt::format("{} good answers over {} do not know the token {}: it was not submitted",
+                       unknown->absent, format_duration(for_long), s.token.text));
+  turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);
+  ensure(turn, "");
+}
+
+}  // namespace stoker::core::supply

@@ -1,0 +1,183 @@
+// What the scheduler tells of our jobs. Present beats proven terminal beats unknown; silence never
+// ends a job.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+constexpr Duration kLastWords = 10s;  // from a task's proven end to the decision without its agents
+
+// The submission that a job belongs to; a job with our name's token that nobody asked for here (a
+// lost journal) is adopted.
+Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
+  RunState& run = turn.r();
+  if (const auto found = run.supply.find(seen.token); found != run.supply.end())
+    return &found->second;
+  if (!seen.token.text.starts_with(turn.name().text + "-") || is_terminal(seen.state))
+    return nullptr;
+  Submission s;
+  s.token = seen.token;
+  s.array_tasks = std::max(run.policy.scheduler.array_tasks, seen.job.task);
+  s.nodes = static_cast<std::uint32_t>(std::max<std::size_t>(1, seen.nodes.size()));
+  s.job = JobId{seen.job.job, 0};
+  s.state = Pending{};
+  s.intended_at = turn.now();
+  turn.say(
+      fmt::format("{} carries a token of this run that no decision here asked for; adopting it",
+                  job_text(seen.job)));
+  return &run.supply.emplace(s.token, std::move(s)).first->second;
+}
+
+// Another submission runs or waits already: the stranger goes.
+bool cancel_stranger(Turn& turn, Submission& s, const JobSeen& seen) {
+  RunState& run = turn.r();
+  const Submission* running = running_submission(run);
+  if (running == nullptr || running == &s || s.job == JobId{}) return false;
+  if (!std::holds_alternative<Terminal>(s.state) || is_terminal(seen.state)) return false;
+  Cancel cancel{s.token, JobId{seen.job.job, 0}, true, false};
+  turn.say(fmt::format("{} of the submission {} turned up late while {} runs; cancelling it",
+                       job_text(seen.job), s.token.text, job_text(running->job)));
+  turn.act(cancel);
+  raise(turn, {Severity::Warning, "late_job",
+               fmt::format("a late job of {} was cancelled", turn.name().text),
+               command_text(turn.name(), "why"), ""});
+  return true;
+}
+
+// A task must not run in this state: told to leave before any rank starts, then cancelled.
+void burn(Turn& turn, Submission& s, const JobSeen& seen) {
+  if (s.cancel_asked && is_terminal(seen.state)) return;
+  turn.say(fmt::format("{} runs although the run is {}; cancelling it", job_text(seen.job),
+                       turn.r().paused && turn.kind() == TrainingKind::Idle
+                           ? "paused"
+                           : state_name(turn.r().training)));
+  cancel_all(turn);
+}
+
+void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
+  RunState& run = turn.r();
+  const std::uint32_t before = running_task(s);
+  const bool same = std::holds_alternative<Running>(s.state) && before == seen.job.task;
+  if (const auto* ending = std::get_if<Ending>(&s.state); ending != nullptr) {
+    if (ending->task == seen.job.task) return;
+    decide_end(turn, s);
+  } else if (std::holds_alternative<Running>(s.state) && !same) {
+    JobSeen end = seen;  // one task at a time: the next runs, so the one before is over
+    end.job.task = before;
+    end.state = JobState::Completed;
+    turn.go(s, Ending{before, end, turn.now()}, SupplyTrigger::TaskOver);
+    decide_end(turn, s);
+  }
+  if (!same) turn.go(s, Running{seen.job.task}, SupplyTrigger::Runs);
+  if (turn.kind() == TrainingKind::Queued || (turn.kind() == TrainingKind::Idle && !run.paused)) {
+    turn.go(
+        training::Starting{turn.now()}, Trigger::JobRuns,
+        fmt::format("{} runs on {}{}", job_text(seen.job), nodes_text(seen.nodes),
+                    seen.ends_at ? fmt::format(", until {}", format_rfc3339(*seen.ends_at)) : ""));
+    top_up(turn);
+  } else if (!turn.active() &&
+             !(turn.in<training::Held>() != nullptr && turn.in<training::Held>()->retry_at)) {
+    burn(turn, s, seen);
+  } else if (!same) {
+    top_up(turn);
+  }
+}
+
+void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
+  const bool whole_rest = seen.job.task == 0;
+  if (whole_rest || !s.tasks.contains(seen.job.task) ||
+      s.tasks[seen.job.task].state == JobState::Pending) {
+    // Never seen running: cancelled in the queue, or so short that no look saw it run.
+    if (seen.state == JobState::Cancelled && (whole_rest || running_task(s) != seen.job.task)) {
+      s.tasks[seen.job.task].state = seen.state;
+      if (whole_rest) s.rest_cancelled = true;
+      const bool by_hand = !s.cancel_asked && !seen.cancelled_by_us && !turn.r().paused;
+      if (s.waiting() == 0 && running_task(s) == 0) {
+        turn.go(s, Terminal{"cancelled"}, SupplyTrigger::Exhausted);
+        if (by_hand && turn.kind() == TrainingKind::Queued) return decide_hand_cancel(turn, seen);
+        ensure(turn, fmt::format("{} is cancelled", job_text(seen.job)));
+      }
+      return;
+    }
+  }
+  if (whole_rest || std::holds_alternative<Ending>(s.state) || !s.live()) return;
+  if (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task) return;
+  s.tasks[seen.job.task].state = seen.state;
+  turn.go(s, Ending{seen.job.task, seen, turn.now() + kLastWords}, SupplyTrigger::TaskOver);
+  const RunState& run = turn.r();
+  const bool ours = run.live && run.live->token == s.token && run.live->job.task == seen.job.task;
+  const bool words =
+      ours && (run.live->goodbye_at ||
+               (run.live->outcome && run.live->outcome->attempt == run.live->attempt));
+  const bool expected = !turn.active() || turn.in<training::Recovering>() != nullptr ||
+                        s.cancel_asked || seen.state == JobState::NodeFail ||
+                        seen.state == JobState::Preempted || seen.state == JobState::Cancelled;
+  if (words || expected) return decide_end(turn, s);
+  turn.say(fmt::format("{} ended with {}; waiting up to {} for the last words of its agents",
+                       job_text(seen.job), stoker::name_of(seen.state),
+                       format_duration(kLastWords)));
+}
+
+}  // namespace
+
+void on_job_seen(Turn& turn, const JobSeen& seen) {
+  RunState& run = turn.r();
+  run.daemon_away = false;
+  Submission* s = find_or_adopt(turn, seen);
+  if (s == nullptr)
+    return turn.say(fmt::format("{} with the token \"{}\" is none of ours; left alone",
+                                job_text(seen.job), seen.token.text));
+  if (cancel_stranger(turn, *s, seen)) return;
+  if (s->job.job == 0) s->job = JobId{seen.job.job, 0};
+  if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
+
+  Task& task = s->tasks[seen.job.task];
+  const bool requeued = seen.job.task == running_task(*s) &&
+                        std::holds_alternative<Running>(s->state) &&
+                        (seen.state == JobState::Pending || seen.state == JobState::Requeued);
+  task.state = seen.state;
+  task.restart = seen.restart;
+  task.reason = seen.reason;
+  if (!seen.nodes.empty()) task.nodes = seen.nodes;
+  task.ends_at = seen.ends_at;
+  if (seen.state == JobState::Running) return on_running(turn, *s, seen);
+  if (requeued) {
+    turn.go(*s, Pending{}, SupplyTrigger::Waits);
+    run.live.reset();
+    if (turn.active())
+      turn.go(training::Queued{}, Trigger::TaskEnds,
+              fmt::format("{} was requeued by the scheduler (restart {})", job_text(seen.job),
+                          seen.restart));
+    return;
+  }
+  if (seen.state != JobState::Pending && seen.state != JobState::Requeued) return;
+  if (!s->live() || std::holds_alternative<Intended>(s->state) ||
+      std::holds_alternative<Unknown>(s->state))
+    turn.go(*s, Pending{}, SupplyTrigger::Waits);
+  if (seen.reason.starts_with("JobHeld") || seen.reason == "DependencyNeverSatisfied" ||
+      seen.reason.starts_with("launch failed") || seen.reason == "PartitionTimeLimit" ||
+      seen.reason == "BadConstraints") {
+    turn.say(fmt::format("{} waits for a person: {}", job_text(seen.job), seen.reason));
+    raise(turn, {Severity::Critical, "queue_stuck",
+                 fmt::format("{} cannot start: {}", job_text(seen.job), seen.reason),
+                 fmt::format("scontrol show job {}", seen.job.text()), ""});
+  }
+}
+
+void decide_hand_cancel(Turn& turn, const JobSeen& seen) {
+  const std::string evidence =
+      fmt::format("{} and what was queued behind it were cancelled by uid {}, not by stoker",
+                  job_text(seen.job), seen.cancelled_by_uid);
+  if (turn.r().policy.recover.on_scancel == OnScancel::Restart)
+    return ensure(turn, fmt::format("{}; recover.on_scancel is restart", evidence));
+  hold(turn, {"cancelled_by_hand", evidence, "ask who cancelled it and why", {}});
+}
+
+}  // namespace stoker::core::supply

@@ -1,0 +1,205 @@
+// Making submissions: orders first, then the array, with a token that the queue can be searched
+// for.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "common/hash.hpp"
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+constexpr std::size_t kTerminalKept = 12;  // old submissions, for jobs that turn up late
+
+// Unique for ever: the order number never repeats within a history, and the digits differ between
+// histories (epoch, wall clock), should a journal have been lost.
+Token make_token(const Turn& turn, OrderNumber order) {
+  const std::string seed =
+      fmt::format("{}/{}/{}/{}", turn.name().text, order.value, turn.site.epoch.value,
+                  turn.event.wall.time_since_epoch().count());
+  return Token(fmt::format("{}-{}-{}", turn.name().text, order.value, hex32(crc32c(seed))));
+}
+
+void forget_old(RunState& run) {
+  std::vector<std::pair<OrderNumber, Token>> over;
+  for (const auto& [token, s] : run.supply)
+    if (!s.live()) over.emplace_back(s.order, token);
+  std::sort(over.begin(), over.end());
+  for (std::size_t i = 0; i + kTerminalKept < over.size(); ++i) run.supply.erase(over[i].second);
+}
+
+Submission& add_submission(Turn& turn, const std::string& dependency) {
+  RunState& run = turn.r();
+  forget_old(run);
+  const SchedulerPolicy& policy = run.policy.scheduler;
+  const Size size = size_for(turn);
+  Submit submit;
+  submit.token = make_token(turn, run.order);
+  submit.order = run.order;
+  submit.array_tasks = std::max(1u, policy.array_tasks);
+  submit.nodes = size.with_spares;
+  submit.time_limit = policy.time_limit;
+  submit.exclude = exclusions_for_submit(turn.site.ledger, policy.exclude, size.active, turn.now());
+  if (run.order.value == 1) submit.begin = policy.begin;
+  submit.dependency = dependency;
+
+  Submission s;
+  s.token = submit.token;
+  s.order = submit.order;
+  s.array_tasks = submit.array_tasks;
+  s.nodes = submit.nodes;
+  s.exclude = submit.exclude;
+  s.intended_at = turn.now();
+  turn.act(submit);
+  return run.supply.emplace(s.token, std::move(s)).first->second;
+}
+
+}  // namespace
+
+Duration submit_pause(std::uint32_t n) {
+  Duration pause = 15s;
+  for (std::uint32_t i = 1; i < n && pause < 10min; ++i) pause *= 2;
+  return std::min<Duration>(pause, 10min);
+}
+
+Size size_for(const Turn& turn) {
+  const RunState& run = turn.r();
+  const SchedulerPolicy& policy = run.policy.scheduler;
+  Size size;
+  for (const NodesStep& step : policy.nodes) {
+    size.active = step.nodes;
+    if (step.until_samples == 0 || run.progress.samples < step.until_samples) break;
+  }
+  size.with_spares = size.active + policy.spares;
+  const NodeLedger& ledger = turn.site.ledger;
+  if (ledger.nodes.size() < size.with_spares) return size;  // the cluster is not known
+  const auto avoid = exclusions_for_submit(ledger, policy.exclude, size.active, turn.now());
+  const std::uint32_t usable = usable_nodes(ledger, avoid);
+  if (usable < size.active)
+    for (const std::uint32_t allowed : policy.nodes_allowed)
+      if (allowed <= usable && (size.active > usable || allowed > size.active))
+        size.active = allowed;
+  size.with_spares = std::clamp(usable, size.active, size.active + policy.spares);
+  return size;
+}
+
+void write_orders(Turn& turn, const wire::Resume& resume, double lr_scale,
+                  std::uint64_t skip_samples) {
+  RunState& run = turn.r();
+  const RunPolicy& policy = run.policy;
+  run.order = run.order.next();
+  wire::Orders orders;
+  orders.run = policy.run;
+  orders.number = run.order;
+  orders.epoch = turn.site.epoch;
+  orders.resume = resume;
+  orders.command = policy.train.command;
+  orders.environment = policy.train.environment;
+  orders.setup = policy.train.setup;
+  orders.nodes = size_for(turn).active;
+  orders.ranks_per_node = policy.train.ranks_per_node;
+  orders.spares = policy.scheduler.spares;
+  orders.in_allocation = policy.recover.in_allocation;
+  const std::uint32_t left =
+      policy.recover.restarts_total - std::min(policy.recover.restarts_total, run.budget.spent);
+  orders.restart_budget = std::min(left, policy.recover.restarts_without_progress);
+  orders.save_signal = policy.train.save_signal;
+  orders.kill_switch = policy.train.kill_switch;
+  orders.exit_before_limit = detect::limit_margin(run);
+  orders.checkpoint_directory = policy.checkpoints.directory;
+  orders.checkpoint_format = policy.checkpoints.format;
+  orders.verify_checkpoints = policy.checkpoints.verify;
+  orders.keep_last = policy.checkpoints.keep_last;
+  orders.lr_scale = lr_scale;
+  orders.skip_samples = skip_samples;
+  orders.exclude =
+      exclusions_for_submit(turn.site.ledger, policy.scheduler.exclude, orders.nodes, turn.now());
+  orders.progress = policy.watch.progress;
+  if (resume.mode == wire::ResumeMode::Exact)
+    run.exact_order = run.order;
+  else
+    run.exact_order.reset();
+  turn.act(WriteOrders{orders});
+}
+
+void submit(Turn& turn, const std::string& why) {
+  RunState& run = turn.r();
+  if (!run.exact_order) write_orders(turn, wire::Resume{});
+  const Submission& s = add_submission(turn, "");
+  turn.go(training::Queued{}, Trigger::Submits,
+          fmt::format("{}; submitting an array of {} on {}{}", why,
+                      count_text(s.array_tasks, "task"), count_text(s.nodes, "node"),
+                      s.exclude.empty() ? "" : fmt::format(" without {}", nodes_text(s.exclude))));
+}
+
+void ensure(Turn& turn, const std::string& why) {
+  RunState& run = turn.r();
+  auto* queued = turn.in<training::Queued>();
+  if (queued == nullptr) return;
+  bool live = false;
+  bool useful = false;
+  for (const auto& [token, s] : run.supply) {
+    live = live || s.live();
+    useful = useful || s.waiting() > 0 || std::holds_alternative<Running>(s.state);
+  }
+  if (useful) {
+    turn.say(why);
+    return resize_waiting(turn);
+  }
+  if (live) return turn.say(why);  // one that is being cancelled: wait for its proven end
+  if (run.paused)
+    return turn.go(training::Idle{}, Trigger::Drains,
+                   fmt::format("{}; the run is paused, nothing is submitted", why));
+  if (queued->submit_at && *queued->submit_at > turn.now()) return turn.say(why);
+  submit(turn, why);
+}
+
+void top_up(Turn& turn) {
+  RunState& run = turn.r();
+  const auto dry = detect::chain_dry(run);
+  if (!dry || run.paused || !turn.active() || turn.in<training::Stopping>() != nullptr) return;
+  const Submission* running = running_submission(run);
+  if (running == nullptr || running->job.job == 0) return;
+  if (run.exact_order) return;
+  turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
+  write_orders(turn, wire::Resume{});
+  add_submission(turn, fmt::format("afterany:{}", running->job.job));
+}
+
+void resize_waiting(Turn& turn) {
+  RunState& run = turn.r();
+  if (turn.in<training::Queued>() == nullptr || turn.site.ledger.nodes.empty()) return;
+  const Size size = size_for(turn);
+  const std::uint32_t usable = usable_nodes(
+      turn.site.ledger, exclusions_for_submit(turn.site.ledger, run.policy.scheduler.exclude,
+                                              size.active, turn.now()));
+  for (auto& [token, s] : run.supply) {
+    const bool pending = std::holds_alternative<Pending>(s.state) && s.waiting() > 0;
+    if (!pending || turn.site.ledger.nodes.size() < s.nodes || usable >= s.nodes ||
+        size.with_spares >= s.nodes)
+      continue;
+    turn.say(fmt::format("{} wants {} but {} usable; replacing it by one of {}", job_text(s.job),
+                         count_text(s.nodes, "node"),
+                         usable == 1 ? std::string("1 is") : fmt::format("{} are", usable),
+                         size.with_spares));
+    cancel_waiting(turn);
+    return;
+  }
+}
+
+void update_exclusions(Turn& turn) {
+  RunState& run = turn.r();
+  const auto wanted = exclusions_for_submit(turn.site.ledger, run.policy.scheduler.exclude,
+                                            size_for(turn).active, turn.now());
+  for (auto& [token, s] : run.supply) {
+    if (s.waiting() == 0 || s.job.job == 0 || s.exclude == wanted) continue;
+    s.exclude = wanted;
+    turn.act(SetExclusions{s.token, s.job, wanted});
+  }
+}
+
+}  // namespace stoker::core::supply

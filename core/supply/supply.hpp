@@ -1,0 +1,49 @@
+// Supply of a run: keeping enough submissions in the queue, never two live ones on purpose, and
+// taking the end of each task into account exactly once.
+#pragma once
+
+#include <string>
+
+#include "core/turn.hpp"
+
+namespace stoker::core::supply {
+
+// orders/<next>.json for the next start. `lr_scale` and `skip_samples` are a rollback's.
+void write_orders(Turn& turn, const wire::Resume& resume, double lr_scale = 1,
+                  std::uint64_t skip_samples = 0);
+
+// Submits when nothing is live and a submission is wanted (Queued); goes Idle when paused.
+// `why` says what led here.
+void ensure(Turn& turn, const std::string& why);
+// Adds the next array behind the running one when the chain runs dry.
+void top_up(Turn& turn);
+// Enters Queued with a new submission at once (from Idle, Held, Stopped or Queued).
+void submit(Turn& turn, const std::string& why);
+// Sends what speaks against nodes to the tasks that wait.
+void update_exclusions(Turn& turn);
+// A waiting array that is larger than what is usable can never start: replaced by a smaller one.
+void resize_waiting(Turn& turn);
+// Nodes of a submission now: active ones by consumed samples, and the spares that exist.
+struct Size {
+  std::uint32_t active = 1;
+  std::uint32_t with_spares = 1;
+};
+Size size_for(const Turn& turn);
+
+void on_job_seen(Turn& turn, const JobSeen& seen);
+// The task's end, with whatever its agents said: what comes next.
+void decide_end(Turn& turn, Submission& submission);
+
+// All that could run was cancelled by hand: hold, or submit anew, as the policy says.
+void decide_hand_cancel(Turn& turn, const JobSeen& seen);
+
+void on_submit_done(Turn& turn, Submission& submission, const JobId& job);
+void on_submit_failed(Turn& turn, Submission& submission, const std::string& why);
+void on_submit_unknown(Turn& turn, Submission& submission, const std::string& why);
+void on_looked_up(Turn& turn, const TokenLookedUp& answer);
+void look_up(Turn& turn, Submission& submission);
+
+// Growing pause before try number `n` (from 1): 15 s doubling to 10 min.
+Duration submit_pause(std::uint32_t n);
+
+}  // namespace stoker::core::supply

@@ -1,0 +1,198 @@
+// The end of a task, taken into account once: what its agents said comes first, the scheduler's
+// word second.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/detect/detect.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+// The nodes of the job that are known to be gone.
+std::vector<NodeName> dead_nodes(const Turn& turn, const std::vector<NodeName>& nodes,
+                                 const LiveGeneration* live) {
+  std::vector<NodeName> dead;
+  if (live != nullptr) dead = live->lost;
+  for (const NodeName& node : nodes) {
+    const auto entry = turn.site.ledger.nodes.find(node);
+    if (entry != turn.site.ledger.nodes.end() && !entry->second.usable) dead.push_back(node);
+  }
+  std::sort(dead.begin(), dead.end());
+  dead.erase(std::unique(dead.begin(), dead.end()), dead.end());
+  return dead;
+}
+
+Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<NodeName>& nodes,
+                   const LiveGeneration* live) {
+  const RunState& run = turn.r();
+  const std::string job = job_text(ending.end.job);
+  const std::string state(stoker::name_of(ending.end.state));
+  const std::string exit = exit_text(ending.end.exit_code, ending.end.signal);
+  Failure failure;
+  failure.kind = "job_failed";
+  failure.inside = false;
+  switch (ending.end.state) {
+    case JobState::NodeFail:
+    case JobState::BootFail:
+      failure.kind = "node_fault";
+      failure.nodes = dead_nodes(turn, nodes, live);
+      failure.evidence =
+          fmt::format("{} ended with {} {}: {}", job, state, where_text(run),
+                      failure.nodes.empty() ? fmt::format("a node of {} died", nodes_text(nodes))
+                                            : fmt::format("{} died", nodes_text(failure.nodes)));
+      break;
+    case JobState::Timeout:
+      failure.evidence =
+          fmt::format("{} ran into its time limit {} before it had left", job, where_text(run));
+      break;
+    case JobState::Preempted:
+      failure.kind = "preempted";
+      failure.free = true;
+      failure.evidence = fmt::format("{} was preempted {}", job, where_text(run));
+      break;
+    case JobState::Completed:
+      failure.evidence = fmt::format(
+          "{} says COMPLETED with {}, which does not prove that the training finished, {}", job,
+          exit, where_text(run));
+      break;
+    case JobState::Cancelled:
+      failure.kind = "cancelled_by_hand";
+      failure.evidence = fmt::format("{} was cancelled by uid {} {}", job,
+                                     ending.end.cancelled_by_uid, where_text(run));
+      break;
+    default:
+      failure.evidence = fmt::format("{} ended with {}, {}, {}", job, state, exit, where_text(run));
+      break;
+  }
+  return failure;
+}
+
+// A failed end of a task that nobody had asked for.
+void unexpected_end(Turn& turn, const Failure& failure) {
+  RunState& run = turn.r();
+  std::string text = failure.evidence;
+  for (const NodeName& node : failure.nodes)
+    text += "; " + note_evidence(turn.site.ledger, node,
+                                 Evidence{turn.now(), turn.event.wall, turn.name(), failure.kind,
+                                          failure.evidence},
+                                 failure.strong, run.policy.recover);
+  if (!run.incident)
+    run.incident = Incident{failure.kind, turn.now(), turn.event.wall, run.progress.iteration,
+                            run.checkpoint.iteration};
+  if (!failure.free) {
+    ++run.budget.spent;
+    ++run.budget.without_progress;
+    ++run.budget.restarts;
+  }
+  if (const auto loop = detect::crash_loop(run.budget, run.policy.recover))
+    return hold(turn, {"crash_loop",
+                       fmt::format("{}; {}", text, *loop),
+                       "look at the last lines of the job and mend the cause",
+                       {}});
+  update_exclusions(turn);
+  const bool more = std::any_of(run.supply.begin(), run.supply.end(),
+                                [](const auto& entry) { return entry.second.waiting() > 0; });
+  turn.go(training::Queued{}, Trigger::TaskEnds,
+          fmt::format("{}{}; {}", text, more ? "; the next task goes on" : "", budget_text(run)));
+  raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+               command_text(turn.name(), "why", "--last 5"), ""});
+  ensure(turn, "");
+}
+
+void after_stopping(Turn& turn, const training::Stopping& stopping, const std::string& over) {
+  RunState& run = turn.r();
+  switch (stopping.goal) {
+    case training::Goal::Stop:
+      turn.go(training::Stopped{stopping.by}, Trigger::Stops,
+              fmt::format("{}; stopped {}{}", over, where_text(run),
+                          stopping.by.empty() ? "" : fmt::format(", as {} asked", stopping.by)));
+      cancel_waiting(turn);
+      resolve_failures(turn);
+      return;
+    case training::Goal::Next:
+      turn.go(training::Queued{}, Trigger::TaskEnds, fmt::format("{} {}", over, where_text(run)));
+      return ensure(turn, "");
+    case training::Goal::Hold: return;
+  }
+}
+
+// Ends that the training planned itself, told by the agents after the job was over.
+bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const std::string& over) {
+  RunState& run = turn.r();
+  if (!live || !live->outcome) return false;
+  switch (classify(run, *live->outcome)) {
+    case EndKind::Finished: finish(turn, fmt::format("{}; all ranks ended with 0", over)); break;
+    case EndKind::Saved:
+      turn.go(training::Queued{}, Trigger::TaskEnds,
+              fmt::format("{}; the training had saved and left {}", over, where_text(run)));
+      ensure(turn, "");
+      break;
+    case EndKind::KillSwitch:
+    case EndKind::ExitReached:
+      turn.go(
+          training::Stopped{"the training"}, Trigger::Stops,
+          fmt::format("{}; the training left with {}", over, exit_text(live->outcome->code, 0)));
+      cancel_waiting(turn);
+      break;
+    case EndKind::Failed: return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void decide_end(Turn& turn, Submission& s) {
+  RunState& run = turn.r();
+  const Ending ending = std::get<Ending>(s.state);
+  const bool asked = s.cancel_asked || ending.end.cancelled_by_us;
+  const std::vector<NodeName> nodes = s.tasks[ending.task].nodes;
+  const bool more = s.waiting() > 0;
+  if (more)
+    turn.go(s, Pending{}, SupplyTrigger::Decided);
+  else
+    turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
+  if (more) s.cancel_asked = false;
+  const std::optional<LiveGeneration> live = std::move(run.live);
+  run.live.reset();
+  run.save.reset();
+  const std::string over =
+      fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state));
+  if (const auto* stopping = turn.in<training::Stopping>()) {
+    if (live && live->outcome && classify(run, *live->outcome) == EndKind::Finished)
+      return finish(turn, fmt::format("{}; all ranks ended with 0", over));
+    const training::Stopping copy = *stopping;
+    return after_stopping(turn, copy, over);
+  }
+  if (turn.in<training::Recovering>() != nullptr) {
+    turn.go(training::Queued{}, Trigger::TaskEnds, over);
+    return ensure(turn, "");
+  }
+  if (!turn.active()) {
+    turn.say(over);
+    if (turn.in<training::Queued>() != nullptr) ensure(turn, "");
+    return;
+  }
+  if (planned_end(turn, live, over)) return;
+  const Failure failure = failure_of(turn, ending, nodes, live ? &*live : nullptr);
+  if (ending.end.state == JobState::Cancelled && !asked && !more) {
+    turn.go(training::Queued{}, Trigger::TaskEnds, failure.evidence);
+    JobSeen seen = ending.end;
+    return decide_hand_cancel(turn, seen);
+  }
+  if (ending.end.state == JobState::Cancelled) {
+    turn.go(training::Queued{}, Trigger::TaskEnds,
+            fmt::format("{}; the next task goes on", failure.evidence));
+    if (!asked)
+      raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+                   command_text(turn.name(), "why"), ""});
+    return ensure(turn, "");
+  }
+  unexpected_end(turn, failure);
+}
+
+}  // namespace stoker::core::supply
