@@ -218,6 +218,12 @@ void read_rest(MapReader& root, TrainConfig& c) {
   });
 }
 
+// A missing section is one error, not one for each of its keys.
+void required_section(MapReader& root, std::string_view key,
+                      const std::function<void(MapReader&)>& schema) {
+  if (const ValueReader section = root.required(key); section.given()) section.map(schema);
+}
+
 // Reported at the ramp-up where there is one: a batch that not even one rank could cut into
 // micro-batches.
 void check_batches(MapReader& root, const TrainConfig& c) {
@@ -247,13 +253,13 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
   TrainConfig& c = result.config;
   YamlReader reader(text, file);
   reader.root([&](MapReader& root) {
-    root.required("model").map([&](MapReader& m) { read_model(m, c.model); });
-    root.required("data").map([&](MapReader& m) { read_data(m, c.data); });
-    root.required("batch").map([&](MapReader& m) { read_batch(m, c.batch); });
+    required_section(root, "model", [&](MapReader& m) { read_model(m, c.model); });
+    required_section(root, "data", [&](MapReader& m) { read_data(m, c.data); });
+    required_section(root, "batch", [&](MapReader& m) { read_batch(m, c.batch); });
     root.map("parallel", [&](MapReader& m) { read_parallel(m, c.parallel); });
-    root.required("train").map([&](MapReader& m) { read_train(m, c.train); });
+    required_section(root, "train", [&](MapReader& m) { read_train(m, c.train); });
     root.map("optimizer", [&](MapReader& m) { read_optimizer(m, c.optimizer); });
-    root.required("lr").map([&](MapReader& m) { read_lr(m, c.lr); });
+    required_section(root, "lr", [&](MapReader& m) { read_lr(m, c.lr); });
     root.map("checkpoint", [&](MapReader& m) { read_checkpoint(m, c.checkpoint); });
     read_rest(root, c);
     if (reader.ok()) check_batches(root, c);

@@ -1,0 +1,154 @@
+// Text of the data is foreign: control characters are shown as \xNN, so that it cannot steer a
+// terminal.
+#include "worker/train/command/samples_command.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <memory>
+
+#include "common/json.hpp"
+#include "configs/schema/train_schema.hpp"
+#include "worker/train/data/samples_log.hpp"
+#include "worker/train/data/tokenizer.hpp"
+#include "worker/train/data/training_data.hpp"
+
+namespace stoker::train {
+namespace {
+
+constexpr int kBadConfiguration = 22;  // of the exit codes of stoker-train
+
+std::string harmless(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out;
+}
+
+// What the log says about the iteration, else what the configuration implies.
+Result<SamplesLine> find_line(const SamplesOptions& options, const recipe::TrainConfig& config,
+                              bool& logged) {
+  const std::string path = options.log.value_or(config.checkpoint.samples_log);
+  const auto history = read_samples_log(path);
+  if (history) {
+    const auto found = history->lines.find(options.iteration);
+    logged = found != history->lines.end();
+    if (logged) return found->second;
+    fmt::print(stderr, "samples: {} does not have iteration {}; computed from {}\n", path,
+               options.iteration.value, options.config);
+  } else {
+    fmt::print(stderr, "samples: {}; computed from {}\n", history.error().message(),
+               options.config);
+  }
+  STOKER_TRY(plan, recipe::BatchPlan::make(config.batch));
+  const std::uint64_t total = plan.train_iterations(config.train.samples);
+  if (options.iteration.value == 0 || options.iteration.value > total)
+    return fail(fmt::format("there is no iteration {}", options.iteration.value), options.config,
+                fmt::format("this training has iterations 1 to {}", total));
+  SamplesLine line;
+  line.iteration = options.iteration;
+  line.first = plan.consumed_after(Iteration(options.iteration.value - 1));
+  line.last = plan.consumed_after(options.iteration) - 1;
+  return line;
+}
+
+struct Decoders {
+  std::vector<std::unique_ptr<Tokenizer>> by_source;
+
+  static Decoders open(const recipe::DataConfig& data) {
+    Decoders all;
+    for (const recipe::DataSource& source : data.train) {
+      auto tokenizer = load_tokenizer(source.prefix);
+      if (!tokenizer)
+        fmt::print(stderr, "samples: {}; ids are shown instead of text\n",
+                   tokenizer.error().message());
+      all.by_source.push_back(tokenizer ? *std::move(tokenizer) : nullptr);
+    }
+    return all;
+  }
+  [[nodiscard]] std::string text(const Sample& sample) const {
+    if (const auto& tokenizer = by_source[sample.source]) return tokenizer->decode(sample.tokens);
+    std::string ids;
+    for (const TokenId id : sample.tokens) ids += fmt::format("{}{}", ids.empty() ? "" : " ", id);
+    return ids;
+  }
+};
+
+void print_sample(std::uint64_t id, const std::string& prefix,
+                  const std::vector<SamplePiece>& pieces, const std::string& text) {
+  std::string where;
+  for (const SamplePiece& p : pieces)
+    where +=
+        fmt::format(", document {} tokens {}-{}", p.document, p.offset, p.offset + p.length - 1);
+  fmt::print("--- sample {}: {}{}\n{}\n", id, prefix, where, harmless(text));
+}
+
+Json sample_json(std::uint64_t id, const Sample& sample, const std::string& prefix,
+                 const std::vector<SamplePiece>& pieces, const std::string& text) {
+  Json json{{"id", id}, {"source", sample.source}, {"prefix", prefix}, {"text", text}};
+  json["documents"] = Json::array();
+  for (const SamplePiece& p : pieces)
+    json["documents"].push_back(
+        {{"document", p.document}, {"offset", p.offset}, {"length", p.length}});
+  return json;
+}
+
+Status print_all(const SamplesOptions& options, const recipe::TrainConfig& config,
+                 const TrainingData& data, const SamplesLine& line, bool logged) {
+  const Decoders decoders = Decoders::open(config.data);
+  Json document{{"iteration", line.iteration.value},
+                {"first", line.first},
+                {"last", line.last},
+                {"logged", logged},
+                {"samples", Json::array()}};
+  if (!options.json) {
+    std::string sources;
+    for (const auto& [source, count] : data.source_counts(line.first, line.last))
+      sources += fmt::format("; {}: {}", config.data.train[source].prefix, count);
+    fmt::print("iteration {}: samples {}-{}{}\n", line.iteration.value, line.first, line.last,
+               sources);
+  }
+  for (std::uint64_t id = line.first; id <= line.last; ++id) {
+    STOKER_TRY(sample, data.sample(id));
+    const std::string& prefix = config.data.train[sample.source].prefix;
+    const auto pieces = data.source(sample.source).pieces(data.index_within(id));
+    const std::string text = decoders.text(sample);
+    if (options.json)
+      document["samples"].push_back(sample_json(id, sample, prefix, pieces, text));
+    else
+      print_sample(id, prefix, pieces, text);
+  }
+  if (options.json) fmt::print("{}\n", dump_json(document));
+  return ok();
+}
+
+}  // namespace
+
+Result<int> run_samples(const SamplesOptions& options) {
+  STOKER_TRY(file, configs::load_train_config(options.config));
+  if (!file.errors.empty()) {
+    for (const configs::Diagnostic& d : file.errors) fmt::print(stderr, "{}\n", d.text());
+    return kBadConfiguration;
+  }
+  const recipe::TrainConfig& config = file.config;
+  bool logged = false;
+  STOKER_TRY(line, find_line(options, config, logged));
+  DataRequest request;
+  request.data = config.data;
+  request.sequence = config.model.sequence;
+  request.vocabulary = config.model.vocabulary;
+  request.samples = config.train.samples;
+  STOKER_TRY(data, TrainingData::open(request));
+  if (line.first > line.last || line.last >= data.samples())
+    return fail(fmt::format("samples {}-{} are not in this training of {}", line.first, line.last,
+                            data.samples()),
+                options.config, "was the samples log made with another TRAIN.yaml?");
+  STOKER_TRY_STATUS(print_all(options, config, data, line, logged));
+  return 0;
+}
+
+}  // namespace stoker::train
