@@ -1,0 +1,50 @@
+// Which checkpoint a start may load: the newest good one of the ancestry. A checkpoint is good when
+// its manifest is there, says what the directory's name says, and lists exactly the files that are
+// there, with their sizes and, looked at deeply, their content. Everything else is named with its
+// reason and left alone: nothing is ever mended, renamed or deleted here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+#include "wire/checkpoint_manifest.hpp"
+#include "wire/lineage.hpp"
+
+namespace stoker::watch {
+
+// Sizes: names and sizes only (a few system calls). Content: reads every file and compares XXH3.
+enum class Depth { Sizes, Content };
+
+struct FoundCheckpoint {
+  std::string name;  // "step-000123.g000017"
+  std::string path;
+  wire::Manifest manifest;
+};
+
+struct RefusedCheckpoint {
+  std::string name;
+  std::string why;
+};
+
+struct CheckpointScan {
+  std::optional<FoundCheckpoint> newest;   // good, and in the ancestry
+  std::vector<RefusedCheckpoint> damaged;  // newer than that, newest first
+  std::vector<std::string> foreign;        // good names, outside the ancestry (late writers)
+  std::vector<std::string> unfinished;     // saves that never ended: no manifest, or still aside
+};
+
+// Looks at `directory`, newest first, until one is good. Without `lineage` every generation counts
+// (a training that was started by hand). A missing directory is an empty one.
+Result<CheckpointScan> scan_checkpoints(const std::string& directory,
+                                        const std::optional<wire::Lineage>& lineage, Depth depth);
+
+// One checkpoint; the Error says what is wrong with which file.
+Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth);
+
+// Reads and parses the manifest alone, with its own limits checked (plain file names, no file
+// twice, the version).
+Result<wire::Manifest> read_manifest(const std::string& path);
+
+}  // namespace stoker::watch

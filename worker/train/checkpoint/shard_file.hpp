@@ -1,0 +1,43 @@
+// Shards of a checkpoint: what one rank holds of the flat state, as plain little-endian numbers
+// behind a header of 64 bytes. Written aside, hashed while it is written, fsynced, renamed. The
+// header says whose it is, so that a shard of another checkpoint is named as such.
+//
+//   0 "STOKERSH"   8 u32 version = 1   12 u32 generation   16 u64 iteration
+//   24 u32 shard   28 u32 shards       32 zeros
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/ids.hpp"
+#include "wire/checkpoint_manifest.hpp"
+#include "worker/train/state/flat_state.hpp"
+
+namespace stoker::train {
+
+inline constexpr std::size_t kShardHeader = 64;
+
+struct ShardId {
+  Generation generation;
+  Iteration iteration;
+  std::uint32_t shard = 0, shards = 1;
+};
+
+std::string shard_name(const ShardId& id);  // "shard-00000-of-00002.bin"
+
+// The ranges of this shard, in the order in which they lie in the file: parameters, first, then
+// second moments; inside a part in the table's order. Padding is not stored.
+std::vector<wire::ManifestRange> shard_ranges(const FlatState& state, const ShardId& id);
+
+// Writes the shard into `directory`; what is there of it after an Error is for the caller to
+// remove.
+Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
+                                       const ShardId& id);
+bool is_disk_full(const Error& error);
+
+// Reads the ranges of one file straight into `state` and compares size and XXH3 on the way. The
+// ranges must tile the file.
+Status read_shard(const std::string& directory, const wire::ManifestFile& file,
+                  const std::vector<wire::ManifestRange>& ranges, FlatState& state);
+
+}  // namespace stoker::train

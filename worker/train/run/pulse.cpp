@@ -1,0 +1,82 @@
+#include "worker/train/run/pulse.hpp"
+
+#include <unistd.h>
+
+#include "worker/train/run/say.hpp"
+
+namespace stoker::train {
+
+Pulse Pulse::open(const std::optional<std::string>& path, Attempt attempt) {
+  Pulse pulse;
+  pulse.beat_.attempt = attempt;
+  pulse.beat_.pid = static_cast<std::uint32_t>(::getpid());
+  if (!path) return pulse;
+  auto page = wire::HeartbeatPage::open(*path);
+  if (page)
+    pulse.page_.emplace(std::move(*page));
+  else
+    complain("no heartbeat: " + page.error().message());
+  pulse.phase(wire::Phase::Startup);
+  return pulse;
+}
+
+void Pulse::write() {
+  if (page_) page_->write(beat_);
+}
+
+void Pulse::phase(wire::Phase phase) {
+  beat_.phase = phase;
+  beat_.phase_since = beat_.progress_at = monotonic_now();
+  beat_.phase_steps = 0;
+  write();
+}
+
+void Pulse::progress() {
+  beat_.progress_at = monotonic_now();
+  ++beat_.phase_steps;
+  write();
+}
+
+void Pulse::saved(Iteration iteration) {
+  beat_.checkpoint = iteration;
+  write();
+}
+
+void Pulse::answer_saves() {
+  if (!page_) return;
+  beat_.saves_answered = page_->save_request();
+  write();
+}
+
+bool Pulse::save_wanted() const {
+  return page_ && page_->save_request() > beat_.saves_answered;
+}
+
+wire::Leave Pulse::leave() const {
+  return page_ ? page_->leave() : wire::Leave::GoOn;
+}
+
+std::uint64_t Pulse::enter_collective(const std::string& name, std::uint64_t bytes) {
+  return page_ ? page_->enter_collective(name, bytes, monotonic_now()) : 0;
+}
+
+void Pulse::leave_collective(std::uint64_t number) {
+  if (page_) page_->leave_collective(number, monotonic_now());
+}
+
+Status TracedComm::all_reduce(Axis axis, Buffer buffer, const Call& call) {
+  const std::uint64_t number = pulse_.enter_collective(call.name, buffer.bytes());
+  Status done = inner_.all_reduce(axis, buffer, call);
+  if (done) pulse_.leave_collective(number);
+  return done;
+}
+
+Status TracedComm::all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
+                              const Call& call) {
+  const std::uint64_t number = pulse_.enter_collective(call.name, bytes);
+  Status done = inner_.all_gather(axis, mine, bytes, all, call);
+  if (done) pulse_.leave_collective(number);
+  return done;
+}
+
+}  // namespace stoker::train

@@ -1,0 +1,18 @@
+// Lines on stdout and stderr, one write(2) each, so that lines of many ranks never mix and nothing
+// waits in a buffer when the process is killed.
+#pragma once
+
+#include <string_view>
+
+#include "common/result.hpp"
+#include "wire/agent_event.hpp"
+
+namespace stoker::train {
+
+void say(std::string_view line);
+void complain(std::string_view line);  // stderr, behind "stoker-train: "
+void complain(const Error& error);
+// `stoker-event {json}`: the agent turns it into an event of the run.
+void tell_event(const wire::AgentBody& body);
+
+}  // namespace stoker::train

@@ -1,0 +1,77 @@
+// FlatState: all that a training step changes, in flat buffers of one chunk: parameters in the
+// model's type, and beside them gradients, masters and both moments in f32 (f64 for f64 models).
+// Where the model computes in the masters' type, parameters and masters are the same memory.
+// Everything that works on ranges (optimizer, sums over ranks, checkpoints) works on these; the
+// model sees views.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/adamw.hpp"
+#include "kernels/state_digest.hpp"
+#include "worker/train/comm/comm.hpp"
+#include "worker/train/model/parameter_table.hpp"
+
+namespace stoker::train {
+
+enum class StatePart { Parameter, Moment1, Moment2 };
+
+// [begin, end) of the flat buffer, in elements.
+struct FlatRange {
+  std::size_t begin = 0, end = 0;
+};
+// What shard `index` of `count` holds: equal parts in steps of 64 elements, the last takes the
+// rest.
+FlatRange shard_range(std::size_t flat_size, std::uint32_t index, std::uint32_t count);
+
+// One parameter's intersection with a FlatRange: elements [first, first + count) of it.
+struct Piece {
+  const Parameter* parameter;
+  std::size_t first, count;
+};
+std::vector<Piece> pieces_of(const ParameterTable& table, FlatRange range);
+
+struct UnmapMemory {
+  std::size_t bytes = 0;
+  void operator()(void* memory) const;
+};
+
+class FlatState {
+ public:
+  // Errors: not enough memory.
+  static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype);
+
+  [[nodiscard]] const ParameterTable& table() const { return table_; }
+  [[nodiscard]] recipe::Dtype dtype() const { return dtype_; }
+  [[nodiscard]] Element element() const {
+    return dtype_ == recipe::Dtype::F64 ? Element::F64 : Element::F32;
+  }
+  [[nodiscard]] void* parameters() const;  // in dtype()
+  [[nodiscard]] Buffer gradients() const { return {gradients_.get(), table_.flat_size, element()}; }
+  [[nodiscard]] Buffer part(StatePart part) const;  // masters, moments
+  std::uint64_t steps = 0;                          // optimizer steps made
+
+  void initialise(std::uint64_t seed);
+  void zero_gradients();
+  [[nodiscard]] double gradient_sum_of_squares() const;
+  // One optimizer step over `range`; `step.weight_decay` is applied to parameters that decay.
+  void update(kernels::AdamwStep step, FlatRange range);
+  // After masters were loaded: the model's parameters are their rounding.
+  void refresh_parameters();
+  // Over parameters, moments and the number of steps; the sum of all shards is the state's digest.
+  [[nodiscard]] kernels::StateDigest digest(FlatRange range) const;
+
+ private:
+  using Memory = std::unique_ptr<void, UnmapMemory>;
+  static Result<Memory> map(std::size_t bytes);
+
+  ParameterTable table_;
+  recipe::Dtype dtype_ = recipe::Dtype::F32;
+  Memory parameters_, gradients_, masters_, moment1_, moment2_;
+};
+
+// "<tensor>/<part>": the key of a piece in digests.
+std::string_view part_name(StatePart part);  // "parameter" | "moment1" | "moment2"
+
+}  // namespace stoker::train

@@ -1,0 +1,61 @@
+// One transformer block as two functions of a parameter table. Activations are [tokens, hidden]
+// with tokens = samples x sequence; T stands for them, H for heads, s for sequence.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "kernels/dropout.hpp"
+#include "worker/train/model/model.hpp"
+#include "worker/train/model/parameter_table.hpp"
+
+namespace stoker::train {
+
+inline constexpr double kNormEps = 1e-5;
+
+// Views of the flat buffers, one entry a parameter of the table.
+struct TensorTable {
+  std::vector<at::Tensor> values;     // in the model's type
+  std::vector<at::Tensor> gradients;  // f32 (f64)
+};
+
+// What every part of a pass needs. `samples` key the dropout; empty: no dropout.
+struct Pass {
+  std::int64_t samples = 0, sequence = 0, heads = 0;
+  double dropout = 0;
+  std::uint64_t seed = 0;
+  const std::vector<std::uint64_t>* ids = nullptr;  // null: no dropout
+  [[nodiscard]] bool drops() const { return ids != nullptr && dropout > 0; }
+};
+
+struct BlockTrace {  // kept from forward to backward
+  at::Tensor input, mean1, rstd1, norm1;
+  at::Tensor qkv;          // [3, samples, H, s, d]
+  at::Tensor probability;  // [samples * H, s, s], before dropout
+  at::Tensor attention_mask, dropped;
+  at::Tensor context;  // [T, hidden]
+  at::Tensor out_mask, middle, mean2, rstd2, norm2;
+  at::Tensor before_gelu, after_gelu, mlp_mask;
+};
+
+// The mask of one site, [samples, elements] reshaped to `shape`, in `like`'s type.
+at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
+                        at::IntArrayRef shape, const at::Tensor& like);
+
+// `causal` is [s, s] with 0 on and below the diagonal and -inf above. Fills `trace` if not null.
+at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
+                         const at::Tensor& causal, const at::Tensor& input, BlockTrace* trace);
+// Returns the gradient of the input; those of the parameters go into the table.
+at::Tensor block_backward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
+                          const BlockTrace& trace, const at::Tensor& upstream, Accumulate how);
+
+// gradient (+)= left^T right, gradient (+)= column sums, gradient (+)= value.
+void put_product(const at::Tensor& gradient, const at::Tensor& left, const at::Tensor& right,
+                 Accumulate how);
+void put_columns(const at::Tensor& gradient, const at::Tensor& value, Accumulate how);
+void put(const at::Tensor& gradient, const at::Tensor& value, Accumulate how);
+// Backward of a layer norm; puts the gradients of weight and bias at `place` and place + 1.
+at::Tensor norm_backward(const TensorTable& table, std::size_t place, const at::Tensor& upstream,
+                         const at::Tensor& input, const at::Tensor& mean, const at::Tensor& rstd,
+                         Accumulate how);
+
+}  // namespace stoker::train

@@ -1,0 +1,227 @@
+#include "worker/train/torch/gloo_comm.hpp"
+
+#include <ATen/ATen.h>
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <future>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <thread>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "common/os/fd.hpp"
+
+namespace stoker::train {
+namespace {
+
+constexpr auto kNever = std::chrono::hours(24 * 365);  // deadlines are ours, not the group's
+constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kConnectPause = 2ms;
+
+std::chrono::milliseconds to_ms(Duration d) {
+  return std::max(std::chrono::milliseconds(1),
+                  std::chrono::duration_cast<std::chrono::milliseconds>(d));
+}
+
+std::string first_line(const std::exception& e) {
+  const std::string text = e.what();
+  return text.substr(0, text.find('\n'));
+}
+
+// Our own address on the way to rank 0: where Gloo listens. Waits until rank 0's store accepts, in
+// steps of 2 ms (TCPStore's own retry sleeps a second).
+Result<std::string> local_address(const GlooOptions& o) {
+  const std::string object = fmt::format("{}:{}", o.address, o.port);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const int error =
+      ::getaddrinfo(o.address.c_str(), std::to_string(o.port).c_str(), &hints, &found);
+  if (error != 0)
+    return fail(fmt::format("cannot resolve rank 0's address: {}", ::gai_strerror(error)), object,
+                "check MASTER_ADDR");
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
+  const Instant end = monotonic_now() + o.deadline;
+  while (true) {
+    const os::Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (fd && ::connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0) {
+      sockaddr_storage mine{};
+      socklen_t size = sizeof mine;
+      char name[NI_MAXHOST] = "";
+      if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&mine), &size) == 0 &&
+          ::getnameinfo(reinterpret_cast<sockaddr*>(&mine), size, name, sizeof name, nullptr, 0,
+                        NI_NUMERICHOST) == 0)
+        return std::string(name);
+    }
+    if (monotonic_now() >= end) return fail("rank 0 does not answer", object, "restart the ranks");
+    std::this_thread::sleep_for(kConnectPause);
+  }
+}
+
+class GlooComm final : public Comm {
+ public:
+  GlooComm(GlooOptions options, c10::intrusive_ptr<c10d::Store> store)
+      : options_(std::move(options)), store_(std::move(store)) {}
+
+  // Waits for every rank to announce itself, then connects all with all; both within the deadline.
+  Status meet(const std::string& address) {
+    const Instant end = monotonic_now() + options_.deadline;
+    const auto key = [](std::uint32_t r) { return fmt::format("here/{}", r); };
+    store_->set(key(options_.rank), {1});
+    for (std::uint32_t r = 0; r < options_.mesh.world();) {
+      if (store_->check({key(r)}))
+        ++r;
+      else if (monotonic_now() < end)
+        std::this_thread::sleep_for(kConnectPause);
+      else
+        return fail(
+            fmt::format("rank {} did not come within {}", r, format_duration(options_.deadline)),
+            options_.prefix, "restart the ranks");
+    }
+    auto done = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> future = done->get_future();
+    std::thread([this, done, address] {
+      try {
+        build(address);
+        done->set_value("");
+      } catch (const std::exception& e) {
+        done->set_value(first_line(e));
+      }
+    }).detach();
+    const bool finished = future.wait_for(options_.deadline) == std::future_status::ready;
+    const std::string why = finished ? future.get() : "no connection in time";
+    if (why.empty()) return ok();
+    return fail(fmt::format("peer lost while connecting: rank {} ({})", missing_ranks(), why),
+                options_.prefix, "restart the ranks");
+  }
+
+  void build(const std::string& address) {
+    auto group = c10d::ProcessGroupGloo::Options::create(kNever);
+    group->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    group->threads = 1;
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>("gloo", store_), static_cast<int>(options_.rank),
+        static_cast<int>(options_.mesh.world()), group);
+  }
+
+  [[nodiscard]] const Mesh& mesh() const override { return options_.mesh; }
+  [[nodiscard]] std::uint32_t rank() const override { return options_.rank; }
+
+  Status all_reduce(Axis, Buffer buffer, const Call& call) override {
+    return guarded(call, [&] {
+      std::vector<at::Tensor> tensors{
+          at::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
+                        buffer.element == Element::F64 ? at::kDouble : at::kFloat)};
+      c10d::AllreduceOptions how;
+      how.timeout = kNever;
+      return group_->allreduce(tensors, how);
+    });
+  }
+
+  Status all_gather(Axis, const void* mine, std::size_t bytes, void* all,
+                    const Call& call) override {
+    return guarded(call, [&] {
+      const auto size = static_cast<std::int64_t>(bytes);
+      std::vector<at::Tensor> in{at::from_blob(const_cast<void*>(mine), {size}, at::kByte)};
+      std::vector<std::vector<at::Tensor>> out(1);
+      for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
+        out[0].push_back(at::from_blob(static_cast<char*>(all) + r * bytes, {size}, at::kByte));
+      return group_->allgather(out, in);
+    });
+  }
+
+  // Which ranks do not answer within a bounded time. Asked of the store in a thread of its own: a
+  // store whose host is frozen would block us for ever.
+  std::string missing_ranks() {
+    auto answer = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> future = answer->get_future();
+    std::thread([answer, store = store_, rank = options_.rank, world = options_.mesh.world()] {
+      try {
+        answer->set_value(call_roll(*store, rank, world));
+      } catch (const std::exception&) {
+        answer->set_value("0 (it holds the store, which is gone)");
+      }
+    }).detach();
+    if (future.wait_for(kRollCall + 500ms) == std::future_status::ready) return future.get();
+    return "0 (it holds the store, which does not answer)";
+  }
+
+ private:
+  static std::string call_roll(c10d::Store& store, std::uint32_t rank, std::uint32_t world) {
+    const auto key = [](std::uint32_t r) { return fmt::format("roll-call/{}", r); };
+    store.set(key(rank), {1});
+    const Instant end = monotonic_now() + kRollCall;
+    std::vector<std::uint32_t> missing;
+    do {
+      missing.clear();
+      for (std::uint32_t r = 0; r < world; ++r)
+        if (!store.check({key(r)})) missing.push_back(r);
+      if (missing.empty()) return "none: all answer, the network between them failed";
+      std::this_thread::sleep_for(kRollCallPause);
+    } while (monotonic_now() < end);
+    return fmt::format("{}", fmt::join(missing, ", "));
+  }
+
+  template <class F>
+  Status guarded(const Call& call, F start) {
+    try {
+      start()->wait(to_ms(call.deadline));
+      return ok();
+    } catch (const std::exception& e) {
+      const std::string why = first_line(e);
+      return fail(
+          fmt::format("peer lost: rank {} does not answer any more ({})", missing_ranks(), why),
+          fmt::format("collective \"{}\" on rank {}", call.name, options_.rank),
+          "restart the ranks");
+    }
+  }
+
+  GlooOptions options_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options) {
+  STOKER_CHECK(options.mesh.tp == 1 && options.mesh.pp == 1, "data parallel only");
+  const std::string object = fmt::format("{}:{}", options.address, options.port);
+  c10::intrusive_ptr<c10d::Store> store;
+  try {
+    c10d::TCPStoreOptions how;
+    how.port = options.port;
+    how.isServer = options.rank == 0;
+    how.waitWorkers = false;
+    how.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline);
+    std::string address = options.address;
+    if (options.rank != 0) {
+      auto mine = local_address(options);
+      if (!mine) return fail(mine.error());
+      address = *mine;
+    }
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(options.address, how);
+    if (options.rank == 0) {
+      auto mine = local_address(options);
+      if (!mine) return fail(mine.error());
+      address = *mine;
+    }
+    store = c10::make_intrusive<c10d::PrefixStore>(options.prefix, tcp);
+    auto comm = std::make_unique<GlooComm>(options, store);
+    Status met = comm->meet(address);
+    if (!met) {
+      (void)comm.release();  // a thread may still be connecting in it; the process ends now
+      return fail(met.error());
+    }
+    return std::unique_ptr<Comm>(std::move(comm));
+  } catch (const std::exception& e) {
+    const std::string why = first_line(e);
+    if (why.find("EADDRINUSE") != std::string::npos ||
+        why.find("ddress already in use") != std::string::npos)
+      return fail("the port is in use", object, "choose another MASTER_PORT");
+    return fail("the ranks did not meet: " + why, object, "restart the ranks");
+  }
+}
+
+}  // namespace stoker::train

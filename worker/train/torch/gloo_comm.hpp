@@ -1,0 +1,26 @@
+// GlooComm: Comm over c10d's ProcessGroupGloo, with its quirks shut in here (Debian's LibTorch
+// 1.13): the process group never times out by itself, each call waits for its own deadline; sums
+// are f32 or f64 only and in Gloo's fixed order. After a failed call the missing ranks are found by
+// a roll call through the store, so that the error names them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "worker/train/comm/comm.hpp"
+
+namespace stoker::train {
+
+struct GlooOptions {
+  std::string address;  // of rank 0: MASTER_ADDR
+  std::uint16_t port = 0;
+  std::string prefix;  // of all keys in the store: "<run>.<generation>.<attempt>"
+  std::uint32_t rank = 0;
+  Mesh mesh;
+  Duration deadline;  // for all ranks to meet
+};
+
+// Errors: the port is taken, rank 0 does not answer, ranks that did not come (named).
+Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options);
+
+}  // namespace stoker::train
