@@ -1,0 +1,231 @@
+// LineTail on real files, one case a trap.
+#include "watch/tail.hpp"
+
+#include <sys/stat.h>
+
+#include "tests/watch/folder.hpp"
+
+using namespace stoker;
+using namespace stoker::watch;
+using stoker::watch::testing::Folder;
+
+namespace {
+
+std::vector<std::string> texts(const TailRead& read) {
+  std::vector<std::string> out;
+  for (const auto& line : read.lines) out.push_back(line.text);
+  return out;
+}
+using Texts = std::vector<std::string>;
+
+Instant at(Duration d) {
+  return Instant(d);
+}
+
+}  // namespace
+
+TEST_CASE("tail: lines as they grow -> whole lines only, the partial one is held") {
+  const Folder folder;
+  LineTail tail(folder / "log");
+  CHECK(tail.poll(at(0s)).missing);
+  folder.append("log", "one\ntwo\nthr");
+  CHECK(texts(tail.poll(at(1s))) == Texts{"one", "two"});
+  CHECK(tail.poll(at(2s)).lines.empty());
+  folder.append("log", "ee\n");
+  const auto read = tail.poll(at(3s));
+  CHECK(texts(read) == Texts{"three"});
+  CHECK(read.lines[0].number == 3);
+  CHECK(read.lines[0].cursor.offset == 14);
+}
+
+TEST_CASE("tail: carriage returns -> progress bars are lines, \\r\\n is one end") {
+  const Folder folder;
+  folder.append("log", "10%\r20%\r30%\ndos\r\nlast\r");
+  LineTail tail(folder / "log");
+  CHECK(texts(tail.poll(at(0s))) == Texts{"10%", "20%", "30%", "dos", "last"});
+  LineTail resumed(folder / "log", {}, tail.cursor());
+  folder.append("log", "\nnext\n");
+  for (LineTail* reader : {&tail, &resumed}) {
+    const auto read = reader->poll(at(1s));
+    CHECK(texts(read) == Texts{"next"});
+    CHECK(read.lines[0].number == 4);
+  }
+}
+
+TEST_CASE("tail: resume from every line's cursor -> exactly the rest") {
+  const Folder folder;
+  folder.append("log", "a\nbb\n\nccc\rdd\n");
+  LineTail tail(folder / "log");
+  const auto all = tail.poll(at(0s)).lines;
+  REQUIRE(all.size() == 5);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    LineTail resumed(folder / "log", {}, all[i].cursor);
+    const auto rest = resumed.poll(at(0s)).lines;
+    REQUIRE(rest.size() == all.size() - i - 1);
+    for (std::size_t k = 0; k < rest.size(); ++k) {
+      CHECK(rest[k].text == all[i + 1 + k].text);
+      CHECK(rest[k].cursor == all[i + 1 + k].cursor);
+    }
+  }
+}
+
+TEST_CASE("tail: rotation by rename -> the old file to its end, then the new one") {
+  const Folder folder;
+  folder.append("log", "1\n2\n");
+  LineTail tail(folder / "log");
+  tail.poll(at(0s));
+  std::filesystem::rename(folder / "log", folder / "log.1");
+  folder.append("log.1", "3\n");
+  CHECK(texts(tail.poll(at(1s))) == Texts{"3"});  // its writer has it open still
+  folder.append("log", "5\n");
+  CHECK(tail.poll(at(2s)).lines.empty());
+  folder.append("log.1", "4\nunended");
+  CHECK(texts(tail.poll(at(3s))) == Texts{"4"});
+  const auto read = tail.poll(at(20s));
+  CHECK(texts(read) == Texts{"unended", "5"});
+  CHECK_FALSE(read.restarted);
+  folder.append("log", "6\n");
+  CHECK(texts(tail.poll(at(21s))) == Texts{"6"});
+}
+
+TEST_CASE("tail: rotated while nobody looked -> found by its inode beside the path") {
+  const Folder folder;
+  folder.append("log", "1\n2\n3\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  std::filesystem::rename(folder / "log", folder / "log-20260501");
+  folder.append("log", "4\n");
+  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  auto read = resumed.poll(at(0s));
+  CHECK(texts(read) == Texts{"2", "3"});
+  read = resumed.poll(at(10s));
+  CHECK(texts(read) == Texts{"4"});
+  CHECK_FALSE(read.restarted);
+}
+
+TEST_CASE("tail: copytruncate -> the unread rest comes from the copy, then from zero, flagged") {
+  const Folder folder;
+  folder.append("log", "1\n2\n");
+  LineTail tail(folder / "log");
+  tail.poll(at(0s));
+  folder.append("log", "3\n4\n");
+  std::filesystem::copy_file(folder / "log", folder / "log.1");
+  folder.write("log", "");
+  folder.append("log", "5\n6\n7\n8\n9\n");  // longer than before: only the bytes tell
+  const auto read = tail.poll(at(1s));
+  CHECK(read.restarted);
+  CHECK(texts(read) == Texts{"3", "4", "5", "6", "7", "8", "9"});
+}
+
+TEST_CASE("tail: truncation without a copy -> from zero, flagged, also after a restart") {
+  const Folder folder;
+  folder.append("log", "first line\nsecond\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  folder.write("log", "new\n");
+  LineTail resumed(folder / "log", {}, lines[1].cursor);
+  for (LineTail* reader : {&tail, &resumed}) {
+    const auto read = reader->poll(at(1s));
+    CHECK(read.restarted);
+    CHECK(texts(read) == Texts{"new"});
+  }
+}
+
+TEST_CASE("tail: another file under the same inode number or content elsewhere -> told apart") {
+  const Folder folder;
+  folder.append("log", "first line\nsecond\n");
+  LineTail tail(folder / "log");
+  auto cursor = tail.poll(at(0s)).lines[0].cursor;
+  cursor.inode += 1;  // an inode that moved between servers: the content decides
+  LineTail moved(folder / "log", {}, cursor);
+  CHECK(texts(moved.poll(at(0s))) == Texts{"second"});
+  folder.write("log", "other text\nsecond\n");
+  LineTail other(folder / "log", {}, tail.cursor());
+  CHECK(other.poll(at(0s)).restarted);
+}
+
+TEST_CASE("tail: a line over the cap -> split and counted, the next line whole") {
+  const Folder folder;
+  TailOptions options;
+  options.longest_line = 1000;
+  folder.append("log", std::string(2500, 'x') + "\nnext\n");
+  LineTail tail(folder / "log", options);
+  const auto read = tail.poll(at(0s));
+  REQUIRE(read.lines.size() == 4);
+  CHECK(read.lines[0].text.size() == 1000);
+  CHECK(read.lines[0].split);
+  CHECK(read.lines[2].text.size() == 500);
+  CHECK_FALSE(read.lines[2].split);
+  CHECK(read.lines[3].text == "next");
+  CHECK(read.lines[3].number == 2);
+}
+
+TEST_CASE("tail: NUL holes -> skipped and counted; on a network file system after a grace") {
+  const Folder folder;
+  folder.append("log", "a\n");
+  const std::string hole(5000, '\0');
+  folder.append("log", hole + "b\nc\n");
+  LineTail tail(folder / "log");
+  const auto read = tail.poll(at(0s));
+  CHECK(texts(read) == Texts{"a", "b", "c"});
+  CHECK(read.hole_bytes == 5000);
+  TailOptions patient;
+  patient.hole_grace = 5s;
+  LineTail network(folder / "log", patient);
+  CHECK(texts(network.poll(at(0s))) == Texts{"a"});
+  CHECK(network.poll(at(3s)).lines.empty());
+  CHECK(texts(network.poll(at(6s))) == Texts{"b", "c"});
+}
+
+TEST_CASE("tail: a sparse gigabyte -> leapt over at once") {
+  const Folder folder;
+  folder.append("log", "a\n");
+  std::filesystem::resize_file(folder / "log", 1u << 30);
+  folder.append("log", "b\n");
+  LineTail tail(folder / "log");
+  auto read = tail.poll(at(0s));
+  while (read.more) {
+    auto next = tail.poll(at(0s));
+    for (auto& line : next.lines) read.lines.push_back(std::move(line));
+    read.more = next.more;
+  }
+  CHECK(texts(read) == Texts{"a", "b"});
+}
+
+TEST_CASE("tail: more than a poll's share -> the rest at the next poll, nothing lost") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "line " + std::to_string(i) + "\n";
+  folder.append("log", text);
+  TailOptions options;
+  options.bytes_a_poll = 300'000;
+  LineTail tail(folder / "log", options);
+  int next = 0;
+  for (bool more = true; more;) {
+    const auto read = tail.poll(at(0s));
+    for (const auto& line : read.lines) {
+      REQUIRE(line.text == "line " + std::to_string(next));
+      ++next;
+    }
+    more = read.more;
+  }
+  CHECK(next == 100'000);
+}
+
+TEST_CASE("tail: a FIFO, a folder, no permission -> an error, never a block") {
+  const Folder folder;
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  CHECK(LineTail(folder / "fifo").poll(at(0s)).error->what == "is no regular file");
+  CHECK(LineTail(folder.path()).poll(at(0s)).error.has_value());
+}
+
+TEST_CASE("tail: from_end -> only what comes later") {
+  const Folder folder;
+  folder.append("log", "old\n");
+  TailOptions options;
+  options.from_end = true;
+  LineTail tail(folder / "log", options);
+  CHECK(tail.poll(at(0s)).lines.empty());
+  folder.append("log", "new\n");
+  CHECK(texts(tail.poll(at(1s))) == Texts{"new"});
+}

@@ -1,0 +1,105 @@
+// Folding: the newest beat wins, iteration times are merged.
+#include "watch/digest_folder.hpp"
+
+#include <algorithm>
+
+namespace stoker::watch {
+
+namespace {
+constexpr std::size_t kMostParts = 256;  // more beats than that without a digest: one is emitted
+
+// The beat without what changes while nothing happens.
+wire::Beat without_ages(wire::Beat beat) {
+  beat.phase_age_ms = beat.progress_age_ms = beat.newest_progress_age_ms = 0;
+  beat.oldest.clear();
+  beat.free_memory_bytes = beat.free_shm_bytes = 0;
+  beat.iteration_ms = {};
+  return beat;
+}
+
+std::int64_t milliseconds(Duration d) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
+}
+}  // namespace
+
+Duration digest_interval(Duration hang_floor) {
+  return std::clamp<Duration>(hang_floor / 3, 100ms, 30s);
+}
+
+wire::Quantiles merge_quantiles(const std::vector<wire::Quantiles>& parts) {
+  wire::Quantiles merged;
+  std::vector<std::pair<double, std::uint64_t>> weighted;  // duration, how many
+  for (const auto& part : parts) {
+    if (part.count == 0) continue;
+    merged.count += part.count;
+    merged.max = std::max(merged.max, part.max);
+    if (part.count > 1) weighted.emplace_back(part.p50, part.count - 1);
+    weighted.emplace_back(part.count > 1 ? part.max : part.p50, 1);
+  }
+  std::sort(weighted.begin(), weighted.end());
+  const auto at_share = [&](std::uint64_t percent) {
+    const std::uint64_t wanted = (merged.count * percent + 99) / 100;  // nearest rank
+    std::uint64_t seen = 0;
+    for (const auto& [value, count] : weighted)
+      if ((seen += count) >= wanted) return value;
+    return merged.max;
+  };
+  if (merged.count > 0) {
+    merged.p50 = at_share(50);
+    merged.p99 = at_share(99);
+  }
+  return merged;
+}
+
+std::optional<core::Digest> DigestFolder::beat(const wire::Beat& beat, Instant at) {
+  if (beat.iteration_ms.count > 0) state_.parts.push_back(beat.iteration_ms);
+  state_.pending = beat;
+  state_.pending_at = at;
+  if (!state_.told || is_edge(beat) || state_.parts.size() >= kMostParts) return emit();
+  const bool due = at < state_.told_at || at - state_.told_at >= interval_;
+  const bool changed = !state_.parts.empty() || without_ages(beat) != without_ages(*state_.told);
+  if (due && changed) return emit();
+  return std::nullopt;
+}
+
+std::optional<core::Digest> DigestFolder::flush() {
+  if (!state_.pending) return std::nullopt;
+  return emit();
+}
+
+void DigestFolder::forget_pending() {
+  state_.pending.reset();
+  state_.parts.clear();
+}
+
+core::Digest DigestFolder::emit() {
+  core::Digest digest;
+  digest.generation = generation_;
+  digest.last = *state_.pending;
+  digest.iteration_ms = merge_quantiles(state_.parts);
+  // In a healthy run the list of the slowest is noise that would fill the journal.
+  auto& oldest = digest.last.oldest;
+  const std::int64_t worth_telling = milliseconds(interval_) / 2;
+  while (oldest.size() > 1 && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling)
+    oldest.pop_back();
+  state_.told = digest.last;
+  state_.told_at = state_.pending_at;
+  state_.pending.reset();
+  state_.parts.clear();
+  return digest;
+}
+
+bool DigestFolder::is_edge(const wire::Beat& beat) const {
+  const wire::Beat& told = *state_.told;
+  if (beat.attempt != told.attempt || beat.phase != told.phase || beat.ranks != told.ranks ||
+      beat.checkpoint != told.checkpoint || beat.saves_answered != told.saves_answered ||
+      beat.loss.has_value() != told.loss.has_value())
+    return true;
+  if (beat.reporting != told.reporting &&
+      (beat.reporting < told.reporting || beat.reporting == beat.ranks))
+    return true;
+  // Progress again after a pause that somebody may already suspect.
+  return told.progress_age_ms >= milliseconds(interval_) && beat.iteration_min > told.iteration_min;
+}
+
+}  // namespace stoker::watch

@@ -1,0 +1,67 @@
+// Joins the parts and says when to look again.
+#include "watch/run_watcher.hpp"
+
+namespace stoker::watch {
+
+namespace {
+constexpr Duration kPollLocal = 1s;  // inotify hints come sooner
+constexpr Duration kPollNetwork = 500ms;
+constexpr Duration kSettlePoll = 100ms;  // a switch file that is being written
+constexpr Duration kPollDisk = 30s;
+
+TailOptions tail_options(bool network) {
+  TailOptions tail;
+  if (network) tail.hole_grace = 5s;
+  return tail;
+}
+
+DiskOptions disk_options(const core::RunPolicy& policy) {
+  DiskOptions disk{policy.run,
+                   {policy.directory},
+                   policy.watch.disk_min_free,
+                   policy.watch.disk_min_free_inodes};
+  for (const auto& path : policy.watch.disk_paths)
+    if (path != policy.directory) disk.paths.push_back(path);
+  const std::string& checkpoints = policy.checkpoints.directory;
+  if (checkpoints.starts_with("/")) disk.paths.push_back(checkpoints);
+  return disk;
+}
+}  // namespace
+
+RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::Cursor>& cursors)
+    : directory_(options.policy.directory),
+      network_(options.network),
+      generations_({options.policy.run, directory_, digest_interval(options.policy.hang.floor),
+                    tail_options(options.network)},
+                   cursors),
+      switches_({options.policy.run, directory_ + "/switch", options.policy.group}, cursors),
+      disk_(disk_options(options.policy), cursors) {}
+
+std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
+  std::vector<core::Input> out;
+  switches_.poll(wall, out);
+  generations_.poll(now, out);
+  if (!disk_polled_ || now - *disk_polled_ >= kPollDisk) {
+    disk_polled_ = now;
+    disk_.poll(out);
+  }
+  next_poll_ = now;
+  if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : kPollLocal;
+  if (switches_.unsettled()) next_poll_ = std::min(next_poll_, now + kSettlePoll);
+  return out;
+}
+
+std::vector<core::Input> RunWatcher::flush_digest() {
+  std::vector<core::Input> out;
+  generations_.flush(out);
+  return out;
+}
+
+std::vector<std::string> RunWatcher::directories() const {
+  if (network_) return {};
+  std::vector<std::string> folders{directory_, directory_ + "/switch"};
+  for (auto& folder : generations_.directories()) folders.push_back(std::move(folder));
+  return folders;
+}
+
+}  // namespace stoker::watch

@@ -1,0 +1,45 @@
+// RunWatcher: all that is seen of one run directory, as inputs of the engine with their cursors:
+// agents' files, switch files, free space. No threads: the daemon's reader thread of that mount
+// calls poll() when next_poll() has come or a folder of directories() changed. Everything may block
+// on a dead mount.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "watch/disk.hpp"
+#include "watch/generations.hpp"
+#include "watch/switch_files.hpp"
+
+namespace stoker::watch {
+
+struct RunWatchOptions {
+  core::RunPolicy policy;
+  bool network = false;  // os::file_system_of(directory): no inotify, holes get a grace
+};
+
+class RunWatcher {
+ public:
+  // `cursors`: all that the journal has; those of this run are taken.
+  RunWatcher(const RunWatchOptions& options, const std::vector<core::Cursor>& cursors);
+
+  std::vector<core::Input> poll(Instant now, WallTime wall = wall_now());
+  // The digest in the making, to be fed before a Tick. Empty: nothing new since the last one.
+  std::vector<core::Input> flush_digest();
+
+  [[nodiscard]] Instant next_poll() const { return next_poll_; }
+  [[nodiscard]] std::vector<std::string> directories() const;
+  // What could not be read at the last poll; empty when all could.
+  [[nodiscard]] const std::optional<Error>& error() const { return generations_.error(); }
+
+ private:
+  std::string directory_;
+  bool network_;
+  Generations generations_;
+  SwitchFiles switches_;
+  DiskWatch disk_;
+  std::optional<Instant> disk_polled_;
+  Instant next_poll_;
+};
+
+}  // namespace stoker::watch

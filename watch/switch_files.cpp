@@ -1,0 +1,217 @@
+// Listing the folder, judging each file, reading its body.
+#include "watch/switch_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/hash.hpp"
+#include "common/os/fd.hpp"
+#include "common/os/files.hpp"
+#include "wire/control.hpp"
+
+namespace stoker::watch {
+
+namespace {
+
+constexpr std::size_t kLargest = 64u << 10;
+constexpr std::size_t kLongestReason = 500;
+constexpr std::size_t kMostFiles = 64;  // looked at in one poll
+constexpr Duration kSettled = 200ms;
+constexpr std::array<std::string_view, 6> kVerbs{"save",  "stop",   "kill",
+                                                 "pause", "resume", "restart"};
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+// One line for a person: control characters become blanks.
+std::string one_line(std::string_view text, std::size_t limit) {
+  std::string out(text.substr(0, limit));
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  while (!out.empty() && out.front() == ' ') out.erase(out.begin());
+  return out;
+}
+
+// The body: JSON {by, reason, until}, or free text, which is the reason.
+wire::SwitchBody parse_body(const std::string& text, const std::string& name) {
+  if (const auto body = from_json_text<wire::SwitchBody>(text, name, {kLargest, 8})) {
+    return {one_line(body->by, 64), one_line(body->reason, kLongestReason),
+            one_line(body->until, 64)};
+  }
+  return {"", one_line(text, kLongestReason), ""};
+}
+
+std::string kind_of_file(mode_t mode) {
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
+
+std::string login_name(uid_t user) {
+  std::array<char, 16384> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return entry.pw_name;
+  return "uid " + std::to_string(user);
+}
+
+Result<bool> may_act(uid_t user, const std::string& group) {
+  if (user == ::geteuid()) return true;
+  if (group.empty()) return false;
+  std::vector<char> group_buffer(256u << 10);
+  struct group wanted {};
+  struct group* found = nullptr;
+  const int error =
+      ::getgrnam_r(group.c_str(), &wanted, group_buffer.data(), group_buffer.size(), &found);
+  if (found == nullptr)
+    return error == 0 ? fail("no such group", group)
+                      : fail(errno_error(error, "cannot look up the group", group));
+  std::array<char, 16384> buffer{};
+  passwd entry{};
+  passwd* person = nullptr;
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &person) != 0 || person == nullptr)
+    return false;
+  std::vector<gid_t> groups(1024);
+  int count = static_cast<int>(groups.size());
+  if (::getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count) < 0) return false;
+  groups.resize(static_cast<std::size_t>(count));
+  return std::find(groups.begin(), groups.end(), wanted.gr_gid) != groups.end();
+}
+
+SwitchFiles::SwitchFiles(SwitchOptions options, const std::vector<core::Cursor>& cursors)
+    : options_(std::move(options)) {
+  for (const auto& cursor : cursors)
+    if (cursor.path.starts_with(options_.directory + "/")) before_[cursor.path] = cursor;
+}
+
+void SwitchFiles::poll(WallTime wall, std::vector<core::Input>& out) {
+  const os::Fd folder(
+      ::open(options_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return;
+  auto names = os::list_directory("/proc/self/fd/" + std::to_string(folder.get()));
+  if (!names) names = os::list_directory(options_.directory);
+  if (!names) return;
+  std::erase_if(*names, [](const std::string& name) { return name.front() == '.'; });
+  if (names->size() > kMostFiles) names->resize(kMostFiles);
+  const auto is_gone = [&names](const auto& name) {
+    return !std::binary_search(names->begin(), names->end(), name);
+  };
+  std::erase_if(told_, is_gone);
+  std::erase_if(unsettled_, [&](const auto& entry) { return is_gone(entry.first); });
+  std::erase_if(refused_, [&](const auto& entry) { return is_gone(entry.first); });
+  for (const auto& name : *names)
+    if (!told_.contains(name)) look_at(folder.get(), name, wall, out);
+}
+
+void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
+                          std::vector<core::Input>& out) {
+  struct stat about {};
+  if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;
+  const Seen seen{about.st_ino, about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec,
+                  static_cast<std::uint64_t>(about.st_size)};
+  const auto refused = refused_.find(name);
+  if (refused != refused_.end() && refused->second == seen) return;
+  if (std::find(kVerbs.begin(), kVerbs.end(), lower(name)) == kVerbs.end())
+    return refuse(name, seen, "no such switch; there are save, stop, kill, pause, resume, restart",
+                  out);
+  const bool old = wall.time_since_epoch().count() - seen.changed >= kSettled.count();
+  const auto unsettled = unsettled_.find(name);
+  if (!old && (unsettled == unsettled_.end() || unsettled->second != seen)) {
+    unsettled_[name] = seen;
+    return;
+  }
+  tell(folder, name, seen, out);
+}
+
+void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
+                       std::vector<core::Input>& out) {
+  const os::Fd file(
+      ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (!file) {
+    const int error = errno;
+    if (error == ENOENT) return;
+    return refuse(name, seen,
+                  error == ELOOP ? "it is a symbolic link"
+                                 : "cannot be opened: " + std::string(std::strerror(error)),
+                  out);
+  }
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return;
+  if (!S_ISREG(about.st_mode))
+    return refuse(name, seen, "it is " + kind_of_file(about.st_mode), out);
+  const std::string author = login_name(about.st_uid);
+  if (about.st_nlink != 1)
+    return refuse(name, seen, "it has several names: the author cannot be told", out);
+  if (static_cast<std::uint64_t>(about.st_size) > kLargest)
+    return refuse(name, seen, "it has " + std::to_string(about.st_size) + " bytes, 65536 at most",
+                  out);
+  const auto allowed = may_act(about.st_uid, options_.group);
+  if (!allowed) return refuse(name, seen, allowed.error().message(), out);
+  if (!*allowed)
+    return refuse(name, seen,
+                  options_.group.empty()
+                      ? "its owner " + author + " is not the daemon's user, and no group is set"
+                      : "its owner " + author + " is not in the group " + options_.group,
+                  out);
+  std::string text(kLargest, '\0');
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+  if (got < 0)
+    return refuse(name, seen, "cannot be read: " + std::string(std::strerror(errno)), out);
+  text.resize(static_cast<std::size_t>(got));
+  told_.insert(name);
+  unsettled_.erase(name);
+  const core::Cursor cursor = cursor_of(name, seen);
+  if (const auto before = before_.find(cursor.path); before != before_.end()) {
+    const bool same = before->second == cursor;
+    before_.erase(before);
+    if (same) return;
+  }
+  const wire::SwitchBody body = parse_body(text, name);
+  core::OperatorAsked asked;
+  asked.verb = lower(name);
+  asked.arguments["file"] = name;
+  if (!body.by.empty() && body.by != author) asked.arguments["claimed_by"] = body.by;
+  if (!body.until.empty()) asked.arguments["until"] = body.until;
+  asked.by = author;
+  asked.reason = body.reason;
+  asked.via = "switch file";
+  out.push_back({options_.run, std::move(asked), {cursor}});
+}
+
+void SwitchFiles::refuse(const std::string& name, const Seen& seen, const std::string& why,
+                         std::vector<core::Input>& out) {
+  refused_[name] = seen;
+  unsettled_.erase(name);
+  const core::Cursor cursor = cursor_of(name, seen);
+  if (const auto before = before_.find(cursor.path);
+      before != before_.end() && before->second == cursor)
+    return;
+  out.push_back({options_.run, core::SwitchRefused{one_line(name, 64), why}, {cursor}});
+}
+
+core::Cursor SwitchFiles::cursor_of(const std::string& name, const Seen& seen) const {
+  core::Cursor cursor;
+  cursor.path = options_.directory + "/" + name;
+  cursor.inode = seen.inode;
+  cursor.head_hash = xxh3_64(std::to_string(seen.changed) + "," + std::to_string(seen.size));
+  cursor.offset = 1;
+  return cursor;
+}
+
+}  // namespace stoker::watch

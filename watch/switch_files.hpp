@@ -1,0 +1,64 @@
+// Switch files: switch/{save,stop,kill,pause,resume,restart}, any case, put there by any member of
+// the run's group (or the daemon's own user where no group is set). The folder is open to others,
+// so each file is hostile until proven otherwise: opened without following links and without
+// blocking, a regular file with one name, at most 64 KiB, its owner a member of the group. A good
+// one becomes OperatorAsked with the owner's login name as author; what the body claims (`by`) is
+// only a claim. Told once; ConsumeSwitch renames it away.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/time.hpp"
+#include "core/engine.hpp"
+
+namespace stoker::watch {
+
+struct SwitchOptions {
+  RunName run;
+  std::string directory;  // the run's switch folder
+  std::string group;      // unix group, "" = only our own user
+};
+
+// OperatorAsked::arguments of a switch: "file" (its name as found: what ConsumeSwitch needs), and
+// where the body has them "claimed_by", "until".
+class SwitchFiles {
+ public:
+  // `cursors`: switches that were told before the daemon restarted are not told again.
+  SwitchFiles(SwitchOptions options, const std::vector<core::Cursor>& cursors);
+
+  // A file is told when it did not change between two polls, or is a while old: it may be in the
+  // making.
+  void poll(WallTime wall, std::vector<core::Input>& out);
+  [[nodiscard]] bool unsettled() const { return !unsettled_.empty(); }
+
+ private:
+  struct Seen {
+    std::uint64_t inode = 0;
+    std::int64_t changed = 0;  // modification time, nanoseconds
+    std::uint64_t size = 0;
+    auto operator<=>(const Seen&) const = default;
+  };
+  void look_at(int folder, const std::string& name, WallTime wall, std::vector<core::Input>& out);
+  void tell(int folder, const std::string& name, const Seen& seen, std::vector<core::Input>& out);
+  void refuse(const std::string& name, const Seen& seen, const std::string& why,
+              std::vector<core::Input>& out);
+  [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
+
+  SwitchOptions options_;
+  std::map<std::string, core::Cursor> before_;  // told by the process before us, by path
+  std::map<std::string, Seen> unsettled_;       // by name: seen once
+  std::set<std::string> told_;                  // names that wait to be consumed
+  std::map<std::string, Seen> refused_;
+};
+
+// Whether `user` may act on a run of `group`. Errors: no such group.
+Result<bool> may_act(uid_t user, const std::string& group);
+// "alice", or "uid 4711" when nobody has it.
+std::string login_name(uid_t user);
+
+}  // namespace stoker::watch

@@ -1,0 +1,39 @@
+// The files below a LineTail: opening what a path denotes now, reading at an offset, and finding
+// what a log rotation left beside it. Everything is opened anew and never trusted to be regular.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+
+namespace stoker::watch {
+
+struct OpenedFile {
+  os::Fd fd;
+  std::uint64_t inode = 0, size = 0;
+  std::int64_t mtime = 0;  // nanoseconds
+};
+
+// Empty: there is no such file. Errors: no permission, no regular file, a stale handle.
+Result<std::optional<OpenedFile>> open_regular(const std::string& path);
+
+// Up to `size` bytes from `offset`; fewer at the end of the file. Errors: EIO, ESTALE.
+Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t size);
+
+// True when the bytes before `offset` end with `bytes`.
+bool ends_with_at(int fd, std::uint64_t offset, std::string_view bytes);
+
+// What the first bytes of a file say about its identity, as core::Cursor::head_hash wants it.
+inline constexpr std::size_t kHeadBytes = 1024;
+std::uint64_t head_hash(std::string_view first_bytes, std::uint64_t offset);
+
+// The newest file in the folder of `path` whose name goes on from its name ("main.log.1",
+// "main.log-20260501") and that `accept` takes. Compressed ones are no candidates.
+std::optional<OpenedFile> find_sibling(const std::string& path,
+                                       const std::function<bool(const OpenedFile&)>& accept);
+
+}  // namespace stoker::watch
