@@ -73,6 +73,11 @@ Status Engine::start(const DaemonStarted& started) {
     STOKER_TRY(state, from_json_text<SiteState>(row->bytes, "state row"));
     impl_->state = std::move(state);
   }
+  for (;;) {
+    STOKER_TRY(rows, impl_->journal.rows_after(impl_->state.seq, kAuditRows));
+    if (rows.empty()) break;
+    for (const JournalRow& later : rows) step(impl_->state, later.event);
+  }
   STOKER_TRY(open, impl_->journal.open_intents());
   std::vector<Input> inputs;
   inputs.push_back({RunName{}, started, {}});
@@ -118,6 +123,12 @@ Status Engine::feed(std::vector<Input> inputs) {
     intents.insert(intents.end(), row.intents.begin(), row.intents.end());
   for (const Intent& intent : intents) impl_->effects.start(intent);
   return ok();
+}
+
+Decision Engine::preview(const Input& input) const {
+  SiteState copy = impl_->state;
+  return step(copy, Event{std::max(impl_->clock.now(), copy.now), impl_->clock.wall(), input.run,
+                          input.body});
 }
 
 std::optional<Instant> Engine::wake_at() const {

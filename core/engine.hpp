@@ -49,14 +49,17 @@ class Engine {
   Engine(Journal& journal, EffectRunner& effects, Clock& clock, std::string build);
   ~Engine();
 
-  // Reads the state row and steps DaemonStarted; every intent without a result becomes
-  // EffectUnknown. Errors: a journal of a newer schema, or one whose state cannot be read.
+  // Reads the state row, steps the rows behind it (there are some after a backup was restored), then
+  // DaemonStarted; every intent without a result becomes EffectUnknown. Errors: a journal of a newer schema, or one whose state cannot be read.
   Status start(const DaemonStarted& started);
 
   // Steps all inputs of one loop turn in order, journals them in one transaction, then starts their
   // effects. When the journal fails (disk full, damage) nothing is performed and the state stays as
   // it was: the same inputs may be fed again.
   Status feed(std::vector<Input> inputs);
+
+  // What the decider would make of this input now. Changes nothing.
+  [[nodiscard]] Decision preview(const Input& input) const;
 
   // When the decider wants a Tick (for hang deadlines and so on); feed an up-to-date Digest first,
   // then Tick.

@@ -1,0 +1,211 @@
+// HttpServer on Boost.Beast. Tokens are compared in constant time.
+#include "daemon/http/http_server.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include "common/os/files.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using Code = boost::system::error_code;
+using Stream = asio::generic::stream_protocol::socket;
+
+bool same_secret(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |=
+        static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
+  return difference == 0;
+}
+
+std::string_view view(boost::beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+}  // namespace
+
+class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Stream socket, const HttpServer& server)
+      : socket_(std::move(socket)),
+        timer_(socket_.get_executor()),
+        render_(server.render_),
+        token_(server.token_),
+        open_(server.open_) {
+    ++*open_;
+    parser_.header_limit(server.limits_.header);
+    parser_.body_limit(0);
+    timer_.expires_after(server.limits_.connection);
+  }
+  ~Connection() { --*open_; }
+
+  void start() {
+    timer_.async_wait([self = shared_from_this()](Code code) {
+      if (!code) self->close();
+    });
+    http::async_read(socket_, buffer_, parser_,
+                     [self = shared_from_this()](Code code, std::size_t) {
+                       if (code == http::error::header_limit)
+                         return self->reply({431, "text/plain", "headers above 8 KiB\n"});
+                       if (code == http::error::body_limit)
+                         return self->reply({413, "text/plain", "no body is taken\n"});
+                       if (code) return self->close();
+                       self->handle();
+                     });
+  }
+
+ private:
+  void handle() {
+    const auto& request = parser_.get();
+    if (request.method() != http::verb::get && request.method() != http::verb::head)
+      return reply({405, "text/plain", "this door is read-only\n"});
+    std::string_view path = view(request.target());
+    std::string_view given = view(request[http::field::authorization]);
+    if (given.starts_with("Bearer ")) given.remove_prefix(7);
+    if (const auto query = path.find('?'); query != std::string_view::npos) {
+      constexpr std::string_view kToken = "token=";
+      if (path.substr(query + 1).starts_with(kToken))
+        given = path.substr(query + 1 + kToken.size());
+      path = path.substr(0, query);
+    }
+    if (!token_.empty() && !same_secret(given, token_))
+      return reply({401, "text/plain", "the token is in <state>/http-token\n"});
+    reply(render_(path));
+  }
+
+  void reply(Page page) {
+    response_.result(static_cast<unsigned>(page.status));
+    response_.set(http::field::content_type, page.type);
+    response_.set(http::field::cache_control, "no-store");
+    response_.set("X-Content-Type-Options", "nosniff");
+    response_.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    if (page.status == 401) response_.set(http::field::www_authenticate, "Bearer");
+    response_.keep_alive(false);
+    if (parser_.is_header_done() && parser_.get().method() == http::verb::head) page.body.clear();
+    response_.body() = std::move(page.body);
+    response_.prepare_payload();
+    http::async_write(socket_, response_,
+                      [self = shared_from_this()](Code, std::size_t) { self->close(); });
+  }
+
+  void close() {
+    Code ignored;
+    timer_.cancel(ignored);
+    socket_.shutdown(Stream::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
+
+  Stream socket_;
+  asio::steady_timer timer_;
+  Render render_;
+  std::string token_;
+  std::shared_ptr<std::size_t> open_;
+  boost::beast::flat_buffer buffer_{16384};
+  http::request_parser<http::empty_body> parser_;
+  http::response<http::string_body> response_;
+};
+
+HttpServer::HttpServer(asio::io_context& io, Render render, HttpLimits limits)
+    : io_(io), render_(std::move(render)), limits_(limits) {}
+
+HttpServer::~HttpServer() {
+  close();
+}
+
+Status HttpServer::listen(const std::string& address, std::string token) {
+  try {
+    if (address.find('/') != std::string::npos) {
+      ::unlink(address.c_str());
+      const mode_t before = ::umask(0117);
+      Code code;
+      asio::local::stream_protocol::acceptor acceptor(io_);
+      acceptor.open();
+      acceptor.bind(asio::local::stream_protocol::endpoint(address), code);
+      ::umask(before);
+      if (code) return fail("cannot listen: " + code.message(), address);
+      acceptor.listen();
+      acceptor_ = std::move(acceptor);
+      unix_path_ = address;
+    } else {
+      const auto colon = address.rfind(':');
+      std::uint16_t number = 0;
+      const char* end = address.data() + address.size();
+      if (colon == std::string::npos ||
+          std::from_chars(address.data() + colon + 1, end, number).ptr != end)
+        return fail("not an address and port", address, "for example 127.0.0.1:9470");
+      std::string host = address.substr(0, colon);
+      if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+      acceptor_.emplace<asio::ip::tcp::acceptor>(
+          io_, asio::ip::tcp::endpoint(asio::ip::make_address(host), number));
+      token_ = std::move(token);
+    }
+  } catch (const boost::system::system_error& e) {
+    return fail("cannot listen: " + e.code().message(), address,
+                "is the port in use? name another with --listen");
+  }
+  accept();
+  return ok();
+}
+
+std::uint16_t HttpServer::port() const {
+  const auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_);
+  Code ignored;
+  return tcp != nullptr ? tcp->local_endpoint(ignored).port() : std::uint16_t{0};
+}
+
+void HttpServer::accept() {
+  const auto taken = [this](Code code, Stream socket) {
+    if (code == asio::error::operation_aborted) return;
+    if (!code && *open_ < limits_.connections)
+      std::make_shared<Connection>(std::move(socket), *this)->start();
+    accept();
+  };
+  if (auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_))
+    tcp->async_accept([taken](Code code, asio::ip::tcp::socket socket) {
+      taken(code, Stream(std::move(socket)));
+    });
+  else if (auto* local = std::get_if<asio::local::stream_protocol::acceptor>(&acceptor_))
+    local->async_accept([taken](Code code, asio::local::stream_protocol::socket socket) {
+      taken(code, Stream(std::move(socket)));
+    });
+}
+
+void HttpServer::close() {
+  acceptor_ = std::monostate();
+  if (!unix_path_.empty()) ::unlink(std::exchange(unix_path_, {}).c_str());
+}
+
+Result<std::string> http_token(const std::string& path) {
+  if (!os::exists(path)) {
+    unsigned char random[16];
+    if (::getrandom(random, sizeof random, 0) != sizeof random)
+      return fail(errno_error(errno, "no random bytes", path));
+    std::string text;
+    for (const unsigned char byte : random) text += fmt::format("{:02x}", byte);
+    STOKER_TRY(made, os::claim_file(path, text + "\n", 0600));
+    (void)made;
+  }
+  STOKER_TRY(text, os::read_file(path, 4096, true));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.size() < 16) return fail("the token is too short", path, "remove the file");
+  return text;
+}
+
+}  // namespace stoker::daemon

@@ -1,0 +1,57 @@
+// HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
+// 5 s a connection, 32 connections. TCP wants the token (`Authorization: Bearer …` or `?token=…`):
+// loopback is open to every user of a login node; a unix socket has its file mode.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include "common/result.hpp"
+#include "common/time.hpp"
+#include "daemon/http/pages.hpp"
+
+namespace stoker::daemon {
+
+struct HttpLimits {
+  std::uint32_t header = 8192;
+  Duration connection = 5s;
+  std::size_t connections = 32;
+};
+
+class HttpServer {
+ public:
+  using Render = std::function<Page(std::string_view path)>;
+  HttpServer(boost::asio::io_context& io, Render render, HttpLimits limits = {});
+  ~HttpServer();
+
+  // "127.0.0.1:9470", "[::1]:9470", or the path of a unix socket (it has a '/'). Port 0: any.
+  // `token` is wanted on TCP.
+  Status listen(const std::string& address, std::string token);
+  [[nodiscard]] std::uint16_t port() const;  // 0 on a unix socket
+  void close();
+
+ private:
+  class Connection;
+  void accept();
+
+  boost::asio::io_context& io_;
+  Render render_;
+  HttpLimits limits_;
+  std::string token_, unix_path_;
+  std::variant<std::monostate, boost::asio::ip::tcp::acceptor,
+               boost::asio::local::stream_protocol::acceptor>
+      acceptor_;
+  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
+};
+
+// <state>/http-token, 0600, made once: 32 hex digits from the kernel.
+Result<std::string> http_token(const std::string& path);
+
+}  // namespace stoker::daemon

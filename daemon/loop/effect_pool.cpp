@@ -1,0 +1,67 @@
+// EffectPool: lanes with one effect at a time each, served by a few threads.
+#include "daemon/loop/effect_pool.hpp"
+
+namespace stoker::daemon {
+
+EffectPool::EffectPool(std::size_t threads, Context context, Perform perform, Post post)
+    : context_(std::move(context)), perform_(std::move(perform)), post_(std::move(post)) {
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+EffectPool::~EffectPool() {
+  stop();
+}
+
+void EffectPool::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_)
+    if (thread.joinable()) thread.join();
+}
+
+void EffectPool::start(const core::Intent& intent) {
+  const bool alert = std::holds_alternative<core::SendAlert>(intent.action);
+  Job job{intent, context_(intent)};
+  {
+    const std::scoped_lock lock(mutex_);
+    lanes_[(alert ? "alert/" : "run/") + intent.run.text].jobs.push_back(std::move(job));
+  }
+  wake_.notify_one();
+}
+
+std::size_t EffectPool::waiting() const {
+  const std::scoped_lock lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& [name, lane] : lanes_) count += lane.jobs.size() + (lane.busy ? 1 : 0);
+  return count;
+}
+
+void EffectPool::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    auto ready = lanes_.begin();
+    while (ready != lanes_.end() && (ready->second.busy || ready->second.jobs.empty())) ++ready;
+    if (stopping_) return;
+    if (ready == lanes_.end()) {
+      wake_.wait(lock);
+      continue;
+    }
+    Lane& lane = ready->second;
+    const Job job = std::move(lane.jobs.front());
+    lane.jobs.pop_front();
+    lane.busy = true;
+    lock.unlock();
+    std::vector<core::Input> results;
+    for (core::EventBody& body : perform_(job.intent, job.context))
+      results.push_back({job.intent.run, std::move(body), {}});
+    post_(std::move(results));
+    lock.lock();
+    lane.busy = false;
+    if (!lane.jobs.empty()) wake_.notify_one();
+  }
+}
+
+}  // namespace stoker::daemon

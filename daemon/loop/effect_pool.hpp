@@ -1,0 +1,54 @@
+// EffectPool: performs journalled intents on its own threads and posts the results back. Effects of
+// one run go one after another in the order they were decided; runs do not wait for each other, and
+// alerts for nobody. Bounded in threads, not in the queue: what is queued is already journalled.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/engine.hpp"
+
+namespace stoker::daemon {
+
+class EffectPool final : public core::EffectRunner {
+ public:
+  using Perform =
+      std::function<std::vector<core::EventBody>(const core::Intent&, const core::PerformContext&)>;
+  using Context = std::function<core::PerformContext(const core::Intent&)>;
+  using Post = std::function<void(std::vector<core::Input>)>;
+
+  // `context` is called by start(), on the engine's thread; `perform` and `post` on a pool thread.
+  EffectPool(std::size_t threads, Context context, Perform perform, Post post);
+  ~EffectPool() override;  // waits for the effects that run; queued ones stay open in the journal
+
+  void start(const core::Intent& intent) override;
+  [[nodiscard]] std::size_t waiting() const;
+  void stop();
+
+ private:
+  struct Job {
+    core::Intent intent;
+    core::PerformContext context;
+  };
+  struct Lane {
+    std::deque<Job> jobs;
+    bool busy = false;
+  };
+  void work();
+
+  Context context_;
+  Perform perform_;
+  Post post_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<std::string, Lane> lanes_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace stoker::daemon

@@ -1,0 +1,163 @@
+// MountThread: sleeps in poll(2) over its eventfd and inotify until the next watcher is due.
+#include "daemon/loop/mount_thread.hpp"
+
+#include <algorithm>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "common/os/files.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+// Between two polls that hints ask for: a burst of writes is read once.
+constexpr Duration kHintGap = 20ms;
+constexpr Duration kLongestSleep = 5s;
+
+}  // namespace
+
+MountThread::MountThread(core::Clock& clock, Post post)
+    : clock_(clock),
+      post_(std::move(post)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { work(); }) {}
+
+MountThread::~MountThread() {
+  stop();
+}
+
+void MountThread::stop() {
+  post([this] {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  });
+  if (thread_.joinable()) thread_.join();
+}
+
+void MountThread::post(std::function<void()> job) {
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor> cursors) {
+  post([this, policy, cursors = std::move(cursors)] {
+    const auto system = os::file_system_of(policy.directory);
+    const watch::RunWatchOptions options{policy, system && system->network};
+    watchers_[policy.run] = std::make_unique<watch::RunWatcher>(options, cursors);
+  });
+}
+
+void MountThread::forget(const RunName& run, std::function<void()> done) {
+  post([this, run, done = std::move(done)] {
+    watchers_.erase(run);
+    done();
+  });
+}
+
+void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
+  post([this, done = std::move(done)] {
+    std::vector<core::Input> inputs;
+    for (auto& [run, watcher] : watchers_) {
+      for (core::Input& input : watcher->poll(clock_.now())) inputs.push_back(std::move(input));
+      for (core::Input& input : watcher->flush_digest()) inputs.push_back(std::move(input));
+    }
+    done(std::move(inputs));
+  });
+}
+
+Duration MountThread::busy_for() const {
+  const std::scoped_lock lock(mutex_);
+  return busy_since_ ? monotonic_now() - *busy_since_ : Duration::zero();
+}
+std::size_t MountThread::polls() const {
+  const std::scoped_lock lock(mutex_);
+  return polls_;
+}
+std::string MountThread::trouble() const {
+  const std::scoped_lock lock(mutex_);
+  return trouble_;
+}
+
+void MountThread::set_busy(bool busy) {
+  const std::scoped_lock lock(mutex_);
+  if (busy)
+    busy_since_ = monotonic_now();
+  else
+    busy_since_.reset();
+}
+
+bool MountThread::run_jobs() {
+  std::vector<std::function<void()>> jobs;
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (const auto& job : jobs) {
+    set_busy(true);
+    job();
+    set_busy(false);
+  }
+  const std::scoped_lock lock(mutex_);
+  return !stopping_;
+}
+
+void MountThread::poll_due(bool hinted) {
+  const Instant now = clock_.now();
+  std::vector<core::Input> inputs;
+  std::vector<std::string> directories;
+  std::string trouble;
+  bool polled = false;
+  set_busy(true);
+  for (auto& [run, watcher] : watchers_) {
+    if (hinted || watcher->next_poll() <= now) {
+      for (core::Input& input : watcher->poll(now)) inputs.push_back(std::move(input));
+      polled = true;
+    }
+    if (watcher->error()) trouble = watcher->error()->message();
+    for (std::string& directory : watcher->directories())
+      directories.push_back(std::move(directory));
+  }
+  if (polled && directories != directories_) {
+    inotify_.watch(directories);
+    directories_ = std::move(directories);
+  }
+  set_busy(false);
+  if (polled) last_poll_ = now;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (polled || watchers_.empty()) ++polls_;
+    trouble_ = std::move(trouble);
+  }
+  if (!inputs.empty()) post_(std::move(inputs));
+}
+
+void MountThread::wait_until(Instant due) {
+  const Duration left = std::clamp<Duration>(due - clock_.now(), Duration::zero(), kLongestSleep);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec timeout{seconds.count(), (left - seconds).count()};
+  pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {inotify_.fd(), POLLIN, 0}};
+  ::ppoll(fds, 2, &timeout, nullptr);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof count);
+}
+
+void MountThread::work() {
+  for (bool hinted = false; run_jobs();) {
+    if (hinted && clock_.now() - last_poll_ < kHintGap) {
+      wait_until(last_poll_ + kHintGap);
+    } else {
+      poll_due(hinted);
+      Instant due = clock_.now() + kLongestSleep;
+      for (const auto& [run, watcher] : watchers_) due = std::min(due, watcher->next_poll());
+      wait_until(due);
+      hinted = false;
+    }
+    hinted = inotify_.drain() || hinted;
+  }
+}
+
+}  // namespace stoker::daemon

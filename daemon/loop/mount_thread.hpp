@@ -1,0 +1,66 @@
+// MountThread: everything that touches the file system of some runs: their watchers are polled here
+// (inotify is a hint, the clock the truth) and their files published. One a mount, so that a dead
+// network file system stops nobody else; the loop sees how long it has been stuck.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/engine.hpp"
+#include "daemon/ports/os_ports.hpp"
+#include "daemon/publish/run_publisher.hpp"
+#include "watch/inotify.hpp"
+#include "watch/run_watcher.hpp"
+
+namespace stoker::daemon {
+
+class MountThread {
+ public:
+  using Post = std::function<void(std::vector<core::Input>)>;
+
+  MountThread(core::Clock& clock, Post post);
+  ~MountThread();
+
+  // Watches a run from `cursors` on, instead of as before.
+  void watch(const core::RunPolicy& policy, std::vector<core::Cursor> cursors);
+  void forget(const RunName& run, std::function<void()> done);
+  // Hands over the digests in the making of all runs. Called on the mount's thread.
+  void flush(std::function<void(std::vector<core::Input>)> done);
+  // Any other work on this mount.
+  void post(std::function<void()> job);
+  void stop();
+
+  [[nodiscard]] Duration busy_for() const;  // of one job or one poll; 0 = waiting
+  [[nodiscard]] std::size_t polls() const;  // whole rounds over all runs so far
+  // The run's last failed read; "" = all could be read.
+  [[nodiscard]] std::string trouble() const;
+
+ private:
+  void work();
+  bool run_jobs();
+  void poll_due(bool hinted);
+  void wait_until(Instant due);
+  void set_busy(bool busy);
+
+  core::Clock& clock_;
+  Post post_;
+  mutable std::mutex mutex_;
+  std::vector<std::function<void()>> jobs_;
+  std::optional<Instant> busy_since_;
+  std::size_t polls_ = 0;
+  std::string trouble_;
+  bool stopping_ = false;
+  os::Fd wake_;  // eventfd
+  // Of the thread alone:
+  std::map<RunName, std::unique_ptr<watch::RunWatcher>> watchers_;
+  watch::Inotify inotify_;
+  std::vector<std::string> directories_;
+  Instant last_poll_;
+  std::thread thread_;
+};
+
+}  // namespace stoker::daemon

@@ -1,0 +1,106 @@
+// Real ports over common/os.
+#include "daemon/ports/os_ports.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "common/os/files.hpp"
+
+namespace stoker::daemon {
+
+EngineClock::EngineClock(std::optional<std::pair<Instant, WallTime>> last, WallTime wall,
+                         Instant monotonic)
+    : started_(monotonic) {
+  if (last) {
+    away_ = std::max(Duration::zero(), wall - last->second);
+    base_ = last->first + away_;
+  } else {
+    base_ = Instant(wall.time_since_epoch());
+  }
+}
+
+Result<std::string> OsFiles::read(const std::string& path, std::size_t limit) {
+  return os::read_file(path, limit);
+}
+Status OsFiles::replace(const std::string& path, std::string_view content) {
+  return os::replace_file(path, content, os::Durability::Synced);
+}
+Status OsFiles::append(const std::string& path, std::string_view content) {
+  return os::append_file(path, content, os::Durability::Synced);
+}
+Result<bool> OsFiles::create_once(const std::string& path, std::string_view content) {
+  return os::claim_file(path, content);
+}
+Result<bool> OsFiles::exists(const std::string& path) {
+  return os::exists(path);
+}
+Status OsFiles::rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    return fail(errno_error(errno, "cannot rename to " + to, from));
+  return ok();
+}
+Status OsFiles::make_directories(const std::string& path, unsigned mode) {
+  return os::make_directories(path, mode);
+}
+Result<std::vector<std::string>> OsFiles::list(const std::string& path) {
+  return os::list_directory(path);
+}
+
+Result<os::CommandOutput> OsProcesses::run(const os::SpawnOptions& options, Duration deadline) {
+  return os::run_command(options, deadline);
+}
+
+void SchedulerRouter::set_kind(const RunName& run, core::SchedulerKind kind) {
+  const std::scoped_lock lock(mutex_);
+  kinds_[run] = kind;
+}
+
+core::Scheduler& SchedulerRouter::of(core::SchedulerKind kind) {
+  switch (kind) {
+    case core::SchedulerKind::Local: return *local_;
+    case core::SchedulerKind::Slurm: return *slurm_;
+  }
+  STOKER_CHECK(false, "unknown scheduler kind");
+}
+
+core::Scheduler& SchedulerRouter::of(const Token& token) {
+  std::string name = token.text;
+  for (int part = 0; part < 2; ++part)
+    if (const auto dash = name.rfind('-'); dash != std::string::npos) name.resize(dash);
+  const std::scoped_lock lock(mutex_);
+  const auto found = kinds_.find(RunName(name));
+  return of(found == kinds_.end() ? core::SchedulerKind::Local : found->second);
+}
+
+core::PortResult<JobId> SchedulerRouter::submit(const core::SubmitRequest& request) {
+  return of(request.policy.scheduler.kind).submit(request);
+}
+core::PortResult<std::monostate> SchedulerRouter::cancel(const core::Cancel& cancel) {
+  return of(cancel.token).cancel(cancel);
+}
+core::PortResult<std::monostate> SchedulerRouter::set_exclusions(
+    const core::SetExclusions& change) {
+  return of(change.token).set_exclusions(change);
+}
+core::PortResult<std::optional<JobId>> SchedulerRouter::look_up(const Token& token) {
+  return of(token).look_up(token);
+}
+Result<core::SchedulerView> SchedulerRouter::observe(const std::vector<RunName>& runs) {
+  std::map<core::SchedulerKind, std::vector<RunName>> by_kind;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const RunName& run : runs)
+      if (const auto found = kinds_.find(run); found != kinds_.end())
+        by_kind[found->second].push_back(run);
+  }
+  core::SchedulerView all;
+  for (const auto& [kind, names] : by_kind) {
+    STOKER_TRY(view, of(kind).observe(names));
+    all.jobs.insert(all.jobs.end(), view.jobs.begin(), view.jobs.end());
+    all.nodes.insert(all.nodes.end(), view.nodes.begin(), view.nodes.end());
+  }
+  return all;
+}
+
+}  // namespace stoker::daemon

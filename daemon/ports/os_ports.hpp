@@ -1,0 +1,72 @@
+// The real Clock, Files and Processes ports, and the router that sends a run's submissions to the
+// scheduler its policy names. All but the clock block: effect threads call them, never the loop.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "core/ports.hpp"
+
+namespace stoker::daemon {
+
+// Engine time: it goes on where the journal ended (plus the time away by wall clock, never less
+// than nothing) and is driven by CLOCK_MONOTONIC since. Any thread.
+class EngineClock final : public core::Clock {
+ public:
+  // last: engine and wall time of the newest journal row; empty for a new journal.
+  explicit EngineClock(std::optional<std::pair<Instant, WallTime>> last, WallTime wall = wall_now(),
+                       Instant monotonic = monotonic_now());
+  Instant now() override { return at(monotonic_now()); }
+  WallTime wall() override { return wall_now(); }
+  [[nodiscard]] Instant at(Instant monotonic) const { return base_ + (monotonic - started_); }
+  // How long the daemon was away; 0 for a new journal or a wall clock that went back.
+  [[nodiscard]] Duration away() const { return away_; }
+
+ private:
+  Instant base_, started_;
+  Duration away_{};
+};
+
+class OsFiles final : public core::Files {
+ public:
+  Result<std::string> read(const std::string& path, std::size_t limit) override;
+  Status replace(const std::string& path, std::string_view content) override;
+  Status append(const std::string& path, std::string_view content) override;
+  Result<bool> create_once(const std::string& path, std::string_view content) override;
+  Result<bool> exists(const std::string& path) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status make_directories(const std::string& path, unsigned mode) override;
+  Result<std::vector<std::string>> list(const std::string& path) override;
+};
+
+class OsProcesses final : public core::Processes {
+ public:
+  Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration deadline) override;
+};
+
+// One Scheduler over both: each run is at the one of its policy.
+class SchedulerRouter final : public core::Scheduler {
+ public:
+  SchedulerRouter(std::unique_ptr<core::Scheduler> local, std::unique_ptr<core::Scheduler> slurm)
+      : local_(std::move(local)), slurm_(std::move(slurm)) {}
+  void set_kind(const RunName& run, core::SchedulerKind kind);
+
+  core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
+  core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
+  core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
+  // All runs of one kind; the observer asks each scheduler on its own thread.
+  Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
+
+  core::Scheduler& of(core::SchedulerKind kind);
+
+ private:
+  // The run's name is the token up to its last two parts: <run>-<order>-<random>.
+  core::Scheduler& of(const Token& token);
+
+  std::unique_ptr<core::Scheduler> local_, slurm_;
+  std::mutex mutex_;
+  std::map<RunName, core::SchedulerKind> kinds_;
+};
+
+}  // namespace stoker::daemon

@@ -1,0 +1,63 @@
+// PeerRights over getpwuid_r, getgrouplist and getgrnam_r.
+#include "daemon/socket/peer_rights.hpp"
+
+#include <algorithm>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace stoker::daemon {
+namespace {
+
+constexpr Duration kRemembered = 60s;
+constexpr std::size_t kMostUsers = 1000;
+constexpr std::size_t kRecord = 65536;  // a group of thousands of members
+
+}  // namespace
+
+std::optional<gid_t> group_id(const std::string& group) {
+  std::vector<char> buffer(kRecord * 4);
+  struct group record {};
+  struct group* found = nullptr;
+  if (::getgrnam_r(group.c_str(), &record, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr)
+    return std::nullopt;
+  return record.gr_gid;
+}
+
+const PeerRights::User& PeerRights::look_up(uid_t uid, gid_t gid) {
+  if (const auto known = users_.find(uid);
+      known != users_.end() && monotonic_now() - known->second.asked < kRemembered)
+    return known->second;
+  if (users_.size() >= kMostUsers) users_.clear();
+  User user{monotonic_now(), "uid " + std::to_string(uid), {gid}};
+  std::vector<char> buffer(kRecord);
+  passwd record{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(uid, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    user.name = record.pw_name;
+    int count = 1024;
+    std::vector<gid_t> groups(static_cast<std::size_t>(count));
+    if (::getgrouplist(record.pw_name, gid, groups.data(), &count) >= 0) {
+      groups.resize(static_cast<std::size_t>(count));
+      user.groups.insert(user.groups.end(), groups.begin(), groups.end());
+    }
+  }
+  return users_[uid] = std::move(user);
+}
+
+std::string PeerRights::name_of(uid_t uid) {
+  return look_up(uid, static_cast<gid_t>(-1)).name;
+}
+
+bool PeerRights::may_act(const Peer& peer, const std::string& group) {
+  if (peer.uid == 0 || peer.uid == ::geteuid()) return true;
+  if (group.empty()) return false;
+  const auto wanted = group_id(group);
+  if (!wanted) return false;
+  if (peer.gid == *wanted) return true;
+  const auto& groups = look_up(peer.uid, peer.gid).groups;
+  return std::find(groups.begin(), groups.end(), *wanted) != groups.end();
+}
+
+}  // namespace stoker::daemon

@@ -1,0 +1,35 @@
+// Who may act: root, the daemon's own user, and members of the run's unix group. Asks the user
+// database, which can be slow (LDAP): answers are kept for a minute.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/time.hpp"
+#include "daemon/socket/line_server.hpp"
+
+namespace stoker::daemon {
+
+class PeerRights {
+ public:
+  // The name of the user as the kernel told it: "alice", or "uid 1234".
+  std::string name_of(uid_t uid);
+  // May this peer act on a run of `group` ("" = of the daemon's user alone)?
+  bool may_act(const Peer& peer, const std::string& group);
+
+ private:
+  struct User {
+    Instant asked;
+    std::string name;
+    std::vector<gid_t> groups;
+  };
+  const User& look_up(uid_t uid, gid_t gid);
+  std::map<uid_t, User> users_;
+};
+
+// The group's id, or empty when there is no such group.
+std::optional<gid_t> group_id(const std::string& group);
+
+}  // namespace stoker::daemon
