@@ -167,6 +167,10 @@ std::uint32_t NodeRunner::kill_all(const Task& task, std::size_t index) {
                kSweepLimit);
 }
 
+void NodeRunner::forget(const Task& task) {
+  std::erase_if(known_, [&task](const auto& k) { return std::get<0>(k.first) == task.id; });
+}
+
 std::vector<int> NodeRunner::pidfds() const {
   std::vector<int> out;
   for (const auto& [key, k] : known_)

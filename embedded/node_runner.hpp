@@ -43,6 +43,7 @@ class NodeRunner {
 
   [[nodiscard]] std::string mark_of(const Task& task, const NodeName& node) const;
   [[nodiscard]] NodeFolder folder_of(const Task& task, const NodeName& node) const;
+  void forget(const Task& task);  // it is finished: its descriptors go
   // Become readable when a node process ends.
   [[nodiscard]] std::vector<int> pidfds() const;
 

@@ -1,0 +1,83 @@
+#include "slurm/job_detail.hpp"
+
+#include <charconv>
+#include <optional>
+
+#include "slurm/job_state.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+std::optional<std::string_view> value_of(std::string_view record, std::string_view key) {
+  std::size_t at = 0;
+  while ((at = record.find(key, at)) != std::string_view::npos) {
+    const std::size_t end = at + key.size();
+    if ((at == 0 || record[at - 1] == ' ') && end < record.size() && record[end] == '=') {
+      const std::string_view rest = record.substr(end + 1);
+      return rest.substr(0, rest.find(' '));
+    }
+    at = end;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<T> number_of(std::string_view record, std::string_view key) {
+  const auto text = value_of(record, key);
+  T value{};
+  if (!text) return std::nullopt;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || end != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+Result<JobDetail> parse_record(std::string_view record) {
+  JobDetail out;
+  const auto id = number_of<std::uint64_t>(record, "JobId");
+  const auto state = parse_state(value_of(record, "JobState").value_or(""));
+  if (!id || !state)
+    return fail("scontrol: a record without id or state", std::string(record.substr(0, 120)));
+  out.state = state->state;
+  out.id.job = number_of<std::uint64_t>(record, "ArrayJobId").value_or(*id);
+  // Pending tasks stand together as "2-10%1": then there is no single task.
+  out.id.task = number_of<std::uint32_t>(record, "ArrayTaskId").value_or(0);
+  out.restarts = number_of<std::uint32_t>(record, "Restarts").value_or(0);
+  if (const auto exit = value_of(record, "ExitCode")) {
+    const auto colon = exit->find(':');
+    std::from_chars(exit->data(), exit->data() + exit->size(), out.exit_code);
+    if (colon != std::string_view::npos)
+      std::from_chars(exit->data() + colon + 1, exit->data() + exit->size(), out.signal);
+  }
+  const auto excluded = value_of(record, "ExcNodeList").value_or("");
+  out.excluded = excluded == "(null)" ? "" : excluded;
+  out.command = value_of(record, "Command").value_or("");
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<JobDetail>> parse_job_details(std::string_view text) {
+  std::vector<JobDetail> out;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.empty()) continue;
+    STOKER_TRY(detail, parse_record(line));
+    out.push_back(std::move(detail));
+  }
+  return out;
+}
+
+Token token_of_command(std::string_view command) {
+  constexpr std::string_view kFolder = "/batch/", kEnd = ".sh";
+  const auto at = command.rfind(kFolder);
+  if (at == std::string_view::npos || command.size() < kEnd.size() ||
+      command.substr(command.size() - kEnd.size()) != kEnd)
+    return Token();
+  command.remove_prefix(at + kFolder.size());
+  command.remove_suffix(kEnd.size());
+  if (command.find('/') != std::string_view::npos) return Token();
+  return Token(std::string(command));
+}
+
+}  // namespace stoker::slurm

@@ -1,0 +1,29 @@
+// `scontrol show job -o ID`: the details of one job, or of all tasks of an array, one record a
+// line. Only keys that are read; values with spaces belong to other keys and are skipped safely,
+// because a key counts only after a space and only the first time.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/event.hpp"
+
+namespace stoker::slurm {
+
+struct JobDetail {
+  JobId id;
+  std::uint32_t restarts = 0;
+  core::JobState state = core::JobState::Pending;
+  int exit_code = 0, signal = 0;
+  std::string command;   // path of the batch script
+  std::string excluded;  // hostlist, "" = none
+};
+
+// Error: a record without its id or with an unknown state.
+Result<std::vector<JobDetail>> parse_job_details(std::string_view text);
+
+// The token in a batch script's path, ".../batch/<token>.sh"; empty when it is none of ours.
+Token token_of_command(std::string_view command);
+
+}  // namespace stoker::slurm

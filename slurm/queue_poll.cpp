@@ -1,0 +1,122 @@
+#include "slurm/queue_poll.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+#include "slurm/job_state.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+constexpr char kSeparator = '\x1f';
+constexpr std::size_t kFields = 12;
+// %A id, %F array id, %K task, %T state, %r reason, %S start, %e end, %V submit, %N nodes, %U uid;
+// the free text last.
+constexpr const char* kFormat =
+    "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%j\x1f%k";
+
+using Fields = std::array<std::string_view, kFields>;
+
+// Empty: not a row.
+std::optional<Fields> split(std::string_view line) {
+  Fields out;
+  for (std::size_t i = 0; i + 1 < kFields; ++i) {
+    const auto at = line.find(kSeparator);
+    if (at == std::string_view::npos) return std::nullopt;
+    out[i] = line.substr(0, at);
+    line.remove_prefix(at + 1);
+  }
+  out[kFields - 1] = line;
+  return out;
+}
+
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<WallTime> time_of(std::string_view text) {  // "N/A", "Unknown", "NONE": none
+  const auto seconds = number<std::int64_t>(text);
+  if (!seconds || *seconds <= 0 || *seconds > 32503680000) return std::nullopt;
+  return WallTime(std::chrono::seconds(*seconds));
+}
+
+Unexpected torn(std::string_view what, std::string_view line) {
+  return fail(fmt::format("squeue: {}", what), std::string(line.substr(0, 120)),
+              "such an answer is not used; see `stoker doctor`");
+}
+
+Result<QueueRow> parse_row(const Fields& f, std::string_view line) {
+  QueueRow row;
+  const auto raw = number<std::uint64_t>(f[0]);
+  const auto array = number<std::uint64_t>(f[1]);
+  const auto uid = number<std::uint32_t>(f[9]);
+  if (!raw || !array || !uid) return torn("a line without its numbers", line);
+  row.raw_id = *raw;
+  row.id.job = *array;
+  row.uid = *uid;
+  if (const auto task = number<std::uint32_t>(f[2]))
+    row.id.task = *task;
+  else if (f[2] != "N/A")
+    return torn("a task number that is none (is -r supported?)", line);
+  const auto state = parse_state(f[3]);
+  if (!state) return torn("an unknown state", line);
+  row.state = state->state;
+  row.cancelled_by_uid = state->cancelled_by_uid;
+  row.reason = f[4];
+  row.starts = time_of(f[5]);
+  row.ends = time_of(f[6]);
+  row.submitted = time_of(f[7]);
+  if (!f[8].empty() && f[8] != "(null)") {
+    auto nodes = expand_hostlist(f[8]);
+    if (!nodes) return torn("a node list that cannot be read", line);
+    row.nodes = std::move(*nodes);
+  }
+  row.name = f[10];
+  row.comment = f[11] == "(null)" ? std::string_view() : f[11];
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::string> queue_command(const std::string& user, std::uint64_t job) {
+  std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all", "-o", kFormat};
+  if (!user.empty()) argv.insert(argv.end(), {"-u", user});
+  if (job != 0) argv.insert(argv.end(), {"-j", std::to_string(job)});
+  return argv;
+}
+
+Result<std::vector<QueueRow>> parse_queue(std::string_view text,
+                                          const std::vector<RunName>& names) {
+  std::vector<QueueRow> rows;
+  if (!text.empty() && text.back() != '\n') return torn("the answer is cut off", "");
+  bool after_row = false;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(line.size() + 1);
+    if (line.empty()) continue;
+    const auto fields = split(line);
+    if (!fields) {
+      // A comment with a newline goes on in a line without any separator.
+      if (after_row && line.find(kSeparator) == std::string_view::npos) continue;
+      return torn("a line that is no row", line);
+    }
+    after_row = true;
+    const bool wanted =
+        names.empty() || std::any_of(names.begin(), names.end(), [&fields](const RunName& name) {
+          return name.text == (*fields)[10];
+        });
+    if (!wanted) continue;
+    STOKER_TRY(row, parse_row(*fields, line));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace stoker::slurm

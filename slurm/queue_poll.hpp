@@ -1,0 +1,37 @@
+// The poll of the queue: one squeue with an explicit text format, fields separated by \x1f (job
+// names and comments may hold anything else). Text, because `squeue --json` ignores the state
+// filter, is six times slower and changes its shape with every release.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/event.hpp"
+
+namespace stoker::slurm {
+
+struct QueueRow {
+  std::uint64_t raw_id = 0;  // SLURM_JOB_ID of the task
+  JobId id;                  // array and task; task 0 = no array
+  core::JobState state = core::JobState::Pending;
+  std::uint32_t cancelled_by_uid = 0;
+  std::string reason;
+  std::optional<WallTime> starts, ends, submitted;
+  std::vector<NodeName> nodes;
+  std::uint32_t uid = 0;
+  std::string name, comment;
+};
+
+// squeue -a -h -r -t all -o FORMAT, of one user ("" = of everybody), or of one job (0 = all).
+std::vector<std::string> queue_command(const std::string& user, std::uint64_t job = 0);
+
+// Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
+// fields or an unknown state is an error: such an answer proves nothing about any job. Rows of
+// other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
+// of these job names are looked at closely.
+Result<std::vector<QueueRow>> parse_queue(std::string_view text,
+                                          const std::vector<RunName>& names = {});
+
+}  // namespace stoker::slurm

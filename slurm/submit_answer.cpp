@@ -1,0 +1,90 @@
+#include "slurm/submit_answer.hpp"
+
+#include <charconv>
+
+#include "slurm/client_call.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+struct Refusal {
+  std::string_view text, advice;
+};
+// slurm_errno.c of 22.05 and later.
+constexpr Refusal kRefusals[] = {
+    {"Invalid account", "set scheduler.account to one of `sacctmgr show assoc user=$USER`"},
+    {"invalid partition", "set scheduler.partition to one of `sinfo -s`"},
+    {"Invalid qos", "remove or change the --qos in scheduler.extra"},
+    {"Job violates accounting/QOS policy", "ask for less, or have the limit raised"},
+    {"Requested time limit is invalid", "lower scheduler.time_limit to the partition's"},
+    {"Requested node configuration is not available",
+     "lower scheduler.nodes, or include nodes again (stoker nodes)"},
+    {"Node count specification invalid", "lower scheduler.nodes to what the partition gives"},
+    {"More processors requested than permitted", "lower scheduler.cpus_per_task"},
+    {"Memory required by task is not available", "lower the --mem in scheduler.extra"},
+    {"Invalid generic resource", "set scheduler.gpus_per_node to what the nodes have"},
+    {"Job dependency problem", "the job that it depends on is gone: submit without it"},
+    {"Invalid job array specification", "lower scheduler.array.tasks below MaxArraySize"},
+    {"Job submit/allocate failed", "see the line before it in the job's own message"},
+    {"job submit limit", "wait until jobs have ended, or have MaxSubmitJobs raised"},
+    {"AssocMaxSubmitJobLimit", "wait until jobs have ended, or have MaxSubmitJobs raised"},
+    {"QOSMaxSubmitJobPerUserLimit", "wait until jobs have ended, or have the limit raised"},
+    {"Access/permission denied", "this account or partition is not open to you"},
+    {"Invalid user id", "submit as a user that the cluster knows"},
+    {"Protocol authentication error", "munge does not run here, or the clocks differ"},
+    {"Invalid begin time", "write scheduler.begin as sbatch --begin takes it"},
+    {"Invalid node name specified", "an excluded node does not exist any more"},
+};
+
+// Said when the controller may have taken the job all the same.
+constexpr std::string_view kUnsure[] = {"Socket timed out",   "timed out",
+                                        "Connection reset",   "Zero Bytes were transmitted",
+                                        "Unexpected message", "Message receive failure",
+                                        "Transport endpoint", "Broken pipe"};
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_parsable(std::string_view out) {
+  std::optional<std::uint64_t> found;
+  while (!out.empty()) {
+    std::string_view line = out.substr(0, out.find('\n'));
+    out.remove_prefix(std::min(line.size() + 1, out.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    std::uint64_t id = 0;
+    const char* end = line.data() + line.size();
+    const auto [at, error] = std::from_chars(line.data(), end, id);
+    if (error != std::errc{} || id == 0) continue;
+    const std::string_view rest(at, static_cast<std::size_t>(end - at));
+    const bool cluster = rest.size() > 1 && rest.front() == ';' &&
+                         rest.find_first_of(" \t") == std::string_view::npos;
+    if (rest.empty() || cluster) found = id;
+  }
+  return found;
+}
+
+std::string advice_for(std::string_view refusal) {
+  for (const Refusal& known : kRefusals)
+    if (refusal.find(known.text) != std::string_view::npos) return std::string(known.advice);
+  return "";
+}
+
+core::PortResult<JobId> judge_submit(const os::CommandOutput& output) {
+  const auto id = parse_parsable(output.out);
+  if (output.status.ok() && id) return JobId{*id, 0};
+  const std::string said = what_it_said(output);
+  const auto unknown = [&said](const std::string& what) {
+    return core::PortError{{what + ": " + said, "sbatch", "the token will be looked up"},
+                           core::Certainty::Unknown};
+  };
+  if (output.status.ok()) return unknown("sbatch ended well but named no job");
+  if (output.status.signal != 0) return unknown("sbatch was killed");
+  for (const std::string_view text : kUnsure)
+    if (output.err.find(text) != std::string::npos) return unknown("sbatch lost the controller");
+  if (id) return unknown("sbatch named a job and failed");
+  if (output.err.find("error:") == std::string::npos)
+    return unknown("sbatch failed without a reason");
+  return core::PortError{{"sbatch refused: " + said, "sbatch", advice_for(output.err)},
+                         core::Certainty::Definite};
+}
+
+}  // namespace stoker::slurm

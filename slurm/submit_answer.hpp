@@ -1,0 +1,24 @@
+// What sbatch answered: the id among banners, and whether a failure proves that nothing was
+// submitted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/ports.hpp"
+
+namespace stoker::slurm {
+
+// The last line of stdout that is "123" or "123;cluster"; sites print banners before and after it.
+std::optional<std::uint64_t> parse_parsable(std::string_view out);
+
+// The id, or an error. Definite only when sbatch itself said that the controller refused; a
+// time-out of the socket, a missing id, a kill: Unknown, and the token must be looked up.
+core::PortResult<JobId> judge_submit(const os::CommandOutput& output);
+
+// What to do about a refusal ("Invalid account or account/partition combination specified", …);
+// "" when it is not a documented one.
+std::string advice_for(std::string_view refusal);
+
+}  // namespace stoker::slurm
