@@ -57,7 +57,15 @@ std::optional<E> enum_from(std::string_view name) {
 
 namespace detail {
 [[noreturn]] void throw_json(const std::string& what);  // caught by from_json
+template <class T>
+void call_to_json(Json& j, const T& t) {
+  to_json(j, t);
 }
+template <class T>
+void call_from_json(const Json& j, T& t) {
+  from_json(j, t);
+}
+}  // namespace detail
 
 template <class T>
 Result<T> from_json(const Json& value, const std::string& object) {
@@ -156,14 +164,43 @@ requires(requires { Ts::kKind; } && ...) struct adl_serializer<std::variant<Ts..
 
 }  // namespace nlohmann
 
-// Inside a struct: its members for JSON, and member-wise equality.
-#define STOKER_FIELDS(Type, ...)                                 \
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE_WITH_DEFAULT(Type, __VA_ARGS__) \
+// Inside a struct: its members for JSON, and member-wise equality. The conversions are templates,
+// so that only a file that converts a type pays for compiling it.
+#define STOKER_FIELDS(Type, ...)                                                            \
+  template <class J>                                                                        \
+  friend void to_json(J& nlohmann_json_j, const Type& nlohmann_json_t) {                    \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))                \
+  }                                                                                         \
+  template <class J>                                                                        \
+  friend void from_json(const J& nlohmann_json_j, Type& nlohmann_json_t) {                  \
+    const Type nlohmann_json_default_obj{};                                                 \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM_WITH_DEFAULT, __VA_ARGS__)) \
+  }                                                                                         \
   friend bool operator==(const Type&, const Type&) = default;
 // The same for a struct without members.
-#define STOKER_NO_FIELDS(Type)                           \
-  friend void to_json(nlohmann::json& j, const Type&) {  \
-    j = nlohmann::json::object();                        \
-  }                                                      \
-  friend void from_json(const nlohmann::json&, Type&) {} \
+#define STOKER_NO_FIELDS(Type)              \
+  template <class J>                        \
+  friend void to_json(J& j, const Type&) {  \
+    j = J::object();                        \
+  }                                         \
+  template <class J>                        \
+  friend void from_json(const J&, Type&) {} \
   friend bool operator==(const Type&, const Type&) = default;
+
+// For a type that is large or converted in many files: its conversion is compiled once. The first
+// macro stands after the type, at global scope, in its header; the second in one source file.
+#define STOKER_JSON_ONCE(Type)                               \
+  template <>                                                \
+  struct nlohmann::adl_serializer<Type> {                    \
+    static void to_json(nlohmann::json& j, const Type& t);   \
+    static void from_json(const nlohmann::json& j, Type& t); \
+  };
+#define STOKER_JSON_ONCE_SOURCE(Type)                                                \
+  void nlohmann::adl_serializer<Type>::to_json(nlohmann::json& j, const Type& t) {   \
+    using stoker::detail::call_to_json;                                              \
+    call_to_json(j, t);                                                              \
+  }                                                                                  \
+  void nlohmann::adl_serializer<Type>::from_json(const nlohmann::json& j, Type& t) { \
+    using stoker::detail::call_from_json;                                            \
+    call_from_json(j, t);                                                            \
+  }

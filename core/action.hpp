@@ -102,3 +102,5 @@ constexpr const char* kind_of(const Action& action) {
 }
 
 }  // namespace stoker::core
+
+STOKER_JSON_ONCE(stoker::core::Intent)

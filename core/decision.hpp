@@ -21,3 +21,5 @@ struct Decision {
 };
 
 }  // namespace stoker::core
+
+STOKER_JSON_ONCE(stoker::core::Decision)

@@ -229,3 +229,5 @@ constexpr const char* kind_of(const EventBody& body) {
 }
 
 }  // namespace stoker::core
+
+STOKER_JSON_ONCE(stoker::core::Event)

@@ -165,3 +165,5 @@ struct RunPolicy {
 };
 
 }  // namespace stoker::core
+
+STOKER_JSON_ONCE(stoker::core::RunPolicy)

@@ -24,3 +24,5 @@ Result<AgentEvent> parse_event_line(std::string_view line, const std::string& ob
 }
 
 }  // namespace stoker::wire
+
+STOKER_JSON_ONCE_SOURCE(stoker::wire::AgentEvent)

@@ -216,3 +216,5 @@ std::string format_event_line(const AgentEvent& event);
 Result<AgentEvent> parse_event_line(std::string_view line, const std::string& object);
 
 }  // namespace stoker::wire
+
+STOKER_JSON_ONCE(stoker::wire::AgentEvent)

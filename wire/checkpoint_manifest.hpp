@@ -67,3 +67,5 @@ struct Manifest {
 };
 
 }  // namespace stoker::wire
+
+STOKER_JSON_ONCE(stoker::wire::Manifest)

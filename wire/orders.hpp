@@ -109,3 +109,6 @@ struct Start {
 };
 
 }  // namespace stoker::wire
+
+STOKER_JSON_ONCE(stoker::wire::Orders)
+STOKER_JSON_ONCE(stoker::wire::Start)

@@ -87,3 +87,5 @@ struct PublishedNode {
 };
 
 }  // namespace stoker::wire
+
+STOKER_JSON_ONCE(stoker::wire::StatusDocument)

@@ -1,0 +1,3 @@
+#include "core/action.hpp"
+
+STOKER_JSON_ONCE_SOURCE(stoker::core::Intent)

@@ -1,0 +1,3 @@
+#include "core/decision.hpp"
+
+STOKER_JSON_ONCE_SOURCE(stoker::core::Decision)

@@ -1,0 +1,3 @@
+#include "core/event.hpp"
+
+STOKER_JSON_ONCE_SOURCE(stoker::core::Event)

@@ -1,0 +1,3 @@
+#include "core/policy.hpp"
+
+STOKER_JSON_ONCE_SOURCE(stoker::core::RunPolicy)

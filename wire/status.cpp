@@ -1,0 +1,3 @@
+#include "wire/status.hpp"
+
+STOKER_JSON_ONCE_SOURCE(stoker::wire::StatusDocument)
