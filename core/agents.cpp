@@ -12,8 +12,19 @@
 namespace stoker::core {
 namespace {
 
+bool task_is_over(const RunState& run, const wire::GenerationStarted& e) {
+  const auto s = run.supply.find(e.token);
+  if (s == run.supply.end()) return false;
+  if (std::holds_alternative<supply::Ending>(s->second.state)) return false;
+  const auto task = s->second.tasks.find(e.job.task);
+  return task != s->second.tasks.end() && is_terminal(task->second.state);
+}
+
 void on(Turn& turn, const wire::GenerationStarted& e) {
   RunState& run = turn.r();
+  if (task_is_over(run, e))
+    return turn.say(fmt::format("generation {} of {} spoke only after its task was over",
+                                e.generation.value, job_text(e.job)));
   LiveGeneration live;
   live.generation = e.generation;
   live.parent = e.parent;
@@ -25,7 +36,8 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   live.attempt_at = turn.now();
   run.live = live;
   run.newest = std::max(run.newest, e.generation);
-  run.control = wire::Control{};
+  run.control.level = wire::Level::Run;  // the counters go on: agents know the last ones
+  run.control.exclude.clear();
   std::erase_if(run.checkpoint.known,
                 [&](const auto& known) { return known.first > e.iteration.value; });
   turn.say(fmt::format("generation {} of {} started on {}, {}", e.generation.value, job_text(e.job),

@@ -264,7 +264,8 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
     const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
                          !run.live->outcome && !run.live->lead_silent;
     if (digests && run.progress.deadline > 0ns)
-      earliest(at, std::max(run.progress.oldest + run.progress.deadline, state.now + 500ms));
+      earliest(at, std::max(run.progress.oldest + run.progress.deadline,
+                            state.now + std::max<Duration>(500ms, run.policy.hang.floor / 10)));
   }
   if (const auto* s = std::get_if<training::Starting>(&run.training); s != nullptr && !run.live)
     earliest(at, s->silent_since + run.policy.hang.startup);

@@ -91,6 +91,7 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
 }
 
 void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
+  if (!s.live()) return;
   const bool whole_rest = seen.job.task == 0;
   if (whole_rest || !s.tasks.contains(seen.job.task) ||
       s.tasks[seen.job.task].state == JobState::Pending) {
@@ -107,7 +108,7 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
       return;
     }
   }
-  if (whole_rest || std::holds_alternative<Ending>(s.state) || !s.live()) return;
+  if (whole_rest || std::holds_alternative<Ending>(s.state)) return;
   if (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task) return;
   s.tasks[seen.job.task].state = seen.state;
   turn.go(s, Ending{seen.job.task, seen, turn.now() + kLastWords}, SupplyTrigger::TaskOver);

@@ -1,0 +1,183 @@
+// Folds the journal into chapters: one for each incident, from the first sign of trouble until the
+// training moves again (or somebody must act), and short notes for what people asked.
+#include "core/chronicle.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+namespace stoker::core {
+namespace {
+
+struct Chapter {
+  std::string title;
+  WallTime wall;
+  Instant at;
+  std::uint64_t reached = 0;  // iteration when it began
+  std::vector<std::string> lines;
+  bool trouble = true;
+};
+
+struct Story {
+  RunName run;
+  double gpus_per_node = 0;
+  std::string text;
+  std::optional<Chapter> open;
+  std::uint64_t iteration = 0, loaded = 0, repeated = 0;
+  std::size_t nodes = 0;
+  Instant first, last;
+  Duration lost{};
+  std::size_t incidents = 0;
+};
+
+std::string minute(WallTime wall) {
+  std::string text = format_rfc3339(wall).substr(0, 16);
+  text[10] = ' ';
+  return text;
+}
+
+std::string clock_time(WallTime wall) {
+  return format_rfc3339(wall).substr(11, 8);
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  if (!text.empty() && text.back() != '.') text += '.';
+  return text;
+}
+
+bool is_trouble(const std::string& state) {
+  return state == "suspect" || state == "recovering" || state == "held";
+}
+
+// The title: the alert's summary where there is one, else the first clause of the reason.
+std::string title_of(const Decision& decision) {
+  for (const Action& action : decision.actions)
+    if (const auto* alert = std::get_if<SendAlert>(&action); alert != nullptr && !alert->resolved)
+      return alert->summary;
+  return decision.reason.substr(0, decision.reason.find(';'));
+}
+
+void track(Story& story, const JournalRow& row) {
+  if (const auto* digest = std::get_if<Digest>(&row.event.body)) {
+    story.iteration = std::max(story.loaded, digest->last.iteration_max.value);
+    return;
+  }
+  const auto* said = std::get_if<AgentSaid>(&row.event.body);
+  if (said == nullptr) return;
+  if (const auto* e = std::get_if<wire::AttemptStarted>(&said->event.body)) {
+    story.loaded = e->iteration.value;
+    story.nodes = e->nodes.size();
+    if (!story.open) story.iteration = story.loaded;
+  } else if (const auto* e2 = std::get_if<wire::PhaseEdge>(&said->event.body)) {
+    story.iteration = std::max(story.iteration, e2->iteration.value);
+  } else if (const auto* e3 = std::get_if<wire::GenerationStarted>(&said->event.body)) {
+    if (story.nodes == 0) story.nodes = e3->nodes.size();
+  }
+}
+
+std::string cost_text(const Story& story, Duration lost) {
+  const double hours = to_seconds(lost) / 3600 * static_cast<double>(story.nodes);
+  if (story.gpus_per_node > 0) return fmt::format("{:.2f} GPU hours", hours * story.gpus_per_node);
+  return fmt::format("{:.3f} node hours", hours);
+}
+
+void close(Story& story, const JournalRow& row) {
+  const Chapter& chapter = *story.open;
+  story.text +=
+      fmt::format("## {} ({})\n\n", sentence(chapter.title).substr(0, 200), minute(chapter.wall));
+  for (const std::string& line : chapter.lines) story.text += line + "\n";
+  if (chapter.trouble) {
+    const Duration lost = row.event.at - chapter.at;
+    const bool again = row.decision.to == "training";
+    const std::uint64_t repeat =
+        again && chapter.reached > story.loaded ? chapter.reached - story.loaded : 0;
+    story.text += fmt::format("\nLost: {} {} to repeat, {}, {}.\n", repeat,
+                              repeat == 1 ? "iteration" : "iterations", format_duration(lost),
+                              cost_text(story, lost));
+    story.lost += lost;
+    story.repeated += repeat;
+    ++story.incidents;
+  }
+  story.text += "\n";
+  story.open.reset();
+}
+
+bool worth_a_note(const JournalRow& row) {
+  return std::holds_alternative<OperatorAsked>(row.event.body) ||
+         std::holds_alternative<DaemonStarted>(row.event.body) ||
+         std::holds_alternative<SchedulerBlind>(row.event.body) ||
+         std::holds_alternative<SchedulerSees>(row.event.body) ||
+         std::holds_alternative<Quarantined>(row.event.body);
+}
+
+void tell(Story& story, const JournalRow& row) {
+  const Decision& d = row.decision;
+  const bool changed = d.from != d.to;
+  const std::string line = fmt::format("* {} {}", clock_time(row.event.wall), sentence(d.reason));
+  const bool trouble =
+      changed &&
+      (is_trouble(d.to) || (d.to == "queued" && (d.from == "training" || d.from == "starting")));
+  if (!story.open && !d.reason.empty()) {
+    const bool planned = changed && d.to == "stopping";
+    if (trouble || planned) {
+      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, trouble};
+    } else if (changed && (d.to == "finished" || d.to == "stopped" || d.from.empty())) {
+      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, false};
+    }
+  }
+  const auto* said = std::get_if<AgentSaid>(&row.event.body);
+  const bool damaged =
+      said != nullptr && std::holds_alternative<wire::DamagedCheckpoint>(said->event.body);
+  if (story.open) {
+    story.open->trouble = story.open->trouble || trouble;
+    const bool worth = changed || said != nullptr || worth_a_note(row);
+    if (!d.reason.empty() && worth) story.open->lines.push_back(line);
+    const bool over =
+        d.to == "training" || d.to == "finished" || d.to == "stopped" || d.to == "held";
+    if (changed && over) close(story, row);
+  } else if (!d.reason.empty() && (worth_a_note(row) || damaged || d.rejected)) {
+    story.text += line + "\n\n";
+  }
+}
+
+}  // namespace
+
+std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy) {
+  Story story;
+  story.run = policy.run;
+  story.gpus_per_node = policy.scheduler.gpus_per_node.value_or(0);
+  story.text = fmt::format("# Chronicle of {}\n\n", policy.run.text);
+  bool began = false;
+  for (const JournalRow& row : rows) {
+    const bool site_note = row.event.run.empty() && worth_a_note(row);
+    if (row.event.run != policy.run && !(began && site_note)) continue;
+    if (!began) {
+      began = true;
+      story.first = row.event.at;
+      story.text += fmt::format("{} was put under supervision {} UTC.\n\n", policy.run.text,
+                                minute(row.event.wall));
+    }
+    story.last = row.event.at;
+    tell(story, row);
+    track(story, row);
+  }
+  if (story.open && !rows.empty()) {
+    story.text += fmt::format("## {} ({})\n\n", sentence(story.open->title).substr(0, 200),
+                              minute(story.open->wall));
+    for (const std::string& line : story.open->lines) story.text += line + "\n";
+    story.text += "\nThis is not over.\n\n";
+  }
+  const Duration whole = story.last - story.first;
+  story.text += fmt::format(
+      "## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n", story.incidents,
+      story.incidents == 1 ? "incident" : "incidents", format_duration(whole), story.repeated,
+      format_duration(story.lost), cost_text(story, story.lost),
+      whole > 0ns ? fmt::format("; {:.1f}% of the time was spent training or waiting in the queue",
+                                100 * (1 - to_seconds(story.lost) / to_seconds(whole)))
+                  : "");
+  return story.text;
+}
+
+}  // namespace stoker::core

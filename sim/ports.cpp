@@ -1,0 +1,112 @@
+// The ports in memory.
+#include "sim/ports.hpp"
+
+namespace stoker::sim {
+
+Status SimFiles::writable(const std::string& path) const {
+  if (!refused_.empty() && path.find(refused_) != std::string::npos)
+    return fail("no space left on device", path);
+  return ok();
+}
+
+Result<std::string> SimFiles::read(const std::string& path, std::size_t limit) {
+  const auto found = content.find(path);
+  if (found == content.end()) return fail("no such file", path);
+  return found->second.substr(0, limit);
+}
+
+Status SimFiles::replace(const std::string& path, std::string_view text) {
+  STOKER_TRY_STATUS(writable(path));
+  content[path] = std::string(text);
+  return ok();
+}
+
+Status SimFiles::append(const std::string& path, std::string_view text) {
+  STOKER_TRY_STATUS(writable(path));
+  content[path] += text;
+  return ok();
+}
+
+Result<bool> SimFiles::create_once(const std::string& path, std::string_view text) {
+  if (content.contains(path)) return false;
+  STOKER_TRY_STATUS(writable(path));
+  content[path] = std::string(text);
+  return true;
+}
+
+Result<bool> SimFiles::exists(const std::string& path) {
+  return content.contains(path);
+}
+
+Status SimFiles::rename(const std::string& from, const std::string& to) {
+  const auto found = content.find(from);
+  if (found == content.end()) return fail("no such file", from);
+  STOKER_TRY_STATUS(writable(to));
+  content[to] = found->second;
+  content.erase(from);
+  return ok();
+}
+
+Status SimFiles::make_directories(const std::string&, unsigned) {
+  return ok();
+}
+
+Result<std::vector<std::string>> SimFiles::list(const std::string& path) {
+  std::vector<std::string> names;
+  const std::string prefix = path + "/";
+  for (const auto& [name, text] : content)
+    if (name.starts_with(prefix) && name.find('/', prefix.size()) == std::string::npos)
+      names.push_back(name.substr(prefix.size()));
+  return names;
+}
+
+Status SimAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
+                         const core::AlertPolicy&) {
+  accepted.emplace(key, alert);
+  return ok();
+}
+
+core::PortResult<JobId> SimScheduler::submit(const core::SubmitRequest& request) {
+  const NextSubmit how = next_;
+  next_ = NextSubmit::Works;
+  if (how == NextSubmit::Refused)
+    return core::PortError{{"sbatch: error: Invalid account", request.policy.run.text, ""},
+                           core::Certainty::Definite};
+  const core::PortError no_answer{{"sbatch: no answer within 60s", request.policy.run.text, ""},
+                                  core::Certainty::Unknown};
+  if (how == NextSubmit::LostRequest) return no_answer;
+  jobs_[++last_] = request.submit;
+  if (how == NextSubmit::LostAnswer) return no_answer;
+  return JobId{last_, 0};
+}
+
+core::PortResult<std::monostate> SimScheduler::cancel(const core::Cancel& cancel) {
+  if (blind_)
+    return core::PortError{{"scancel: no answer", cancel.job.text(), ""}, core::Certainty::Unknown};
+  if (cancel.whole_array && !cancel.pending_only) cancelled_.insert(cancel.job.job);
+  return std::monostate{};
+}
+
+core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExclusions&) {
+  return std::monostate{};
+}
+
+core::PortResult<std::optional<JobId>> SimScheduler::look_up(const Token& token) {
+  if (blind_)
+    return core::PortError{{"squeue: no answer", token.text, ""}, core::Certainty::Unknown};
+  for (const auto& [job, submit] : jobs_)
+    if (submit.token == token) return std::optional<JobId>(JobId{job, 0});
+  return std::optional<JobId>{};
+}
+
+Result<core::SchedulerView> SimScheduler::observe(const std::vector<RunName>&) {
+  if (blind_) return fail("squeue: no answer", "scheduler");
+  return core::SchedulerView{};
+}
+
+Token SimScheduler::token_of(std::uint64_t job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? Token{} : found->second.token;
+}
+
+}  // namespace stoker::sim

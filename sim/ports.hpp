@@ -1,0 +1,80 @@
+// The ports in memory: a clock that stands until it is moved, files in a map, an outbox that only
+// remembers, and a scheduler whose answers are scripted. The engine cannot tell them from the real
+// ones.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/ports.hpp"
+
+namespace stoker::sim {
+
+class SimClock : public core::Clock {
+ public:
+  Instant now() override { return now_; }
+  WallTime wall() override { return start_ + (now_ - Instant{}); }
+  void move_to(Instant at) { now_ = std::max(now_, at); }
+  void start_at(WallTime wall) { start_ = wall; }
+
+ private:
+  Instant now_{};
+  WallTime start_{};
+};
+
+class SimFiles : public core::Files {
+ public:
+  Result<std::string> read(const std::string& path, std::size_t limit) override;
+  Status replace(const std::string& path, std::string_view content) override;
+  Status append(const std::string& path, std::string_view content) override;
+  Result<bool> create_once(const std::string& path, std::string_view content) override;
+  Result<bool> exists(const std::string& path) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status make_directories(const std::string& path, unsigned mode) override;
+  Result<std::vector<std::string>> list(const std::string& path) override;
+
+  // Writes to paths that contain this text fail; "" = all work.
+  void refuse(std::string part) { refused_ = std::move(part); }
+  std::map<std::string, std::string> content;
+
+ private:
+  Status writable(const std::string& path) const;
+  std::string refused_;
+};
+
+class SimAlerts : public core::Alerts {
+ public:
+  Status accept(const EffectKey& key, const core::SendAlert& alert,
+                const core::AlertPolicy& policy) override;
+  std::map<EffectKey, core::SendAlert> accepted;
+};
+
+// A controller that takes what it is told to take. Jobs start and end only by script.
+class SimScheduler : public core::Scheduler {
+ public:
+  enum class NextSubmit { Works, Refused, LostAnswer, LostRequest };
+
+  core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
+  core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
+  core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
+  Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
+
+  void next_submit(NextSubmit how) { next_ = how; }
+  void set_blind(bool blind) { blind_ = blind; }
+  // Token of an array; empty for a job that was never submitted here.
+  [[nodiscard]] Token token_of(std::uint64_t job) const;
+  [[nodiscard]] const std::map<std::uint64_t, core::Submit>& jobs() const { return jobs_; }
+
+ private:
+  std::uint64_t last_ = 0;
+  NextSubmit next_ = NextSubmit::Works;
+  bool blind_ = false;
+  std::map<std::uint64_t, core::Submit> jobs_;
+  std::set<std::uint64_t> cancelled_;
+};
+
+}  // namespace stoker::sim

@@ -1,0 +1,174 @@
+// Script: the daemon, the scheduler, people and disks.
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+#include "sim/script.hpp"
+
+namespace stoker::sim {
+
+Status Script::do_policy(Words& words) {
+  core::RunPolicy& p = policy_;
+  if (const auto v = words.value("command")) p.train.command = {*v};
+  p.train.save_signal = words.value("save_signal").value_or(p.train.save_signal);
+  if (words.value("exit_zero")) p.train.finished.exit_zero = true;
+  p.train.exit_before_limit = words.duration("exit_before", p.train.exit_before_limit);
+  p.train.ranks_per_node =
+      static_cast<std::uint32_t>(words.number("ranks", p.train.ranks_per_node));
+  auto& s = p.scheduler;
+  s.nodes.front().nodes = static_cast<std::uint32_t>(words.number("nodes", s.nodes.front().nodes));
+  s.spares = static_cast<std::uint32_t>(words.number("spares", s.spares));
+  s.array_tasks = static_cast<std::uint32_t>(words.number("tasks", s.array_tasks));
+  s.top_up_below = static_cast<std::uint32_t>(words.number("top_up_below", s.top_up_below));
+  s.time_limit = words.duration("time_limit", s.time_limit);
+  p.hang.floor = words.duration("floor", p.hang.floor);
+  p.hang.ceiling = words.duration("ceiling", p.hang.ceiling);
+  p.hang.startup = words.duration("startup", p.hang.startup);
+  p.hang.evaluation = words.duration("evaluation", p.hang.evaluation);
+  p.hang.checkpoint = words.duration("checkpoint", p.hang.checkpoint);
+  auto& r = p.recover;
+  r.restarts_total = static_cast<std::uint32_t>(words.number("restarts", r.restarts_total));
+  r.restarts_without_progress =
+      static_cast<std::uint32_t>(words.number("without_progress", r.restarts_without_progress));
+  r.exclude_for = words.duration("exclude_for", r.exclude_for);
+  r.refill = words.duration("refill", r.refill);
+  if (const auto v = words.value("in_allocation")) r.in_allocation = *v == "yes";
+  if (const auto v = words.value("on_scancel"))
+    r.on_scancel = *v == "restart" ? core::OnScancel::Restart : core::OnScancel::Hold;
+  return ok();
+}
+
+Status Script::do_add(Words& words) {
+  return feed(core::RunAdded{policy_, words.empty() ? "alice" : words.next()});
+}
+
+// daemon stops | daemon restart away 300s [epoch 2] [clean]
+Status Script::do_daemon(Words& words) {
+  if (words.take("stops")) return feed(core::DaemonStopping{}, true);
+  if (!words.take("restart")) return fail("daemon stops, or daemon restart away DURATION");
+  core::DaemonStarted started;
+  started.build = "build-1";
+  started.away = words.duration("away", 1s);
+  started.epoch = Epoch{static_cast<std::uint32_t>(words.number("epoch", 1))};
+  started.clean = words.flag("clean");
+  world_.kill();
+  world_.drop_effects(false);
+  return world_.start(started);
+}
+
+Status Script::do_effects(Words& words) {  // kill -9 between the journal and the effects
+  world_.drop_effects(words.next() == "lost");
+  return ok();
+}
+
+Status Script::do_quiet(Words&) {
+  return ok();
+}
+
+Status Script::do_nodes(Words& words) {
+  const auto nodes = expand_hostlist(words.next());
+  if (!nodes) return fail(nodes.error());
+  const bool up = words.next() == "up";
+  const std::string reason = words.quoted();
+  for (const NodeName& node : *nodes)
+    STOKER_TRY_STATUS(feed(core::NodeSeen{node, up, up ? "IDLE" : "DOWN", reason}, true));
+  return ok();
+}
+
+// job 1_1 RUNNING [nodes n[01-03]] [ends 1h] [exit 1] [signal 9] [by 1000] [restart 1] [reason R]
+Status Script::do_job(Words& words) {
+  core::JobSeen seen;
+  seen.job = parse_job(words.next());
+  const std::string word = words.next();
+  const auto state = enum_from<core::JobState>(word);
+  if (!state) return fail(fmt::format("unknown job state \"{}\"", word));
+  seen.state = *state;
+  seen.token = Token(words.value("token").value_or(world_.scheduler.token_of(seen.job.job).text));
+  seen.nodes = words.nodes("nodes");
+  if (const auto ends = words.value("ends"))
+    seen.ends_at = world_.clock.wall() + *parse_duration(*ends);
+  seen.exit_code = static_cast<int>(words.number("exit"));
+  seen.signal = static_cast<int>(words.number("signal"));
+  seen.restart = static_cast<std::uint32_t>(words.number("restart"));
+  seen.reason = words.value("reason").value_or("");
+  if (const auto by = words.value("by")) {
+    seen.cancelled_by_us = *by == "us";
+    seen.cancelled_by_uid = seen.cancelled_by_us ? 0u : static_cast<std::uint32_t>(std::stoul(*by));
+  }
+  return feed(std::move(seen));
+}
+
+// scheduler blind "why" | sees | next submit refused|unknown-done|unknown-lost
+Status Script::do_scheduler(Words& words) {
+  if (words.take("blind")) {
+    world_.scheduler.set_blind(true);
+    return feed(core::SchedulerBlind{words.quoted()}, true);
+  }
+  if (words.take("sees")) {
+    world_.scheduler.set_blind(false);
+    return feed(core::SchedulerSees{}, true);
+  }
+  if (!words.take("next") || !words.take("submit")) return fail("scheduler blind|sees|next submit");
+  const std::string how = words.next();
+  if (how == "refused") world_.scheduler.next_submit(SimScheduler::NextSubmit::Refused);
+  if (how == "unknown-done") world_.scheduler.next_submit(SimScheduler::NextSubmit::LostAnswer);
+  if (how == "unknown-lost") world_.scheduler.next_submit(SimScheduler::NextSubmit::LostRequest);
+  return ok();
+}
+
+namespace {
+
+core::OperatorAsked parse_asked(Words& words) {
+  core::OperatorAsked asked;
+  asked.by = words.next();
+  asked.verb = words.next();
+  asked.reason = words.quoted();
+  if (asked.verb == "exclude" || asked.verb == "include")
+    asked.nodes = expand_hostlist(words.next()).value_or(std::vector<NodeName>{});
+  while (words.peek().starts_with("--")) {
+    const std::string flag = words.next().substr(2);
+    const std::size_t equals = flag.find('=');
+    asked.arguments[flag.substr(0, equals)] =
+        equals == std::string::npos ? "true" : flag.substr(equals + 1);
+  }
+  return asked;
+}
+
+}  // namespace
+
+Status Script::do_operator(Words& words) {
+  core::OperatorAsked asked = parse_asked(words);
+  asked.via = "socket";
+  return feed(std::move(asked));
+}
+
+Status Script::do_switch(Words& words) {
+  if (words.take("refused")) return feed(core::SwitchRefused{words.next(), words.quoted()});
+  core::OperatorAsked asked = parse_asked(words);
+  asked.via = "switch file";
+  world_.files.content["/runs/demo/switch/" + asked.verb] = "{}";
+  return feed(std::move(asked));
+}
+
+Status Script::do_disk(Words& words) {
+  core::DiskLow disk;
+  disk.path = words.next();
+  disk.low = words.next() == "low";
+  disk.free_share = std::stod(words.next()) / 100;
+  return feed(std::move(disk), true);
+}
+
+Status Script::do_journal(Words& words) {
+  world_.journal.set_full(words.next() == "full");
+  return ok();
+}
+
+Status Script::do_files(Words& words) {
+  world_.files.refuse(words.take("work") ? "" : words.value("refuse").value_or(""));
+  return ok();
+}
+
+Status Script::do_quarantine(Words& words) {
+  return feed(core::Quarantined{words.quoted(), "00c0ffee"});
+}
+
+}  // namespace stoker::sim
