@@ -1,0 +1,23 @@
+// `stoker-agent bench`: what this node can do, measured in a few seconds: GEMM, memory, disk,
+// loopback network. Figures to compare nodes with each other, not to publish.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/json.hpp"
+
+namespace stoker::agent {
+
+struct BenchFigure {
+  std::string name;  // "gemm_f32", "memory_copy", "disk_write", "disk_read", "loopback"
+  double value = 0;
+  std::string unit;
+  std::string note;
+  STOKER_FIELDS(BenchFigure, name, value, unit, note)
+};
+
+// `directory`: where the disk is measured (256 MiB, removed again).
+std::vector<BenchFigure> bench_node(const std::string& directory);
+
+}  // namespace stoker::agent

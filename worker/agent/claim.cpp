@@ -1,0 +1,207 @@
+// Claim, orders, generation.
+#include "worker/agent/claim.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+#include "worker/agent/checkpoint_choice.hpp"
+
+namespace stoker::agent {
+namespace {
+
+constexpr int kMintTries = 1000;
+
+// orders/000042.json -> 42
+std::optional<std::uint32_t> order_number(std::string_view name) {
+  if (!name.ends_with(".json")) return std::nullopt;
+  name.remove_suffix(5);
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc{} || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+std::vector<Generation> generations_of(const std::string& run_directory) {
+  std::vector<Generation> found;
+  const auto names = os::list_directory(run_directory);
+  if (!names) return found;
+  for (const auto& name : *names)
+    if (const auto generation = wire::parse_generation_name(name)) found.push_back(*generation);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Result<wire::Start> read_start(const RunContext& context, Generation generation) {
+  const std::string path = generation_directory(context, generation) + "/start.json";
+  STOKER_TRY(text, os::read_file(path, 16u << 20));
+  STOKER_TRY(start, from_json_text<wire::Start>(text, path));
+  if (start.generation != generation) return fail("names another generation", path);
+  return start;
+}
+
+std::optional<wire::Start> newest_start(const RunContext& context) {
+  const auto generations = generations_of(context.run_directory);
+  for (auto it = generations.rbegin(); it != generations.rend(); ++it)
+    if (auto start = read_start(context, *it)) return *start;
+  return std::nullopt;
+}
+
+struct ResumePoint {
+  std::optional<wire::Start> parent;
+  Iteration iteration;
+  std::string load;
+  std::vector<wire::DamagedCheckpoint> damaged;
+};
+
+Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& orders) {
+  ResumePoint point;
+  const std::string directory = checkpoint_directory(context.run_directory, orders);
+  const bool ours = orders.checkpoint_format == "stoker";
+  switch (orders.resume.mode) {
+    case wire::ResumeMode::Scratch: point.parent = newest_start(context); return point;
+    case wire::ResumeMode::Newest: {
+      point.parent = newest_start(context);
+      if (!point.parent || !ours) return point;
+      auto chosen = choose_checkpoint(directory, point.parent->lineage, orders.verify_checkpoints);
+      if (!chosen.error.empty()) return fail(chosen.error, directory);
+      point.iteration = chosen.iteration;
+      point.load = chosen.name;
+      point.damaged = std::move(chosen.damaged);
+      return point;
+    }
+    case wire::ResumeMode::Exact: {
+      point.iteration = orders.resume.iteration;
+      auto parent = read_start(context, orders.resume.generation);
+      if (parent) point.parent = *parent;
+      if (!ours || orders.resume.iteration.value == 0) return point;
+      if (!parent) return fail(parent.error());
+      const auto checked =
+          check_checkpoint(directory, {orders.resume.iteration, orders.resume.generation},
+                           orders.verify_checkpoints);
+      if (!checked) return fail(checked.error());
+      point.load = wire::checkpoint_name(orders.resume.iteration, orders.resume.generation);
+      return point;
+    }
+  }
+  return point;
+}
+
+}  // namespace
+
+std::string generation_directory(const RunContext& context, Generation generation) {
+  return context.run_directory + "/" + wire::generation_name(generation);
+}
+
+Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options) {
+  wire::Orders orders;
+  const std::string folder = context.run_directory + "/orders";
+  const auto names = os::list_directory(folder);
+  std::optional<std::uint32_t> newest;
+  if (names)
+    for (const auto& name : *names)
+      if (const auto number = order_number(name); number && (!newest || *number > *newest))
+        newest = number;
+  if (newest) {
+    const std::string path = fmt::format("{}/{:06}.json", folder, *newest);
+    STOKER_TRY(text, os::read_file(path));
+    STOKER_TRY(read, from_json_text<wire::Orders>(text, path));
+    if (read.version > wire::kOrdersVersion)
+      return fail("orders of a newer version", path, "use one version of stoker everywhere");
+    orders = read;
+  } else {
+    orders.run = context.run;
+    orders.orphan_grace = Duration{};  // no daemon will ever speak
+    orders.nodes = static_cast<std::uint32_t>(context.nodes.size());
+    if (options.spares) orders.nodes -= std::min(*options.spares, orders.nodes - 1);
+  }
+  if (options.ranks_per_node) orders.ranks_per_node = *options.ranks_per_node;
+  if (options.spares) orders.spares = *options.spares;
+  if (!options.command.empty()) orders.command = options.command;
+  if (orders.command.empty())
+    return fail("no command: neither after `--` nor in the orders", context.run_directory,
+                "stoker-agent run --run-dir DIR --node NAME -- COMMAND…");
+  if (orders.ranks_per_node == 0 || orders.ranks_per_node > 4096 || orders.nodes == 0)
+    return fail("ranks per node and nodes must be at least 1", context.run_directory);
+  return orders;
+}
+
+Result<ClaimResult> claim_start(const RunContext& context) {
+  const std::string folder = context.run_directory + "/claims";
+  STOKER_TRY_STATUS(os::make_directories(folder));
+  wire::Claim claim;
+  claim.run = context.run;
+  claim.token = context.token;
+  claim.job = context.job;
+  claim.restart = context.restart;
+  claim.node = context.node;
+  claim.host = os::host_name();
+  claim.boot_id = os::boot_id();
+  claim.pid = ::getpid();
+  claim.at = wall_now();
+  const std::string path =
+      folder + "/" + wire::claim_name(context.token, context.task, context.restart);
+  STOKER_TRY(ours, os::claim_file(path, to_json_text(claim) + "\n"));
+  ClaimResult result{ours, ""};
+  if (ours) return result;
+  result.holder = path;
+  const auto text = os::read_file(path, 1u << 20);
+  const auto other = text ? from_json_text<wire::Claim>(*text, path)
+                          : Result<wire::Claim>(fail("cannot be read", path));
+  if (other)
+    result.holder =
+        fmt::format("job {} on {} (pid {} of {}) since {}", other->job.text(), other->node.text,
+                    other->pid, other->host, format_rfc3339(other->at));
+  return result;
+}
+
+Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders) {
+  STOKER_TRY(point, resume_point(context, orders));
+  const auto existing = generations_of(context.run_directory);
+  Generation next = existing.empty() ? Generation(1) : existing.back().next();
+  if (context.generation) next = *context.generation;
+  Minted minted;
+  minted.damaged = point.damaged;
+  minted.load = point.load;
+  wire::Start& start = minted.start;
+  start.run = context.run;
+  start.parent = point.parent ? point.parent->generation : Generation(0);
+  start.iteration = point.iteration;
+  start.token = context.token;
+  start.job = context.job;
+  start.restart = context.restart;
+  start.nodes = context.nodes;
+  start.lead = context.lead;
+  start.orders = orders;
+  for (int tries = 0; tries < kMintTries; ++tries, next = next.next()) {
+    start.generation = next;
+    start.lineage = wire::descend(point.parent ? point.parent->lineage : wire::Lineage{},
+                                  point.iteration, next);
+    start.at = wall_now();
+    const std::string folder = generation_directory(context, next);
+    STOKER_TRY_STATUS(os::make_directories(folder + "/ranks"));
+    STOKER_TRY_STATUS(os::make_directories(folder + "/agents"));
+    minted.path = folder + "/start.json";
+    STOKER_TRY(ours, os::claim_file(minted.path, to_json_text(start) + "\n"));
+    if (ours) return minted;
+    if (context.generation)
+      return fail(fmt::format("generation {} is taken", next.value), minted.path,
+                  "use --generation auto");
+  }
+  return fail("no free generation number", context.run_directory);
+}
+
+std::optional<wire::Start> find_generation(const RunContext& context) {
+  const auto generations = generations_of(context.run_directory);
+  for (auto it = generations.rbegin(); it != generations.rend(); ++it) {
+    const auto start = read_start(context, *it);
+    if (start && start->token == context.token && start->job == context.job &&
+        start->restart == context.restart)
+      return *start;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stoker::agent

@@ -1,0 +1,42 @@
+// A job's first acts: claim the submission's token, read the newest orders, mint the generation.
+// Everything is judged by link(2) (common/os/files.hpp: claim_file), so of any number of claimants
+// on any hosts exactly one goes on. Blocks on the run directory's file system.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wire/agent_event.hpp"
+#include "wire/orders.hpp"
+#include "worker/agent/run_context.hpp"
+
+namespace stoker::agent {
+
+// The orders that hold for this start: the newest file of orders/, with the flags over it; from the
+// flags alone when there is none.
+Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options);
+
+// False: another job start holds the claim; `holder` says which.
+struct ClaimResult {
+  bool ours = false;
+  std::string holder;
+};
+Result<ClaimResult> claim_start(const RunContext& context);
+
+struct Minted {
+  wire::Start start;
+  std::string path;  // of start.json
+  std::string load;  // directory name of the checkpoint at the resume point, "" = from scratch
+  std::vector<wire::DamagedCheckpoint> damaged;  // seen while the resume point was chosen
+};
+// Chooses the resume point and makes gen-NNNNNN/start.json. Error: --generation is taken, an exact
+// resume point is not there or is damaged, the disk is full.
+Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders);
+
+// The generation whose start.json carries our claim, when it is there.
+std::optional<wire::Start> find_generation(const RunContext& context);
+
+std::string generation_directory(const RunContext& context, Generation generation);
+
+}  // namespace stoker::agent

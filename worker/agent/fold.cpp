@@ -1,0 +1,108 @@
+// Samples -> Beat.
+#include "worker/agent/fold.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace stoker::agent {
+namespace {
+
+constexpr std::size_t kOldest = 8;
+
+struct Weighted {
+  double ms;
+  std::uint64_t count;
+};
+
+wire::Quantiles quantiles_of(std::vector<Weighted> values) {
+  wire::Quantiles q;
+  std::sort(values.begin(), values.end(),
+            [](const Weighted& a, const Weighted& b) { return a.ms < b.ms; });
+  for (const Weighted& v : values) q.count += v.count;
+  if (q.count == 0) return q;
+  const auto at = [&](std::uint64_t position) {
+    for (const Weighted& v : values) {
+      if (position < v.count) return v.ms;
+      position -= v.count;
+    }
+    return values.back().ms;
+  };
+  q.p50 = at((q.count - 1) / 2);
+  q.p99 = at((q.count - 1) * 99 / 100);
+  q.max = values.back().ms;
+  return q;
+}
+
+// The rank that speaks for the training: furthest on, with a loss if any has one.
+bool speaks_better(const RankSample& a, const RankSample& b) {
+  if (a.iteration != b.iteration) return a.iteration > b.iteration;
+  return a.loss.has_value() && !b.loss.has_value();
+}
+
+void take_voice(wire::Beat& beat, const RankSample& voice) {
+  beat.total = voice.total;
+  beat.consumed_samples = voice.consumed_samples;
+  beat.consumed_tokens = voice.consumed_tokens;
+  beat.loss = voice.loss;
+  beat.learning_rate = voice.learning_rate;
+  beat.gradient_norm = voice.gradient_norm;
+  beat.tflops = voice.tflops;
+}
+
+}  // namespace
+
+wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
+                     std::int64_t attempt_age_ms) {
+  wire::Beat beat;
+  beat.attempt = attempt;
+  std::array<std::uint32_t, 6> phases{};
+  std::vector<wire::RankAge> ages;
+  std::vector<Weighted> durations;
+  const RankSample* voice = nullptr;
+  bool pages = false;
+  for (const auto& [name, node] : nodes)
+    for (const RankSample& s : node.ranks) pages = pages || s.page;
+  for (const auto& [name, node] : nodes) {
+    const auto least = [](std::uint64_t a, std::uint64_t b) { return a == 0 ? b : std::min(a, b); };
+    beat.free_memory_bytes = least(beat.free_memory_bytes, node.free_memory_bytes);
+    beat.free_shm_bytes = least(beat.free_shm_bytes, node.free_shm_bytes);
+    for (const RankSample& s : node.ranks) {
+      ++beat.ranks;
+      if (s.reported) {
+        if (beat.reporting++ == 0) beat.iteration_min = s.iteration;
+        beat.iteration_min = std::min(beat.iteration_min, s.iteration);
+        beat.iteration_max = std::max(beat.iteration_max, s.iteration);
+        beat.checkpoint = std::max(beat.checkpoint, s.checkpoint);
+        beat.saves_answered = std::max(beat.saves_answered, s.saves_answered);
+        if (s.completed > 0) durations.push_back({s.iteration_ms, s.completed});
+        if (voice == nullptr || speaks_better(s, *voice)) voice = &s;
+      } else if (!pages) {
+        continue;  // a foreign training where one rank prints for all
+      }
+      ++phases[static_cast<std::size_t>(s.phase)];
+      const std::int64_t age = s.reported ? s.progress_age_ms + node.age_ms : -1;
+      ages.push_back({s.rank, name, age, s.phase, s.iteration});
+    }
+  }
+  if (voice != nullptr) take_voice(beat, *voice);
+  beat.iteration_ms = quantiles_of(std::move(durations));
+  const auto most = std::max_element(phases.begin(), phases.end());
+  beat.phase = static_cast<wire::Phase>(most - phases.begin());
+  beat.phase_age_ms = beat.reporting == 0 ? attempt_age_ms : -1;
+  for (const auto& [name, node] : nodes)
+    for (const RankSample& s : node.ranks)
+      if (s.reported && s.phase == beat.phase)
+        beat.phase_age_ms = std::max(beat.phase_age_ms, s.phase_age_ms + node.age_ms);
+  const auto effective = [attempt_age_ms](const wire::RankAge& a) {
+    return a.age_ms < 0 ? attempt_age_ms : a.age_ms;
+  };
+  std::stable_sort(ages.begin(), ages.end(),
+                   [&](const auto& a, const auto& b) { return effective(a) > effective(b); });
+  beat.progress_age_ms = ages.empty() ? attempt_age_ms : effective(ages.front());
+  beat.newest_progress_age_ms = ages.empty() ? attempt_age_ms : effective(ages.back());
+  ages.resize(std::min(ages.size(), kOldest));
+  beat.oldest = std::move(ages);
+  return beat;
+}
+
+}  // namespace stoker::agent

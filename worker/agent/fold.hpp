@@ -1,0 +1,21 @@
+// Folds the samples of all ranks into one Beat. Pure.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "worker/agent/protocol.hpp"
+
+namespace stoker::agent {
+
+struct NodeSamples {
+  std::vector<RankSample> ranks;
+  std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
+  std::int64_t age_ms = 0;  // since they were taken: added to their ages
+};
+
+// `attempt_age_ms`: since the ranks were started; the progress age while nobody has reported.
+wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
+                     std::int64_t attempt_age_ms);
+
+}  // namespace stoker::agent

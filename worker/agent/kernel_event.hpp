@@ -1,0 +1,13 @@
+// One kernel-log text -> the event that is told of it, if it means something for a training.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "wire/agent_event.hpp"
+
+namespace stoker::agent {
+
+std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_view text);
+
+}  // namespace stoker::agent

@@ -1,0 +1,118 @@
+// stoker-agent: one on each node of an allocation; wraps any training command.
+#include <charconv>
+#include <cstdio>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "worker/agent/bench.hpp"
+#include "worker/agent/guardian.hpp"
+#include "worker/agent/run.hpp"
+#include "worker/agent/stacks.hpp"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::agent;
+
+// "4711:123456" -> identity
+std::optional<os::ProcessIdentity> parse_identity(const std::string& text) {
+  os::ProcessIdentity id;
+  const auto colon = text.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data(), text.data() + colon, id.pid).ptr != text.data() + colon ||
+      std::from_chars(text.data() + colon + 1, end, id.started).ptr != end)
+    return std::nullopt;
+  return id;
+}
+
+struct GuardianFlags {
+  GuardianPlan plan;
+  std::string agent, keeper;
+};
+
+void add_run(CLI::App& app, RunOptions& options) {
+  auto* run = app.add_subcommand("run", "run a command on this node's part of an allocation");
+  run->add_option("--run-dir", options.run_directory, "the run's directory")->required();
+  run->add_option("--generation", options.generation, "auto, or the number to mint");
+  run->add_option("--node", options.node, "this node, as the scheduler names it");
+  run->add_option("--ranks-per-node", options.ranks_per_node, "ranks on each node");
+  run->add_option("--spares", options.spares, "nodes held back for restarts");
+  run->add_option("command", options.command, "the training's command, after --");
+  run->footer(
+      "Example:\n  stoker-agent run --run-dir /scratch/run --node n01 --ranks-per-node 2 "
+      "-- python3 train.py");
+}
+
+void add_guardian(CLI::App& app, GuardianFlags& flags) {
+  auto* guardian = app.add_subcommand("guardian", "guard one rank (started by the agent)");
+  guardian->group("");  // not for people
+  guardian->add_option("--socket", flags.plan.socket)->required();
+  guardian->add_option("--standby", flags.plan.standby);
+  guardian->add_option("--agent", flags.agent)->required();
+  guardian->add_option("--keeper", flags.keeper)->required();
+  guardian->add_option("--mark", flags.plan.mark)->required();
+  guardian->add_option("command", flags.plan.command)->required();
+}
+
+int cmd_guardian(GuardianFlags& flags) {
+  const auto agent = parse_identity(flags.agent);
+  const auto keeper = parse_identity(flags.keeper);
+  if (!agent || !keeper) return kExitUsage;
+  flags.plan.agent = *agent;
+  flags.plan.keeper = *keeper;
+  return run_guardian(flags.plan);
+}
+
+int cmd_bench(const std::string& directory, bool json) {
+  const auto figures = bench_node(directory);
+  for (const BenchFigure& f : figures)
+    if (json)
+      fmt::print("{}\n", to_json_text(f));
+    else
+      fmt::print("{:<12} {:>10.1f} {:<8} {}\n", f.name, f.value, f.unit, f.note);
+  return 0;
+}
+
+int cmd_stacks(const std::vector<int>& pids) {
+  int missing = 0;
+  for (const int pid : pids) {
+    if (const auto known = os::identify(pid); !known) {
+      fmt::print(stderr, "stoker-agent: {}\n", known.error().message());
+      ++missing;
+      continue;
+    }
+    fmt::print("{}\n", stacks_of(pid, true));
+  }
+  return missing == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("stoker-agent: runs and guards the ranks of a training on one node.");
+  app.set_version_flag("--version", std::string(STOKER_VERSION));
+  app.require_subcommand(1);
+  RunOptions options;
+  GuardianFlags guardian;
+  add_run(app, options);
+  add_guardian(app, guardian);
+  bool json = false;
+  std::string directory = ".";
+  auto* bench = app.add_subcommand("bench", "GEMM, memory, disk and network figures of this node");
+  bench->add_flag("--json", json, "one JSON line a figure");
+  bench->add_option("--directory", directory, "where the disk is measured");
+  std::vector<int> pids;
+  auto* stacks = app.add_subcommand("stacks", "stacks of all threads of processes");
+  stacks->add_option("pid", pids, "process ids")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  if (app.got_subcommand("run")) return run_agent(options);
+  if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
+  if (app.got_subcommand("bench")) return cmd_bench(directory, json);
+  return cmd_stacks(pids);
+}

@@ -1,0 +1,53 @@
+// Memory figures and the kernel log.
+#include "worker/agent/node_health.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/statvfs.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/os/fd.hpp"
+#include "common/os/files.hpp"
+#include "worker/agent/kernel_event.hpp"
+
+namespace stoker::agent {
+
+std::uint64_t free_memory_bytes() {
+  const auto text = os::read_file("/proc/meminfo", 1u << 16);
+  const auto at = text ? text->find("MemAvailable:") : std::string::npos;
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text->c_str() + at + 13, nullptr, 10) * 1024;
+}
+
+std::uint64_t free_shm_bytes() {
+  struct statvfs info {};
+  if (::statvfs("/dev/shm", &info) != 0) return 0;
+  return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                      HealthSink sink) {
+  os::Fd fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd || ::lseek(fd.get(), 0, SEEK_END) < 0) return false;
+  std::thread([fd = std::move(fd), node, stop, sink = std::move(sink)] {
+    char record[8192];  // one read is one record: "6,339,5140900,-;text\n KEY=value…"
+    while (!*stop) {
+      pollfd p{fd.get(), POLLIN, 0};
+      if (::poll(&p, 1, 500) <= 0) continue;
+      const ssize_t n = ::read(fd.get(), record, sizeof record);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EPIPE)) continue;  // overrun
+      if (n <= 0) return;
+      std::string_view text(record, static_cast<std::size_t>(n));
+      const auto begin = text.find(';');
+      if (begin == std::string_view::npos) continue;
+      text = text.substr(begin + 1, text.find('\n', begin) - begin - 1);
+      if (auto event = kernel_event(node, text)) sink(std::move(*event));
+    }
+  }).detach();
+  return true;
+}
+
+}  // namespace stoker::agent

@@ -1,0 +1,30 @@
+// What a node tells about itself: free memory, /dev/shm, kernel-log lines, GPU events. The two
+// watchers have threads of their own and do nothing where their source is not there or not
+// readable; `source` says which ones work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "wire/agent_event.hpp"
+
+namespace stoker::agent {
+
+std::uint64_t free_memory_bytes();  // MemAvailable; 0 = not known
+std::uint64_t free_shm_bytes();     // of /dev/shm; 0 = not known
+
+using HealthSink = std::function<void(wire::AgentBody)>;  // called from the watcher's thread
+
+// Follows /dev/kmsg from now on: lines that diagnose/ knows as kernel events. False: not readable.
+bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                      HealthSink sink);
+
+// NVML through a table of function pointers (opened with dlopen): Xid events, and growing ECC and
+// row-remap counters as notices. False: no NVML or no GPU.
+bool watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                HealthSink sink);
+
+}  // namespace stoker::agent

@@ -1,0 +1,28 @@
+// Known formats or the user's patterns.
+#include "worker/agent/progress_line.hpp"
+
+namespace stoker::agent {
+namespace {
+constexpr std::size_t kLineLimit = 16u << 10;  // no iteration line is longer
+}
+
+Result<ProgressReader> ProgressReader::make(const std::map<std::string, std::string>& patterns) {
+  ProgressReader reader;
+  if (patterns.empty()) return reader;
+  const auto text = [&patterns](const char* name) {
+    const auto found = patterns.find(name);
+    return found == patterns.end() ? std::string() : found->second;
+  };
+  STOKER_TRY(compiled, diagnose::UserPattern::compile({text("iteration"), text("loss")}));
+  reader.user_ = std::move(compiled);
+  return reader;
+}
+
+std::optional<diagnose::IterationMetrics> ProgressReader::read(std::string_view line) const {
+  if (line.size() > kLineLimit) return std::nullopt;
+  auto metrics = user_ ? user_->parse(line) : diagnose::parse_iteration_line(line);
+  if (!metrics || !metrics->iteration) return std::nullopt;
+  return metrics;
+}
+
+}  // namespace stoker::agent

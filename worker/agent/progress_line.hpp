@@ -1,0 +1,28 @@
+// Progress told by a log line, for trainings that do not write the heartbeat page: the formats that
+// diagnose/ knows, or the user's two regular expressions.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "diagnose/iteration_line.hpp"
+#include "diagnose/user_pattern.hpp"
+
+namespace stoker::agent {
+
+class ProgressReader {
+ public:
+  // `patterns`: {"iteration": regex, "loss": regex}; empty = the known formats. Error: a pattern
+  // that does not compile or has no group.
+  static Result<ProgressReader> make(const std::map<std::string, std::string>& patterns);
+
+  // Only with an iteration; a line of a checkpoint or a validation is none.
+  [[nodiscard]] std::optional<diagnose::IterationMetrics> read(std::string_view line) const;
+
+ private:
+  std::optional<diagnose::UserPattern> user_;
+};
+
+}  // namespace stoker::agent

@@ -1,0 +1,101 @@
+// The agent's start: keeper, context, then lead (claim, generation) or follower, and the loop.
+#include "worker/agent/run.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fmt/format.h>
+#include <poll.h>
+#include <random>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "worker/agent/follower.hpp"
+#include "worker/agent/guardian.hpp"
+#include "worker/agent/lead.hpp"
+#include "worker/agent/node_health.hpp"
+
+namespace stoker::agent {
+namespace {
+
+int complain(int code, const Error& error) {
+  std::fprintf(stderr, "stoker-agent: %s\n", error.message().c_str());
+  return code;
+}
+
+os::Fd signal_fd() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, s);
+  return os::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// Signals and the keeper's end go to `role`, a Lead or a Follower.
+template <class Role>
+int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
+  const os::Fd signals = signal_fd();
+  loop.watch(signals.get(), POLLIN, [&](short) {
+    signalfd_siginfo info;
+    while (::read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      role.on_signal(static_cast<int>(info.ssi_signo));
+  });
+  loop.watch(keeper.keeper_pidfd.get(), POLLIN, [&](short) {
+    loop.forget(keeper.keeper_pidfd.get());
+    role.keeper_gone();
+  });
+  loop.run();
+  return role.exit_code();
+}
+
+int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
+             const Watchmen& watchmen, const KeeperLink& keeper) {
+  const auto claimed = claim_start(context);
+  if (!claimed) return complain(1, claimed.error());
+  if (!claimed->ours)
+    return complain(kExitClaimed,
+                    Error{"this start is taken: " + claimed->holder,
+                          wire::claim_name(context.token, context.task, context.restart),
+                          "nothing was started here"});
+  const auto orders = read_orders(context, options);
+  if (!orders) return complain(kExitUsage, orders.error());
+  for (const char* verb : {"kill", "stop"})
+    if (const auto seen = read_switch(context.run_directory, verb); seen && *seen) {
+      std::fprintf(stderr, "stoker-agent: switch %s by %s is set: nothing is started\n", verb,
+                   (*seen)->by.c_str());
+      return 0;
+    }
+  const auto before = read_control(context.run_directory);
+  auto minted = mint_generation(context, *orders);
+  if (!minted) return complain(1, minted.error());
+  Lead lead({loop, context, watchmen}, std::move(*minted),
+            before ? *before : std::optional<wire::Control>{});
+  if (const auto begun = lead.begin(); !begun) return complain(1, begun.error());
+  return run_role(loop, lead, keeper);
+}
+
+int run_as_agent(const RunOptions& options, const std::string& mark, const KeeperLink& keeper) {
+  const auto context = read_context(options, os::current_environment());
+  if (!context) return complain(kExitUsage, context.error());
+  const auto self = os::identify(::getpid());
+  if (!self) return complain(1, self.error());
+  const Watchmen watchmen{*self, keeper.keeper, mark};
+  Loop loop;
+  if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);
+  Follower follower(loop, *context, watchmen);
+  follower.begin();
+  return run_role(loop, follower, keeper);
+}
+
+}  // namespace
+
+int run_agent(const RunOptions& options) {
+  std::random_device random;
+  const std::string mark = fmt::format("{:08x}{:08x}", random(), random());
+  KeeperLink keeper;
+  int keeper_exit = 1;
+  if (become_keeper(mark, keeper, keeper_exit)) return keeper_exit;
+  const int code = run_as_agent(options, mark, keeper);
+  std::fflush(stderr);
+  ::_exit(code);  // threads may hang in a network file system: no destructors after this
+}
+
+}  // namespace stoker::agent

@@ -1,0 +1,78 @@
+// The star's links: framed, non-blocking TCP with a bounded queue of what is still to be sent. The
+// lead listens and knows each follower by the node it proved to be; a follower has one link.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "worker/agent/loop.hpp"
+#include "worker/agent/protocol.hpp"
+
+namespace stoker::agent {
+
+// gen-*/agents/lead.json, mode 0600: where the lead listens, and the secret that opens the door.
+struct LeadAddress {
+  int version = 1;
+  NodeName lead;
+  std::string address;
+  std::uint32_t port = 0;
+  std::string secret;
+  STOKER_FIELDS(LeadAddress, version, lead, address, port, secret)
+};
+std::string lead_address_path(const std::string& generation_directory);
+
+class Link {
+ public:
+  struct Events {
+    std::function<void(const Frame&)> frame;
+    std::function<void(const std::string& why)> broken;  // once, last; may destroy the link later
+  };
+  Link(Loop& loop, os::Fd socket, Events events);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // Queues and sends as far as possible. Log frames are dropped (and counted) when much is queued.
+  void send(char kind, std::string_view content);
+  template <class Variant>
+  void send_message(const Variant& message) {
+    send('j', to_json_text(message));
+  }
+  [[nodiscard]] Instant heard_at() const { return heard_at_; }
+  [[nodiscard]] bool is_broken() const { return broken_; }
+  [[nodiscard]] bool sent_all() const { return out_.size() == out_begin_; }
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  void on_ready(short events);
+  void read_some();
+  void write_some();
+  void break_off(const std::string& why);
+
+  Loop& loop_;
+  os::Fd socket_;
+  Events events_;
+  FrameReader reader_;
+  std::string out_;
+  std::size_t out_begin_ = 0;
+  Instant heard_at_;
+  bool broken_ = false;
+  std::uint64_t dropped_ = 0;
+};
+
+// A listening socket on all addresses (or loopback only); port 0 chooses one.
+struct Listener {
+  os::Fd socket;
+  std::uint32_t port = 0;
+};
+Result<Listener> listen_tcp(bool loopback_only);
+Result<os::Fd> accept_link(const os::Fd& listener);
+// Blocks at most `limit`.
+Result<os::Fd> connect_tcp(const std::string& address, std::uint32_t port, Duration limit);
+
+std::string random_secret();  // 64 hex digits
+
+}  // namespace stoker::agent
