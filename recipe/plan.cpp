@@ -51,8 +51,9 @@ MemoryEstimate estimate_memory(const TrainConfig& config, std::uint64_t micro,
   const ModelConfig& m = config.model;
   const std::uint64_t parts =
       static_cast<std::uint64_t>(config.parallel.tensor) * config.parallel.pipeline;
-  const double parameters = static_cast<double>(
-      parameter_count(flops_shape(m, config.train.recompute)) / std::max<std::uint64_t>(1, parts));
+  const std::uint64_t on_this_rank =
+      parameter_count(flops_shape(m, config.train.recompute)) / std::max<std::uint64_t>(1, parts);
+  const auto parameters = static_cast<double>(on_this_rank);
   const double shards =
       config.parallel.zero > 0 ? static_cast<double>(std::max<std::uint64_t>(1, data_parallel)) : 1;
   double each = 0;
