@@ -1,0 +1,110 @@
+#include "worker/train/checkpoint/audit.hpp"
+
+#include <fmt/format.h>
+
+#include "common/hash.hpp"
+#include "recipe/batch_plan.hpp"
+
+namespace stoker::train {
+namespace {
+
+std::string exact(double value) {
+  return fmt::format("{:.17g}", value);
+}
+
+std::string optimizer_text(const recipe::TrainConfig& c) {
+  return fmt::format("beta {:.17g} {:.17g} eps {:.17g} decay {:.17g} clip {:.17g}",
+                     c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
+                     c.optimizer.weight_decay, c.train.clip);
+}
+
+std::string saved_text(const Json& training, const char* key) {
+  const auto found = training.is_object() ? training.find(key) : training.end();
+  if (!training.is_object() || found == training.end() || !found->is_string()) return "(not saved)";
+  return found->get<std::string>();
+}
+
+std::string mesh_text(const std::map<std::string, std::uint64_t>& mesh) {
+  std::string text;
+  for (const auto& [axis, size] : mesh)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", axis, size);
+  return text;
+}
+
+std::string guarantee_of(const wire::Manifest& m, const AuditFacts& facts,
+                         const std::map<std::string, std::uint64_t>& mesh) {
+  if (m.mesh != mesh)
+    return "tolerance 1e-5 a step in f32: the topology differs, so sums are added in another order";
+  for (const auto& [what, value] : facts.numerics) {
+    const auto saved = m.numerics.find(what);
+    if (saved == m.numerics.end() || saved->second != value)
+      return fmt::format("tolerance 1e-5 a step in f32: {} was \"{}\", is \"{}\"", what,
+                         saved == m.numerics.end() ? "" : saved->second, value);
+  }
+  return "bitwise";
+}
+
+}  // namespace
+
+double learning_rate_at(const recipe::TrainConfig& config, const Position& position) {
+  return position.lr_scale *
+         recipe::lr_at(config.lr, position.consumed_samples - position.idle_samples);
+}
+
+Json training_facts(const AuditFacts& facts, const Position& position) {
+  const recipe::TrainConfig& c = facts.config;
+  return Json{{"position", position},
+              {"seed", std::to_string(c.train.seed)},
+              {"dropout", exact(c.model.dropout)},
+              {"dtype", std::string(name_of(c.train.dtype))},
+              {"data", hex64(facts.data_digest)},
+              {"optimizer", optimizer_text(c)}};
+}
+
+wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,
+                               const Position& position, const AuditFacts& facts,
+                               const std::set<std::string>& accepted) {
+  const recipe::TrainConfig& c = facts.config;
+  wire::ResumeAudit audit{checkpoint, manifest.iteration, true, "", {}};
+  const auto compare = [&](const std::string& what, const std::string& saved,
+                           const std::string& now) {
+    audit.items.push_back({what, saved, now, saved == now});
+    if (saved != now && !accepted.contains(what)) audit.passed = false;
+  };
+  const auto plan = recipe::BatchPlan::make(c.batch);
+  const auto iteration = plan ? plan->iteration_at(position.consumed_samples) : std::nullopt;
+  compare("iteration", std::to_string(manifest.iteration.value),
+          iteration ? std::to_string(iteration->value) : "none ends here");
+  compare("consumed samples", std::to_string(manifest.consumed_samples),
+          plan ? std::to_string(plan->consumed_after(manifest.iteration)) : "no plan");
+  compare("learning rate", exact(manifest.learning_rate), exact(learning_rate_at(c, position)));
+  compare("rng",
+          saved_text(manifest.training, "seed") + " dropout " +
+              saved_text(manifest.training, "dropout"),
+          std::to_string(c.train.seed) + " dropout " + exact(c.model.dropout));
+  compare("data position",
+          fmt::format("{} at {}", saved_text(manifest.training, "data"),
+                      manifest.consumed_samples + position.data_offset),
+          fmt::format("{} at {}", hex64(facts.data_digest),
+                      position.consumed_samples + position.data_offset));
+  compare("dtype", saved_text(manifest.training, "dtype"), std::string(name_of(c.train.dtype)));
+  compare("optimizer", saved_text(manifest.training, "optimizer"), optimizer_text(c));
+  const std::map<std::string, std::uint64_t> mesh{
+      {"tp", facts.mesh.tp}, {"pp", facts.mesh.pp}, {"dp", facts.mesh.dp}};
+  const std::string before = mesh_text(manifest.mesh), now = mesh_text(mesh);
+  audit.items.push_back({"topology", before, now, before == now});
+  audit.guarantee = guarantee_of(manifest, facts, mesh);
+  return audit;
+}
+
+std::string audit_line(const wire::ResumeAudit& audit) {
+  std::string text = fmt::format("resume audit: {} {} | guarantee: {}", audit.checkpoint,
+                                 audit.passed ? "passed" : "REFUSED", audit.guarantee);
+  for (const auto& item : audit.items)
+    text += item.equal
+                ? fmt::format(" | {} {}", item.what, item.now)
+                : fmt::format(" | {} CHANGED from {} to {}", item.what, item.saved, item.now);
+  return text;
+}
+
+}  // namespace stoker::train

@@ -1,0 +1,37 @@
+// The resume audit: what was saved against what the configuration and the data give now. Silent
+// changes of these have cost whole runs (a learning rate that began anew, data that was drawn
+// again).
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "recipe/train_config.hpp"
+#include "wire/checkpoint_manifest.hpp"
+#include "wire/resume_audit.hpp"
+#include "worker/train/checkpoint/position.hpp"
+#include "worker/train/comm/mesh.hpp"
+
+namespace stoker::train {
+
+// What is there now, computed anew from configuration and data.
+struct AuditFacts {
+  recipe::TrainConfig config;
+  std::uint64_t data_digest = 0;
+  Mesh mesh;
+  std::map<std::string, std::string> numerics;
+};
+
+// The learning rate that is in force at a position, with its scale.
+double learning_rate_at(const recipe::TrainConfig& config, const Position& position);
+// manifest.training: what audit_resume compares.
+Json training_facts(const AuditFacts& facts, const Position& position);
+
+// `accepted` holds names of items whose change is wanted (--accept).
+wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,
+                               const Position& position, const AuditFacts& facts,
+                               const std::set<std::string>& accepted);
+// One line for the log.
+std::string audit_line(const wire::ResumeAudit& audit);
+
+}  // namespace stoker::train

@@ -1,0 +1,34 @@
+// Where to begin: rank 0 chooses the checkpoint (the one that was ordered, else the newest good one
+// of the ancestry), all ranks load it strictly, and the resume audit compares what was saved with
+// what is there now.
+#pragma once
+
+#include <set>
+#include <variant>
+
+#include "worker/train/checkpoint/audit.hpp"
+#include "worker/train/checkpoint/load.hpp"
+#include "worker/train/run/exit_code.hpp"
+#include "worker/train/run/rank_environment.hpp"
+
+namespace stoker::train {
+
+struct ResumeParts {
+  const recipe::TrainConfig& config;
+  const RankEnvironment& environment;
+  const AuditFacts& facts;
+  const std::set<std::string>& accepted;
+  FlatState& state;
+  Comm& comm;
+  bool switched_off = false;  // on rank 0: a kill switch is there already
+};
+
+struct ResumePoint {
+  Position position;
+  bool from_checkpoint = false;
+};
+
+// Collective. An ExitCode when there is nothing to train; the reason has been told.
+std::variant<ResumePoint, ExitCode> resume(const ResumeParts& parts);
+
+}  // namespace stoker::train

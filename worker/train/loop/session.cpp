@@ -1,0 +1,139 @@
+#include "worker/train/loop/session.hpp"
+
+#include <cstdlib>
+#include <fmt/format.h>
+
+#include "common/os/files.hpp"
+#include "configs/schema/train_schema.hpp"
+#include "worker/train/comm/self_comm.hpp"
+#include "worker/train/loop/resume.hpp"
+#include "worker/train/loop/trainer.hpp"
+#include "worker/train/run/say.hpp"
+#include "worker/train/run/standby.hpp"
+
+namespace stoker::train {
+namespace {
+
+constexpr const char* kSwitchFile = "switch/kill";  // in the working directory, without an agent
+
+// What a start needs and no peer is needed for.
+struct Prepared {
+  std::string text;  // of TRAIN.yaml
+  configs::TrainConfigFile file;
+  std::optional<TrainingData> data, validation;
+  std::optional<FlatState> state;
+  std::unique_ptr<Model> model;
+  [[nodiscard]] const recipe::TrainConfig& config() const { return file.config; }
+};
+
+struct Failure {
+  ExitCode code;
+};
+template <class T>
+using Outcome = std::variant<T, Failure>;
+
+Failure failed(ExitCode code, const Error& error) {
+  complain(error);
+  return {code};
+}
+
+Result<TrainingData> open_data(const recipe::TrainConfig& c, Split split, std::uint64_t samples) {
+  return TrainingData::open({c.data, c.model.sequence, c.model.vocabulary, samples, split});
+}
+
+std::optional<Failure> prepare_data(Prepared& p) {
+  const auto& c = p.config();
+  auto data = open_data(c, Split::Train, c.train.samples);
+  if (!data) return failed(ExitCode::Configuration, data.error());
+  for (const Error& problem : data->problems()) complain("warning: " + problem.message());
+  p.data.emplace(std::move(*data));
+  if (c.evaluate.every == 0) return std::nullopt;
+  auto validation = open_data(c, Split::Validation,
+                              c.evaluate.iterations * std::max<std::uint64_t>(1, c.batch.global));
+  if (!validation) return failed(ExitCode::Configuration, validation.error());
+  p.validation.emplace(std::move(*validation));
+  return std::nullopt;
+}
+
+Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend) {
+  Prepared p;
+  auto text = os::read_file(options.config, 16u << 20);
+  if (!text) return failed(ExitCode::Configuration, text.error());
+  p.text = std::move(*text);
+  p.file = configs::read_train_config(p.text, options.config);
+  for (const auto& error : p.file.errors) complain(error.text());
+  if (!p.file.errors.empty()) return Failure{ExitCode::Configuration};
+  backend.warm_up(p.config().train.threads);
+  if (auto failure = prepare_data(p)) return *failure;
+  auto state = FlatState::allocate(gpt_parameters(p.config().model), p.config().train.dtype);
+  if (!state) return failed(ExitCode::Failed, state.error());
+  p.state.emplace(std::move(*state));
+  p.model = backend.make_model(p.config().model, p.config().train.seed, *p.state);
+  return p;
+}
+
+Status check_batches(const Prepared& p, const RankEnvironment& environment) {
+  const auto plan = recipe::BatchPlan::make(p.config().batch);
+  if (!plan) return fail(plan.error());
+  std::uint64_t per_node = environment.world;
+  if (const char* local = std::getenv("LOCAL_WORLD_SIZE"))
+    per_node = std::max<std::uint64_t>(1, std::strtoull(local, nullptr, 10));
+  if (environment.world % per_node != 0) per_node = 1;
+  return recipe::check_batch(*plan, p.config().train.samples, environment.world / per_node,
+                             {per_node, 1});
+}
+
+ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& p, Instant began) {
+  auto environment = read_rank_environment();
+  if (!environment) return failed(ExitCode::Configuration, environment.error()).code;
+  const recipe::TrainConfig& c = p.config();
+  if (Status legal = check_batches(p, *environment); !legal) {
+    complain(fmt::format("{}:{}:{}: error: {}", options.config, p.file.batch_at.line,
+                         p.file.batch_at.column, legal.error().message()));
+    return ExitCode::Configuration;
+  }
+  Pulse pulse = Pulse::open(environment->heartbeat, environment->attempt);
+  watch_signals();
+  std::unique_ptr<Comm> peers = std::make_unique<SelfComm>();
+  if (environment->world > 1) {
+    auto connected = backend.connect(*environment, c.train.deadline);
+    if (!connected) return failed(ExitCode::PeerLost, connected.error()).code;
+    peers = std::move(*connected);
+  }
+  TracedComm comm(*peers, pulse);
+  LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
+                   environment->run_directory ? "" : kSwitchFile};
+  const AuditFacts facts{c, p.data->digest(), comm.mesh(), backend.numerics()};
+  pulse.phase(wire::Phase::Load);
+  auto resumed =
+      resume({c, *environment, facts, options.accepted, *p.state, comm, leave.switched_off()});
+  if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
+  const auto& start = std::get<ResumePoint>(resumed);
+  Trainer trainer({c, *environment, facts, *p.model, *p.state, comm, *p.data,
+                   p.validation ? &*p.validation : nullptr, pulse, leave},
+                  start.position, start.from_checkpoint);
+  return trainer.run();
+}
+
+}  // namespace
+
+ExitCode run_session(const SessionOptions& options, const Backend& backend) {
+  Instant began = monotonic_now();
+  auto prepared = prepare(options, backend);
+  if (const auto* failure = std::get_if<Failure>(&prepared)) return failure->code;
+  auto& ready = std::get<Prepared>(prepared);
+  if (const auto descriptor = standby_descriptor()) {
+    const auto outcome = wait_for_order(*descriptor);
+    if (!outcome) return failed(ExitCode::Failed, outcome.error()).code;
+    if (*outcome == StandbyOutcome::Dismissed) return ExitCode::Finished;
+    began = monotonic_now();
+    const auto text = os::read_file(options.config, 16u << 20);
+    if (!text || *text != ready.text) {  // changed while we waited: what we prepared is stale
+      prepared = prepare(options, backend);
+      if (const auto* failure = std::get_if<Failure>(&prepared)) return failure->code;
+    }
+  }
+  return train(options, backend, std::get<Prepared>(prepared), began);
+}
+
+}  // namespace stoker::train

@@ -1,0 +1,37 @@
+// Session: one start of one rank, from the configuration to the exit code. First what needs no
+// peers (configuration, data, memory), which a warm standby does ahead of its order; then meeting
+// the peers, choosing and loading the checkpoint, the resume audit, and the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "worker/train/comm/comm.hpp"
+#include "worker/train/model/model.hpp"
+#include "worker/train/run/exit_code.hpp"
+#include "worker/train/run/rank_environment.hpp"
+#include "worker/train/state/flat_state.hpp"
+
+namespace stoker::train {
+
+// What the tensor library gives.
+struct Backend {
+  std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, std::uint64_t seed, FlatState&)>
+      make_model;
+  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Duration deadline)> connect;
+  std::function<void(std::uint32_t threads)> warm_up;
+  std::function<std::map<std::string, std::string>()> numerics;
+};
+
+struct SessionOptions {
+  std::string config;              // path of TRAIN.yaml
+  std::string kill_switch;         // a file: save and leave with code 11; "" = none
+  std::set<std::string> accepted;  // items of the resume audit whose change is wanted
+};
+
+// Everything that goes wrong is told on stderr.
+ExitCode run_session(const SessionOptions& options, const Backend& backend);
+
+}  // namespace stoker::train

@@ -1,0 +1,246 @@
+#include "worker/train/loop/trainer.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+#include "kernels/global_norm.hpp"
+#include "recipe/flops.hpp"
+#include "worker/train/executor/executor.hpp"
+#include "worker/train/run/say.hpp"
+
+namespace stoker::train {
+namespace {
+
+recipe::BatchPlan plan_of(const recipe::TrainConfig& config) {
+  auto plan = recipe::BatchPlan::make(config.batch);
+  STOKER_CHECK(plan.has_value(), "the batch was checked with the configuration");
+  return std::move(*plan);
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts, Position position, bool saved)
+    : p_(parts),
+      position_(position),
+      plan_(plan_of(parts.config)),
+      total_(plan_.train_iterations(parts.config.train.samples)) {
+  if (saved) last_saved_ = position.iteration;
+}
+
+Status Trainer::lost(Status status) {
+  if (!status) failure_ = ExitCode::PeerLost;
+  return status;
+}
+
+ExitCode Trainer::ended(const Error& error) {
+  complain(error);
+  return failure_;
+}
+
+Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range) const {
+  MicroBatch batch;
+  for (std::uint64_t id = range.first; id < range.first + range.count; ++id) {
+    // Only a skipped data window leads beyond the end; the order then begins again.
+    STOKER_TRY(sample, data.sample(id % data.samples()));
+    batch.samples.push_back(id);
+    batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), sample.tokens.end());
+  }
+  return batch;
+}
+
+Result<double> Trainer::compute(Step& step) {
+  const BatchCut cut{position_.consumed_samples + position_.data_offset, step.global, step.micro,
+                     p_.comm.mesh().dp};
+  const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
+  const auto steps = static_cast<std::uint32_t>(cut.micro_steps());
+  const double weight = static_cast<double>(step.micro) / static_cast<double>(step.global);
+  return run_schedule(single_stage_schedule(steps), p_.model, weight,
+                      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
+                       [&] { p_.pulse.progress(); }});
+}
+
+// One sum for the gradients, one for everything that all ranks must agree on.
+Status Trainer::reduce(Step& step) {
+  const Duration deadline = p_.config.train.deadline;
+  STOKER_TRY_STATUS(
+      lost(p_.comm.all_reduce(Axis::Data, p_.state.gradients(), {"gradients", deadline})));
+  const bool first = p_.comm.rank() == 0;
+  LeaveReason reason = LeaveReason::None;
+  if (first)
+    reason = p_.leave.look(p_.pulse, position_.iteration.next(),
+                           position_.consumed_samples + step.global, leaving());
+  std::array<double, 4> sums{step.loss, signal_seen() ? 1.0 : 0.0,
+                             first ? static_cast<double>(reason) : 0.0,
+                             first && p_.pulse.save_wanted() ? 1.0 : 0.0};
+  STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::World, {sums.data(), sums.size(), Element::F64},
+                                            {"step", deadline})));
+  step.loss = sums[0];
+  step.leave = static_cast<LeaveReason>(static_cast<int>(sums[2]));
+  if (sums[1] > 0 && step.leave != LeaveReason::KillNow) step.leave = LeaveReason::Signal;
+  step.save_wanted = sums[3] > 0;
+  step.norm = std::sqrt(p_.state.gradient_sum_of_squares());
+  step.finite = std::isfinite(step.norm) && std::isfinite(step.loss);
+  return ok();
+}
+
+void Trainer::update(const Step& step) {
+  if (!step.finite) {
+    position_.idle_samples += step.global;
+    ++position_.skipped_steps;
+  } else {
+    const auto& o = p_.config.optimizer;
+    const kernels::AdamwStep adamw{learning_rate_at(p_.config, position_),
+                                   o.beta1,
+                                   o.beta2,
+                                   o.eps,
+                                   o.weight_decay,
+                                   kernels::clip_scale(step.norm, p_.config.train.clip),
+                                   p_.state.steps + 1};
+    p_.state.update(adamw, {0, p_.state.table().flat_size});
+    ++p_.state.steps;
+  }
+  position_.optimizer_steps = p_.state.steps;
+  position_.iteration = position_.iteration.next();
+  position_.consumed_samples += step.global;
+}
+
+Status Trainer::note_samples(const Step& step) {
+  if (!samples_log_) return ok();
+  const std::uint64_t first = position_.consumed_samples + position_.data_offset;
+  const std::uint64_t last = first + step.global - 1;
+  const bool wraps = last >= p_.data.samples();
+  return samples_log_->append(
+      {position_.iteration.next(), first, last,
+       wraps ? std::map<std::uint32_t, std::uint64_t>{} : p_.data.source_counts(first, last),
+       p_.environment.generation, p_.environment.attempt});
+}
+
+Result<Trainer::Step> Trainer::step() {
+  const Instant began = monotonic_now();
+  Step step;
+  step.global = plan_.global_batch(position_.consumed_samples);
+  step.micro = plan_.micro_batch(position_.consumed_samples);
+  STOKER_TRY(loss, compute(step));
+  step.loss = loss;
+  step.compute = monotonic_now() - began;
+  STOKER_TRY_STATUS(reduce(step));
+  if (Status noted = note_samples(step); !noted && !disk_full_) {
+    complain(noted.error());  // a log of samples is worth less than the training
+    disk_full_ = true;
+  }
+  update(step);
+  step.whole = last_iteration_ = monotonic_now() - began;
+  return step;
+}
+
+void Trainer::tell(const Step& step) {
+  const auto& c = p_.config;
+  const recipe::FlopsShape shape{c.model.layers,     c.model.hidden, c.model.ffn, c.model.sequence,
+                                 c.model.vocabulary, false,          false};
+  const double tflops = recipe::tflops(recipe::FlopsConvention::LegacyHardware, shape, step.global,
+                                       step.whole, p_.environment.world);
+  const std::uint64_t tokens = position_.consumed_samples * c.model.sequence;
+  p_.pulse.update([&](wire::Heartbeat& beat) {
+    beat.iteration = position_.iteration;
+    beat.total = total_;
+    beat.consumed_samples = position_.consumed_samples;
+    beat.consumed_tokens = tokens;
+    beat.loss = step.finite ? std::optional(step.loss) : std::nullopt;
+    beat.learning_rate = learning_rate_at(c, position_);
+    beat.iteration_seconds = to_seconds(step.whole);
+    beat.tflops = tflops;
+    beat.gradient_norm = step.norm;
+    beat.compute = step.compute;
+  });
+  ++window_.iterations;
+  window_.samples += step.global;
+  window_.seconds += to_seconds(step.whole);
+  (step.finite ? window_.advanced : window_.skipped) += 1;
+  if (step.finite) window_.loss += step.loss;
+  if (position_.iteration.value % c.log.every != 0 && position_.iteration.value != total_) return;
+  if (p_.environment.last()) {
+    const double advanced = static_cast<double>(std::max<std::uint64_t>(window_.advanced, 1));
+    const double seconds = window_.seconds / static_cast<double>(window_.iterations);
+    say(format_iteration_line({position_.iteration, total_, position_.consumed_samples, tokens,
+                               seconds, learning_rate_at(c, position_), step.global,
+                               window_.loss / advanced, step.norm, window_.skipped, window_.skipped,
+                               static_cast<double>(window_.samples) / window_.seconds, tflops}));
+  }
+  window_ = {};
+}
+
+Duration Trainer::leaving() const {
+  return last_iteration_ + 2 * last_save_ + 100ms;
+}
+
+Status Trainer::evaluate() {
+  p_.pulse.phase(wire::Phase::Evaluation);
+  const std::uint64_t global = plan_.global_batch(position_.consumed_samples);
+  const std::uint64_t micro = plan_.micro_batch(position_.consumed_samples);
+  const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
+  double loss = 0;
+  std::uint64_t batches = 0;
+  for (std::uint64_t i = 0; i < p_.config.evaluate.iterations; ++i) {
+    const BatchCut cut{i * global, global, micro, p_.comm.mesh().dp};
+    for (std::uint64_t m = 0; m < cut.micro_steps(); ++m, ++batches) {
+      STOKER_TRY(batch, fetch(*p_.validation, cut.samples(m, rank)));
+      STOKER_TRY(mean, p_.model.evaluate(batch));
+      loss += mean;
+      p_.pulse.progress();
+    }
+  }
+  loss /= static_cast<double>(batches) * p_.comm.mesh().dp;
+  STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::Data, {&loss, 1, Element::F64},
+                                            {"evaluation", p_.config.train.deadline})));
+  if (p_.environment.last()) say(format_validation_lines(position_.iteration, loss));
+  p_.pulse.phase(wire::Phase::Iteration);
+  return ok();
+}
+
+// What follows an iteration: regular save, evaluation, leaving.
+Result<bool> Trainer::after(const Step& step) {
+  const bool end = position_.iteration.value >= total_;
+  const LeavePlan leaving = end ? LeavePlan{true, ExitCode::Finished} : plan_of(step.leave);
+  const bool leaves = end || step.leave != LeaveReason::None;
+  const auto& evaluation = p_.config.evaluate;
+  const bool evaluates = p_.validation != nullptr && evaluation.every > 0 &&
+                         position_.iteration.value % evaluation.every == 0 &&
+                         step.leave != LeaveReason::KillNow;
+  const bool saves = recipe::save_due(p_.config.checkpoint.save, position_.iteration) ||
+                     step.save_wanted || (evaluates && evaluation.save_before) ||
+                     (leaves && leaving.save);
+  bool saved = true;
+  if (saves && step.leave != LeaveReason::KillNow) {
+    STOKER_TRY(done, save());
+    saved = done;
+  }
+  if (evaluates) STOKER_TRY_STATUS(evaluate());
+  if (!leaves) return false;
+  if (!end && p_.environment.first()) say(leave_line(step.leave, p_.leave, position_.iteration));
+  code_ = leaving.code;
+  if (leaving.save && !saved) code_ = disk_full_ ? ExitCode::DiskFull : ExitCode::Failed;
+  return true;
+}
+
+ExitCode Trainer::run() {
+  if (p_.environment.first()) {
+    auto log = SamplesLog::open(p_.config.checkpoint.samples_log);
+    if (log)
+      samples_log_.emplace(std::move(*log));
+    else
+      complain(log.error());
+  }
+  p_.pulse.phase(wire::Phase::Iteration);
+  while (position_.iteration.value < total_) {
+    auto done = step();
+    if (!done) return ended(done.error());
+    tell(*done);
+    auto leaves = after(*done);
+    if (!leaves) return ended(leaves.error());
+    if (*leaves) break;
+  }
+  p_.pulse.phase(wire::Phase::Shutdown);
+  return code_;
+}
+
+}  // namespace stoker::train

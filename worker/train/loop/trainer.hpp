@@ -1,0 +1,87 @@
+// Trainer: the loop. An iteration is: run the schedule on our share of the global batch, add up
+// gradients and a handful of numbers over the ranks, clip, update, tell. Everything that decides
+// (batch, learning rate, samples, saves, exits) is a pure function of the position and the
+// configuration, or is decided on rank 0 and travels with the sums.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "recipe/batch_plan.hpp"
+#include "worker/train/checkpoint/audit.hpp"
+#include "worker/train/checkpoint/save.hpp"
+#include "worker/train/data/sampler.hpp"
+#include "worker/train/data/samples_log.hpp"
+#include "worker/train/data/training_data.hpp"
+#include "worker/train/loop/leave.hpp"
+#include "worker/train/loop/log_line.hpp"
+#include "worker/train/model/model.hpp"
+#include "worker/train/run/rank_environment.hpp"
+
+namespace stoker::train {
+
+struct TrainerParts {  // all outlive the trainer
+  const recipe::TrainConfig& config;
+  const RankEnvironment& environment;
+  const AuditFacts& facts;
+  Model& model;
+  FlatState& state;
+  Comm& comm;
+  const TrainingData& data;
+  const TrainingData* validation;  // null: never evaluates
+  Pulse& pulse;
+  LeaveWatch leave;
+};
+
+class Trainer {
+ public:
+  // `position` is where `state` stands; `saved` says whether that is on the disk.
+  Trainer(TrainerParts parts, Position position, bool saved);
+
+  // Trains to the end or until it is told to leave. Every failure has been told when it returns.
+  ExitCode run();
+  [[nodiscard]] const Position& position() const { return position_; }
+
+ private:
+  struct Step {  // of one iteration
+    std::uint64_t global = 0, micro = 0;
+    double loss = 0, norm = 0;
+    bool finite = true;
+    bool save_wanted = false;
+    LeaveReason leave = LeaveReason::None;
+    Duration compute{}, whole{};
+  };
+  struct Window {  // since the last log line
+    double loss = 0, seconds = 0;
+    std::uint64_t advanced = 0, skipped = 0, samples = 0, iterations = 0;
+  };
+
+  Result<Step> step();
+  Result<double> compute(Step& step);
+  Status reduce(Step& step);
+  void update(const Step& step);
+  void tell(const Step& step);
+  Status note_samples(const Step& step);
+  Result<MicroBatch> fetch(const TrainingData& data, SampleRange range) const;
+  Status evaluate();
+  // False: nothing was saved, and the reason was told.
+  Result<bool> save();
+  wire::Manifest manifest() const;
+  Result<bool> after(const Step& step);  // true: leave with code_
+  Status lost(Status status);            // marks a failed collective
+  ExitCode ended(const Error& error);
+  [[nodiscard]] Duration leaving() const;
+
+  TrainerParts p_;
+  Position position_;
+  recipe::BatchPlan plan_;
+  std::uint64_t total_ = 0;
+  std::optional<SamplesLog> samples_log_;
+  std::optional<Iteration> last_saved_;
+  Window window_;
+  Duration last_iteration_{}, last_save_{};
+  bool disk_full_ = false;
+  ExitCode code_ = ExitCode::Finished, failure_ = ExitCode::Failed;
+};
+
+}  // namespace stoker::train

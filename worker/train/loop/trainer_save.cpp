@@ -1,0 +1,69 @@
+// The saving half of the trainer: what goes into the manifest, and what is told about the outcome.
+#include <fmt/format.h>
+
+#include "worker/train/loop/trainer.hpp"
+#include "worker/train/run/say.hpp"
+
+namespace stoker::train {
+namespace {
+
+constexpr Duration kSlowestSave = 20min;  // added to a step's deadline: disks are slower than peers
+
+}  // namespace
+
+wire::Manifest Trainer::manifest() const {
+  wire::Manifest m;
+  m.run = p_.environment.run;
+  m.generation = p_.environment.generation;
+  m.iteration = position_.iteration;
+  m.consumed_samples = position_.consumed_samples;
+  m.consumed_tokens = position_.consumed_samples * p_.config.model.sequence;
+  m.learning_rate = learning_rate_at(p_.config, position_);
+  m.build = "stoker " STOKER_VERSION;
+  m.numerics = p_.facts.numerics;
+  const Mesh& mesh = p_.comm.mesh();
+  m.mesh = {{"tp", mesh.tp}, {"pp", mesh.pp}, {"dp", mesh.dp}};
+  m.training = training_facts(p_.facts, position_);
+  return m;
+}
+
+Result<bool> Trainer::save() {
+  if (last_saved_ == position_.iteration) {
+    p_.pulse.answer_saves();
+    return true;
+  }
+  p_.pulse.phase(wire::Phase::Checkpoint);
+  const std::string& directory = p_.config.checkpoint.directory;
+  const bool first = p_.environment.first();
+  if (first)
+    say(fmt::format("saving checkpoint at iteration {:7d} to {}", position_.iteration.value,
+                    directory));
+  auto report = save_checkpoint(
+      p_.comm, p_.state,
+      {directory, manifest(), p_.environment.attempt, p_.config.train.deadline + kSlowestSave});
+  if (!report) {
+    failure_ = ExitCode::PeerLost;
+    return fail(report.error());
+  }
+  p_.pulse.answer_saves();
+  disk_full_ = report->disk_full;
+  if (report->saved) {
+    last_saved_ = position_.iteration;
+    last_save_ = from_seconds(report->seconds);
+    p_.pulse.saved(position_.iteration);
+  }
+  if (first && report->saved) {
+    say(fmt::format("  successfully saved checkpoint at iteration {:7d} to {}",
+                    position_.iteration.value, directory));
+    tell_event(
+        wire::CheckpointSaved{position_.iteration, report->name, report->bytes, report->seconds});
+  } else if (first) {
+    complain(fmt::format("warning: the checkpoint of iteration {} was not saved: {}",
+                         position_.iteration.value, report->why));
+    tell_event(wire::SaveFailed{position_.iteration, report->why});
+  }
+  p_.pulse.phase(wire::Phase::Iteration);
+  return report->saved;
+}
+
+}  // namespace stoker::train

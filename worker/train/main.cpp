@@ -1,0 +1,142 @@
+// stoker-train: the training core's command line.
+#include <cstdio>
+#include <iostream>
+#include <malloc.h>
+#include <map>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "worker/train/command/prepare_command.hpp"
+#include "worker/train/command/samples_command.hpp"
+#include "worker/train/inspect/inspect_command.hpp"
+#include "worker/train/loop/session.hpp"
+#include "worker/train/run/say.hpp"
+#include "worker/train/torch/gloo_comm.hpp"
+#include "worker/train/torch/gpt.hpp"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::train;
+
+constexpr int kUsage = 2;
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  stoker-train prepare LICENSE README.md -o data/text --bytes\n"
+    "  stoker-train --config train.yaml\n"
+    "  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 stoker-train --config "
+    "train.yaml\n"
+    "  stoker-train inspect checkpoints/step-000100.g000001 --verify\n"
+    "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
+    "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full.";
+
+Backend torch_backend() {
+  return {make_gpt,
+          [](const RankEnvironment& e, Duration deadline) {
+            return connect_gloo({e.master_address, e.master_port, e.store_prefix, e.rank,
+                                 Mesh{1, 1, e.world}, deadline});
+          },
+          warm_up_torch, torch_numerics};
+}
+
+// Large blocks stay in the heap: activations of one iteration are those of the next, and fetching
+// fresh pages for them costs more than many operators.
+void keep_memory() {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, -1);
+}
+
+// What a verb came to: its exit status, or one line on stderr and 1.
+int status_of(const Result<int>& done) {
+  if (done) return *done;
+  complain(done.error());
+  return static_cast<int>(ExitCode::Failed);
+}
+
+CLI::App* add_prepare(CLI::App& app, PrepareOptions& o) {
+  CLI::App* verb = app.add_subcommand("prepare", "tokenize text into PREFIX.bin and PREFIX.idx");
+  verb->footer("Example: stoker-train prepare LICENSE -o data/text --bytes --documents paragraph");
+  verb->add_option("texts", o.texts, "text files")->required();
+  verb->add_option("-o,--output", o.prefix, "prefix of the two files")->required();
+  verb->add_flag("--bytes", o.bytes, "one token a byte (the default)");
+  verb->add_option("--merges", o.merges, "GPT-2's merges.txt");
+  verb->add_option("--train-vocabulary", o.train_vocabulary,
+                   "learn a BPE vocabulary of this size from the text");
+  const std::map<std::string, DocumentKind> kinds{{"file", DocumentKind::File},
+                                                  {"paragraph", DocumentKind::Paragraph},
+                                                  {"line", DocumentKind::Line},
+                                                  {"jsonl", DocumentKind::Jsonl}};
+  verb->add_option("--documents", o.documents, "what is a document: file, paragraph, line, jsonl")
+      ->transform(CLI::CheckedTransformer(kinds));
+  return verb;
+}
+
+CLI::App* add_samples(CLI::App& app, SamplesOptions& o) {
+  CLI::App* verb = app.add_subcommand("samples", "the samples and texts of an iteration");
+  verb->footer("Example: stoker-train samples --iteration 1200 --config train.yaml");
+  o.config = "train.yaml";
+  verb->add_option("--config", o.config, "TRAIN.yaml")->capture_default_str();
+  verb->add_option("--iteration", o.iteration.value, "from 1")->required();
+  verb->add_option("--samples-log", o.log, "instead of the configured one");
+  verb->add_flag("--json", o.json, "one JSON document");
+  return verb;
+}
+
+CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
+  CLI::App* verb = app.add_subcommand("inspect", "what a checkpoint holds");
+  verb->footer("Example: stoker-train inspect checkpoints/step-000100.g000001 --verify --json");
+  verb->add_option("checkpoint", o.checkpoint, "its directory")->required();
+  verb->add_flag("--verify", o.verify, "read and compare every byte");
+  verb->add_flag("--json", o.json, "one JSON document");
+  return verb;
+}
+
+void add_training(CLI::App& app, SessionOptions& session, std::vector<std::string>& accepted) {
+  app.add_option("--config", session.config, "TRAIN.yaml: trains what it describes");
+  app.add_option("--kill-switch", session.kill_switch,
+                 "when this file appears: save and leave with code 11");
+  app.add_option("--accept", accepted,
+                 "an item of the resume audit whose change is wanted (repeatable)");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Trains a GPT, with restarts that are exact to the bit."};
+  app.footer(kExamples);
+  app.set_version_flag("--version", "stoker-train " STOKER_VERSION);
+  app.require_subcommand(0, 1);
+  SessionOptions session;
+  std::vector<std::string> accepted;
+  add_training(app, session, accepted);
+  PrepareOptions prepare;
+  SamplesOptions samples;
+  InspectOptions inspect;
+  const CLI::App* prepares = add_prepare(app, prepare);
+  const CLI::App* tells_samples = add_samples(app, samples);
+  const CLI::App* inspects = add_inspect(app, inspect);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  if (prepares->parsed()) return status_of(run_prepare(prepare));
+  if (tells_samples->parsed()) return status_of(run_samples(samples));
+  if (inspects->parsed()) return status_of(run_inspect(inspect));
+  if (session.config.empty()) {
+    std::cerr << app.help();
+    return kUsage;
+  }
+  session.accepted = {accepted.begin(), accepted.end()};
+  return static_cast<int>(run_session(session, torch_backend()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_memory();
+  const int code = run(argc, argv);
+  std::cout.flush();
+  std::fflush(nullptr);
+  // Not exit(): threads of a broken process group may wait for ever in destructors.
+  ::_exit(code);
+}
