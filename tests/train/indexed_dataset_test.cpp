@@ -131,6 +131,13 @@ TEST_CASE("indexed dataset: missing, foreign, truncated or altered index -> one 
   CHECK(with(58, 9).find("document boundary 0 is 9") != std::string::npos);
   CHECK(with(74, 1).find("the documents end at sequence 1 of 2") != std::string::npos);
   CHECK(error_of(good) == "opened");
+  write_documents(folder / "e", {{1}, {2}, {3}});
+  std::string back = os::read_file(folder / "e.idx").value();
+  back[34 + 36 + 8] = 2;  // boundaries 0 2 1 3 run backwards
+  back[34 + 36 + 16] = 1;
+  REQUIRE(os::replace_file(folder / "e.idx", back, os::Durability::Cached).has_value());
+  CHECK(IndexedDataset::open(folder / "e").error().what.find("document boundary 2 is 1") !=
+        std::string::npos);
   std::filesystem::resize_file(folder / "d.bin", 8);
   CHECK(error_of(good).find("lies outside") != std::string::npos);
 }

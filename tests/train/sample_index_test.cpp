@@ -124,6 +124,8 @@ TEST_CASE(
     ++count[static_cast<std::size_t>(b.source[k])];
     CHECK(std::abs(count[0] - 0.5 * static_cast<double>(k + 1)) <= 1);
   }
+  const std::vector<double> equal{1, 1};
+  CHECK(blend(equal, 6).source == std::vector<std::int16_t>{0, 1, 0, 1, 0, 1});
   CHECK(samples_to_ask(0.5, 1000) == 503);
 }
 

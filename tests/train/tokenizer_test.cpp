@@ -135,6 +135,32 @@ TEST_CASE("BPE: random bytes -> the same bytes back; one word of a million lette
   CHECK(t->decode(encode(*t, huge)) == huge);
 }
 
+TEST_CASE("BPE: random words -> the same ids as the plain rule, lowest rank first") {
+  BpeTrainer trainer;
+  std::mt19937 random(11);
+  const auto word = [&] {
+    std::string text;
+    for (std::uint64_t i = 0, n = 1 + random() % 12; i < n; ++i) text += "abc"[random() % 3];
+    return text;
+  };
+  for (int i = 0; i < 500; ++i) trainer.add(word());
+  const Merges merges = trainer.train(300);
+  REQUIRE(merges.size() == 43);
+  const auto bytes = make_bpe_tokenizer({});
+  const auto fast = make_bpe_tokenizer(merges);
+  for (int round = 0; round < 500; ++round) {
+    const std::string text = word();
+    std::vector<TokenId> ids = encode(*bytes, text);
+    for (std::size_t rank = 0; rank < merges.size(); ++rank)
+      for (std::size_t i = 0; i + 1 < ids.size(); ++i)
+        if (std::pair(ids[i], ids[i + 1]) == merges[rank]) {
+          ids[i] = static_cast<TokenId>(256 + rank);
+          ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        }
+    CHECK(encode(*fast, text) == ids);
+  }
+}
+
 TEST_CASE("BPE training: the most frequent pair first, ties to the smaller ids, then no more") {
   BpeTrainer trainer;
   trainer.add("aaab aaab cd cd");
