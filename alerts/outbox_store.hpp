@@ -1,0 +1,74 @@
+// OutboxStore: what the outbox must not forget, as small files in one folder, so that it survives
+// kill -9 on any file system (no database, no locks): one file an accepted alert, written aside,
+// synced and renamed before accept() returns; and told.json, which sink was told of which incident
+// when. Done entries stay for a week as a memory of their key. Files are private (0600): sinks'
+// options may hold secrets.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alerts/render.hpp"
+#include "core/policy.hpp"
+
+namespace stoker::alerts {
+
+enum class DeliveryState { Waiting, Delivered, Refused, GivenUp };
+
+}  // namespace stoker::alerts
+
+template <>
+struct stoker::EnumNames<stoker::alerts::DeliveryState> {
+  static constexpr std::array names{"waiting", "delivered", "refused", "given_up"};
+};
+
+namespace stoker::alerts {
+
+struct PendingDelivery {
+  core::SinkPolicy sink;  // as it was when the alert was accepted
+  DeliveryState state = DeliveryState::Waiting;
+  std::uint32_t attempts = 0;
+  WallTime next;    // not before
+  std::string why;  // of the last failure
+  STOKER_FIELDS(PendingDelivery, sink, state, attempts, next, why)
+};
+
+struct OutboxEntry {
+  std::uint64_t number = 0;  // in order of acceptance
+  RenderedAlert alert;
+  std::vector<PendingDelivery> deliveries;  // empty: all are settled
+  STOKER_FIELDS(OutboxEntry, number, alert, deliveries)
+};
+
+struct ToldSink {
+  WallTime at;
+  core::Severity severity = core::Severity::Info;
+  std::uint32_t times = 0;
+  STOKER_FIELDS(ToldSink, at, severity, times)
+};
+struct ToldIncident {
+  WallTime since;
+  std::map<std::string, ToldSink> sinks;
+  STOKER_FIELDS(ToldIncident, since, sinks)
+};
+using Told = std::map<std::string, ToldIncident>;  // by the alert's id
+
+class OutboxStore {
+ public:
+  explicit OutboxStore(std::string directory) : directory_(std::move(directory)) {}
+
+  // Makes the folder; reads what is there, in order of acceptance. Entries older than a week that
+  // are settled are removed; a damaged file is renamed to "<name>.damaged" and told in `damage`.
+  Result<std::vector<OutboxEntry>> load(WallTime now, std::vector<std::string>& damage);
+  Status put(const OutboxEntry& entry, bool synced);
+  Told load_told(std::vector<std::string>& damage);
+  Status put_told(const Told& told);
+
+ private:
+  [[nodiscard]] std::string path_of(const EffectKey& key) const;
+  std::string directory_;
+};
+
+}  // namespace stoker::alerts

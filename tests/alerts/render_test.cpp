@@ -1,0 +1,113 @@
+// Texts, routes and the table of sinks.
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+
+#include "alerts/route.hpp"
+#include "alerts/sink.hpp"
+
+using namespace stoker;
+using namespace stoker::alerts;
+
+namespace {
+
+constexpr WallTime kMayDay{std::chrono::seconds(1651377371)};  // 2022-05-01 03:56:11 UTC
+
+RenderedAlert alert_of(core::Severity severity, bool resolved = false) {
+  core::SendAlert alert;
+  alert.id = "tr11/node_fault/12";
+  alert.severity = severity;
+  alert.kind = "node_fault";
+  alert.summary = "n04 has failed";
+  alert.reason = "Xid 79 on n04";
+  alert.command = "stoker exclude n04 --reason 'Xid 79'";
+  alert.resolved = resolved;
+  alert.labels = {{"node", "n04"}};
+  return render(EffectKey("tr11/12/0"), alert, kMayDay, kMayDay);
+}
+
+core::RoutePolicy rule(std::optional<core::Severity> severity,
+                       std::map<std::string, std::string> match, std::vector<std::string> to,
+                       Duration repeat) {
+  return {severity, std::move(match), std::move(to), repeat};
+}
+
+}  // namespace
+
+TEST_CASE("render: a critical alert -> what, how grave, why, and the command") {
+  const auto alert = alert_of(core::Severity::Critical);
+  CHECK(text_of(alert) ==
+        "tr11: n04 has failed (critical)\nWhy: Xid 79 on n04\n"
+        "Do: stoker exclude n04 --reason 'Xid 79'\n");
+  CHECK(pulse_line(alert) ==
+        "[2022-05-01 03:56:11] ***ALERT: tr11: n04 has failed (critical). Xid 79 on n04 Run: "
+        "stoker exclude n04 --reason 'Xid 79' ***\n");
+  CHECK(alert.labels.at("run") == "tr11");
+  CHECK(alert.labels.at("severity") == "critical");
+}
+
+TEST_CASE("render: resolved and info -> a PULSE line; hostile text -> one line") {
+  CHECK(pulse_line(alert_of(core::Severity::Critical, true))
+            .starts_with("[2022-05-01 03:56:11] PULSE: tr11: resolved: n04 has failed"));
+  CHECK(pulse_line(kMayDay, "a\nb\x1b[31m") == "[2022-05-01 03:56:11] PULSE: a b [31m\n");
+  CHECK(one_line("häuser", 2) == "h…");
+}
+
+TEST_CASE("route: severity and labels -> every matching sink, the shortest repeat") {
+  core::AlertPolicy policy;
+  policy.routes = {rule(core::Severity::Critical, {}, {"mail", "pager"}, 1h),
+                   rule(core::Severity::Warning, {}, {"mail"}, 4h),
+                   rule({}, {{"kind", "node_fault"}, {"node", "n04"}}, {"ops"}, 2h),
+                   rule({}, {{"node", "n05"}}, {"other"}, 2h)};
+  CHECK(route(alert_of(core::Severity::Critical), policy) ==
+        std::vector<Routed>{{kPulseSink, kNoRepeat}, {"mail", 1h}, {"ops", 2h}, {"pager", 1h}});
+  CHECK(route(alert_of(core::Severity::Info), policy) ==
+        std::vector<Routed>{{kPulseSink, kNoRepeat}, {"ops", 2h}});
+}
+
+TEST_CASE("route: sinks without routes -> warnings and worse to all") {
+  core::AlertPolicy policy;
+  policy.sinks = {{"hook", "webhook", {}}};
+  CHECK(route(alert_of(core::Severity::Warning), policy).size() == 2);
+  CHECK(route(alert_of(core::Severity::Info), policy).size() == 1);
+}
+
+TEST_CASE("sinks: unknown kinds, options and values -> refused with what is known") {
+  const auto why = [](const core::SinkPolicy& policy) {
+    const auto status = check_sink(policy);
+    return status ? std::string() : status.error().message();
+  };
+  CHECK(why({"a", "pigeon", {}}) ==
+        "alerts.sinks.a: unknown kind of sink \"pigeon\"; known: pulse, webhook");
+  CHECK(why({"a", "webhook", {{"urll", "http://x"}}})
+            .starts_with("alerts.sinks.a: unknown option \"urll\" of a webhook sink; known: url"));
+  CHECK(why({"a", "webhook", {}}) == "alerts.sinks.a: needs either url or url_file");
+  CHECK(why({"a", "webhook", {{"url", "file:///etc/passwd"}}}) != "");
+  CHECK(why({"a", "webhook", {{"url", "http://x"}, {"timeout", "1h"}}}) != "");
+  CHECK(why({"a", "webhook", {{"url_file", "/x"}, {"timeout", "3s"}}}).empty());
+  CHECK(why({"a", "pulse", {}}) ==
+        "alerts.sinks.a: \"path\" is missing: absolute path of the file to append to");
+  CHECK(why({"a", "pulse", {{"path", "relative"}}}) != "");
+}
+
+TEST_CASE("webhook: secrets from files -> read at each delivery; a missing one is tried again") {
+  std::string folder = (std::filesystem::temp_directory_path() / "stoker-sink-XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const std::string url = folder + "/url";
+  const std::string authorization = folder + "/authorization";
+  auto sink =
+      make_sink({"hook", "webhook", {{"url_file", url}, {"authorization_file", authorization}}});
+  REQUIRE(sink.has_value());
+  auto outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
+  CHECK(std::holds_alternative<Retry>(std::get<Delivery>(outcome)));
+  std::ofstream(url) << "https://example.org/secret\n";
+  std::ofstream(authorization) << "Bearer abc\n";
+  outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
+  const auto& request = std::get<HttpRequest>(outcome);
+  CHECK(request.url == "https://example.org/secret");
+  CHECK(request.headers.back() == "Authorization: Bearer abc");
+  std::ofstream(authorization) << "Bearer abc\r\nX-Evil: 1\n";
+  outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
+  CHECK(std::holds_alternative<Delivery>(outcome));
+  std::filesystem::remove_all(folder);
+}

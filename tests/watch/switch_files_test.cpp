@@ -1,0 +1,200 @@
+// Switch files, good and hostile; free space; the run watcher that joins them.
+#include <grp.h>
+#include <sys/stat.h>
+
+#include "tests/watch/folder.hpp"
+#include "watch/inotify.hpp"
+#include "watch/run_watcher.hpp"
+
+using namespace stoker;
+using namespace stoker::watch;
+using stoker::watch::testing::Folder;
+
+namespace {
+
+constexpr WallTime kLater{std::chrono::hours(24 * 365 * 200)};  // every file is old by then
+
+struct Switches {
+  Folder folder;
+  std::vector<core::Cursor> cursors;
+  std::string group;
+  std::unique_ptr<SwitchFiles> files = start();
+
+  std::unique_ptr<SwitchFiles> start() const {
+    return std::make_unique<SwitchFiles>(SwitchOptions{RunName("run"), folder.path(), group},
+                                         cursors);
+  }
+  std::vector<core::Input> poll(WallTime wall = kLater) {
+    std::vector<core::Input> out;
+    files->poll(wall, out);
+    for (const auto& input : out) cursors.push_back(input.cursors.at(0));
+    return out;
+  }
+};
+
+std::string refusal(const std::vector<core::Input>& inputs) {
+  REQUIRE(inputs.size() == 1);
+  return std::get<core::SwitchRefused>(inputs[0].body).why;
+}
+
+}  // namespace
+
+TEST_CASE("switch: each verb in any case -> asked once, with author, reason and file name") {
+  Switches s;
+  s.folder.write("Save", R"({"by": "mallory", "reason": "before the\nmaintenance", "until": "x"})");
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 1);
+  const auto& asked = std::get<core::OperatorAsked>(inputs[0].body);
+  CHECK(asked.verb == "save");
+  CHECK(asked.via == "switch file");
+  CHECK(asked.by == login_name(::geteuid()));
+  CHECK(asked.arguments.at("claimed_by") == "mallory");
+  CHECK(asked.arguments.at("until") == "x");
+  CHECK(asked.arguments.at("file") == "Save");
+  CHECK(asked.reason == "before the maintenance");
+  CHECK(s.poll().empty());
+  s.files = s.start();  // the daemon restarts before the switch was consumed
+  CHECK(s.poll().empty());
+  std::filesystem::rename(s.folder / "Save", s.folder / ".handled-Save-12");
+  CHECK(s.poll().empty());
+  s.folder.write("Save", "again");
+  REQUIRE(s.poll().size() == 1);
+}
+
+TEST_CASE("switch: empty, free text, broken JSON -> the text is the reason") {
+  Switches s;
+  s.folder.write("stop", "");
+  s.folder.write("kill", "node is on fire\n");
+  s.folder.write("pause", "{\"by\": ");
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 3);
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).reason == "node is on fire");
+  CHECK(std::get<core::OperatorAsked>(inputs[1].body).reason == "{\"by\":");
+  CHECK(std::get<core::OperatorAsked>(inputs[2].body).reason.empty());
+}
+
+TEST_CASE("switch: a file that is being written -> told when it has settled") {
+  Switches s;
+  s.folder.write("save", "");
+  const WallTime early{};  // by this clock the file is from the future
+  CHECK(s.poll(early).empty());
+  CHECK(s.files->unsettled());
+  s.folder.write("save", "because of the maintenance");
+  CHECK(s.poll(early).empty());
+  const auto inputs = s.poll(early);
+  REQUIRE(inputs.size() == 1);
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).reason == "because of the maintenance");
+}
+
+TEST_CASE("switch: link, FIFO, folder, huge, two names, unknown name -> refused once, never read") {
+  Switches s;
+  s.folder.write("elsewhere.txt", "secret");
+  std::filesystem::rename(s.folder / "elsewhere.txt", s.folder / ".elsewhere");
+  const auto refused_once = [&](const std::string& name) {
+    const std::string why = refusal(s.poll());
+    CHECK(s.poll().empty());
+    s.files = s.start();
+    CHECK(s.poll().empty());
+    std::filesystem::remove_all(s.folder / name);
+    CHECK(s.poll().empty());
+    return why;
+  };
+  std::filesystem::create_symlink(s.folder / ".elsewhere", s.folder / "stop");
+  CHECK(refused_once("stop") == "it is a symbolic link");
+  REQUIRE(::mkfifo((s.folder / "kill").c_str(), 0666) == 0);
+  CHECK(refused_once("kill") == "it is a FIFO");
+  std::filesystem::create_directory(s.folder / "save");
+  CHECK(refused_once("save") == "it is a directory");
+  s.folder.write("pause", std::string(65537, 'x'));
+  CHECK(refused_once("pause") == "it has 65537 bytes, 65536 at most");
+  std::filesystem::create_hard_link(s.folder / ".elsewhere", s.folder / "resume");
+  CHECK(refused_once("resume") == "it has several names: the author cannot be told");
+  s.folder.write("halt", "");
+  CHECK(refused_once("halt").starts_with("no such switch"));
+}
+
+TEST_CASE("switch: a file of a stranger -> refused; of a group member -> asked") {
+  if (::geteuid() != 0) {
+    MESSAGE("SKIPPED: only root can give files away");
+    std::puts("SKIPPED: only root can give files away");
+    return;
+  }
+  Switches s;
+  const uid_t daemon_user = 1;  // of every Debian: member of the group "daemon"
+  s.folder.write("stop", "");
+  REQUIRE(::chown((s.folder / "stop").c_str(), daemon_user, 0) == 0);
+  CHECK(refusal(s.poll()) == "its owner daemon is not the daemon's user, and no group is set");
+  s.group = "adm";
+  s.cursors.clear();
+  s.files = s.start();
+  CHECK(refusal(s.poll()) == "its owner daemon is not in the group adm");
+  s.group = "daemon";
+  s.cursors.clear();
+  s.files = s.start();
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 1);
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).by == "daemon");
+  s.group = "no-such-group";
+  s.cursors.clear();
+  s.files = s.start();
+  CHECK(refusal(s.poll()) == "no-such-group: no such group");
+}
+
+TEST_CASE("disk: below the limit and back -> one edge each, with hysteresis, also over a restart") {
+  double free = 0.5;
+  std::vector<core::Cursor> cursors;
+  const auto make = [&] {
+    return DiskWatch({RunName("run"), {"/gpfs"}, 0.05, 0.02}, cursors,
+                     [&free](const std::string&) -> Result<DiskShares> {
+                       return DiskShares{free, {}};
+                     });
+  };
+  DiskWatch disk = make();
+  const auto edges = [&](double share) {
+    free = share;
+    std::vector<core::Input> out;
+    disk.poll(out);
+    std::string told;
+    for (const auto& input : out) {
+      told += std::get<core::DiskLow>(input.body).low ? "low " : "enough ";
+      cursors.push_back(input.cursors.at(0));
+    }
+    return told;
+  };
+  CHECK(edges(0.06).empty());
+  CHECK(edges(0.04) == "low ");
+  CHECK(edges(0.03).empty());
+  disk = make();
+  CHECK(edges(0.03).empty());
+  CHECK(edges(0.055).empty());
+  CHECK(edges(0.07) == "enough ");
+  CHECK(disk_shares("/").value().free > 0);
+  CHECK_FALSE(disk_shares("/nonexistent").has_value());
+}
+
+TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inotify") {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "switch");
+  std::filesystem::create_directories(folder / "gen-000001");
+  RunWatchOptions options;
+  options.policy.run = RunName("run");
+  options.policy.directory = folder.path();
+  options.policy.watch.disk_min_free = 0;
+  options.policy.watch.disk_min_free_inodes = 0;
+  RunWatcher watcher(options, {});
+  CHECK(watcher.poll(Instant(1s), kLater).empty());
+  CHECK(watcher.next_poll() == Instant(2s));
+  Inotify hints;
+  hints.watch(watcher.directories());
+  CHECK_FALSE(hints.drain());
+  folder.write("switch/save", "");
+  wire::AgentEvent event;
+  event.body = wire::Beat{};
+  folder.append("gen-000001/lead.jsonl", wire::format_event_line(event));
+  CHECK(hints.drain());
+  const auto inputs = watcher.poll(Instant(2s), kLater);
+  REQUIRE(inputs.size() == 2);
+  CHECK(std::string(core::kind_of(inputs[0].body)) == "operator_asked");
+  CHECK(std::string(core::kind_of(inputs[1].body)) == "digest");
+  CHECK(watcher.flush_digest().empty());
+}
