@@ -26,9 +26,9 @@ SendAlert make_action(const AlertState& alert, bool resolved, const std::string&
   return action;
 }
 
-bool silenced(const Turn& turn, const AlertState& alert) {
-  for (const Silence& silence : turn.site.silences) {
-    if (silence.until <= turn.now()) continue;
+bool is_silenced(const SiteState& site, const AlertState& alert, Instant now) {
+  for (const Silence& silence : site.silences) {
+    if (silence.until <= now) continue;
     const auto matches = [&](const auto& pair) {
       const auto& [key, value] = pair;
       if (key == "run") return value == alert.run.text;
@@ -42,7 +42,19 @@ bool silenced(const Turn& turn, const AlertState& alert) {
   return false;
 }
 
+bool silenced(const Turn& turn, const AlertState& alert) {
+  return is_silenced(turn.site, alert, turn.now());
+}
+
 }  // namespace
+
+std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now) {
+  std::vector<SendAlert> open;
+  for (const auto& [id, alert] : site.alerts)
+    if (alert.run == run && !alert.acknowledged && !is_silenced(site, alert, now))
+      open.push_back(make_action(alert, false, alert.reason));
+  return open;
+}
 
 void raise(Turn& turn, const AlertText& text) {
   const RunName run = run_of(turn);

@@ -132,9 +132,17 @@ Result<std::optional<core::StateRow>> SqliteJournal::load_state() {
 }
 
 Result<std::vector<core::JournalRow>> SqliteJournal::rows_after(Sequence seq, std::size_t limit) {
-  STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows WHERE seq > ?1 ORDER BY seq "
-                                           "LIMIT ?2",
-                                           kRowColumns)));
+  return select_rows("seq > ?1", seq, limit);
+}
+Result<std::vector<core::JournalRow>> SqliteJournal::intact_rows_after(Sequence seq,
+                                                                       std::size_t limit) {
+  return select_rows("seq > ?1 AND lost = 0", seq, limit);
+}
+
+Result<std::vector<core::JournalRow>> SqliteJournal::select_rows(const char* where, Sequence seq,
+                                                                 std::size_t limit) {
+  STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows WHERE {} ORDER BY seq LIMIT ?2",
+                                           kRowColumns, where)));
   rows.bind(1, static_cast<std::int64_t>(seq.value)).bind(2, static_cast<std::int64_t>(limit));
   std::vector<core::JournalRow> out;
   for (;;) {

@@ -30,6 +30,8 @@ class SqliteJournal final : public core::Journal {
   Result<std::optional<core::StateRow>> load_state() override;
   // A row whose content damage has taken is an Error that names it.
   Result<std::vector<core::JournalRow>> rows_after(Sequence seq, std::size_t limit) override;
+  // The same without those rows: for publishing.
+  Result<std::vector<core::JournalRow>> intact_rows_after(Sequence seq, std::size_t limit);
   Result<std::vector<core::Intent>> open_intents() override;
   Status close_intent(const EffectKey& key) override;  // takes effect with the next append
   Result<std::vector<core::Cursor>> cursors() override;
@@ -53,6 +55,8 @@ class SqliteJournal final : public core::Journal {
   Status insert_row(const core::JournalRow& row, std::string& prev_hash);
   Status close_by_event(const core::JournalRow& row);
   Status put_state(const core::StateRow& state);
+  Result<std::vector<core::JournalRow>> select_rows(const char* where, Sequence seq,
+                                                    std::size_t limit);
   Status put_cursors(const std::vector<core::Cursor>& cursors);
 
   Database db_;

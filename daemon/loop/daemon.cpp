@@ -1,0 +1,293 @@
+// Daemon: life from the foundation to the goodbye, and its timers.
+#include "daemon/loop/daemon.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+
+#include "common/os/self.hpp"
+#include "core/alerting.hpp"
+#include "daemon/loop/log.hpp"
+#include "embedded/local_scheduler.hpp"
+#include "slurm/slurm_scheduler.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+constexpr std::size_t kEffectThreads = 3;
+constexpr Duration kBeat = 1s;
+constexpr Duration kFlushLimit = 1s;      // a Tick waits this long for the digests
+constexpr Duration kShortestTick = 50ms;  // between two ticks
+constexpr Duration kOnceLimit = 90s;
+constexpr Duration kOnceQuiet = 500ms;
+constexpr Duration kGoodbyeLimit = 5s;
+constexpr Duration kEngineStuck = 60s;
+constexpr const char* kBuild = "stoker " STOKER_VERSION;
+
+std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
+                                                 const std::string& state,
+                                                 core::Processes& processes, core::Files& files) {
+  const auto environment = os::current_environment();
+  const auto user = environment.find("USER");
+  slurm::SlurmOptions slurm;
+  slurm.user = PeerRights().name_of(::geteuid());
+  if (slurm.user.empty() && user != environment.end()) slurm.user = user->second;
+  slurm.environment = environment;
+  return std::make_unique<SchedulerRouter>(
+      std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),
+      std::make_unique<slurm::SlurmScheduler>(processes, files, slurm));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::open(const DaemonOptions& options) {
+  STOKER_TRY(foundation, lay_foundation(options.state_directory));
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(foundation)));
+  STOKER_TRY_STATUS(daemon->begin());
+  return daemon;
+}
+
+Daemon::Daemon(DaemonOptions options, Foundation foundation)
+    : options_(std::move(options)), foundation_(std::move(foundation)) {}
+
+Daemon::~Daemon() {
+  if (effects_) effects_->stop();
+  for (auto& [kind, observer] : observers_) observer->stop();
+  if (errands_) errands_->stop();
+  for (auto& [device, mount] : mounts_) mount->stop();
+  if (turns_) turns_->stop();
+}
+
+Status Daemon::begin() {
+  const std::string& state = foundation_.state_directory;
+  for (const std::string& text : foundation_.announcements) log(LogLevel::Warning, text);
+  scheduler_ = make_schedulers(options_, state, processes_, files_);
+  STOKER_TRY(alerts, AlertPort::open(state));
+  alerts_ = std::move(alerts);
+  errands_ = std::make_unique<Worker>();
+  effects_ = std::make_unique<EffectPool>(
+      kEffectThreads, [this](const core::Intent& intent) { return context_of(intent); },
+      [this](const core::Intent& intent,
+             const core::PerformContext& context) -> std::vector<core::EventBody> {
+        if (auto ours = foundation_.possession->still_ours(); !ours)
+          return {};  // fenced: whoever took over repeats it
+        core::Ports ports{*foundation_.clock, *scheduler_, files_, *alerts_};
+        return core::perform(intent, context, ports);
+      },
+      [this](std::vector<core::Input> results) {
+        if (!results.empty()) turns_->submit(std::move(results));
+      });
+  engine_ =
+      std::make_unique<core::Engine>(*foundation_.journal, *effects_, *foundation_.clock, kBuild);
+  turns_ = std::make_unique<Turns>(
+      io_, Turns::Parts{*engine_, *foundation_.journal, *foundation_.poison},
+      Turns::Hooks{[this](TurnReport report) { on_turn(std::move(report)); },
+                   [this](const std::string& trouble) { on_trouble(trouble); }});
+  site_.publisher = std::make_shared<RunPublisher>(state + "/published");
+  site_.caught_up = std::make_shared<bool>(false);
+  site_.mount = &mount_of(state);
+
+  socket_ = std::make_unique<LineServer>(
+      io_, [this](const Peer& peer, std::string line, LineServer::Answer answer) {
+        on_request(peer, std::move(line), std::move(answer));
+      });
+  STOKER_TRY_STATUS(socket_->listen(state, "stokerd.sock", static_cast<gid_t>(-1)));
+  if (!options_.listen.empty()) {
+    STOKER_TRY(token, http_token(state + "/http-token"));
+    http_ = std::make_unique<HttpServer>(
+        io_, [this](std::string_view path) { return render_page(*view_, path); });
+    STOKER_TRY_STATUS(http_->listen(options_.listen, token));
+    log(LogLevel::Notice,
+        fmt::format("the page is on {}, its token in {}/http-token", options_.listen, state));
+  }
+  turns_->start(
+      {kBuild, foundation_.possession->epoch(), foundation_.clock->away(), foundation_.clean});
+  return ok();
+}
+
+core::PerformContext Daemon::context_of(const core::Intent& intent) {
+  core::PerformContext context;
+  const auto& runs = engine_->state().runs;
+  if (const auto run = runs.find(intent.run); run != runs.end())
+    context.policy = run->second.policy;
+  else if (!runs.empty())  // an alert of the site goes where the first run's alerts go
+    context.policy.alerts = runs.begin()->second.policy.alerts;
+  context.state_directory = foundation_.state_directory;
+  context.epoch = foundation_.possession->epoch();
+  const std::string& agent = context.policy.train.agent;
+  context.agent_command_prefix = {agent.empty() ? os::own_program("stoker-agent") : agent};
+  return context;
+}
+
+DaemonExit Daemon::run() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
+  std::function<void()> listen = [this, &listen] {
+    signals_.async_wait([this, &listen](const boost::system::error_code& code, int signal) {
+      if (code) return;
+      on_signal(signal);
+      listen();
+    });
+  };
+  listen();
+  beat();
+  io_.run();
+  return exit_;
+}
+
+void Daemon::on_signal(int signal) {
+  if (signal == SIGHUP) {
+    notifier_.reloading();
+    reload("SIGHUP", [this](const wire::Response& response) {
+      log(response.ok ? LogLevel::Notice : LogLevel::Error, response.message);
+      notifier_.ready("reloaded");
+    });
+    return;
+  }
+  log(LogLevel::Notice, "asked to leave; the trainings go on");
+  end(DaemonExit::Done);
+}
+
+// The goodbye is journalled and published, then everything stops; a second call does not wait.
+void Daemon::end(DaemonExit exit) {
+  if (ending_) return io_.stop();
+  ending_ = true;
+  end_at_ = monotonic_now() + kGoodbyeLimit;
+  exit_ = exit;
+  notifier_.stopping();
+  if (!foundation_.possession->still_ours()) return io_.stop();
+  turns_->submit({{{}, core::DaemonStopping{}, {}}}, [this](const std::vector<core::JournalRow>&) {
+    goodbye_ = true;
+    render();
+  });
+}
+
+void Daemon::renew_lease() {
+  site_.mount->post([this] {
+    const auto renewed = foundation_.possession->renew();
+    if (renewed || foundation_.possession->still_ours()) return;  // a full disk is no successor
+    boost::asio::post(io_, [this, why = renewed.error().message()] {
+      log(LogLevel::Error, why + "; nothing is done here any more");
+      exit_ = DaemonExit::Failed;
+      io_.stop();
+    });
+  });
+}
+
+// Once a second: everything that is due by the clock.
+void Daemon::beat() {
+  ++beats_;
+  if (ending_ && monotonic_now() > end_at_) return io_.stop();  // no room for a goodbye
+  if (foundation_.possession->network()) renew_lease();
+  const bool engine_stuck = turns_->busy_for() > kEngineStuck && trouble_.empty();
+  if (engine_stuck)
+    log(LogLevel::Error,
+        fmt::format("the engine has been busy for {}", format_duration(turns_->busy_for())));
+  else
+    notifier_.watchdog();
+  tell_stuck_mounts();
+  const bool active =
+      std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return !run.second.retired; });
+  if (dirty_ || beats_ % (active ? 5 : 30) == 0) render();
+  if (started_ && beats_ % 60 == 2)
+    turns_->inspect([this](core::Engine&, SqliteJournal&) {
+      if (auto status = back_up(foundation_, wall_now()); !status)
+        log(LogLevel::Warning, "no backup of the journal: " + status.error().message());
+    });
+  if (started_ && beats_ % 60 == 32) repeat_alerts();
+  check_end();
+  beat_timer_.expires_after(kBeat);
+  beat_timer_.async_wait([this](const boost::system::error_code& code) {
+    if (!code) beat();
+  });
+}
+
+// Open alerts that nobody has acknowledged or silenced are told again at their routes' pace.
+void Daemon::repeat_alerts() {
+  turns_->inspect([this](core::Engine& engine, SqliteJournal&) {
+    std::set<RunName> names{RunName()};
+    for (const auto& [name, run] : engine.state().runs) names.insert(name);
+    for (const RunName& name : names)
+      if (const auto open = core::alerts_to_repeat(engine.state(), name, foundation_.clock->now());
+          !open.empty())
+        alerts_->repeat(open, context_of({EffectKey(), name, core::Action()}).policy.alerts);
+  });
+}
+
+void Daemon::arm_wake(std::optional<Instant> at) {
+  if (!at || waking_ || ending_) {
+    if (!waking_) wake_timer_.cancel();
+    return;
+  }
+  wake_timer_.expires_after(std::max<Duration>(*at - foundation_.clock->now(), kShortestTick));
+  wake_timer_.async_wait([this](const boost::system::error_code& code) {
+    if (!code) wake();
+  });
+}
+
+// A Tick wants digests that are up to date: all mounts hand theirs over first, or are too slow.
+void Daemon::wake() {
+  waking_ = true;
+  struct Gather {
+    std::vector<core::Input> inputs;
+    std::size_t missing = 0;
+    bool fed = false;
+  };
+  auto gather = std::make_shared<Gather>();
+  const auto feed = [this, gather] {
+    if (std::exchange(gather->fed, true)) return;
+    gather->inputs.push_back({{}, core::Tick{}, {}});
+    waking_ = false;
+    wake_timer_.cancel();
+    turns_->submit(std::move(gather->inputs));
+  };
+  gather->missing = mounts_.size();
+  for (auto& [device, mount] : mounts_)
+    mount->flush([this, gather, feed](std::vector<core::Input> inputs) {
+      boost::asio::post(io_, [this, gather, feed, inputs = std::move(inputs)]() mutable {
+        if (gather->fed) return turns_->submit(std::move(inputs));  // late, but not lost
+        for (core::Input& input : inputs) gather->inputs.push_back(std::move(input));
+        if (--gather->missing == 0) feed();
+      });
+    });
+  wake_timer_.expires_after(kFlushLimit);
+  wake_timer_.async_wait([feed](const boost::system::error_code& code) {
+    if (!code) feed();
+  });
+}
+
+// Is what --once or --until-end waits for there?
+void Daemon::check_end() {
+  if (ending_ || !started_) return;
+  if (options_.until_end && !awaited_.empty()) {
+    const auto run = runs_.find(awaited_);
+    if (run == runs_.end() || effects_->waiting() > 0 || !run->second.retired) return;
+    if (run->second.state == "finished") end(DaemonExit::Done);
+    if (run->second.state == "held") end(DaemonExit::Held);
+    if (run->second.state == "stopped") end(DaemonExit::Stopped);
+  }
+  if (options_.once) finish_if_quiet();
+}
+
+// --once: everything was looked at and nothing is on its way any more.
+void Daemon::finish_if_quiet() {
+  bool observed = true, seeing = true, person = false;
+  for (const auto& [kind, observer] : observers_) {
+    observed = observed && observer->answers() > 1;
+    seeing = seeing && !observer->blind();
+  }
+  for (const auto& [device, mount] : mounts_) {
+    observed = observed && mount->polls() > 1;
+    seeing = seeing && mount->trouble().empty();
+  }
+  for (const auto& [name, run] : runs_) person = person || run.state == "held";
+  const bool late = monotonic_now() - started_at_ > kOnceLimit;
+  const bool quiet = observed && turns_->idle() && effects_->waiting() == 0;
+  if (!quiet) quiet_since_.reset();
+  if (quiet && !quiet_since_) quiet_since_ = monotonic_now();
+  if (!late && (!quiet || monotonic_now() - *quiet_since_ < kOnceQuiet)) return;
+  end(late || !seeing ? DaemonExit::Failed : person ? DaemonExit::NeedsPerson : DaemonExit::Done);
+}
+
+}  // namespace stoker::daemon

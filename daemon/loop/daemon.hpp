@@ -1,0 +1,142 @@
+// Daemon: the one event loop that joins the engine with the world. The loop thread only passes
+// things on: the engine journals on its thread (turns.hpp), effects run in lanes (effect_pool.hpp),
+// watchers and publishers live on their mount's thread, schedulers are asked on theirs. Nothing is
+// done that is not in the journal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "daemon/http/http_server.hpp"
+#include "daemon/http/site_view.hpp"
+#include "daemon/loop/effect_pool.hpp"
+#include "daemon/loop/foundation.hpp"
+#include "daemon/loop/mount_thread.hpp"
+#include "daemon/loop/scheduler_observer.hpp"
+#include "daemon/loop/sd_notify.hpp"
+#include "daemon/loop/turns.hpp"
+#include "daemon/ports/alert_port.hpp"
+#include "daemon/socket/line_server.hpp"
+#include "daemon/socket/peer_rights.hpp"
+#include "wire/socket.hpp"
+
+namespace stoker::daemon {
+
+struct DaemonOptions {
+  std::string state_directory;
+  std::string program;     // path of stokerd: the embedded scheduler is started with it
+  std::string listen;      // "" = no web door
+  bool once = false;       // one pass and out
+  std::string run_file;    // a RUN.yaml to take under supervision at start, "" = none
+  bool until_end = false;  // with run_file: until that run is finished, held or stopped
+};
+
+enum class DaemonExit : int { Done = 0, Failed = 1, NeedsPerson = 2, Held = 3, Stopped = 4 };
+
+class Daemon {
+ public:
+  static Result<std::unique_ptr<Daemon>> open(const DaemonOptions& options);
+  ~Daemon();
+  // Turns the loop until a signal, the end of the pass or of the run. Returns the exit status.
+  DaemonExit run();
+
+ private:
+  struct WatchedRun {
+    core::RunPolicy policy;
+    std::string state;
+    bool retired = false;
+    Generation generation;
+    MountThread* mount = nullptr;
+    std::shared_ptr<RunPublisher> publisher;  // of the mount's thread
+    std::shared_ptr<bool> caught_up;          // likewise: rows may be appended as they come
+    bool dropped = false;                     // the watcher is being replaced
+    std::optional<Generation> told_stuck;     // a stuck read was told for this generation
+  };
+  using Reply = std::function<void(wire::Response)>;
+
+  Daemon(DaemonOptions options, Foundation foundation);
+  // daemon.cpp: start, end, timers.
+  Status begin();
+  void beat();
+  void renew_lease();
+  void repeat_alerts();
+  void arm_wake(std::optional<Instant> at);
+  void wake();
+  void on_signal(int signal);
+  void end(DaemonExit exit);
+  void finish_if_quiet();
+  void check_end();
+  core::PerformContext context_of(const core::Intent& intent);
+
+  // daemon_watch.cpp: what a turn means for watchers, observers and publishers.
+  void on_turn(TurnReport report);
+  void on_trouble(const std::string& trouble);
+  void take_up(const RunBrief& brief);
+  void change(WatchedRun& run, const core::RunPolicy& policy);
+  void start_watcher(const RunName& name);
+  void observe(const std::vector<RunBrief>& runs);
+  MountThread& mount_of(const std::string& directory);
+  void tell_stuck_mounts();
+
+  // daemon_publish.cpp
+  void publish_rows(const std::vector<core::JournalRow>& rows);
+  void catch_up(const RunName& name, WatchedRun& run);
+  void render();
+  void take_view(std::shared_ptr<SiteView> view);
+
+  // daemon_requests.cpp: the control socket's verbs.
+  void on_request(const Peer& peer, std::string line, LineServer::Answer answer);
+  void ask_operator(const wire::Request& request, const std::string& by, Reply reply);
+  void ask_run(const wire::Request& request, const std::string& by, Reply reply);
+  void put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
+                             Reply reply);
+  void ask_run_file(const std::string& path);  // --run
+  void test_alerts(const wire::Request& request, Reply reply);
+  void reload(const std::string& by, Reply reply);
+  std::optional<std::string> why_refused(const Peer& peer, const wire::Request& request);
+
+  DaemonOptions options_;
+  Foundation foundation_;
+  boost::asio::io_context io_;
+  boost::asio::steady_timer beat_timer_{io_}, wake_timer_{io_};
+  boost::asio::signal_set signals_{io_};
+  SystemdNotifier notifier_;
+
+  OsFiles files_;
+  OsProcesses processes_;
+  std::unique_ptr<SchedulerRouter> scheduler_;
+  std::unique_ptr<AlertPort> alerts_;
+  std::unique_ptr<EffectPool> effects_;
+  std::unique_ptr<core::Engine> engine_;
+  std::unique_ptr<Turns> turns_;
+  std::unique_ptr<Worker> errands_;  // slow questions of requests: RUN.yaml and its world
+  std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
+  std::map<core::SchedulerKind, std::unique_ptr<SchedulerObserver>> observers_;
+  std::map<RunName, WatchedRun> runs_;
+  WatchedRun site_;  // <state>/published
+  std::unique_ptr<LineServer> socket_;
+  std::unique_ptr<HttpServer> http_;
+  PeerRights rights_;
+  std::shared_ptr<SiteView> view_ = std::make_shared<SiteView>();
+
+  Instant started_at_ = monotonic_now(), rendered_at_, end_at_;
+  bool started_ = false, dirty_ = false, rendering_ = false, waking_ = false, ending_ = false,
+       goodbye_ = false;
+  std::uint64_t beats_ = 0, rows_ = 0;
+  std::string trouble_;
+  RunName awaited_;  // --until-end
+  std::optional<Instant> quiet_since_;
+  DaemonExit exit_ = DaemonExit::Done;
+};
+
+// <run directory>/{orders,claims,switch,checkpoints}; with a group setgid and writable for it.
+Status make_run_directory(const core::RunPolicy& policy);
+
+}  // namespace stoker::daemon

@@ -1,0 +1,147 @@
+// Daemon, publishing: each journal row to its run's events.jsonl, the state to status.json, the
+// site to <state>/published. Written on the runs' mount threads; what could not be written is made
+// again from the journal.
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+
+#include "common/os/files.hpp"
+#include "core/status.hpp"
+#include "daemon/loop/daemon.hpp"
+#include "daemon/loop/log.hpp"
+#include "wire/site.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+namespace asio = boost::asio;
+constexpr std::size_t kPage = 500;  // rows read at once when catching up
+
+bool is_of(const core::JournalRow& row, const RunName& name) {
+  return row.event.run == name;
+}
+
+Status write_site(const std::string& directory, const SiteView& view) {
+  wire::SiteDocument site;
+  std::string nodes;
+  Json alerts = Json::array();
+  for (const auto& run : view.runs) {
+    site.runs.push_back({run.run, run.directory});
+    for (const auto& alert : run.alerts) {
+      Json entry(alert);
+      entry["run"] = run.run;
+      alerts.push_back(std::move(entry));
+    }
+  }
+  for (const auto& node : view.nodes) nodes += to_json_text(node) + "\n";
+  const auto write = [&](const char* name, const std::string& text) {
+    return os::replace_file(directory + name, text, os::Durability::Cached);
+  };
+  STOKER_TRY_STATUS(write("/site.json", to_json_text(site) + "\n"));
+  STOKER_TRY_STATUS(write("/nodes.jsonl", nodes));
+  return write("/alerts.json", dump_json(alerts) + "\n");
+}
+
+}  // namespace
+
+void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
+  std::map<RunName, std::vector<core::JournalRow>> by_run;
+  for (const auto& row : rows) by_run[row.event.run].push_back(row);
+  for (auto& [name, mine] : by_run) {
+    const auto found = runs_.find(name);
+    WatchedRun* run = name.empty() ? &site_ : found == runs_.end() ? nullptr : &found->second;
+    if (run == nullptr || run->mount == nullptr) continue;
+    run->mount->post(
+        [publisher = run->publisher, caught_up = run->caught_up, mine = std::move(mine)] {
+          if (*caught_up && !publisher->append(mine)) *caught_up = false;
+        });
+  }
+}
+
+// Reads what the file lacks from the journal, page by page; the last page ends it. Rows that come
+// in between are in the journal too: they were posted before, or follow after.
+void Daemon::catch_up(const RunName& name, WatchedRun& run) {
+  if (run.mount == nullptr) return;
+  run.mount->post(
+      [this, name, publisher = run.publisher, caught_up = run.caught_up, mount = run.mount] {
+        if (*caught_up) return;
+        if (const auto opened = publisher->open(); !opened)
+          return log(LogLevel::Warning, "cannot publish: " + opened.error().message());
+        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->last()](
+                            core::Engine&, SqliteJournal& journal) {
+          auto failed = std::make_shared<bool>(false);  // of the mount's thread
+          for (Sequence after = from;;) {
+            auto rows = journal.intact_rows_after(after, kPage);
+            if (!rows) return log(LogLevel::Warning, rows.error().message());
+            const bool last = rows->size() < kPage;
+            if (!rows->empty()) after = rows->back().seq;
+            std::erase_if(*rows, [&name](const auto& row) { return !is_of(row, name); });
+            asio::post(io_, [publisher, caught_up, mount, last, rows = std::move(*rows)] {
+              mount->post([publisher, caught_up, last, rows] {
+                *caught_up = publisher->append(rows).has_value() && last;
+              });
+            });
+            if (last) return;
+          }
+        });
+      });
+}
+
+// The engine's thread makes the documents, the loop keeps them for the page, the mounts write them.
+void Daemon::render() {
+  if (rendering_ || !started_) return;
+  rendering_ = true;
+  dirty_ = false;
+  rendered_at_ = monotonic_now();
+  turns_->inspect([this](core::Engine& engine, SqliteJournal& journal) {
+    auto view = std::make_shared<SiteView>();
+    const Instant now = foundation_.clock->now();
+    const WallTime wall = wall_now();
+    for (const auto& [name, run] : engine.state().runs)
+      view->runs.push_back(core::status_of(engine.state(), run, now, wall));
+    view->nodes = core::nodes_of(engine.state(), now);
+    view->health.journal_rows = journal.last_sequence().value;
+    view->health.scheduler_trouble =
+        engine.state().blind_since ? engine.state().blind_why : std::string();
+    asio::post(io_, [this, view] { take_view(view); });
+  });
+}
+
+void Daemon::take_view(std::shared_ptr<SiteView> view) {
+  rendering_ = false;
+  view->health.build = "stoker " STOKER_VERSION;
+  view->health.epoch = foundation_.possession->epoch().value;
+  view->health.uptime_s = to_seconds(monotonic_now() - started_at_);
+  view->health.effects_waiting = effects_->waiting();
+  view->health.journal_trouble = trouble_;
+  view_ = view;
+  for (const auto& status : view->runs) {
+    const auto found = runs_.find(RunName(status.run));
+    if (found == runs_.end() || found->second.mount == nullptr) continue;
+    WatchedRun& run = found->second;
+    run.mount->post([publisher = run.publisher, status] {
+      if (const auto written = publisher->write_status(status); !written)
+        log(LogLevel::Warning, written.error().message());
+    });
+    catch_up(found->first, run);
+  }
+  catch_up({}, site_);
+  site_.mount->post([directory = site_.publisher->directory(), view] {
+    if (const auto written = write_site(directory, *view); !written)
+      log(LogLevel::Warning, written.error().message());
+  });
+  std::size_t held = 0;
+  for (const auto& status : view->runs) held += status.state == "held" ? 1 : 0;
+  if (trouble_.empty()) notifier_.status(fmt::format("{} runs, {} held", view->runs.size(), held));
+  if (!goodbye_) return;
+  // The last words are written: let the mounts finish and go.
+  auto left = std::make_shared<std::size_t>(mounts_.size());
+  for (auto& [device, mount] : mounts_)
+    mount->post([this, left] {
+      asio::post(io_, [this, left] {
+        if (--*left == 0) io_.stop();
+      });
+    });
+}
+
+}  // namespace stoker::daemon

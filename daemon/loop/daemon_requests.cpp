@@ -1,0 +1,300 @@
+// Daemon, answering: the verbs of the control socket become inputs; the answer goes out once the
+// journal has them.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fmt/format.h>
+#include <re2/re2.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+
+#include "alerts/sink.hpp"
+#include "common/os/files.hpp"
+#include "configs/schema/run_checks.hpp"
+#include "daemon/loop/daemon.hpp"
+#include "daemon/loop/log.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+namespace asio = boost::asio;
+using core::JournalRow;
+
+constexpr std::array kOperatorVerbs{"save",    "stop",    "kill",     "pause",
+                                    "resume",  "restart", "rollback", "exclude",
+                                    "include", "stacks",  "ack",      "silence"};
+constexpr std::array kSiteVerbs{"exclude", "include", "ack", "silence"};
+constexpr std::size_t kMostNodes = 10000;
+
+template <std::size_t N>
+bool is_one_of(const std::array<const char*, N>& names, const std::string& verb) {
+  return std::find(names.begin(), names.end(), verb) != names.end();
+}
+
+wire::Response refuse(std::string message) {
+  wire::Response response;
+  response.message = std::move(message);
+  return response;
+}
+wire::Response accept(std::string message, Json data = Json::object()) {
+  wire::Response response;
+  response.ok = true;
+  response.message = std::move(message);
+  response.data = std::move(data);
+  return response;
+}
+
+Json decision_data(const core::Decision& decision) {
+  Json actions = Json::array();
+  for (const core::Action& action : decision.actions) actions.push_back(Json(action));
+  return {{"from", decision.from}, {"to", decision.to}, {"actions", actions}};
+}
+
+wire::Response response_of(const core::Decision& decision, bool dry_run) {
+  auto response = decision.rejected ? refuse(decision.reason) : accept(decision.reason);
+  response.data = decision_data(decision);
+  if (response.message.empty()) response.message = "nothing to do";
+  if (!dry_run || decision.rejected) return response;
+  std::string actions;
+  for (const core::Action& action : decision.actions)
+    actions += fmt::format("{}{}", actions.empty() ? "" : ", ", core::kind_of(action));
+  response.message =
+      fmt::format("would: {}{}", response.message, actions.empty() ? "" : " (" + actions + ")");
+  return response;
+}
+
+// The decision about our input in the rows of its turn.
+template <class Body>
+wire::Response find_answer(const std::vector<JournalRow>& rows, const Body& body) {
+  for (const JournalRow& row : rows)
+    if (const auto* asked = std::get_if<Body>(&row.event.body); asked != nullptr && *asked == body)
+      return response_of(row.decision, false);
+  return accept("done");
+}
+
+configs::RunSchemaContext schema_context(const std::string& state) {
+  configs::RunSchemaContext context;
+  context.state_directory = state;
+  for (const alerts::SinkKind& known : alerts::known_sinks()) {
+    configs::SinkKind kind{known.kind, {}, {}};
+    for (const alerts::SinkOption& option : known.options)
+      (option.required ? kind.required : kind.optional).push_back(option.name);
+    context.sinks.push_back(std::move(kind));
+  }
+  context.sink_error = [](const core::SinkPolicy& sink) {
+    const Status checked = alerts::check_sink(sink);
+    return checked ? std::string() : checked.error().what;
+  };
+  return context;
+}
+
+configs::RunWorld world() {
+  return {os::current_environment(), [](const std::string& expression) {
+            RE2::Options quiet;
+            quiet.set_log_errors(false);
+            const RE2 compiled(expression, quiet);
+            return compiled.ok() ? std::string() : compiled.error();
+          }};
+}
+
+std::string error_lines(const configs::Diagnostics& errors) {
+  std::string text;
+  for (const auto& error : errors) text += (text.empty() ? "" : "\n") + error.text();
+  return text;
+}
+
+}  // namespace
+
+Status make_run_directory(const core::RunPolicy& policy) {
+  const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
+  if (!policy.group.empty() && !gid)
+    return fail("there is no such group", policy.group, "name another in RUN.yaml");
+  const mode_t mode = gid ? 02770 : 0755;
+  for (const char* name : {"", "/orders", "/claims", "/switch", "/checkpoints"}) {
+    const std::string path = policy.directory + name;
+    const bool there = os::exists(path);
+    STOKER_TRY_STATUS(os::make_directories(path, mode));
+    if (!gid || (there && *name == '\0')) continue;  // an existing run directory keeps its mode
+    if (::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0 ||
+        ::chmod(path.c_str(), mode) != 0)
+      return fail(errno_error(errno, "cannot give it to group " + policy.group, path));
+  }
+  return ok();
+}
+
+std::optional<std::string> Daemon::why_refused(const Peer& peer, const wire::Request& request) {
+  if (request.verb == "ping") return std::nullopt;
+  const auto run = runs_.find(RunName(request.run));
+  const std::string group = run == runs_.end() ? "" : run->second.policy.group;
+  if (rights_.may_act(peer, group)) return std::nullopt;
+  return fmt::format("{} may not act here{}", rights_.name_of(peer.uid),
+                     group.empty() ? "" : ": not a member of group " + group);
+}
+
+void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer answer) {
+  const Reply reply = [answer](const wire::Response& response) { answer(to_json_text(response)); };
+  const auto parsed = from_json_text<wire::Request>(line, "request", {1u << 20, 16});
+  if (!parsed) return reply(refuse(parsed.error().message()));
+  const wire::Request& request = *parsed;
+  if (request.version != 1)
+    return reply(
+        refuse(fmt::format("version {} of the request is not known, 1 is", request.version)));
+  if (request.nodes.size() > kMostNodes) return reply(refuse("too many nodes in one request"));
+  if (const auto why = why_refused(peer, request)) return reply(refuse(*why));
+  const std::string by = rights_.name_of(peer.uid);
+  if (request.verb == "ping")
+    return reply(accept("stokerd is here", {{"pid", ::getpid()},
+                                            {"epoch", foundation_.possession->epoch().value},
+                                            {"trouble", trouble_}}));
+  if (ending_) return reply(refuse("stokerd is leaving; ask again when it is back"));
+  if (!trouble_.empty())
+    return reply(refuse("nothing can be done: the journal cannot be written: " + trouble_));
+  if (request.verb == "run") return ask_run(request, by, reply);
+  if (request.verb == "reload") return reload(by, reply);
+  if (request.verb == "alerts-test") return test_alerts(request, reply);
+  if (!is_one_of(kOperatorVerbs, request.verb))
+    return reply(refuse("there is no verb \"" + request.verb + "\""));
+  ask_operator(request, by, reply);
+}
+
+void Daemon::ask_operator(const wire::Request& request, const std::string& by, Reply reply) {
+  if (request.run.empty() && !is_one_of(kSiteVerbs, request.verb))
+    return reply(refuse(request.verb + " wants a run"));
+  if (!request.run.empty() && !runs_.contains(RunName(request.run)))
+    return reply(refuse("there is no run \"" + request.run + "\"; stoker status lists them"));
+  core::OperatorAsked asked{request.verb, request.arguments, {}, by, request.reason, "socket"};
+  for (const std::string& node : request.nodes) asked.nodes.emplace_back(node);
+  const core::Input input{RunName(request.run), asked, {}};
+  if (request.dry_run)
+    return turns_->inspect([this, input, reply](core::Engine& engine, SqliteJournal&) {
+      const auto decision = engine.preview(input);
+      asio::post(io_, [reply, decision] { reply(response_of(decision, true)); });
+    });
+  turns_->submit({input}, [reply, asked](const std::vector<JournalRow>& rows) {
+    reply(find_answer(rows, asked));
+  });
+}
+
+void Daemon::ask_run(const wire::Request& request, const std::string& by, Reply reply) {
+  const auto path = request.arguments.find("path");
+  if (path == request.arguments.end() || !path->second.starts_with('/'))
+    return reply(refuse("run wants the absolute path of RUN.yaml in arguments.path"));
+  errands_->post(
+      [this, text = request.text, file = path->second, by, reply, dry_run = request.dry_run] {
+        auto context = schema_context(foundation_.state_directory);
+        context.file = context.config_path = file;
+        auto checked = configs::check_run_config(text, context, world());
+        asio::post(io_, [this, checked = std::move(checked), by, reply, dry_run] {
+          if (checked.file.errors.empty())
+            return put_under_supervision(checked.file.policy, by, dry_run, reply);
+          Json errors = Json::array();
+          for (const auto& error : checked.file.errors) errors.push_back(error.text());
+          auto response = refuse(error_lines(checked.file.errors));
+          response.data = {{"errors", errors}};
+          reply(response);
+        });
+      });
+}
+
+void Daemon::ask_run_file(const std::string& path) {
+  const auto give_up = [this](const std::string& why) {
+    log(LogLevel::Error, why);
+    end(DaemonExit::Failed);
+  };
+  const auto file = os::absolute_path(path);
+  const auto text = os::read_file(path, 1u << 20);
+  if (!file || !text) return give_up((file ? text.error() : file.error()).message());
+  wire::Request request;
+  request.verb = "run";
+  request.text = *text;
+  request.arguments["path"] = *file;
+  ask_run(request, rights_.name_of(::geteuid()), [this, give_up](const wire::Response& response) {
+    if (!response.ok) return give_up(response.message);
+    awaited_ = RunName(response.data.value("run", ""));
+    check_end();
+  });
+}
+
+void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
+                                   Reply reply) {
+  const auto known = runs_.find(policy.run);
+  const bool fresh = known == runs_.end();
+  const bool changed = !fresh && !(known->second.policy == policy);
+  if (!fresh && known->second.policy.directory != policy.directory)
+    return reply(
+        refuse(fmt::format("{} lives in {}; a run cannot move: give the new one a new name",
+                           policy.run.text, known->second.policy.directory)));
+  Json data{{"run", policy.run.text},
+            {"directory", policy.directory},
+            {"known", !fresh},
+            {"changed", changed}};
+  const core::RunAdded added{policy, by};
+  const core::Input input{policy.run, added, {}};
+  if (dry_run)
+    return turns_->inspect([this, input, data, reply](core::Engine& engine, SqliteJournal&) {
+      auto response = response_of(engine.preview(input), true);
+      response.data.update(data);
+      asio::post(io_, [reply, response] { reply(response); });
+    });
+  errands_->post([this, input, added, data, reply] {
+    const auto made = make_run_directory(added.policy);
+    asio::post(io_, [this, made, input, added, data, reply] {
+      if (!made) return reply(refuse(made.error().message()));
+      turns_->submit({input}, [added, data, reply](const std::vector<JournalRow>& rows) {
+        auto response = find_answer(rows, added);
+        response.data.update(data);
+        reply(response);
+      });
+    });
+  });
+}
+
+// Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy.
+void Daemon::reload(const std::string& by, Reply reply) {
+  std::vector<core::RunPolicy> old;
+  for (const auto& [name, run] : runs_) old.push_back(run.policy);
+  errands_->post([this, old, by, reply] {
+    std::vector<core::Input> changes;
+    std::string errors;
+    for (const core::RunPolicy& policy : old) {
+      auto read = configs::load_run_config(policy.config_path,
+                                           schema_context(foundation_.state_directory), world());
+      std::string why;
+      if (!read)
+        why = read.error().message();
+      else if (!read->file.errors.empty())
+        why = error_lines(read->file.errors);
+      else if (read->file.policy.run != policy.run ||
+               read->file.policy.directory != policy.directory)
+        why = policy.config_path + ": run and directory cannot change; the old policy stays";
+      if (!why.empty())
+        errors += (errors.empty() ? "" : "\n") + why;
+      else if (!(read->file.policy == policy))
+        changes.push_back({policy.run, core::PolicyChanged{read->file.policy, by}, {}});
+    }
+    const std::string done =
+        fmt::format("{} of {} runs have a new policy", changes.size(), old.size());
+    turns_->submit(std::move(changes), [reply, errors, done](const std::vector<JournalRow>&) {
+      reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
+    });
+  });
+}
+
+void Daemon::test_alerts(const wire::Request& request, Reply reply) {
+  core::AlertPolicy policy;
+  for (const auto& [name, run] : runs_)
+    if (request.run.empty() || name.text == request.run)
+      policy.sinks.insert(policy.sinks.end(), run.policy.alerts.sinks.begin(),
+                          run.policy.alerts.sinks.end());
+  if (policy.sinks.empty()) return reply(refuse("no run has a sink in its alerts section"));
+  errands_->post([this, policy, reply] {
+    const auto tested = alerts_->test(policy);
+    asio::post(io_, [reply, tested] {
+      reply(tested ? accept(*tested) : refuse(tested.error().message()));
+    });
+  });
+}
+
+}  // namespace stoker::daemon

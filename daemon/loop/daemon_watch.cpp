@@ -1,0 +1,179 @@
+// Daemon, seeing: what a turn means for watchers, observers and publishers, and the journal's
+// troubles.
+#include <algorithm>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <boost/asio/post.hpp>
+
+#include "common/os/files.hpp"
+#include "daemon/loop/daemon.hpp"
+#include "daemon/loop/log.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+namespace asio = boost::asio;
+constexpr Duration kStuck = 20s;  // a read that does not come back
+
+bool moves_jobs(const core::JournalRow& row) {
+  const auto* done = std::get_if<core::EffectDone>(&row.event.body);
+  return done != nullptr &&
+         (done->action == core::Submit::kKind || done->action == core::Cancel::kKind);
+}
+
+void log_row(const core::JournalRow& row) {
+  if (row.decision.reason.empty()) return;
+  const bool moved = row.decision.from != row.decision.to;
+  log(row.decision.rejected ? LogLevel::Warning : LogLevel::Info,
+      fmt::format("{}{}{}{}", row.event.run.text, row.event.run.empty() ? "" : ": ",
+                  moved ? fmt::format("{} -> {}: ", row.decision.from, row.decision.to) : "",
+                  row.decision.reason));
+}
+
+}  // namespace
+
+void Daemon::on_turn(TurnReport report) {
+  for (const RunBrief& brief : report.runs) take_up(brief);
+  bool moved = false;
+  for (const core::JournalRow& row : report.rows) {
+    log_row(row);
+    moved = moved || row.decision.from != row.decision.to;
+    if (moves_jobs(row))
+      for (auto& [kind, observer] : observers_) observer->kick();
+  }
+  rows_ += report.rows.size();
+  publish_rows(report.rows);
+  observe(report.runs);
+  dirty_ = dirty_ || !report.rows.empty();
+  if (!std::exchange(started_, true)) {
+    notifier_.ready(fmt::format("{} runs", runs_.size()));
+    log(LogLevel::Notice,
+        fmt::format("ready: {} runs, epoch {}, state in {}", runs_.size(),
+                    foundation_.possession->epoch().value, foundation_.state_directory));
+    if (!options_.run_file.empty()) ask_run_file(options_.run_file);
+    render();
+  } else if (moved) {
+    render();
+  }
+  arm_wake(report.wake_at);
+  if (options_.until_end) check_end();
+}
+
+void Daemon::on_trouble(const std::string& trouble) {
+  trouble_ = trouble;
+  const std::string text = trouble.empty()
+                               ? "the journal can be written again"
+                               : "nothing is done: the journal cannot be written: " + trouble;
+  log(trouble.empty() ? LogLevel::Notice : LogLevel::Error, text);
+  notifier_.status(text);
+  const auto ours = foundation_.possession->still_ours();
+  if (!ours) {
+    log(LogLevel::Error, ours.error().message());
+    exit_ = DaemonExit::Failed;
+    return io_.stop();
+  }
+  // The pulse files need no journal; where the disk is full too, stderr has said it.
+  const std::string line = fmt::format("{} {}{}\n", format_rfc3339(wall_now()),
+                                       trouble.empty() ? "" : "***ALERT ", text);
+  site_.mount->post([path = foundation_.state_directory + "/pulse.log", line] {
+    (void)os::append_file(path, line, os::Durability::Cached);
+  });
+  dirty_ = true;
+}
+
+MountThread& Daemon::mount_of(const std::string& directory) {
+  struct stat info {};
+  std::string path = directory;
+  while (::stat(path.c_str(), &info) != 0 && path.size() > 1) {
+    const auto slash = path.rfind('/');
+    path = slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+  }
+  auto& mount = mounts_[info.st_dev];
+  if (!mount)
+    mount = std::make_unique<MountThread>(
+        *foundation_.clock,
+        [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
+  return *mount;
+}
+
+void Daemon::take_up(const RunBrief& brief) {
+  const RunName& name = brief.policy.run;
+  auto [found, fresh] = runs_.try_emplace(name);
+  WatchedRun& run = found->second;
+  run.state = brief.state;
+  run.retired = brief.retired;
+  run.generation = brief.generation;
+  if (!fresh) {
+    if (!(run.policy == brief.policy)) change(run, brief.policy);
+    return;
+  }
+  run.policy = brief.policy;
+  scheduler_->set_kind(name, run.policy.scheduler.kind);
+  run.mount = &mount_of(run.policy.directory);
+  run.publisher = std::make_shared<RunPublisher>(run.policy.directory);
+  run.caught_up = std::make_shared<bool>(false);
+  start_watcher(name);
+  catch_up(name, run);
+}
+
+// A changed policy: the watcher starts anew behind all that it has reported so far.
+void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
+  run.policy = policy;
+  scheduler_->set_kind(policy.run, policy.scheduler.kind);
+  run.mount->forget(policy.run, [this, name = policy.run] {
+    // What it had posted lies before this in the loop's queue and is journalled before `done`.
+    turns_->submit({}, [this, name](const std::vector<core::JournalRow>&) { start_watcher(name); });
+  });
+}
+
+void Daemon::start_watcher(const RunName& name) {
+  turns_->inspect([this, name](core::Engine&, SqliteJournal& journal) {
+    auto cursors = journal.cursors();
+    asio::post(io_, [this, name, cursors = std::move(cursors)] {
+      if (!cursors) log(LogLevel::Error, cursors.error().message());
+      const auto run = runs_.find(name);
+      if (run == runs_.end()) return;
+      run->second.mount->watch(run->second.policy,
+                               cursors ? *cursors : std::vector<core::Cursor>());
+    });
+  });
+}
+
+void Daemon::observe(const std::vector<RunBrief>& runs) {
+  std::map<core::SchedulerKind, std::vector<RunName>> names;
+  std::map<core::SchedulerKind, bool> active;
+  for (const RunBrief& run : runs) {
+    const auto kind = run.policy.scheduler.kind;
+    names[kind];
+    if (run.retired) continue;
+    names[kind].push_back(run.policy.run);
+    active[kind] = active[kind] || run.active;
+  }
+  for (auto& [kind, list] : names) {
+    auto& observer = observers_[kind];
+    if (!observer)
+      observer = std::make_unique<SchedulerObserver>(
+          scheduler_->of(kind), pace_of(kind),
+          [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
+    observer->watch(std::move(list), active[kind]);
+  }
+}
+
+// A mount that does not answer is silence of the runs on it, told once a generation.
+void Daemon::tell_stuck_mounts() {
+  for (auto& [name, run] : runs_) {
+    if (run.mount == nullptr || run.mount->busy_for() < kStuck) {
+      run.told_stuck.reset();
+      continue;
+    }
+    if (run.told_stuck == run.generation) continue;
+    run.told_stuck = run.generation;
+    log(LogLevel::Error, fmt::format("{}: its file system has not answered for {}",
+                                     run.policy.directory, format_duration(run.mount->busy_for())));
+    if (run.generation.value > 0)
+      turns_->submit({{name, core::LeadSilent{run.generation, run.mount->busy_for()}, {}}});
+  }
+}
+
+}  // namespace stoker::daemon

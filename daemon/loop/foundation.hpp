@@ -1,0 +1,32 @@
+// Foundation: what a daemon stands on before its loop turns: the state directory in its possession,
+// a sound journal (restored when it was damaged), the clock that goes on, the poison guard.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/journal/sqlite_journal.hpp"
+#include "daemon/loop/poison.hpp"
+#include "daemon/ports/os_ports.hpp"
+#include "daemon/state/possession.hpp"
+
+namespace stoker::daemon {
+
+struct Foundation {
+  std::string state_directory, backups;
+  std::unique_ptr<Possession> possession;
+  std::unique_ptr<SqliteJournal> journal;
+  std::unique_ptr<PoisonGuard> poison;
+  std::unique_ptr<EngineClock> clock;
+  bool clean = false;                      // the daemon before had said goodbye
+  std::vector<std::string> announcements;  // sentences for the log
+};
+
+// Error: another daemon has the directory, it cannot be written, the journal is of a newer version.
+Result<Foundation> lay_foundation(const std::string& state_directory);
+
+// The journal with its backup, daily and at a clean end. Blocks.
+Status back_up(Foundation& foundation, WallTime now);
+
+}  // namespace stoker::daemon

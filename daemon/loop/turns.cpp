@@ -1,0 +1,159 @@
+// Turns: at most one batch in flight; whatever it could not journal goes in front of the next.
+#include "daemon/loop/turns.hpp"
+
+#include <boost/asio/post.hpp>
+
+namespace stoker::daemon {
+namespace {
+
+namespace asio = boost::asio;
+constexpr Duration kRetry = 1s;
+
+bool wants_jobs(const core::RunState& run) {
+  const std::string_view name = core::state_name(run.training);
+  return name != "idle" && name != "held" && name != "finished" && name != "stopped";
+}
+
+}  // namespace
+
+std::vector<RunBrief> briefs_of(const core::SiteState& state) {
+  std::vector<RunBrief> briefs;
+  for (const auto& [name, run] : state.runs) {
+    RunBrief brief;
+    brief.policy = run.policy;
+    brief.state = core::state_name(run.training);
+    bool live = false;
+    for (const auto& [token, submission] : run.supply) live = live || submission.live();
+    brief.active = live || wants_jobs(run);
+    brief.retired = !brief.active && brief.state != "idle";
+    if (run.live) brief.generation = run.live->generation;
+    briefs.push_back(std::move(brief));
+  }
+  return briefs;
+}
+
+Turns::Turns(asio::io_context& io, Parts parts, Hooks hooks)
+    : io_(io), parts_(parts), hooks_(std::move(hooks)), retry_(io) {}
+
+Turns::~Turns() {
+  stop();
+}
+
+void Turns::stop() {
+  stopped_ = true;
+  worker_.stop();
+}
+
+void Turns::start(const core::DaemonStarted& started) {
+  start_ = started;
+  pump();
+}
+
+void Turns::submit(std::vector<core::Input> inputs, Done done) {
+  asio::post(io_, [this, inputs = std::move(inputs), done = std::move(done)]() mutable {
+    for (core::Input& input : inputs) waiting_.push_back(std::move(input));
+    if (done) waiting_done_.push_back(std::move(done));
+    pump();
+  });
+}
+
+void Turns::inspect(std::function<void(core::Engine&, SqliteJournal&)> job) {
+  worker_.post([this, job = std::move(job)] { job(parts_.engine, parts_.journal); });
+}
+
+void Turns::pump() {
+  if (in_flight_ || stopped_) return;
+  if (waiting_.empty() && waiting_done_.empty() && !start_) return;
+  in_flight_ = true;
+  auto batch = std::make_shared<Batch>();
+  batch->start = std::exchange(start_, std::nullopt);
+  batch->inputs.swap(waiting_);
+  batch->done.swap(waiting_done_);
+  worker_.post([this, batch] {
+    auto outcome = std::make_shared<Outcome>(step(*batch));
+    asio::post(io_, [this, batch, outcome] { finished(std::move(*batch), std::move(*outcome)); });
+  });
+}
+
+Status Turns::feed(std::vector<core::Input> inputs, TurnReport& report) {
+  STOKER_TRY_STATUS(parts_.engine.feed(std::move(inputs)));
+  const auto& rows = parts_.engine.last_rows();
+  report.rows.insert(report.rows.end(), rows.begin(), rows.end());
+  return ok();
+}
+
+// While something is under suspicion: alone, and a guilty one is set aside with its cursors.
+Status Turns::step_one(core::Input& input, TurnReport& report) {
+  if (!parts_.poison.is_poisonous(input)) {
+    STOKER_TRY_STATUS(parts_.poison.before({input}));
+    STOKER_TRY_STATUS(feed({input}, report));
+    return parts_.poison.after();
+  }
+  const std::string digest = input_digest(input);
+  const std::string kind = core::kind_of(input.body);
+  STOKER_TRY_STATUS(
+      parts_.journal.quarantine(digest, wall_now(), input.run, kind, to_json_text(input.body)));
+  STOKER_TRY_STATUS(feed({{input.run, core::Quarantined{kind, digest}, input.cursors}}, report));
+  return parts_.poison.forget(input);
+}
+
+Turns::Outcome Turns::step(Batch& batch) {
+  Outcome outcome;
+  const auto close = [&](const Status& status) {
+    if (!status) outcome.error = status.error();
+    outcome.report.runs = briefs_of(parts_.engine.state());
+    outcome.report.wake_at = parts_.engine.wake_at();
+    return std::move(outcome);
+  };
+  if (batch.start) {
+    outcome.started = false;
+    outcome.left = batch.inputs;
+    if (auto status = parts_.engine.start(*batch.start); !status) return close(status);
+    outcome.report.rows = parts_.engine.last_rows();
+    outcome.started = true;
+    outcome.left.clear();
+  }
+  const bool careful = parts_.poison.careful();
+  if (careful) {
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i)
+      if (auto status = step_one(batch.inputs[i], outcome.report); !status) {
+        outcome.left.assign(batch.inputs.begin() + static_cast<std::ptrdiff_t>(i),
+                            batch.inputs.end());
+        return close(status);
+      }
+  } else if (!batch.inputs.empty()) {
+    auto status = parts_.poison.before(batch.inputs);
+    if (status) status = feed(batch.inputs, outcome.report);
+    if (!status) {
+      outcome.left = batch.inputs;
+      return close(status);
+    }
+    if (auto cleared = parts_.poison.after(); !cleared) return close(cleared);
+  }
+  return close(ok());
+}
+
+void Turns::finished(Batch batch, Outcome outcome) {
+  in_flight_ = false;
+  const std::string trouble = outcome.error ? outcome.error->message() : "";
+  if (trouble != trouble_) hooks_.trouble(trouble);
+  trouble_ = trouble;
+  const std::vector<core::JournalRow> rows = outcome.report.rows;
+  if (!outcome.error || !rows.empty()) hooks_.turn(std::move(outcome.report));
+  if (outcome.error) {
+    if (!outcome.started) start_ = batch.start;
+    waiting_.insert(waiting_.begin(), outcome.left.begin(), outcome.left.end());
+    waiting_done_.insert(waiting_done_.begin(), batch.done.begin(), batch.done.end());
+    in_flight_ = true;  // until the retry: nothing overtakes the inputs that wait
+    retry_.expires_after(kRetry);
+    retry_.async_wait([this](const boost::system::error_code& code) {
+      in_flight_ = false;
+      if (!code) pump();
+    });
+    return;
+  }
+  for (const Done& done : batch.done) done(rows);
+  pump();
+}
+
+}  // namespace stoker::daemon

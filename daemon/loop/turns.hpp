@@ -1,0 +1,97 @@
+// Turns: the engine and its journal on their own thread, fed from the loop. While one turn is being
+// journalled the next inputs gather; each turn is one transaction. When the journal cannot write
+// nothing happens, the trouble is told, and the same inputs are tried again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "core/engine.hpp"
+#include "core/state.hpp"
+#include "daemon/journal/sqlite_journal.hpp"
+#include "daemon/loop/poison.hpp"
+#include "daemon/loop/worker.hpp"
+
+namespace stoker::daemon {
+
+// What the loop needs to know of a run after each turn.
+struct RunBrief {
+  core::RunPolicy policy;
+  std::string state;      // name of the training state
+  bool active = false;    // has, or wants, jobs: the scheduler is asked often
+  bool retired = false;   // finished, stopped or held, and no job of it is alive
+  Generation generation;  // of the live one; 0 = none
+};
+
+struct TurnReport {
+  std::vector<core::JournalRow> rows;
+  std::vector<RunBrief> runs;
+  std::optional<Instant> wake_at;
+};
+
+class Turns {
+ public:
+  struct Parts {
+    core::Engine& engine;
+    SqliteJournal& journal;
+    PoisonGuard& poison;
+  };
+  struct Hooks {
+    std::function<void(TurnReport)> turn;  // after each turn; on the loop
+    // The journal does not write ("" = it does again); on the loop, when it changes.
+    std::function<void(const std::string&)> trouble;
+  };
+  // Called on the loop once its input is in the journal, with that turn's rows.
+  using Done = std::function<void(const std::vector<core::JournalRow>&)>;
+
+  Turns(boost::asio::io_context& io, Parts parts, Hooks hooks);
+  ~Turns();
+
+  // Any thread.
+  void submit(std::vector<core::Input> inputs, Done done = {});
+  // DaemonStarted and what was left open; tried again like every turn.
+  void start(const core::DaemonStarted& started);
+  // Runs a job on the engine's thread.
+  void inspect(std::function<void(core::Engine&, SqliteJournal&)> job);
+  void stop();
+
+  [[nodiscard]] bool idle() const { return !in_flight_ && waiting_.empty(); }
+  [[nodiscard]] Duration busy_for() const { return worker_.busy_for(); }
+
+ private:
+  struct Batch {
+    std::vector<core::Input> inputs;
+    std::optional<core::DaemonStarted> start;
+    std::vector<Done> done;
+  };
+  struct Outcome {
+    TurnReport report;
+    std::vector<core::Input> left;  // not journalled
+    bool started = true;
+    std::optional<Error> error;
+  };
+  void pump();
+  Outcome step(Batch& batch);  // engine thread
+  Status step_one(core::Input& input, TurnReport& report);
+  Status feed(std::vector<core::Input> inputs, TurnReport& report);
+  void finished(Batch batch, Outcome outcome);  // loop
+
+  boost::asio::io_context& io_;
+  Parts parts_;
+  Hooks hooks_;
+  boost::asio::steady_timer retry_;
+  std::vector<core::Input> waiting_;
+  std::vector<Done> waiting_done_;
+  std::optional<core::DaemonStarted> start_;
+  bool in_flight_ = false, stopped_ = false;
+  std::string trouble_;
+  Worker worker_;
+};
+
+std::vector<RunBrief> briefs_of(const core::SiteState& state);
+
+}  // namespace stoker::daemon

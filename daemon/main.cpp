@@ -1,0 +1,138 @@
+// stokerd: the daemon in the foreground. Exit status: 0 done, 1 failed (--once: could not observe
+// everything), 2 a run needs a person (--once), 3 held and 4 stopped (--until-end), 64 usage.
+#include <cstdio>
+#include <cstdlib>
+#include <malloc.h>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "common/os/self.hpp"
+#include "daemon/loop/daemon.hpp"
+#include "daemon/loop/log.hpp"
+#include "embedded/admin.hpp"
+#include "embedded/node_process.hpp"
+#include "embedded/scheduler_process.hpp"
+
+namespace {
+
+using namespace stoker;
+
+constexpr int kUsage = 64;
+
+struct Arguments {
+  std::string state;
+  daemon::DaemonOptions options;
+  bool audit = false;
+  std::string scheduler_folder, node_path;
+  std::vector<std::string> admin;
+};
+
+std::string default_state() {
+  if (const char* state = std::getenv("STOKER_STATE")) return state;
+  if (const char* state = std::getenv("XDG_STATE_HOME")) return std::string(state) + "/stoker";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "") + "/.local/state/stoker";
+}
+
+int failed(const Error& error) {
+  std::fprintf(stderr, "stokerd: %s\n", error.message().c_str());
+  return 1;
+}
+
+// Repairs nothing: damage is what an audit is asked for.
+int audit(const std::string& state) {
+  std::string file_system;
+  const auto network = daemon::state_is_on_network(state, file_system);
+  if (!network) return failed(network.error());
+  auto possession = daemon::Possession::take({state, *network, 30s, {}});
+  if (!possession) return failed(possession.error());
+  auto journal = daemon::SqliteJournal::open({(*possession)->journal_path(), *network, {}});
+  if (!journal) return failed(journal.error());
+  const auto audited = core::audit_journal(**journal);
+  if (!audited) return failed(audited.error());
+  std::printf("%llu rows, replayed to the same state\n",
+              static_cast<unsigned long long>((*journal)->last_sequence().value));
+  return 0;
+}
+
+int serve(const daemon::DaemonOptions& options) {
+  auto made = daemon::Daemon::open(options);
+  if (!made) return failed(made.error());
+  return static_cast<int>((*made)->run());
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--state", arguments.state,
+                 "state directory (default $STOKER_STATE, else $XDG_STATE_HOME/stoker, else "
+                 "~/.local/state/stoker)");
+  app.add_option("--listen", arguments.options.listen,
+                 "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470 or the path of a unix "
+                 "socket");
+  auto* once = app.add_flag("--once", arguments.options.once,
+                            "one pass, then exit: 0 fine, 1 could not observe everything, 2 a run "
+                            "needs a person");
+  auto* run = app.add_option("--run", arguments.options.run_file,
+                             "RUN.yaml to put under supervision at the start");
+  app.add_flag("--until-end", arguments.options.until_end,
+               "until that run ends: 0 finished, 3 held, 4 stopped")
+      ->needs(run)
+      ->excludes(once);
+  app.add_flag("--audit", arguments.audit,
+               "replay the journal from its first row and compare; 0 the same, 1 not");
+  app.set_version_flag("--version", "stokerd " STOKER_VERSION);
+  app.footer(
+      "Examples:\n"
+      "  stokerd                              # in the foreground; SIGTERM leaves trainings "
+      "running\n"
+      "  stokerd --once                       # from cron, or between jobs\n"
+      "  stokerd --listen 127.0.0.1:9470      # with the page and /metrics\n"
+      "  stokerd --run RUN.yaml --until-end   # one run, until it is over");
+}
+
+// Empty: go on as the daemon.
+std::optional<int> hidden(const CLI::App& app, const Arguments& arguments,
+                          const std::string& program) {
+  if (app.got_subcommand("local-scheduler")) {
+    embedded::SchedulerProcessOptions options;
+    options.folder = arguments.scheduler_folder;
+    options.node_command = {program, "local-node"};
+    return embedded::run_scheduler_process(options);
+  }
+  if (app.got_subcommand("local-node")) return embedded::run_node_process(arguments.node_path);
+  if (!app.got_subcommand("local-admin")) return std::nullopt;
+  std::string out, err;
+  const int status = embedded::run_admin(embedded::local_options(arguments.state, program),
+                                         arguments.admin, out, err);
+  std::fputs(out.c_str(), stdout);
+  std::fputs(err.c_str(), stderr);
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::mallopt(M_ARENA_MAX, 2);  // a thread of ours needs no arena of its own
+  CLI::App app("stokerd: keeps training runs alive", "stokerd");
+  Arguments arguments;
+  arguments.state = default_state();
+  add_options(app, arguments);
+  auto* scheduler = app.add_subcommand("local-scheduler")->group("");
+  scheduler->add_option("--folder", arguments.scheduler_folder)->required();
+  auto* node = app.add_subcommand("local-node")->group("");
+  node->add_option("--path", arguments.node_path)->required();
+  auto* admin = app.add_subcommand("local-admin")->group("")->prefix_command();
+  admin->add_option("--state", arguments.state);
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  arguments.admin = admin->remaining();
+  const std::string program = os::own_program("stokerd");
+  if (const auto status = hidden(app, arguments, program)) return *status;
+  arguments.options.state_directory = arguments.state;
+  arguments.options.program = program;
+  return arguments.audit ? audit(arguments.state) : serve(arguments.options);
+}

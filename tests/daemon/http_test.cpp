@@ -1,0 +1,121 @@
+// The web door: pages, token, limits.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <thread>
+
+#include <boost/asio/post.hpp>
+
+#include "common/os/fd.hpp"
+#include "daemon/http/http_server.hpp"
+#include "tests/daemon/fixtures.hpp"
+
+using namespace stoker;
+using namespace stoker::daemon;
+using namespace stoker::daemon::test;
+
+namespace {
+
+SiteView view() {
+  SiteView v;
+  wire::StatusDocument run;
+  run.run = "a\"<b>";
+  run.state = "training";
+  run.iteration = 42;
+  run.loss = 2.5;
+  v.runs = {run};
+  return v;
+}
+
+struct Web {
+  boost::asio::io_context io;
+  std::unique_ptr<HttpServer> server;
+  std::thread thread;
+  explicit Web(HttpLimits limits = {}) {
+    server = std::make_unique<HttpServer>(
+        io, [](std::string_view path) { return render_page(view(), path); }, limits);
+    REQUIRE(server->listen("127.0.0.1:0", "secret-token"));
+    thread = std::thread([this] { io.run(); });
+  }
+  ~Web() {
+    io.stop();
+    thread.join();
+  }
+  std::string ask(const std::string& request) const {
+    const os::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server->port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    (void)::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
+    std::string out;
+    char buffer[4096];
+    for (ssize_t n = 0; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+      out.append(buffer, static_cast<std::size_t>(n));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("http: the token decides") {
+  Web web;
+  CHECK(web.ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 401"));
+  CHECK(web.ask("GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret-tokem\r\n\r\n")
+            .starts_with("HTTP/1.1 401"));
+  const auto good =
+      web.ask("GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret-token\r\n\r\n");
+  CHECK(good.starts_with("HTTP/1.1 200"));
+  CHECK(good.ends_with("ok\n"));
+  CHECK(web.ask("GET /metrics?token=secret-token HTTP/1.1\r\nHost: x\r\n\r\n")
+            .starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("http: huge headers, bodies, other methods, silence -> refused") {
+  Web web({8192, 100ms, 32});
+  CHECK(web.ask("GET / HTTP/1.1\r\nX: " + std::string(20000, 'x') + "\r\n\r\n")
+            .starts_with("HTTP/1.1 431"));
+  CHECK(web.ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            .starts_with("HTTP/1.1 405"));
+  CHECK(web.ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+            .starts_with("HTTP/1.1 413"));
+  CHECK(web.ask("GET / HT").empty());
+}
+
+TEST_CASE("http: pages -> escaped, typed, complete") {
+  CHECK(render_page(view(), "/nothing").status == 404);
+  const auto home = render_page(view(), "/").body;
+  CHECK(home.find("a&quot;&lt;b&gt;") != std::string::npos);
+  CHECK(home.find("<b>") == std::string::npos);
+  const auto metrics = render_metrics(view());
+  CHECK(metrics.ends_with("# EOF\n"));
+  CHECK(metrics.find("stoker_run_iteration{run=\"a\\\"<b>\"} 42\n") != std::string::npos);
+  CHECK(metrics.find("# TYPE stoker_run_restarts counter") != std::string::npos);
+  CHECK(metrics.find("stoker_run_restarts_total{") != std::string::npos);
+  auto sick = view();
+  sick.health.journal_trouble = "the disk is full";
+  CHECK(render_page(sick, "/healthz").status == 503);
+}
+
+TEST_CASE("http: the token's file -> 0600 and kept") {
+  Folder folder;
+  const auto token = http_token(folder.file("http-token"));
+  REQUIRE(token);
+  CHECK(token->size() == 32);
+  CHECK(*http_token(folder.file("http-token")) == *token);
+  struct stat info {};
+  REQUIRE(::stat(folder.file("http-token").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("http: a port in use -> one line that says so") {
+  Web web;
+  boost::asio::io_context io;
+  HttpServer second(io, [](std::string_view) { return Page{}; });
+  const auto listening =
+      second.listen("127.0.0.1:" + std::to_string(web.server->port()), "secret-token");
+  REQUIRE_FALSE(listening);
+  CHECK(listening.error().message().find("in use") != std::string::npos);
+}

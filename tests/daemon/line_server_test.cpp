@@ -1,0 +1,114 @@
+// LineServer over a real unix socket: peers, limits, hostile input.
+#include "daemon/socket/line_server.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <thread>
+
+#include "common/os/fd.hpp"
+#include "daemon/socket/peer_rights.hpp"
+#include "tests/daemon/fixtures.hpp"
+
+using namespace stoker;
+using namespace stoker::daemon;
+using namespace stoker::daemon::test;
+
+namespace {
+
+struct Served {
+  Folder folder;
+  boost::asio::io_context io;
+  Peer seen;
+  std::string line;
+  int handled = 0;
+  std::unique_ptr<LineServer> server;
+  std::thread thread;
+
+  explicit Served(LineLimits limits) {
+    server = std::make_unique<LineServer>(
+        io,
+        [this](const Peer& peer, std::string text, LineServer::Answer answer) {
+          seen = peer;
+          line = text;
+          ++handled;
+          answer("answer to " + text.substr(0, 20));
+        },
+        limits);
+    REQUIRE(server->listen(folder.path(), "s.sock", static_cast<gid_t>(-1)));
+    thread = std::thread([this] { io.run(); });
+  }
+  ~Served() {
+    boost::asio::post(io, [this] { server->close(); });
+    io.stop();
+    thread.join();
+  }
+  os::Fd connect() {
+    os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    folder.file("s.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    return fd;
+  }
+};
+
+std::string read_all(const os::Fd& fd) {
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(n));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("control socket: a line -> the answer, who asked, and the end") {
+  Served served({});
+  const auto fd = served.connect();
+  REQUIRE(::send(fd.get(), "hello\nrest", 10, 0) == 10);
+  CHECK(read_all(fd) == "answer to hello\n");
+  CHECK(served.line == "hello");
+  CHECK(served.seen.uid == ::geteuid());
+  CHECK(served.seen.pid == ::getpid());
+  struct stat info {};
+  REQUIRE(::stat(served.folder.file("s.sock").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0660);
+}
+
+TEST_CASE("control socket: an endless line -> closed unanswered") {
+  Served served({1000, 5s, 32});
+  const auto fd = served.connect();
+  const std::string junk(100000, 'x');
+  (void)::send(fd.get(), junk.data(), junk.size(), MSG_NOSIGNAL);
+  CHECK(read_all(fd).empty());
+  CHECK(served.handled == 0);
+}
+
+TEST_CASE("control socket: a peer that says nothing -> closed after its time") {
+  Served served({1000, 50ms, 32});
+  const auto fd = served.connect();
+  CHECK(read_all(fd).empty());
+  CHECK(served.handled == 0);
+}
+
+TEST_CASE("control socket: more connections than allowed -> the surplus is closed at once") {
+  Served served({1000, 5s, 2});
+  const auto a = served.connect(), b = served.connect();
+  const auto c = served.connect();
+  CHECK(read_all(c).empty());
+  REQUIRE(::send(a.get(), "a\n", 2, 0) == 2);
+  CHECK(read_all(a) == "answer to a\n");
+}
+
+TEST_CASE("peer rights: root and the daemon's user may act, a stranger may not") {
+  PeerRights rights;
+  CHECK(rights.may_act({0, 0, 1}, ""));
+  CHECK(rights.may_act({::geteuid(), 0, 1}, "no-such-group"));
+  CHECK_FALSE(rights.may_act({54321, 54321, 1}, ""));
+  CHECK_FALSE(rights.may_act({54321, 54321, 1}, "root"));
+  CHECK(rights.may_act({54321, 0, 1}, "root"));  // its primary group
+  CHECK(rights.name_of(54321) == "uid 54321");
+  CHECK(rights.name_of(0) == "root");
+}

@@ -1,0 +1,150 @@
+// The loop's parts on their own: clock, poison guard, effect lanes, the scheduler's difference.
+#include <atomic>
+#include <csignal>
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/loop/effect_pool.hpp"
+#include "daemon/loop/poison.hpp"
+#include "daemon/loop/scheduler_observer.hpp"
+#include "daemon/loop/sd_notify.hpp"
+#include "daemon/ports/os_ports.hpp"
+#include "tests/daemon/fixtures.hpp"
+
+using namespace stoker;
+using namespace stoker::daemon;
+using namespace stoker::daemon::test;
+
+TEST_CASE("engine clock: a restart after 90 s -> engine time went on by 90 s") {
+  const auto last = std::pair(Instant(1000s), WallTime(5000s));
+  EngineClock clock(last, WallTime(5090s), Instant(7s));
+  CHECK(clock.at(Instant(7s)) == Instant(1090s));
+  CHECK(clock.at(Instant(10s)) == Instant(1093s));
+  CHECK(clock.away() == 90s);
+}
+
+TEST_CASE("engine clock: a wall clock that went back -> engine time stands, never back") {
+  EngineClock clock(std::pair(Instant(1000s), WallTime(5000s)), WallTime(4000s), Instant(7s));
+  CHECK(clock.at(Instant(7s)) == Instant(1000s));
+  CHECK(clock.away() == 0s);
+}
+
+namespace {
+
+core::Input input(const std::string& why) {
+  return {RunName("hello"), core::SchedulerBlind{why}, {}};
+}
+
+// A process that notes the inputs as being stepped, then ends in this way.
+void die_stepping(const std::string& note, const std::vector<core::Input>& inputs, int signal) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    auto guard = PoisonGuard::open(note);
+    if (!guard || !guard->before(inputs)) ::_exit(1);
+    ::raise(signal);
+    ::_exit(2);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+  REQUIRE(WTERMSIG(status) == signal);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "poison: aborts in a batch, then alone -> the guilty input is named, the others are not") {
+  Folder folder;
+  const std::string note = folder.file("stepping.json");
+  die_stepping(note, {input("a"), input("b"), input("c")}, SIGABRT);
+  {
+    auto guard = PoisonGuard::open(note);
+    REQUIRE(guard);
+    CHECK(guard->careful());
+    CHECK_FALSE(guard->is_poisonous(input("b")));
+    REQUIRE(guard->before({input("a")}));
+    REQUIRE(guard->after());
+  }
+  die_stepping(note, {input("b")}, SIGSEGV);
+  auto guard = PoisonGuard::open(note);
+  REQUIRE(guard);
+  CHECK(guard->is_poisonous(input("b")));
+  CHECK_FALSE(guard->is_poisonous(input("a")));
+  CHECK_FALSE(guard->is_poisonous(input("c")));
+  REQUIRE(guard->forget(input("b")));
+  CHECK_FALSE(guard->is_poisonous(input("b")));
+}
+
+TEST_CASE("poison: kill -9 while stepping -> accuses nobody") {
+  Folder folder;
+  for (int i = 0; i < 3; ++i) die_stepping(folder.file("stepping.json"), {input("a")}, SIGKILL);
+  auto guard = PoisonGuard::open(folder.file("stepping.json"));
+  REQUIRE(guard);
+  CHECK_FALSE(guard->careful());
+}
+
+TEST_CASE("effects: of one run in order, of two runs beside each other") {
+  std::mutex mutex;
+  std::vector<std::string> order;
+  std::atomic<bool> release{false};
+  std::atomic<int> posted{0};
+  {
+    EffectPool pool(
+        2, [](const core::Intent&) { return core::PerformContext{}; },
+        [&](const core::Intent& intent, const core::PerformContext&) {
+          while (intent.run.text == "slow" && !release) std::this_thread::yield();
+          const std::scoped_lock lock(mutex);
+          order.push_back(intent.key.text);
+          return std::vector<core::EventBody>{
+              core::EffectDone{intent.key, "look_up_token", {}, ""}};
+        },
+        [&](std::vector<core::Input> results) {
+          CHECK(results.size() == 1);
+          ++posted;
+        });
+    const auto start = [&](const char* run, const char* key) {
+      pool.start({EffectKey(key), RunName(run), core::LookUpToken{}});
+    };
+    start("slow", "s1");
+    start("slow", "s2");
+    start("quick", "q1");
+    start("quick", "q2");
+    while (posted < 2) std::this_thread::yield();
+    release = true;
+    while (posted < 4) std::this_thread::yield();
+    CHECK(pool.waiting() <= 1);
+  }
+  CHECK(order == std::vector<std::string>{"q1", "q2", "s1", "s2"});
+}
+
+TEST_CASE("scheduler view: only what changed, blindness after three failures, sight once") {
+  ViewDiff diff(3);
+  const auto run_of = [](const Token&) { return RunName("hello"); };
+  core::JobSeen job;
+  job.token = Token("hello-1-ab");
+  job.job = {7, 1};
+  core::SchedulerView view{{job}, {{NodeName("n01"), true, "IDLE", ""}}};
+  CHECK(diff.good(view, run_of).size() == 2);
+  CHECK(diff.good(view, run_of).empty());
+  view.jobs[0].state = core::JobState::Running;
+  const auto changed = diff.good(view, run_of);
+  REQUIRE(changed.size() == 1);
+  CHECK(changed[0].run == RunName("hello"));
+  CHECK(std::get<core::JobSeen>(changed[0].body).state == core::JobState::Running);
+  CHECK(diff.failed("torn").empty());
+  CHECK(diff.failed("torn").empty());
+  CHECK(std::holds_alternative<core::SchedulerBlind>(diff.failed("torn").at(0).body));
+  CHECK(diff.failed("torn").empty());
+  CHECK(std::holds_alternative<core::SchedulerSees>(diff.good(view, run_of).at(0).body));
+}
+
+TEST_CASE("systemd: no socket -> nothing; half of the watchdog's time") {
+  SystemdNotifier none("");
+  none.ready("x");
+  CHECK_FALSE(none.watchdog_interval());
+  CHECK(SystemdNotifier("@abc", 10s).watchdog_interval() == 5s);
+}
