@@ -125,8 +125,8 @@ class Gpt final : public Model {
               training ? &t.ids : nullptr};
     const at::Tensor tokens = at::from_blob(const_cast<std::int64_t*>(batch.tokens.data()),
                                             {t.pass.samples, s + 1}, at::kLong);
-    t.inputs = tokens.narrow(1, 0, s).reshape({-1});
-    t.labels = tokens.narrow(1, 1, s).reshape({-1});
+    t.inputs = tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1});
+    t.labels = tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1});
     at::Tensor x = embed(t);
     if (training) t.blocks.resize(config_.layers);
     for (std::uint32_t layer = 0; layer < config_.layers; ++layer)
