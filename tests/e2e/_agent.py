@@ -33,7 +33,7 @@ def wait_for(condition, limit=20.0, what="condition", every=0.01):
         if value:
             return value
         time.sleep(every)
-    raise Failed(f"not within {limit} s: {what}")
+    raise Failed(f"not within {limit} s: {what() if callable(what) else what}")
 
 
 class Allocation:
@@ -124,7 +124,7 @@ class Allocation:
         return self.agents[node].wait(timeout=limit)
 
     def nothing_left(self, limit=3.0):
-        wait_for(lambda: not self.processes(), limit, f"nothing survives; left: {self.processes()}")
+        wait_for(lambda: not self.processes(), limit, lambda: f"nothing survives; left: {self.processes()}")
 
     def close(self):
         for process in self.agents.values():

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""How a training ends: each exit code of the contract, lost peers that are named in time, and the warm standby."""
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+
+from _train import Failed, Training, TRAIN, check
+
+
+def wait_for(condition, what, limit=60):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.002)
+    raise Failed(f"not within {limit} s: {what}")
+
+
+def iterations(training):
+    return [int(n) for n in re.findall(r"iteration +(\d+)/", training.log())]
+
+
+def saved_at_end(training):
+    last = iterations(training)[-1]
+    name = f"step-{last:06}.g000000"
+    check(name in training.checkpoints(), f"left at iteration {last} without saving it")
+    return last
+
+
+def test_exit_points(training):
+    for more, code, text in (("exit: {iteration: 7}", 12, "exiting program at iteration 7"),
+                             ("exit: {samples: 70}", 12, "exiting program at iteration"),
+                             ("exit: {duration: 1ms}", 10, "exiting program after")):
+        training.configure("exits.yaml", more=more)
+        training.run(expect=code, config="exits.yaml", STOKER_LOAD="none")
+        check(text in training.log(), f"{more}: {training.log()[-300:]}")
+        print(f"{more}: exit {code} at iteration {saved_at_end(training)}, saved", flush=True)
+
+
+def test_signals(training, world):
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        ranks = training.start(world, STOKER_LOAD="none")
+        wait_for(lambda: iterations(training), "the first iteration")
+        ranks[-1].send_signal(number)
+        codes = training.finish(ranks)
+        check(set(codes) == {10}, f"{number.name}: exit codes {codes}\n{training.log()[-600:]}")
+        print(f"{number.name} to one of {world} ranks: all leave with 10 at iteration {saved_at_end(training)}, saved",
+              flush=True)
+
+
+def test_kill_switch(training):
+    switch = os.path.join(training.folder, "kill-me")
+    ranks = training.start(2, flags=("--kill-switch", "kill-me"), STOKER_LOAD="none")
+    wait_for(lambda: iterations(training), "the first iteration")
+    open(switch, "w").close()
+    codes = training.finish(ranks)
+    check(set(codes) == {11} and "Detected kill switch at kill-me" in training.log(), f"kill switch: {codes}")
+    print(f"kill switch: exit 11 at iteration {saved_at_end(training)}, saved")
+    codes = training.finish(training.start(2, flags=("--kill-switch", "kill-me")))
+    check(set(codes) == {11} and not iterations(training), f"kill switch still there: {codes}")
+    print("kill switch still there: exit 11 before the first iteration")
+    os.remove(switch)
+    os.makedirs(os.path.join(training.folder, "switch"))
+    before = training.checkpoints()
+    ranks = training.start(1, STOKER_LOAD="none")
+    wait_for(lambda: iterations(training), "the first iteration")
+    open(os.path.join(training.folder, "switch", "kill"), "w").close()
+    codes = training.finish(ranks)
+    check(codes == [11], f"switch/kill: {codes}")
+    check(set(training.checkpoints()) - set(before) <= {"step-000005.g000000", "step-000010.g000000"},
+          "switch/kill saved")
+    os.remove(os.path.join(training.folder, "switch", "kill"))
+    print("switch/kill: exit 11, without saving", flush=True)
+
+
+def test_lost_peer(training):
+    training.configure("impatient.yaml", deadline="2s")
+    for how, number, victim, limit in (("killed", signal.SIGKILL, 1, 4), ("killed", signal.SIGKILL, 0, 4),
+                                       ("frozen", signal.SIGSTOP, 2, 7)):
+        ranks = training.start(4, config="impatient.yaml", STOKER_LOAD="none")
+        try:
+            wait_for(lambda: iterations(training), "the first iteration")
+            ranks[victim].send_signal(number)
+            began = time.monotonic()
+            codes = [r.wait(30) for i, r in enumerate(ranks) if i != victim]
+            seconds = time.monotonic() - began
+        finally:
+            training.kill(ranks)
+        log = training.log()
+        check(set(codes) == {20}, f"rank {victim} {how}: exit codes {codes}\n{log[-800:]}")
+        named = re.findall(r"collective \"\w+\" on rank \d: peer lost: rank (\d)", log)
+        check(named and set(named) == {str(victim)}, f"rank {victim} {how}: named {named}\n{log[-800:]}")
+        check(seconds < limit, f"rank {victim} {how}: the others took {seconds:.1f} s")
+        print(f"rank {victim} of 4 {how}: the others leave with 20 after {seconds:.1f} s and name it", flush=True)
+
+
+def test_configuration(training):
+    training.configure("bad.yaml", more="batches: 3")
+    training.run(expect=22, config="bad.yaml")
+    check(re.search(r"bad\.yaml:\d+:\d+: error: ", training.log()), training.log())
+    print("configuration with an unknown key: exit 22 with its place")
+    training.run(3, expect=22)  # 4 samples on 3 ranks
+    check(re.search(r"train\.yaml:\d+:\d+: error: ", training.log()), training.log())
+    print("batch that does not fit three ranks: exit 22 before the first iteration:",
+          re.search(r"error: (.*)", training.log()).group(1)[:160], flush=True)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ranks = training.start(2, MASTER_PORT=str(taken.getsockname()[1]))
+        try:
+            check(ranks[0].wait(60) != 0 and "port is in use" in training.log(), training.log())
+        finally:
+            training.kill(ranks)
+    print("port in use: told in one line", flush=True)
+
+
+def test_standby(training):
+    world, fds, ends = 2, [], []
+    training.run(world, expect=12, config="seven.yaml", STOKER_LOAD="none")
+    orders, processes = [], []
+    for rank in range(world):
+        ours, theirs = socket.socketpair()
+        os.set_inheritable(theirs.fileno(), True)
+        ends.append(ours)
+        fds.append(theirs)
+    import subprocess
+    from _train import free_port
+    port = free_port()
+    training.attempt += 1
+    for rank in range(world):
+        environment = {**os.environ, "STOKER_STANDBY_FD": str(fds[rank].fileno())}
+        log = open(os.path.join(training.folder, f"log.{training.attempt}.{rank}"), "w")
+        processes.append(subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=training.folder, env=environment,
+                                          stdout=log, stderr=subprocess.STDOUT, pass_fds=[fds[rank].fileno()]))
+        fds[rank].close()
+        orders.append({k: v for k, v in training.environment(rank, world, port, {}).items()
+                       if os.environ.get(k) != v})
+    try:
+        for end in ends:
+            end.settimeout(60)
+            check(end.recv(1) == b"R", "no ready byte")
+        time.sleep(0.3)
+        check(not iterations(training), "began without an order")
+        began = time.monotonic()
+        for end, order in zip(ends, orders):
+            end.sendall(json.dumps({"version": 1, "environment": order}).encode() + b"\n")
+        wait_for(lambda: 8 in iterations(training), "iteration 8")
+        seconds = time.monotonic() - began
+        codes = training.finish(processes)
+        check(set(codes) == {0}, f"exit codes {codes}\n{training.log()[-500:]}")
+        print(f"standby, {world} ranks: {seconds * 1000:.0f} ms from the order to the first new iteration")
+    finally:
+        training.kill(processes)
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "STOKER_STANDBY_FD": str(theirs.fileno())}
+    process = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=training.folder, env=environment,
+                               pass_fds=[theirs.fileno()])
+    theirs.close()
+    ours.recv(1)
+    ours.close()
+    check(process.wait(20) == 0, "a dismissed standby must leave quietly")
+    print("standby that is dismissed: exit 0", flush=True)
+
+
+def main():
+    if not os.path.exists(TRAIN):
+        print(f"SKIPPED: {TRAIN} was not built")
+        return 77
+    training = Training(directory="saved")
+    try:
+        fresh = 0
+
+        def own_folder():  # every test saves into a folder of its own: directories are never replaced
+            nonlocal fresh
+            fresh += 1
+            path = os.path.join(training.folder, "checkpoints")
+            if os.path.isdir(path):
+                os.rename(path, f"{path}.{fresh}")
+            training.configure()
+            training.configure("seven.yaml", more="exit: {iteration: 7}")
+
+        for test in (
+                     test_lost_peer, test_configuration, test_standby):
+            own_folder()
+            test(training)
+    except Failed as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    finally:
+        training.remove()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
