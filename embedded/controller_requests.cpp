@@ -185,6 +185,8 @@ Answer Controller::answer_to(const Observe& request) {
     if (task.finished()) finished.push_back(&task);
     if (!task.finished()) answer.jobs.push_back(describe_task(cluster_, task));
   }
+  std::stable_sort(finished.begin(), finished.end(),
+                   [](const Task* a, const Task* b) { return a->ended < b->ended; });
   const std::size_t skip = finished.size() > kSeenAtMost ? finished.size() - kSeenAtMost : 0;
   for (std::size_t i = skip; i < finished.size(); ++i)
     answer.jobs.push_back(describe_task(cluster_, *finished[i]));

@@ -122,15 +122,23 @@ LocalOptions local_options(const std::string& state_directory, const std::string
 }
 
 core::PortResult<Answer> ask(const LocalOptions& options, const Request& request, bool start) {
-  const auto socket = connect_or_start(options, start);
-  if (!socket) return core::PortError{socket.error(), core::Certainty::Definite};
-  const Exchange result =
-      exchange(*socket, to_json_text(request) + "\n", kMaxAnswerBytes, options.deadline);
+  // A process that is killed while it is asked is started and asked again, once: every request but
+  // a requeue may be repeated (a submission has its token).
+  const int attempts = std::holds_alternative<RequeueJob>(request) ? 1 : 2;
+  Exchange result;
+  bool sent = false;  // by any attempt
+  for (int i = 0; i < attempts && (i == 0 || result.left); ++i) {
+    const auto socket = connect_or_start(options, start);
+    if (!socket)
+      return core::PortError{socket.error(),
+                             sent ? core::Certainty::Unknown : core::Certainty::Definite};
+    result = exchange(*socket, to_json_text(request) + "\n", kMaxAnswerBytes, options.deadline);
+    sent = sent || result.sent;
+  }
   if (!result.answer) {
     Error error = result.answer.error();
     error.object = options.folder;
-    return core::PortError{error,
-                           result.sent ? core::Certainty::Unknown : core::Certainty::Definite};
+    return core::PortError{error, sent ? core::Certainty::Unknown : core::Certainty::Definite};
   }
   auto answer = from_json_text<Answer>(*result.answer, options.folder, {kMaxAnswerBytes, 32});
   if (!answer) return core::PortError{answer.error(), core::Certainty::Unknown};

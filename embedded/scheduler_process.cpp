@@ -61,7 +61,8 @@ void serve(Controller& controller, SocketServer& server, Duration idle_exit) {
   }
 }
 
-Status serve_folder(const SchedulerProcessOptions& options, os::Fd ready) {
+// `ready` stays open on failure: whoever waits must not look before the reason is in the log.
+Status serve_folder(const SchedulerProcessOptions& options, os::Fd& ready) {
   STOKER_TRY_STATUS(os::make_directories(options.folder, 0700));
   STOKER_TRY(lock, lock_folder(options.folder));
   if (!lock) {
@@ -108,7 +109,7 @@ int run_scheduler_process(const SchedulerProcessOptions& options) {
   ::signal(SIGHUP, SIG_IGN);
   Result<os::Fd> ready = os::Fd();
   if (options.detach) ready = detach();
-  const Status done = ready ? serve_folder(options, std::move(*ready)) : fail(ready.error());
+  const Status done = ready ? serve_folder(options, *ready) : fail(ready.error());
   if (done) return 0;
   std::fprintf(stderr, "stokerd local-scheduler: %s\n", done.error().message().c_str());
   return 1;

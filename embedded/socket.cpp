@@ -87,6 +87,7 @@ Exchange exchange(const os::Fd& socket, const std::string& line, std::size_t ans
     } else if (n < 0 && errno == EAGAIN) {
       if (!wait_for(socket.get(), POLLIN, end)) return timed_out();
     } else if (n == 0 || errno != EINTR) {
+      result.left = true;
       result.answer = fail("the local scheduler left without an answer");
       return result;
     }

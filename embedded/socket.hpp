@@ -18,6 +18,7 @@ Result<os::Fd> connect_socket(const std::string& folder);
 // Sends `line` and reads one line back. Errors before the last byte was sent say so in `sent`.
 struct Exchange {
   bool sent = false;  // the other side may have acted
+  bool left = false;  // it closed the connection without an answer: it was killed, or leaves
   Result<std::string> answer = fail("not asked");
 };
 Exchange exchange(const os::Fd& socket, const std::string& line, std::size_t answer_limit,

@@ -182,18 +182,20 @@ TEST_CASE(
   const std::string path = c.options.folder + "/cluster.db";
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &db) == SQLITE_OK);
-  sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr);
+  REQUIRE(sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(db);
   LocalScheduler port(c.options);
   const auto newer = port.observe({});
   REQUIRE(!newer);
-  CHECK(newer.error().message().find("version 99") != std::string::npos);
+  CHECK_MESSAGE(newer.error().message().find("version 99") != std::string::npos,
+                newer.error().message());
   for (const auto& entry : std::filesystem::directory_iterator(c.options.folder))
     if (entry.path().string().rfind(path, 0) == 0) std::filesystem::remove(entry.path());
   std::ofstream(path) << std::string(8192, 'x');
   const auto damaged = port.observe({});
   REQUIRE(!damaged);
-  CHECK(damaged.error().message().find("not a database") != std::string::npos);
+  CHECK_MESSAGE(damaged.error().message().find("not a database") != std::string::npos,
+                damaged.error().message());
   std::filesystem::remove(path);
 }
 
