@@ -4,6 +4,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
@@ -54,10 +55,6 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   } else if (!turn.active()) {
     run.control.level = wire::Level::LeaveNow;
     turn.say(fmt::format("the run is {}: it must leave", state_name(run.training)));
-  }
-  if (run.exact_order && e.order == *run.exact_order) {
-    run.exact_order.reset();  // the rollback is done: later starts take the newest again
-    supply::write_orders(turn, wire::Resume{});
   }
   write_control(turn, fmt::format("generation {} is known", e.generation.value));
 }
@@ -110,6 +107,7 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   live.attempt_at = turn.now();
   live.outcome.reset();
   run.progress.phase = wire::Phase::Startup;
+  run.progress.deadline = detect::phase_deadline(run, wire::Phase::Startup);
   run.progress.phase_since = turn.now();
   run.progress.iteration = e.iteration;
   run.progress.slowest = e.iteration;
@@ -158,6 +156,7 @@ void on(Turn& turn, const wire::PhaseEdge& e) {
   }
   p.oldest = p.newest = turn.now();
   p.at = turn.now();
+  p.deadline = detect::phase_deadline(run, e.phase);
   if (e.iteration > p.iteration) p.iteration = e.iteration;
   if (e.phase == wire::Phase::Iteration) enter_training(turn);
 }
@@ -176,10 +175,16 @@ void on(Turn& turn, const wire::CheckpointSaved& e) {
   if (e.seconds > facts.longest_seconds && e.seconds < 86400) facts.longest_seconds = e.seconds;
   facts.known[e.iteration.value] = run.live->generation;
   if (facts.known.size() > 256) facts.known.erase(facts.known.begin());
-  turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({} bytes)", e.iteration.value,
-                       e.seconds, e.bytes));
+  turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({:.1f} MiB)",
+                       e.iteration.value, e.seconds, static_cast<double>(e.bytes) / (1 << 20)));
   resolve(turn, "save_failed");
   resolve(turn, "save_overdue");
+  if (run.exact_order && run.live->order == *run.exact_order) {
+    turn.say("the rollback holds: later starts take the newest checkpoint again");
+    run.exact_order.reset();
+    supply::write_orders(turn, wire::Resume{});
+    supply::top_up(turn);
+  }
   if (run.save && run.save->taken) {
     turn.say(fmt::format("as {} asked", run.save->by));
     run.save.reset();
@@ -220,6 +225,11 @@ void on(Turn& turn, const wire::ResumeAudit& e) {
 void on(Turn& turn, const wire::Acknowledged& e) {
   RunState& run = turn.r();
   if (e.what == "save" && run.save && e.value >= run.save->counter) {
+    if (!e.detail.empty()) {
+      turn.say(fmt::format("save request {} of {}: {}", e.value, run.save->by, e.detail));
+      run.save.reset();
+      return;
+    }
     run.save->taken = true;
     turn.say(fmt::format("the agents took up save request {}", e.value));
   }

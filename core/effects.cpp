@@ -103,6 +103,9 @@ void retry_effects(Turn& turn) {
       control->control.epoch = turn.site.epoch;
     }
     const std::size_t before = turn.decision.actions.size();
+    turn.say(fmt::format(
+        "{} again, after {} without success", kind_of(action),
+        retry.effect.failures == 1 ? std::string("one") : std::to_string(retry.effect.failures)));
     turn.act(action);
     if (turn.decision.actions.size() > before)
       turn.site.repeated[before] = retry.effect.failures;  // remembered with its new key

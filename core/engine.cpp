@@ -79,14 +79,20 @@ Status Engine::start(const DaemonStarted& started) {
     for (const JournalRow& later : rows) step(impl_->state, later.event);
   }
   STOKER_TRY(open, impl_->journal.open_intents());
+  STOKER_TRY_STATUS(feed({{RunName{}, started, {}}}));
+  if (impl_->rows.front().decision.rejected)
+    return fail(impl_->rows.front().decision.reason, "journal",
+                "stop this daemon; the newer one is in charge");
   std::vector<Input> inputs;
-  inputs.push_back({RunName{}, started, {}});
   for (const Intent& intent : open)
     inputs.push_back({intent.run,
                       EffectUnknown{intent.key, kind_of(intent.action),
                                     "the daemon ended before the result came back"},
                       {}});
-  return feed(std::move(inputs));
+  std::vector<JournalRow> first = std::move(impl_->rows);
+  STOKER_TRY_STATUS(feed(std::move(inputs)));
+  impl_->rows.insert(impl_->rows.begin(), first.begin(), first.end());
+  return ok();
 }
 
 Status Engine::feed(std::vector<Input> inputs) {

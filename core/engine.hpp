@@ -49,8 +49,9 @@ class Engine {
   Engine(Journal& journal, EffectRunner& effects, Clock& clock, std::string build);
   ~Engine();
 
-  // Reads the state row, steps the rows behind it (there are some after a backup was restored), then
-  // DaemonStarted; every intent without a result becomes EffectUnknown. Errors: a journal of a newer schema, or one whose state cannot be read.
+  // Reads the state row, steps the rows behind it (there are some after a backup was restored),
+  // then DaemonStarted; every intent without a result becomes EffectUnknown. Errors: a journal of a
+  // newer schema, or one whose state cannot be read.
   Status start(const DaemonStarted& started);
 
   // Steps all inputs of one loop turn in order, journals them in one transaction, then starts their

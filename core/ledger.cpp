@@ -78,7 +78,7 @@ std::string note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evi
   entry.excluded_until_wall = entry.evidence.back().wall + policy.exclude_for;
   entry.by_operator = false;
   return fmt::format("{} is excluded for {}{}", node.text, format_duration(policy.exclude_for),
-                     strong ? "" : fmt::format(", this being its {}. {} within a day", same, kind));
+                     strong ? "" : fmt::format(", after {} x {} within a day", same, kind));
 }
 
 std::uint32_t usable_nodes(const NodeLedger& ledger, const std::vector<NodeName>& without) {

@@ -1,5 +1,5 @@
-// What is due at a moment: each concern says when it wants to be looked at (wake_at) and what
-// happens then (on_time). The two must agree: a moment that stays due after on_time would spin.
+// What happens when a moment has come that wake_at() named. The two must agree: a moment that stays
+// due after on_time would spin.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
-#include "core/step.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -18,10 +17,6 @@ namespace {
 constexpr Duration kBlindRetry = 30s;
 constexpr Duration kLeftOver = 2min;  // a task that outlives the end of its run
 constexpr int kCancelPages = 4;
-
-void earliest(std::optional<Instant>& best, Instant at) {
-  if (!best || at < *best) best = at;
-}
 
 // Cancels the task again, unless the scheduler is blind: unknown is not dead.
 void cancel_again(Turn& turn, const std::string& sentence) {
@@ -102,8 +97,8 @@ void suspect_due(Turn& turn) {
   auto& suspect = *turn.in<training::Suspect>();
   if (suspect.act_at > turn.now()) return;
   if (suspect.symptom == training::Symptom::LeadSilent && turn.blind()) {
-    suspect.act_at = turn.now() + kBlindRetry;
-    return turn.say("the lead agent is silent and the scheduler blind: waiting for either");
+    suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
+    return;
   }
   act_on_suspicion(turn);
 }
@@ -243,53 +238,6 @@ void on_time(Turn& turn) {
   held_due(turn);
   leftover_due(turn);
   overdue_due(turn);
-}
-
-std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
-  std::optional<Instant> at;
-  for (const auto& [token, s] : run.supply) {
-    if (const auto* unknown = std::get_if<supply::Unknown>(&s.state)) earliest(at, unknown->ask_at);
-    if (const auto* ending = std::get_if<supply::Ending>(&s.state)) earliest(at, ending->decide_at);
-  }
-  for (const Retry& retry : state.retries)
-    if (retry.effect.run == run.policy.run) earliest(at, retry.at);
-  if (run.planned_stop && run.planned_stop->at) earliest(at, *run.planned_stop->at);
-  if (run.save && !run.save->taken) earliest(at, run.save->repeat_at);
-  const bool watched = std::holds_alternative<training::Starting>(run.training) ||
-                       std::holds_alternative<training::Training>(run.training);
-  if (watched) {
-    if (const auto limit = detect::limit_at(run, state.now, state.wall)) earliest(at, *limit);
-    if (run.live && run.live->goodbye_at) earliest(at, *run.live->goodbye_at + detect::kLimbo);
-    // The hang detector needs a fresh digest when the oldest progress comes of age.
-    const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
-                         !run.live->outcome && !run.live->lead_silent;
-    if (digests && run.progress.deadline > 0ns)
-      earliest(at, std::max(run.progress.oldest + run.progress.deadline,
-                            state.now + std::max<Duration>(500ms, run.policy.hang.floor / 10)));
-  }
-  if (const auto* s = std::get_if<training::Starting>(&run.training); s != nullptr && !run.live)
-    earliest(at, s->silent_since + run.policy.hang.startup);
-  if (const auto* s = std::get_if<training::Suspect>(&run.training)) earliest(at, s->act_at);
-  if (const auto* s = std::get_if<training::Stopping>(&run.training)) earliest(at, s->escalate_at);
-  if (const auto* s = std::get_if<training::Recovering>(&run.training)) earliest(at, s->repeat_at);
-  if (const auto* s = std::get_if<training::Queued>(&run.training); s != nullptr && s->submit_at)
-    earliest(at, *s->submit_at);
-  const auto* held = std::get_if<training::Held>(&run.training);
-  if (held != nullptr && held->retry_at) earliest(at, *held->retry_at);
-  const bool over = (held != nullptr && !held->retry_at) ||
-                    std::holds_alternative<training::Finished>(run.training) ||
-                    std::holds_alternative<training::Stopped>(run.training);
-  if (over && running_submission(run) != nullptr) earliest(at, run.leftover_at);
-  return at;
-}
-
-std::optional<Instant> wake_at(const SiteState& state) {
-  std::optional<Instant> at;
-  for (const auto& [name, run] : state.runs)
-    if (const auto own = wake_at(state, run)) earliest(at, *own);
-  for (const Retry& retry : state.retries)
-    if (retry.effect.run.empty()) earliest(at, retry.at);
-  return at;
 }
 
 }  // namespace stoker::core

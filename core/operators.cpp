@@ -194,7 +194,8 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
     return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
   const std::uint64_t skip = number(asked, "skip-samples").value_or(0);
   wire::Resume resume{wire::ResumeMode::Exact, Iteration(*to), known->second};
-  supply::write_orders(turn, resume, lr_scale, skip);
+  run.lr_scale = lr_scale;
+  supply::write_orders(turn, resume, skip);
   const std::string plan = fmt::format(
       "{}; going back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
       lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),

@@ -55,11 +55,6 @@ void fold(Turn& turn, const Digest& digest, const detect::Hang& hang) {
   p.gradient_norm = finite(beat.gradient_norm);
   p.tflops = finite(beat.tflops);
   p.deadline = hang.deadline;
-  if (digest.iteration_ms.count > 0) {
-    run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
-        digest.iteration_ms);
-    p.step_ms = finite(digest.iteration_ms.p50);
-  }
   if (beat.loss && std::isfinite(*beat.loss)) {
     p.loss = beat.loss;
     remember_loss(run, beat.iteration_max.value, *beat.loss);
@@ -81,6 +76,7 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
   RunState& run = turn.r();
   PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
   ++facts.hits;
+  note_incident(turn, "hang");
   training::Suspect next;
   next.symptom = training::Symptom::Hang;
   next.evidence = hang.evidence;
@@ -126,9 +122,7 @@ void check_planned(Turn& turn) {
 
 void enter_training(Turn& turn) {
   RunState& run = turn.r();
-  const bool suspect =
-      turn.in<training::Suspect>() != nullptr && run.progress.iteration > run.live->loaded;
-  if (turn.in<training::Starting>() == nullptr && !suspect) return;
+  if (turn.in<training::Starting>() == nullptr) return;
   std::string sentence;
   if (run.incident) {
     const Incident& incident = *run.incident;
@@ -150,14 +144,19 @@ void on_digest(Turn& turn, const Digest& digest) {
   run.daemon_away = false;
   if (!run.live || run.live->generation != digest.generation) return;
   if (digest.last.attempt < run.live->attempt || run.live->outcome) return;
+  if (digest.iteration_ms.count > 0) {
+    run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
+        digest.iteration_ms);
+    run.progress.step_ms = finite(digest.iteration_ms.p50);
+  }
   const detect::Hang hang = detect::detect_hang(run, digest.last);
   fold(turn, digest, hang);
   if (run.save && run.save->taken && digest.last.saves_answered >= run.save->counter)
     run.save.reset();
   note_advance(turn);
-  if (auto* suspect = turn.in<training::Suspect>(); suspect != nullptr &&
-                                                    suspect->symptom == training::Symptom::Hang &&
-                                                    hang.verdict == detect::Verdict::Ok) {
+  if (auto* suspect = turn.in<training::Suspect>();
+      suspect != nullptr && suspect->symptom == training::Symptom::Hang &&
+      hang.verdict == detect::Verdict::Ok && hang.age < turn.now() - run.since) {
     const std::string sentence =
         fmt::format("progress again, {} ago (limit {}): the suspicion is dropped",
                     format_duration(hang.age), format_duration(hang.deadline));
@@ -166,6 +165,7 @@ void on_digest(Turn& turn, const Digest& digest) {
     else
       turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
     resolve(turn, "hang");
+    run.incident.reset();
   }
   const bool watched =
       turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
@@ -198,6 +198,7 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
   if (!run.live || run.live->generation != silent.generation || run.live->goodbye_at) return;
   run.live->lead_silent = true;
   if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
+  note_incident(turn, "agents_silent");
   training::Suspect next;
   next.symptom = training::Symptom::LeadSilent;
   next.iterating = turn.kind() == TrainingKind::Training;

@@ -151,9 +151,11 @@ struct RunState {
 
   std::map<Token, supply::Submission> supply;
   std::uint32_t failed_submits = 0;
-  OrderNumber order;                       // newest order written
-  std::optional<OrderNumber> exact_order;  // a rollback's order that no generation has used yet
-  wire::Control control;                   // of the live generation: levels and counters
+  OrderNumber order;    // newest order written
+  double lr_scale = 1;  // of the last rollback; holds until the next one
+  std::optional<OrderNumber>
+      exact_order;        // a rollback's order, until a checkpoint was saved beyond it
+  wire::Control control;  // of the live generation: levels and counters
   std::optional<LiveGeneration> live;
   Generation newest;  // highest generation ever seen
   Progress progress;

@@ -118,7 +118,6 @@ inline constexpr Transition<TrainingKind, Trigger> kTrainingTable[] = {
     {T::Training, G::Stops, T::Stopped, "the training's own kill switch"},
 
     {T::Suspect, G::RanksStart, T::Starting, "the agents restarted the ranks by themselves"},
-    {T::Suspect, G::Iterates, T::Training, "iterations are being completed again"},
     {T::Suspect, G::Silence, T::Suspect, "another symptom joins"},
     {T::Suspect, G::Moves, T::Training, "what was silent moves again"},
     {T::Suspect, G::Moves, T::Starting, "what was silent moves again, before the first iteration"},
@@ -182,6 +181,7 @@ inline constexpr Ignored<TrainingKind, Trigger> kTrainingIgnored[] = {
     {T::Training, G::JobRuns, "known"},
     {T::Training, G::Moves, "was not silent"},
     {T::Training, G::Drains, "the task runs to its end"},
+    {T::Suspect, G::Iterates, "ages decide whether it moves again"},
     {T::Suspect, G::Submits, "a top-up; only the supply changes"},
     {T::Suspect, G::JobRuns, "known"},
     {T::Suspect, G::Drains, "the task runs to its end"},

@@ -71,8 +71,9 @@ Result<std::string> Script::run(Words& words) {
     world_.clock.move_to(Instant{} + *at);
   else
     STOKER_TRY_STATUS(world_.advance_to(Instant{} + *at, [this] { return digests(); }));
+  said_.clear();
   STOKER_TRY_STATUS(step(words, verb));
-  return std::string();
+  return said_;
 }
 
 Status Script::step(Words& words, const std::string& verb) {

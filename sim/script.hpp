@@ -63,6 +63,7 @@ class Script {
 
   World world_;
   bool started_ = false;
+  std::string said_;  // by the daemon, outside the journal
   core::RunPolicy policy_;
   std::map<std::string, Verb> verbs_;
   // What the world looks like to the agents.

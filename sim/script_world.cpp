@@ -15,6 +15,8 @@ Status Script::do_policy(Words& words) {
   p.train.ranks_per_node =
       static_cast<std::uint32_t>(words.number("ranks", p.train.ranks_per_node));
   auto& s = p.scheduler;
+  if (const auto v = words.value("kind"))
+    s.kind = *v == "slurm" ? core::SchedulerKind::Slurm : core::SchedulerKind::Local;
   s.nodes.front().nodes = static_cast<std::uint32_t>(words.number("nodes", s.nodes.front().nodes));
   s.spares = static_cast<std::uint32_t>(words.number("spares", s.spares));
   s.array_tasks = static_cast<std::uint32_t>(words.number("tasks", s.array_tasks));
@@ -52,7 +54,9 @@ Status Script::do_daemon(Words& words) {
   started.clean = words.flag("clean");
   world_.kill();
   world_.drop_effects(false);
-  return world_.start(started);
+  if (const Status begun = world_.start(started); !begun)
+    said_ += "daemon: " + begun.error().message() + "\n";
+  return ok();
 }
 
 Status Script::do_effects(Words& words) {  // kill -9 between the journal and the effects

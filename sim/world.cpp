@@ -17,8 +17,9 @@ Status World::start(const core::DaemonStarted& started) {
   build_ = started.build;
   runner_.waiting.clear();
   engine_ = std::make_unique<core::Engine>(journal, runner_, clock, build_);
-  STOKER_TRY_STATUS(engine_->start(started));
+  const Status begun = engine_->start(started);
   observe();
+  STOKER_TRY_STATUS(begun);
   return drain();
 }
 

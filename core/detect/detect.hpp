@@ -38,6 +38,7 @@ std::optional<std::string> chain_dry(const RunState& run);
 // Failures without progress, or in all, beyond what the policy allows.
 std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy& policy);
 // No checkpoint for three times the usual interval (learned from three), at least `floor`.
+std::optional<Instant> save_due_by(const RunState& run);
 std::optional<std::string> save_overdue(const RunState& run, Instant now);
 // A lead agent may be silent this long: network file systems cache attributes for a minute.
 Duration lead_patience(const HangPolicy& policy);

@@ -51,17 +51,22 @@ std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy&
   return std::nullopt;
 }
 
-std::optional<std::string> save_overdue(const RunState& run, Instant now) {
+std::optional<Instant> save_due_by(const RunState& run) {
   constexpr std::uint64_t kIntervalsToLearn = 3;
   const CheckpointFacts& facts = run.checkpoint;
   if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0)
     return std::nullopt;
-  const Duration usual = *facts.intervals.quantile(500);
-  const Duration limit = std::max<Duration>(3 * usual, run.policy.hang.floor);
-  const Duration age = now - facts.at;
-  if (age < limit) return std::nullopt;
-  return fmt::format("no checkpoint for {} (usual interval {}, limit {}), {}", format_duration(age),
-                     format_duration(usual), format_duration(limit), where_text(run));
+  return facts.at + std::max<Duration>(3 * *facts.intervals.quantile(500), run.policy.hang.floor);
+}
+
+std::optional<std::string> save_overdue(const RunState& run, Instant now) {
+  const auto due = save_due_by(run);
+  if (!due || now < *due) return std::nullopt;
+  const CheckpointFacts& facts = run.checkpoint;
+  return fmt::format("no checkpoint for {} (usual interval {}, limit {}), {}",
+                     format_duration(now - facts.at),
+                     format_duration(*facts.intervals.quantile(500)),
+                     format_duration(*due - facts.at), where_text(run));
 }
 
 Duration lead_patience(const HangPolicy& policy) {

@@ -23,9 +23,7 @@ bool contains(const std::vector<NodeName>& nodes, const NodeName& node) {
 void spend(Turn& turn, const Failure& failure) {
   RunState& run = turn.r();
   if (run.live) run.live->failed = run.live->attempt;
-  if (!run.incident)
-    run.incident = Incident{failure.kind, turn.now(), turn.event.wall, run.progress.iteration,
-                            run.checkpoint.iteration};
+  note_incident(turn, failure.kind);
   run.save.reset();
   if (failure.free) return;
   Budget& budget = run.budget;
@@ -47,6 +45,13 @@ std::string note_nodes(Turn& turn, const Failure& failure) {
 }
 
 }  // namespace
+
+void note_incident(Turn& turn, const std::string& kind) {
+  RunState& run = turn.r();
+  if (!run.incident)
+    run.incident = Incident{kind, turn.now(), turn.event.wall, run.progress.iteration,
+                            run.checkpoint.iteration};
+}
 
 bool can_restart_inside(const Turn& turn) {
   const RunState& run = turn.r();
@@ -121,7 +126,8 @@ void recover(Turn& turn, const Failure& failure) {
   const std::uint32_t limit = run.policy.recover.restarts_without_progress;
   const bool last_chance = limit >= 2 && run.budget.without_progress == limit;
   if (failure.inside && can_restart_inside(turn) && !last_chance) {
-    run.control.exclude = unusable_inside(turn, failure.nodes);
+    run.control.exclude =
+        unusable_inside(turn, failure.strong ? failure.nodes : std::vector<NodeName>{});
     restart_inside(turn, failure.kind,
                    fmt::format("{}{}; restarting the ranks inside the allocation{}, attempt {}; {}",
                                failure.evidence, nodes,

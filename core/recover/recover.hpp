@@ -21,6 +21,8 @@ struct Failure {
   bool free = false;            // nobody's fault (preemption): costs no budget
 };
 
+// Remembers when and where the trouble began, unless it is part of one already.
+void note_incident(Turn& turn, const std::string& kind);
 // The failure of a running generation: counts it, and takes the next rung.
 void recover(Turn& turn, const Failure& failure);
 // Ends the running task so that the next one resumes; from Recovering's first rung as well.

@@ -12,8 +12,19 @@
 namespace stoker::core::supply {
 namespace {
 
-constexpr std::uint32_t kAbsentAnswers = 5;
-constexpr Duration kAbsentFor = 2min;
+// A cluster's controller may take a late sbatch minutes after the client gave up; the embedded one
+// answers from the transaction that a submission is.
+struct Absence {
+  std::uint32_t answers;
+  Duration length;
+};
+Absence proof_of_absence(SchedulerKind kind) {
+  switch (kind) {
+    case SchedulerKind::Local: return {3, 5s};
+    case SchedulerKind::Slurm: return {5, 2min};
+  }
+  return {5, 2min};
+}
 constexpr std::uint32_t kPageAfter = 3;  // failed submissions in a row
 
 Duration look_up_pause(std::uint32_t asked) {
@@ -69,6 +80,8 @@ void look_up(Turn& turn, Submission& s) {
   auto& unknown = std::get<Unknown>(s.state);
   ++unknown.asked;
   unknown.ask_at = turn.now() + look_up_pause(unknown.asked);
+  if (unknown.asked > 1)
+    turn.say(fmt::format("searching for the token {} again, time {}", s.token.text, unknown.asked));
   turn.act(LookUpToken{s.token});
 }
 
@@ -89,7 +102,8 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   }
   ++unknown->absent;
   const Duration for_long = turn.now() - unknown->since;
-  if (unknown->absent < kAbsentAnswers || for_long < kAbsentFor) return;
+  const Absence proof = proof_of_absence(run.policy.scheduler.kind);
+  if (unknown->absent < proof.answers || for_long < proof.length) return;
   turn.say(fmt::format("{} good answers over {} do not know the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));
   turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);

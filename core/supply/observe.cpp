@@ -14,14 +14,18 @@ namespace {
 
 constexpr Duration kLastWords = 10s;  // from a task's proven end to the decision without its agents
 
+bool is_ours(const Turn& turn, const JobSeen& seen) {
+  return turn.r().supply.contains(seen.token) ||
+         seen.token.text.starts_with(turn.name().text + "-");
+}
+
 // The submission that a job belongs to; a job with our name's token that nobody asked for here (a
 // lost journal) is adopted.
 Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
   if (const auto found = run.supply.find(seen.token); found != run.supply.end())
     return &found->second;
-  if (!seen.token.text.starts_with(turn.name().text + "-") || is_terminal(seen.state))
-    return nullptr;
+  if (!is_ours(turn, seen) || is_terminal(seen.state)) return nullptr;
   Submission s;
   s.token = seen.token;
   s.array_tasks = std::max(run.policy.scheduler.array_tasks, seen.job.task);
@@ -35,16 +39,26 @@ Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   return &run.supply.emplace(s.token, std::move(s)).first->second;
 }
 
-// Another submission runs or waits already: the stranger goes.
-bool cancel_stranger(Turn& turn, Submission& s, const JobSeen& seen) {
+// A job of a submission that was given up, or of none that is known, while another is live: one of
+// the two goes. A running one stays; else the one that is known.
+bool cancel_stranger(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
-  const Submission* running = running_submission(run);
-  if (running == nullptr || running == &s || s.job == JobId{}) return false;
-  if (!std::holds_alternative<Terminal>(s.state) || is_terminal(seen.state)) return false;
-  Cancel cancel{s.token, JobId{seen.job.job, 0}, true, false};
-  turn.say(fmt::format("{} of the submission {} turned up late while {} runs; cancelling it",
-                       job_text(seen.job), s.token.text, job_text(running->job)));
-  turn.act(cancel);
+  const auto own = run.supply.find(seen.token);
+  if (own != run.supply.end() && own->second.live()) return false;
+  if (is_terminal(seen.state) || !is_ours(turn, seen)) return false;
+  const auto other = std::find_if(run.supply.begin(), run.supply.end(), [&](const auto& entry) {
+    return entry.first != seen.token && entry.second.live();
+  });
+  if (other == run.supply.end()) return false;
+  if (seen.state == JobState::Running && running_submission(run) == nullptr) {
+    turn.say(fmt::format("{} of the submission {} turned up late and runs; what waits is cancelled",
+                         job_text(seen.job), seen.token.text));
+    cancel_waiting(turn);
+    return false;
+  }
+  turn.say(fmt::format("{} of the submission {} turned up late while {} is live; cancelling it",
+                       job_text(seen.job), seen.token.text, other->second.token.text));
+  turn.act(Cancel{seen.token, JobId{seen.job.job, 0}, true, false});
   raise(turn, {Severity::Warning, "late_job",
                fmt::format("a late job of {} was cancelled", turn.name().text),
                command_text(turn.name(), "why"), ""});
@@ -131,11 +145,11 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
 void on_job_seen(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
   run.daemon_away = false;
+  if (cancel_stranger(turn, seen)) return;
   Submission* s = find_or_adopt(turn, seen);
   if (s == nullptr)
     return turn.say(fmt::format("{} with the token \"{}\" is none of ours; left alone",
                                 job_text(seen.job), seen.token.text));
-  if (cancel_stranger(turn, *s, seen)) return;
   if (s->job.job == 0) s->job = JobId{seen.job.job, 0};
   if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
 

@@ -87,8 +87,7 @@ Size size_for(const Turn& turn) {
   return size;
 }
 
-void write_orders(Turn& turn, const wire::Resume& resume, double lr_scale,
-                  std::uint64_t skip_samples) {
+void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_samples) {
   RunState& run = turn.r();
   const RunPolicy& policy = run.policy;
   run.order = run.order.next();
@@ -114,7 +113,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, double lr_scale,
   orders.checkpoint_format = policy.checkpoints.format;
   orders.verify_checkpoints = policy.checkpoints.verify;
   orders.keep_last = policy.checkpoints.keep_last;
-  orders.lr_scale = lr_scale;
+  orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.exclude =
       exclusions_for_submit(turn.site.ledger, policy.scheduler.exclude, orders.nodes, turn.now());
@@ -131,7 +130,7 @@ void submit(Turn& turn, const std::string& why) {
   if (!run.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,
-          fmt::format("{}; submitting an array of {} on {}{}", why,
+          fmt::format("{}submitting an array of {} on {}{}", why.empty() ? "" : why + "; ",
                       count_text(s.array_tasks, "task"), count_text(s.nodes, "node"),
                       s.exclude.empty() ? "" : fmt::format(" without {}", nodes_text(s.exclude))));
 }
@@ -152,8 +151,9 @@ void ensure(Turn& turn, const std::string& why) {
   }
   if (live) return turn.say(why);  // one that is being cancelled: wait for its proven end
   if (run.paused)
-    return turn.go(training::Idle{}, Trigger::Drains,
-                   fmt::format("{}; the run is paused, nothing is submitted", why));
+    return turn.go(
+        training::Idle{}, Trigger::Drains,
+        fmt::format("{}the run is paused, nothing is submitted", why.empty() ? "" : why + "; "));
   if (queued->submit_at && *queued->submit_at > turn.now()) return turn.say(why);
   submit(turn, why);
 }

@@ -81,9 +81,7 @@ void unexpected_end(Turn& turn, const Failure& failure) {
                                  Evidence{turn.now(), turn.event.wall, turn.name(), failure.kind,
                                           failure.evidence},
                                  failure.strong, run.policy.recover);
-  if (!run.incident)
-    run.incident = Incident{failure.kind, turn.now(), turn.event.wall, run.progress.iteration,
-                            run.checkpoint.iteration};
+  note_incident(turn, failure.kind);
   if (!failure.free) {
     ++run.budget.spent;
     ++run.budget.without_progress;

@@ -1,0 +1,95 @@
+// Detectors: pure functions of state and digest.
+#include "core/detect/detect.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker;
+using namespace stoker::core;
+
+namespace {
+
+RunState run_with(Duration floor, Duration ceiling) {
+  RunState run;
+  run.policy.hang.floor = floor;
+  run.policy.hang.ceiling = ceiling;
+  return run;
+}
+
+wire::Beat beat_of(std::vector<std::int64_t> ages_ms) {
+  wire::Beat beat;
+  beat.phase = wire::Phase::Iteration;
+  beat.ranks = beat.reporting = static_cast<std::uint32_t>(ages_ms.size());
+  beat.progress_age_ms = ages_ms.front();
+  beat.newest_progress_age_ms = ages_ms.back();
+  for (std::size_t i = 0; i < ages_ms.size(); ++i)
+    beat.oldest.push_back({Rank{static_cast<std::uint32_t>(i)}, NodeName("n" + std::to_string(i)),
+                           ages_ms[i], wire::Phase::Iteration, Iteration{7}});
+  return beat;
+}
+
+}  // namespace
+
+TEST_CASE("hang: nothing learned -> the ceiling of the phase; learned -> 3 x p99 within bounds") {
+  RunState run = run_with(10s, 30min);
+  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 30min);
+  CHECK(detect::phase_deadline(run, wire::Phase::Evaluation) == run.policy.hang.evaluation);
+  run.phases["iteration"].durations.add(1s, 20);
+  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 10s);
+  run.phases["iteration"].durations.add(60s, 200);
+  const Duration learned = detect::phase_deadline(run, wire::Phase::Iteration);
+  CHECK(learned >= 180s);
+  CHECK(learned <= 203s);
+  run.phases["iteration"].factor = 2;
+  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 2 * learned);
+}
+
+TEST_CASE("hang: ages below the limit -> ok; one above while others move -> that rank and node") {
+  RunState run = run_with(10s, 10s);
+  CHECK(detect::detect_hang(run, beat_of({9999, 100, 100})).verdict == detect::Verdict::Ok);
+  const auto hang = detect::detect_hang(run, beat_of({10000, 100, 100}));
+  CHECK(hang.verdict == detect::Verdict::Bad);
+  CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
+  CHECK(hang.evidence.find("rank 0 on n0") != std::string::npos);
+}
+
+TEST_CASE("hang: all stalled together -> nobody is named; one clearly first -> that one") {
+  RunState run = run_with(10s, 10s);
+  CHECK(detect::detect_hang(run, beat_of({12000, 11995, 11990})).nodes.empty());
+  const auto hang = detect::detect_hang(run, beat_of({15000, 12010, 12000}));
+  CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
+}
+
+TEST_CASE("hang: ranks that never reported -> the age of the phase counts") {
+  RunState run = run_with(10s, 10s);
+  wire::Beat beat;
+  beat.phase = wire::Phase::Startup;
+  beat.ranks = 4;
+  beat.phase_age_ms = 31 * 60 * 1000;
+  CHECK(detect::detect_hang(run, beat).verdict == detect::Verdict::Bad);
+  beat.phase_age_ms = 29 * 60 * 1000;
+  CHECK(detect::detect_hang(run, beat).verdict == detect::Verdict::Ok);
+}
+
+TEST_CASE("limit: margin -> at least twice the longest save, at most half of the time limit") {
+  RunState run;
+  run.policy.scheduler.time_limit = 20h;
+  run.policy.train.exit_before_limit = 10min;
+  CHECK(detect::limit_margin(run) == 10min);
+  run.checkpoint.longest_seconds = 900;
+  CHECK(detect::limit_margin(run) == 30min);
+  run.policy.scheduler.time_limit = 10min;
+  CHECK(detect::limit_margin(run) == 5min);
+}
+
+TEST_CASE("crash loop: failures in a row and in all -> named beyond the limit only") {
+  Budget budget;
+  RecoverPolicy policy;
+  budget.without_progress = policy.restarts_without_progress;
+  budget.spent = policy.restarts_total;
+  CHECK_FALSE(detect::crash_loop(budget, policy).has_value());
+  ++budget.without_progress;
+  CHECK(detect::crash_loop(budget, policy).has_value());
+  budget.without_progress = 0;
+  ++budget.spent;
+  CHECK(detect::crash_loop(budget, policy).has_value());
+}

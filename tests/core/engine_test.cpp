@@ -1,0 +1,112 @@
+// Engine: one transaction a turn, nothing performed without it, audit by replay.
+#include "core/engine.hpp"
+
+#include <doctest/doctest.h>
+
+#include "core/step.hpp"
+#include "sim/world.hpp"
+
+using namespace stoker;
+using namespace stoker::core;
+
+namespace {
+
+RunPolicy demo_policy() {
+  RunPolicy policy;
+  policy.run = RunName("demo");
+  policy.directory = "/runs/demo";
+  policy.train.command = {"stoker-train"};
+  return policy;
+}
+const RunName kDemo("demo");
+
+Status start(sim::World& world, std::uint32_t epoch = 1) {
+  return world.start(DaemonStarted{"build", Epoch{epoch}, 0ns, true});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "engine: the journal is full -> nothing is performed, the state stays, the same works later") {
+  sim::World world;
+  REQUIRE(start(world));
+  const std::string before = to_json_text(world.state());
+  world.journal.set_full(true);
+  CHECK_FALSE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  CHECK(to_json_text(world.state()) == before);
+  CHECK(world.scheduler.jobs().empty());
+  CHECK(world.files.content.empty());
+  world.journal.set_full(false);
+  CHECK(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  CHECK(world.scheduler.jobs().size() == 1);
+  CHECK(world.files.content.contains("/runs/demo/orders/000001.json"));
+  CHECK(audit_journal(world.journal));
+}
+
+TEST_CASE("engine: killed before the effects, at every start again -> one live submission") {
+  sim::World world;
+  REQUIRE(start(world));
+  world.drop_effects(true);
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  for (int kill = 0; kill < 3; ++kill) {
+    world.kill();
+    REQUIRE(start(world));
+  }
+  world.kill();
+  world.drop_effects(false);
+  REQUIRE(start(world));
+  REQUIRE(world.advance_to(Instant{} + 1h));
+  CHECK(world.scheduler.jobs().size() == 1);
+  std::size_t live = 0;
+  for (const auto& [token, s] : world.state().runs.at(kDemo).supply) live += s.live() ? 1u : 0u;
+  CHECK(live == 1);
+  CHECK(audit_journal(world.journal));
+}
+
+TEST_CASE("engine: an order that could not be written -> its submission is not made") {
+  sim::World world;
+  REQUIRE(start(world));
+  world.files.refuse("orders");
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  CHECK(world.scheduler.jobs().empty());
+  world.files.refuse("");
+  REQUIRE(world.advance_to(Instant{} + 5min));
+  CHECK(world.scheduler.jobs().size() == 1);
+  CHECK(audit_journal(world.journal));
+}
+
+TEST_CASE("engine: a journal with another decision in it -> the audit names the row") {
+  sim::World world;
+  REQUIRE(start(world));
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  std::string& text = world.journal.text_of(2);
+  text.replace(text.find("alice"), 5, "malik");
+  const Status audited = audit_journal(world.journal);
+  REQUIRE_FALSE(audited);
+  CHECK(audited.error().message().find("row 2") != std::string::npos);
+}
+
+TEST_CASE("engine: an older epoch starts -> refused before any effect") {
+  sim::World world;
+  REQUIRE(start(world, 3));
+  world.kill();
+  CHECK_FALSE(start(world, 2));
+}
+
+TEST_CASE("engine: a state written and read -> the same bytes") {
+  sim::World world;
+  REQUIRE(start(world));
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  const std::string text = to_json_text(world.state());
+  const auto again = from_json_text<SiteState>(text, "state");
+  REQUIRE(again);
+  CHECK(to_json_text(*again) == text);
+}
+
+TEST_CASE("step: an event of a run that nobody supervises -> rejected with its name") {
+  SiteState state;
+  const Decision decision =
+      step(state, Event{Instant{}, WallTime{}, RunName("ghost"), LeadSpeaks{Generation{1}}});
+  CHECK(decision.rejected);
+  CHECK(decision.reason.find("ghost") != std::string::npos);
+}
