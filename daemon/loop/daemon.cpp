@@ -274,6 +274,7 @@ void Daemon::check_end() {
 void Daemon::finish_if_quiet() {
   bool observed = true, seeing = true, person = false;
   for (const auto& [kind, observer] : observers_) {
+    if (!observer->asking()) continue;
     observed = observed && observer->answers() > 1;
     seeing = seeing && !observer->blind();
   }

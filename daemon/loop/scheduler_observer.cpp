@@ -89,6 +89,11 @@ bool SchedulerObserver::blind() const {
   return failures_ > 0;
 }
 
+bool SchedulerObserver::asking() const {
+  const std::scoped_lock lock(mutex_);
+  return !runs_.empty();
+}
+
 // The longest run name that the token begins with: <run>-<order>-<random>.
 RunName SchedulerObserver::run_of(const Token& token) const {
   RunName best;

@@ -53,6 +53,7 @@ class SchedulerObserver {
   // Answers so far (good or failed), for --once.
   [[nodiscard]] std::size_t answers() const;
   [[nodiscard]] bool blind() const;
+  [[nodiscard]] bool asking() const;  // it has runs to ask for
 
  private:
   void work();
