@@ -19,7 +19,8 @@ namespace stoker::train {
 namespace {
 
 constexpr auto kNever = std::chrono::hours(24 * 365);  // deadlines are ours, not the group's
-constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kConnectPause = 2ms;
+constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kStoreStays = 300ms,
+                   kConnectPause = 2ms;
 
 std::chrono::milliseconds to_ms(Duration d) {
   return std::max(std::chrono::milliseconds(1),
@@ -144,7 +145,8 @@ class GlooComm final : public Comm {
         answer->set_value("0 (it holds the store, which is gone)");
       }
     }).detach();
-    if (future.wait_for(kRollCall + 500ms) == std::future_status::ready) return future.get();
+    if (future.wait_for(kRollCall + kStoreStays + 200ms) == std::future_status::ready)
+      return future.get();
     return "0 (it holds the store, which does not answer)";
   }
 
@@ -152,25 +154,40 @@ class GlooComm final : public Comm {
   static std::string call_roll(c10d::Store& store, std::uint32_t rank, std::uint32_t world) {
     const auto key = [](std::uint32_t r) { return fmt::format("roll-call/{}", r); };
     store.set(key(rank), {1});
-    const Instant end = monotonic_now() + kRollCall;
+    // Rank 0 holds the store: it stays a little longer, so that the others can hear the answer.
+    const Instant end = monotonic_now() + kRollCall + (rank == 0 ? kStoreStays : Duration{});
     std::vector<std::uint32_t> missing;
     do {
-      missing.clear();
-      for (std::uint32_t r = 0; r < world; ++r)
-        if (!store.check({key(r)})) missing.push_back(r);
-      if (missing.empty()) return "none: all answer, the network between them failed";
+      std::vector<std::uint32_t> now;
+      try {
+        for (std::uint32_t r = 0; r < world; ++r)
+          if (!store.check({key(r)})) now.push_back(r);
+      } catch (const std::exception&) {
+        if (missing.empty()) throw;
+        break;  // the store left after its own roll call
+      }
+      missing = std::move(now);
       std::this_thread::sleep_for(kRollCallPause);
-    } while (monotonic_now() < end);
+    } while (!missing.empty() && monotonic_now() < end);
+    if (missing.empty()) return "none: all answer, the network between them failed";
     return fmt::format("{}", fmt::join(missing, ", "));
+  }
+
+  // Closes our connections, so that ranks that wait for us fail too, and answer the roll call. In a
+  // thread of its own: an operation that never ends would hold us.
+  void hang_up() {
+    std::thread([group = std::move(group_)]() mutable { group.reset(); }).detach();
   }
 
   template <class F>
   Status guarded(const Call& call, F start) {
+    if (!group_) return fail("the group was given up after an earlier failure", call.name);
     try {
       start()->wait(to_ms(call.deadline));
       return ok();
     } catch (const std::exception& e) {
       const std::string why = first_line(e);
+      hang_up();
       return fail(
           fmt::format("peer lost: rank {} does not answer any more ({})", missing_ranks(), why),
           fmt::format("collective \"{}\" on rank {}", call.name, options_.rank),
