@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -118,6 +119,7 @@ int guard_loop(Guard& guard) {
 int run_guardian(const GuardianPlan& plan) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, kGuardianName);
+  ::fcntl(plan.socket, F_SETFD, FD_CLOEXEC);  // ours alone
   Guard guard{plan, {}, {}, {}, 0, false, {}};
   auto agent = os::open_process(plan.agent);
   auto keeper = os::open_process(plan.keeper);

@@ -84,7 +84,7 @@ void Lead::save_and_leave(const std::string& why) {
       const os::Fd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
     }).detach();
   }
-  stop_all(StopHow::SaveAndLeave);
+  if (!failed_) stop_all(StopHow::SaveAndLeave);  // a crashed attempt is being ended already
 }
 
 void Lead::leave_now(const std::string& why) {

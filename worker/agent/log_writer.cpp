@@ -1,4 +1,4 @@
-// The log thread: takes the whole queue at once, joins neighbours of one file into one write.
+// The log thread: takes pieces of the queue in order and writes them.
 #include "worker/agent/log_writer.hpp"
 
 #include <cerrno>
@@ -9,6 +9,10 @@
 #include <unistd.h>
 
 namespace stoker::agent {
+namespace {
+constexpr std::size_t kJoinBytes = 256u << 10;  // neighbours of one file are joined up to here
+constexpr std::size_t kRoundBytes = 4u << 20;   // taken out of the queue and written in one go
+}  // namespace
 
 struct LogWriter::State {
   LogLimits limits;
@@ -76,15 +80,17 @@ LogWriter::~LogWriter() {
 
 void LogWriter::append(const std::string& path, std::string_view bytes) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->queued + bytes.size() > state_->limits.queue_bytes) {
-    state_->dropped[path] += bytes.size();
-    return;
-  }
   state_->queued += bytes.size();
-  if (!state_->queue.empty() && state_->queue.back().first == path)
-    state_->queue.back().second.append(bytes);
+  auto& queue = state_->queue;
+  if (!queue.empty() && queue.back().first == path && queue.back().second.size() < kJoinBytes)
+    queue.back().second.append(bytes);
   else
-    state_->queue.emplace_back(path, std::string(bytes));
+    queue.emplace_back(path, std::string(bytes));
+  while (state_->queued > state_->limits.queue_bytes && queue.size() > 1) {
+    state_->dropped[queue.front().first] += queue.front().second.size();
+    state_->queued -= queue.front().second.size();
+    queue.pop_front();
+  }
   state_->changed.notify_all();
 }
 
@@ -99,8 +105,13 @@ void LogWriter::run(const std::shared_ptr<State>& state) {
   while (true) {
     state->changed.wait(lock, [&] { return state->stopping || !state->queue.empty(); });
     if (state->queue.empty()) return;
-    auto work = std::move(state->queue);
-    state->queue.clear();
+    std::deque<std::pair<std::string, std::string>> work;
+    for (std::size_t taken = 0; taken < kRoundBytes && !state->queue.empty();) {
+      taken += state->queue.front().second.size();
+      work.push_back(std::move(state->queue.front()));
+      state->queue.pop_front();
+      state->queued -= work.back().second.size();
+    }
     auto dropped = std::move(state->dropped);
     state->dropped.clear();
     state->busy = true;
@@ -116,14 +127,11 @@ void LogWriter::run(const std::shared_ptr<State>& state) {
       if (missing > 0) lost[path] += missing;
       if (missing > 0) failed = true;
     }
-    std::size_t done = 0;
-    for (const auto& [path, bytes] : work) done += bytes.size();
     const std::string why =
         failed ? fmt::format("cannot write {}: output is dropped and counted", lost.begin()->first)
                : std::string("output is written again");
     lock.lock();
     for (const auto& [path, count] : lost) state->dropped[path] += count;
-    state->queued -= done;
     state->busy = false;
     state->set_failing(failed, why);
     state->changed.notify_all();

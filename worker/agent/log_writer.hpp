@@ -1,7 +1,8 @@
 // Writes log files in a thread of its own, so that a full, slow or hanging disk never blocks the
-// training: the queue is bounded, what does not fit is dropped and counted, and the count is
-// written as a line of its own when there is room again. Files are bounded: at `file_limit` bytes
-// a file becomes "<name>.1" (the older one goes) and a new one begins.
+// training: the queue is bounded; when it is full the oldest is dropped and counted (the newest
+// lines tell why a rank died), and the count is written as a line of its own in its place. Files
+// are bounded: at `file_limit` bytes a file becomes "<name>.1" (the older one goes) and a new one
+// begins.
 #pragma once
 
 #include <condition_variable>

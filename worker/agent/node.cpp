@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <thread>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
@@ -13,6 +14,8 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kSampleEvery = 150ms;
+constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is told at once
+constexpr Duration kEarly = 60s;
 constexpr Duration kBeatEvery = 1s;
 constexpr std::uint32_t kSharedRankLogs = 256;  // ranks beyond keep their log on their node
 
@@ -34,10 +37,25 @@ Node::Node(NodeWiring wiring, wire::Start start)
   else
     notice(reader.error().message() + "; progress is read from known log lines only");
   sample_timer_ = wiring_.loop.after(kSampleEvery, [this] { sample(); });
+  watch_health();
+}
+
+// In a thread: opening NVML can take seconds.
+void Node::watch_health() {
+  HealthSink sink = [this, alive = alive_, &loop = wiring_.loop](wire::AgentBody body) {
+    loop.post([this, alive, body = std::move(body)] {
+      if (*alive) wiring_.report(Told{body});
+    });
+  };
+  std::thread([node = wiring_.context.node, stop = health_stop_, sink] {
+    watch_kernel_log(node, stop, sink);
+    watch_gpus(node, stop, sink);
+  }).detach();
 }
 
 Node::~Node() {
   *alive_ = false;
+  *health_stop_ = true;
   for (Loop::Timer* timer : {&sample_timer_, &term_timer_, &kill_timer_})
     wiring_.loop.cancel(*timer);
   for (const auto& member : ranks_)
@@ -80,6 +98,9 @@ void Node::start(const StartRanks& command) {
   exits_.clear();
   stuck_.clear();
   leaving_ = false;
+  started_ = monotonic_now();
+  wiring_.loop.cancel(sample_timer_);
+  sample_timer_ = wiring_.loop.after(kSampleEarly, [this] { sample(); });
   held_port_.reset();  // rank 0 binds it in a moment; the lock stays
   for (std::uint32_t i = 0; i < command.ranks_per_node; ++i) {
     auto member = std::make_unique<Member>();
@@ -202,7 +223,12 @@ void Node::report_again() {
 }
 
 void Node::sample() {
-  sample_timer_ = wiring_.loop.after(kSampleEvery, [this] { sample(); });
+  const bool early = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& member) {
+    const RankSample& s = member->slot->sample();
+    return !member->gone && s.phase < wire::Phase::Iteration;
+  });
+  const bool young = early && monotonic_now() - started_ < kEarly;
+  sample_timer_ = wiring_.loop.after(young ? kSampleEarly : kSampleEvery, [this] { sample(); });
   const Instant now = monotonic_now();
   bool edge = false;
   for (const auto& member : ranks_)

@@ -6,6 +6,7 @@
 // older one is proven gone.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,6 +61,7 @@ class Node {
   void on_exit(Member& member, const os::ExitStatus& status);
   void on_clear();
   void notice(std::string text);
+  void watch_health();
 
   // node_stop.cpp
   void stop(const StopRanks& command);
@@ -89,8 +91,9 @@ class Node {
   os::Fd held_port_, port_lock_;
   std::vector<std::unique_ptr<RankProcess>> standbys_;
   std::uint32_t standby_failures_ = 0;
-  Instant created_, beat_at_{};
+  Instant created_, started_{}, beat_at_{};
   Loop::Timer sample_timer_ = 0, term_timer_ = 0, kill_timer_ = 0;
+  std::shared_ptr<std::atomic<bool>> health_stop_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for threads that post back
 };
 

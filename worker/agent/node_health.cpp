@@ -12,6 +12,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "worker/agent/kernel_event.hpp"
+#include "worker/agent/nvml.hpp"
 
 namespace stoker::agent {
 
@@ -46,6 +47,23 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
       text = text.substr(begin + 1, text.find('\n', begin) - begin - 1);
       if (auto event = kernel_event(node, text)) sink(std::move(*event));
     }
+  }).detach();
+  return true;
+}
+
+bool watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                HealthSink sink) {
+  const auto table = load_nvml();
+  auto watcher = table ? GpuWatcher::make(*table) : std::nullopt;
+  if (!watcher) return false;
+  std::thread([watcher = std::move(*watcher), node, stop, sink = std::move(sink)]() mutable {
+    while (!*stop)
+      for (GpuNews& news : watcher.wait(1000)) {
+        if (news.xid)
+          sink(wire::KernelLine{node, "xid", news.text, news.xid, news.pci});
+        else
+          sink(wire::Notice{node, news.text});
+      }
   }).detach();
   return true;
 }

@@ -1,6 +1,6 @@
 // What a node tells about itself: free memory, /dev/shm, kernel-log lines, GPU events. The two
 // watchers have threads of their own and do nothing where their source is not there or not
-// readable; `source` says which ones work.
+// readable; the return values say which ones work.
 #pragma once
 
 #include <atomic>

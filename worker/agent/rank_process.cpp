@@ -96,7 +96,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::start(Loop& loop, const Watchm
   rank->standby_ = std::move(standby.first);
   loop.watch(self->out_.get(), POLLIN, [self](short) { self->on_output(self->out_); });
   loop.watch(self->err_.get(), POLLIN, [self](short) { self->on_output(self->err_); });
-  loop.watch(self->socket_.get(), POLLIN, [self](short) { self->on_message(); });
+  loop.watch(self->socket_.get(), POLLIN, [self](short) { (void)self->on_message(); });
   loop.watch(self->guardian_.pidfd.get(), POLLIN, [self](short) { self->on_guardian_end(); });
   if (self->standby_)
     loop.watch(self->standby_.get(), POLLIN, [self](short) { self->on_standby(); });
@@ -143,14 +143,14 @@ void RankProcess::set_exit(int raw) {
   if (events_.exited) events_.exited(status);
 }
 
-void RankProcess::on_message() {
+bool RankProcess::on_message() {
   GuardianMessage message;
   const ssize_t n = ::recv(socket_.get(), &message, sizeof message, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n != static_cast<ssize_t>(sizeof message)) {
     loop_.forget(socket_.get());
     socket_.reset();
-    return;
+    return false;
   }
   message.text[sizeof message.text - 1] = '\0';
   switch (message.word) {
@@ -164,6 +164,7 @@ void RankProcess::on_message() {
       told_clear_ = true;
       break;
   }
+  return true;
 }
 
 void RankProcess::on_standby() {
@@ -200,7 +201,7 @@ void RankProcess::kill() {
 }
 
 void RankProcess::on_guardian_end() {
-  while (socket_) on_message();  // what it said before it ended
+  while (socket_ && on_message()) continue;  // what it said before it ended
   loop_.forget(guardian_.pidfd.get());
   ::waitpid(guardian(), nullptr, WNOHANG);
   living_guardians().erase(guardian());

@@ -59,7 +59,7 @@ class RankProcess {
  private:
   explicit RankProcess(Loop& loop) : loop_(loop) {}
   void on_output(os::Fd& fd);
-  void on_message();
+  bool on_message();  // false: there is none
   void on_guardian_end();
   void on_standby();
   void drain();

@@ -1,0 +1,72 @@
+// Samples of many ranks -> one Beat.
+#include "worker/agent/fold.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker;
+using namespace stoker::agent;
+
+namespace {
+RankSample sample(std::uint32_t rank, std::uint64_t iteration, std::int64_t age_ms) {
+  RankSample s;
+  s.rank = Rank(rank);
+  s.reported = s.page = true;
+  s.phase = wire::Phase::Iteration;
+  s.iteration = Iteration(iteration);
+  s.progress_age_ms = age_ms;
+  s.iteration_ms = 10;
+  s.completed = 2;
+  return s;
+}
+}  // namespace
+
+TEST_CASE("fold: one rank behind -> its age and iteration stand out") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n01")].ranks = {sample(0, 7, 20), sample(1, 7, 30)};
+  nodes[NodeName("n02")].ranks = {sample(2, 6, 5000), sample(3, 7, 10)};
+  nodes[NodeName("n02")].age_ms = 5;
+  const auto beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.ranks == 4);
+  CHECK(beat.reporting == 4);
+  CHECK(beat.iteration_min.value == 6);
+  CHECK(beat.iteration_max.value == 7);
+  CHECK(beat.progress_age_ms == 5005);
+  CHECK(beat.newest_progress_age_ms == 15);
+  REQUIRE(beat.oldest.size() == 4);
+  CHECK(beat.oldest[0].rank.value == 2);
+  CHECK(beat.oldest[0].node.text == "n02");
+  CHECK(beat.iteration_ms.count == 8);
+  CHECK(beat.iteration_ms.p50 == 10);
+}
+
+TEST_CASE("fold: a rank that never wrote its page -> as old as the attempt, marked -1") {
+  std::map<NodeName, NodeSamples> nodes;
+  RankSample silent;
+  silent.rank = Rank(1);
+  nodes[NodeName("n01")].ranks = {sample(0, 7, 20), silent};
+  const auto beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.progress_age_ms == 60000);
+  CHECK(beat.oldest[0].age_ms == -1);
+  CHECK(beat.reporting == 1);
+}
+
+TEST_CASE("fold: a foreign training where one rank prints for all -> only that one counts") {
+  std::map<NodeName, NodeSamples> nodes;
+  RankSample printing = sample(3, 9, 100);
+  printing.page = false;
+  RankSample quiet;
+  nodes[NodeName("n01")].ranks = {quiet, printing};
+  const auto beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.progress_age_ms == 100);
+  CHECK(beat.phase == wire::Phase::Iteration);
+  CHECK(beat.oldest.size() == 1);
+}
+
+TEST_CASE("fold: nobody has reported -> startup, as old as the attempt") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n01")].ranks = {RankSample{}};
+  const auto beat = fold_beat(Attempt(1), nodes, 1234);
+  CHECK(beat.phase == wire::Phase::Startup);
+  CHECK(beat.phase_age_ms == 1234);
+  CHECK(beat.progress_age_ms == 1234);
+}

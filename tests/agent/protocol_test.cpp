@@ -1,0 +1,122 @@
+// Frames of the star, also hostile ones; and the context from the environment.
+#include "worker/agent/protocol.hpp"
+
+#include <doctest/doctest.h>
+
+#include "worker/agent/nvml.hpp"
+#include "worker/agent/rank_environment.hpp"
+#include "worker/agent/run_context.hpp"
+
+using namespace stoker;
+using namespace stoker::agent;
+
+TEST_CASE("frames: byte by byte -> the same frames") {
+  const std::string bytes =
+      encode_frame('j', "{}") + encode_frame('l', "") + encode_frame('l', "x\n");
+  FrameReader reader;
+  std::vector<std::string> got;
+  for (const char c : bytes) {
+    REQUIRE(reader.feed({&c, 1}));
+    while (const auto frame = reader.next()) got.push_back(frame->kind + frame->content);
+  }
+  CHECK(got == std::vector<std::string>{"j{}", "l", "lx\n"});
+}
+
+TEST_CASE("frames: too long or of an unknown kind -> refused") {
+  FrameReader reader, other;
+  CHECK_FALSE(reader.feed(std::string("\xff\xff\xff\x7fj", 5)));
+  CHECK_FALSE(other.feed(std::string("GET / HTTP/1.1\r\n")));
+}
+
+TEST_CASE("messages: a command -> JSON -> the same command") {
+  StartRanks start;
+  start.attempt = Attempt(3);
+  start.master_port = 20123;
+  start.load = "/x/step-000007.g000001";
+  const auto back = from_json_text<NodeCommand>(to_json_text(NodeCommand(start)), "test");
+  REQUIRE(back);
+  CHECK(std::get<StartRanks>(*back) == start);
+}
+
+TEST_CASE("context: SLURM's environment -> nodes, lead, claim; a foreign node is refused") {
+  std::map<std::string, std::string> env{{"SLURM_JOB_ID", "90"},
+                                         {"SLURM_ARRAY_JOB_ID", "88"},
+                                         {"SLURM_ARRAY_TASK_ID", "3"},
+                                         {"SLURM_RESTART_COUNT", "2"},
+                                         {"SLURM_JOB_NODELIST", "n[01-03]"},
+                                         {"SLURM_NODEID", "1"},
+                                         {"STOKER_TOKEN", "run-1-ff"},
+                                         {"STOKER_RUN", "run"},
+                                         {"STOKER_NODE_ADDRESSES", "n01=127.0.0.1,n02=127.0.0.2"}};
+  RunOptions options;
+  options.run_directory = "/tmp/x";
+  options.node = "n02";
+  const auto context = read_context(options, env);
+  REQUIRE(context);
+  CHECK(context->nodes.size() == 3);
+  CHECK(context->lead.text == "n01");
+  CHECK_FALSE(context->is_lead());
+  CHECK(context->job.text() == "88_3");
+  CHECK(context->restart == 2);
+  CHECK(context->address_of(NodeName("n02")) == "127.0.0.2");
+  options.node = "n09";
+  CHECK_FALSE(read_context(options, env));
+  options.node = "n02";
+  env["STOKER_TOKEN"] = "../x";
+  CHECK_FALSE(read_context(options, env));
+  env["STOKER_TOKEN"] = "t";
+  env["SLURM_RESTART_COUNT"] = "-1";
+  CHECK_FALSE(read_context(options, env));
+}
+
+TEST_CASE("exit before the limit: a wall nearer than twice the margin -> half of what is left") {
+  wire::Orders orders;
+  orders.exit_before_limit = 600s;
+  const WallTime began{};
+  CHECK(exit_before(orders, began + 7200s, began) == began + 6600s);
+  CHECK(exit_before(orders, began + 60s, began) == began + 30s);
+}
+
+namespace {
+int g_xid = 0;
+unsigned g_remapped = 0;
+NvmlTable fake_nvml() {
+  NvmlTable t;
+  t.init = [] { return 0; };
+  t.shutdown = [] { return 0; };
+  t.count = [](unsigned* n) { return *n = 1, 0; };
+  t.handle = [](unsigned, void** h) { return *h = &g_xid, 0; };
+  t.pci = [](void*, NvmlPci* p) {
+    return std::snprintf(p->bus_id, sizeof p->bus_id, "00000000:CB:00.0") > 0 ? 0 : 1;
+  };
+  t.event_set = [](void** s) { return *s = &g_xid, 0; };
+  t.register_events = [](void*, unsigned long long, void*) { return 0; };
+  t.event_wait = [](void*, NvmlEvent* e, unsigned) {
+    if (g_xid == 0) return 10;
+    *e = {&g_xid, 8, static_cast<unsigned long long>(g_xid), 0, 0};
+    g_xid = 0;
+    return 0;
+  };
+  t.remapped = [](void*, unsigned* c, unsigned* u, unsigned* p, unsigned* f) {
+    *c = g_remapped;
+    return *u = *p = *f = 0, 0;
+  };
+  return t;
+}
+}  // namespace
+
+TEST_CASE("GPUs: an Xid event and a growing counter -> told once each") {
+  auto watcher = GpuWatcher::make(fake_nvml());
+  REQUIRE(watcher);
+  CHECK(watcher->wait(0).empty());
+  g_xid = 79;
+  auto news = watcher->wait(0);
+  REQUIRE(news.size() == 1);
+  CHECK(news[0].xid == 79);
+  CHECK(news[0].pci == "0000:cb:00");
+  g_remapped = 2;
+  news = watcher->wait(0);
+  REQUIRE(news.size() == 1);
+  CHECK(news[0].text == "GPU 0000:cb:00: remapped rows 0 -> 2");
+  CHECK(watcher->wait(0).empty());
+}
