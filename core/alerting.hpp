@@ -1,5 +1,6 @@
 // Alert policy: which incident is told, once. One open alert for a (run, kind, subject); raised
-// again it is updated, and sent again only when it became graver. Which sink hears it is alerts/'.
+// again it is updated, and sent again only when it became graver. Which sink hears it is for
+// alerts/.
 #pragma once
 
 #include <string>

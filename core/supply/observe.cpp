@@ -12,7 +12,11 @@
 namespace stoker::core::supply {
 namespace {
 
-constexpr Duration kLastWords = 10s;  // from a task's proven end to the decision without its agents
+// From a task's proven end to the decision without its agents: their files may be seen late on a
+// cluster's file system, at once on this host.
+Duration last_words(const RunState& run) {
+  return run.policy.scheduler.kind == SchedulerKind::Local ? 2s : 10s;
+}
 
 bool is_ours(const Turn& turn, const JobSeen& seen) {
   return turn.r().supply.contains(seen.token) ||
@@ -125,8 +129,8 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (whole_rest || std::holds_alternative<Ending>(s.state)) return;
   if (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task) return;
   s.tasks[seen.job.task].state = seen.state;
-  turn.go(s, Ending{seen.job.task, seen, turn.now() + kLastWords}, SupplyTrigger::TaskOver);
   const RunState& run = turn.r();
+  turn.go(s, Ending{seen.job.task, seen, turn.now() + last_words(run)}, SupplyTrigger::TaskOver);
   const bool ours = run.live && run.live->token == s.token && run.live->job.task == seen.job.task;
   const bool words =
       ours && (run.live->goodbye_at ||
@@ -137,7 +141,7 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (words || expected) return decide_end(turn, s);
   turn.say(fmt::format("{} ended with {}; waiting up to {} for the last words of its agents",
                        job_text(seen.job), stoker::name_of(seen.state),
-                       format_duration(kLastWords)));
+                       format_duration(last_words(run))));
 }
 
 }  // namespace
