@@ -183,8 +183,8 @@ def main():
             training.configure()
             training.configure("seven.yaml", more="exit: {iteration: 7}")
 
-        for test in (
-                     test_lost_peer, test_configuration, test_standby):
+        for test in (test_exit_points, lambda t: test_signals(t, 1), lambda t: test_signals(t, 2),
+                     test_kill_switch, test_lost_peer, test_configuration, test_standby):
             own_folder()
             test(training)
     except Failed as failure:

@@ -1,0 +1,203 @@
+// The GPT against references that share nothing with its backward pass: finite differences for
+// every parameter tensor, and a plain-loop forward pass.
+#include "worker/train/torch/gpt.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <vector>
+
+#include "kernels/dropout.hpp"
+#include "tests/train_torch/tiny_model.hpp"
+
+using namespace stoker;
+using namespace stoker::train;
+using namespace stoker::train::testing;
+
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+// The forward pass in plain loops, straight from the architecture's definition, without dropout.
+class PlainGpt {
+ public:
+  PlainGpt(const recipe::ModelConfig& c, const FlatState& state) : c_(c), state_(state) {}
+
+  double loss(const MicroBatch& batch) const {
+    double total = 0;
+    for (std::size_t b = 0; b < batch.samples.size(); ++b) {
+      const std::int64_t* tokens = batch.tokens.data() + b * (c_.sequence + 1);
+      const Matrix x = final_hidden(tokens);
+      for (std::size_t i = 0; i < c_.sequence; ++i)
+        total += token_loss(x[i], static_cast<std::size_t>(tokens[i + 1]));
+    }
+    return total / static_cast<double>(batch.samples.size() * c_.sequence);
+  }
+
+ private:
+  [[nodiscard]] const double* at(std::size_t parameter) const {
+    return static_cast<const double*>(state_.parameters()) +
+           state_.table().parameters[parameter].offset;
+  }
+
+  [[nodiscard]] Matrix final_hidden(const std::int64_t* tokens) const {
+    Matrix x(c_.sequence, std::vector<double>(c_.hidden));
+    for (std::size_t i = 0; i < c_.sequence; ++i)
+      for (std::size_t j = 0; j < c_.hidden; ++j)
+        x[i][j] = at(kWordEmbedding)[static_cast<std::size_t>(tokens[i]) * c_.hidden + j] +
+                  at(kPositionEmbedding)[i * c_.hidden + j];
+    for (std::size_t layer = 0; layer < c_.layers; ++layer) {
+      const std::size_t p = kFirstBlock + layer * kPerBlock;
+      add(x, linear(attend(linear(norm(x, p + kNorm1Weight), p + kQkvWeight, 3 * c_.hidden)),
+                    p + kAttentionOutWeight, c_.hidden));
+      Matrix u = linear(norm(x, p + kNorm2Weight), p + kMlpInWeight, c_.ffn);
+      for (auto& row : u)
+        for (double& v : row)
+          v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+      add(x, linear(u, p + kMlpOutWeight, c_.hidden));
+    }
+    return norm(x, state_.table().parameters.size() - 2);
+  }
+
+  static void add(Matrix& x, const Matrix& y) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t j = 0; j < x[i].size(); ++j) x[i][j] += y[i][j];
+  }
+
+  [[nodiscard]] Matrix norm(const Matrix& x, std::size_t p) const {
+    Matrix y = x;
+    for (auto& row : y) {
+      double mean = 0, variance = 0;
+      for (const double v : row) mean += v / static_cast<double>(row.size());
+      for (const double v : row)
+        variance += (v - mean) * (v - mean) / static_cast<double>(row.size());
+      for (std::size_t j = 0; j < row.size(); ++j)
+        row[j] = (row[j] - mean) / std::sqrt(variance + 1e-5) * at(p)[j] + at(p + 1)[j];
+    }
+    return y;
+  }
+
+  [[nodiscard]] Matrix linear(const Matrix& x, std::size_t p, std::size_t out) const {
+    Matrix y(x.size(), std::vector<double>(out));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      for (std::size_t o = 0; o < out; ++o) {
+        y[i][o] = at(p + 1)[o];
+        for (std::size_t j = 0; j < x[i].size(); ++j)
+          y[i][o] += x[i][j] * at(p)[o * x[i].size() + j];
+      }
+    return y;
+  }
+
+  [[nodiscard]] Matrix attend(const Matrix& qkv) const {
+    const std::size_t d = c_.hidden / c_.heads;
+    Matrix out(c_.sequence, std::vector<double>(c_.hidden));
+    for (std::size_t h = 0; h < c_.heads; ++h)
+      for (std::size_t i = 0; i < c_.sequence; ++i) {
+        std::vector<double> weight(i + 1);
+        double sum = 0;
+        for (std::size_t j = 0; j <= i; ++j) {
+          double score = 0;
+          for (std::size_t k = 0; k < d; ++k)
+            score += qkv[i][h * 3 * d + k] * qkv[j][h * 3 * d + d + k];
+          sum += weight[j] = std::exp(score / std::sqrt(static_cast<double>(d)));
+        }
+        for (std::size_t j = 0; j <= i; ++j)
+          for (std::size_t k = 0; k < d; ++k)
+            out[i][h * d + k] += weight[j] / sum * qkv[j][h * 3 * d + 2 * d + k];
+      }
+    return out;
+  }
+
+  [[nodiscard]] double token_loss(const std::vector<double>& x, std::size_t label) const {
+    std::vector<double> logits(c_.vocabulary);
+    double sum = 0;
+    for (std::size_t v = 0; v < c_.vocabulary; ++v) {
+      for (std::size_t j = 0; j < c_.hidden; ++j)
+        logits[v] += x[j] * at(kWordEmbedding)[v * c_.hidden + j];
+      sum += std::exp(logits[v]);
+    }
+    return std::log(sum) - logits[label];
+  }
+
+  const recipe::ModelConfig& c_;
+  const FlatState& state_;
+};
+
+}  // namespace
+
+TEST_CASE("Gpt: forward in f64 -> the plain loops, to 1e-12") {
+  const auto config = tiny_config();
+  TinyModel tiny(config);
+  const MicroBatch batch = tiny_batch(config, 5, 3);
+  const double plain = PlainGpt(config, tiny.state).loss(batch);
+  CHECK(tiny.model->forward(0, batch).value() == doctest::Approx(plain).epsilon(1e-12));
+  CHECK(tiny.model->evaluate(batch).value() == doctest::Approx(plain).epsilon(1e-12));
+}
+
+TEST_CASE("Gpt: gradients in f64, dropout on -> finite differences, every tensor") {
+  const auto config = tiny_config(0.2);
+  TinyModel tiny(config);
+  const MicroBatch batch = tiny_batch(config, 5, 2);
+  REQUIRE(tiny.model->forward(0, batch));
+  REQUIRE(tiny.model->backward(0, 1.0, Accumulate::Replace));
+  auto* values = static_cast<double*>(tiny.state.parameters());
+  const auto* gradients = static_cast<const double*>(tiny.state.gradients().data);
+  const double step = 1e-6;
+  for (const Parameter& p : tiny.state.table().parameters)
+    for (std::size_t i = 0; i < p.count; i += std::max<std::size_t>(1, p.count / 7)) {
+      const std::size_t at = p.offset + i;
+      const double kept = values[at];
+      values[at] = kept + step;
+      const double above = tiny.model->forward(0, batch).value();
+      values[at] = kept - step;
+      const double below = tiny.model->forward(0, batch).value();
+      values[at] = kept;
+      const double want = (above - below) / (2 * step);
+      INFO(p.name, "[", i, "]");
+      CHECK(std::abs(gradients[at] - want) < 1e-7 + 1e-5 * std::abs(want));
+    }
+}
+
+TEST_CASE("Gpt: micro-batches of one, two or four, dropout on -> gradients equal to 1e-12") {
+  const auto config = tiny_config(0.1);
+  const auto gradients = [&](std::uint64_t micro) {
+    TinyModel tiny(config);
+    double loss = 0;
+    for (std::uint64_t at = 0; at < 4; at += micro) {
+      const double weight = static_cast<double>(micro) / 4;
+      loss += weight * tiny.model->forward(0, tiny_batch(config, at, micro)).value();
+      REQUIRE(tiny.model->backward(0, weight, at == 0 ? Accumulate::Replace : Accumulate::Add));
+    }
+    const auto* g = static_cast<const double*>(tiny.state.gradients().data);
+    std::vector<double> all(g, g + tiny.state.table().flat_size);
+    all.push_back(loss);
+    return all;
+  };
+  const auto one = gradients(1);
+  for (const std::uint64_t micro : {2, 4}) {
+    const auto other = gradients(micro);
+    double worst = 0;
+    for (std::size_t i = 0; i < one.size(); ++i)
+      worst = std::max(worst, std::abs(one[i] - other[i]));
+    CHECK(worst < 1e-12);
+  }
+}
+
+TEST_CASE("Gpt: bf16 and f32 -> the f64 loss, to their precision") {
+  const auto config = tiny_config(0.1);
+  const MicroBatch batch = tiny_batch(config, 0, 4);
+  const double exact = TinyModel(config).model->forward(0, batch).value();
+  TinyModel single(config, recipe::Dtype::F32), half(config, recipe::Dtype::Bf16);
+  CHECK(single.model->forward(0, batch).value() == doctest::Approx(exact).epsilon(1e-5));
+  CHECK(half.model->forward(0, batch).value() == doctest::Approx(exact).epsilon(2e-2));
+  REQUIRE(half.model->backward(0, 1.0, Accumulate::Replace));
+  CHECK(half.state.gradient_sum_of_squares() > 0);
+}
+
+TEST_CASE("Gpt: a token outside the vocabulary -> an Error, no crash") {
+  const auto config = tiny_config();
+  TinyModel tiny(config);
+  MicroBatch batch = tiny_batch(config, 0, 1);
+  batch.tokens[3] = 1000;
+  CHECK_FALSE(tiny.model->forward(0, batch));
+}
