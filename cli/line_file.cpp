@@ -50,6 +50,7 @@ Result<std::string> LineFile::block(std::uint64_t offset, std::size_t bytes) con
 Result<std::uint64_t> LineFile::start_of_last(std::uint64_t count) const {
   std::uint64_t end = size();
   if (end == 0 || count == 0) return end;
+  const std::uint64_t farthest = end > kLookBack ? end - kLookBack : 0;
   std::uint64_t found = 0;
   bool first = true;
   while (end > 0) {
@@ -62,6 +63,7 @@ Result<std::uint64_t> LineFile::start_of_last(std::uint64_t count) const {
     }
     first = false;
     end = begin;
+    if (end < farthest) return end;
   }
   return std::uint64_t{0};
 }

@@ -16,6 +16,7 @@ namespace stoker::cli {
 class LineFile {
  public:
   static constexpr std::size_t kMaxLine = 1u << 20;
+  static constexpr std::uint64_t kLookBack = 8u << 20;
   // Return false to stop.
   using Visit = std::function<bool(std::string_view line)>;
 
@@ -25,7 +26,8 @@ class LineFile {
   [[nodiscard]] std::uint64_t size() const;  // now
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Offset where the last `count` lines begin. An unfinished last line counts.
+  // Offset where the last `count` lines begin. An unfinished last line counts. Looks back kLookBack
+  // at most: what is one line of gigabytes begins there.
   [[nodiscard]] Result<std::uint64_t> start_of_last(std::uint64_t count) const;
 
   // Visits the lines from `offset`, which begins a line, to the end. With `unfinished`, a last line

@@ -3,10 +3,19 @@
 
 #include <re2/re2.h>
 
+#include "alerts/sink.hpp"
+
 namespace stoker::cli {
 
 std::vector<configs::SinkKind> known_sink_kinds() {
-  return {{"pulse", {}, {"path"}}, {"webhook", {}, {"url", "url_file"}}};
+  std::vector<configs::SinkKind> kinds;
+  for (const alerts::SinkKind& known : alerts::known_sinks()) {
+    configs::SinkKind kind{known.kind, {}, {}};
+    for (const alerts::SinkOption& option : known.options)
+      (option.required ? kind.required : kind.optional).push_back(option.name);
+    kinds.push_back(std::move(kind));
+  }
+  return kinds;
 }
 
 std::string regex_error(const std::string& expression) {
@@ -21,6 +30,10 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
   configs::RunSchemaContext schema;
   schema.state_directory = context.state;
   schema.sinks = known_sink_kinds();
+  schema.sink_error = [](const core::SinkPolicy& sink) {
+    const Status checked = alerts::check_sink(sink);
+    return checked ? std::string() : checked.error().what;
+  };
   const configs::RunWorld world{context.environment, regex_error};
   return configs::load_run_config(path, std::move(schema), world);
 }

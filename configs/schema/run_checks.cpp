@@ -149,9 +149,11 @@ void check_ramp(CheckedRun& run) {
     }
     from = to;
   }
-  for (const std::uint32_t n : scheduler.nodes_allowed)
-    if (const Status fits = recipe::check_batch(*plan, config.train.samples, n, layout); !fits)
-      run.file.add_error("scheduler.nodes_allowed", fits.error().message());
+  for (std::size_t i = 0; i < scheduler.nodes_allowed.size(); ++i)
+    if (const Status fits =
+            recipe::check_batch(*plan, config.train.samples, scheduler.nodes_allowed[i], layout);
+        !fits)
+      run.file.add_error(fmt::format("scheduler.nodes_allowed.[{}]", i), fits.error().message());
   if (!scheduler.nodes_allowed.empty()) return;
   for (const std::uint64_t n : legal)
     if (n <= most) scheduler.nodes_allowed.push_back(static_cast<std::uint32_t>(n));

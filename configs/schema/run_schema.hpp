@@ -4,6 +4,7 @@
 // this version cannot honour are refused at their position, never ignored.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ struct RunSchemaContext {
   std::string config_path;      // of RUN.yaml, absolute
   std::string state_directory;  // absolute; the default run directory is below it
   std::vector<SinkKind> sinks;  // what alerts.sinks may name
+  // What options alone cannot say ("either url or url_file"); "" = good. Empty: not judged.
+  std::function<std::string(const core::SinkPolicy&)> sink_error;
 };
 
 struct RunConfigFile {

@@ -36,7 +36,8 @@ void read_progress(const ValueReader& value, std::map<std::string, std::string>&
 
 // One option of a sink as text; a list is joined by ','.
 void read_option(MapReader& m, const std::string& name, core::SinkPolicy& sink) {
-  if (!m.has(name)) return;
+  const bool given = m.at(name).given();  // asked for, so that it is known
+  if (!given) return;
   std::string text;
   if (m.at(name).shape() == Shape::Sequence) {
     std::vector<std::string> list;
@@ -71,6 +72,12 @@ void read_sink(const ValueReader& entry, core::SinkPolicy& sink, const RunSchema
       read_option(m, name, sink);
     }
     for (const std::string& name : kind.optional) read_option(m, name, sink);
+    for (auto& [name, value] : sink.options)
+      if ((name == "path" || name.ends_with("_file")) && !value.empty())
+        value =
+            path_from(std::string(context.config_path, 0, context.config_path.rfind('/')), value);
+    if (!context.sink_error) return;
+    if (const std::string why = context.sink_error(sink); !why.empty()) entry.error(why);
   });
 }
 
@@ -96,13 +103,17 @@ void read_route(const ValueReader& item, core::AlertPolicy& p) {
 
 }  // namespace
 
+// What nothing acts on yet is refused where it is asked for, so that nobody relies on it.
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
   m.read("logs", p.logs);
+  refuse_unless(m, "logs", p.logs.empty(), "watching logs beyond what the agent captures");
   make_absolute(p.logs, folder);
   read_progress(m.at("progress"), p.progress);
   m.read("kernel_logs", p.kernel_logs);
+  refuse_unless(m, "kernel_logs", p.kernel_logs.empty(), "reading kernel logs from files");
   make_absolute(p.kernel_logs, folder);
   m.read("signatures", p.signatures);
+  refuse_unless(m, "signatures", p.signatures.empty(), "adding failure signatures");
   make_absolute(p.signatures, folder);
   m.map("disk", [&](MapReader& d) {
     d.read("paths", p.disk_paths);
@@ -110,7 +121,10 @@ void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
     d.read_share("min_free", p.disk_min_free);
     d.read_share("min_free_inodes", p.disk_min_free_inodes);
   });
-  m.map("shm", [&](MapReader& s) { s.read_share("min_free", p.shm_min_free); });
+  m.map("shm", [&](MapReader& s) {
+    s.read_share("min_free", p.shm_min_free);
+    refuse_unless(s, "min_free", !s.has("min_free"), "watching the space of /dev/shm");
+  });
 }
 
 void read_hang(MapReader& m, core::HangPolicy& p) {
@@ -142,7 +156,7 @@ void read_recover(MapReader& m, core::RecoverPolicy& p) {
   });
   m.map("rollback", [&](MapReader& r) {
     r.read("enabled", p.rollback_enabled);
-    refuse_unless(r, "enabled", !p.rollback_enabled, "rolling back without a person");
+    refuse_unless(r, "enabled", !p.rollback_enabled, "rolling back by itself");
     r.read("lr_scale", p.rollback_lr_scale);
     r.check("lr_scale", p.rollback_lr_scale > 0 && p.rollback_lr_scale <= 10,
             "must be above 0 and at most 10");
@@ -167,7 +181,9 @@ void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
   m.map("keep", [&](MapReader& k) {
     k.read("last", p.keep_last);
     k.read("every", p.keep_every);
+    refuse_unless(k, "every", p.keep_every == 0, "keeping every Nth checkpoint");
     k.read("pin", p.pin);
+    refuse_unless(k, "pin", p.pin.empty(), "pinning checkpoints");
   });
   const ValueReader archive = m.at("archive");
   if (archive.given() && archive.shape() != Shape::Null)
@@ -185,6 +201,7 @@ void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& con
   m.list("routes", [&](ValueReader& item) { read_route(item, p); });
   m.map("dead_man", [&](MapReader& d) {
     d.read("url_file", p.dead_man_url_file);
+    refuse_unless(d, "url_file", p.dead_man_url_file.empty(), "calling a dead-man switch");
     if (!p.dead_man_url_file.empty())
       p.dead_man_url_file = path_from(
           std::string(context.config_path, 0, context.config_path.rfind('/')), p.dead_man_url_file);

@@ -266,6 +266,7 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
   });
   result.errors = reader.errors();
   result.effective = reader.render_effective();
+  result.values = reader.effective();
   result.batch_at = reader.position_of({"batch", "ramp_up"});
   if (result.batch_at.line == 0) result.batch_at = reader.position_of({"batch", "global"});
   return result;

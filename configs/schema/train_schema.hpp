@@ -17,8 +17,9 @@ using recipe::TrainConfig;
 
 struct TrainConfigFile {
   TrainConfig config;
-  Diagnostics errors;     // empty: `config` may be used
-  std::string effective;  // the whole configuration with the origin of each value
+  Diagnostics errors;                  // empty: `config` may be used
+  std::string effective;               // the whole configuration with the origin of each value
+  std::vector<EffectiveValue> values;  // the same, one by one
   Position batch_at;  // of batch.ramp_up, else batch.global: where a batch that does not fit is to
                       // be reported
 };

@@ -168,7 +168,7 @@ def speed(site):
     site.write("hello/gen-000001/main.log", "")
     os.truncate(log, 1 << 30)
     with open(log, "a", encoding="utf-8") as f:
-        f.write("\n[n01:0] the end\n")
+        f.write("\n" + "[n01:0] again\n" * 100 + "[n01:0] the end\n")
     check(site.stoker("logs", "hello", "-n", "1").stdout == "[n01:0] the end\n", "logs -n 1")
     for argv in [["--version"], ["status", "--json"], ["status", "hello"], ["logs", "hello", "-n", "50"], ["why", "hello"]]:
         times = []

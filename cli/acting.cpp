@@ -1,0 +1,130 @@
+// Socket first, file second; the answer of either is one line on standard output.
+#include "cli/acting.hpp"
+
+#include <cerrno>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/published.hpp"
+#include "common/os/files.hpp"
+#include "wire/control.hpp"
+
+namespace stoker::cli {
+namespace {
+
+int tell(const Context& context, const Deed& deed, const wire::Response& response,
+         const std::string& via) {
+  if (deed.json) {
+    context.console.line(dump_json(Json{{"ok", response.ok},
+                                        {"message", response.message},
+                                        {"data", response.data},
+                                        {"via", via},
+                                        {"dry_run", deed.request.dry_run}}));
+  } else if (response.ok) {
+    context.console.line(printable(response.message));
+  } else {
+    context.console.say(printable(response.message));
+  }
+  return response.ok ? kDone : kFailed;
+}
+
+int by_switch_file(const Context& context, const Deed& deed, const wire::SiteRun& run,
+                   const std::string& why) {
+  const std::string path = run.directory + "/switch/" + deed.switch_file;
+  if (deed.request.dry_run)
+    return tell(context, deed, {1, true, "would write " + path + " (" + why + ")", {}},
+                "switch file");
+  const auto written = write_switch_file(run.directory, deed.switch_file, deed.request.reason);
+  if (!written)
+    return tell(context, deed, {1, false, written.error().message(), {}}, "switch file");
+  context.console.say(why + "; the switch file asks in its place");
+  return tell(context, deed,
+              {1, true, "wrote " + *written + ": whoever looks after the run acts on it", {}},
+              "switch file");
+}
+
+int unreachable(const Context& context, const Deed& deed, const Answer& answer) {
+  std::string text = "cannot " + deed.request.verb + ": " + answer.why;
+  if (answer.reach == Reach::Silent)
+    text += "; whether it was done is not known, stoker why shows it";
+  else if (answer.reach == Reach::Away)
+    text += "; start it with: " + start_command(context);
+  else
+    text += "; ask the owner of the daemon";
+  return tell(context, deed, {1, false, text, {}}, "none");
+}
+
+bool is_published(const std::string& state, const wire::SiteRun& run) {
+  const auto runs = published_runs(state);
+  if (!runs) return false;
+  for (const wire::SiteRun& known : *runs)
+    if (known == run) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string user_name() {
+  struct passwd entry {};
+  struct passwd* found = nullptr;
+  std::string buffer(1u << 14, '\0');
+  ::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? found->pw_name : "uid " + std::to_string(::getuid());
+}
+
+std::string start_command(const Context& context) {
+  return "stokerd --state " + context.state + " &";
+}
+
+Result<std::string> parse_moment(const std::string& text, WallTime now) {
+  if (const auto in = parse_duration(text)) return format_rfc3339(now + *in);
+  if (const auto at = parse_rfc3339(text)) return format_rfc3339(*at);
+  return fail("expected a time like 2026-05-01T03:56:11Z, or a duration from now like 2h", text);
+}
+
+Result<std::string> write_switch_file(const std::string& run_directory, const std::string& verb,
+                                      const std::string& reason) {
+  const std::string path = run_directory + "/switch/" + verb;
+  const wire::SwitchBody body{user_name(), reason, ""};
+  STOKER_TRY_STATUS(
+      os::replace_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0660));
+  // The umask must not lock the group out: any member may look, and the daemon renames it away.
+  if (::chmod(path.c_str(), 0660) != 0 && errno != ENOENT)
+    return fail(errno_error(errno, "cannot open it to the group", path));
+  return path;
+}
+
+void add_acting_options(CLI::App& app, Deed& deed, bool destructive) {
+  app.add_option("RUN", deed.request.run, "name of a run or a run directory")->required();
+  auto* reason = app.add_option("--reason", deed.request.reason,
+                                "why; stands in the journal, alerts and the chronicle");
+  reason->type_name("TEXT");
+  deed.wants_reason = destructive;
+  app.add_flag("--dry-run", deed.request.dry_run, "show what would be done, do nothing");
+  app.add_flag("--json", deed.json, "one JSON document");
+}
+
+int act(const Context& context, Deed deed) {
+  if (deed.wants_reason && deed.request.reason.empty() && !deed.request.dry_run)
+    context.console.say("no --reason was given: the journal will only say who asked");
+  wire::SiteRun run;
+  bool ours = true;
+  if (!deed.request.run.empty()) {
+    auto found = find_run(context.state, deed.request.run);
+    if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
+    run = *std::move(found);
+    deed.request.run = run.run;
+    ours = is_published(context.state, run);
+  }
+  if (!ours && !deed.switch_file.empty())
+    return by_switch_file(context, deed, run,
+                          run.directory + " is not under the daemon of " + context.state);
+  const Answer answer = ask_daemon(context.state, deed.request);
+  if (answer.reach == Reach::Answered) return tell(context, deed, answer.response, "socket");
+  const bool file = !deed.switch_file.empty() && !run.directory.empty();
+  if (file && answer.reach != Reach::Silent) return by_switch_file(context, deed, run, answer.why);
+  return unreachable(context, deed, answer);
+}
+
+}  // namespace stoker::cli

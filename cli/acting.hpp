@@ -1,0 +1,38 @@
+// Acting on a run: ask the daemon; when it cannot be reached, drop the switch file of the same verb
+// into the run's directory and say so. What has no switch file says what to do instead.
+#pragma once
+
+#include <string>
+
+#include "cli/command.hpp"
+#include "cli/daemon_client.hpp"
+
+namespace stoker::cli {
+
+struct Deed {
+  wire::Request request;      // verb, run (as given on the command line), reason, arguments …
+  std::string switch_file;    // "" = this cannot be asked for by a file
+  bool wants_reason = false;  // destructive: to act without --reason is remarked on
+  bool json = false;          // prints {"ok", "message", "via", …}
+};
+
+// Returns the exit code.
+int act(const Context& context, Deed deed);
+
+// The options that every acting command of a run has: RUN, --reason, --dry-run, --json.
+void add_acting_options(CLI::App& app, Deed& deed, bool destructive);
+
+// Drops `verb` into `<run directory>/switch/` as a group member would: mode 0660, body {by,
+// reason}, never seen half written.
+Result<std::string> write_switch_file(const std::string& run_directory, const std::string& verb,
+                                      const std::string& reason);
+
+// The command that starts a daemon for this state directory.
+std::string start_command(const Context& context);
+
+std::string user_name();
+
+// --at TIME as RFC 3339: given so, or as a duration from `now` on.
+Result<std::string> parse_moment(const std::string& text, WallTime now);
+
+}  // namespace stoker::cli

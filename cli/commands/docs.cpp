@@ -1,0 +1,57 @@
+// stoker docs DIR (hidden): writes the generated pages of docs/; with --check it only compares.
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "cli/reference.hpp"
+#include "common/os/files.hpp"
+#include "configs/schema/describe.hpp"
+#include "core/render_states.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string directory;
+  bool check = false;
+};
+
+int docs(Context& context, const Options& options) {
+  const std::vector<std::pair<std::string, std::string>> pages = {
+      {"configuration.md", configs::render_configuration()},
+      {"cli.md", render_cli_reference()},
+      {"states.md", core::render_states()},
+  };
+  int code = kDone;
+  for (const auto& [name, text] : pages) {
+    const std::string path = options.directory + "/" + name;
+    const auto present = os::read_file(path);
+    if (present && *present == text) continue;
+    if (options.check) {
+      context.console.say(path + " is not what the programs say");
+      code = kFailed;
+      continue;
+    }
+    if (const Status written = os::replace_file(path, text, os::Durability::Cached); !written)
+      return context.console.say(written.error().message()), kFailed;
+    context.console.say("wrote " + path);
+  }
+  return code;
+}
+
+}  // namespace
+
+Command cmd_docs() {
+  Command command{"docs",
+                  "write the generated pages of docs/",
+                  {"stoker docs docs --check"},
+                  [](CLI::App& app, Context& context) -> Action {
+                    const auto options = std::make_shared<Options>();
+                    app.add_option("DIR", options->directory, "folder of the pages")->required();
+                    app.add_flag("--check", options->check, "only compare; exit 1 on a difference");
+                    return [&context, options] { return docs(context, *options); };
+                  }};
+  command.hidden = true;
+  return command;
+}
+
+}  // namespace stoker::cli

@@ -1,0 +1,56 @@
+// stoker parse FILE: the iteration and validation lines of a log, of whatever program.
+#include <fmt/format.h>
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "diagnose/parse_file.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  bool json = false;
+};
+
+std::string shown(const Json& fields) {
+  std::string text;
+  for (const auto& [key, value] : fields.items()) {
+    if (key == "file" || key == "line" || key == "kind" || value.is_object()) continue;
+    text += "  " + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+int parse(Context& context, const Options& options) {
+  std::uint64_t found = 0;
+  const Status read = diagnose::parse_file(options.file, [&](const diagnose::FoundMetrics& m) {
+    ++found;
+    const Json fields = std::visit(
+        [&](const auto& metrics) { return diagnose::to_parse_json(metrics, options.file, m.line); },
+        m.found);
+    if (options.json)
+      context.console.line(dump_json(fields));
+    else
+      context.console.line(printable(fmt::format("{}:{}:{}", options.file, m.line, shown(fields))));
+  });
+  if (!read) return context.console.say(read.error().message()), kFailed;
+  if (found == 0) context.console.say("no iteration lines in " + printable(options.file));
+  return kDone;
+}
+
+}  // namespace
+
+Command cmd_parse() {
+  return {"parse",
+          "the iteration metrics found in a log",
+          {"stoker parse main.log --json"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("FILE", options->file, "a log; - is standard input")->required();
+            app.add_flag("--json", options->json, "JSON lines");
+            return [&context, options] { return parse(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

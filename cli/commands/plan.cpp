@@ -1,0 +1,216 @@
+// stoker plan RUN.yaml [--nodes N]: size, memory, legal node counts, iterations, ETA, checkpoint
+// volume and the best save interval, before a GPU hour is spent.
+#include "recipe/plan.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "cli/event_file.hpp"
+#include "cli/published.hpp"
+#include "cli/render_status.hpp"
+#include "cli/run_file.hpp"
+#include "configs/schema/yaml_scalars.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string path, mtbf, save_cost;
+  std::uint32_t nodes = 0;
+  std::optional<double> tflops;
+  bool json = false;
+};
+
+std::string rounded_size(std::uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+// What a run of the same name has already shown: speed, cost of a save, time between failures.
+void observe(const core::RunPolicy& policy, const recipe::TrainConfig& config,
+             recipe::PlanRequest& request) {
+  const wire::SiteRun run{policy.run.text, policy.directory};
+  const auto status = read_status(run, Reach::Away);
+  if (status && status->step_norm_s > 0 && !request.device_tflops)
+    request.samples_per_second = static_cast<double>(config.batch.global) / status->step_norm_s;
+  auto events = EventFile::open(run.directory);
+  if (!events) return;
+  const auto body_of = [](const wire::PublishedEvent& e) {
+    if (e.kind != "agent_said" || !e.event.is_object()) return Json();
+    const Json said = e.event.value("event", Json());
+    return said.is_object() ? said.value("body", Json()) : Json();
+  };
+  const auto is_save = [&](const wire::PublishedEvent& e) {
+    const Json body = body_of(e);
+    return body.is_object() && body.value("kind", Json()) == "checkpoint_saved";
+  };
+  if (const auto saves = events->newest(1, is_save); saves && !saves->empty()) {
+    const Json seconds = body_of(saves->front()).value("seconds", Json());
+    if (!request.save_cost && seconds.is_number() && seconds.get<double>() > 0 &&
+        seconds.get<double>() < 1e6)
+      request.save_cost = from_seconds(seconds.get<double>());
+  }
+  if (request.mean_time_between_failures || !status || status->restarts == 0) return;
+  std::optional<WallTime> first;
+  const auto lines = LineFile::open(run.directory + "/events.jsonl");
+  if (!lines) return;
+  static_cast<void>(lines->forward(0, false, [&](std::string_view line) {
+    const auto event = from_json_text<wire::PublishedEvent>(line, "events.jsonl");
+    if (const auto at = event ? parse_rfc3339(event->time) : parse_rfc3339("")) first = *at;
+    return false;
+  }));
+  const auto last = parse_rfc3339(status->published);
+  if (first && last && *last > *first)
+    request.mean_time_between_failures = (*last - *first) / status->restarts;
+}
+
+Json as_json(const core::RunPolicy& policy, const recipe::PlanRequest& request,
+             const recipe::Plan& plan) {
+  const auto seconds = [](const std::optional<Duration>& d) {
+    return d ? Json(to_seconds(*d)) : Json();
+  };
+  return {{"run", policy.run.text},
+          {"nodes", request.nodes},
+          {"ranks_per_node", request.ranks_per_node},
+          {"parameters", plan.parameters},
+          {"data_parallel", plan.data_parallel},
+          {"legal_nodes", plan.legal_nodes},
+          {"legal", !plan.illegal},
+          {"illegal", plan.illegal ? Json(plan.illegal->text()) : Json()},
+          {"iterations", plan.iterations},
+          {"samples", plan.samples},
+          {"tokens", plan.tokens},
+          {"flops", plan.total_flops},
+          {"memory",
+           {{"model_state_bytes", plan.memory.model_state},
+            {"activation_bytes", plan.memory.activations},
+            {"total_bytes", plan.memory.total()}}},
+          {"checkpoint", {{"bytes", plan.checkpoint_bytes}, {"count", plan.checkpoints}}},
+          {"iteration_s", seconds(plan.iteration_time)},
+          {"eta_s", seconds(plan.eta)},
+          {"mtbf_s", seconds(request.mean_time_between_failures)},
+          {"save_cost_s", seconds(request.save_cost)},
+          {"save_interval_s", seconds(plan.save_interval)},
+          {"save_every", plan.save_every ? Json(*plan.save_every) : Json()}};
+}
+
+std::string ramp_text(const recipe::Plan& plan) {
+  if (plan.phases.size() < 2) return "";
+  return fmt::format(", batch {} to {} in {} steps", plan.phases.front().global,
+                     plan.phases.back().global, plan.phases.size());
+}
+
+void show(const Console& console, const recipe::PlanRequest& request, const recipe::Plan& plan) {
+  const auto row = [&](const char* label, const std::string& value) {
+    console.line(fmt::format("{:<22} {}", label, printable(value)));
+  };
+  row("parameters", with_commas(plan.parameters));
+  row("ranks",
+      fmt::format("{} nodes x {} = {}, data parallel {}", request.nodes, request.ranks_per_node,
+                  request.nodes * request.ranks_per_node, plan.data_parallel));
+  std::vector<std::uint64_t> legal = plan.legal_nodes;
+  const bool more = legal.size() > 24;
+  if (more) legal.resize(24);
+  row("legal node counts",
+      legal.empty() ? "none" : fmt::format("{}{}", fmt::join(legal, " "), more ? " …" : ""));
+  if (plan.illegal) row("first bad step", plan.illegal->text());
+  row("iterations", with_commas(plan.iterations) + ramp_text(plan));
+  row("samples, tokens", with_commas(plan.samples) + ", " + with_commas(plan.tokens));
+  row("memory per GPU",
+      fmt::format("{} ({} model state, {} activations), buffers not counted",
+                  rounded_size(plan.memory.total()), rounded_size(plan.memory.model_state),
+                  rounded_size(plan.memory.activations)));
+  row("checkpoints",
+      fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
+                  rounded_size(plan.checkpoints * plan.checkpoint_bytes)));
+  row("an iteration takes", plan.iteration_time
+                                ? format_duration(*plan.iteration_time)
+                                : "unknown: give --tflops, or plan again when the run has trained");
+  row("ETA", plan.eta ? format_duration(*plan.eta) : "unknown");
+  if (plan.save_interval && request.save_cost && request.mean_time_between_failures)
+    row("best save interval",
+        fmt::format("{}{} (Daly: a save costs {}, a failure every {})",
+                    format_duration(*plan.save_interval),
+                    plan.save_every ? fmt::format(", every {} iterations", *plan.save_every) : "",
+                    format_duration(*request.save_cost),
+                    format_duration(*request.mean_time_between_failures)));
+  else
+    row("best save interval", "unknown: needs --mtbf and --save-cost, or a run that shows them");
+}
+
+bool read_duration(const Console& console, const char* name, const std::string& text,
+                   std::optional<Duration>& out) {
+  if (text.empty()) return true;
+  const auto d = parse_duration(text);
+  if (d && *d > Duration(0)) return out = *d, true;
+  console.say(std::string(name) + ": expected a duration like 12h, got " + printable(text));
+  return false;
+}
+
+int plan(Context& context, const Options& options) {
+  const Console& console = context.console;
+  const auto run = read_run_file(context, options.path);
+  if (!run) return console.say(run.error().message()), kUsage;
+  // With --nodes the question is about other nodes than the file's: its batch error is the answer.
+  const bool train_good = run->train && run->train->errors.empty();
+  if (!(options.nodes > 0 && train_good) && show_errors(console, run->file.errors) != kDone)
+    return kUsage;
+  if (!run->train)
+    return console.say(printable(options.path) +
+                       ": only stoker-train --config TRAIN.yaml can be planned; this command is "
+                       "another program's"),
+           kFailed;
+  const core::RunPolicy& policy = run->file.policy;
+  recipe::PlanRequest request;
+  for (const core::NodesStep& step : policy.scheduler.nodes)
+    request.nodes = std::max<std::uint64_t>(request.nodes, step.nodes);
+  if (options.nodes > 0) request.nodes = options.nodes;
+  request.ranks_per_node = policy.train.ranks_per_node;
+  request.device_tflops = options.tflops;
+  if (!read_duration(console, "--mtbf", options.mtbf, request.mean_time_between_failures) ||
+      !read_duration(console, "--save-cost", options.save_cost, request.save_cost))
+    return kUsage;
+  observe(policy, run->train->config, request);
+  const auto made = recipe::make_plan(run->train->config, request);
+  if (!made) return console.say(made.error().message()), kFailed;
+  if (options.json)
+    console.line(dump_json(as_json(policy, request, *made)));
+  else
+    show(console, request, *made);
+  return made->illegal ? kFailed : kDone;
+}
+
+}  // namespace
+
+Command cmd_plan() {
+  return {
+      "plan",
+      "size, memory, legal node counts, iterations, ETA, checkpoints, best save interval",
+      {"stoker plan hello.yaml", "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s"},
+      [](CLI::App& app, Context& context) -> Action {
+        const auto options = std::make_shared<Options>();
+        app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
+        app.add_option("--nodes", options->nodes, "another number of nodes than the file's")
+            ->check(CLI::Range(1, 16384))
+            ->type_name("N");
+        app.add_option("--mtbf", options->mtbf, "mean time between failures (default: observed)")
+            ->type_name("12h");
+        app.add_option("--save-cost", options->save_cost,
+                       "how long a save holds the training up (default: observed)")
+            ->type_name("40s");
+        app.add_option("--tflops", options->tflops,
+                       "what one device reaches (default: the speed observed)")
+            ->check(CLI::PositiveNumber)
+            ->type_name("X");
+        app.add_flag("--json", options->json, "one JSON document");
+        return [&context, options] { return plan(context, *options); };
+      }};
+}
+
+}  // namespace stoker::cli

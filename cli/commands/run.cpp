@@ -1,0 +1,185 @@
+// stoker run RUN.yaml: puts a run under supervision. A name that exists is taken up again; what
+// changed in its configuration is shown and confirmed.
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iostream>
+#include <memory>
+#include <unistd.h>
+
+#include "cli/acting.hpp"
+#include "cli/commands/all.hpp"
+#include "cli/event_file.hpp"
+#include "cli/published.hpp"
+#include "cli/run_file.hpp"
+#include "common/os/files.hpp"
+#include "common/os/self.hpp"
+#include "slurm/batch_script.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::string path;
+  bool foreground = false, dry_run = false, yes = false, json = false;
+};
+
+// "scheduler.nodes: 2 -> 3", one line a value that differs.
+std::vector<std::string> differences(const Json& before, const Json& after) {
+  std::vector<std::string> lines;
+  const Json old_flat = before.flatten(), new_flat = after.flatten();
+  const auto name = [](std::string key) {
+    if (!key.empty()) key.erase(0, 1);
+    for (char& c : key)
+      if (c == '/') c = '.';
+    return key;
+  };
+  for (const auto& [key, value] : new_flat.items())
+    if (!old_flat.contains(key))
+      lines.push_back(name(key) + ": (none) -> " + value.dump());
+    else if (old_flat[key] != value)
+      lines.push_back(name(key) + ": " + old_flat[key].dump() + " -> " + value.dump());
+  for (const auto& [key, value] : old_flat.items())
+    if (!new_flat.contains(key)) lines.push_back(name(key) + ": " + value.dump() + " -> (none)");
+  return lines;
+}
+
+// The policy that the run has now, as its journal tells it; null when it is new here.
+Json known_policy(const std::string& run_directory) {
+  auto events = EventFile::open(run_directory);
+  if (!events) return {};
+  const auto newest = events->newest(1, [](const wire::PublishedEvent& e) {
+    return e.kind == "run_added" || e.kind == "policy_changed";
+  });
+  if (!newest || newest->empty() || !newest->front().event.is_object()) return {};
+  return newest->front().event.value("policy", Json());
+}
+
+// Shows what changed and asks. True: go on.
+bool confirm(const Context& context, const core::RunPolicy& policy, const Options& options) {
+  const Console& console = context.console;
+  const Json before = known_policy(policy.directory);
+  if (!before.is_object()) return true;
+  const auto changes = differences(before, Json(policy));
+  if (changes.empty()) {
+    console.say("run " + policy.run.text + " is known; its configuration has not changed");
+    return true;
+  }
+  console.say("run " + policy.run.text + " is known; its configuration changes:");
+  for (const std::string& line : changes) console.raw_error("  " + printable(line) + "\n");
+  if (options.yes || options.dry_run) return true;
+  if (::isatty(STDIN_FILENO) != 1) {
+    console.say("nothing was done; --yes takes the changes over");
+    return false;
+  }
+  console.raw_error("go on? [y/N] ");
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+// What would be submitted.
+int show_plan(const Context& context, const core::RunPolicy& policy) {
+  const Console& console = context.console;
+  core::SubmitRequest request;
+  request.policy = policy;
+  request.submit.token = Token(policy.run.text + "-1-dryrun");
+  request.submit.order = OrderNumber(1);
+  request.submit.array_tasks = policy.scheduler.array_tasks;
+  request.submit.nodes = policy.scheduler.nodes.front().nodes + policy.scheduler.spares;
+  request.submit.time_limit = policy.scheduler.time_limit;
+  request.submit.exclude = policy.scheduler.exclude;
+  request.submit.begin = policy.scheduler.begin;
+  const std::string agent =
+      policy.train.agent.empty() ? os::own_program("stoker-agent") : policy.train.agent;
+  request.agent_command = {agent, "run", "--run-dir", policy.directory, "--generation", "auto"};
+  console.say(
+      fmt::format("nothing is submitted; run {} in {} would get {} tasks of {} nodes, {} "
+                  "each",
+                  policy.run.text, policy.directory, request.submit.array_tasks,
+                  request.submit.nodes, format_duration(request.submit.time_limit)));
+  if (policy.scheduler.kind == core::SchedulerKind::Local) {
+    console.line(fmt::format("on each of {} nodes of the embedded scheduler: {}",
+                             request.submit.nodes, fmt::join(request.agent_command, " ")));
+    console.line(fmt::format("on each rank ({} a node): {}", policy.train.ranks_per_node,
+                             printable(fmt::format("{}", fmt::join(policy.train.command, " ")))));
+    return kDone;
+  }
+  const auto script = slurm::batch_script(request);
+  if (!script) return console.say(script.error().message()), kFailed;
+  console.out(printable_lines(*script));
+  return kDone;
+}
+
+// Becomes `stokerd` for this one run; its exit code is ours: 0 finished, 3 held, 4 stopped.
+int become_daemon(const Context& context, const core::RunPolicy& policy) {
+  const std::string program = os::own_program("stokerd");
+  std::vector<std::string> argv{program, "--state",          context.state,
+                                "--run", policy.config_path, "--until-end"};
+  std::vector<char*> pointers;
+  for (std::string& argument : argv) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  context.console.say(program + ": cannot be started: " + std::strerror(errno));
+  return kFailed;
+}
+
+int submit(const Context& context, const core::RunPolicy& policy, const std::string& text,
+           bool json) {
+  Deed deed;
+  deed.json = json;
+  deed.request.verb = "run";
+  deed.request.text = text;
+  deed.request.arguments["path"] = policy.config_path;
+  // The daemon may have been started with another PATH than the one that the command was found in.
+  if (const auto path = context.environment.find("PATH"); path != context.environment.end())
+    deed.request.arguments["PATH"] = path->second;
+  return act(context, std::move(deed));
+}
+
+int run(Context& context, const Options& options) {
+  const Console& console = context.console;
+  const auto checked = read_run_file(context, options.path);
+  if (!checked) return console.say(checked.error().message()), kUsage;
+  if (show_errors(console, checked->file.errors) != kDone) return kUsage;
+  const core::RunPolicy& policy = checked->file.policy;
+  const bool alive = options.dry_run || daemon_reach(context.state) == Reach::Answered;
+  if (!options.dry_run && !alive && !options.foreground)
+    return console.say("no daemon is running for " + context.state + "; start one with: " +
+                       start_command(context) + "  (or let this run be its own: --foreground)"),
+           kFailed;
+  if (!options.dry_run && alive && options.foreground)
+    return console.say("a daemon is running for " + context.state +
+                       " already; leave "
+                       "--foreground out"),
+           kFailed;
+  if (!confirm(context, policy, options)) return kFailed;
+  if (options.dry_run) return show_plan(context, policy);
+  if (options.foreground) return become_daemon(context, policy);
+  constexpr std::size_t kMaxBytes = 1u << 20;
+  const auto text = os::read_file(policy.config_path, kMaxBytes);
+  if (!text) return console.say(text.error().message()), kFailed;
+  return submit(context, policy, *text, options.json);
+}
+
+}  // namespace
+
+Command cmd_run() {
+  return {"run",
+          "put a run under supervision; a known name is taken up again",
+          {"stoker run hello.yaml", "stoker run hello.yaml --dry-run",
+           "stoker run hello.yaml --foreground"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
+            app.add_flag("--foreground", options->foreground,
+                         "be the daemon until the run ends: exit 0 finished, 3 held, 4 stopped");
+            app.add_flag("--dry-run", options->dry_run, "show what would be submitted");
+            app.add_flag("-y,--yes", options->yes, "take a changed configuration over unasked");
+            app.add_flag("--json", options->json, "one JSON document");
+            return [&context, options] { return run(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

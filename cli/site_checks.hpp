@@ -1,0 +1,32 @@
+// What `stoker doctor` looks at: one function a question, each answering with what was found and
+// how to mend it. Reads and asks; changes nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "common/json.hpp"
+
+namespace stoker::cli {
+
+enum class Health { Good, Note, Bad };  // Note: works, but worth knowing; Bad: mend it
+
+struct Finding {
+  std::string check;  // "state directory"
+  Health health = Health::Good;
+  std::string found;
+  std::string fix;  // "" = nothing to do
+};
+
+std::vector<Finding> check_site(const Context& context);
+
+// Exposed for tests: SQLite before 3.51.3 can lose a WAL reset when two connections checkpoint.
+Finding check_sqlite(const std::string& version);
+
+}  // namespace stoker::cli
+
+template <>
+struct stoker::EnumNames<stoker::cli::Health> {
+  static constexpr std::array names{"good", "note", "bad"};
+};

@@ -1,0 +1,115 @@
+// The command tree: help with examples, completions and the reference name every command.
+#include "cli/completion.hpp"
+#include "cli/reference.hpp"
+#include "cli/site_checks.hpp"
+#include "site.hpp"
+
+using namespace stoker;
+using namespace stoker::cli;
+using namespace stoker::cli::test;
+
+TEST_CASE("tree: the verbs of the contract -> all there") {
+  for (const char* verb :
+       {"check",   "plan",  "run",    "status", "pulse",  "why",     "events",   "chronicle",
+        "logs",    "save",  "stop",   "pause",  "resume", "restart", "rollback", "exclude",
+        "include", "nodes", "stacks", "alerts", "ack",    "silence", "parse",    "doctor"}) {
+    bool found = false;
+    for (const Command& command : commands()) found = found || command.name == verb;
+    CHECK_MESSAGE(found, verb);
+  }
+}
+
+TEST_CASE("tree: --help of every command -> exit 0, an example that starts with the command") {
+  const Site site;
+  for (const Command& command : commands()) {
+    const auto said = site.stoker({command.name, "--help"});
+    CHECK(said.code == 0);
+    REQUIRE_FALSE(command.examples.empty());
+    for (const std::string& example : command.examples) {
+      CHECK(example.starts_with("stoker " + command.name));
+      CHECK_MESSAGE(said.out.find(example) != std::string::npos, command.name);
+    }
+  }
+  CHECK(site.stoker({"--help"}).out.find("chronicle") != std::string::npos);
+  CHECK(site.stoker({"--version"}).out.starts_with("stoker "));
+}
+
+TEST_CASE("tree: completions -> every verb and its options in every shell") {
+  const Site site;
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto said = site.stoker({"completion", shell});
+    CHECK(said.code == 0);
+    for (const Command& command : commands())
+      if (!command.hidden) CHECK_MESSAGE(said.out.find(command.name) != std::string::npos, shell);
+    CHECK(said.out.find("effective") != std::string::npos);
+    CHECK(said.out.find("after-checkpoint") != std::string::npos);
+  }
+}
+
+TEST_CASE("tree: the reference -> every command with its options") {
+  const std::string page = render_cli_reference();
+  for (const Command& command : commands())
+    CHECK((page.find("## stoker " + command.name + "\n") != std::string::npos) == !command.hidden);
+  CHECK(page.find("| `--to ITERATION` | iteration of the checkpoint (required) |") !=
+        std::string::npos);
+}
+
+TEST_CASE("tree: unknown commands and none -> exit 2, the nearest name") {
+  const Site site;
+  CHECK(site.stoker({"sttus"}).err.find("did you mean \"status\"?") != std::string::npos);
+  CHECK(site.stoker({"sttus"}).code == 2);
+  CHECK(site.stoker({}).code == 2);
+}
+
+TEST_CASE("tree: --state before or after the command, else the environment") {
+  const Site site;
+  site.publish(training_status());
+  const std::map<std::string, std::string> other{{"STOKER_STATE", "/nowhere"}};
+  CHECK(site.stoker({"--state", site.state(), "status", "hello", "--json"}, other).code == 0);
+  CHECK(site.stoker({"status", "hello", "--json", "--state", site.state()}, other).code == 0);
+  CHECK(site.stoker({"status", "hello", "--json"}, other).code == 1);
+  CHECK(default_state({{"XDG_STATE_HOME", "/x"}, {"HOME", "/h"}}) == "/x/stoker");
+  CHECK(default_state({{"HOME", "/h"}}) == "/h/.local/state/stoker");
+  CHECK(default_state({{"STOKER_STATE", "/s"}, {"HOME", "/h"}}) == "/s");
+}
+
+TEST_CASE("tree: check -> exit 0, 2 and JSON") {
+  const Site site;
+  const std::string good = site.folder() + "/good.yaml", bad = site.folder() + "/bad.yaml";
+  site.write(good, "run: hello\ntrain: {command: [/bin/true]}\n");
+  site.write(bad, "run: hello\ntrain: {command: [/bin/true]}\nscheduler: {nods: 2}\n");
+  CHECK(site.stoker({"check", good}).code == 0);
+  CHECK(site.stoker({"check", good, "--effective"}).out.find("# default") != std::string::npos);
+  const auto said = site.stoker({"check", bad, "--json"});
+  CHECK(said.code == 2);
+  CHECK(said.err == bad + ":3:13: error: unknown key \"nods\"; did you mean \"nodes\"?\n");
+  CHECK(parse_json(said.out, "x")->at("errors").at(0).at("line") == 3);
+  CHECK(site.stoker({"check", site.folder() + "/none.yaml"}).code == 2);
+}
+
+TEST_CASE("doctor: this machine -> every question answered, JSON, a fix for what is not good") {
+  const Site site;
+  const auto said = site.stoker({"doctor", "--json"}, {{"PATH", "/usr/bin:/bin"}});
+  const auto json = parse_json(said.out, "x");
+  REQUIRE(json.has_value());
+  CHECK(json->at("findings").size() == 12);
+  CHECK((said.code == 0) == json->at("ok").get<bool>());
+  for (const Json& finding : json->at("findings"))
+    if (finding.at("level") == "bad") CHECK_FALSE(finding.at("fix").get<std::string>().empty());
+}
+
+TEST_CASE("doctor: versions of SQLite -> judged by the WAL-reset fix") {
+  CHECK(check_sqlite("3.51.3").health == Health::Good);
+  CHECK(check_sqlite("4.0").health == Health::Good);
+  CHECK(check_sqlite("3.40.1").health == Health::Note);
+  CHECK(check_sqlite("3.30.0").health == Health::Bad);
+}
+
+TEST_CASE("console: text from outside -> nothing that a terminal obeys") {
+  CHECK(printable("a\033[1mb\x07\n") == "a [1mb  ");
+  CHECK(printable("gr\xC3\xBC\xC3\x9F") == "gr\xC3\xBC\xC3\x9F");
+  CHECK(printable("\xC2\x9B"
+                  "31m") == "??31m");
+  CHECK(printable("\xFF\xC3") == "??");
+  CHECK(printable_lines("a\nb\r\n") == "a\nb \n");
+}

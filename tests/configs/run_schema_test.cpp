@@ -1,0 +1,233 @@
+// RUN.yaml: the defaults of the contract, each refusal with its position, all of them at once.
+#include "configs/schema/run_schema.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker;
+using namespace stoker::configs;
+
+namespace {
+
+RunSchemaContext context() {
+  RunSchemaContext c;
+  c.file = "run.yaml";
+  c.config_path = "/home/alice/run.yaml";
+  c.state_directory = "/state";
+  c.sinks = {{"pulse", {}, {"path"}}, {"webhook", {"url"}, {"headers", "token_file"}}};
+  return c;
+}
+
+RunConfigFile read(const std::string& text) {
+  return read_run_config(text, context());
+}
+
+std::vector<std::string> errors_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (const Diagnostic& d : read(text).errors) out.push_back(d.text());
+  return out;
+}
+
+const std::string kTrain = "run: hello\ntrain: {command: [train.py]}\n";
+
+// The only error of kTrain plus this text.
+std::string error_of(const std::string& more) {
+  const auto errors = errors_of(kTrain + more);
+  REQUIRE_MESSAGE(errors.size() == 1, more);
+  return errors[0];
+}
+
+}  // namespace
+
+TEST_CASE("run_schema: the smallest file -> the defaults of the contract") {
+  const auto file = read(
+      "run: hello\nscheduler: {kind: local, nodes: 2}\n"
+      "train: {command: [stoker-train, --config, train.yaml]}\n");
+  REQUIRE(file.errors.empty());
+  const core::RunPolicy& p = file.policy;
+  CHECK(p.run == RunName("hello"));
+  CHECK(p.directory == "/state/runs/hello");
+  CHECK(p.config_path == "/home/alice/run.yaml");
+  CHECK(p.config_directory == "/home/alice");
+  CHECK(p.scheduler.kind == core::SchedulerKind::Local);
+  CHECK(p.scheduler.nodes == std::vector<core::NodesStep>{{0, 2}});
+  CHECK(p.scheduler.time_limit == 20h);
+  CHECK(p.scheduler.array_tasks == 10);
+  CHECK(p.scheduler.top_up_below == 2);
+  CHECK(p.train.command == std::vector<std::string>{"stoker-train", "--config", "train.yaml"});
+  CHECK(p.train.ranks_per_node == 1);
+  CHECK(p.train.exit_before_limit == 10min);
+  CHECK(p.hang == core::HangPolicy{});
+  CHECK(p.recover == core::RecoverPolicy{});
+  CHECK(p.checkpoints == core::CheckpointPolicy{});
+  CHECK(p.alerts == core::AlertPolicy{});
+}
+
+TEST_CASE("run_schema: values of every section -> the policy has them") {
+  const auto file = read(R"(run: tr11
+directory: ../runs/tr11
+scheduler:
+  kind: slurm
+  partition: gpu_p5
+  account: six@a100
+  nodes: [{until_samples: 5000000, nodes: 32}, {nodes: 64}]
+  nodes_allowed: [24, 32, 48]
+  spares: 1
+  gpus_per_node: 8
+  cpus_per_task: 64
+  time_limit: 1h30min
+  array: {tasks: 5, top_up_below: 1}
+  exclude: ["n[052-053]", x1]
+  begin: tomorrow
+  extra: ["--hint=nomultithread"]
+train:
+  command: [/sw/train, --deep]
+  ranks_per_node: 8
+  environment: {NCCL_DEBUG: WARN}
+  setup: env.sh
+  save_signal: SIGUSR1
+  finished: {iteration: 115311}
+watch: {progress: {iteration: 'step=(\d+)', loss: 'loss=(\S+)'}}
+hang: {floor: 30s, ceiling: 10min, phases: {load: 2h}}
+recover: {in_allocation: false, on_scancel: restart, restarts: {total: 7}, exclude: {at_most: 25%}}
+checkpoints: {keep: {last: 3}}
+alerts:
+  sinks: {chat: {kind: webhook, url: "http://x/", headers: [a, b], token_file: t.key}}
+  routes: [{severity: critical, match: {kind: node_fault}, to: [chat], repeat: 1h}]
+)");
+  for (const auto& e : file.errors) MESSAGE(e.text());
+  REQUIRE(file.errors.empty());
+  const core::RunPolicy& p = file.policy;
+  CHECK(p.directory == "/home/runs/tr11");
+  CHECK(p.scheduler.nodes == std::vector<core::NodesStep>{{5000000, 32}, {0, 64}});
+  CHECK(p.scheduler.nodes_allowed == std::vector<std::uint32_t>{24, 32, 48});
+  CHECK(p.scheduler.gpus_per_node == 8);
+  CHECK(p.scheduler.time_limit == 90min);
+  CHECK(p.scheduler.exclude ==
+        std::vector<NodeName>{NodeName("n052"), NodeName("n053"), NodeName("x1")});
+  CHECK(p.scheduler.begin == "tomorrow");
+  CHECK(p.scheduler.extra == std::vector<std::string>{"--hint=nomultithread"});
+  CHECK(p.train.setup == "/home/alice/env.sh");
+  CHECK(p.train.save_signal == "USR1");
+  CHECK(p.train.finished.iteration == 115311);
+  CHECK(p.watch.progress.at("iteration") == "step=(\\d+)");
+  CHECK(p.hang.load == 2h);
+  CHECK(p.recover.restarts_total == 7);
+  CHECK(p.recover.on_scancel == core::OnScancel::Restart);
+  CHECK(p.recover.exclude_at_most == doctest::Approx(0.25));
+  REQUIRE(p.alerts.sinks.size() == 1);
+  CHECK(p.alerts.sinks[0].options.at("headers") == "a,b");
+  CHECK(p.alerts.sinks[0].options.at("token_file") == "/home/alice/t.key");
+  CHECK(p.alerts.routes[0].severity == core::Severity::Critical);
+  CHECK(p.alerts.routes[0].repeat == 1h);
+}
+
+TEST_CASE("run_schema: many mistakes -> all of them at once, by position") {
+  const auto errors = errors_of(
+      "run: .bad\n"
+      "ruun: x\n"
+      "scheduler: {kind: slrm, nodes: 0, time_limit: 10x, nodes: 3}\n"
+      "train: {comand: [a]}\n"
+      "hang: {floor: 0s}\n");
+  REQUIRE(errors.size() == 9);
+  CHECK(errors[0].starts_with("run.yaml:1:6: error: run: a run's name is 1 to 64"));
+  CHECK(errors[1] == "run.yaml:2:1: error: unknown key \"ruun\"; did you mean \"run\"?");
+  CHECK(errors[2].starts_with("run.yaml:3:19: error: kind: expected one of local, slurm"));
+  CHECK(errors[3].starts_with("run.yaml:3:32: error: nodes: must be between 1 and"));
+  CHECK(errors[4].starts_with("run.yaml:3:47: error: time_limit: expected a duration"));
+  CHECK(errors[5].starts_with("run.yaml:3:52: error: duplicate key \"nodes\""));
+  CHECK(errors[6] == "run.yaml:4:8: error: one of command, batch_script is missing");
+  CHECK(errors[7] == "run.yaml:4:9: error: unknown key \"comand\"; did you mean \"command\"?");
+  CHECK(errors[8] == "run.yaml:5:15: error: floor: must be longer than 0s");
+}
+
+TEST_CASE("run_schema: what is missing -> said at the map around it") {
+  CHECK(errors_of("scheduler: {nodes: 1}\n") ==
+        std::vector<std::string>{"run.yaml:1:1: error: \"run\" is missing",
+                                 "run.yaml:1:1: error: \"train\" is missing",
+                                 "run.yaml:1:1: error: one of command, batch_script is missing"});
+  CHECK(errors_of("").size() == 1);
+  CHECK(errors_of("[]").size() == 1);
+}
+
+TEST_CASE("run_schema: values of later versions -> refused at their position") {
+  const std::string later = " is not supported by this version of stoker";
+  CHECK(error_of("recover: {rollback: {enabled: true}}") ==
+        "run.yaml:3:31: error: enabled: rolling back by itself" + later);
+  CHECK(error_of("checkpoints: {format: megatron}").starts_with("run.yaml:3:23: error: format:"));
+  CHECK(error_of("checkpoints: {archive: {to: /x}}").starts_with("run.yaml:3:24: error: archive"));
+  CHECK(error_of("checkpoints: {keep: {pin: [3]}}").starts_with("run.yaml:3:27: error: pin"));
+  CHECK(error_of("watch: {kernel_logs: [a]}").starts_with("run.yaml:3:22: error: kernel_logs"));
+  CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
+  CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));
+  const auto script = errors_of("run: a\ntrain: {batch_script: x.sh}\n");
+  REQUIRE(script.size() == 1);
+  CHECK(script[0].starts_with("run.yaml:2:23: error: batch_script: supervising an existing"));
+}
+
+TEST_CASE("run_schema: sinks and routes -> unknown kinds, options and names are named") {
+  CHECK(error_of("alerts: {sinks: {a: {kind: webhok, x: 1}}}") ==
+        "run.yaml:3:28: error: kind: this version of stoker knows no sink \"webhok\"; did you mean "
+        "\"webhook\"?");
+  CHECK(error_of("alerts: {sinks: {a: {kind: webhook}}}") ==
+        "run.yaml:3:21: error: \"alerts.sinks.a.url\" is missing");
+  CHECK(error_of("alerts: {sinks: {a: {kind: pulse, pth: x}}}") ==
+        "run.yaml:3:35: error: unknown key \"pth\"; did you mean \"path\"?");
+  CHECK(error_of("alerts: {sinks: {mail: {kind: pulse}}, routes: [{to: [mial]}]}") ==
+        "run.yaml:3:54: error: to: \"mial\" is no sink of alerts.sinks; did you mean \"mail\"?");
+  auto strict = context();
+  strict.sink_error = [](const core::SinkPolicy&) { return std::string("no"); };
+  const auto file = read_run_config(kTrain + "alerts: {sinks: {a: {kind: pulse}}}", strict);
+  REQUIRE(file.errors.size() == 1);
+  CHECK(file.errors[0].text() == "run.yaml:3:21: error: no");
+}
+
+TEST_CASE("run_schema: what holds between values -> checked") {
+  CHECK(error_of("hang: {floor: 10min, ceiling: 5min}") ==
+        "run.yaml:3:31: error: ceiling: 5min is shorter than hang.floor 10min");
+  CHECK(error_of("scheduler: {array: {tasks: 2, top_up_below: 3}}")
+            .starts_with("run.yaml:3:45: error: top_up_below"));
+  CHECK(error_of("group: users").starts_with("run.yaml:3:8: error: group: a run of a group"));
+  CHECK(error_of("scheduler: {nodes: [{until_samples: 9, nodes: 1}]}")
+            .starts_with("run.yaml:3:20: error: nodes: expected growing"));
+  CHECK(error_of("scheduler: {exclude: ['n[1-']}").starts_with("run.yaml:3:22: error: exclude: "));
+  const auto late = errors_of(
+      "run: a\nscheduler: {time_limit: 5min}\ntrain: {command: [x], exit_before_limit: 10min}\n");
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].starts_with("run.yaml:3:42: error: train.exit_before_limit: 10min is not shorter"));
+}
+
+TEST_CASE("run_schema: a short time limit -> the default margin shrinks with it") {
+  const auto file = read("run: a\nscheduler: {time_limit: 4min}\ntrain: {command: [x]}\n");
+  CHECK(file.errors.empty());
+  CHECK(file.policy.train.exit_before_limit == 1min);
+}
+
+TEST_CASE("run_schema: finished and progress -> their other shapes") {
+  CHECK(
+      read("run: a\ntrain: {command: [x], finished: exit_zero}\n").policy.train.finished.exit_zero);
+  CHECK(
+      read("run: a\ntrain: {command: [x], finished: {file: DONE}}\n").policy.train.finished.file ==
+      "/home/alice/DONE");
+  CHECK(errors_of("run: a\ntrain: {command: [x], finished: maybe}\n")[0].starts_with(
+      "run.yaml:2:33: error: finished: expected exit_zero"));
+  CHECK(error_of("watch: {progress: x}").starts_with("run.yaml:3:19: error: progress: expected"));
+  CHECK(error_of("watch: {progress: {iteration: step}}")
+            .starts_with("run.yaml:3:31: error: iteration: the number must stand in a group"));
+}
+
+TEST_CASE("run_schema: names of runs -> letters first, 64 at most") {
+  for (const char* good : {"a", "tr11-176B-ml", "9.x_y"}) CHECK(is_run_name(good));
+  for (const char* bad : {"", ".a", "-a", "a b", "a/b", "ä"}) CHECK_FALSE(is_run_name(bad));
+  CHECK(is_run_name(std::string(64, 'a')));
+  CHECK_FALSE(is_run_name(std::string(65, 'a')));
+}
+
+TEST_CASE("run_schema: --effective -> each value with its origin") {
+  const auto file = read("run: hello\ntrain:\n  command: [x]\nhang: {floor: 30s}\n");
+  CHECK(file.effective.find("floor: 30s") != std::string::npos);
+  CHECK(file.effective.find("# run.yaml:4") != std::string::npos);
+  CHECK(file.effective.find("ceiling: 30min") != std::string::npos);
+  CHECK(file.position_of("hang.floor") == Position{4, 15});
+  CHECK(file.position_of("train.command.[0]") == Position{3, 13});
+  CHECK(file.position_of("hang.ceiling") == Position{4, 15});
+}
