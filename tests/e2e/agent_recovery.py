@@ -88,7 +88,7 @@ def nothing_survives(allocation):
         for name in order:
             try:
                 os.kill(found[name], signal.SIGKILL)
-            except ProcessLookupError:
+            except OSError:
                 pass
         wait_for(lambda: a.agents["n01"].poll() is not None and not a.processes(), 3.0,
                  lambda: f"nothing survives the death of {order}; left: {found} {a.processes()}")
@@ -169,7 +169,7 @@ def spare_goes_in(allocation):
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if b"SLURMD_NODENAME=n02" in file.read():
                     os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
+        except OSError:
             continue  # its watchmen were faster
     check(a.wait_event("agent_lost", limit=3)["node"] == "n02", "lost")
     a.wait_event("attempt_ended")

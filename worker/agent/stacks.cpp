@@ -113,6 +113,7 @@ std::string stacks_of(pid_t pid, bool tools) {
 std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory) {
   if (!os::make_directories(directory)) return 0;
   std::vector<std::future<bool>> pending;
+  pending.reserve(targets.size());
   for (const StackTarget& target : targets)
     pending.push_back(std::async(std::launch::async, [&target, &directory] {
       std::string text;
