@@ -20,7 +20,7 @@ std::string option_name(const CLI::Option& option) {
   for (const std::string& s : option.get_snames()) name += (name.empty() ? "-" : ", -") + s;
   for (const std::string& l : option.get_lnames()) name += (name.empty() ? "--" : ", --") + l;
   if (option.get_expected_max() > 0 && !option.get_type_name().empty())
-    name += " " + option.get_type_name();
+    name += " " + option.get_type_name().substr(0, option.get_type_name().find(':'));
   return name;
 }
 

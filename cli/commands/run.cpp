@@ -132,9 +132,6 @@ int submit(const Context& context, const core::RunPolicy& policy, const std::str
   deed.request.verb = "run";
   deed.request.text = text;
   deed.request.arguments["path"] = policy.config_path;
-  // The daemon may have been started with another PATH than the one that the command was found in.
-  if (const auto path = context.environment.find("PATH"); path != context.environment.end())
-    deed.request.arguments["PATH"] = path->second;
   return act(context, std::move(deed));
 }
 

@@ -31,8 +31,7 @@ constexpr const char* kTold[][2] = {
 constexpr const char* kGivenOnly[][2] = {
     {"train.finished", "train.save_signal"}, {"alerts.sinks", "checkpoints.verify"},
     {"alerts.routes", "alerts.sinks"},       {"checkpoint.save", "checkpoint.directory"},
-    {"batch.ramp_up", "batch.global"},
-    {"batch.steps", "batch.ramp_up"},
+    {"batch.ramp_up", "batch.global"},       {"batch.steps", "batch.ramp_up"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {
