@@ -1,4 +1,5 @@
-// The mixing is that of splitmix64 (Steele, Lea, Flood 2014): two multiplications an element.
+// Element i of a tensor with key k is mixed with k + (i + 1) times the golden ratio; the mixing is
+// splitmix64's (Steele, Lea, Flood 2014).
 #include "kernels/state_digest.hpp"
 
 #include <bit>
@@ -21,9 +22,12 @@ template <class Bits, class T>
 void sum(StateDigest& digest, std::uint64_t key, std::uint64_t first, const T* values,
          std::size_t count) {
   std::uint64_t low = 0, high = 0;
+  std::uint64_t place = key + first * kStep;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t place = (first + i + 1) * kStep + key;
-    const std::uint64_t z = mix(std::uint64_t{std::bit_cast<Bits>(values[i])} ^ mix(place));
+    place += kStep;
+    std::uint64_t z = std::uint64_t{std::bit_cast<Bits>(values[i])} ^ place;
+    z = (z ^ (z >> 32)) * kMix1;
+    z = (z ^ (z >> 29)) * kMix2;
     low += z;
     high += (z ^ (z >> 32)) * kMix1;
   }

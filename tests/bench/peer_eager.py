@@ -45,7 +45,7 @@ class Model(torch.nn.Module):
         for block in self.blocks:
             x = block(x, self.mask)
         logits = self.norm(x) @ self.tokens.weight.T
-        return F.cross_entropy(logits.view(-1, V), labels.view(-1))
+        return F.cross_entropy(logits.view(-1, V), labels.reshape(-1))
 
 
 model = Model()

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <future>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,10 @@ ShardReport write_own(const std::string& aside, const FlatState& state, const Sh
     if (errno == ENOSPC || errno == EDQUOT) report.disk_full = 1;
     return report;
   }
+  // The digest is made beside the writing: both read the whole shard.
+  auto digest = std::async(std::launch::async, [&] {
+    return state.digest(shard_range(state.table().flat_size, id.shard, id.shards));
+  });
   const auto file = write_shard(aside, state, id);
   if (!file) {
     set_failure(report, file.error());
@@ -52,7 +57,7 @@ ShardReport write_own(const std::string& aside, const FlatState& state, const Sh
   report.ok = 1;
   report.size = file->size;
   std::memcpy(report.xxh3, file->xxh3.data(), std::min(file->xxh3.size(), sizeof report.xxh3 - 1));
-  report.digest = state.digest(shard_range(state.table().flat_size, id.shard, id.shards));
+  report.digest = digest.get();
   return report;
 }
 

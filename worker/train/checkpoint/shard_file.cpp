@@ -11,14 +11,13 @@
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
-#include "common/os/files.hpp"
 #include "wire/lineage.hpp"
+#include "worker/train/checkpoint/direct_writer.hpp"
 
 namespace stoker::train {
 namespace {
 
-constexpr std::size_t kPiece = 8u << 20;  // written, hashed and handed to the disk at a time
-constexpr const char* kDiskFull = "disk full: ";
+constexpr std::size_t kPiece = 8u << 20;  // read and hashed at a time
 constexpr std::array kParts{StatePart::Parameter, StatePart::Moment1, StatePart::Moment2};
 
 const char* dtype_name(Element element) {
@@ -51,61 +50,11 @@ std::string header_hint(const std::string& header) {
                      wire::checkpoint_name(id.iteration, id.generation));
 }
 
-class HashedWriter {
- public:
-  HashedWriter(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-
-  Status write(const void* data, std::size_t size) {
-    const char* at = static_cast<const char*>(data);
-    while (size > 0) {
-      const std::size_t piece = std::min(size, kPiece);
-      STOKER_TRY_STATUS(write_piece(at, piece));
-      hash_.update(at, piece);
-      at += piece;
-      size -= piece;
-    }
-    return ok();
-  }
-  [[nodiscard]] std::uint64_t written() const { return written_; }
-  [[nodiscard]] std::uint64_t digest() const { return hash_.digest(); }
-
- private:
-  Status write_piece(const char* data, std::size_t size) {
-    while (size > 0) {
-      const ssize_t n = ::write(fd_, data, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return fail(write_error("cannot write", path_));
-      data += n;
-      size -= static_cast<std::size_t>(n);
-      written_ += static_cast<std::uint64_t>(n);
-    }
-    if (written_ - flushing_ >= kPiece) {  // start the disk while we go on hashing
-      ::sync_file_range(fd_, static_cast<off_t>(flushing_),
-                        static_cast<off_t>(written_ - flushing_), SYNC_FILE_RANGE_WRITE);
-      flushing_ = written_;
-    }
-    return ok();
-  }
-
- public:
-  static Error write_error(std::string what, const std::string& path) {
-    const int error = errno;
-    if (error == ENOSPC || error == EDQUOT) what = kDiskFull + what;
-    return errno_error(error, std::move(what), path, "free space on that disk");
-  }
-
- private:
-  int fd_;
-  std::string path_;
-  Xxh3Stream hash_;
-  std::uint64_t written_ = 0, flushing_ = 0;
-};
-
 const char* bytes_at(const FlatState& state, StatePart part, std::size_t element) {
   return static_cast<const char*>(state.part(part).data) + element * size_of(state.element());
 }
 
-Status write_content(HashedWriter& out, const FlatState& state, const ShardId& id) {
+Status write_content(DirectWriter& out, const FlatState& state, const ShardId& id) {
   const std::string header = header_of(id);
   STOKER_TRY_STATUS(out.write(header.data(), header.size()));
   const auto pieces =
@@ -165,18 +114,14 @@ std::vector<wire::ManifestRange> shard_ranges(const FlatState& state, const Shar
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
                                        const ShardId& id) {
   const std::string path = directory + "/" + shard_name(id), aside = path + ".tmp";
-  const os::Fd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return fail(HashedWriter::write_error("cannot create", aside));
-  HashedWriter out(fd.get(), aside);
-  STOKER_TRY_STATUS(write_content(out, state, id));
-  if (::fsync(fd.get()) != 0) return fail(HashedWriter::write_error("cannot fsync", aside));
+  const FlatRange range = shard_range(state.table().flat_size, id.shard, id.shards);
+  STOKER_TRY(out,
+             DirectWriter::create(aside, 3 * (range.end - range.begin) * size_of(state.element())));
+  STOKER_TRY_STATUS(write_content(*out, state, id));
+  STOKER_TRY_STATUS(out->finish());
   if (::rename(aside.c_str(), path.c_str()) != 0)
-    return fail(HashedWriter::write_error("cannot rename into place", path));
-  return wire::ManifestFile{shard_name(id), out.written(), hex64(out.digest())};
-}
-
-bool is_disk_full(const Error& error) {
-  return error.what.find(kDiskFull) != std::string::npos;
+    return fail(write_error("cannot rename into place", path));
+  return wire::ManifestFile{shard_name(id), out->written(), hex64(out->digest())};
 }
 
 Status read_shard(const std::string& directory, const wire::ManifestFile& file,

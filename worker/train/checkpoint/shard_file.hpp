@@ -11,6 +11,7 @@
 
 #include "common/ids.hpp"
 #include "wire/checkpoint_manifest.hpp"
+#include "worker/train/checkpoint/direct_writer.hpp"
 #include "worker/train/state/flat_state.hpp"
 
 namespace stoker::train {
@@ -33,7 +34,6 @@ std::vector<wire::ManifestRange> shard_ranges(const FlatState& state, const Shar
 // remove.
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
                                        const ShardId& id);
-bool is_disk_full(const Error& error);
 
 // Reads the ranges of one file straight into `state` and compares size and XXH3 on the way. The
 // ranges must tile the file.

@@ -55,6 +55,15 @@ std::optional<Failure> prepare_data(Prepared& p) {
   return std::nullopt;
 }
 
+// train.threads, or where that is one, what the starter of the ranks says (torchrun's variable).
+std::uint32_t threads_of(const recipe::TrainConfig& config) {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const unsigned long said = text != nullptr ? std::strtoul(text, nullptr, 10) : 0;
+  constexpr unsigned long kMost = 1024;
+  if (config.train.threads > 1 || said == 0 || said > kMost) return config.train.threads;
+  return static_cast<std::uint32_t>(said);
+}
+
 Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend) {
   Prepared p;
   auto text = os::read_file(options.config, 16u << 20);
@@ -63,7 +72,7 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
   p.file = configs::read_train_config(p.text, options.config);
   for (const auto& error : p.file.errors) complain(error.text());
   if (!p.file.errors.empty()) return Failure{ExitCode::Configuration};
-  backend.warm_up(p.config().train.threads);
+  backend.warm_up(threads_of(p.config()));
   if (auto failure = prepare_data(p)) return *failure;
   auto state = FlatState::allocate(gpt_parameters(p.config().model), p.config().train.dtype);
   if (!state) return failed(ExitCode::Failed, state.error());

@@ -1,6 +1,8 @@
 // x + dropout(attention(norm1(x))), then + dropout(mlp(norm2(.))): Radford et al. 2019 (GPT-2).
 #include "worker/train/torch/block.hpp"
 
+#include <ATen/Parallel.h>
+#include <algorithm>
 #include <cmath>
 
 namespace stoker::train {
@@ -114,17 +116,27 @@ at::Tensor norm_backward(const TensorTable& table, std::size_t place, const at::
 at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
                         at::IntArrayRef shape, const at::Tensor& like) {
   at::Tensor mask = at::empty(shape, like.options());
-  const auto each = static_cast<std::size_t>(mask.numel() / pass.samples);
-  for (std::size_t i = 0; i < pass.ids->size(); ++i) {
-    const kernels::DropoutKey key{pass.seed, (*pass.ids)[i], layer, site};
-    if (mask.scalar_type() == at::kDouble)
-      kernels::dropout_mask(key, pass.dropout, 0, each, mask.data_ptr<double>() + i * each);
-    else if (mask.scalar_type() == at::kFloat)
-      kernels::dropout_mask(key, pass.dropout, 0, each, mask.data_ptr<float>() + i * each);
-    else
-      kernels::dropout_mask(key, pass.dropout, 0, each,
-                            static_cast<kernels::Bf16*>(mask.data_ptr()) + i * each);
-  }
+  const std::int64_t each = mask.numel() / pass.samples;
+  // Whole chunks of samples, so that every thread count draws the same bits.
+  constexpr std::int64_t kChunk = 1 << 14;
+  const std::int64_t chunks = (each + kChunk - 1) / kChunk;
+  const auto fill = [&](auto* out) {
+    at::parallel_for(0, pass.samples * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = i % chunks * kChunk, count = std::min(kChunk, each - first);
+        const auto sample = static_cast<std::size_t>(i / chunks);
+        kernels::dropout_mask({pass.seed, (*pass.ids)[sample], layer, site}, pass.dropout,
+                              static_cast<std::uint64_t>(first), static_cast<std::size_t>(count),
+                              out + i / chunks * each + first);
+      }
+    });
+  };
+  if (mask.scalar_type() == at::kDouble)
+    fill(mask.data_ptr<double>());
+  else if (mask.scalar_type() == at::kFloat)
+    fill(mask.data_ptr<float>());
+  else
+    fill(static_cast<kernels::Bf16*>(mask.data_ptr()));
   return mask;
 }
 
