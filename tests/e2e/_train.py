@@ -23,7 +23,7 @@ batch: {{micro: 1, global: 16, ramp_up: {{start: 4, increment: 4, samples: 80}}}
 train: {{samples: {samples}, dtype: {dtype}, clip: 1.0, seed: 42, deadline: {deadline}}}
 optimizer: {{kind: adamw}}
 lr: {{max: 1.0e-3, min: 1.0e-4, warmup_samples: 40, decay_samples: 300}}
-checkpoint: {{directory: {directory}, save: [{{every: {every}}}], samples_log: samples.log}}
+checkpoint: {{directory: {directory}, save: [{{every: {every}}}], asynchronous: {asynchronous}, samples_log: samples.log}}
 evaluate: {{every: 10, iterations: 1}}
 {more}
 """
@@ -59,7 +59,7 @@ class Training:
         self.attempt = 0
 
     def configure(self, name="train.yaml", **settings):
-        values = {"samples": 420, "dtype": "f32", "deadline": "60s", "directory": "checkpoints", "every": 5, "more": ""}
+        values = {"samples": 420, "dtype": "f32", "deadline": "60s", "directory": "checkpoints", "every": 5, "asynchronous": "false", "more": ""}
         with open(os.path.join(self.folder, name), "w") as file:
             file.write(CONFIG.format(**{**values, **settings}))
 

@@ -24,8 +24,8 @@ def wait_for_iteration(training, ranks, target, limit=60):
         time.sleep(0.002)
 
 
-def exact(world, dtype, kills, seed):
-    training = Training(dtype=dtype)
+def exact(world, dtype, kills, seed, asynchronous="false"):
+    training = Training(dtype=dtype, asynchronous=asynchronous)
     try:
         began = time.monotonic()
         training.run(world)
@@ -51,7 +51,8 @@ def exact(world, dtype, kills, seed):
         got = {n: training.inspect(n)["digest"] for n in training.checkpoints()}
         check(got == want, f"digests differ: {[n for n in want if got.get(n) != want[n]]}")
         check(training.losses() == losses, "losses differ")
-        print(f"{world} ranks, {dtype}: {kills} x kill -9 and resumed, {len(got)} checkpoints and {len(losses)} losses "
+        how = ", saving asynchronously" if asynchronous == "true" else ""
+        print(f"{world} ranks, {dtype}{how}: {kills} x kill -9 and resumed, {len(got)} checkpoints and {len(losses)} losses "
               "identical", flush=True)
     finally:
         training.remove()
@@ -64,6 +65,7 @@ def main():
     try:
         exact(1, "f32", KILLS, 1)
         exact(1, "bf16", 1, 2)
+        exact(2, "f32", KILLS, 5, "true")
         exact(2, "f32", KILLS, 3)
         exact(4, "f32", max(1, KILLS - 1), 4)
     except Failed as failure:

@@ -1,6 +1,7 @@
 #include "worker/train/checkpoint/save.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
@@ -124,63 +125,112 @@ Result<std::vector<ShardReport>> gather(Comm& comm, const ShardReport& mine, con
   return all;
 }
 
-// A good checkpoint of this name is there: the same state, or one that must not be replaced.
-Result<SaveReport> compare_with_saved(Comm& comm, const FlatState& state,
-                                      const SaveRequest& request, SaveReport report) {
-  STOKER_TRY(digest, state_digest(comm, state, request.deadline));
-  const auto manifest = watch::read_manifest(report.path);
-  report.saved = report.already = manifest && manifest->digest == digest;
-  if (!report.saved)
-    report.why = report.path +
-                 ": holds another state and is never replaced; choose another "
-                 "checkpoint.directory or remove it";
-  return report;
+// What earlier attempts of this generation left behind when they were killed. No attempt starts
+// before every process of the older ones is gone, so nobody writes there any more.
+void remove_leftovers(const SaveRequest& request) {
+  const auto names = os::list_directory(request.directory);
+  if (!names) return;
+  const std::string mark = fmt::format(".g{:06}.partial.", request.manifest.generation.value);
+  for (const std::string& name : *names) {
+    const auto at = name.find(mark);
+    if (!name.starts_with("step-") || at == std::string::npos) continue;
+    std::uint32_t attempt = 0;
+    const char* begin = name.data() + at + mark.size();
+    const auto [end, error] = std::from_chars(begin, name.data() + name.size(), attempt);
+    if (error == std::errc{} && end == name.data() + name.size() &&
+        attempt <= request.attempt.value)
+      remove_tree(join(request.directory, name));
+  }
 }
 
 }  // namespace
 
-Result<SaveReport> save_checkpoint(Comm& comm, const FlatState& state, const SaveRequest& request) {
-  const Instant began = monotonic_now();
-  const wire::Manifest& m = request.manifest;
-  SaveReport report;
-  report.name = wire::checkpoint_name(m.iteration, m.generation);
-  report.path = join(request.directory, report.name);
-  const std::string aside = fmt::format("{}.partial.{}", report.path, request.attempt.value);
-  const bool first = comm.rank() == 0;
+struct PendingSave::Shard {
+  ShardReport report;
+};
 
+PendingSave::PendingSave(const FlatState& state, SaveRequest request)
+    : layout_(state), request_(std::move(request)), began_(monotonic_now()) {
+  const wire::Manifest& m = request_.manifest;
+  report_.name = wire::checkpoint_name(m.iteration, m.generation);
+  report_.path = join(request_.directory, report_.name);
+  aside_ = fmt::format("{}.partial.{}", report_.path, request_.attempt.value);
+}
+
+// A good checkpoint of this name is there: the same state, or one that must not be replaced.
+Status PendingSave::settle(Comm& comm, const FlatState& state) {
+  settled_ = true;
+  STOKER_TRY(digest, state_digest(comm, state, request_.deadline));
+  const auto manifest = watch::read_manifest(report_.path);
+  report_.saved = report_.already = manifest && manifest->digest == digest;
+  if (!report_.saved)
+    report_.why = report_.path +
+                  ": holds another state and is never replaced; choose another "
+                  "checkpoint.directory or remove it";
+  return ok();
+}
+
+Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatState& state,
+                                                        SaveRequest request, bool asynchronous) {
+  std::unique_ptr<PendingSave> save(new PendingSave(state, std::move(request)));
   ShardReport ready;  // ok: 1 go on, 2 already saved, 0 failed
-  if (first) {
-    remove_tree(aside);  // of an earlier try of this attempt
-    Status folder = os::make_directories(request.directory, 0775);
-    auto already = folder ? already_saved(report.path) : Result<bool>(fail(folder.error()));
+  if (comm.rank() == 0) {
+    remove_leftovers(save->request_);
+    Status folder = os::make_directories(save->request_.directory, 0775);
+    auto already = folder ? already_saved(save->report_.path) : Result<bool>(fail(folder.error()));
     if (already)
       ready.ok = *already ? 2 : 1;
     else
       set_failure(ready, already.error());
   }
-  STOKER_TRY(plans, gather(comm, ready, "save begins", request.deadline));
-  if (plans[0].ok == 2) return compare_with_saved(comm, state, request, std::move(report));
-  if (plans[0].ok == 0) {
-    fill_failure(report, {plans[0]});
-    return report;
+  STOKER_TRY(plans, gather(comm, ready, "save begins", save->request_.deadline));
+  if (plans[0].ok == 2) {
+    STOKER_TRY_STATUS(save->settle(comm, state));
+    return save;
   }
-  const ShardReport mine =
-      write_own(aside, state, shard_of(m, comm.mesh().data_rank(comm.rank()), comm.mesh().dp));
-  STOKER_TRY(shards, gather(comm, mine, "save shards", request.deadline));
-  fill_failure(report, shards);
+  if (plans[0].ok == 0) {
+    fill_failure(save->report_, {plans[0]});
+    save->settled_ = true;
+    return save;
+  }
+  const ShardId id =
+      shard_of(save->request_.manifest, comm.mesh().data_rank(comm.rank()), comm.mesh().dp);
+  if (asynchronous) {  // without the memory for a copy the training waits instead
+    auto copy = state.snapshot(shard_range(state.table().flat_size, id.shard, id.shards));
+    if (copy) save->snapshot_.emplace(std::move(*copy));
+  }
+  const FlatState& source = save->snapshot_ ? *save->snapshot_ : state;
+  save->mine_ = std::async(save->snapshot_ ? std::launch::async : std::launch::deferred,
+                           [aside = save->aside_, &source, id] {
+                             return std::make_shared<Shard>(Shard{write_own(aside, source, id)});
+                           });
+  return save;
+}
+
+bool PendingSave::written() const {
+  return settled_ || mine_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout;
+}
+
+Result<SaveReport> PendingSave::finish(Comm& comm) {
+  if (settled_) return report_;
+  const ShardReport mine = mine_.get()->report;
+  settled_ = true;
+  STOKER_TRY(shards, gather(comm, mine, "save shards", request_.deadline));
+  fill_failure(report_, shards);
   ShardReport done;
   done.ok = 1;
-  report.seconds = to_seconds(monotonic_now() - began);
-  if (first && report.why.empty())
-    if (Status published = publish(request, aside, state, shards, report.seconds); !published)
+  const bool first = comm.rank() == 0;
+  report_.seconds = to_seconds(monotonic_now() - began_);
+  if (first && report_.why.empty())
+    if (Status published = publish(request_, aside_, layout_, shards, report_.seconds); !published)
       set_failure(done, published.error());
-  if (first && (!report.why.empty() || done.ok == 0)) remove_tree(aside);
-  STOKER_TRY(outcome, gather(comm, done, "save ends", request.deadline));
-  if (report.why.empty()) fill_failure(report, {outcome[0]});
-  report.saved = report.why.empty();
-  for (const ShardReport& shard : shards) report.bytes += shard.size;
-  report.seconds = to_seconds(monotonic_now() - began);
-  return report;
+  if (first && (!report_.why.empty() || done.ok == 0)) remove_tree(aside_);
+  STOKER_TRY(outcome, gather(comm, done, "save ends", request_.deadline));
+  if (report_.why.empty()) fill_failure(report_, {outcome[0]});
+  report_.saved = report_.why.empty();
+  for (const ShardReport& shard : shards) report_.bytes += shard.size;
+  report_.seconds = to_seconds(monotonic_now() - began_);
+  return report_;
 }
 
 Result<std::string> state_digest(Comm& comm, const FlatState& state, Duration deadline) {

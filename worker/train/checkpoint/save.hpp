@@ -3,6 +3,10 @@
 // exists is never written into. What fails leaves nothing behind.
 #pragma once
 
+#include <future>
+#include <memory>
+#include <optional>
+
 #include "worker/train/checkpoint/shard_file.hpp"
 #include "worker/train/comm/comm.hpp"
 
@@ -26,8 +30,32 @@ struct SaveReport {  // the same on all ranks
   double seconds = 0;
 };
 
-// Collective. The Error is that of the Comm: a peer was lost. Any other failure is in the report.
-Result<SaveReport> save_checkpoint(Comm& comm, const FlatState& state, const SaveRequest& request);
+// A save between its beginning and its end. Asynchronous: the shard is copied first and written
+// from a thread, while the training goes on; it is not saved before finish() says so.
+class PendingSave {
+ public:
+  // Collective. The Error is that of the Comm: a peer was lost. Any other failure is in the report.
+  static Result<std::unique_ptr<PendingSave>> begin(Comm& comm, const FlatState& state,
+                                                    SaveRequest request, bool asynchronous);
+  [[nodiscard]] bool written() const;  // our own shard is on the disk, or has failed
+  [[nodiscard]] Iteration iteration() const { return request_.manifest.iteration; }
+  // Collective; waits for the shards of all ranks.
+  Result<SaveReport> finish(Comm& comm);
+
+ private:
+  struct Shard;
+  PendingSave(const FlatState& state, SaveRequest request);
+  Status settle(Comm& comm, const FlatState& state);
+
+  const FlatState& layout_;  // its table; not its numbers
+  SaveRequest request_;
+  std::string aside_;
+  std::optional<FlatState> snapshot_;
+  std::future<std::shared_ptr<Shard>> mine_;
+  SaveReport report_;
+  Instant began_;
+  bool settled_ = false;  // nothing to write: the report is final
+};
 
 // The digest of the whole state: every rank adds its shard. Collective.
 Result<std::string> state_digest(Comm& comm, const FlatState& state, Duration deadline);

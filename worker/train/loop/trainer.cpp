@@ -69,15 +69,16 @@ Status Trainer::reduce(Step& step) {
   if (first)
     reason = p_.leave.look(p_.pulse, position_.iteration.next(),
                            position_.consumed_samples + step.global, leaving());
-  std::array<double, 4> sums{step.loss, signal_seen() ? 1.0 : 0.0,
-                             first ? static_cast<double>(reason) : 0.0,
-                             first && p_.pulse.save_wanted() ? 1.0 : 0.0};
+  std::array<double, 5> sums{
+      step.loss, signal_seen() ? 1.0 : 0.0, first ? static_cast<double>(reason) : 0.0,
+      first && p_.pulse.save_wanted() ? 1.0 : 0.0, pending_ && pending_->written() ? 1.0 : 0.0};
   STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::World, {sums.data(), sums.size(), Element::F64},
                                             {"step", deadline})));
   step.loss = sums[0];
   step.leave = static_cast<LeaveReason>(static_cast<int>(sums[2]));
   if (sums[1] > 0 && step.leave != LeaveReason::KillNow) step.leave = LeaveReason::Signal;
   step.save_wanted = sums[3] > 0;
+  step.shards_written = sums[4] >= static_cast<double>(p_.comm.mesh().world());
   step.norm = std::sqrt(p_.state.gradient_sum_of_squares());
   step.finite = std::isfinite(step.norm) && std::isfinite(step.loss);
   return ok();
@@ -124,10 +125,9 @@ Result<Trainer::Step> Trainer::step() {
   step.loss = loss;
   step.compute = monotonic_now() - began;
   STOKER_TRY_STATUS(reduce(step));
-  if (Status noted = note_samples(step); !noted && !disk_full_) {
-    complain(noted.error());  // a log of samples is worth less than the training
-    disk_full_ = true;
-  }
+  const Status noted = note_samples(step);  // this log is worth less than the training
+  if (!noted && !samples_log_failed_) complain("warning: " + noted.error().message());
+  samples_log_failed_ = !noted;
   update(step);
   step.whole = last_iteration_ = monotonic_now() - began;
   return step;
@@ -158,15 +158,55 @@ void Trainer::tell(const Step& step) {
   (step.finite ? window_.advanced : window_.skipped) += 1;
   if (step.finite) window_.loss += step.loss;
   if (position_.iteration.value % c.log.every != 0 && position_.iteration.value != total_) return;
-  if (p_.environment.last()) {
-    const double advanced = static_cast<double>(std::max<std::uint64_t>(window_.advanced, 1));
-    const double seconds = window_.seconds / static_cast<double>(window_.iterations);
-    say(format_iteration_line({position_.iteration, total_, position_.consumed_samples, tokens,
-                               seconds, learning_rate_at(c, position_), step.global,
-                               window_.loss / advanced, step.norm, window_.skipped, window_.skipped,
-                               static_cast<double>(window_.samples) / window_.seconds, tflops}));
-  }
+  if (p_.environment.last()) tell_window(step, tflops);
   window_ = {};
+}
+
+void Trainer::tell_window(const Step& step, double tflops) {
+  const double loss =
+      window_.loss / static_cast<double>(std::max<std::uint64_t>(window_.advanced, 1));
+  const double seconds = window_.seconds / static_cast<double>(window_.iterations);
+  const double rate = static_cast<double>(window_.samples) / window_.seconds;
+  const double learning_rate = learning_rate_at(p_.config, position_);
+  say(format_iteration_line({position_.iteration, total_, position_.consumed_samples,
+                             position_.consumed_samples * p_.config.model.sequence, seconds,
+                             learning_rate, step.global, loss, step.norm, window_.skipped,
+                             window_.skipped, rate, tflops}));
+  plot(position_.iteration,
+       {{"lm-loss-training/lm loss", loss},
+        {"learning-rate/learning-rate", learning_rate},
+        {"batch-size/batch-size", static_cast<double>(step.global)},
+        {"grad-norm/grad-norm", step.norm},
+        {"iteration-time/iteration-time", seconds},
+        {"iteration-time/samples per second", rate},
+        {"iteration-time/TFLOPs per gpu (estimated)", tflops},
+        {"steps-vs-samples/y=steps,x=samples", static_cast<double>(position_.consumed_samples)}});
+}
+
+// Plots are worth less than the training: a failure is told once, then there are none.
+void Trainer::plot(Iteration step, const std::vector<Scalar>& scalars) {
+  if (!board_) return;
+  if (Status added = board_->add(step, scalars); !added) {
+    complain("warning: no more TensorBoard points: " + added.error().message());
+    board_.reset();
+  }
+}
+
+void Trainer::open_logs() {
+  if (p_.environment.first()) {
+    auto log = SamplesLog::open(p_.config.checkpoint.samples_log);
+    if (log)
+      samples_log_.emplace(std::move(*log));
+    else
+      complain("warning: " + log.error().message());
+  }
+  if (p_.environment.last() && p_.config.log.tensorboard) {
+    auto board = Tensorboard::open(*p_.config.log.tensorboard, position_.iteration);
+    if (board)
+      board_.emplace(std::move(*board));
+    else
+      complain("warning: " + board.error().message());
+  }
 }
 
 Duration Trainer::leaving() const {
@@ -192,7 +232,10 @@ Status Trainer::evaluate() {
   loss /= static_cast<double>(batches) * p_.comm.mesh().dp;
   STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::Data, {&loss, 1, Element::F64},
                                             {"evaluation", p_.config.train.deadline})));
-  if (p_.environment.last()) say(format_validation_lines(position_.iteration, loss));
+  if (p_.environment.last()) {
+    say(format_validation_lines(position_.iteration, loss));
+    plot(position_.iteration, {{"lm-loss-validation/valid/lm loss validation", loss}});
+  }
   p_.pulse.phase(wire::Phase::Iteration);
   return ok();
 }
@@ -210,8 +253,13 @@ Result<bool> Trainer::after(const Step& step) {
                      step.save_wanted || (evaluates && evaluation.save_before) ||
                      (leaves && leaving.save);
   bool saved = true;
+  if (pending_ && (step.shards_written || saves || leaves)) {
+    STOKER_TRY(ended, finish_save());
+    saved = ended;
+  }
   if (saves && step.leave != LeaveReason::KillNow) {
-    STOKER_TRY(done, save());
+    const bool must_be_now = leaves || step.save_wanted || evaluates;
+    STOKER_TRY(done, save(p_.config.checkpoint.asynchronous && !must_be_now));
     saved = done;
   }
   if (evaluates) STOKER_TRY_STATUS(evaluate());
@@ -223,13 +271,7 @@ Result<bool> Trainer::after(const Step& step) {
 }
 
 ExitCode Trainer::run() {
-  if (p_.environment.first()) {
-    auto log = SamplesLog::open(p_.config.checkpoint.samples_log);
-    if (log)
-      samples_log_.emplace(std::move(*log));
-    else
-      complain(log.error());
-  }
+  open_logs();
   p_.pulse.phase(wire::Phase::Iteration);
   while (position_.iteration.value < total_) {
     auto done = step();

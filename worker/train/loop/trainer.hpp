@@ -15,6 +15,7 @@
 #include "worker/train/data/training_data.hpp"
 #include "worker/train/loop/leave.hpp"
 #include "worker/train/loop/log_line.hpp"
+#include "worker/train/loop/tensorboard.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/rank_environment.hpp"
 
@@ -48,6 +49,7 @@ class Trainer {
     double loss = 0, norm = 0;
     bool finite = true;
     bool save_wanted = false;
+    bool shards_written = false;  // of the pending save, on all ranks
     LeaveReason leave = LeaveReason::None;
     Duration compute{}, whole{};
   };
@@ -61,11 +63,17 @@ class Trainer {
   Status reduce(Step& step);
   void update(const Step& step);
   void tell(const Step& step);
+  void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
+  void plot(Iteration step, const std::vector<Scalar>& scalars);
+  void open_logs();
   Status note_samples(const Step& step);
   Result<MicroBatch> fetch(const TrainingData& data, SampleRange range) const;
   Status evaluate();
-  // False: nothing was saved, and the reason was told.
-  Result<bool> save();
+  // Saves now; `later`: may end while the training goes on. False: nothing was saved, and the
+  // reason was told.
+  Result<bool> save(bool later);
+  Result<bool> finish_save();
+  Status lost_in_save(const Error& error);
   wire::Manifest manifest() const;
   Result<bool> after(const Step& step);  // true: leave with code_
   Status lost(Status status);            // marks a failed collective
@@ -77,10 +85,13 @@ class Trainer {
   recipe::BatchPlan plan_;
   std::uint64_t total_ = 0;
   std::optional<SamplesLog> samples_log_;
+  std::optional<Tensorboard> board_;
+  std::unique_ptr<PendingSave> pending_;
   std::optional<Iteration> last_saved_;
   Window window_;
   Duration last_iteration_{}, last_save_{};
-  bool disk_full_ = false;
+  bool disk_full_ = false;           // why the last save failed
+  bool samples_log_failed_ = false;  // told once
   ExitCode code_ = ExitCode::Finished, failure_ = ExitCode::Failed;
 };
 

@@ -27,40 +27,57 @@ wire::Manifest Trainer::manifest() const {
   return m;
 }
 
-Result<bool> Trainer::save() {
+Status Trainer::lost_in_save(const Error& error) {
+  failure_ = ExitCode::PeerLost;
+  return fail(error);
+}
+
+Result<bool> Trainer::save(bool later) {
   if (last_saved_ == position_.iteration) {
     p_.pulse.answer_saves();
     return true;
   }
   p_.pulse.phase(wire::Phase::Checkpoint);
   const std::string& directory = p_.config.checkpoint.directory;
-  const bool first = p_.environment.first();
-  if (first)
+  if (p_.environment.first())
     say(fmt::format("saving checkpoint at iteration {:7d} to {}", position_.iteration.value,
                     directory));
-  auto report = save_checkpoint(
+  auto begun = PendingSave::begin(
       p_.comm, p_.state,
-      {directory, manifest(), p_.environment.attempt, p_.config.train.deadline + kSlowestSave});
-  if (!report) {
-    failure_ = ExitCode::PeerLost;
-    return fail(report.error());
+      {directory, manifest(), p_.environment.attempt, p_.config.train.deadline + kSlowestSave},
+      later);
+  if (!begun) return fail(lost_in_save(begun.error()).error());
+  pending_ = std::move(*begun);
+  if (!later) {
+    auto done = finish_save();
+    if (done) p_.pulse.answer_saves();  // also a failed one: it was told, and is not tried for ever
+    return done;
   }
-  p_.pulse.answer_saves();
+  p_.pulse.phase(wire::Phase::Iteration);
+  return true;
+}
+
+Result<bool> Trainer::finish_save() {
+  const std::unique_ptr<PendingSave> save = std::move(pending_);
+  const Iteration iteration = save->iteration();
+  p_.pulse.phase(wire::Phase::Checkpoint);
+  auto report = save->finish(p_.comm);
+  if (!report) return fail(lost_in_save(report.error()).error());
   disk_full_ = report->disk_full;
   if (report->saved) {
-    last_saved_ = position_.iteration;
+    last_saved_ = iteration;
     last_save_ = from_seconds(report->seconds);
-    p_.pulse.saved(position_.iteration);
+    p_.pulse.saved(iteration);
   }
+  const bool first = p_.environment.first();
   if (first && report->saved) {
-    say(fmt::format("  successfully saved checkpoint at iteration {:7d} to {}",
-                    position_.iteration.value, directory));
-    tell_event(
-        wire::CheckpointSaved{position_.iteration, report->name, report->bytes, report->seconds});
+    say(fmt::format("  successfully saved checkpoint at iteration {:7d} to {}", iteration.value,
+                    p_.config.checkpoint.directory));
+    tell_event(wire::CheckpointSaved{iteration, report->name, report->bytes, report->seconds});
   } else if (first) {
     complain(fmt::format("warning: the checkpoint of iteration {} was not saved: {}",
-                         position_.iteration.value, report->why));
-    tell_event(wire::SaveFailed{position_.iteration, report->why});
+                         iteration.value, report->why));
+    tell_event(wire::SaveFailed{iteration, report->why});
   }
   p_.pulse.phase(wire::Phase::Iteration);
   return report->saved;

@@ -101,6 +101,17 @@ Buffer FlatState::part(StatePart part) const {
   return {};
 }
 
+Result<FlatState> FlatState::snapshot(FlatRange range) const {
+  auto copy = allocate(table_, dtype_);
+  if (!copy) return copy;
+  const std::size_t each = size_of(element()), at = range.begin * each;
+  for (const StatePart which : kParts)
+    std::memcpy(static_cast<char*>(copy->part(which).data) + at,
+                static_cast<const char*>(part(which).data) + at, (range.end - range.begin) * each);
+  copy->steps = steps;
+  return copy;
+}
+
 void FlatState::initialise(std::uint64_t seed) {
   for (const Parameter& p : table_.parameters)
     typed(part(StatePart::Parameter),

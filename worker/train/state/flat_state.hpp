@@ -52,6 +52,9 @@ class FlatState {
   [[nodiscard]] Buffer part(StatePart part) const;  // masters, moments
   std::uint64_t steps = 0;                          // optimizer steps made
 
+  // A copy of masters, moments and steps over `range`; elsewhere zeros. Error: not enough memory.
+  [[nodiscard]] Result<FlatState> snapshot(FlatRange range) const;
+
   void initialise(std::uint64_t seed);
   void zero_gradients();
   [[nodiscard]] double gradient_sum_of_squares() const;
