@@ -137,8 +137,12 @@ void on(Turn& turn, const wire::AttemptEnded& e) {
   if (e.attempt < run.live->attempt) return;
   const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node};
   const bool finished = classify(run, outcome) == EndKind::Finished;
-  const bool stopping = turn.in<training::Stopping>() != nullptr;
-  if (!turn.active() || (stopping && !finished)) {
+  // Where the ranks were told to leave, their exit codes tell nothing new: only a finished training
+  // does.
+  const bool told = turn.in<training::Stopping>() != nullptr ||
+                    turn.in<training::Recovering>() != nullptr ||
+                    (!e.all_zero && e.worst_code == 0);
+  if (!turn.active() || (told && !finished)) {
     run.live->outcome = outcome;
     return;
   }

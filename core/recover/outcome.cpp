@@ -76,7 +76,7 @@ bool special_failure(Turn& turn, int code, const std::string& who) {
 }  // namespace
 
 EndKind classify(const RunState& run, const Outcome& outcome) {
-  if (outcome.all_zero || (outcome.code == 0 && outcome.rank.value == 0)) {
+  if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
     return reached_end(run) ? EndKind::Finished : EndKind::Failed;
   }

@@ -162,6 +162,7 @@ void Lead::stop_all(StopHow how) {
 void Lead::on_rank_gone(const RankGone& gone) {
   const wire::RankExited& exit = gone.exit;
   if (exit.attempt != attempt_ || !exits_.emplace(exit.rank, exit).second) return;
+  if (exits_.size() == 1) fold_and_tell(false);  // how far the attempt came, in front of its end
   tell(exit);
   if (exit.expected || !is_failure(exit)) return;
   if (!first_failure_) first_failure_ = exit;
@@ -199,6 +200,7 @@ void Lead::attempt_ended() {
     event.worst_code = 1;  // a node was lost
   }
   const int worst = event.worst_code;
+  fold_and_tell(false);
   tell(std::move(event));
   stage_ = Stage::Waiting;
   attempt_nodes_.clear();

@@ -203,6 +203,7 @@ void Node::on_exit(Member& member, const os::ExitStatus& status) {
   gone.exit.expected = leaving_;
   gone.exit.last_lines = member.slot->last_lines();
   exits_.push_back(gone);
+  send_beat(monotonic_now());  // how far it came, in front of its end
   wiring_.report(std::move(gone));
 }
 
