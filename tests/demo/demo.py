@@ -14,10 +14,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-ITERATIONS = 180
-BATCH = 8
-# Ramp-up from 4 to 8 samples: the first 64 samples in batches of 4.
-SAMPLES = 64 + 4 + (ITERATIONS - 17) * BATCH
+# The batch grows from 4 to 8 samples while the first 64 samples are consumed: 17 smaller steps, the rest of 8.
+ITERATIONS = 1500
+SAMPLES = 17 * 4 + (ITERATIONS - 17) * 8
 
 
 def bold(text):
@@ -40,6 +39,8 @@ class Demo:
         self.act_number += 1
         if self.slow and sys.stdin.isatty():
             input(f"\n[Enter for act {self.act_number}: {what}] ")
+        self.site.wait(lambda: self.site.status().get("state") == "training", 60, "the training to go on")
+        time.sleep(0.5)  # what the act before had caused is told
         seen = self.last_event()
         before = self.site.status()
         began = time.monotonic()
@@ -57,11 +58,14 @@ class Demo:
         print(f"   stoker: {told or 'nothing to decide'} [{lost:.1f}s until the training was further than before]",
               flush=True)
 
-    def further(self, seen, before):
-        """The training is past the iteration where it was hit, and the state is `training` again."""
+    def restarted(self, _seen, before):
+        """The ranks were started anew and are past the iteration where they were hit."""
         now = self.site.status()
-        return now.get("state") == "training" and now.get("iteration", 0) > before["iteration"] and any(
-            e["seq"] > seen for e in self.site.events())
+        return now.get("restarts", 0) > before["restarts"] and self.further(_seen, before)
+
+    def further(self, _seen, before):
+        now = self.site.status()
+        return now.get("state") == "training" and not now["stale"] and now["iteration"] > before["iteration"]
 
 
 def progress(site, name, iterations, seconds):
@@ -129,20 +133,20 @@ def story(site, demo):
         return now.get("generation", 0) > before["generation"] and now["iteration"] >= before["iteration"] \
             and now["state"] in ("training", "finished")
 
-    site.wait_iteration(25)
-    demo.act("A rank dies", kill_rank, demo.further)
-    site.wait_iteration(45)
-    demo.act("A rank freezes", freeze_rank, demo.further)
-    site.wait_iteration(70)
-    demo.act("A checkpoint is damaged and a node dies", kill_node, demo.further)
-    site.wait_iteration(90)
+    site.wait_iteration(40)
+    demo.act("A rank dies", kill_rank, demo.restarted)
+    site.wait_iteration(120)
+    demo.act("A rank freezes", freeze_rank, demo.restarted)
+    site.wait_iteration(220)
+    demo.act("A checkpoint is damaged and a node dies", kill_node, demo.restarted)
+    site.wait_iteration(300)
     demo.act("The daemon dies", kill_daemon, demo.further)
     demo.act("Somebody wants a checkpoint now", drop_switch, saved)
     demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=120)
 
 
 def tell_end(site, demo, reference):
-    progress(site, "disturbed run", ITERATIONS, 120)
+    progress(site, "disturbed run", ITERATIONS, 240)
     print(f"\n{bold('The chronicle, as stoker wrote it')}\n")
     print(site.stoker("chronicle", site.run).stdout)
     mine = site.digest()
@@ -167,8 +171,8 @@ def main():
                                    if os.path.isfile(f) and not os.path.islink(f))
     began = time.monotonic()
     site = Site("undisturbed", keep=options.keep)
-    shape = dict(nodes=2, spares=1, samples=SAMPLES, save_every=10, time_limit="75s", exit_before_limit="6s",
-                 hidden=64, ffn=256, sequence=64)
+    shape = dict(nodes=2, spares=1, samples=SAMPLES, save_every=10, time_limit="50s", exit_before_limit="6s",
+                 hidden=96, ffn=384, sequence=96)
     good = False
     try:
         print(bold("stoker keeps a training alive: 2 nodes x 2 ranks, one spare node, embedded scheduler"))
@@ -176,7 +180,7 @@ def main():
         site.start_daemon()
         print(f"First without trouble, for comparison ({ITERATIONS} iterations):", flush=True)
         site.stoker("run", site.write_files(prefix, **dict(shape, time_limit="10min")), "--yes")
-        progress(site, "undisturbed run", ITERATIONS, 120)
+        progress(site, "undisturbed run", ITERATIONS, 240)
         reference = site.digest()
         site.use_run("disturbed")
         site.stoker("run", site.write_files(prefix, **shape), "--yes")

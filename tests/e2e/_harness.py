@@ -78,7 +78,7 @@ class Site:
 
     def admin(self, *argv):
         """The operator of the embedded scheduler: kill-node, drain, resume, requeue, list."""
-        return run_program("stokerd", "local-admin", "--folder", os.path.join(self.state, "local"), *argv, env=self.env)
+        return run_program("stokerd", "local-admin", "--state", self.state, *argv, env=self.env)
 
     # ---- files of a run
     def prepare_data(self, texts=None):
