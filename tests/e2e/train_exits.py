@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""How a training ends: each exit code of the contract, lost peers that are named in time, and the warm standby."""
+"""How a training ends: each exit code of the contract, the heartbeat page, lost peers that are named, the warm standby."""
 import json
 import os
 import re
 import signal
 import socket
+import struct
+import subprocess
 import sys
 import time
 
-from _train import Failed, Training, TRAIN, check
+from _train import Failed, Training, TRAIN, check, free_port
 
 
 def wait_for(condition, what, limit=60):
@@ -77,6 +79,50 @@ def test_kill_switch(training):
     print("switch/kill: exit 11, without saving", flush=True)
 
 
+def test_heartbeat(training):
+    """The agent's half of the page: a save that is answered, then save and leave."""
+    paths = [os.path.join(training.folder, f"page.{rank}") for rank in range(2)]
+    for path in paths:
+        with open(path, "wb") as file:
+            file.write(b"STOKERHB" + struct.pack("<I", 1) + bytes(8192 - 12))
+
+    def field(rank, offset, form):
+        with open(paths[rank], "rb") as file:
+            file.seek(offset)
+            return struct.unpack(form, file.read(struct.calcsize(form)))[0]
+
+    def put(offset, form, value):
+        for path in paths:
+            with open(path, "r+b") as file:
+                file.seek(offset)
+                file.write(struct.pack(form, value))
+
+    training.configure("page.yaml", every=1000000)
+    training.attempt += 1
+    port = free_port()
+    ranks = []
+    for rank in range(2):
+        log = open(os.path.join(training.folder, f"log.{training.attempt}.{rank}"), "w")
+        ranks.append(subprocess.Popen([TRAIN, "--config", "page.yaml"], cwd=training.folder, stdout=log,
+                                      stderr=subprocess.STDOUT, env=training.environment(
+                                          rank, 2, port, {"STOKER_HEARTBEAT": paths[rank], "STOKER_LOAD": "none"})))
+        log.close()
+    try:
+        wait_for(lambda: field(0, 40, "<Q") >= 1, "an iteration in the page")
+        put(2048, "<Q", 1)
+        wait_for(lambda: field(0, 144, "<Q") == 1 and field(1, 144, "<Q") == 1, "the save's answer")
+        check(len(training.checkpoints()) == 1 and field(0, 112, "<Q") > 0, "answered without a checkpoint")
+        put(2056, "<I", 1)
+        codes = training.finish(ranks)
+    finally:
+        training.kill(ranks)
+    check(set(codes) == {10}, f"save and leave: exit codes {codes}")
+    check(field(1, 20, "<I") == 5, "the last phase is not shutdown")
+    check(field(0, 4096 + 64, "<Q") > 0 and field(0, 4096 + 64 + 16, "<q") > 0, "no collective in the ring")
+    saved_at_end(training)
+    print("heartbeat page: a save is answered, save and leave ends with 10, phases and collectives are there", flush=True)
+
+
 def test_lost_peer(training):
     training.configure("impatient.yaml", deadline="2s")
     for how, number, victim, limit in (("killed", signal.SIGKILL, 1, 4), ("killed", signal.SIGKILL, 0, 4),
@@ -127,8 +173,6 @@ def test_standby(training):
         os.set_inheritable(theirs.fileno(), True)
         ends.append(ours)
         fds.append(theirs)
-    import subprocess
-    from _train import free_port
     port = free_port()
     training.attempt += 1
     for rank in range(world):
@@ -184,7 +228,7 @@ def main():
             training.configure("seven.yaml", more="exit: {iteration: 7}")
 
         for test in (test_exit_points, lambda t: test_signals(t, 1), lambda t: test_signals(t, 2),
-                     test_kill_switch, test_lost_peer, test_configuration, test_standby):
+                     test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_standby):
             own_folder()
             test(training)
     except Failed as failure:
