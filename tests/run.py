@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./dev test: build, unit and golden tests, end-to-end tests, lint, bundle, sanitizers; one tally at the end.
+"""./dev test: build, unit and golden tests, end-to-end tests, lint, bundle; one tally at the end.
 
 Each part reports its tests as (name, outcome); a part that cannot even start is one failed test. The last line is
 "N passed, N failed, N skipped". `--quick` stops after the unit tests, `--only PART` runs one part, `--long` adds what
@@ -97,9 +97,10 @@ def part_e2e(tally, options):
                   else output.strip().split("\n")[-1] if outcome == "skipped" else "")
 
 
-def part_lint(tally, _options):
+def part_lint(tally, options):
     title("lint")
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
+    fast = [] if options.long or options.only else ["--fast"]
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build", *fast], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
     for line in run.stdout.split("\n"):
@@ -147,6 +148,8 @@ def part_tsan(tally, _options):
     sanitizer(tally, "tsan", TSAN_TARGETS)
 
 
+# clang-tidy and the sanitizers are part of `--long`, and commands of their own: ./dev lint, ./dev asan, ./dev tsan.
+LONG_PARTS = {"asan", "tsan"}
 PARTS = {"unit": part_unit, "lint": part_lint, "e2e": part_e2e, "bundle": part_bundle, "asan": part_asan,
          "tsan": part_tsan}
 
@@ -161,7 +164,8 @@ def main():
     tally = Tally()
     began = time.monotonic()
     title("build")
-    chosen = [options.only] if options.only else ["unit"] if options.quick else list(PARTS)
+    chosen = [options.only] if options.only else ["unit"] if options.quick else [
+        p for p in PARTS if options.long or p not in LONG_PARTS]
     if chosen in (["asan"], ["tsan"]) or build(tally):
         for name in chosen:
             part_began = time.monotonic()

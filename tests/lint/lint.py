@@ -74,7 +74,7 @@ def rule_functions():
             opens = re.match(r"\S.*\{$", line) and not re.match(
                 r"(namespace|struct|class|enum|union|extern|template <>|constexpr|inline const|const|static const)\b",
                 line)
-            if opens:
+            if opens and not line.endswith(("= {", "{{")):  # a table is no function
                 start = number
             elif line.startswith("}") and start is not None:
                 if number - start + 1 > MAX_FUNCTION:
