@@ -26,6 +26,18 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   if (task_is_over(run, e))
     return turn.say(fmt::format("generation {} of {} spoke only after its task was over",
                                 e.generation.value, job_text(e.job)));
+  // Its claim proves that its task runs, and so that the one before is over: agents are often heard
+  // before the scheduler is asked again.
+  if (const auto s = run.supply.find(e.token);
+      s != run.supply.end() && s->second.live() && running_task(s->second) != e.job.task) {
+    JobSeen runs;
+    runs.token = e.token;
+    runs.job = e.job;
+    runs.restart = e.restart;
+    runs.state = JobState::Running;
+    runs.nodes = e.nodes;
+    supply::on_job_seen(turn, runs);
+  }
   LiveGeneration live;
   live.generation = e.generation;
   live.parent = e.parent;
