@@ -14,9 +14,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-# The batch grows from 4 to 8 samples while the first 64 samples are consumed: 17 smaller steps, the rest of 8.
+# The batch is 4 until 64 samples are consumed (16 steps), then 8.
 ITERATIONS = 1500
-SAMPLES = 17 * 4 + (ITERATIONS - 17) * 8
+SAMPLES = 16 * 4 + (ITERATIONS - 16) * 8
 
 
 def bold(text):
