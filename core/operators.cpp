@@ -341,7 +341,10 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
     on_stacks(turn, asked);
   else
     turn.reject(fmt::format("\"{}\" is no verb of a run", asked.verb));
-  if (asked.via == "switch file") turn.act(ConsumeSwitch{asked.verb});
+  if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files
+    const auto file = asked.arguments.find("file");
+    turn.act(ConsumeSwitch{file == asked.arguments.end() ? asked.verb : file->second});
+  }
 }
 
 }  // namespace stoker::core
