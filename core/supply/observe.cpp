@@ -126,8 +126,12 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
       return;
     }
   }
-  if (whole_rest || std::holds_alternative<Ending>(s.state)) return;
-  if (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task) return;
+  if (whole_rest) return;
+  const auto* ending = std::get_if<Ending>(&s.state);
+  const bool other = (ending != nullptr && ending->task != seen.job.task) ||
+                     (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task);
+  if (other) s.tasks[seen.job.task].state = seen.state;  // so short that no look saw it run
+  if (other || ending != nullptr) return;
   s.tasks[seen.job.task].state = seen.state;
   const RunState& run = turn.r();
   turn.go(s, Ending{seen.job.task, seen, turn.now() + last_words(run)}, SupplyTrigger::TaskOver);
