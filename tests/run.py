@@ -41,7 +41,7 @@ def command(argv, limit=3600, **kwargs):
 def build(tally, preset="dev", targets=()):
     """Configures and builds a preset; True when that worked."""
     folder = os.path.join(ROOT, "build" if preset == "dev" else f"build-{preset}")
-    os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=ROOT)
+    os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1")
     good = command(["cmake", "--preset", preset, "-DSTOKER_WERROR=ON"], stdout=subprocess.DEVNULL) == 0
     argv = ["cmake", "--build", folder, "-j", str(os.cpu_count())]
     for target in targets:
