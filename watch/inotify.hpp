@@ -17,7 +17,7 @@ class Inotify {
   // Exactly these folders from now on; those that do not exist are tried again at the next call.
   void watch(const std::vector<std::string>& directories);
   [[nodiscard]] int fd() const { return fd_.get(); }  // readable: something changed
-  bool drain();                                       // true: something had changed
+  bool drain();  // true: something had changed that a watcher may want to see
 
  private:
   os::Fd fd_;
