@@ -57,7 +57,9 @@ struct Orders {
   std::string checkpoint_directory = "checkpoints";  // relative to the run directory
   std::string checkpoint_format = "stoker";
   bool verify_checkpoints = true;
-  std::uint32_t keep_last = 0;  // 0 = delete nothing
+  std::uint32_t keep_last = 0;          // newest good checkpoints kept; 0 = delete nothing
+  std::uint64_t keep_every = 0;         // multiples of it are kept for ever; 0 = none
+  std::vector<std::uint64_t> keep_pin;  // iterations kept for ever
   double lr_scale = 1;
   std::uint64_t skip_samples = 0;
   std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
@@ -68,8 +70,8 @@ struct Orders {
   STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 save_signal, kill_switch, exit_before_limit, checkpoint_directory,
-                checkpoint_format, verify_checkpoints, keep_last, lr_scale, skip_samples, exclude,
-                progress, digests)
+                checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, lr_scale,
+                skip_samples, exclude, progress, digests)
 };
 
 // claims/<token>.<task>.<restart>: link(2)ed by a job's first act; a second claimant leaves before

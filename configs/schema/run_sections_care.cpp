@@ -181,9 +181,10 @@ void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
   m.map("keep", [&](MapReader& k) {
     k.read("last", p.keep_last);
     k.read("every", p.keep_every);
-    refuse_unless(k, "every", p.keep_every == 0, "keeping every Nth checkpoint");
     k.read("pin", p.pin);
-    refuse_unless(k, "pin", p.pin.empty(), "pinning checkpoints");
+    const char* alone = "says what stays besides keep.last; without it nothing is deleted";
+    k.check("every", p.keep_every == 0 || p.keep_last > 0, alone);
+    k.check("pin", p.pin.empty() || p.keep_last > 0, alone);
   });
   const ValueReader archive = m.at("archive");
   if (archive.given() && archive.shape() != Shape::Null)

@@ -113,6 +113,8 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.checkpoint_format = policy.checkpoints.format;
   orders.verify_checkpoints = policy.checkpoints.verify;
   orders.keep_last = policy.checkpoints.keep_last;
+  orders.keep_every = policy.checkpoints.keep_every;
+  orders.keep_pin = policy.checkpoints.pin;
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.exclude =

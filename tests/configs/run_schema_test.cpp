@@ -89,7 +89,7 @@ train:
 watch: {progress: {iteration: 'step=(\d+)', loss: 'loss=(\S+)'}}
 hang: {floor: 30s, ceiling: 10min, phases: {load: 2h}}
 recover: {in_allocation: false, on_scancel: restart, restarts: {total: 7}, exclude: {at_most: 25%}}
-checkpoints: {keep: {last: 3}}
+checkpoints: {keep: {last: 3, every: 1000, pin: [30000]}}
 alerts:
   sinks: {chat: {kind: webhook, url: "http://x/", headers: [a, b], token_file: t.key}}
   routes: [{severity: critical, match: {kind: node_fault}, to: [chat], repeat: 1h}]
@@ -119,6 +119,14 @@ alerts:
   CHECK(p.alerts.sinks[0].options.at("token_file") == "/home/alice/t.key");
   CHECK(p.alerts.routes[0].severity == core::Severity::Critical);
   CHECK(p.alerts.routes[0].repeat == 1h);
+  CHECK(p.checkpoints.keep_last == 3);
+  CHECK(p.checkpoints.keep_every == 1000);
+  CHECK(p.checkpoints.pin == std::vector<std::uint64_t>{30000});
+}
+
+TEST_CASE("run_schema: keep.every or keep.pin without keep.last -> refused, nothing would go") {
+  CHECK(error_of("checkpoints: {keep: {pin: [3]}}").starts_with("run.yaml:3:27: error: pin"));
+  CHECK(error_of("checkpoints: {keep: {every: 9}}").starts_with("run.yaml:3:29: error: every"));
 }
 
 TEST_CASE("run_schema: many mistakes -> all of them at once, by position") {
@@ -155,7 +163,6 @@ TEST_CASE("run_schema: values of later versions -> refused at their position") {
         "run.yaml:3:31: error: enabled: rolling back by itself" + later);
   CHECK(error_of("checkpoints: {format: megatron}").starts_with("run.yaml:3:23: error: format:"));
   CHECK(error_of("checkpoints: {archive: {to: /x}}").starts_with("run.yaml:3:24: error: archive"));
-  CHECK(error_of("checkpoints: {keep: {pin: [3]}}").starts_with("run.yaml:3:27: error: pin"));
   CHECK(error_of("watch: {kernel_logs: [a]}").starts_with("run.yaml:3:22: error: kernel_logs"));
   CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
   CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));

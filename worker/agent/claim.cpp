@@ -95,22 +95,33 @@ std::string generation_directory(const RunContext& context, Generation generatio
   return context.run_directory + "/" + wire::generation_name(generation);
 }
 
-Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options) {
-  wire::Orders orders;
-  const std::string folder = context.run_directory + "/orders";
+std::optional<Generation> newest_generation(const std::string& run_directory) {
+  const auto generations = generations_of(run_directory);
+  return generations.empty() ? std::nullopt : std::optional(generations.back());
+}
+
+Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory) {
+  const std::string folder = run_directory + "/orders";
   const auto names = os::list_directory(folder);
   std::optional<std::uint32_t> newest;
   if (names)
     for (const auto& name : *names)
       if (const auto number = order_number(name); number && (!newest || *number > *newest))
         newest = number;
+  if (!newest) return std::optional<wire::Orders>{};
+  const std::string path = fmt::format("{}/{:06}.json", folder, *newest);
+  STOKER_TRY(text, os::read_file(path));
+  STOKER_TRY(read, from_json_text<wire::Orders>(text, path));
+  if (read.version > wire::kOrdersVersion)
+    return fail("orders of a newer version", path, "use one version of stoker everywhere");
+  return std::optional<wire::Orders>(std::move(read));
+}
+
+Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options) {
+  wire::Orders orders;
+  STOKER_TRY(newest, newest_orders(context.run_directory));
   if (newest) {
-    const std::string path = fmt::format("{}/{:06}.json", folder, *newest);
-    STOKER_TRY(text, os::read_file(path));
-    STOKER_TRY(read, from_json_text<wire::Orders>(text, path));
-    if (read.version > wire::kOrdersVersion)
-      return fail("orders of a newer version", path, "use one version of stoker everywhere");
-    orders = read;
+    orders = *newest;
   } else {
     orders.run = context.run;
     orders.orphan_grace = Duration{};  // no daemon will ever speak

@@ -17,6 +17,12 @@ namespace stoker::agent {
 // flags alone when there is none.
 Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options);
 
+// The newest file of orders/ as it is; empty when there is none.
+Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory);
+
+// The highest generation that has been minted; empty when there is none.
+std::optional<Generation> newest_generation(const std::string& run_directory);
+
 // False: another job start holds the claim; `holder` says which.
 struct ClaimResult {
   bool ours = false;

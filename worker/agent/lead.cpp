@@ -109,6 +109,7 @@ Status Lead::begin() {
     limit_timer_ = loop_.after(when - wall_now(), [this] { save_and_leave("the time limit"); });
   }
   second_timer_ = loop_.after(1s, [this] { beat(); });
+  make_pruner();
   gather();
   return ok();
 }
@@ -219,7 +220,11 @@ void Lead::on_report(const NodeName& node, NodeReport report) {
             follower.sampled_at = monotonic_now();
             if (r.attempt == attempt_) fold_and_tell(true);
           },
-          [this](Told& r) { tell(std::move(r.body)); },
+          [this](Told& r) {
+            const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
+            tell(std::move(r.body));
+            if (saved) pruner_->saved();
+          },
           [this](const StacksDone& r) { on_stacks(r); },
           [&](const Signalled& r) {
             save_and_leave(fmt::format("signal {} to the agent of {}", r.signal, node.text));

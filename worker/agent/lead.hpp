@@ -21,6 +21,7 @@
 #include "worker/agent/event_log.hpp"
 #include "worker/agent/fold.hpp"
 #include "worker/agent/node.hpp"
+#include "worker/agent/pruner.hpp"
 #include "worker/agent/star.hpp"
 
 namespace stoker::agent {
@@ -80,6 +81,8 @@ class Lead {
   void check_end();
   void attempt_ended();
   void after_failure(int worst);
+  void make_pruner();
+  [[nodiscard]] std::set<wire::CheckpointId> checkpoints_in_use() const;
   [[nodiscard]] std::vector<NodeName> eligible_nodes() const;
   [[nodiscard]] std::string load_path() const;
 
@@ -108,6 +111,7 @@ class Lead {
   LogWriter logs_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<ControlWatch> control_watch_;
+  std::unique_ptr<Pruner> pruner_;
   Listener listener_;
   std::string secret_;
   std::map<Link*, std::unique_ptr<Link>> strangers_;  // connected, not yet known
@@ -120,6 +124,7 @@ class Lead {
   Instant attempt_at_{};
   std::vector<NodeName> attempt_nodes_;
   std::optional<ChosenCheckpoint> chosen_;
+  std::string loaded_;  // by the running attempt; directory name, "" = none
   bool choosing_ = false;
   std::set<std::string> damaged_told_;
   std::map<Rank, wire::RankExited> exits_;

@@ -100,6 +100,22 @@ void Lead::ask_port() {
   send(attempt_nodes_.front(), ChoosePort{attempt_});
 }
 
+void Lead::make_pruner() {
+  Pruner::Wiring wiring{loop_, context_.run_directory,
+                        checkpoint_directory(context_.run_directory, start_.orders),
+                        [this] { return checkpoints_in_use(); },
+                        [this](std::string text) { notice(std::move(text)); }};
+  pruner_ = std::make_unique<Pruner>(std::move(wiring), start_);
+}
+
+// What this attempt came from (a rank may still read it) and what the next one will.
+std::set<wire::CheckpointId> Lead::checkpoints_in_use() const {
+  std::set<wire::CheckpointId> used;
+  for (const std::string& name : {loaded_, chosen_ ? chosen_->name : std::string()})
+    if (const auto id = wire::parse_checkpoint_name(name)) used.insert(*id);
+  return used;
+}
+
 std::string Lead::load_path() const {
   const std::string folder = checkpoint_directory(context_.run_directory, start_.orders);
   const std::string& format = start_.orders.checkpoint_format;
@@ -151,6 +167,7 @@ void Lead::start_ranks(std::uint32_t port) {
   }
   if (chosen_->iteration > previous_load_) own_restarts_ = 0;  // progress refills the budget
   previous_load_ = chosen_->iteration;
+  loaded_ = chosen_->name;
   chosen_.reset();
   fold_and_tell(true);
 }

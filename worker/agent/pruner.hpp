@@ -1,0 +1,89 @@
+// Deletes old checkpoints of this run (checkpoints.keep), in the lead agent of a running
+// generation. The rules, all of them on the side of keeping:
+//   - only after a newer one was saved and read back as good; when the newest complete one is
+//     damaged nothing is deleted;
+//   - only complete, good checkpoints of our own lineage and our own run; damaged, unfinished and
+//     strange directories are left alone;
+//   - never the `last` newest good ones, a multiple of `every`, a pinned iteration, or one that
+//     a start may resume from: the running attempt's, the chosen one, the newest orders' one;
+//   - a directory is renamed to pruned.<name> first, so that a half-deleted one is never taken
+//     for good; what a killed agent left of it is removed by the next pruning.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "wire/lineage.hpp"
+#include "wire/orders.hpp"
+#include "worker/agent/loop.hpp"
+
+namespace stoker::agent {
+
+struct KeepRule {
+  std::uint32_t last = 0;  // 0 = nothing is deleted
+  std::uint64_t every = 0;
+  std::vector<std::uint64_t> pin;
+};
+
+struct SurveyedCheckpoint {
+  wire::CheckpointId id;
+  bool good = false;  // complete and, as deep as verification goes, undamaged
+};
+
+// The pure choice: what may go, oldest first. `complete`: all complete checkpoints of the lineage
+// in any order.
+std::vector<wire::CheckpointId> choose_prunable(std::vector<SurveyedCheckpoint> complete,
+                                                const KeepRule& rule,
+                                                const std::set<wire::CheckpointId>& in_use);
+
+// The complete checkpoints of `start`'s lineage and run. `known_good` need no second reading; what
+// was found good is added. Blocks: reads the content of what is not known when `start` wants it.
+std::vector<SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
+                                                   const wire::Start& start,
+                                                   std::set<wire::CheckpointId>& known_good);
+
+// Renames it aside, then deletes. Error: it is no directory (a link is left alone), or the file
+// system refuses.
+Status remove_checkpoint(const std::string& directory, const wire::CheckpointId& id);
+// Removes what a killed agent left of earlier removals.
+void remove_pruned_leftovers(const std::string& directory);
+
+class Pruner {
+ public:
+  struct Wiring {
+    Loop& loop;
+    std::string run_directory, checkpoints;              // absolute
+    std::function<std::set<wire::CheckpointId>()> held;  // a start goes on from these; loop thread
+    std::function<void(std::string)> notice;
+  };
+  Pruner(Wiring wiring, const wire::Start& start);
+  ~Pruner();
+  Pruner(const Pruner&) = delete;
+  Pruner& operator=(const Pruner&) = delete;
+
+  void saved();  // a checkpoint was saved: looks, in a thread; once more when it is busy
+  [[nodiscard]] bool busy() const { return busy_; }
+
+ private:
+  struct Survey {
+    std::vector<SurveyedCheckpoint> complete;
+    std::set<wire::CheckpointId> known_good, ordered;
+    bool superseded = false;
+  };
+  void look();
+  void on_survey(Survey survey);
+  void on_removed(const std::string& told);
+
+  Wiring wiring_;
+  wire::Start start_;
+  KeepRule rule_;
+  std::set<wire::CheckpointId> known_good_;
+  bool busy_ = false, again_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace stoker::agent
