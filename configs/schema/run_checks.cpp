@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <grp.h>
@@ -12,6 +13,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
 
@@ -21,6 +23,34 @@ namespace {
 bool is_program(const std::string& path) {
   struct stat s {};
   return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// A script's interpreter that is not there: exec would fail as if the script itself were missing.
+std::string missing_interpreter(const std::string& script) {
+  std::string line(256, '\0');
+  const os::Fd fd(::open(script.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const ssize_t n = fd ? ::read(fd.get(), line.data(), line.size()) : 0;
+  line.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  if (!line.starts_with("#!") || line.find('\n') == std::string::npos) return {};
+  const std::size_t begin = line.find_first_not_of(" \t", 2);
+  const std::size_t end = line.find_first_of(" \t\r\n", begin);
+  const std::string interpreter = line.substr(begin, end - begin);
+  return interpreter.starts_with("/") && !is_program(interpreter) ? interpreter : std::string();
+}
+
+// Empty, or why exec would refuse a program that is named by its path.
+std::string why_not_executed(const std::string& path) {
+  if (!os::exists(path)) return "\"" + path + "\" does not exist";
+  if (!is_program(path)) return "\"" + path + "\" is no program; chmod +x it";
+  if (const std::string interpreter = missing_interpreter(path); !interpreter.empty())
+    return "\"" + path + "\" is a script for \"" + interpreter + "\", which does not exist";
+  return {};
+}
+
+// A path below a folder that this host does not have is a compute node's own affair.
+bool of_compute_nodes(const RunConfigFile& file, const std::string& path) {
+  return file.policy.scheduler.kind == core::SchedulerKind::Slurm &&
+         !os::exists(std::filesystem::path(path).parent_path().string());
 }
 
 bool is_readable_file(const std::string& path) {
@@ -33,12 +63,9 @@ void check_program(RunConfigFile& file, const RunWorld& world) {
   std::string& program = train.command[0];
   if (program.find('/') != std::string::npos) {
     program = path_from(file.policy.config_directory, program);
-    const bool foreign_disk = file.policy.scheduler.kind == core::SchedulerKind::Slurm &&
-                              !os::exists(std::filesystem::path(program).parent_path().string());
-    if (!is_program(program) && !foreign_disk)
-      file.add_error("train.command.[0]", os::exists(program)
-                                              ? "\"" + program + "\" is no program; chmod +x it"
-                                              : "the command \"" + program + "\" does not exist");
+    if (const std::string why = why_not_executed(program);
+        !why.empty() && !of_compute_nodes(file, program))
+      file.add_error("train.command.[0]", "the command " + why);
     return;
   }
   const auto own_path = train.environment.find("PATH");
@@ -57,6 +84,29 @@ void check_program(RunConfigFile& file, const RunWorld& world) {
   file.add_error("train.command.[0]", "the command \"" + program + "\" is nowhere in PATH");
 }
 
+// Without its agent every task of the array would end with 127 before anything is seen of it.
+void check_agent(RunConfigFile& file, const RunWorld& world) {
+  const std::string& given = file.policy.train.agent;
+  if (given.empty()) {
+    const std::string own = world.agent.empty() ? os::own_program("stoker-agent") : world.agent;
+    if (const std::string why = why_not_executed(own); !why.empty())
+      file.add_error("train.agent", "the agent " + why +
+                                        "; install all programs of stoker in one folder, or name "
+                                        "it in train.agent");
+    return;
+  }
+  if (given.find('/') != std::string::npos) {
+    const std::string why = why_not_executed(given);
+    if (!why.empty() && !of_compute_nodes(file, given))
+      file.add_error("train.agent", "the agent " + why);
+    return;
+  }
+  const auto path = world.environment.find("PATH");
+  const std::string list = path == world.environment.end() ? "/usr/bin:/bin" : path->second;
+  if (!find_program(given, list) && file.policy.scheduler.kind == core::SchedulerKind::Local)
+    file.add_error("train.agent", "the agent \"" + given + "\" is nowhere in PATH");
+}
+
 void check_files(RunConfigFile& file) {
   const core::RunPolicy& p = file.policy;
   const auto need = [&](const char* key, const std::string& path) {
@@ -66,8 +116,6 @@ void check_files(RunConfigFile& file) {
   need("train.setup", p.train.setup);
   need("alerts.dead_man.url_file", p.alerts.dead_man_url_file);
   for (const std::string& path : p.watch.signatures) need("watch.signatures", path);
-  if (p.train.agent.find('/') != std::string::npos && !is_program(p.train.agent))
-    file.add_error("train.agent", "\"" + p.train.agent + "\" is no program");
   for (const core::SinkPolicy& sink : p.alerts.sinks)
     for (const auto& [name, value] : sink.options) {
       if (!name.ends_with("_file") || value.empty()) continue;
@@ -222,8 +270,10 @@ std::string why_not_writable(const std::string& directory) {
   struct statfs fs {};
   const bool kernel = ::statfs(path.c_str(), &fs) == 0 &&
                       (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC);
+  errno = EACCES;
   if (kernel || ::access(path.c_str(), W_OK | X_OK) != 0)
-    return fmt::format("cannot write \"{}\": no permission to write in \"{}\"", directory,
+    return fmt::format("cannot write \"{}\": {} \"{}\"", directory,
+                       errno == EROFS ? "read-only is" : "no permission to write in",
                        path.string());
   return {};
 }
@@ -238,6 +288,7 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
       !run.file.policy.train.command.empty() && !run.file.policy.train.command[0].empty();
   check_directory(run.file);
   check_files(run.file);
+  check_agent(run.file, world);
   check_expressions(run.file, world);
   if (has_program) {
     check_program(run.file, world);

@@ -18,6 +18,7 @@ struct RunWorld {
   std::map<std::string, std::string> environment;  // PATH is looked at
   // "" when the regular expression is good, else what is wrong; empty function: not judged.
   std::function<std::string(const std::string&)> regex_error;
+  std::string agent;  // used when train.agent is not given; "": the one beside this program
 };
 
 struct CheckedRun {

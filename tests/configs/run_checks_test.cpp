@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Folder {
-  std::string path;
+  std::string path, agent = "/bin/true";
   Folder() {
     char name[] = "/tmp/stoker-configs-XXXXXX";
     path = ::mkdtemp(name);
@@ -50,6 +50,7 @@ struct Folder {
     context.state_directory = path + "/state";
     RunWorld world;
     world.environment = {{"PATH", path + "/bin:/usr/bin:/bin"}};
+    world.agent = agent;
     world.regex_error = [](const std::string& e) {
       return e == "(" ? std::string("missing )") : std::string();
     };
@@ -117,9 +118,31 @@ TEST_CASE("run_checks: a command that does not exist -> said at its place") {
   folder.write("plain", "x");
   CHECK(folder.error("run: a\ntrain: {command: [./plain]}\n").find("is no program; chmod +x") !=
         std::string::npos);
+  folder.write("script", "#! /no/such/python3 -u\nprint(1)\n");
+  ::chmod((folder.path + "/script").c_str(), 0755);
+  CHECK(folder.error("run: a\ntrain: {command: [./script]}\n")
+            .find("script for \"/no/such/python3\", which does not exist") != std::string::npos);
   // Compute nodes, and a set-up script, may have other programs.
   CHECK(folder.check("run: a\nscheduler: {kind: slurm}\ntrain: {command: [nowhere-here]}\n")
             .file.errors.empty());
+}
+
+TEST_CASE("run_checks: an agent that cannot be started -> said before a task burns on it") {
+  Folder folder;
+  const std::string head = "run: a\ntrain: {command: [/bin/true]";
+  CHECK(folder.error(head + ", agent: ./no}\n") ==
+        "run.yaml:2:38: error: train.agent: the agent \"" + folder.path + "/no\" does not exist");
+  folder.write("plain", "x");
+  CHECK(folder.error(head + ", agent: ./plain}\n").find("chmod +x") != std::string::npos);
+  CHECK(folder.error(head + ", agent: no-such-agent}\n").find("nowhere in PATH") !=
+        std::string::npos);
+  CHECK(folder.check(head + ", agent: /not-here/sw/agent}\nscheduler: {kind: slurm}\n")
+            .file.errors.empty());
+  CHECK(folder.error(head + ", agent: ./plain}\nscheduler: {kind: slurm}\n").find("chmod +x") !=
+        std::string::npos);
+  folder.agent = folder.path + "/stoker-agent";
+  const std::string told = folder.error(head + "}\n");
+  CHECK(told.find(folder.agent + "\" does not exist; install all programs") != std::string::npos);
 }
 
 TEST_CASE("run_checks: a directory that cannot be written -> said with the reason") {
@@ -139,7 +162,6 @@ TEST_CASE("run_checks: files, groups and expressions that do not hold -> said at
   const std::string head = "run: a\ntrain: {command: [/bin/true], ";
   CHECK(folder.error(head + "setup: no.sh}\n")
             .starts_with("run.yaml:2:38: error: train.setup: cannot read"));
-  CHECK(folder.error(head + "agent: ./no}\n").find("train.agent") != std::string::npos);
   CHECK(folder
             .error("run: a\ngroup: no-such-group-here\ndirectory: /tmp/a\n"
                    "train: {command: [/bin/true]}\n")
