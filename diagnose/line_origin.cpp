@@ -1,0 +1,205 @@
+// Takes one label after the other off the front, by a table of expressions. Only lines on which a
+// signature hit come here.
+#include "diagnose/line_origin.hpp"
+
+#include <array>
+#include <ctime>
+#include <memory>
+#include <re2/re2.h>
+
+namespace stoker::diagnose {
+
+namespace {
+
+constexpr int kMostLabels = 8;
+constexpr std::size_t kLongestHeader = 512;  // labels are looked for in this much of a line
+constexpr std::uint32_t kMostRanks = 1u << 20;
+
+enum class Label {
+  LocalRank,   // [default3]:
+  Rank,        // [rank3]:
+  NodeRank,    // [n03:5]
+  TaskRank,    // 3: (srun -l)
+  Iso,         // [2026-03-25T10:34:07.530], 2023-04-18 01:46:52,554
+  Ctime,       // [Sat Mar  4 04:25:12 2023]
+  Syslog,      // Jun 10 03:09:55 host kernel:
+  Uptime,      // <6>[    2.608284][ T1042]
+  Kmsg,        // 6,3973,227996636,-;
+  Facility,    // kern  :warn  :
+  HostKernel,  // host kernel:
+  Kernel,      // kernel:
+  NcclHost,    // node-2:5776:5902 [0]
+  Glog,        // E1218 20:27:21.426415540
+  Ray          // (pretraining, pid=4112)
+};
+
+struct Form {
+  Label label;
+  const char* expression;
+};
+constexpr std::array kForms{
+    Form{Label::LocalRank, R"(\[default(\d+)\]: ?)"},
+    Form{Label::Rank, R"(\[[Rr]ank ?(\d+)\]:? ?)"},
+    Form{Label::NodeRank, R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
+    Form{Label::TaskRank, R"((\d{1,6}): )"},
+    Form{
+        Label::Iso,
+        R"(\[?(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
+    Form{Label::Ctime,
+         R"(\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{4})\] ?)"},
+    Form{Label::Syslog, R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
+    Form{Label::Uptime, R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
+    Form{Label::Kmsg, R"(\d+,\d+,\d+,[^;]{1,64};)"},
+    Form{Label::Facility, R"(kern *:\w+ *: )"},
+    Form{Label::HostKernel, R"(([A-Za-z][\w.-]*) kernel: ?)"},
+    Form{Label::Kernel, R"(kernel: ?)"},
+    Form{Label::NcclHost, R"(([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] )"},
+    Form{Label::Glog, R"(\[?[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ )"},
+    Form{Label::Ray, R"(\([\w ,]*pid=\d+(?:, ip=[\d.]+)?\) )"},
+};
+
+const std::array<std::unique_ptr<RE2>, kForms.size()>& compiled_forms() {
+  static const auto forms = [] {
+    std::array<std::unique_ptr<RE2>, kForms.size()> all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      RE2::Options latin1;
+      latin1.set_encoding(RE2::Options::EncodingLatin1);
+      all[i] = std::make_unique<RE2>(kForms[i].expression, latin1);
+    }
+    return all;
+  }();
+  return forms;
+}
+
+std::optional<std::uint32_t> small_number(re2::StringPiece text, std::uint32_t below) {
+  std::uint32_t value = 0;
+  if (!RE2::FullMatch(text, R"((\d+))", &value) || value >= below) return std::nullopt;
+  return value;
+}
+
+int number(re2::StringPiece text) {
+  int value = 0;
+  RE2::FullMatch(text, R"((\d+))", &value);
+  return value;
+}
+
+int month_number(re2::StringPiece name) {
+  static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  const auto at = kMonths.find(std::string_view(name.data(), name.size()));
+  return at == std::string_view::npos ? 0 : static_cast<int>(at / 3);
+}
+
+std::int64_t epoch_ms(int year, int month, const re2::StringPiece* day_to_second) {
+  std::tm t{};
+  t.tm_year = year - 1900;
+  t.tm_mon = month;
+  t.tm_mday = number(day_to_second[0]);
+  t.tm_hour = number(day_to_second[1]);
+  t.tm_min = number(day_to_second[2]);
+  t.tm_sec = number(day_to_second[3]);
+  return static_cast<std::int64_t>(timegm(&t)) * 1000;
+}
+
+std::int64_t fraction_ms(re2::StringPiece digits) {
+  std::int64_t ms = 0;
+  for (std::size_t i = 0; i < 3; ++i) ms = ms * 10 + (i < digits.size() ? digits[i] - '0' : 0);
+  return ms;
+}
+
+using Groups = std::array<re2::StringPiece, 8>;
+
+void take(Label label, const Groups& g, LineOrigin& origin) {
+  switch (label) {
+    case Label::LocalRank:
+      origin.local_rank = small_number(g[1], kMostRanks);
+      origin.rank_label = true;
+      return;
+    case Label::Rank:
+    case Label::TaskRank:
+      origin.rank = small_number(g[1], kMostRanks);
+      origin.rank_label = true;
+      return;
+    case Label::NodeRank:
+      origin.node = g[1].as_string();
+      origin.rank = small_number(g[2], kMostRanks);
+      origin.rank_label = true;
+      return;
+    case Label::Iso:
+      origin.time_ms = epoch_ms(number(g[1]), number(g[2]) - 1, &g[3]) + fraction_ms(g[7]);
+      return;
+    case Label::Ctime:
+      origin.time_ms = epoch_ms(number(g[6]), month_number(g[1]), &g[2]);
+      origin.kernel_header = true;
+      return;
+    case Label::Syslog:
+      origin.node = g[1].as_string();
+      if (g[2] == "kernel") origin.kernel_header = true;
+      return;
+    case Label::HostKernel: origin.node = g[1].as_string(); [[fallthrough]];
+    case Label::Uptime:
+    case Label::Kmsg:
+    case Label::Facility:
+    case Label::Kernel: origin.kernel_header = true; return;
+    case Label::NcclHost: origin.node = g[1].as_string(); return;
+    case Label::Glog:
+    case Label::Ray: return;
+  }
+}
+
+}  // namespace
+
+LineOrigin read_origin(std::string_view line) {
+  LineOrigin origin;
+  re2::StringPiece rest(line.data(), std::min(line.size(), kLongestHeader));
+  for (int labels = 0; labels < kMostLabels; ++labels) {
+    while (!rest.empty() && (rest[0] == ' ' || rest[0] == '\t')) rest.remove_prefix(1);
+    bool found = false;
+    for (std::size_t i = 0; i < kForms.size() && !found; ++i) {
+      Groups groups;
+      if (!compiled_forms()[i]->Match(rest, 0, rest.size(), RE2::ANCHOR_START, groups.data(),
+                                      static_cast<int>(groups.size())))
+        continue;
+      found = true;
+      take(kForms[i].label, groups, origin);
+      rest.remove_prefix(groups[0].size());
+    }
+    if (!found) break;
+  }
+  origin.message = line.substr(static_cast<std::size_t>(rest.data() - line.data()));
+  return origin;
+}
+
+KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::size_t at) {
+  if (origin.rank_label) return KernelWords::No;
+  const auto begin = static_cast<std::size_t>(origin.message.data() - line.data());
+  if (origin.kernel_header) return KernelWords::Header;
+  if (at <= begin) return KernelWords::Bare;
+  const re2::StringPiece before(line.data() + begin, std::min(at, line.size()) - begin);
+  static const RE2 kMonitor(
+      R"((?i)^[^"'`{}]{0,200}(?:\bxid\b|\bkernel:|\bdmesg\b|\bsxid\b)[^"'`{}]{0,64}$)");
+  return RE2::PartialMatch(before, kMonitor) ? KernelWords::Quoted : KernelWords::No;
+}
+
+std::string quoted_node(std::string_view line, std::size_t at) {
+  static const RE2 kHost(R"(([A-Za-z][\w.-]*) kernel: )");
+  std::string node;
+  RE2::PartialMatch(re2::StringPiece(line.data(), std::min(at, line.size())), kHost, &node);
+  return node;
+}
+
+PathOrigin read_path_origin(std::string_view path) {
+  static const RE2 kRank(
+      R"((?i)(?:ranks?[/_.-]?|(?:^|/)(?:worker|task|proc)[_.-]?)(\d{1,6})(?:[._/-][^/]*)?$)");
+  static const RE2 kElastic(R"(/(\d{1,6})/(?:stdout|stderr)\.log)");
+  static const RE2 kNode(
+      R"((?i)(?:^|/)(?:dmesg|kern|kernel|messages|syslog|journal)[._-]([a-z][\w-]*\d[\w-]*)(?:\.[a-z.]+)?$)");
+  PathOrigin origin;
+  const re2::StringPiece text(path.data(), path.size());
+  std::uint32_t rank = 0;
+  if (RE2::PartialMatch(text, kElastic, &rank) || RE2::PartialMatch(text, kRank, &rank))
+    origin.rank = rank;
+  RE2::PartialMatch(text, kNode, &origin.node);
+  return origin;
+}
+
+}  // namespace stoker::diagnose

@@ -1,0 +1,42 @@
+// LineOrigin: what stands in front of a line's message and tells where it comes from: labels of
+// launchers (torchrun, srun -l, our own), time stamps, syslog and kernel-log headers. A kernel line
+// is one whose header only the kernel log has; what a rank prints is never one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stoker::diagnose {
+
+struct LineOrigin {
+  std::string node;                         // "" = not told
+  std::optional<std::uint32_t> rank;        // global
+  std::optional<std::uint32_t> local_rank;  // torchrun's [default3]
+  std::optional<std::int64_t> time_ms;      // UTC where no zone is told; none without a year
+  bool kernel_header = false;               // the header of a kernel log
+  bool rank_label = false;                  // some launcher says that a rank printed it
+  std::string_view message;                 // the rest, a part of the line
+};
+
+LineOrigin read_origin(std::string_view line);
+
+// How much a line may be taken for one of the kernel log. `at`: where the kernel's own words start.
+//  Header: it has the header of one. Bare: it starts with the words. Quoted: a monitor that says so
+// repeats it ("[gpu-health] XID: NVRM: Xid …"). No: a rank printed it, or it stands in other text.
+enum class KernelWords { No, Quoted, Bare, Header };
+KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::size_t at);
+
+// The host of a kernel line that a monitor quotes ("… Error: May 19 07:08:57 n03 kernel: NVRM: …").
+std::string quoted_node(std::string_view line, std::size_t at);
+
+// Rank and node that a file's path tells: ".../ranks/12.log", "rank-3.out",
+// "attempt_0/3/stderr.log", "dmesg-n03.txt".
+struct PathOrigin {
+  std::string node;
+  std::optional<std::uint32_t> rank;
+};
+PathOrigin read_path_origin(std::string_view path);
+
+}  // namespace stoker::diagnose

@@ -1,0 +1,211 @@
+// libarchive undoes the compression ("raw" format with all its filters); plain files come through
+// read(2). Blocks are cut at the last newline.
+#include "diagnose/log_file.hpp"
+
+#include <algorithm>
+#include <archive.h>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <functional>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "diagnose/journal_export.hpp"
+
+namespace stoker::diagnose {
+
+namespace {
+
+constexpr std::size_t kPiece = 256u << 10;
+constexpr std::size_t kLongestLineKept = 1u << 20;
+
+// Collects pieces into blocks of whole lines.
+class Blocks {
+ public:
+  explicit Blocks(LogScanner& scanner) : scanner_(scanner) {}
+
+  void piece(std::string_view bytes) {
+    if (!decided_) decide(bytes);
+    if (journal_) return lines_of_journal(bytes);
+    add(bytes);
+  }
+  void finish() {
+    if (journal_) {
+      lines_of_journal("\n\n");
+      if (cut_ > 0) scanner_.note("lines over 1 MiB were cut");
+    }
+    if (!held_.empty()) scanner_.block(held_);
+    held_.clear();
+    if (!journal_ && cut_ > 0) scanner_.note("lines over 1 MiB were cut");
+  }
+
+ private:
+  void decide(std::string_view bytes) {
+    decided_ = true;
+    if (is_journal_export(bytes)) journal_ = std::make_unique<JournalExport>();
+  }
+  void lines_of_journal(std::string_view bytes) {
+    journal_->feed(bytes, [this](std::string_view line) {
+      add(line);
+      add("\n");
+    });
+  }
+  void add(std::string_view bytes) {
+    while (!bytes.empty()) {
+      if (skipping_) {
+        const auto newline = bytes.find('\n');
+        if (newline == std::string_view::npos) return;
+        bytes.remove_prefix(newline);
+        skipping_ = false;
+      }
+      const std::size_t room = kLongestLineKept - std::min(kLongestLineKept, held_.size());
+      const std::string_view part = bytes.substr(0, std::max<std::size_t>(room, 1));
+      held_.append(part);
+      bytes.remove_prefix(part.size());
+      release();
+    }
+  }
+  // Gives what ends with a newline away; a line that fills the room is cut.
+  void release() {
+    const auto last = held_.rfind('\n');
+    if (last != std::string::npos) {
+      scanner_.block(std::string_view(held_).substr(0, last + 1));
+      held_.erase(0, last + 1);
+    } else if (held_.size() >= kLongestLineKept) {
+      held_ += '\n';
+      scanner_.block(held_);
+      held_.clear();
+      skipping_ = true;
+      swallow_newline_ = true;
+      ++cut_;
+    }
+    if (swallow_newline_ && !skipping_ && held_.starts_with('\n')) {
+      held_.erase(0, 1);
+      swallow_newline_ = false;
+    }
+  }
+
+  LogScanner& scanner_;
+  std::unique_ptr<JournalExport> journal_;
+  std::string held_;
+  std::uint64_t cut_ = 0;
+  bool decided_ = false, skipping_ = false, swallow_newline_ = false;
+};
+
+bool is_compressed(std::string_view head) {
+  using namespace std::string_view_literals;
+  static constexpr std::array kMagics{"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv,
+                                      "\xfd"
+                                      "7zXZ"sv,
+                                      "BZh"sv, "\x04\x22\x4d\x18"sv};
+  return std::any_of(kMagics.begin(), kMagics.end(),
+                     [&](std::string_view magic) { return head.starts_with(magic); });
+}
+
+void read_plain(int fd, std::vector<char>& piece, std::size_t got, Blocks& blocks,
+                LogScanner& scanner) {
+  blocks.piece({piece.data(), got});
+  while (true) {
+    const ssize_t more = ::read(fd, piece.data(), piece.size());
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) scanner.note(errno_error(errno, "reading stopped", "").message());
+    if (more <= 0) return;
+    blocks.piece({piece.data(), static_cast<std::size_t>(more)});
+  }
+}
+
+struct CompressedSource {
+  int fd;
+  std::vector<char> piece;
+  std::size_t ready;  // bytes of `piece` that libarchive has not seen yet
+};
+
+la_ssize_t give_compressed(archive*, void* client, const void** buffer) {
+  auto& source = *static_cast<CompressedSource*>(client);
+  *buffer = source.piece.data();
+  if (source.ready > 0) return static_cast<la_ssize_t>(std::exchange(source.ready, 0));
+  while (true) {
+    const ssize_t got = ::read(source.fd, source.piece.data(), source.piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    return static_cast<la_ssize_t>(got);
+  }
+}
+
+void read_compressed(int fd, std::vector<char> head, std::size_t got, Blocks& blocks,
+                     LogScanner& scanner) {
+  const std::unique_ptr<archive, int (*)(archive*)> reader(archive_read_new(), archive_read_free);
+  CompressedSource source{fd, std::move(head), got};
+  archive_read_support_filter_all(reader.get());
+  archive_read_support_format_raw(reader.get());
+  archive_entry* entry = nullptr;
+  const auto trouble = [&] {
+    const char* why = archive_error_string(reader.get());
+    scanner.note(std::string("unpacking stopped: ") + (why != nullptr ? why : "damaged"));
+  };
+  if (archive_read_open(reader.get(), &source, nullptr, give_compressed, nullptr) != ARCHIVE_OK ||
+      archive_read_next_header(reader.get(), &entry) != ARCHIVE_OK)
+    return trouble();
+  std::vector<char> piece(kPiece);
+  while (true) {
+    const auto more = archive_read_data(reader.get(), piece.data(), piece.size());
+    if (more < 0) return trouble();
+    if (more == 0) return;
+    blocks.piece({piece.data(), static_cast<std::size_t>(more)});
+  }
+}
+
+Result<os::Fd> open_log(const std::string& path) {
+  // Not blocking: opening a FIFO would wait for a writer that never comes.
+  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return fail(errno_error(errno, "cannot open", path));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return fail(errno_error(errno, "cannot look at", path));
+  if (!S_ISREG(status.st_mode))
+    return fail("is no regular file", path, "pipe it into `stoker diagnose -`");
+  return fd;
+}
+
+}  // namespace
+
+Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, std::uint32_t place,
+                             bool kernel_log) {
+  os::Fd owned;
+  int fd = STDIN_FILENO;
+  if (path != "-") {
+    STOKER_TRY(opened, open_log(path));
+    owned = std::move(opened);
+    fd = owned.get();
+  }
+  std::vector<char> piece(kPiece);
+  std::size_t got = 0;
+  while (got < 16) {  // enough to know the kind; a pipe may give less at once
+    const ssize_t more = ::read(fd, piece.data() + got, piece.size() - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) return fail(errno_error(errno, "cannot read", path));
+    if (more == 0) break;
+    got += static_cast<std::size_t>(more);
+  }
+  LogScanner scanner(detector, path, place, kernel_log);
+  Blocks blocks(scanner);
+  if (is_compressed({piece.data(), got}))
+    read_compressed(fd, std::move(piece), got, blocks, scanner);
+  else
+    read_plain(fd, piece, got, blocks, scanner);
+  blocks.finish();
+  return scanner.finish();
+}
+
+ScannedLog scan_text(const Detector& detector, std::string_view text, const std::string& name,
+                     std::uint32_t place, bool kernel_log) {
+  LogScanner scanner(detector, name, place, kernel_log);
+  Blocks blocks(scanner);
+  blocks.piece(text);
+  blocks.finish();
+  return scanner.finish();
+}
+
+}  // namespace stoker::diagnose

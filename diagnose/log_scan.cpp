@@ -1,0 +1,248 @@
+// A line that a pattern hit is looked at once more: which signatures really match, which is the
+// heaviest, whose line it is. All other lines cost the block pass alone.
+#include "diagnose/log_scan.hpp"
+
+#include <algorithm>
+#include <re2/re2.h>
+
+#include "common/hostlist.hpp"
+#include "diagnose/iteration_line.hpp"
+#include "diagnose/line_finding.hpp"
+#include "diagnose/line_scan.hpp"
+
+namespace stoker::diagnose {
+
+namespace {
+constexpr std::uint64_t kTracebackReach = 400;  // lines; stacks of many ranks interleave
+constexpr std::size_t kMostFindings = 20'000;   // distinct ones of a file
+constexpr std::size_t kTail = 16u << 10;
+constexpr std::size_t kLastLines = 12;
+constexpr const char* kIterationWords = "(?:iteration|loss|step|Loss)";
+constexpr const char* kTraceWords = R"(^(\++) \S)";
+}  // namespace
+
+Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge) {
+  std::vector<std::string> expressions;
+  for (const auto& signature : knowledge->signatures) expressions.push_back(signature.pattern);
+  expressions.emplace_back(kIterationWords);
+  expressions.emplace_back(kTraceWords);
+  STOKER_TRY(patterns, PatternSet::compile(expressions));
+  return Detector(std::move(knowledge), std::move(patterns));
+}
+
+unsigned Detector::iteration_pattern() const {
+  return static_cast<unsigned>(knowledge_->signatures.size());
+}
+unsigned Detector::trace_pattern() const {
+  return iteration_pattern() + 1;
+}
+
+LogScanner::LogScanner(const Detector& detector, std::string name, std::uint32_t file,
+                       bool kernel_log)
+    : detector_(detector), scratch_(detector.patterns()), file_(file) {
+  log_.name = std::move(name);
+  log_.kernel_log = kernel_log;
+  path_ = read_path_origin(log_.name);
+}
+
+bool LogScanner::is_kernel_log(std::string_view block) const {
+  int lines = 0, kernel = 0;
+  while (!block.empty() && lines < 50) {
+    const auto newline = block.find('\n');
+    const auto line = block.substr(0, newline);
+    block.remove_prefix(newline == std::string_view::npos ? block.size() : newline + 1);
+    if (trim(line).empty()) continue;
+    ++lines;
+    if (read_origin(line).kernel_header) ++kernel;
+  }
+  return lines > 0 && kernel * 5 >= lines * 4;
+}
+
+void LogScanner::block(std::string_view whole_lines) {
+  if (log_.lines == 0 && !log_.kernel_log) log_.kernel_log = is_kernel_log(whole_lines);
+  const std::uint64_t before = log_.lines;
+  log_.lines += detector_.patterns().scan(
+      whole_lines, scratch_, [&](std::uint64_t number, std::string_view text, Ids ids) {
+        hit(before + number + 1, text, ids);
+      });
+  keep_tail(whole_lines);
+}
+
+void LogScanner::keep_tail(std::string_view block) {
+  if (block.size() >= kTail) {
+    tail_ = block.substr(block.size() - kTail);
+    return;
+  }
+  tail_ += block;
+  if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+}
+
+// A progress bar rewrites its line with '\r': each version is looked at as a line of its own.
+void LogScanner::hit(std::uint64_t line, std::string_view raw, Ids ids) {
+  std::string_view text = without_colours(raw, plain_);
+  while (!text.empty()) {
+    const auto bar = text.find('\r');
+    const auto part = text.substr(0, bar);
+    if (!part.empty()) examine(line, part, ids);
+    if (bar == std::string_view::npos) break;
+    text.remove_prefix(bar + 1);
+  }
+}
+
+void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
+  std::size_t signatures = ids.size();
+  for (const unsigned id : ids) {
+    if (id == detector_.iteration_pattern()) progress(line, text);
+    if (id >= detector_.iteration_pattern()) --signatures;
+  }
+  if (signatures == 0 && ids.back() != detector_.trace_pattern()) return;
+  const LineOrigin origin = read_origin(text);
+  if (ids.back() == detector_.trace_pattern()) {
+    const auto plus = origin.message.find_first_not_of('+');
+    if (plus != std::string_view::npos && plus > 0 && origin.message[plus] == ' ')
+      trace_depth_ = plus;
+  }
+  const auto best = heaviest(line, text, ids.first(signatures), origin);
+  if (!best) return;
+  const Signature& signature = *best->signature;
+  if (signature.severity == Severity::Benign) return;
+  if (signature.severity == Severity::Success) {
+    log_.success_line = line;
+    return;
+  }
+  if (signature.decode == Decode::TaskExit && trace_depth_ >= 2) return;
+  if (signature.decode == Decode::Overflow) return losses_.overflow(line, text);
+  if (signature.decode == Decode::ElasticRow) return elastic_row(line, text);
+  Finding finding = make_finding(signature, best->groups, origin, text);
+  finding.file = file_;
+  finding.line = finding.last_line = line;
+  if (finding.node.empty()) finding.node = path_.node;
+  if (finding.ranks.empty() && path_.rank) finding.ranks.push_back(*path_.rank);
+  if (signature.kernel) finding.ranks.clear();
+  if (signature.decode == Decode::ElasticSignal && in_root_section_) ++finding.weight;
+  if (best->demoted) {
+    finding.severity = Severity::Clue;
+    finding.confidence /= 2;
+  }
+  if (best->kernel == KernelWords::Bare) finding.bare_kernel_words = true;
+  if (best->kernel == KernelWords::Quoted) {
+    const auto at = static_cast<std::size_t>(best->groups.front().text.data() - text.data());
+    finding.confidence *= 0.8;
+    if (const auto node = quoted_node(text, at); !node.empty()) finding.node = node;
+  }
+  if (signature.decode == Decode::Kernel &&
+      !decode_kernel(finding, best->groups.front().text, detector_.knowledge().xids))
+    return;
+  keep(std::move(finding));
+}
+
+std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, std::string_view text,
+                                                          Ids ids, const LineOrigin& origin) {
+  std::optional<Candidate> best;
+  std::vector<PatternSet::Group> groups;
+  for (const unsigned id : ids) {
+    const Signature& signature = detector_.knowledge().signatures[id];
+    const bool anchored = signature.pattern.find('^') != std::string::npos;
+    if (!detector_.patterns().match(id, anchored ? origin.message : text, groups)) continue;
+    if (signature.decode == Decode::Traceback) last_traceback_ = line;
+    KernelWords kernel = KernelWords::No;
+    if (signature.kernel) {
+      const auto at = static_cast<std::size_t>(groups.front().text.data() - text.data());
+      kernel = log_.kernel_log ? KernelWords::Header : kernel_words(origin, text, at);
+      if (kernel == KernelWords::No) continue;
+    }
+    const bool demoted = signature.needs_traceback &&
+                         (last_traceback_ == 0 || line > last_traceback_ + kTracebackReach);
+    if (!best || signature.weight > best->signature->weight)
+      best = Candidate{&signature, groups, kernel, demoted};
+  }
+  return best;
+}
+
+void LogScanner::progress(std::uint64_t line, std::string_view text) {
+  const auto metrics = parse_iteration_line(text);
+  if (!metrics) return;
+  ++log_.iteration_lines;
+  losses_.iteration(line, text, *metrics);
+  const std::uint64_t iteration = metrics->iteration.value_or(log_.last_iteration + 1);
+  // Ranks may print the same iteration; a much smaller one is a start from a checkpoint.
+  const bool further = iteration > log_.last_iteration || iteration + 2 < log_.last_iteration;
+  if (!further && latest_progress_ != 0) return;
+  log_.last_iteration = iteration;
+  log_.progressed_line = latest_progress_;
+  latest_progress_ = line;
+}
+
+void LogScanner::elastic_row(std::uint64_t line, std::string_view text) {
+  static const RE2 kField(R"((host|rank|exitcode) +: +([^ ]+))");
+  if (text.find("Root Cause") != std::string_view::npos) {
+    row_is_root_ = in_root_section_ = true;
+    return;
+  }
+  std::string field, value;
+  if (!RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), kField, &field, &value))
+    return;
+  if (field == "host") {
+    row_ = ElasticRow{};
+    in_root_section_ = row_is_root_;
+    row_.line = line;
+    row_.host = value;
+    row_.root = row_is_root_;
+  } else if (field == "rank") {
+    std::uint32_t rank = 0;
+    if (RE2::FullMatch(value, R"((\d+))", &rank)) row_.rank = rank;
+  } else {
+    int code = 0;
+    if (RE2::FullMatch(value, R"((-?\d+))", &code)) row_.exit_code = code;
+    if (row_.line != 0 && log_.elastic.size() < kMostFindings) log_.elastic.push_back(row_);
+    row_ = ElasticRow{};
+    row_is_root_ = false;
+  }
+}
+
+void LogScanner::keep(Finding finding) {
+  const Key key{finding.signature,
+                finding.weight,
+                finding.node,
+                finding.gpu_pci,
+                finding.xid,
+                finding.ranks.empty() ? -1 : static_cast<std::int64_t>(finding.ranks.front())};
+  const auto known = folded_.find(key);
+  // What was said before the training went on is another event than what is said now.
+  if (known != folded_.end() && log_.findings[known->second].line >= log_.progressed_line) {
+    Finding& first = log_.findings[known->second];
+    ++first.count;
+    first.last_line = finding.line;
+    first.last_time_ms = finding.time_ms;
+    return;
+  }
+  if (log_.findings.size() >= kMostFindings) return;
+  folded_[key] = log_.findings.size();
+  log_.findings.push_back(std::move(finding));
+}
+
+ScannedLog LogScanner::finish() {
+  for (auto& finding : losses_.finish()) {
+    finding.file = file_;
+    if (path_.rank) finding.ranks.push_back(*path_.rank);
+    log_.findings.push_back(std::move(finding));
+  }
+  if (log_.iteration_lines > 0 && !log_.kernel_log)  // then it is what a rank printed
+    std::erase_if(log_.findings, [](const Finding& f) { return f.bare_kernel_words; });
+  std::stable_sort(log_.findings.begin(), log_.findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
+  if (log_.success_line < log_.progressed_line) log_.success_line = 0;
+  std::string_view rest = tail_;
+  while (!rest.empty()) {
+    const auto newline = rest.find('\n');
+    const auto line = trim(rest.substr(0, newline));
+    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
+    if (!line.empty()) log_.last_lines.emplace_back(without_colours(line.substr(0, 400), plain_));
+  }
+  if (log_.last_lines.size() > kLastLines)
+    log_.last_lines.erase(log_.last_lines.begin(),
+                          log_.last_lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
+  return std::move(log_);
+}
+
+}  // namespace stoker::diagnose

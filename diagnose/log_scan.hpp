@@ -1,0 +1,82 @@
+// LogScanner: one log, fed in blocks of whole lines, becomes a ScannedLog: findings (repeats
+// folded), how far the training got, torchelastic's table, the last lines. Detector is what all
+// scanners share: the knowledge and its compiled patterns. Memory does not grow with the log.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "common/result.hpp"
+#include "diagnose/finding.hpp"
+#include "diagnose/knowledge.hpp"
+#include "diagnose/line_origin.hpp"
+#include "diagnose/loss_watch.hpp"
+#include "diagnose/pattern_set.hpp"
+
+namespace stoker::diagnose {
+
+class Detector {
+ public:
+  // Errors: a pattern that Vectorscan refuses.
+  static Result<Detector> make(std::shared_ptr<const Knowledge> knowledge);
+  [[nodiscard]] const Knowledge& knowledge() const { return *knowledge_; }
+  [[nodiscard]] const PatternSet& patterns() const { return patterns_; }
+  [[nodiscard]] unsigned iteration_pattern() const;  // a line that may tell an iteration
+  [[nodiscard]] unsigned trace_pattern() const;      // `set -x` of a batch script
+
+ private:
+  Detector(std::shared_ptr<const Knowledge> knowledge, PatternSet patterns)
+      : knowledge_(std::move(knowledge)), patterns_(std::move(patterns)) {}
+  std::shared_ptr<const Knowledge> knowledge_;
+  PatternSet patterns_;
+};
+
+class LogScanner {
+ public:
+  // `file` is the log's place in the list of inputs. `kernel_log`: every line is the kernel's.
+  LogScanner(const Detector& detector, std::string name, std::uint32_t file, bool kernel_log);
+  void block(std::string_view whole_lines);
+  void note(std::string text) { log_.notes.push_back(std::move(text)); }
+  ScannedLog finish();
+
+ private:
+  struct Candidate {
+    const Signature* signature;
+    std::vector<PatternSet::Group> groups;
+    KernelWords kernel = KernelWords::No;
+    bool demoted = false;  // what it needs beside it is not there: a clue
+  };
+  using Ids = std::span<const unsigned>;
+  void hit(std::uint64_t line, std::string_view raw, Ids ids);
+  void examine(std::uint64_t line, std::string_view text, Ids ids);
+  std::optional<Candidate> heaviest(std::uint64_t line, std::string_view text, Ids ids,
+                                    const LineOrigin& origin);
+  void progress(std::uint64_t line, std::string_view text);
+  void elastic_row(std::uint64_t line, std::string_view text);
+  void keep(Finding finding);
+  void keep_tail(std::string_view block);
+  [[nodiscard]] bool is_kernel_log(std::string_view block) const;
+
+  const Detector& detector_;
+  PatternSet::Scratch scratch_;
+  ScannedLog log_;
+  std::uint32_t file_;
+  PathOrigin path_;
+  LossWatch losses_;
+  std::string plain_, tail_;
+  std::uint64_t last_traceback_ = 0;
+  std::uint64_t latest_progress_ = 0;
+  std::size_t trace_depth_ = 0;
+  ElasticRow row_;
+  bool row_is_root_ = false;
+  bool in_root_section_ = false;
+  // (signature, its weight here, node, pci, code, first rank) -> place in log_.findings
+  using Key = std::tuple<const Signature*, int, std::string, std::string, int, std::int64_t>;
+  std::map<Key, std::size_t> folded_;
+};
+
+}  // namespace stoker::diagnose

@@ -1,0 +1,139 @@
+// Thresholds stand here with their reason; they hold for language-model losses (nats, 1 to 12).
+#include "diagnose/loss_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnose/line_scan.hpp"
+
+namespace stoker::diagnose {
+
+namespace {
+
+constexpr std::size_t kWindow = 20;          // iterations that make the norm
+constexpr std::size_t kFewest = 3;           // before that nothing is a norm
+constexpr double kSpikeRatio = 1.3;          // above the median; seen: 1.38 (104B) to 2.2 (176B)
+constexpr double kSpikeLeast = 0.5;          // and at least this much
+constexpr double kCollapse = 8;              // three halvings in a row without recovery
+constexpr std::uint64_t kSearchUntil = 200;  // iterations: the loss scale is being found
+constexpr std::uint64_t kRecovered = 3;      // finite losses after a NaN: it was one batch
+constexpr std::size_t kKeptText = 2048;
+
+double median(std::deque<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void remember(std::deque<double>& values, double value) {
+  values.push_back(value);
+  if (values.size() > kWindow) values.pop_front();
+}
+
+std::optional<double> number_behind(std::string_view text, std::string_view key) {
+  const auto at = text.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto number = scan_number(trim_left(text.substr(at + key.size())));
+  if (!number || !std::isfinite(number->value)) return std::nullopt;
+  return number->value;
+}
+
+}  // namespace
+
+Finding LossWatch::found(FailureClass c, Severity severity, double confidence, const Place& where,
+                         std::uint64_t count) {
+  Finding f;
+  f.failure_class = c;
+  f.severity = severity;
+  f.confidence = confidence;
+  f.line = where.line;
+  f.last_line = where.line;
+  f.text = where.text;
+  f.count = count;
+  return f;
+}
+
+void LossWatch::iteration(std::uint64_t line, std::string_view text,
+                          const IterationMetrics& metrics) {
+  const Place here{line, std::string(text.substr(0, kKeptText))};
+  ++iterations_;
+  if (metrics.iteration) latest_iteration_ = *metrics.iteration;
+  const bool says_scale = metrics.loss_scale.has_value();
+  const bool skipped = metrics.skipped.value_or(0) > 0 || (says_scale && !metrics.loss);
+  if (skipped && says_scale) {
+    if (!skip_) skip_ = here;
+    ++skips_;
+  }
+  if (says_scale && *metrics.loss_scale > 0)
+    watch_scale(here, *metrics.loss_scale, latest_iteration_ < kSearchUntil);
+  if (!metrics.loss) return;
+  if (!std::isfinite(*metrics.loss)) {
+    if (skipped) return;  // the step was thrown away with its loss
+    if (!nan_) nan_ = here;
+    ++nans_;
+    finite_since_nan_ = 0;
+    return;
+  }
+  ++finite_since_nan_;
+  watch_spike(here, *metrics.loss);
+}
+
+void LossWatch::watch_spike(const Place& here, double loss) {
+  if (losses_.size() >= kFewest) {
+    const double usual = median(losses_);
+    if (loss > kSpikeRatio * usual && loss - usual > kSpikeLeast) {
+      if (!spike_) spike_ = here;
+      ++spikes_;
+      return;  // a spike is no norm
+    }
+  }
+  remember(losses_, loss);
+}
+
+void LossWatch::watch_scale(const Place& here, double scale, bool searching) {
+  if (!searching) mid_training_ = true;
+  if (last_scale_ > 0 && scale > last_scale_) {  // it grows again: the fall is over
+    fall_.reset();
+    steady_scale_ = 0;
+  }
+  if (last_scale_ > 0 && scale < last_scale_) {
+    if (!fall_) {
+      fall_ = here;
+      steady_scale_ = last_scale_;
+    }
+    if (mid_training_ && steady_scale_ >= kCollapse * scale) collapsed_ = true;
+  }
+  last_scale_ = scale;
+}
+
+void LossWatch::overflow(std::uint64_t line, std::string_view text) {
+  const Place here{line, std::string(text.substr(0, kKeptText))};
+  if (!skip_) skip_ = here;
+  ++skips_;
+  const auto from = number_behind(text, "Attempted loss scale:");
+  const auto to = number_behind(text, "reducing to ");
+  if (!from || !to || *to >= *from) return;
+  const bool searching = !mid_training_ && latest_iteration_ < kSearchUntil;
+  if (last_scale_ == 0) last_scale_ = *from;
+  // Lines of several ranks repeat each other; an iteration line may have told the new scale first.
+  if (*to < last_scale_) watch_scale(here, *to, searching);
+}
+
+std::vector<Finding> LossWatch::finish() {
+  std::vector<Finding> all;
+  if (nan_) {
+    const bool passed = finite_since_nan_ >= kRecovered;
+    all.push_back(found(FailureClass::LossNanInf, passed ? Severity::Warning : Severity::Fatal,
+                        passed ? 0.6 : 0.9, *nan_, nans_));
+  }
+  if (collapsed_ && fall_)
+    all.push_back(found(FailureClass::LossScaleCollapse, Severity::Warning, 0.85, *fall_, skips_));
+  if (spike_)
+    all.push_back(found(FailureClass::LossSpike, Severity::Warning, 0.8, *spike_, spikes_));
+  // One skipped step now and then is how a dynamic loss scale works.
+  if (skip_ && !collapsed_ && (skips_ > 1 || iterations_ <= 1))
+    all.push_back(found(FailureClass::GradOverflowSkip, Severity::Warning, 0.85, *skip_, skips_));
+  return all;
+}
+
+}  // namespace stoker::diagnose

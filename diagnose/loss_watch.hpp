@@ -1,0 +1,46 @@
+// LossWatch: what the numbers of the iteration lines themselves say: a loss that jumps or is no
+// number, steps skipped for their gradients, a loss scale that falls and falls. The intuition: a
+// spike is a loss far above the median of the last ones; skipped steps are normal while the loss
+// scale is being found at the start, and a collapse when the scale had been steady. Pure; fed line
+// by line.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "diagnose/finding.hpp"
+#include "diagnose/metrics.hpp"
+
+namespace stoker::diagnose {
+
+class LossWatch {
+ public:
+  void iteration(std::uint64_t line, std::string_view text, const IterationMetrics& metrics);
+  // "OVERFLOW! … Attempted loss scale: 65536, reducing to 32768".
+  void overflow(std::uint64_t line, std::string_view text);
+  // What was found, by class at most once; call at the end.
+  [[nodiscard]] std::vector<Finding> finish();
+
+ private:
+  struct Place {
+    std::uint64_t line = 0;
+    std::string text;
+  };
+  void watch_spike(const Place& here, double loss);
+  void watch_scale(const Place& here, double scale, bool searching);
+  [[nodiscard]] static Finding found(FailureClass c, Severity severity, double confidence,
+                                     const Place& where, std::uint64_t count);
+
+  std::deque<double> losses_;  // the last ones before now
+  std::optional<Place> spike_, nan_, skip_, fall_;
+  std::uint64_t spikes_ = 0, nans_ = 0, finite_since_nan_ = 0, skips_ = 0, iterations_ = 0;
+  std::uint64_t latest_iteration_ = 0;
+  double steady_scale_ = 0, lowest_scale_ = 0;  // of the present fall
+  double last_scale_ = 0;
+  bool mid_training_ = false;
+  bool collapsed_ = false;
+};
+
+}  // namespace stoker::diagnose

@@ -1,0 +1,183 @@
+// The one place that touches Vectorscan. Anchors are taken off for the block pass (a line's message
+// starts behind its labels, which only the caller knows); RE2 sees them.
+#include "diagnose/pattern_set.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <hs/hs.h>
+#include <limits>
+#include <re2/re2.h>
+
+#include "common/check.hpp"
+
+namespace stoker::diagnose {
+
+struct PatternSet::Compiled {
+  hs_database_t* database = nullptr;
+  std::vector<std::unique_ptr<RE2>> expressions;
+  std::vector<std::vector<std::string>> group_names;  // by expression and group, "" = unnamed
+  ~Compiled() { hs_free_database(database); }
+};
+
+struct PatternSet::Scratch::State {
+  hs_scratch_t* memory = nullptr;
+  ~State() { hs_free_scratch(memory); }
+};
+
+namespace {
+
+// '^' and '$' mean places of the message; for the block pass any place will do.
+std::string without_anchors(const std::string& expression) {
+  std::string plain;
+  bool in_set = false;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    const char c = expression[i];
+    if (c == '\\' && i + 1 < expression.size()) {
+      plain += c;
+      plain += expression[++i];
+      continue;
+    }
+    if (in_set) {
+      if (c == ']') in_set = false;
+    } else if (c == '[') {
+      in_set = true;
+      plain += c;
+      if (i + 1 < expression.size() && expression[i + 1] == '^') plain += expression[++i];
+      if (i + 1 < expression.size() && expression[i + 1] == ']') plain += expression[++i];
+      continue;
+    } else if (c == '^' || c == '$') {
+      continue;
+    }
+    plain += c;
+  }
+  return plain;
+}
+
+RE2::Options options() {
+  RE2::Options o;
+  o.set_log_errors(false);
+  o.set_encoding(RE2::Options::EncodingLatin1);  // logs are bytes
+  return o;
+}
+
+}  // namespace
+
+PatternSet::PatternSet(std::unique_ptr<Compiled> compiled) : compiled_(std::move(compiled)) {}
+PatternSet::PatternSet(PatternSet&&) noexcept = default;
+PatternSet& PatternSet::operator=(PatternSet&&) noexcept = default;
+PatternSet::~PatternSet() = default;
+
+PatternSet::Scratch::Scratch(const PatternSet& set) : state_(std::make_unique<State>()) {
+  const auto made = hs_alloc_scratch(set.compiled_->database, &state_->memory);
+  STOKER_CHECK(made == HS_SUCCESS, "hs_alloc_scratch");
+}
+PatternSet::Scratch::Scratch(Scratch&&) noexcept = default;
+PatternSet::Scratch::~Scratch() = default;
+
+Result<PatternSet> PatternSet::compile(const std::vector<std::string>& expressions) {
+  auto compiled = std::make_unique<Compiled>();
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < expressions.size(); ++i) {
+    auto& re = compiled->expressions.emplace_back(std::make_unique<RE2>(expressions[i], options()));
+    if (!re->ok()) return fail("not an expression: " + re->error(), expressions[i]);
+    auto& names = compiled->group_names.emplace_back(
+        static_cast<std::size_t>(re->NumberOfCapturingGroups()) + 1);
+    for (const auto& [group, name] : re->CapturingGroupNames())
+      names[static_cast<std::size_t>(group)] = name;
+    plain.push_back(without_anchors(expressions[i]));
+  }
+  std::vector<const char*> texts;
+  std::vector<unsigned> flags, ids;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    texts.push_back(plain[i].c_str());
+    flags.push_back(HS_FLAG_ALLOWEMPTY);
+    ids.push_back(static_cast<unsigned>(i));
+  }
+  hs_compile_error_t* error = nullptr;
+  const auto made =
+      hs_compile_multi(texts.data(), flags.data(), ids.data(), static_cast<unsigned>(texts.size()),
+                       HS_MODE_BLOCK, nullptr, &compiled->database, &error);
+  if (made != HS_SUCCESS) {
+    const bool named = error != nullptr && error->expression >= 0;
+    auto refused = fail(std::string("not an expression for Vectorscan: ") +
+                            (error != nullptr ? error->message : "unknown"),
+                        named ? expressions[static_cast<std::size_t>(error->expression)] : "");
+    hs_free_compile_error(error);
+    return refused;
+  }
+  return PatternSet(std::move(compiled));
+}
+
+namespace {
+
+// Follows the matches through the block: they come in the order of their ends.
+struct LineWalk {
+  std::string_view block;
+  const PatternSet::Hit& hit;
+  std::size_t line_begin = 0, line_end = 0;  // of the line with pending hits
+  std::uint64_t number = 0;                  // its number
+  std::vector<unsigned> pending;
+
+  std::size_t end_of_line(std::size_t from) const {
+    const auto newline = block.find('\n', from);
+    return newline == std::string_view::npos ? block.size() : newline;
+  }
+  void flush() {
+    if (pending.empty()) return;
+    std::sort(pending.begin(), pending.end());
+    hit(number, block.substr(line_begin, line_end - line_begin), pending);
+    pending.clear();
+  }
+  void match(unsigned id, std::size_t end) {
+    const std::size_t inside = end == 0 ? 0 : end - 1;  // the last byte that matched
+    if (pending.empty() || inside > line_end) {
+      flush();
+      const auto before = inside == 0 ? std::string_view::npos : block.rfind('\n', inside - 1);
+      const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+      number += newlines_between(line_begin, begin);
+      line_begin = begin;
+      line_end = end_of_line(inside);
+    }
+    if (std::find(pending.begin(), pending.end(), id) == pending.end()) pending.push_back(id);
+  }
+  std::uint64_t newlines_between(std::size_t from, std::size_t to) const {
+    return static_cast<std::uint64_t>(std::count(block.begin() + static_cast<std::ptrdiff_t>(from),
+                                                 block.begin() + static_cast<std::ptrdiff_t>(to),
+                                                 '\n'));
+  }
+};
+
+int on_match(unsigned id, unsigned long long, unsigned long long to, unsigned, void* context) {
+  static_cast<LineWalk*>(context)->match(id, static_cast<std::size_t>(to));
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t PatternSet::scan(std::string_view block, Scratch& scratch, const Hit& hit) const {
+  STOKER_CHECK(block.size() <= std::numeric_limits<unsigned>::max(), "block too large");
+  LineWalk walk{block, hit, 0, 0, 0, {}};
+  const auto done = hs_scan(compiled_->database, block.data(), static_cast<unsigned>(block.size()),
+                            0, scratch.state_->memory, on_match, &walk);
+  STOKER_CHECK(done == HS_SUCCESS, "hs_scan");
+  walk.flush();
+  const bool open = !block.empty() && block.back() != '\n';
+  return walk.number + walk.newlines_between(walk.line_begin, block.size()) + (open ? 1 : 0);
+}
+
+bool PatternSet::match(unsigned which, std::string_view line, std::vector<Group>& groups) const {
+  const RE2& re = *compiled_->expressions.at(which);
+  const auto& names = compiled_->group_names[which];
+  std::vector<re2::StringPiece> found(names.size());
+  const re2::StringPiece text(line.data(), line.size());
+  if (!re.Match(text, 0, text.size(), RE2::UNANCHORED, found.data(),
+                static_cast<int>(found.size())))
+    return false;
+  groups.assign(1, {"", {found[0].data(), found[0].size()}});
+  for (std::size_t i = 1; i < names.size(); ++i)
+    if (!names[i].empty() && found[i].data() != nullptr)
+      groups.push_back({names[i], {found[i].data(), found[i].size()}});
+  return true;
+}
+
+}  // namespace stoker::diagnose
