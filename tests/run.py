@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""./dev test: build, unit and golden tests, end-to-end tests, lint, bundle; one tally at the end.
+"""./dev test: build, unit and golden tests, lint, end-to-end tests, bundle, sanitizers; one tally at the end.
 
 Each part reports its tests as (name, outcome); a part that cannot even start is one failed test. The last line is
 "N passed, N failed, N skipped". `--quick` stops after the unit tests, `--only PART` runs one part, `--long` adds what
@@ -10,6 +10,7 @@ import glob
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
@@ -42,12 +43,14 @@ def build(tally, preset="dev", targets=()):
     """Configures and builds a preset; True when that worked."""
     folder = os.path.join(ROOT, "build" if preset == "dev" else f"build-{preset}")
     os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1")
-    good = command(["cmake", "--preset", preset, "-DSTOKER_WERROR=ON"], stdout=subprocess.DEVNULL) == 0
+    strict = preset == "dev"  # the sanitizers compile many files at once, with warnings off
+    good = command(["cmake", "--preset", preset, f"-DSTOKER_WERROR={'ON' if strict else 'OFF'}"],
+                   stdout=subprocess.DEVNULL) == 0
     argv = ["cmake", "--build", folder, "-j", str(os.cpu_count())]
     for target in targets:
         argv += ["--target", target]
     good = good and command(argv) == 0
-    tally.add(f"build: {preset}, warnings are errors", "passed" if good else "failed")
+    tally.add(f"build: {preset}{', warnings are errors' if strict else ''}", "passed" if good else "failed")
     return good
 
 
@@ -114,6 +117,8 @@ def part_lint(tally, options):
             tally.add(line[7:], "failed")
     if run.returncode not in (0, 1):
         tally.add("lint: runs", "failed")
+    good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
+    tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
 
 
 def part_bundle(tally, _options):
@@ -129,30 +134,61 @@ def part_bundle(tally, _options):
     tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
 
 
-# What the sanitizers run in CI: everything without tensors; threads only where there are threads.
-ASAN_TARGETS = ["test_common", "test_wire", "test_recipe", "test_core", "test_golden", "test_configs", "test_diagnose",
-                "test_watch", "test_slurm", "test_alerts", "test_daemon", "test_agent", "test_train"]
-TSAN_TARGETS = ["test_alerts", "test_daemon", "test_agent"]
+# The folders of tests/ whose programs run under a sanitizer. cli has no memory of its own to lose and is the slowest to
+# build: --long has it. Threads are in these four only.
+THREADED = ["alerts", "daemon", "agent", "train"]
+SANITIZED_E2E = ["switch_files", "daemon_killed"]
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1",
+                     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 
 
-def sanitizer(tally, preset, targets):
+def untorched(without=()):
+    """The folders of tests/ that hold unit tests and do not need LibTorch."""
+    found = {os.path.basename(os.path.dirname(f)) for f in glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp"))}
+    return sorted(found - {"train_torch", *without})
+
+
+def sanitizer(tally, preset, folders, programs=()):
+    """Unit and golden tests of these folders under a sanitizer; True when they could be built."""
     title(f"unit and golden tests under {preset}")
-    os.environ["ASAN_OPTIONS"] = "detect_leaks=1:abort_on_error=0"
-    os.environ["TSAN_OPTIONS"] = "halt_on_error=1"
-    if build(tally, preset, targets):
-        names = "|".join("^" + t.removeprefix("test_") + ": " for t in targets)
-        ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select=names)
+    os.environ.update(SANITIZER_OPTIONS)
+    if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
+        return False
+    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}: " for folder in folders))
+    return True
 
 
-def part_asan(tally, _options):
-    sanitizer(tally, "asan", ASAN_TARGETS)
+def sanitized_e2e(tally):
+    """End-to-end tests with sanitized daemon, client and agent (and the ordinary training): a report fails the test."""
+    title("end-to-end tests under asan")
+    with tempfile.TemporaryDirectory(prefix="stoker-asan-") as folder:
+        for name, preset in (("stokerd", "-asan"), ("stoker", "-asan"), ("stoker-agent", "-asan"), ("stoker-train", "")):
+            os.symlink(os.path.join(ROOT, "build" + preset, "bin", name), os.path.join(folder, name))
+        where = os.path.join(folder, "report")
+        environment = dict(os.environ, STOKER_BIN=folder, PYTHONPATH=os.path.join(ROOT, "tests"),
+                           ASAN_OPTIONS=f"detect_leaks=1:log_path={where}", UBSAN_OPTIONS=f"log_path={where}")
+        for name in SANITIZED_E2E:
+            code = command([sys.executable, f"tests/e2e/{name}.py"], limit=3 * E2E_LIMIT_S, env=environment)
+            reports = sorted(glob.glob(where + "*"))
+            tally.add(f"asan: e2e: {name}", "failed" if code or reports else "passed",
+                      "".join(open(r, errors="replace").read(4000) for r in reports[:3]))
+            for report in reports:
+                os.unlink(report)
+
+
+def part_asan(tally, options):
+    everything = options.long or options.only
+    if not everything:
+        sanitizer(tally, "asan", untorched(without={"cli"}))
+    elif sanitizer(tally, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
+        sanitized_e2e(tally)
 
 
 def part_tsan(tally, _options):
-    sanitizer(tally, "tsan", TSAN_TARGETS)
+    sanitizer(tally, "tsan", THREADED)
 
 
-# clang-tidy and the sanitizers are part of `--long`, and commands of their own: ./dev lint, ./dev asan, ./dev tsan.
+# Not in CI yet; commands of their own: ./dev asan, ./dev tsan.
 LONG_PARTS = {"asan", "tsan"}
 PARTS = {"unit": part_unit, "lint": part_lint, "e2e": part_e2e, "bundle": part_bundle, "asan": part_asan,
          "tsan": part_tsan}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Which sources may share one translation unit: `batches.py FILE...` prints `NUMBER<tab>FILE` for each.
+
+The sanitizer builds and clang-tidy compile many files at once, because most of the time goes into the headers that all
+of them share. Two files that define the same name at the left margin (both have a `struct Options` in their anonymous
+namespace, say) must not meet, so that nobody has to think of this when he names a thing. Reads text, parses no C++: a
+name too many costs a batch, a name too few is a compile error that tells what to rename.
+"""
+import re
+import sys
+
+MAX_FILES, MAX_LINES = 16, 2400
+# The word before the first of ( { = ; on a line that begins at the margin; `X::y` belongs to a class and cannot clash.
+DEFINED = re.compile(r"[A-Za-z][^({=;]*?\b((?:\w+::)*~?\w+)\s*(?:\[[^\]]*\]\s*)?(?::\s*[\w:]+\s*)?[({=;]")
+NO_NAME = re.compile(r"(?:namespace|using namespace|template|extern|return|TEST_CASE|DOCTEST)\b")
+WITHIN = re.compile(r"STOKER_\w+\(")
+
+
+def local_names(text):
+    """The names that this text defines at the left margin."""
+    found = set()
+    for line in text.split("\n"):
+        if NO_NAME.match(line) or WITHIN.match(line):
+            continue
+        m = DEFINED.match(line)
+        if m and "::" not in m.group(1):
+            found.add(m.group(1))
+    return found
+
+
+def batches(files, read, most=MAX_FILES):
+    """The files in as few batches as fit, in order; `read(file)` gives the text."""
+    out = []  # of [files, names, lines]
+    for file in files:
+        text = read(file)
+        names, lines = local_names(text), text.count("\n")
+        for batch in out:
+            if len(batch[0]) < most and batch[2] + lines <= MAX_LINES and not batch[1] & names:
+                batch[0].append(file)
+                batch[1] |= names
+                batch[2] += lines
+                break
+        else:
+            out.append([[file], names, lines])
+    return [batch[0] for batch in out]
+
+
+def read_file(name):
+    with open(name, encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def main():
+    for number, files in enumerate(batches(sys.argv[1:], read_file)):
+        for file in files:
+            print(f"{number}\t{file}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Every lint rule fails when it is broken: a tiny good tree on which all are silent, then one bad file a rule."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lint  # noqa: E402
+import tidy  # noqa: E402
+
+HEAD = "// What this file owns.\n"
+TABLE = "".join(f"| `{folder}/` | verb | what | {', '.join(allowed) if allowed else 'anything'} |\n"
+                for folder, allowed in lint.layers.LAYERS.items())
+GOOD = {
+    "docs/architecture.md": TABLE,
+    "common/sum.hpp": HEAD + "#pragma once\nint sum(int a, int b);\n",
+    "common/sum.cpp": '#include "common/sum.hpp"\n\nint sum(int a, int b) {\n  return a + b;\n}\n',
+    "core/twice.cpp": HEAD + '#include "common/sum.hpp"\n\nint twice(int a) {\n  return sum(a, a);\n}\n',
+    "tests/core/twice_test.cpp": HEAD + "int nothing();\n",
+    "dev": "#!/bin/sh\n",
+}
+BODY = "  ++a;\n"
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="stoker-lint-")
+        self.addCleanup(self.folder.cleanup)
+        self.before = (lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, list(tidy.FLAGS))
+        lint.ROOT = self.folder.name
+        subprocess.run(["git", "init", "-q", lint.ROOT], check=True)
+        for name in (".clang-format", ".clang-tidy"):
+            os.symlink(os.path.join(self.before[0], name), os.path.join(lint.ROOT, name))
+        tidy.ROOT = lint.ROOT
+        tidy.FLAGS[:] = [flag.replace(self.before[3], lint.ROOT) for flag in tidy.FLAGS]
+        for name, text in GOOD.items():
+            self.write(name, text)
+
+    def tearDown(self):
+        lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, tidy.FLAGS[:] = self.before
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(lint.ROOT, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, mode)
+        lint.CPP = lint.tracked(".cpp", ".hpp")
+        lint.SCRIPTS = lint.tracked(".py", ".sh") + ["dev"]
+
+    def breaks(self, rule, name, text, says):
+        """The rule is silent on the good tree and names the file once the bad one is there."""
+        self.assertEqual(list(rule()), [])
+        self.write(name, text)
+        found = list(rule())
+        self.assertTrue(any(name in line and says in line for line in found), found)
+
+    def test_forbidden_arrow(self):
+        self.write("daemon/loop.hpp", HEAD)
+        self.breaks(lint.rule_layering, "core/bad.cpp", HEAD + '#include "daemon/loop.hpp"\n', "may not include daemon/")
+
+    def test_torch_outside_its_home(self):
+        self.breaks(lint.rule_layering, "worker/agent/bad.cpp", HEAD + "#include <torch/torch.h>\n", "LibTorch")
+
+    def test_folder_without_a_row(self):
+        self.breaks(lint.rule_layering, "extra/bad.cpp", HEAD, "no row")
+
+    def test_table_differs_from_the_page(self):
+        other = TABLE.replace("`wire/` | verb | what | common |", "`wire/` | verb | what | daemon |")
+        self.breaks(lint.rule_layer_table, "docs/architecture.md", other, "wire/ may include daemon")
+
+    def test_long_file(self):
+        self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "int x();\n" * 400, "401 lines")
+
+    def test_long_script(self):
+        self.breaks(lint.rule_sizes, "tests/bad.py", "x = 1\n" * 401, "401 lines")
+
+    def test_long_line(self):
+        self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "// " + "x" * 98 + "\n", "101 columns")
+
+    def test_long_function(self):
+        self.breaks(lint.rule_functions, "core/bad.cpp", HEAD + "void f(int a) {\n" + BODY * 69 + "}\n", "71 lines")
+
+    def test_long_function_with_a_long_signature(self):
+        self.breaks(lint.rule_functions, "core/bad.cpp", HEAD + "void f(int a,\n       int b) {\n" + BODY * 68 + "}\n",
+                    "71 lines")
+
+    def test_a_table_is_no_function(self):
+        self.write("core/table.cpp", HEAD + "const int kTable[] = {\n" + "    1,\n" * 90 + "};\n")
+        self.assertEqual(list(lint.rule_functions()), [])
+
+    def test_unfinished_mark(self):
+        self.breaks(lint.rule_words, "core/bad.cpp", HEAD + "// TO" "DO: the rest\n", "TO" "DO")
+
+    def test_no_head_comment(self):
+        self.breaks(lint.rule_head_comment, "core/bad.cpp", "int x();\n", "without a comment")
+
+    def test_header_that_nobody_includes(self):
+        self.breaks(lint.rule_dead_headers, "core/bad.hpp", HEAD + "#pragma once\n", "nobody includes it")
+
+    def test_assertion_that_cannot_fail(self):
+        self.breaks(lint.rule_assertions, "tests/core/bad_test.cpp", HEAD + "CHECK(true);\n", "CHECK(true)")
+
+    def test_unformatted(self):
+        self.breaks(lint.rule_format, "core/bad.cpp", HEAD + "int   x ( ) ;\n", "./dev fmt")
+
+    def test_stale_generated_docs(self):
+        build = os.path.join(lint.ROOT, "build")
+        self.write("build/bin/stoker", "#!/bin/sh\nexit 0\n", 0o755)
+        self.assertEqual(list(lint.rule_generated_docs(build)), [])
+        self.write("build/bin/stoker", "#!/bin/sh\necho docs/cli.md is stale\nexit 1\n", 0o755)
+        self.assertIn("docs/cli.md is stale", list(lint.rule_generated_docs(build))[0])
+
+    def tidy_breaks(self, text, says):
+        build = os.path.join(lint.ROOT, "build")
+        self.breaks(lambda: lint.rule_tidy(build), "core/bad.cpp", HEAD + text, says)
+
+    def test_use_after_move(self):
+        self.tidy_breaks("#include <string>\n#include <utility>\n\nstd::string f(std::string a) {\n"
+                         "  const std::string b = std::move(a);\n  return a + b;\n}\n", "bugprone-use-after-move")
+
+    def test_seven_parameters(self):
+        self.tidy_breaks("int f(int a, int b, int c, int d, int e, int g, int h) {\n"
+                         "  return a + b + c + d + e + g + h;\n}\n", "readability-function-size")
+
+    def test_finding_in_a_header(self):
+        self.write("core/bad.cpp", HEAD)
+        self.write("core/good.cpp", HEAD + '#include "core/bad.hpp"\n')
+        build = os.path.join(lint.ROOT, "build")
+        bad = "inline int f(int a, int b, int c, int d, int e, int g, int h) {\n  return a + b + c + d + e + g + h;\n}\n"
+        self.write("core/bad.hpp", HEAD + "#pragma once\n")
+        self.assertEqual(lint.rule_tidy(build), [])
+        self.write("core/bad.hpp", HEAD + "#pragma once\n" + bad)  # the remembered result must not hide it
+        self.assertIn("core/bad.hpp", lint.rule_tidy(build)[0])
+
+    def test_files_that_clash_are_kept_apart(self):
+        self.write("core/one.cpp", HEAD + "namespace {\nstruct Options {\n  int a;\n};\n}  // namespace\n")
+        self.write("core/two.cpp", HEAD + "namespace {\nstruct Options {\n  int b;\n};\n}  // namespace\n")
+        names = ["core/one.cpp", "core/two.cpp"]
+        self.assertEqual(tidy.batches.batches(names, tidy.read), [[names[0]], [names[1]]])
+        self.assertEqual(tidy.batches.batches(["core/one.cpp", "core/twice.cpp"], tidy.read),
+                         [["core/one.cpp", "core/twice.cpp"]])
+
+    def test_file_that_does_not_compile(self):
+        self.tidy_breaks("int f() {\n  return missing;\n}\n", "undeclared identifier")
+
+
+if __name__ == "__main__":
+    unittest.main()
