@@ -147,7 +147,7 @@ void on(Turn& turn, const wire::RankExited& e) {
 void on(Turn& turn, const wire::AttemptEnded& e) {
   RunState& run = turn.r();
   if (e.attempt < run.live->attempt) return;
-  const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node};
+  const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node, e.told};
   const bool finished = classify(run, outcome) == EndKind::Finished;
   // Where the ranks were told to leave, their exit codes tell nothing new: only a finished training
   // does.
@@ -252,9 +252,39 @@ void on(Turn& turn, const wire::Acknowledged& e) {
 }
 
 void on(Turn& turn, const wire::StacksWritten& e) {
-  turn.say(fmt::format("stacks of {} are in {}", count_text(e.ranks, "rank"), e.directory));
+  std::string groups;
+  if (e.groups == 1) groups = ": all do the same";
+  if (e.groups > 1) groups = fmt::format(": {} groups", e.groups);
+  for (std::size_t i = 0; i < e.odd.size(); ++i)
+    groups += fmt::format("{} rank {} on {}", i == 0 ? ", elsewhere than the others:" : ",",
+                          e.odd[i].rank.value, e.odd[i].node.text);
+  turn.say(
+      fmt::format("stacks of {} are in {}{}", count_text(e.ranks, "rank"), e.directory, groups));
   const auto* suspect = turn.in<training::Suspect>();
   if (suspect != nullptr && suspect->symptom == training::Symptom::Hang) act_on_suspicion(turn);
+}
+
+void on(Turn& turn, const wire::CheckpointsDeleted& e) {
+  std::string names;
+  auto& known = turn.r().checkpoint.known;
+  for (const std::string& name : e.checkpoints) {
+    names += (names.empty() ? "" : ", ") + name;
+    const auto id = wire::parse_checkpoint_name(name);
+    const auto found = id ? known.find(id->iteration.value) : known.end();
+    if (found != known.end() && found->second == id->generation) known.erase(found);
+  }
+  turn.say(fmt::format("old checkpoints were deleted, as checkpoints.keep says: {}", names));
+}
+
+void on(Turn& turn, const wire::HealthSources& e) {
+  std::string works, fails;
+  for (const wire::HealthSource& source : e.sources) {
+    std::string& text = source.works ? works : fails;
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", source.name, source.detail);
+  }
+  turn.say(fmt::format("{} tells its health by {}{}", e.node.text,
+                       works.empty() ? "nothing" : works,
+                       fails.empty() ? "" : "; not by " + fails));
 }
 
 void on(Turn& turn, const wire::KernelLine& e) {

@@ -46,7 +46,8 @@ struct Outcome {
   int code = 0;
   Rank rank;
   NodeName node;
-  STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node)
+  bool told = false;  // the ranks had been told to leave
+  STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node, told)
 };
 
 // The running generation: one job start that owns the run.

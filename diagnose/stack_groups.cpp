@@ -73,7 +73,8 @@ std::string numbered_frame(std::string_view line) {
 }
 
 bool begins_tool_thread(std::string_view line) {
-  return line.starts_with("Thread ") || (line.starts_with("TID ") && line.ends_with(":"));
+  return line.starts_with("Thread ") || line.starts_with("Current thread ") ||
+         (line.starts_with("TID ") && line.ends_with(":"));
 }
 
 // py-spy: "train_step (train.py:120)".
@@ -81,6 +82,19 @@ bool is_python_frame(std::string_view line) {
   const std::size_t open = line.rfind(" (");
   return open != std::string_view::npos && line.ends_with(")") &&
          line.find(".py:", open) != std::string_view::npos;
+}
+
+// faulthandler: `File "/x/train.py", line 120 in train_step` -> py-spy's form; "" = none.
+std::string faulthandler_frame(std::string_view line) {
+  if (!line.starts_with("File \"")) return {};
+  const std::size_t quote = line.rfind("\", line ");
+  const std::size_t in = line.rfind(" in ");
+  if (quote == std::string_view::npos || in == std::string_view::npos || in < quote) return {};
+  std::string_view file = line.substr(6, quote - 6);
+  file.remove_prefix(std::min(file.rfind('/') + 1, file.size()));
+  const std::string_view number = line.substr(quote + 8, in - quote - 8);
+  return std::string(line.substr(in + 4)) + " (" + std::string(file) + ":" + std::string(number) +
+         ")";
 }
 
 }  // namespace
@@ -113,6 +127,8 @@ std::vector<std::string> reduce_stack(std::string_view text) {
       add(kernel_frame(line));
     } else if (line.starts_with("#")) {
       add(numbered_frame(line));
+    } else if (auto frame = faulthandler_frame(line); !frame.empty()) {
+      add(std::move(frame));
     } else if (is_python_frame(line)) {
       add(std::string(line));
     }

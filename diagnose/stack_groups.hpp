@@ -2,7 +2,7 @@
 // reduced to what means the same on every node: per thread its name, state, wait channel, system
 // call and the functions of its frames; without addresses, process ids and arguments. Ranks with
 // the same set of threads are one group. Reads what stoker-agent writes (from /proc, gdb, eu-stack)
-// and py-spy's form.
+// and the forms of py-spy and faulthandler.
 #pragma once
 
 #include <cstdint>

@@ -39,6 +39,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"saved", &Script::do_saved},
             {"save-failed", &Script::do_save_failed},
             {"damaged", &Script::do_damaged},
+            {"deleted", &Script::do_deleted},
             {"audit", &Script::do_audit},
             {"ack", &Script::do_ack},
             {"stacks", &Script::do_stacks},

@@ -51,6 +51,7 @@ class Script {
   Status do_saved(Words& words);
   Status do_save_failed(Words& words);
   Status do_damaged(Words& words);
+  Status do_deleted(Words& words);
   Status do_audit(Words& words);
   Status do_ack(Words& words);
   Status do_stacks(Words& words);

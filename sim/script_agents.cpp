@@ -29,6 +29,7 @@ Status Script::do_attempt(Words& words) {
     wire::AttemptEnded e;
     e.attempt = attempt_;
     e.all_zero = words.flag("zero");
+    e.told = words.flag("told");
     e.worst_code = static_cast<int>(words.number("code"));
     e.first_rank = Rank{static_cast<std::uint32_t>(words.number("rank"))};
     e.first_node = NodeName(words.value("node").value_or(""));
@@ -145,6 +146,13 @@ Status Script::do_damaged(Words& words) {
   wire::DamagedCheckpoint e;
   e.checkpoint = words.next();
   e.why = words.quoted();
+  return say(e);
+}
+
+// deleted NAME…: what checkpoints.keep took away
+Status Script::do_deleted(Words& words) {
+  wire::CheckpointsDeleted e;
+  while (!words.empty()) e.checkpoints.push_back(words.next());
   return say(e);
 }
 

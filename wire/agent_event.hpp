@@ -88,7 +88,8 @@ struct AttemptEnded {  // all processes of all ranks are proven gone
       0;  // exit code that decides (cli.md), of the first rank that failed; 128+n for signal n
   Rank first_rank;  // the first rank that exited unasked
   NodeName first_node;
-  STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node)
+  bool told = false;  // its ranks had been told to leave: their exit 0 proves no finish
+  STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node, told)
 };
 
 struct PhaseEdge {  // the phase that most ranks are in has changed
@@ -162,11 +163,38 @@ struct Acknowledged {  // a counter of control.json was acted on, or a level tak
   STOKER_FIELDS(Acknowledged, what, value, detail)
 };
 
+struct RankPlace {
+  Rank rank;
+  NodeName node;
+  STOKER_FIELDS(RankPlace, rank, node)
+};
+
 struct StacksWritten {
   static constexpr const char* kKind = "stacks";
   std::string directory;  // gen-000017/stacks/<time>, relative to the run directory
   std::uint32_t ranks = 0;
-  STOKER_FIELDS(StacksWritten, directory, ranks)
+  std::uint32_t groups = 0;    // of ranks with equal stacks
+  std::vector<RankPlace> odd;  // outside the group that holds more than half; at most 16
+  STOKER_FIELDS(StacksWritten, directory, ranks, groups, odd)
+};
+
+struct HealthSource {
+  std::string name;  // "NVML" | "kernel log" | "/dev/shm" | "stacks"
+  bool works = false;
+  std::string detail;  // what there is, or why not
+  STOKER_FIELDS(HealthSource, name, works, detail)
+};
+struct HealthSources {  // once a node and generation: what its agent can learn from
+  static constexpr const char* kKind = "health_sources";
+  NodeName node;
+  std::vector<HealthSource> sources;
+  STOKER_FIELDS(HealthSources, node, sources)
+};
+
+struct CheckpointsDeleted {  // old ones, as checkpoints.keep says
+  static constexpr const char* kKind = "checkpoints_deleted";
+  std::vector<std::string> checkpoints;  // directory names, oldest first
+  STOKER_FIELDS(CheckpointsDeleted, checkpoints)
 };
 
 struct KernelLine {
@@ -200,7 +228,8 @@ struct Goodbye {  // the agent leaves in order; of the lead: the generation is o
 using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
-                 ResumeAudit, Acknowledged, StacksWritten, KernelLine, Notice, Goodbye>;
+                 ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, HealthSources,
+                 KernelLine, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

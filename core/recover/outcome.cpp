@@ -91,6 +91,10 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
 
 void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   RunState& run = turn.r();
+    // Ranks that were told to go may well end with 0: that is how they obey.
+    const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
+                      std::holds_alternative<training::Recovering>(run.training);
+    if (told && run.policy.train.finished.exit_zero) return EndKind::Saved;
   if (run.live->failed >= run.live->attempt)
     return turn.say(fmt::format("rank {} on {} ended with {} as well, after the first failure",
                                 exited.rank.value, exited.node.text,

@@ -68,11 +68,11 @@ class RunFolder {
     return os::list_directory(checkpoints).value_or(std::vector<std::string>{});
   }
   // One pruning, as the lead does it after a save.
-  std::vector<std::string> prune(const std::set<wire::CheckpointId>& held = {}) {
-    std::vector<std::string> told;
+  std::vector<wire::AgentBody> prune(const std::set<wire::CheckpointId>& held = {}) {
+    std::vector<wire::AgentBody> told;
     Loop loop;
     Pruner pruner({loop, path, checkpoints, [held] { return held; },
-                   [&told](std::string text) { told.push_back(std::move(text)); }},
+                   [&told](wire::AgentBody body) { told.push_back(std::move(body)); }},
                   start);
     pruner.saved();
     const Instant end = monotonic_now() + 5s;
@@ -125,7 +125,9 @@ TEST_CASE("Pruner: a save -> old ones of the ancestry go, it is told") {
   const auto told = run.prune();
   CHECK(run.names() == Names{"step-000030.g000002", "step-000040.g000002"});
   REQUIRE(told.size() == 1);
-  CHECK(told[0].find("step-000010.g000001, step-000020.g000001") != std::string::npos);
+  const auto* deleted = std::get_if<wire::CheckpointsDeleted>(&told[0]);
+  REQUIRE(deleted != nullptr);
+  CHECK(deleted->checkpoints == Names{"step-000010.g000001", "step-000020.g000001"});
 }
 
 TEST_CASE("Pruner: strangers -> other runs, other branches, links, unfinished ones stay") {

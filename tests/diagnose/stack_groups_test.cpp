@@ -49,6 +49,12 @@ TEST_CASE("stack_groups: frames of gdb, eu-stack and py-spy -> functions without
   CHECK(reduce_stack("Thread 140 (idle): \"MainThread\"\n    step (train.py:120)\n    main "
                      "(train.py:3)\n") ==
         std::vector<std::string>{"step (train.py:120)\n  main (train.py:3)"});
+  CHECK(
+      reduce_stack("Current thread 0x00007f12 (most recent call first):\n  File \"/a b/train.py\", "
+                   "line 120 in step\n  File \"/a/train.py\", line 3 in <module>\n\nThread 0x7f "
+                   "(most recent call first):\n  File \"x.py\", line 1 in loader\n") ==
+      std::vector<std::string>{"loader (x.py:1)", "step (train.py:120)\n  <module> (train.py:3)"});
+  CHECK(reduce_stack("File \"\n File \", line  in \nFile \"a\", line").size() <= 1);
 }
 
 TEST_CASE("stack_groups: rubbish -> bounded, no crash") {

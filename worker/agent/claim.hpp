@@ -30,6 +30,11 @@ struct ClaimResult {
 };
 Result<ClaimResult> claim_start(const RunContext& context);
 
+// A job of an older submission (tokens are <run>-<order number>-<random hex>) than the one that the
+// newest generation came from, and that one lives (its lead writes each second): it was delayed,
+// its successor owns the run. Empty: it may start. Looks for a few seconds, in that case only.
+std::optional<std::string> why_delayed(const RunContext& context);
+
 struct Minted {
   wire::Start start;
   std::string path;  // of start.json

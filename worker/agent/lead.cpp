@@ -19,6 +19,7 @@ constexpr Duration kClosedGrace = 1s;   // a closed connection: its guardians ne
 constexpr Duration kSilentGrace = 12s;  // a silent one: it gives up by itself after 10 s
 constexpr Duration kGoodbyeLimit = 15s;
 constexpr std::size_t kStrangers = 4096;
+constexpr Duration kAcceptPause = 200ms;
 
 template <class... F>
 struct Overloaded : F... {
@@ -134,7 +135,8 @@ void Lead::gather() {
 
 void Lead::on_accept() {
   auto fd = accept_link(listener_.socket);
-  if (!fd || strangers_.size() >= kStrangers) return;
+  if (!fd) return rest_listener();
+  if (strangers_.size() >= kStrangers) return;
   auto pointer = std::make_shared<Link*>(nullptr);
   Link::Events events;
   events.frame = [this, pointer](const Frame& frame) { on_hello(*pointer, frame); };
@@ -146,6 +148,14 @@ void Lead::on_accept() {
   auto link = std::make_unique<Link>(loop_, std::move(*fd), std::move(events));
   *pointer = link.get();
   strangers_.emplace(*pointer, std::move(link));
+}
+
+// No descriptor is left, say: the connection stays in the queue and poll would return at once.
+void Lead::rest_listener() {
+  loop_.forget(listener_.socket.get());
+  loop_.after(kAcceptPause, [this, alive = alive_] {
+    if (*alive) loop_.watch(listener_.socket.get(), POLLIN, [this](short) { on_accept(); });
+  });
 }
 
 // The first frame of a stranger must be a hello with the secret. The link is then the node's; its

@@ -58,6 +58,7 @@ class Lead {
 
   // lead.cpp: gathering, links, reports, goodbye
   void on_accept();
+  void rest_listener();
   void on_hello(Link* link, const Frame& frame);
   void on_frame(const NodeName& node, const Frame& frame);
   void on_report(const NodeName& node, NodeReport report);
@@ -95,6 +96,7 @@ class Lead {
   void save(std::uint64_t value, const std::string& why);
   void take_stacks();
   void on_stacks(const StacksDone& done);
+  void tell_stacks();
   void restart(const std::string& why);
   void beat();
   void fold_and_tell(bool only_on_edge);

@@ -35,6 +35,11 @@ std::string planned_why(int code) {
 
 std::vector<NodeName> Lead::eligible_nodes() const {
   std::vector<NodeName> nodes;
+bool trains_with_stoker(const wire::Orders& orders) {
+  const std::string& program = orders.command.front();
+  return program.substr(program.rfind('/') + 1) == "stoker-train";
+}
+
   const auto listed = [](const std::vector<NodeName>& list, const NodeName& node) {
     return std::find(list.begin(), list.end(), node) != list.end();
   };
@@ -104,7 +109,7 @@ void Lead::make_pruner() {
   Pruner::Wiring wiring{loop_, context_.run_directory,
                         checkpoint_directory(context_.run_directory, start_.orders),
                         [this] { return checkpoints_in_use(); },
-                        [this](std::string text) { notice(std::move(text)); }};
+                        [this](wire::AgentBody body) { tell(std::move(body)); }};
   pruner_ = std::make_unique<Pruner>(std::move(wiring), start_);
 }
 
@@ -221,7 +226,9 @@ void Lead::attempt_ended() {
   tell(std::move(event));
   stage_ = Stage::Waiting;
   attempt_nodes_.clear();
-  if (all_planned && !(restart_why_ && planned != 0)) return leave(0, planned_why(planned));
+  // Told to restart, any command but ours may end with 0 without being finished.
+  const bool again = restart_why_ && (planned != 0 || !trains_with_stoker(start_.orders));
+  if (all_planned && !again) return leave(0, planned_why(planned));
   if (leaving_why_) return leave(0, *leaving_why_);
   if (restart_why_) return begin_attempt(std::string(*restart_why_));
   after_failure(worst);
@@ -229,6 +236,7 @@ void Lead::attempt_ended() {
 
 void Lead::after_failure(int worst) {
   const int code = worst > 0 && worst < 256 ? worst : 1;
+  event.told = leaving_why_ || restart_why_;
   if (!start_.orders.in_allocation)
     return leave(code, fmt::format("the ranks failed (exit {}); restarts inside the allocation "
                                    "are off",

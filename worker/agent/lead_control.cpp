@@ -8,6 +8,7 @@
 
 #include "common/os/files.hpp"
 #include "worker/agent/lead.hpp"
+#include "worker/agent/stacks.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -143,17 +144,27 @@ void Lead::take_stacks() {
   stacks_ = PendingStacks{{attempt_nodes_.begin(), attempt_nodes_.end()}, 0, 0, directory};
   for (const NodeName& node : attempt_nodes_) send(node, TakeStacks{directory});
   loop_.after(kStacksLimit, [this, alive = alive_, directory] {
-    if (!*alive || !stacks_ || stacks_->directory != directory) return;
-    tell(wire::StacksWritten{directory, stacks_->ranks});
-    stacks_.reset();
+    if (*alive && stacks_ && stacks_->directory == directory) tell_stacks();
   });
 }
 
 void Lead::on_stacks(const StacksDone& done) {
   if (!stacks_ || stacks_->directory != done.directory) return;
   stacks_->ranks += done.ranks;
-  if (++stacks_->answers < stacks_->waiting.size()) return;
-  tell(wire::StacksWritten{done.directory, stacks_->ranks});
+  if (++stacks_->answers >= stacks_->waiting.size()) tell_stacks();
+}
+
+// In a thread: the stacks are read again to group them.
+void Lead::tell_stacks() {
+  std::thread([this, alive = alive_, &loop = loop_, ranks = stacks_->ranks,
+               directory = stacks_->directory, run = context_.run_directory] {
+    wire::StacksWritten written = group_written(run + "/" + directory);
+    written.directory = directory;
+    written.ranks = ranks;
+    loop.post([this, alive, written] {
+      if (*alive) tell(written);
+    });
+  }).detach();
   stacks_.reset();
 }
 

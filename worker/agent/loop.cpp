@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 namespace stoker::agent {
+namespace {
+constexpr int kHangups = 100;
+}
 
 Loop::Loop() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   STOKER_CHECK(wake_.get() >= 0, "eventfd");
@@ -17,7 +20,7 @@ Loop::Loop() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 }
 
 void Loop::watch(int fd, short events, Callback callback) {
-  watches_[fd] = {events, ++next_, std::make_shared<Callback>(std::move(callback))};
+  watches_[fd] = {events, ++next_, std::make_shared<Callback>(std::move(callback)), 0};
 }
 void Loop::change(int fd, short events) {
   if (const auto found = watches_.find(fd); found != watches_.end()) found->second.events = events;
@@ -68,6 +71,14 @@ void Loop::run_timers() {
   }
 }
 
+void Loop::note_hangup(int fd, std::uint64_t serial, short events) {
+  const auto found = watches_.find(fd);
+  if (found == watches_.end() || found->second.serial != serial) return;
+  const bool hung = (events & POLLIN) == 0 && (events & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  found->second.hangups = hung ? found->second.hangups + 1 : 0;
+  if (found->second.hangups >= kHangups) watches_.erase(found);
+}
+
 void Loop::turn(Duration limit) {
   struct Ready {
     std::uint64_t serial;
@@ -88,6 +99,7 @@ void Loop::turn(Duration limit) {
       if (found == watches_.end() || found->second.serial != serials[i].serial) continue;
       const auto callback = found->second.callback;  // survives forget() inside itself
       (*callback)(polls[i].revents);
+      note_hangup(polls[i].fd, serials[i].serial, polls[i].revents);
     }
   }
   run_posted();

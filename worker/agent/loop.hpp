@@ -23,7 +23,9 @@ class Loop {
   Loop();
 
   // Calls back with poll's revents while the descriptor is watched. A callback may watch and forget
-  // any descriptor, also its own. The loop does not own descriptors: forget before close.
+  // any descriptor, also its own. The loop does not own descriptors: forget before close. A
+  // descriptor that is hung up with nothing to read, and is watched on all the same, is forgotten
+  // after kHangups turns: the loop must never spin.
   void watch(int fd, short events, Callback callback);
   void change(int fd, short events);
   void forget(int fd);
@@ -34,6 +36,7 @@ class Loop {
   void post(Task task);  // from any thread
   void run();            // until stop()
   void stop() { stopped_ = true; }
+  [[nodiscard]] bool watches(int fd) const { return watches_.contains(fd); }
   // One turn of at most `limit`; for tests.
   void turn(Duration limit);
 
@@ -42,6 +45,7 @@ class Loop {
     short events = 0;
     std::uint64_t serial = 0;
     std::shared_ptr<Callback> callback;
+    int hangups = 0;  // in a row
   };
   struct Due {
     Instant at;
@@ -49,6 +53,7 @@ class Loop {
     auto operator<=>(const Due&) const = default;
   };
 
+  void note_hangup(int fd, std::uint64_t serial, short events);
   void run_posted();
   void run_timers();
 

@@ -83,7 +83,7 @@ int cmd_stacks(const std::vector<int>& pids) {
       ++missing;
       continue;
     }
-    fmt::print("{}\n", stacks_of(pid, true));
+    fmt::print("{}\n", stacks_of(pid));
   }
   return missing == 0 ? 0 : 1;
 }

@@ -50,8 +50,9 @@ void Node::watch_health() {
     });
   };
   std::thread([node = wiring_.context.node, stop = health_stop_, sink] {
-    watch_kernel_log(node, stop, sink);
-    watch_gpus(node, stop, sink);
+    const bool kernel = watch_kernel_log(node, stop, sink);
+    const std::size_t gpus = watch_gpus(node, stop, sink);
+    sink(health_sources(node, kernel, gpus));
   }).detach();
 }
 
@@ -121,15 +122,19 @@ void Node::start(const StartRanks& command) {
   });
 }
 
-std::unique_ptr<RankSlot> Node::make_slot(const StartRanks& command, std::uint32_t local) {
-  const Rank rank(command.group_rank * command.ranks_per_node + local);
+std::string Node::rank_log(const Rank& rank) const {
   std::string folder = generation_directory_ + "/ranks";
-  if (rank.value >= kSharedRankLogs) {
+  if (rank.value >= kSharedRankLogs)
     folder = fmt::format("/tmp/stoker-{}-{}-{}", ::getuid(), start_.run.text,
                          wire::generation_name(start_.generation));
-    (void)os::make_directories(folder, 0700);
-  }
-  const std::string path = fmt::format("{}/{}.log", folder, rank.value);
+  return fmt::format("{}/{}.log", folder, rank.value);
+}
+
+std::unique_ptr<RankSlot> Node::make_slot(const StartRanks& command, std::uint32_t local) {
+  const Rank rank(command.group_rank * command.ranks_per_node + local);
+  const std::string path = rank_log(rank);
+  if (rank.value >= kSharedRankLogs)
+    (void)os::make_directories(path.substr(0, path.rfind('/')), 0700);
   SlotSinks sinks;
   sinks.raw = [this, path](std::string_view bytes) { wiring_.logs.append(path, bytes); };
   sinks.merged = wiring_.merged;

@@ -62,6 +62,7 @@ class Node {
   void on_clear();
   void notice(std::string text);
   void watch_health();
+  [[nodiscard]] std::string rank_log(const Rank& rank) const;  // path of its raw output
 
   // node_stop.cpp
   void stop(const StopRanks& command);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/statvfs.h>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "common/os/files.hpp"
 #include "worker/agent/kernel_event.hpp"
 #include "worker/agent/nvml.hpp"
+#include "worker/agent/stacks.hpp"
 
 namespace stoker::agent {
 
@@ -51,11 +53,12 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
   return true;
 }
 
-bool watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                HealthSink sink) {
+std::size_t watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                       HealthSink sink) {
   const auto table = load_nvml();
   auto watcher = table ? GpuWatcher::make(*table) : std::nullopt;
-  if (!watcher) return false;
+  if (!watcher) return 0;
+  const std::size_t gpus = watcher->gpus();
   std::thread([watcher = std::move(*watcher), node, stop, sink = std::move(sink)]() mutable {
     while (!*stop)
       for (GpuNews& news : watcher.wait(1000)) {
@@ -65,7 +68,30 @@ bool watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& 
           sink(wire::Notice{node, news.text});
       }
   }).detach();
-  return true;
+  return gpus;
+}
+
+wire::HealthSources health_sources(const NodeName& node, bool kernel_log, std::size_t gpus) {
+  wire::HealthSources found{node, {}};
+  const bool driver = load_nvml().has_value();
+  found.sources.push_back({"NVML", gpus > 0,
+                           gpus > 0 ? fmt::format("{} GPUs", gpus)
+                           : driver ? std::string("no GPU answers")
+                                    : std::string("libnvidia-ml.so.1 is not here")});
+  found.sources.push_back(
+      {"kernel log", kernel_log,
+       kernel_log ? std::string("/dev/kmsg") : std::string("/dev/kmsg is not for this user")});
+  const std::uint64_t shm = free_shm_bytes();
+  found.sources.push_back(
+      {"/dev/shm", shm > 0,
+       shm > 0 ? fmt::format("{} MiB free", shm >> 20) : std::string("full, or not there")});
+  const std::string tools = stack_tools();
+  const bool python = tools.find("py-spy") != std::string::npos;
+  found.sources.push_back(
+      {"stacks", !tools.empty(),
+       (tools.empty() ? std::string("no gdb, eu-stack or py-spy: kernel frames only") : tools) +
+           (python ? "" : "; Python by faulthandler, with STOKER_FAULTHANDLER=USR1")});
+  return found;
 }
 
 }  // namespace stoker::agent

@@ -23,8 +23,11 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
                       HealthSink sink);
 
 // NVML through a table of function pointers (opened with dlopen): Xid events, and growing ECC and
-// row-remap counters as notices. False: no NVML or no GPU.
-bool watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                HealthSink sink);
+// row-remap counters as notices. Returns how many GPUs it watches; 0: no NVML or no GPU.
+std::size_t watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                       HealthSink sink);
+
+// Which sources work on this node, for people (`stoker doctor`).
+wire::HealthSources health_sources(const NodeName& node, bool kernel_log, std::size_t gpus);
 
 }  // namespace stoker::agent

@@ -7,6 +7,7 @@
 
 #include "common/os/files.hpp"
 #include "worker/agent/node.hpp"
+#include "worker/agent/process_tree.hpp"
 #include "worker/agent/stacks.hpp"
 
 namespace stoker::agent {
@@ -22,15 +23,6 @@ int signal_number(const std::string& name) {
   return found == known.end() ? 0 : found->second;
 }
 
-// SigCgt of /proc/<pid>/status: an uncaught USR1 would end the process.
-bool catches(pid_t pid, int signal) {
-  const auto status = os::read_file(fmt::format("/proc/{}/status", pid), 1u << 16);
-  const auto at = status ? status->find("SigCgt:") : std::string::npos;
-  if (at == std::string::npos) return false;
-  const auto mask = std::strtoull(status->c_str() + at + 7, nullptr, 16);
-  return (mask >> (signal - 1) & 1) != 0;
-}
-
 }  // namespace
 
 bool Node::send_save_signal(Member& member) {
@@ -38,7 +30,7 @@ bool Node::send_save_signal(Member& member) {
   if (number == 0 || !member.process || member.gone) return false;
   bool sent = false;
   for (const pid_t pid : os::descendants_of(member.process->guardian()))
-    if (catches(pid, number) && ::kill(pid, number) == 0) sent = true;
+    if (catches_signal(pid, number) && ::kill(pid, number) == 0) sent = true;
   return sent;
 }
 
@@ -116,7 +108,8 @@ void Node::take_stacks(const TakeStacks& command) {
   for (const auto& member : ranks_)
     if (member->process && !member->gone)
       targets.push_back({fmt::format("{}.{}", wiring_.context.node.text, member->slot->rank.value),
-                         os::descendants_of(member->process->guardian())});
+                         os::descendants_of(member->process->guardian()),
+                         rank_log(member->slot->rank)});
   const std::string folder = wiring_.context.run_directory + "/" + command.directory;
   std::thread([this, targets, folder, command, alive = alive_, &loop = wiring_.loop] {
     const auto written = write_stacks(targets, folder);

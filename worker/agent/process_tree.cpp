@@ -128,4 +128,12 @@ std::string describe_processes(const std::vector<pid_t>& pids) {
   return text;
 }
 
+bool catches_signal(pid_t pid, int signal) {
+  const auto status = os::read_file(fmt::format("/proc/{}/status", pid), 1u << 16);
+  const auto at = status ? status->find("SigCgt:") : std::string::npos;
+  if (at == std::string::npos) return false;
+  const auto mask = std::strtoull(status->c_str() + at + 7, nullptr, 16);
+  return (mask >> (signal - 1) & 1) != 0;
+}
+
 }  // namespace stoker::agent

@@ -37,4 +37,8 @@ std::vector<pid_t> kill_marked(const std::string& mark, const std::vector<pid_t>
 // "4711 python3 (D)" for each, for people.
 std::string describe_processes(const std::vector<pid_t>& pids);
 
+// The process has a handler for the signal (SigCgt of /proc/<pid>/status): an uncaught USR1 would
+// end it.
+bool catches_signal(pid_t pid, int signal);
+
 }  // namespace stoker::agent

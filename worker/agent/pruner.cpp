@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -41,13 +40,6 @@ std::set<wire::CheckpointId> ordered_checkpoints(const std::string& run_director
   if (orders && *orders && (*orders)->resume.mode == wire::ResumeMode::Exact)
     ordered.insert({(*orders)->resume.iteration, (*orders)->resume.generation});
   return ordered;
-}
-
-std::string list_of(const std::vector<wire::CheckpointId>& ids) {
-  std::string text;
-  for (const auto& id : ids)
-    text += (text.empty() ? "" : ", ") + wire::checkpoint_name(id.iteration, id.generation);
-  return text;
 }
 
 }  // namespace
@@ -154,30 +146,27 @@ void Pruner::on_survey(Survey survey) {
   std::vector<wire::CheckpointId> gone;
   if (!survey.superseded)  // the younger generation's lead prunes from now on
     gone = choose_prunable(survey.complete, rule_, in_use);
-  if (gone.empty()) return on_removed("");
-  std::thread([this, alive = alive_, &loop = wiring_.loop, gone, directory = wiring_.checkpoints] {
+  if (gone.empty()) return on_removed({});
+  std::thread([this, alive = alive_, &loop = wiring_.loop, gone, node = start_.lead,
+               directory = wiring_.checkpoints] {
     remove_pruned_leftovers(directory);
-    std::string told;
-    std::vector<wire::CheckpointId> removed;
+    std::vector<wire::AgentBody> told;
+    wire::CheckpointsDeleted deleted;
     for (const wire::CheckpointId& id : gone) {
       if (const Status done = remove_checkpoint(directory, id))
-        removed.push_back(id);
-      else
-        told = "checkpoints.keep: " + done.error().message();
+        deleted.checkpoints.push_back(wire::checkpoint_name(id.iteration, id.generation));
+      else if (told.empty())
+        told.emplace_back(wire::Notice{node, "checkpoints.keep: " + done.error().message()});
     }
-    if (!removed.empty())
-      told += (told.empty() ? "" : "; ") + fmt::format(
-                                               "old checkpoints were deleted, as "
-                                               "checkpoints.keep says: {}",
-                                               list_of(removed));
+    if (!deleted.checkpoints.empty()) told.emplace_back(deleted);
     loop.post([this, alive, told] {
       if (*alive) on_removed(told);
     });
   }).detach();
 }
 
-void Pruner::on_removed(const std::string& told) {
-  if (!told.empty()) wiring_.notice(told);
+void Pruner::on_removed(const std::vector<wire::AgentBody>& told) {
+  for (const wire::AgentBody& body : told) wiring_.tell(body);
   busy_ = false;
   if (again_) look();
 }

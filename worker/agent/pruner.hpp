@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/lineage.hpp"
+#include "wire/agent_event.hpp"
 #include "wire/orders.hpp"
 #include "worker/agent/loop.hpp"
 
@@ -58,7 +58,7 @@ class Pruner {
     Loop& loop;
     std::string run_directory, checkpoints;              // absolute
     std::function<std::set<wire::CheckpointId>()> held;  // a start goes on from these; loop thread
-    std::function<void(std::string)> notice;
+    std::function<void(wire::AgentBody)> tell;
   };
   Pruner(Wiring wiring, const wire::Start& start);
   ~Pruner();
@@ -76,7 +76,7 @@ class Pruner {
   };
   void look();
   void on_survey(Survey survey);
-  void on_removed(const std::string& told);
+  void on_removed(const std::vector<wire::AgentBody>& told);
 
   Wiring wiring_;
   wire::Start start_;

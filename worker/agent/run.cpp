@@ -63,6 +63,8 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
                    (*seen)->by.c_str());
       return 0;
     }
+  if (const auto late = why_delayed(context))
+    return complain(kExitClaimed, Error{*late, context.run_directory, "nothing was started here"});
   const auto before = read_control(context.run_directory);
   auto minted = mint_generation(context, *orders);
   if (!minted) return complain(1, minted.error());

@@ -1,13 +1,19 @@
 // Stack dumps: /proc, then the tools that are there.
 #include "worker/agent/stacks.hpp"
 
+#include <charconv>
 #include <csignal>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <future>
+#include <thread>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
+#include "diagnose/stack_groups.hpp"
+#include "worker/agent/process_tree.hpp"
 #include "worker/agent/rank_process.hpp"
 
 namespace stoker::agent {
@@ -16,6 +22,9 @@ namespace {
 constexpr Duration kToolLimit = 20s;
 constexpr std::size_t kToolBytes = 4u << 20;
 constexpr std::size_t kThreadsShown = 512;
+constexpr Duration kFaulthandlerLimit = 2s;
+constexpr std::size_t kFaulthandlerBytes = 256u << 10;
+constexpr std::size_t kOddShown = 16;
 
 std::string one_line(const std::string& path) {
   const auto text = os::read_file(path, 1u << 16);
@@ -77,17 +86,50 @@ bool in_path(const char* program) {
   return false;
 }
 
-std::string tool_frames(pid_t pid) {
+std::uint64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : size;
+}
+
+// What was written to `path` after its first `from` bytes, once nothing more comes.
+std::string grown_text(const std::string& path, std::uint64_t from) {
+  std::uint64_t size = from;
+  for (const Instant end = monotonic_now() + kFaulthandlerLimit; monotonic_now() < end;) {
+    std::this_thread::sleep_for(100ms);
+    const std::uint64_t now = size_of(path);
+    if (now == size && now > from) break;
+    size = now;
+  }
+  std::string text(std::min<std::uint64_t>(size - std::min(size, from), kFaulthandlerBytes), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(from));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+// Python's faulthandler, where the rank says by STOKER_FAULTHANDLER=USR1 that it has registered it
+// for that signal, and has.
+std::string faulthandler_frames(pid_t pid, const std::string& log) {
+  const auto environment = os::read_file(fmt::format("/proc/{}/environ", pid), 4u << 20);
+  if (!environment || environment->find("STOKER_FAULTHANDLER=USR1") == std::string::npos) return {};
+  if (!catches_signal(pid, SIGUSR1)) return {};
+  const std::uint64_t before = size_of(log);
+  if (::kill(pid, SIGUSR1) != 0) return {};
+  const std::string text = log.empty() ? std::string() : grown_text(log, before);
+  if (text.empty()) return "faulthandler was asked by USR1: its frames are in the rank's log\n";
+  return "frames by faulthandler:\n" + text + "\n";
+}
+
+std::string tool_frames(pid_t pid, const std::string& log) {
   const std::string id = std::to_string(pid);
   const std::string executable = one_line(fmt::format("/proc/{}/cmdline", pid));
   const bool python = executable.find("python") != std::string::npos;
   if (python && in_path("py-spy"))
     return "frames by py-spy:\n" + run_tool({"py-spy", "dump", "--pid", id});
   if (python) {
-    const auto environment = os::read_file(fmt::format("/proc/{}/environ", pid), 4u << 20);
-    const std::string wanted("STOKER_FAULTHANDLER=USR1");
-    if (environment && environment->find(wanted) != std::string::npos && ::kill(pid, SIGUSR1) == 0)
-      return "faulthandler was asked by USR1: its frames are in the rank's log\n";
+    if (const std::string frames = faulthandler_frames(pid, log); !frames.empty()) return frames;
   }
   if (in_path("gdb"))
     return "frames by gdb:\n" + run_tool({"gdb", "-p", id, "-batch", "-nx", "-ex",
@@ -96,18 +138,39 @@ std::string tool_frames(pid_t pid) {
   return "no py-spy, gdb or eu-stack on this node: no user frames\n";
 }
 
+std::string proc_text(pid_t pid, bool& uninterruptible) {
+  return fmt::format("process {} {}\n", pid, one_line(fmt::format("/proc/{}/cmdline", pid))) +
+         proc_threads(pid, uninterruptible);
+}
+
+std::string user_frames(pid_t pid, const std::string& log, bool uninterruptible) {
+  return uninterruptible ? "in uninterruptible sleep: no tool is attached\n"
+                         : tool_frames(pid, log);
+}
+
+// First what /proc tells, at once; then, with the frames of tools, once more: the ranks may be
+// ended while a tool still reads symbols.
+bool write_target(const StackTarget& target, const std::string& path) {
+  std::string quick, whole;
+  std::vector<std::pair<std::string, bool>> parts;
+  for (const pid_t pid : target.pids) {
+    bool uninterruptible = false;
+    std::string text = proc_text(pid, uninterruptible);
+    quick += text + "\n";
+    parts.emplace_back(std::move(text), uninterruptible);
+  }
+  if (!os::replace_file(path, quick, os::Durability::Cached)) return false;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    whole += parts[i].first + user_frames(target.pids[i], target.log, parts[i].second) + "\n";
+  return os::replace_file(path, whole, os::Durability::Cached).has_value();
+}
+
 }  // namespace
 
-std::string stacks_of(pid_t pid, bool tools) {
+std::string stacks_of(pid_t pid, const std::string& log) {
   bool uninterruptible = false;
-  std::string text =
-      fmt::format("process {} {}\n", pid, one_line(fmt::format("/proc/{}/cmdline", pid)));
-  text += proc_threads(pid, uninterruptible);
-  if (uninterruptible)
-    text += "in uninterruptible sleep: no tool is attached\n";
-  else if (tools)
-    text += tool_frames(pid);
-  return text;
+  const std::string text = proc_text(pid, uninterruptible);
+  return text + user_frames(pid, log, uninterruptible);
 }
 
 std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory) {
@@ -116,13 +179,45 @@ std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::s
   pending.reserve(targets.size());
   for (const StackTarget& target : targets)
     pending.push_back(std::async(std::launch::async, [&target, &directory] {
-      std::string text;
-      for (const pid_t pid : target.pids) text += stacks_of(pid, true) + "\n";
-      return os::replace_file(directory + "/" + target.name + ".txt", text, os::Durability::Cached)
-          .has_value();
+      return write_target(target, directory + "/" + target.name + ".txt");
     }));
   std::uint32_t written = 0;
   for (auto& one : pending) written += one.get() ? 1 : 0;
+  return written;
+}
+
+std::string stack_tools() {
+  std::string found;
+  for (const char* tool : {"gdb", "eu-stack", "py-spy"})
+    if (in_path(tool)) found += (found.empty() ? "" : ", ") + std::string(tool);
+  return found;
+}
+
+wire::StacksWritten group_written(const std::string& directory) {
+  wire::StacksWritten written;
+  const auto names = os::list_directory(directory);
+  if (!names) return written;
+  std::vector<diagnose::RankStack> stacks;
+  for (const std::string& name : *names) {  // n01.3.txt
+    if (!name.ends_with(".txt")) continue;
+    const std::string stem = name.substr(0, name.size() - 4);
+    const auto dot = stem.rfind('.');
+    diagnose::RankStack stack;
+    if (dot == std::string::npos || dot + 1 == stem.size()) continue;
+    if (std::from_chars(stem.data() + dot + 1, stem.data() + stem.size(), stack.rank).ec !=
+        std::errc{})
+      continue;
+    auto text = os::read_file(directory + "/" + name, kToolBytes, true);
+    if (!text) continue;
+    stack.node = stem.substr(0, dot);
+    stack.text = *std::move(text);
+    stacks.push_back(std::move(stack));
+  }
+  const diagnose::StackReport report = diagnose::group_stacks(stacks);
+  written.groups = static_cast<std::uint32_t>(report.groups.size());
+  for (const auto& member : report.odd)
+    if (written.odd.size() < kOddShown)
+      written.odd.push_back({Rank(member.rank), NodeName(member.node)});
   return written;
 }
 

@@ -9,17 +9,27 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "wire/agent_event.hpp"
+
 namespace stoker::agent {
 
 struct StackTarget {
   std::string name;  // of the file, without .txt: "n01.3"
   std::vector<pid_t> pids;
+  std::string log;  // where its output goes; faulthandler's frames are taken from there
 };
 
 // Returns how many files were written. Blocks, at most about a minute; no lock is held.
 std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory);
 
-// The text of one process. `tools` false: /proc only.
-std::string stacks_of(pid_t pid, bool tools);
+// The text of one process. `log`: the file its standard error goes to, "" = not known.
+std::string stacks_of(pid_t pid, const std::string& log = {});
+
+// The programs found for user frames, "gdb, py-spy"; "" = none.
+std::string stack_tools();
+
+// Groups what lies in `directory` (files <node>.<rank>.txt): equal stacks, and who is elsewhere
+// than more than half of all. Reads files.
+wire::StacksWritten group_written(const std::string& directory);
 
 }  // namespace stoker::agent
