@@ -174,8 +174,8 @@ Status Script::do_ack(Words& words) {
 }
 
 Status Script::do_stacks(Words&) {
-  return say(
-      wire::StacksWritten{fmt::format("{}/stacks/1", wire::generation_name(generation_)), ranks_});
+  return say(wire::StacksWritten{
+      fmt::format("{}/stacks/1", wire::generation_name(generation_)), ranks_, 0, {}});
 }
 
 Status Script::do_goodbye(Words& words) {
