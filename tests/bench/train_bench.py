@@ -78,7 +78,7 @@ def save():
     try:
         prefix = site.prepare_data()
         shape = dict(MODEL, layers=8, hidden=768, ffn=3072, sequence=16, micro=1, global_batch=1, ramp_start=1, ramp_samples=1,
-                     samples=6, save_every=2)
+                     samples=12, warmup=1, save_every=2, asynchronous="false")
         config = site.write_files(prefix, **shape)
         work = os.path.join(site.folder, "alone")
         os.makedirs(work, exist_ok=True)

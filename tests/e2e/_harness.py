@@ -21,8 +21,8 @@ data: {{train: [{{prefix: {prefix}, weight: 1.0}}], split: [969, 30, 1], seed: 1
 batch: {{micro: {micro}, global: {global_batch}, ramp_up: {{start: {ramp_start}, increment: {ramp_start}, samples: {ramp_samples}}}}}
 train: {{samples: {samples}, dtype: f32, clip: 1.0, seed: 42}}
 optimizer: {{kind: adamw, beta1: 0.9, beta2: 0.95, eps: 1.0e-8, weight_decay: 0.1}}
-lr: {{max: 1.0e-3, min: 1.0e-4, warmup_samples: 64, decay_samples: {samples}, style: cosine}}
-checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], samples_log: samples.log}}
+lr: {{max: 1.0e-3, min: 1.0e-4, warmup_samples: {warmup}, decay_samples: {samples}, style: cosine}}
+checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], asynchronous: {asynchronous}, samples_log: samples.log}}
 log: {{every: 1}}
 """
 
@@ -95,7 +95,7 @@ class Site:
 
     def write_files(self, prefix, more="", command="stoker-train, --config, TRAIN", **options):
         o = dict(layers=2, hidden=32, ffn=64, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,
-                 samples=800, save_every=10, nodes=1, spares=0, time_limit="1h", tasks=6, ranks_per_node=2,
+                 samples=800, warmup=64, save_every=10, asynchronous="true", nodes=1, spares=0, time_limit="1h", tasks=6, ranks_per_node=2,
                  exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3)
         o.update(options)
         train = os.path.join(self.folder, f"{self.run}.train.yaml")
@@ -263,8 +263,9 @@ class Site:
 
 
 def main(*tests):
-    """Runs test functions, each with a site of its own; exit 1 with the first failure's sentence."""
-    for test in tests:
+    """Runs test functions (or those named on the command line), each with a site of its own; exit 1 with the first
+    failure's sentence."""
+    for test in (t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]):
         site = Site()
         try:
             test(site)
