@@ -25,6 +25,8 @@ def local_names(text):
         m = DEFINED.match(line)
         if m and "::" not in m.group(1):
             found.add(m.group(1))
+    for several in re.findall(r"^(?:inline )?const(?:expr)? [^;(){}]*;", text, re.M):  # const int kA = 1, kB = 2;
+        found.update(re.findall(r"\b(\w+)\s*=", several))
     return found
 
 

@@ -3,6 +3,7 @@
 
 namespace stoker::configs {
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<KeyMeaning>& run_key_meanings() {
   static const std::vector<KeyMeaning> meanings = {
       {"run", "name", "name of the run: 1 to 64 of `A-Za-z0-9._-`, the first a letter or digit"},
