@@ -15,6 +15,7 @@
 #include "configs/schema/run_checks.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
+#include "daemon/state/run_owner.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -238,8 +239,9 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
       response.data.update(data);
       asio::post(io_, [reply, response] { reply(response); });
     });
-  errands_->post([this, input, added, data, reply] {
-    const auto made = make_run_directory(added.policy);
+  errands_->post([this, input, added, data, reply, state = foundation_.state_directory] {
+    Status made = make_run_directory(added.policy);
+    if (made) made = own_run_directory(added.policy.directory, state, added.by);
     asio::post(io_, [this, made, input, added, data, reply] {
       if (!made) return reply(refuse(made.error().message()));
       turns_->submit({input}, [added, data, reply](const std::vector<JournalRow>& rows) {
