@@ -255,13 +255,16 @@ void on(Turn& turn, const wire::StacksWritten& e) {
   std::string groups;
   if (e.groups == 1) groups = ": all do the same";
   if (e.groups > 1) groups = fmt::format(": {} groups", e.groups);
-  for (std::size_t i = 0; i < e.odd.size(); ++i)
-    groups += fmt::format("{} rank {} on {}", i == 0 ? ", elsewhere than the others:" : ",",
-                          e.odd[i].rank.value, e.odd[i].node.text);
-  turn.say(
-      fmt::format("stacks of {} are in {}{}", count_text(e.ranks, "rank"), e.directory, groups));
-  const auto* suspect = turn.in<training::Suspect>();
-  if (suspect != nullptr && suspect->symptom == training::Symptom::Hang) act_on_suspicion(turn);
+  std::string odd;
+  for (const wire::RankPlace& place : e.odd)
+    odd +=
+        fmt::format("{} rank {} on {}", odd.empty() ? "" : ",", place.rank.value, place.node.text);
+  turn.say(fmt::format("stacks of {} are in {}{}{}", count_text(e.ranks, "rank"), e.directory,
+                       groups, odd.empty() ? "" : "; elsewhere than the others:" + odd));
+  auto* suspect = turn.in<training::Suspect>();
+  if (suspect == nullptr || suspect->symptom != training::Symptom::Hang) return;
+  if (!odd.empty()) suspect->evidence += fmt::format("; by their stacks{} stands apart", odd);
+  act_on_suspicion(turn);
 }
 
 void on(Turn& turn, const wire::CheckpointsDeleted& e) {

@@ -97,6 +97,29 @@ std::string faulthandler_frame(std::string_view line) {
          ")";
 }
 
+// A thread that is stopped, dead, or in the kernel beyond the reach of signals.
+bool is_stuck(const StackGroup& group) {
+  return std::any_of(group.threads.begin(), group.threads.end(), [](const std::string& thread) {
+    const std::string first = thread.substr(0, thread.find('\n'));
+    return first.starts_with("thread") && (first.find(", stopped") != std::string::npos ||
+                                           first.find(", uninterruptible") != std::string::npos ||
+                                           first.find(", dead") != std::string::npos);
+  });
+}
+
+// Who is stuck where at least half of the ranks are not; else who is outside the majority.
+void name_odd(StackReport& report, std::size_t ranks) {
+  const auto take = [&report](const StackGroup& group) {
+    report.odd.insert(report.odd.end(), group.members.begin(), group.members.end());
+  };
+  for (const StackGroup& group : report.groups)
+    if (is_stuck(group)) take(group);
+  if (!report.odd.empty() && 2 * report.odd.size() <= ranks) return;
+  report.odd.clear();
+  if (report.groups.size() < 2 || 2 * report.groups[0].members.size() <= ranks) return;
+  for (std::size_t i = 1; i < report.groups.size(); ++i) take(report.groups[i]);
+}
+
 }  // namespace
 
 std::vector<std::string> reduce_stack(std::string_view text) {
@@ -156,11 +179,7 @@ StackReport group_stacks(const std::vector<RankStack>& stacks) {
               if (a.members.size() != b.members.size()) return a.members.size() > b.members.size();
               return a.members[0].rank < b.members[0].rank;
             });
-  if (report.groups.size() < 2 || 2 * report.groups[0].members.size() <= stacks.size())
-    return report;
-  for (std::size_t i = 1; i < report.groups.size(); ++i)
-    report.odd.insert(report.odd.end(), report.groups[i].members.begin(),
-                      report.groups[i].members.end());
+  name_odd(report, stacks.size());
   std::sort(report.odd.begin(), report.odd.end(),
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return report;

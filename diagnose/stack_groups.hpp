@@ -29,8 +29,10 @@ struct StackGroup {
 };
 
 struct StackReport {
-  std::vector<StackGroup> groups;       // largest first, then by lowest rank
-  std::vector<StackGroup::Member> odd;  // ranks outside the group that holds more than half
+  std::vector<StackGroup> groups;  // largest first, then by lowest rank
+  // Ranks that are stopped or stuck in the kernel, when at least half are not; else those outside
+  // the group that holds more than half.
+  std::vector<StackGroup::Member> odd;
 };
 
 StackReport group_stacks(const std::vector<RankStack>& stacks);

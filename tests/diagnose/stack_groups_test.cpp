@@ -57,6 +57,17 @@ TEST_CASE("stack_groups: frames of gdb, eu-stack and py-spy -> functions without
   CHECK(reduce_stack("File \"\n File \", line  in \nFile \"a\", line").size() <= 1);
 }
 
+TEST_CASE("stack_groups: a stopped rank of two, or beside a special rank 0 -> the odd one") {
+  const std::string waits = "  thread 1 train state S wchan poll syscall 7\n";
+  const std::string frozen = "  thread 2 train state T wchan stop syscall 7\n";
+  const std::string store = waits + "  thread 3 store state S wchan poll syscall 7\n";
+  CHECK(group_stacks({{"a", 0, waits}, {"b", 1, frozen}}).odd ==
+        std::vector<StackGroup::Member>{{"b", 1}});
+  CHECK(group_stacks({{"a", 0, store}, {"a", 1, waits}, {"b", 2, frozen}, {"b", 3, waits}}).odd ==
+        std::vector<StackGroup::Member>{{"b", 2}});
+  CHECK(group_stacks({{"a", 0, frozen}, {"b", 1, frozen}}).odd.empty());
+}
+
 TEST_CASE("stack_groups: rubbish -> bounded, no crash") {
   std::string rubbish;
   for (int i = 0; i < 20000; ++i) rubbish += "#" + std::string(300, '(') + "\nthread\n[<\n";

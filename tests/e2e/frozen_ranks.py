@@ -51,13 +51,12 @@ def all_ranks_frozen(site):
 def one_rank_frozen(site):
     start(site)
     os.kill(site.rank_pid(1), signal.SIGSTOP)
-    told = verdict(site)
-    check("rank 1 on n02" in told["reason"], f"the frozen rank is not named: {told['reason']}")
+    verdict(site)
     site.wait(lambda: site.status().get("restarts") == 1 and site.status()["state"] == "training", 60, "the restart")
     written = site.wait(lambda: stacks_event(site), 30, "the stacks")
     check("rank 1 on n02" in written["reason"], f"the odd one out is not named: {written['reason']}")
     odd = json.loads(site.stoker("stacks", site.run, "--last", "--json").stdout)["odd"]
-    check(odd == [] or odd == [{"rank": 1, "node": "n02"}], f"{odd}")
+    check(odd == [{"rank": 1, "node": "n02"}], f"{odd}")
 
 
 def dry_runs_do_nothing(site):
