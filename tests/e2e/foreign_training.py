@@ -1,0 +1,67 @@
+"""A training that is not stoker's own: its last log line counts, an obedient exit 0 is no finish, nothing of it is ever deleted."""
+import os
+import sys
+
+from e2e._harness import check, main
+
+QUICK = """
+import os, sys
+for i in range(1, 300):
+    print(f"step={i} loss=1.5", flush=True)
+sys.stdout.write("step=300 loss=0.25")
+sys.stdout.flush()
+os._exit(0)
+"""
+
+OBEDIENT = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+i = 0
+while True:
+    i += 1
+    print(f"step={i} loss=1.5", flush=True)
+    time.sleep(0.05)
+"""
+WATCH = "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}"
+RUN = """\
+run: {run}
+directory: {directory}
+scheduler: {{kind: local, nodes: 1, time_limit: 1h, array: {{tasks: 3, top_up_below: 1}}}}
+train: {{command: [{python}, {script}], ranks_per_node: 1, finished: exit_zero}}
+{more}
+"""
+
+
+def supervise(site, text):
+    script = os.path.join(site.folder, "train.py")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(text)
+    config = os.path.join(site.folder, "foreign.yaml")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, more=WATCH))
+    site.start_daemon()
+    site.stoker("run", config, "--yes")
+
+
+def its_last_line_counts(site):
+    supervise(site, QUICK)
+    done = site.wait_state("finished", 60)
+    check(done["iteration"] == 300 and done["loss"] == 0.25, f"iteration {done['iteration']}, loss {done['loss']}")
+    site.audit()
+
+
+def stopped_is_not_finished(site):
+    supervise(site, OBEDIENT)
+    site.wait_iteration(10)
+    site.stoker("stop", site.run, "--now", "--reason", "enough")
+    done = site.wait(lambda: site.status().get("state") in ("stopped", "finished") and site.status(), 60, "the end")
+    check(done["state"] == "stopped", f"a run that was asked to stop is {done['state']}: {done['reason']}")
+    site.stoker("resume", site.run, "--reason", "go on")
+    site.wait(lambda: site.status()["generation"] == 2 and site.status()["state"] == "training", 60, "training again")
+    site.stoker("restart", site.run, "--reason", "try")
+    site.wait(lambda: site.status()["attempt"] == 2 and site.status()["state"] == "training", 60, "attempt 2, inside")
+    check(site.status()["generation"] == 2, "it left its allocation for a restart")
+    site.audit()
+
+
+main(its_last_line_counts, stopped_is_not_finished)
