@@ -5,6 +5,7 @@ Each act is told in two lines: what was done to the training, and what stoker sa
 stands the chronicle that stoker wrote by itself, and the weights are compared with an undisturbed run: identical, or exit 1.
 """
 import argparse
+import datetime
 import glob
 import json
 import os
@@ -34,8 +35,11 @@ class Demo:
         events = self.site.events()
         return events[-1]["seq"] if events else 0
 
-    def act(self, what, do, until, seconds=45):
-        """Does it, waits until stoker has dealt with it, and tells both in two lines."""
+    def act(self, what, do, until, seconds=45, tell=None, lost=None):
+        """Does it, waits until stoker has dealt with it, and tells both in two lines.
+
+        `tell` gives stoker's line where no decision was needed, `lost` the seconds where they are not those of the act.
+        """
         self.act_number += 1
         if self.slow and sys.stdin.isatty():
             input(f"\n[Enter for act {self.act_number}: {what}] ")
@@ -48,15 +52,17 @@ class Demo:
         print(f"\n{bold(f'{self.act_number}. {what}')}{': ' + detail if detail else ''} "
               f"(iteration {before['iteration']} of {before['total']})", flush=True)
         self.site.wait(lambda: until(seen, before), seconds, f"stoker to deal with: {what}")
-        lost = time.monotonic() - began
-        self.lost_total += lost
-        reasons = []
-        for e in self.site.events():
-            if e["seq"] > seen and e["reason"] and e["decision"] and e["reason"] not in reasons:
-                reasons.append(e["reason"])
-        told = "; then ".join(reasons[:2]) if reasons else self.site.status().get("reason", "")
-        print(f"   stoker: {told or 'nothing to decide'} [{lost:.1f}s until the training was further than before]",
-              flush=True)
+        gone = time.monotonic() - began if lost is None else lost(seen)
+        self.lost_total += gone
+        told = tell(seen, before) if tell else self.decided(seen)
+        print(f"   stoker: {told} [{f'{gone:.1f}s lost' if gone else 'nothing lost'}]", flush=True)
+
+    def decided(self, seen):
+        """The sentences of the decisions since then: the first and the last."""
+        reasons = [e["reason"] for e in self.site.events() if e["seq"] > seen and e["decision"] and e["reason"]]
+        if not reasons:
+            return "nothing to decide"
+        return reasons[0] if reasons[-1] == reasons[0] else f"{reasons[0]}; then: {reasons[-1]}"
 
     def restarted(self, _seen, before):
         """The ranks were started anew and are past the iteration where they were hit."""
@@ -133,16 +139,42 @@ def story(site, demo):
         return now.get("generation", 0) > before["generation"] and now["iteration"] >= before["iteration"] \
             and now["state"] in ("training", "finished")
 
+    def found(_seen, before):
+        now = site.status()
+        return (f"the restarted daemon found generation {now['generation']} of job {now['job']} training; it had gone on from "
+                f"iteration {before['iteration']} to {now['iteration']} meanwhile")
+
+    def answered(seen, _before):
+        told = [e["reason"] for e in site.events() if e["seq"] > seen and e["reason"]]
+        asked = next((r for r in told if "save" in r and "checkpoint of" not in r), "the switch file is taken")
+        return asked + "; " + next((r for r in told if r.startswith("checkpoint of")), "saved")
+
+    def between_tasks(seen):
+        """Seconds from the moment the old task had saved and left until the next one trained."""
+        at = {e["decision"]: datetime.datetime.fromisoformat(e["time"].replace("Z", "+00:00"))
+              for e in reversed(site.events()) if e["seq"] > seen and e["decision"]}
+        left = next(t for d, t in at.items() if d.endswith("-> stopping"))
+        return (at["starting -> training"] - left).total_seconds()
+
+    def avoided(seen, _before):
+        damage = next((e["reason"] for e in site.events() if e["seq"] > seen and "is damaged" in e["reason"]), "")
+        name = damage.partition(" is damaged")[0]
+        return f"{demo.decided(seen)}; {name} is damaged: its content is not what the manifest says, the newest good one is used"
+
+    def no_loss(_seen):
+        return 0
+
     site.wait_iteration(40)
     demo.act("A rank dies", kill_rank, demo.restarted)
     site.wait_iteration(120)
     demo.act("A rank freezes", freeze_rank, demo.restarted)
     site.wait_iteration(220)
-    demo.act("A checkpoint is damaged and a node dies", kill_node, demo.restarted)
+    demo.act("A checkpoint is damaged and a node dies", kill_node, demo.restarted, tell=avoided)
     site.wait_iteration(300)
-    demo.act("The daemon dies", kill_daemon, demo.further)
-    demo.act("Somebody wants a checkpoint now", drop_switch, saved)
-    demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=120)
+    demo.act("The daemon dies", kill_daemon, demo.further, tell=found, lost=no_loss)
+    demo.act("Somebody wants a checkpoint now", drop_switch, saved, tell=answered, lost=no_loss)
+    demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=120,
+             lost=between_tasks)
 
 
 def tell_end(site, demo, reference):
