@@ -16,6 +16,7 @@ Status Script::do_generation(Words& words) {
   e.iteration = Iteration{words.number("from")};
   e.order = OrderNumber{static_cast<std::uint32_t>(words.number("order", 1))};
   e.restart = static_cast<std::uint32_t>(words.number("restart"));
+  if (const auto digest = words.value("digest")) e.digests["train.yaml"] = *digest;
   e.parent = generation_;
   generation_ = e.generation;
   attempt_ = Attempt{};
@@ -51,7 +52,7 @@ Status Script::do_attempt(Words& words) {
   return say(e);
 }
 
-// agent n02 rank 3 signal 9 | exit 1 [expected]   agent n02 lost "why" | joined
+// agent n02 rank 3 signal 9 | exit 1 [expected] ["its last words"]   agent n02 lost "why" | joined
 Status Script::do_agent(Words& words) {
   const NodeName node(words.next());
   if (words.take("lost")) {
@@ -71,6 +72,7 @@ Status Script::do_agent(Words& words) {
   }
   e.expected = words.flag("expected");
   e.core = words.flag("core");
+  e.last_lines = words.quoted();
   return say(e);
 }
 

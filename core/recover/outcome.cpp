@@ -38,12 +38,25 @@ Duration disk_pause(std::uint32_t times) {
   return std::min<Duration>(pause, 10min);
 }
 
+// What a rank that left by itself said last: most programs name the cause there.
+std::string last_words(const wire::RankExited& exited) {
+  constexpr std::size_t kMost = 200;
+  std::string_view text = exited.last_lines;
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  text.remove_prefix(std::min(text.rfind('\n') + 1, text.size()));
+  if (exited.signal != 0 || text.empty()) return "";
+  std::string line(text.substr(0, kMost));
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return fmt::format(", its last words: \"{}\"", line);
+}
+
 // Codes that no restart mends, or that need something else than a restart. False: a plain crash.
-bool special_failure(Turn& turn, int code, const std::string& who) {
+bool special_failure(Turn& turn, int code, const std::string& who, const std::string& words) {
   RunState& run = turn.r();
   if (!is_stoker_train(run.policy)) return false;
   const std::string evidence =
-      fmt::format("{} ended with {} {}", who, exit_text(code, 0), where_text(run));
+      fmt::format("{} ended with {} {}{}", who, exit_text(code, 0), where_text(run), words);
   if (run.live) run.live->failed = run.live->attempt;
   if (code == kConfiguration) {
     hold(turn, {"configuration",
@@ -78,6 +91,10 @@ bool special_failure(Turn& turn, int code, const std::string& who) {
 EndKind classify(const RunState& run, const Outcome& outcome) {
   if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
+    // Ranks that were told to go may well end with 0: that is how they obey.
+    const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
+                      std::holds_alternative<training::Recovering>(run.training);
+    if (told && run.policy.train.finished.exit_zero) return EndKind::Saved;
     return reached_end(run) ? EndKind::Finished : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
@@ -91,10 +108,6 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
 
 void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   RunState& run = turn.r();
-    // Ranks that were told to go may well end with 0: that is how they obey.
-    const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
-                      std::holds_alternative<training::Recovering>(run.training);
-    if (told && run.policy.train.finished.exit_zero) return EndKind::Saved;
   if (run.live->failed >= run.live->attempt)
     return turn.say(fmt::format("rank {} on {} ended with {} as well, after the first failure",
                                 exited.rank.value, exited.node.text,
@@ -107,12 +120,12 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
       return turn.say(fmt::format("{} lost a peer; waiting for the rank that ended first", who));
   }
   if (code == 0) return;  // early leavers; the attempt's end decides
-  if (special_failure(turn, code, who)) return;
+  if (special_failure(turn, code, who, last_words(exited))) return;
   Failure failure;
   failure.kind = "rank_crash";
   failure.evidence =
-      fmt::format("{} ended with {}{} {}", who, exit_text(exited.code, exited.signal),
-                  exited.core ? ", core dumped," : "", where_text(run));
+      fmt::format("{} ended with {}{} {}{}", who, exit_text(exited.code, exited.signal),
+                  exited.core ? ", core dumped," : "", where_text(run), last_words(exited));
   failure.nodes = {exited.node};
   recover(turn, failure);
 }
@@ -145,7 +158,7 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   }
   if (run.live->failed >= run.live->attempt) return;  // counted when its first rank failed
   const std::string who = fmt::format("rank {} on {}", outcome.rank.value, outcome.node.text);
-  if (special_failure(turn, outcome.code, who)) return;
+  if (special_failure(turn, outcome.code, who, "")) return;
   Failure failure;
   failure.kind = "rank_crash";
   failure.nodes = {outcome.node};

@@ -18,8 +18,26 @@ bool is_planned(int code) {
 bool is_failure(const wire::RankExited& exit) {
   return exit.signal != 0 || !is_planned(exit.code);
 }
+// The last line of what the rank that failed first has said.
+std::string last_words(const std::optional<wire::RankExited>& exit) {
+  constexpr std::size_t kMost = 300;
+  if (!exit) return {};
+  std::string_view text = exit->last_lines;
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  const auto begin = text.rfind('\n');
+  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
+  return text.empty()
+             ? std::string()
+             : fmt::format("; rank {} said last: {}", exit->rank.value, text.substr(0, kMost));
+}
+
 int code_of(const wire::RankExited& exit) {
   return exit.signal != 0 ? 128 + exit.signal : exit.code;
+}
+
+bool trains_with_stoker(const wire::Orders& orders) {
+  const std::string& program = orders.command.front();
+  return program.substr(program.rfind('/') + 1) == "stoker-train";
 }
 
 std::string planned_why(int code) {
@@ -35,11 +53,6 @@ std::string planned_why(int code) {
 
 std::vector<NodeName> Lead::eligible_nodes() const {
   std::vector<NodeName> nodes;
-bool trains_with_stoker(const wire::Orders& orders) {
-  const std::string& program = orders.command.front();
-  return program.substr(program.rfind('/') + 1) == "stoker-train";
-}
-
   const auto listed = [](const std::vector<NodeName>& list, const NodeName& node) {
     return std::find(list.begin(), list.end(), node) != list.end();
   };
@@ -221,6 +234,7 @@ void Lead::attempt_ended() {
   } else if (failed_) {
     event.worst_code = 1;  // a node was lost
   }
+  event.told = leaving_why_ || restart_why_;
   const int worst = event.worst_code;
   fold_and_tell(false);
   tell(std::move(event));
@@ -236,18 +250,17 @@ void Lead::attempt_ended() {
 
 void Lead::after_failure(int worst) {
   const int code = worst > 0 && worst < 256 ? worst : 1;
-  event.told = leaving_why_ || restart_why_;
   if (!start_.orders.in_allocation)
     return leave(code, fmt::format("the ranks failed (exit {}); restarts inside the allocation "
-                                   "are off",
-                                   worst));
+                                   "are off{}",
+                                   worst, last_words(first_failure_)));
   choose();  // meanwhile
   const Duration grace = start_.orders.orphan_grace;
   orphan_timer_ = loop_.after(grace, [this, grace, code] {
     orphan_timer_ = 0;
     if (own_restarts_ >= start_.orders.restart_budget)
-      return leave(code, fmt::format("the ranks failed and all {} restarts are used up",
-                                     start_.orders.restart_budget));
+      return leave(code, fmt::format("the ranks failed and all {} restarts are used up{}",
+                                     start_.orders.restart_budget, last_words(first_failure_)));
     ++own_restarts_;
     begin_attempt(grace > Duration{} ? "orphaned for " + format_duration(grace)
                                      : fmt::format("restart {} of {}", own_restarts_,
