@@ -97,8 +97,11 @@ Result<std::string> write_switch_file(const std::string& run_directory, const st
 
 void add_acting_options(CLI::App& app, Deed& deed, bool destructive) {
   app.add_option("RUN", deed.request.run, "name of a run or a run directory")->required();
-  auto* reason = app.add_option("--reason", deed.request.reason,
-                                "why; stands in the journal, alerts and the chronicle");
+  auto* reason = app.add_option(
+      "--reason", deed.request.reason,
+      destructive ? "why; stands in the journal, alerts and the chronicle. Asked for: without it "
+                    "\"no reason given\" stands there"
+                  : "why; stands in the journal, alerts and the chronicle");
   reason->type_name("TEXT");
   deed.wants_reason = destructive;
   app.add_flag("--dry-run", deed.request.dry_run, "show what would be done, do nothing");
@@ -106,8 +109,10 @@ void add_acting_options(CLI::App& app, Deed& deed, bool destructive) {
 }
 
 int act(const Context& context, Deed deed) {
-  if (deed.wants_reason && deed.request.reason.empty() && !deed.request.dry_run)
-    context.console.say("no --reason was given: the journal will only say who asked");
+  if (deed.wants_reason && deed.request.reason.empty() && !deed.request.dry_run) {
+    context.console.say("no --reason was given: the journal will say \"no reason given\"");
+    deed.request.reason = "no reason given";
+  }
   wire::SiteRun run;
   bool ours = true;
   if (!deed.request.run.empty()) {

@@ -12,7 +12,7 @@ namespace stoker::cli {
 struct Deed {
   wire::Request request;      // verb, run (as given on the command line), reason, arguments …
   std::string switch_file;    // "" = this cannot be asked for by a file
-  bool wants_reason = false;  // destructive: to act without --reason is remarked on
+  bool wants_reason = false;  // destructive: without --reason "no reason given" is recorded
   bool json = false;          // prints {"ok", "message", "via", …}
 };
 

@@ -7,8 +7,11 @@ namespace stoker::cli {
 
 void add_node_options(CLI::App& app, NodeDeed& options, bool destructive) {
   app.add_option("NODE", options.lists, "nodes, also as hostlists: n[001-004,7]")->required();
-  auto* reason = app.add_option("--reason", options.deed.request.reason,
-                                "why; stands in the journal and with the node");
+  auto* reason = app.add_option(
+      "--reason", options.deed.request.reason,
+      destructive ? "why; stands in the journal and with the node. Asked for: without it \"no "
+                    "reason given\" stands there"
+                  : "why; stands in the journal and with the node");
   reason->type_name("TEXT");
   options.deed.wants_reason = destructive;
   app.add_flag("--dry-run", options.deed.request.dry_run, "show what would be done, do nothing");

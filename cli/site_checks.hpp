@@ -21,6 +21,10 @@ struct Finding {
 
 std::vector<Finding> check_site(const Context& context);
 
+// What the agents of the runs that are under way said about their own nodes: one finding a node,
+// and one for output that arrives late. Reads the head of each newest lead.jsonl.
+std::vector<Finding> check_running(const Context& context);
+
 // Exposed for tests: SQLite before 3.51.3 can lose a WAL reset when two connections checkpoint.
 Finding check_sqlite(const std::string& version);
 

@@ -11,7 +11,8 @@ namespace {
 
 int doctor(Context& context, bool json) {
   const Console& console = context.console;
-  const std::vector<Finding> findings = check_site(context);
+  std::vector<Finding> findings = check_site(context);
+  for (Finding& told : check_running(context)) findings.push_back(std::move(told));
   const bool good = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& f) { return f.health == Health::Bad; });
   if (json) {

@@ -14,7 +14,7 @@ Command cmd_pause() {
             const auto deed = std::make_shared<Deed>();
             deed->request.verb = "pause";
             deed->switch_file = "pause";
-            add_acting_options(app, *deed, false);
+            add_acting_options(app, *deed, true);
             return [&context, deed] { return act(context, *deed); };
           }};
 }

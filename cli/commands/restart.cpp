@@ -14,7 +14,7 @@ Command cmd_restart() {
             const auto deed = std::make_shared<Deed>();
             deed->request.verb = "restart";
             deed->switch_file = "restart";
-            add_acting_options(app, *deed, false);
+            add_acting_options(app, *deed, true);
             return [&context, deed] { return act(context, *deed); };
           }};
 }

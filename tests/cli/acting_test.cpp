@@ -119,7 +119,16 @@ TEST_CASE("acting: a destructive verb without --reason -> remarked on") {
   const Site site;
   site.publish(training_status());
   CHECK(site.stoker({"stop", "hello"}).err.find("no --reason") != std::string::npos);
-  CHECK(site.stoker({"pause", "hello"}).err.find("no --reason") == std::string::npos);
+  for (const char* verb : {"stop", "restart", "pause"}) {
+    const auto said = site.stoker({verb, "hello", "--json"});
+    CHECK(said.code == 0);
+    CHECK(said.err.find("no --reason was given") != std::string::npos);
+    const auto body = os::read_file(site.directory() + "/switch/" + verb);
+    REQUIRE(body);
+    CHECK(parse_json(*body, "body")->at("reason") == "no reason given");
+  }
+  CHECK(site.stoker({"save", "hello"}).err.find("no --reason") == std::string::npos);
+  CHECK(site.stoker({"stop", "hello", "--dry-run"}).err.find("no --reason") == std::string::npos);
 }
 
 TEST_CASE("acting: bad arguments -> exit 2, nothing asked") {
