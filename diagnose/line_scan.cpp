@@ -98,7 +98,7 @@ std::string_view without_rank_prefix(std::string_view text) {
     std::size_t cut = 0;
     if (text.front() == '[' || text.front() == '(') {
       const auto close = text.find(text.front() == '[' ? ']' : ')');
-      if (close == std::string_view::npos || close > 64) break;
+      if (close > 64) break;  // npos too
       cut = close + 1;
     } else {
       std::size_t digits = 0;

@@ -3,7 +3,7 @@
 
 namespace stoker::agent {
 namespace {
-constexpr std::size_t kLineLimit = 16u << 10;  // no iteration line is longer
+constexpr std::size_t kIterationLineLimit = 16u << 10;  // no iteration line is longer
 }
 
 Result<ProgressReader> ProgressReader::make(const std::map<std::string, std::string>& patterns) {
@@ -19,7 +19,7 @@ Result<ProgressReader> ProgressReader::make(const std::map<std::string, std::str
 }
 
 std::optional<diagnose::IterationMetrics> ProgressReader::read(std::string_view line) const {
-  if (line.size() > kLineLimit) return std::nullopt;
+  if (line.size() > kIterationLineLimit) return std::nullopt;
   auto metrics = user_ ? user_->parse(line) : diagnose::parse_iteration_line(line);
   if (!metrics || !metrics->iteration) return std::nullopt;
   return metrics;
