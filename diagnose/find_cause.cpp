@@ -187,13 +187,15 @@ void add_followed(Diagnosis& d, const std::vector<const std::vector<Found>*>& gr
   for (const Found f : order) d.followed.push_back(also[f->failure_class]);
 }
 
-void add_codes(Diagnosis& d, Found root, const std::vector<Found>& all) {
+// Further codes of the root's GPU, also those that ask for nothing.
+void add_codes(Diagnosis& d, Found root, const Sorted& sorted) {
   d.gpu_pci = root->gpu_pci;
   if (root->xid == 0 || root->failure_class == FailureClass::Sxid) return;
   std::vector<Found> same;
-  for (const Found f : all)
-    if (f->xid != 0 && f->failure_class != FailureClass::Sxid && f->gpu_pci == root->gpu_pci)
-      same.push_back(f);
+  for (const auto* group : {&sorted.fatal, &sorted.warnings})
+    for (const Found f : *group)
+      if (f->xid != 0 && f->failure_class != FailureClass::Sxid && f->gpu_pci == root->gpu_pci)
+        same.push_back(f);
   std::stable_sort(same.begin(), same.end(), earlier);
   for (const Found f : same)
     if (std::find(d.xids.begin(), d.xids.end(), f->xid) == d.xids.end()) d.xids.push_back(f->xid);
@@ -206,11 +208,11 @@ double confidence_of(const Ranking& ranking, Found line) {
   return confidence;
 }
 
-std::string summary_of(const Diagnosis& d, const std::string& meaning, const CauseRules& rules) {
+std::string summary_of(const Diagnosis& d, const Finding& line, const CauseRules& rules) {
   std::string text = rules.meaning(d.failure_class).summary;
-  if (!meaning.empty())
+  if (!line.meaning.empty())
     text += fmt::format(" ({} {}: {})", d.failure_class == FailureClass::Sxid ? "SXid" : "Xid",
-                        d.xids.empty() ? 0 : d.xids.front(), meaning);
+                        line.xid, line.meaning);
   if (!d.gpu_pci.empty()) text += ", GPU " + d.gpu_pci;
   if (d.rank) text += fmt::format(", rank {}", *d.rank);
   if (!d.node.empty()) text += " on " + d.node;
@@ -230,7 +232,7 @@ void settle(Diagnosis& d, Found line, const std::vector<ScannedLog>& logs, const
   const bool suspect =
       line->node_suspect == NodeSuspect::Yes || d.advice.action == RunAction::RestartExcluding;
   if (suspect) d.exclude = d.nodes;
-  d.summary = summary_of(d, line->meaning, rules);
+  d.summary = summary_of(d, *line, rules);
 }
 
 void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t outlived) {
@@ -259,7 +261,7 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
     d.failure_class = ranking.root->failure_class;
     d.fatal = true;
     d.confidence = confidence_of(ranking, line);
-    add_codes(d, ranking.root, candidates);
+    add_codes(d, ranking.root, sorted);
     if (is_ending(d.failure_class))
       if (const Found clue = clue_before(line, sorted.clues)) line = clue;
     settle(d, line, logs, blame, rules);
@@ -269,7 +271,7 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
     const Found line = chosen_warning(sorted.warnings, rules);
     d.failure_class = line->failure_class;
     d.confidence = line->confidence;
-    add_codes(d, line, sorted.warnings);
+    add_codes(d, line, sorted);
     settle(d, line, logs, blame_for(*line, *line, sorted.warnings, logs), rules);
     add_followed(d, {&sorted.warnings}, logs);
   } else {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "diagnose/line_scan.hpp"
+#include "diagnose/progress_forms.hpp"
 
 namespace stoker::diagnose {
 
@@ -59,7 +60,15 @@ void adopt_named_loss(IterationMetrics& metrics, std::string_view name, double v
   if (!metrics.loss && ends_with_loss(name) && !name.starts_with("val")) metrics.loss = value;
 }
 
-// key: value fields between bars, as Megatron prints them.
+// nanotron shortens: "4.1K", "2.83M".
+double thousands(std::string_view unit) {
+  if (unit == "K") return 1e3;
+  if (unit == "M") return 1e6;
+  if (unit == "B" || unit == "G") return 1e9;
+  return unit == "T" ? 1e12 : 1;
+}
+
+// key: value fields between bars, as Megatron and nanotron print them.
 std::optional<IterationMetrics> parse_bars(std::string_view line) {
   auto marker = find_marker(line, "iteration");
   if (!marker) marker = find_marker(line, "step");
@@ -85,7 +94,7 @@ std::optional<IterationMetrics> parse_bars(std::string_view line) {
     if (!number) continue;
     const std::string_view unit = trim(text.substr(number->length));
     if (unit.size() > 12) continue;  // torn
-    if (assign_metric(metrics, name, number->value, unit)) {
+    if (assign_metric(metrics, name, number->value * thousands(unit), unit)) {
       ++known;
     } else if (first_loss.empty() && ends_with_loss(name)) {
       first_loss = name;
@@ -321,10 +330,8 @@ struct Family {
   std::optional<IterationMetrics> (*parse)(std::string_view line);
 };
 constexpr std::array kFamilies{
-    Family{"|", parse_bars},
-    Family{"step=", parse_pairs},
-    Family{"loss", parse_dict},
-    Family{"loss", parse_words},
+    Family{":::MLLOG", parse_mllog}, Family{"%|", parse_progress_bar}, Family{"|", parse_bars},
+    Family{"step=", parse_pairs},    Family{"loss", parse_dict},       Family{"loss", parse_words},
 };
 
 }  // namespace
@@ -342,6 +349,7 @@ std::optional<IterationMetrics> parse_iteration_line(std::string_view line) {
 std::optional<ValidationMetrics> parse_validation_line(std::string_view line) {
   std::string storage;
   line = without_colours(line.substr(0, kLongestLine), storage);
+  if (auto found = parse_mllog_validation(line)) return found;
   if (line.find("loss") == npos) return std::nullopt;
   if (auto found = validation_of_bars(line)) return found;
   if (auto found = validation_of_dict(line)) return found;

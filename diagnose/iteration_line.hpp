@@ -1,8 +1,10 @@
 // Iteration lines of training programs, parsed by hand (30 times faster than a regular expression
 // with captures). Known: our own core and Megatron-DeepSpeed, old and current Megatron-LM, NeMo,
 // DeepSpeed's step lines, InternEvo, the dicts of Hugging Face's Trainer and of JSON loggers,
-// torchtitan, nanoGPT and its speed-run, llm.c, IDEFICS. Whatever a launcher puts in front is no
-// matter. A start is not progress: only lines that a program prints after the step are known here.
+// torchtitan, nanoGPT and its speed-run, llm.c, IDEFICS, nanotron, MLPerf's events, the progress
+// bars of Lightning and NeMo (Composer's records, over several lines: parse_file.hpp). Whatever a
+// launcher puts in front is no matter. A start is not progress: only lines that a program prints
+// after the step are known here.
 #pragma once
 
 #include <optional>

@@ -166,6 +166,8 @@ LineOrigin read_origin(std::string_view line) {
     if (!found) break;
   }
   origin.message = line.substr(static_cast<std::size_t>(rest.data() - line.data()));
+  static const RE2 kStepd(R"(^slurm(?:step)?d-([\w.-]+): )");  // "slurmstepd-n03: error: …"
+  RE2::PartialMatch(rest, kStepd, &origin.node);
   return origin;
 }
 

@@ -59,8 +59,9 @@ class Blocks {
       if (skipping_) {
         const auto newline = bytes.find('\n');
         if (newline == std::string_view::npos) return;
-        bytes.remove_prefix(newline);
+        bytes.remove_prefix(newline + 1);  // the scanner was given one already
         skipping_ = false;
+        continue;
       }
       const std::size_t room = kLongestLineKept - std::min(kLongestLineKept, held_.size());
       const std::string_view part = bytes.substr(0, std::max<std::size_t>(room, 1));
@@ -80,12 +81,7 @@ class Blocks {
       scanner_.block(held_);
       held_.clear();
       skipping_ = true;
-      swallow_newline_ = true;
       ++cut_;
-    }
-    if (swallow_newline_ && !skipping_ && held_.starts_with('\n')) {
-      held_.erase(0, 1);
-      swallow_newline_ = false;
     }
   }
 
@@ -93,7 +89,7 @@ class Blocks {
   std::unique_ptr<JournalExport> journal_;
   std::string held_;
   std::uint64_t cut_ = 0;
-  bool decided_ = false, skipping_ = false, swallow_newline_ = false;
+  bool decided_ = false, skipping_ = false;
 };
 
 bool is_compressed(std::string_view head) {
@@ -149,6 +145,8 @@ void read_compressed(int fd, std::vector<char> head, std::size_t got, Blocks& bl
   if (archive_read_open(reader.get(), &source, nullptr, give_compressed, nullptr) != ARCHIVE_OK ||
       archive_read_next_header(reader.get(), &entry) != ARCHIVE_OK)
     return trouble();
+  if (archive_filter_count(reader.get()) < 2)  // its head is there, and no more
+    return scanner.note("unpacking stopped: damaged");
   std::vector<char> piece(kPiece);
   while (true) {
     const auto more = archive_read_data(reader.get(), piece.data(), piece.size());

@@ -53,7 +53,8 @@ bool LogScanner::is_kernel_log(std::string_view block) const {
     block.remove_prefix(newline == std::string_view::npos ? block.size() : newline + 1);
     if (trim(line).empty()) continue;
     ++lines;
-    if (read_origin(line).kernel_header) ++kernel;
+    const LineOrigin origin = read_origin(line);
+    if (origin.kernel_header && !origin.rank_label) ++kernel;
   }
   return lines > 0 && kernel * 5 >= lines * 4;
 }
@@ -164,11 +165,13 @@ void LogScanner::progress(std::uint64_t line, std::string_view text) {
   if (!metrics) return;
   ++log_.iteration_lines;
   losses_.iteration(line, text, *metrics);
-  const std::uint64_t iteration = metrics->iteration.value_or(log_.last_iteration + 1);
-  // Ranks may print the same iteration; a much smaller one is a start from a checkpoint.
-  const bool further = iteration > log_.last_iteration || iteration + 2 < log_.last_iteration;
-  if (!further && latest_progress_ != 0) return;
-  log_.last_iteration = iteration;
+  // Ranks may print the same iteration; a much smaller one is a start from a checkpoint. A program
+  // that counts nothing goes on with each line.
+  const std::uint64_t before = log_.last_iteration;
+  const bool further = !metrics->iteration || *metrics->iteration > before ||
+                       *metrics->iteration + 2 < before || latest_progress_ == 0;
+  if (!further) return;
+  log_.last_iteration = metrics->iteration.value_or(before);
   log_.progressed_line = latest_progress_;
   latest_progress_ = line;
 }

@@ -9,6 +9,7 @@
 #include "common/os/fd.hpp"
 #include "diagnose/iteration_line.hpp"
 #include "diagnose/line_scan.hpp"
+#include "diagnose/progress_forms.hpp"
 
 namespace stoker::diagnose {
 
@@ -28,6 +29,20 @@ bool continues_record(std::string_view text) {
 void MetricsReader::line(std::string_view text) {
   ++number_;
   text = text.substr(0, kLongestLine);
+  if (composer_) {
+    if (const std::string field = composer_field(text); !field.empty()) {
+      if (open_record_.size() < kLongestLine) open_record_ += field;
+      return;
+    }
+    settle();
+  }
+  if (std::string head = composer_head(text); !head.empty()) {
+    settle();
+    open_record_ = std::move(head);
+    open_since_ = number_;
+    composer_ = true;
+    return;
+  }
   if (!open_record_.empty()) {
     if (open_lines_ < kMostJoined && continues_record(text)) {
       open_record_ += ' ';
@@ -53,6 +68,7 @@ void MetricsReader::finish() {
 
 void MetricsReader::settle() {
   if (open_record_.empty()) return;
+  composer_ = false;
   examine(open_since_, open_record_);
   open_record_.clear();
 }

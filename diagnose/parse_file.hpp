@@ -1,5 +1,6 @@
 // Streams a log of any size: its iteration and validation lines with their line numbers, in bounded
-// memory. Joins records that copy and paste wrapped over up to three lines. For `stoker parse`.
+// memory. Joins records that copy and paste wrapped over up to three lines, and Composer's, which
+// have a line a field. For `stoker parse`.
 #pragma once
 
 #include <functional>
@@ -36,6 +37,7 @@ class MetricsReader {
   std::string open_record_;  // an unfinished one, joined so far
   std::uint64_t open_since_ = 0;
   int open_lines_ = 0;
+  bool composer_ = false;  // the open record is Composer's: as many lines as it has fields
 };
 
 // "-" is standard input. A line longer than 1 MiB is cut; progress bars ('\r') before a record do

@@ -10,6 +10,7 @@ Command cmd_alerts();
 Command cmd_check();
 Command cmd_chronicle();
 Command cmd_completion();
+Command cmd_diagnose();
 Command cmd_docs();
 Command cmd_doctor();
 Command cmd_events();

@@ -67,7 +67,7 @@ bool place_is_right(const Json& row, const Diagnosis& d) {
 TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the index says") {
   const auto rows = corpus_index();
   if (rows.empty()) return;
-  Share classes, roots, places;
+  Share classes, roots, places, codes;
   std::map<std::string, std::map<std::string, int>> confusion;
   std::array<Share, 5> reliability;
   for (const auto& row : rows) {
@@ -90,6 +90,15 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
         fmt::print("root: {}: {} instead of {}\n", file, d.root ? d.root->text.substr(0, 160) : "-",
                    line);
     }
+    if (row.at("xid").is_array()) {
+      auto xids = d.xids;
+      std::sort(xids.begin(), xids.end());
+      const bool good = row.at("xid") == Json(xids) && row.at("gpu_pci") == Json(d.gpu_pci);
+      codes.count(good);
+      if (!good)
+        fmt::print("code: {}: {} {} instead of {} {}\n", file, Json(xids).dump(), d.gpu_pci,
+                   row.at("xid").dump(), row.at("gpu_pci").dump());
+    }
     if (wanted != "healthy" && place_is_told(row, path)) {
       const bool good = place_is_right(row, d);
       places.count(good);
@@ -98,8 +107,8 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
                    row.at("node").dump(), row.at("ranks").dump());
     }
   }
-  fmt::print("class {}/{}, root line {}/{}, node or rank {}/{}\n", classes.right, classes.all,
-             roots.right, roots.all, places.right, places.all);
+  fmt::print("class {}/{}, root line {}/{}, node or rank {}/{}, codes {}/{}\n", classes.right,
+             classes.all, roots.right, roots.all, places.right, places.all, codes.right, codes.all);
   for (const auto& [wanted, others] : confusion)
     for (const auto& [got, count] : others)
       fmt::print("  {:28} taken for {:28} {}\n", wanted, got, count);
@@ -109,6 +118,7 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
   CHECK(classes.share() >= 0.97);
   CHECK(roots.share() >= 0.90);
   CHECK(places.share() >= 0.95);
+  CHECK(codes.share() == 1);
 }
 
 TEST_CASE("accuracy: whole logs of runs that went well -> nothing fatal") {

@@ -1,0 +1,92 @@
+// stoker diagnose FILE...: the first cause of a failed run, from its logs alone; offline.
+#include <fmt/format.h>
+#include <memory>
+
+#include "cli/commands/all.hpp"
+#include "cli/diagnosis_page.hpp"
+#include "cli/log_inputs.hpp"
+#include "common/os/files.hpp"
+#include "diagnose/scan_files.hpp"
+
+namespace stoker::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files, kernel_logs, signatures;
+  bool json = false;
+};
+
+// Reads the site's signature files; false: one of them is wrong (said).
+bool read_site_files(Console& console, const std::vector<std::string>& paths,
+                     std::vector<diagnose::SiteFile>& files) {
+  for (const auto& path : paths) {
+    auto text = os::read_file(path, 1u << 20);
+    if (!text) {
+      console.say(text.error().message());
+      return false;
+    }
+    files.push_back({path, std::move(*text)});
+  }
+  return true;
+}
+
+Result<diagnose::Detector> make_detector(Console& console, const Options& options) {
+  std::vector<diagnose::SiteFile> site;
+  if (!read_site_files(console, options.signatures, site)) return fail("no signatures");
+  configs::Diagnostics errors;
+  auto knowledge = diagnose::load_knowledge(site, errors);
+  for (const auto& error : errors) console.say(printable(error.text()));
+  if (!errors.empty()) return fail("signature files with mistakes are not used");
+  return diagnose::Detector::make(std::move(knowledge));
+}
+
+int diagnose_logs(Context& context, const Options& options) {
+  Console& console = context.console;
+  LogInputs inputs;
+  add_log_inputs(options.files, false, inputs);
+  add_log_inputs(options.kernel_logs, true, inputs);
+  for (const auto& error : inputs.errors) console.say(printable(error));
+  if (inputs.files.empty()) return kFailed;
+  const auto detector = make_detector(console, options);
+  if (!detector) return console.say(detector.error().message()), kUsage;
+
+  std::vector<diagnose::ScanInput> wanted;
+  for (const auto& input : inputs.files) wanted.push_back({input.path, input.kernel_log});
+  const auto scanned = diagnose::scan_files(*detector, wanted);
+  for (const auto& error : scanned.errors) console.say(printable(error.message()));
+  if (scanned.logs.empty()) return kFailed;
+
+  auto diagnosis = diagnose::find_cause(scanned.logs, detector->knowledge().causes);
+  for (const auto& note : inputs.notes) diagnosis.notes.push_back(note);
+  if (options.json) {
+    console.line(dump_json(to_json_object(diagnosis)));
+  } else {
+    DiagnosisScope scope{scanned.logs.size(), 0};
+    for (const auto& log : scanned.logs) scope.lines += log.lines;
+    console.out(diagnosis_page(diagnosis, scope, console));
+  }
+  return inputs.errors.empty() && scanned.errors.empty() ? kDone : kFailed;
+}
+
+}  // namespace
+
+Command cmd_diagnose() {
+  return {"diagnose",
+          "root cause of a failed log, offline",
+          {"stoker diagnose main.log", "stoker diagnose logs/ --kernel-log dmesg-n04.txt --json",
+           "journalctl -k -o export | stoker diagnose main.log --kernel-log -"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("FILE", options->files,
+                           "logs, folders, patterns; .gz, .zst, .xz; - is standard input")
+                ->required();
+            app.add_option("--kernel-log", options->kernel_logs,
+                           "logs of the kernel: dmesg, journalctl -k, /dev/kmsg");
+            app.add_option("--signatures", options->signatures,
+                           "signature files of this site, beside ours (docs/diagnosis.md)");
+            app.add_flag("--json", options->json, "one JSON object");
+            return [&context, options] { return diagnose_logs(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

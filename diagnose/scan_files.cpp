@@ -1,0 +1,39 @@
+// Threads take the next file by a counter; a log has place i of the inputs until all are done.
+#include "diagnose/scan_files.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+namespace stoker::diagnose {
+
+ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& inputs,
+                        unsigned threads) {
+  std::vector<std::optional<Result<ScannedLog>>> results(inputs.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < inputs.size(); i = next++)
+      results[i] = scan_file(detector, inputs[i].path, 0, inputs[i].kernel_log);
+  };
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  threads = static_cast<unsigned>(std::min<std::size_t>(threads, inputs.size()));
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (auto& thread : others) thread.join();
+
+  ScannedFiles all;
+  for (auto& result : results) {
+    if (!*result) {
+      all.errors.push_back(result->error());
+      continue;
+    }
+    const auto place = static_cast<std::uint32_t>(all.logs.size());
+    for (auto& finding : (*result)->findings) finding.file = place;
+    all.logs.push_back(std::move(**result));
+  }
+  return all;
+}
+
+}  // namespace stoker::diagnose
