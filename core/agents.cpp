@@ -21,6 +21,17 @@ bool task_is_over(const RunState& run, const wire::GenerationStarted& e) {
   return task != s->second.tasks.end() && is_terminal(task->second.state);
 }
 
+// Says which files are not what the generation before had.
+void note_digests(Turn& turn, const std::map<std::string, std::string>& digests) {
+  if (digests.empty()) return;
+  for (const auto& [path, digest] : digests)
+    if (const auto before = turn.r().digests.find(path);
+        before != turn.r().digests.end() && before->second != digest)
+      turn.say(fmt::format("{} has changed since the generation before (XXH3 {}, was {})", path,
+                           digest.substr(0, 8), before->second.substr(0, 8)));
+  turn.r().digests = digests;
+}
+
 void on(Turn& turn, const wire::GenerationStarted& e) {
   RunState& run = turn.r();
   if (task_is_over(run, e))
@@ -58,6 +69,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
                        e.iteration.value == 0
                            ? std::string("from scratch")
                            : fmt::format("resuming at iteration {}", e.iteration.value)));
+  note_digests(turn, e.digests);
   if (turn.kind() == TrainingKind::Queued || (turn.kind() == TrainingKind::Idle && !run.paused)) {
     turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
   } else if (auto* starting = turn.in<training::Starting>()) {
@@ -124,6 +136,9 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   run.progress.iteration = e.iteration;
   run.progress.slowest = e.iteration;
   run.progress.oldest = run.progress.newest = run.progress.at = turn.now();
+  // The agent repeats the whole sentence of the restart that it obeys; the decision before told it.
+  const std::string why =
+      e.why.starts_with("control restart") ? e.why.substr(0, e.why.find(':')) : e.why;
   const std::string sentence = fmt::format(
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
       count_text(e.world_size, "rank"), nodes_text(e.nodes),

@@ -7,7 +7,6 @@
 #include <optional>
 
 namespace stoker::core {
-namespace {
 
 struct Chapter {
   std::string title;
@@ -20,6 +19,8 @@ struct Chapter {
 
 struct Story {
   RunName run;
+  Sequence told;
+  bool began = false;
   double gpus_per_node = 0;
   std::string text;
   std::optional<Chapter> open;
@@ -29,6 +30,8 @@ struct Story {
   Duration lost{};
   std::size_t incidents = 0;
 };
+
+namespace {
 
 std::string minute(WallTime wall) {
   std::string text = format_rfc3339(wall).substr(0, 16);
@@ -104,6 +107,12 @@ void close(Story& story, const JournalRow& row) {
   story.open.reset();
 }
 
+const RunPolicy* policy_of(const JournalRow& row) {
+  if (const auto* added = std::get_if<RunAdded>(&row.event.body)) return &added->policy;
+  if (const auto* changed = std::get_if<PolicyChanged>(&row.event.body)) return &changed->policy;
+  return nullptr;
+}
+
 bool worth_a_note(const JournalRow& row) {
   return std::holds_alternative<OperatorAsked>(row.event.body) ||
          std::holds_alternative<DaemonStarted>(row.event.body) ||
@@ -144,40 +153,66 @@ void tell(Story& story, const JournalRow& row) {
 
 }  // namespace
 
-std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy) {
-  Story story;
-  story.run = policy.run;
-  story.gpus_per_node = policy.scheduler.gpus_per_node.value_or(0);
-  story.text = fmt::format("# Chronicle of {}\n\n", policy.run.text);
-  bool began = false;
-  for (const JournalRow& row : rows) {
-    const bool site_note = row.event.run.empty() && worth_a_note(row);
-    if (row.event.run != policy.run && !(began && site_note)) continue;
-    if (!began) {
-      began = true;
-      story.first = row.event.at;
-      story.text += fmt::format("{} was put under supervision {} UTC.\n\n", policy.run.text,
-                                minute(row.event.wall));
-    }
-    story.last = row.event.at;
-    tell(story, row);
-    track(story, row);
+Chronicle::Chronicle(RunName run) : story_(std::make_unique<Story>()) {
+  story_->run = std::move(run);
+}
+Chronicle::~Chronicle() = default;
+Chronicle::Chronicle(Chronicle&&) noexcept = default;
+Chronicle& Chronicle::operator=(Chronicle&&) noexcept = default;
+
+Sequence Chronicle::told() const {
+  return story_->told;
+}
+
+bool Chronicle::tell(const JournalRow& row) {
+  Story& story = *story_;
+  if (row.seq <= story.told && row.seq.value != 0) return false;
+  story.told = row.seq;
+  const bool site_note = row.event.run.empty() && worth_a_note(row);
+  if (row.event.run != story.run && !(story.began && site_note)) return false;
+  if (const RunPolicy* policy = policy_of(row))
+    story.gpus_per_node = policy->scheduler.gpus_per_node.value_or(0);
+  const std::size_t length = story.text.size();
+  const std::size_t lines = story.open ? story.open->lines.size() : 0;
+  const bool was_open = story.open.has_value();
+  if (!story.began) {
+    story.began = true;
+    story.first = row.event.at;
+    story.text += fmt::format("{} was put under supervision {} UTC.\n\n", story.run.text,
+                              minute(row.event.wall));
   }
-  if (story.open && !rows.empty()) {
-    story.text += fmt::format("## {} ({})\n\n", sentence(story.open->title).substr(0, 200),
-                              minute(story.open->wall));
-    for (const std::string& line : story.open->lines) story.text += line + "\n";
-    story.text += "\nThis is not over.\n\n";
+  story.last = row.event.at;
+  core::tell(story, row);
+  track(story, row);
+  return story.text.size() != length || story.open.has_value() != was_open ||
+         (story.open && story.open->lines.size() != lines);
+}
+
+std::string Chronicle::text() const {
+  const Story& story = *story_;
+  std::string text = fmt::format("# Chronicle of {}\n\n", story.run.text) + story.text;
+  if (story.open) {
+    text += fmt::format("## {} ({})\n\n", sentence(story.open->title).substr(0, 200),
+                        minute(story.open->wall));
+    for (const std::string& line : story.open->lines) text += line + "\n";
+    text += "\nThis is not over.\n\n";
   }
   const Duration whole = story.last - story.first;
-  story.text += fmt::format(
-      "## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n", story.incidents,
-      story.incidents == 1 ? "incident" : "incidents", format_duration(whole), story.repeated,
-      format_duration(story.lost), cost_text(story, story.lost),
-      whole > 0ns ? fmt::format("; {:.1f}% of the time was spent training or waiting in the queue",
-                                100 * (1 - to_seconds(story.lost) / to_seconds(whole)))
-                  : "");
-  return story.text;
+  return text +
+         fmt::format(
+             "## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n", story.incidents,
+             story.incidents == 1 ? "incident" : "incidents", format_duration(whole),
+             story.repeated, format_duration(story.lost), cost_text(story, story.lost),
+             whole > 0ns ? fmt::format("; {:.1f}% of the time was spent training or "
+                                       "waiting in the queue",
+                                       100 * (1 - to_seconds(story.lost) / to_seconds(whole)))
+                         : "");
+}
+
+std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy) {
+  Chronicle story(policy.run);
+  for (const JournalRow& row : rows) story.tell(row);
+  return story.text();
 }
 
 }  // namespace stoker::core

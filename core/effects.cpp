@@ -13,6 +13,7 @@ namespace stoker::core {
 namespace {
 
 constexpr std::uint32_t kPageAfter = 4;
+constexpr Duration kNoRoomPause = 60s;  // room is noticed long before (DiskFull)
 
 supply::Submission* submission_of(Turn& turn, const Action& action) {
   const auto* submit = std::get_if<Submit>(&action);
@@ -30,6 +31,12 @@ std::optional<OpenEffect> take(Turn& turn, const EffectKey& key) {
   return effect;
 }
 
+bool is_file_of_run(const Action& action) {
+  return std::holds_alternative<WriteOrders>(action) ||
+         std::holds_alternative<WriteControl>(action) ||
+         std::holds_alternative<ConsumeSwitch>(action);
+}
+
 Duration pause_after(std::uint32_t failures) {
   Duration pause = 1s;
   for (std::uint32_t i = 1; i < failures && pause < 60s; ++i) pause *= 2;
@@ -38,7 +45,8 @@ Duration pause_after(std::uint32_t failures) {
 
 void schedule(Turn& turn, OpenEffect effect, Duration pause) {
   const std::string kind = kind_of(effect.action);
-  if (kind == WriteControl::kKind)  // the newest control holds everything: one retry is enough
+  // The newest control holds everything, the newest order replaces one that was never written.
+  if (kind == WriteControl::kKind || kind == WriteOrders::kKind)
     std::erase_if(turn.site.retries, [&](const Retry& r) {
       return r.effect.run == effect.run && kind_of(r.effect.action) == kind;
     });
@@ -52,6 +60,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
   if (!effect) return;
   if (supply::Submission* s = submission_of(turn, effect->action))
     supply::on_submit_done(turn, *s, done.job);
+  if (turn.run != nullptr && effect->failures > 0 && is_file_of_run(effect->action))
+    note_room(turn);
   if (effect->failures >= kPageAfter) {
     turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
     resolve(turn, "effect_failed", done.action);
@@ -66,10 +76,11 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   if (std::holds_alternative<LookUpToken>(effect->action))
     return turn.say(fmt::format("the search for the token failed: {}", failed.why));
   ++effect->failures;
-  const Duration pause = pause_after(effect->failures);
+  const Duration pause = failed.no_room ? kNoRoomPause : pause_after(effect->failures);
   turn.say(fmt::format("{} failed ({}); trying again in {}", failed.action, failed.why,
                        format_duration(pause)));
-  if (effect->failures == kPageAfter)
+  if (failed.no_room && turn.run != nullptr && is_file_of_run(effect->action)) note_no_room(turn);
+  if (effect->failures == kPageAfter && !failed.no_room)
     raise(turn, {Severity::Critical, "effect_failed",
                  fmt::format("{} failed {} times: {}", failed.action, effect->failures, failed.why),
                  "stoker doctor", failed.action});
@@ -102,6 +113,9 @@ void retry_effects(Turn& turn) {
       control->control = turn.r().control;
       control->control.epoch = turn.site.epoch;
     }
+    if (const auto* orders = std::get_if<WriteOrders>(&action);
+        orders != nullptr && turn.run != nullptr && orders->orders.number != turn.r().order)
+      continue;  // never written, and another took its place
     const std::size_t before = turn.decision.actions.size();
     turn.say(fmt::format(
         "{} again, after {} without success", kind_of(action),

@@ -186,7 +186,8 @@ struct EffectFailed {  // proven not to have happened
   static constexpr const char* kKind = "effect_failed";
   EffectKey key;
   std::string action, why;
-  STOKER_FIELDS(EffectFailed, key, action, why)
+  bool no_room = false;  // because a disk is full or a quota spent
+  STOKER_FIELDS(EffectFailed, key, action, why, no_room)
 };
 struct EffectUnknown {  // asked, no answer (time-out, or the daemon died in between): may have
                         // happened
@@ -210,11 +211,27 @@ struct DiskLow {
   bool low = true;  // false: enough again
   STOKER_FIELDS(DiskLow, path, free_share, low)
 };
+// The daemon itself cannot write into a run directory for lack of room, or can again. (DiskLow
+// warns long before; a quota shows only here.)
+struct DiskFull {
+  static constexpr const char* kKind = "disk_full";
+  std::string path, why;
+  bool full = true;
+  STOKER_FIELDS(DiskFull, path, why, full)
+};
+// The file of `train.finished: {file: …}` appeared, or is gone again.
+struct FinishFileSeen {
+  static constexpr const char* kKind = "finish_file_seen";
+  std::string path;
+  bool there = true;
+  STOKER_FIELDS(FinishFileSeen, path, there)
+};
 
-using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                               DaemonStopping, Tick, Quarantined, JobSeen, SchedulerBlind,
-                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
-                               EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow>;
+using EventBody =
+    std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                 DaemonStopping, Tick, Quarantined, JobSeen, SchedulerBlind, SchedulerSees,
+                 NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, EffectDone, EffectFailed,
+                 EffectUnknown, TokenLookedUp, DiskLow, DiskFull, FinishFileSeen>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

@@ -30,8 +30,17 @@ void on_daemon_started(Turn& turn, const DaemonStarted& started);
 void on_node_seen(Turn& turn, const NodeSeen& seen);
 void on_blind(Turn& turn, const SchedulerBlind& blind);
 void on_sees(Turn& turn);
-void on_disk(Turn& turn, const DiskLow& disk);
 void on_quarantined(Turn& turn, const Quarantined& quarantined);
+
+// recover/hold.cpp
+void on_finish_file(Turn& turn, const FinishFileSeen& seen);
+
+// room.cpp
+void on_disk(Turn& turn, const DiskLow& disk);
+void on_disk_full(Turn& turn, const DiskFull& disk);
+// An effect found no room in the run directory, or found room again.
+void note_no_room(Turn& turn);
+void note_room(Turn& turn);
 
 // effects.cpp
 void on_effect_done(Turn& turn, const EffectDone& done);

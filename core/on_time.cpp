@@ -70,6 +70,12 @@ void recovering_due(Turn& turn) {
   auto& recovering = *turn.in<training::Recovering>();
   if (recovering.rung == training::Rung::InAllocation) {
     const bool gone = run.live && (run.live->goodbye_at || run.live->lead_silent);
+    if (run.no_room_since &&
+        !(run.live && run.live->goodbye_at)) {  // neither the command nor the answer can be written
+      if (recovering.repeat_at <= turn.now()) recovering.repeat_at = turn.now() + kBlindRetry;
+      recovering.give_up_at = std::max(recovering.give_up_at, recovering.repeat_at);
+      return;
+    }
     if (recovering.give_up_at <= turn.now() || (gone && recovering.repeat_at <= turn.now())) {
       const training::Recovering before = recovering;
       return next_task(
@@ -96,7 +102,8 @@ void recovering_due(Turn& turn) {
 void suspect_due(Turn& turn) {
   auto& suspect = *turn.in<training::Suspect>();
   if (suspect.act_at > turn.now()) return;
-  if (suspect.symptom == training::Symptom::LeadSilent && turn.blind()) {
+  if (suspect.symptom == training::Symptom::LeadSilent &&
+      (turn.blind() || turn.r().no_room_since)) {
     suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
     return;
   }
@@ -117,6 +124,10 @@ void limit_due(Turn& turn) {
 void save_due(Turn& turn) {
   RunState& run = turn.r();
   if (!run.save || run.save->taken || run.save->repeat_at > turn.now()) return;
+  if (run.no_room_since) {
+    run.save->repeat_at = turn.now() + kBlindRetry;
+    return;
+  }
   SaveRequest& save = *run.save;
   ++save.repeats;
   save.repeat_at = turn.now() + 30s * std::min(save.repeats + 1, 10);
@@ -147,7 +158,8 @@ void limbo_due(Turn& turn) {  // the generation said goodbye, the job lives on
 
 void start_due(Turn& turn) {  // the job runs, and not one agent has spoken
   RunState& run = turn.r();
-  const auto* starting = turn.in<training::Starting>();
+  auto* starting = turn.in<training::Starting>();
+  if (starting != nullptr && run.no_room_since) starting->silent_since = turn.now();
   if (starting == nullptr || run.live ||
       starting->silent_since + run.policy.hang.startup > turn.now())
     return;

@@ -2,6 +2,7 @@
 // as events. Paths are relative to the run directory.
 #include <fmt/format.h>
 
+#include "common/os/room.hpp"
 #include "core/engine.hpp"
 #include "wire/environment.hpp"
 
@@ -21,17 +22,19 @@ struct Context {
   [[nodiscard]] Results done(JobId job = {}, std::string detail = {}) const {
     return {EffectDone{intent.key, kind_of(intent.action), job, std::move(detail)}};
   }
-  [[nodiscard]] Results failed(const std::string& why) const {
-    return {EffectFailed{intent.key, kind_of(intent.action), why}};
+  [[nodiscard]] Results failed(const std::string& why) const { return failed(Error{why, "", ""}); }
+  [[nodiscard]] Results failed(const Error& error) const {
+    return {
+        EffectFailed{intent.key, kind_of(intent.action), error.message(), os::is_no_room(error)}};
   }
   [[nodiscard]] Results unknown(const std::string& why) const {
     return {EffectUnknown{intent.key, kind_of(intent.action), why}};
   }
   [[nodiscard]] Results of(const Status& status) const {
-    return status ? done() : failed(status.error().message());
+    return status ? done() : failed(status.error());
   }
   [[nodiscard]] Results of(const PortError& error) const {
-    return error.certainty == Certainty::Definite ? failed(error.error.message())
+    return error.certainty == Certainty::Definite ? failed(error.error)
                                                   : unknown(error.error.message());
   }
 };
@@ -45,10 +48,10 @@ Results run(const Context& c, const WriteOrders& a) {
   const std::string path = orders_path(c, a.orders.number);
   const std::string text = to_json_text(a.orders) + "\n";
   auto created = c.ports.files.create_once(path, text);
-  if (!created) return c.failed(created.error().message());
+  if (!created) return c.failed(created.error());
   if (*created) return c.done();
   auto there = c.ports.files.read(path, 1u << 20);
-  if (!there) return c.failed(there.error().message());
+  if (!there) return c.failed(there.error());
   if (*there != text)
     return c.failed(fmt::format("{}: exists with other content; another daemon wrote it", path));
   return c.done();
@@ -56,7 +59,7 @@ Results run(const Context& c, const WriteOrders& a) {
 
 Results run(const Context& c, const Submit& a) {
   auto there = c.ports.files.exists(orders_path(c, a.order));
-  if (!there) return c.failed(there.error().message());
+  if (!there) return c.failed(there.error());
   if (!*there) return c.failed(fmt::format("order {} is not on disk", a.order.value));
   SubmitRequest request;
   request.submit = a;

@@ -208,8 +208,11 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
       fmt::format("the lead agent of generation {} has said nothing for {} {}",
                   silent.generation.value, format_duration(silent.age), where_text(run));
   turn.go(next, Trigger::Silence,
-          fmt::format("{}; it may be a slow file system, waiting until {} of silence",
-                      next.evidence, format_duration(patience)));
+          run.no_room_since
+              ? fmt::format("{}; its disk is full, so that is not judged until there is room",
+                            next.evidence)
+              : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
+                            next.evidence, format_duration(patience)));
 }
 
 void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {

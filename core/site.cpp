@@ -136,26 +136,6 @@ void on_sees(Turn& turn) {
   resolve(turn, "scheduler_blind");
 }
 
-void on_disk(Turn& turn, const DiskLow& disk) {
-  RunState* const own = turn.run;
-  if (disk.low) {
-    turn.site.disks_low[disk.path] = disk.free_share;
-    turn.say(fmt::format("{} has {:.1f}% free", disk.path, 100 * disk.free_share));
-    raise(turn, {Severity::Warning, "disk_low",
-                 fmt::format("{} has {:.1f}% free", disk.path, 100 * disk.free_share),
-                 fmt::format("df -h {}", disk.path), disk.path});
-    return;
-  }
-  turn.site.disks_low.erase(disk.path);
-  turn.say(fmt::format("{} has {:.1f}% free again", disk.path, 100 * disk.free_share));
-  resolve(turn, "disk_low", disk.path);
-  for (auto& [name, run] : turn.site.runs) {  // a run that waits for space tries at once
-    auto* held = std::get_if<training::Held>(&run.training);
-    if (held != nullptr && held->retry_at && held->kind == "disk_full") held->retry_at = turn.now();
-  }
-  turn.run = own;
-}
-
 void on_quarantined(Turn& turn, const Quarantined& q) {
   const std::string sentence = fmt::format(
       "an input that ended the daemon twice was set aside ({}, digest {})", q.what, q.digest);

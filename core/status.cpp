@@ -2,9 +2,11 @@
 #include "core/status.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "core/command.hpp"
+#include "core/sentence.hpp"
 
 namespace stoker::core {
 
@@ -14,6 +16,7 @@ std::vector<std::string> conditions_of(const SiteState& state, const RunState& r
   if (run.paused) conditions.emplace_back("paused");
   const bool fewer = run.live && !run.live->lost.empty();
   if (run.observe_only || fewer) conditions.emplace_back("degraded");
+  if (run.no_room_since) conditions.emplace_back("disk_full");
   if (run.daemon_away) conditions.emplace_back("daemon_away");
   return conditions;
 }
@@ -74,6 +77,15 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
     doc.eta_s = static_cast<double>(p.total - doc.iteration) * doc.step_norm_s;
 }
 
+// The sentence that led here; while it trains also how far that has carried since.
+std::string reason_of(const RunState& run) {
+  const bool training = std::holds_alternative<training::Training>(run.training);
+  const std::uint64_t from = run.live ? run.live->loaded.value : 0;
+  if (!training || run.progress.iteration.value <= from) return run.why;
+  return fmt::format("{}; {} since then", run.why,
+                     count_text(run.progress.iteration.value - from, "iteration"));
+}
+
 }  // namespace
 
 wire::StatusDocument status_of(const SiteState& state, const RunState& run, Instant now,
@@ -84,7 +96,7 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   doc.state = state_name(run.training);
   doc.conditions = conditions_of(state, run);
   doc.since = format_rfc3339(run.since_wall);
-  doc.reason = run.why;
+  doc.reason = reason_of(run);
   doc.published = format_rfc3339(wall, true);
   fill_job(doc, run);
   doc.generation = run.live ? run.live->generation.value : run.newest.value;
@@ -107,6 +119,24 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   doc.budget.without_progress_limit = recover.restarts_without_progress;
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;
+}
+
+void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
+  const bool moving = doc.state == "starting" || doc.state == "training" || doc.state == "suspect";
+  if (!moving || beat.attempt.value != doc.attempt) return;
+  doc.phase = stoker::name_of(beat.phase);
+  doc.progress_age_s = static_cast<double>(beat.progress_age_ms) / 1e3 + to_seconds(age);
+  if (beat.iteration_max.value < doc.iteration) return;
+  doc.iteration = beat.iteration_max.value;
+  doc.total = std::max(doc.total, beat.total);
+  doc.consumed_samples = std::max(doc.consumed_samples, beat.consumed_samples);
+  if (beat.loss && std::isfinite(*beat.loss)) doc.loss = beat.loss;
+  if (std::isfinite(beat.tflops)) doc.tflops = beat.tflops;
+  if (std::isfinite(beat.learning_rate)) doc.learning_rate = beat.learning_rate;
+  if (beat.iteration_ms.count > 0 && std::isfinite(beat.iteration_ms.p50))
+    doc.step_s = beat.iteration_ms.p50 / 1e3;
+  if (doc.eta_s && doc.total > doc.iteration)
+    doc.eta_s = static_cast<double>(doc.total - doc.iteration) * doc.step_norm_s;
 }
 
 std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now) {

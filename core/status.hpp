@@ -12,12 +12,15 @@ namespace stoker::core {
 
 wire::StatusDocument status_of(const SiteState& state, const RunState& run, Instant now,
                                WallTime wall);
+// Lays the newest heartbeat over what the last journalled digest told. `age`: since it was read. A
+// beat of another attempt changes nothing.
+void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age);
 // All open alerts, of a run or (empty name) of the whole site, newest first.
 std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run);
 std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now);
 wire::PublishedEvent published_event(const JournalRow& row);
 
-// "scheduler_blind" "paused" "degraded" "daemon_away", in this order.
+// "scheduler_blind" "paused" "degraded" "disk_full" "daemon_away", in this order.
 std::vector<std::string> conditions_of(const SiteState& state, const RunState& run);
 
 }  // namespace stoker::core

@@ -25,7 +25,8 @@ bool needs_run(const EventBody& body) {
         return std::is_same_v<B, JobSeen> || std::is_same_v<B, AgentSaid> ||
                std::is_same_v<B, Digest> || std::is_same_v<B, LeadSilent> ||
                std::is_same_v<B, LeadSpeaks> || std::is_same_v<B, TokenLookedUp> ||
-               std::is_same_v<B, SwitchRefused> || std::is_same_v<B, PolicyChanged>;
+               std::is_same_v<B, SwitchRefused> || std::is_same_v<B, DiskFull> ||
+               std::is_same_v<B, FinishFileSeen> || std::is_same_v<B, PolicyChanged>;
       },
       body);
 }
@@ -56,7 +57,9 @@ void dispatch(Turn& turn) {
                         [&](const EffectFailed& e) { on_effect_failed(turn, e); },
                         [&](const EffectUnknown& e) { on_effect_unknown(turn, e); },
                         [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
-                        [&](const DiskLow& e) { on_disk(turn, e); }},
+                        [&](const DiskLow& e) { on_disk(turn, e); },
+                        [&](const DiskFull& e) { on_disk_full(turn, e); },
+                        [&](const FinishFileSeen& e) { on_finish_file(turn, e); }},
              turn.event.body);
 }
 

@@ -1,11 +1,13 @@
 // The ports in memory.
 #include "sim/ports.hpp"
 
+#include <cerrno>
+
 namespace stoker::sim {
 
 Status SimFiles::writable(const std::string& path) const {
   if (!refused_.empty() && path.find(refused_) != std::string::npos)
-    return fail("no space left on device", path);
+    return fail(errno_error(ENOSPC, "cannot write", path));
   return ok();
 }
 

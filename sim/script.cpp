@@ -27,6 +27,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"disk", &Script::do_disk},
             {"journal", &Script::do_journal},
             {"files", &Script::do_files},
+            {"finish-file", &Script::do_finish_file},
             {"quarantine", &Script::do_quarantine},
             {"effects", &Script::do_effects},
             {"quiet", &Script::do_quiet},

@@ -38,6 +38,7 @@ class Script {
   Status do_disk(Words& words);
   Status do_journal(Words& words);
   Status do_files(Words& words);
+  Status do_finish_file(Words& words);
   Status do_quarantine(Words& words);
   Status do_effects(Words& words);
   Status do_quiet(Words& words);

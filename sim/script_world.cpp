@@ -10,6 +10,7 @@ Status Script::do_policy(Words& words) {
   core::RunPolicy& p = policy_;
   if (const auto v = words.value("command")) p.train.command = {*v};
   p.train.save_signal = words.value("save_signal").value_or(p.train.save_signal);
+  p.train.finished.file = words.value("finished_file").value_or(p.train.finished.file);
   if (words.value("exit_zero")) p.train.finished.exit_zero = true;
   p.train.exit_before_limit = words.duration("exit_before", p.train.exit_before_limit);
   p.train.ranks_per_node =
@@ -156,6 +157,10 @@ Status Script::do_switch(Words& words) {
 Status Script::do_disk(Words& words) {
   core::DiskLow disk;
   disk.path = words.next();
+  if (words.take("full"))
+    return feed(
+        core::DiskFull{disk.path, disk.path + "/status.json: No space left on device", true});
+  if (words.take("room")) return feed(core::DiskFull{disk.path, "", false});
   disk.low = words.next() == "low";
   disk.free_share = std::stod(words.next()) / 100;
   return feed(std::move(disk), true);
@@ -169,6 +174,12 @@ Status Script::do_journal(Words& words) {
 Status Script::do_files(Words& words) {
   world_.files.refuse(words.take("work") ? "" : words.value("refuse").value_or(""));
   return ok();
+}
+
+// finish-file there|gone
+Status Script::do_finish_file(Words& words) {
+  return feed(
+      core::FinishFileSeen{"/runs/demo/" + policy_.train.finished.file, words.next() == "there"});
 }
 
 Status Script::do_quarantine(Words& words) {

@@ -48,6 +48,11 @@ void Generations::flush(std::vector<core::Input>& out) {
   if (lead != files_.end()) lead->second->flush(out);
 }
 
+std::optional<LiveBeat> Generations::live() const {
+  const auto lead = files_.find({newest_, ""});
+  return lead == files_.end() ? std::nullopt : lead->second->live();
+}
+
 void Generations::find(std::vector<core::Input>& out) {
   const auto names = os::list_directory(options_.directory);
   if (!names) return;

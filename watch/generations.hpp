@@ -25,6 +25,8 @@ class Generations {
 
   void poll(Instant now, std::vector<core::Input>& out);
   void flush(std::vector<core::Input>& out);
+  // Of the newest generation's lead.
+  [[nodiscard]] std::optional<LiveBeat> live() const;
   [[nodiscard]] bool more() const { return more_; }
   // Folders whose changes are worth a look: the newest generation's and its agents'.
   [[nodiscard]] std::vector<std::string> directories() const;

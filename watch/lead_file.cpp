@@ -49,7 +49,11 @@ void LeadFile::take_line(const TailLine& line, Instant now, bool newest,
     push(core::LeadSpeaks{options_.generation}, out);
   }
   auto event = wire::parse_event_line(line.text, options_.path);
-  if (event) return take_event(std::move(*event), line, newest, out);
+  if (event) {
+    if (const auto* beat = std::get_if<wire::Beat>(&event->body); beat != nullptr && newest)
+      live_ = LiveBeat{options_.generation, *beat, now};
+    return take_event(std::move(*event), line, newest, out);
+  }
   behind_ = line.cursor;
   if (++told_.damaged == 1)
     notice("line " + std::to_string(line.number) + " is skipped: " + event.error().what, out);

@@ -24,6 +24,13 @@ struct LeadFileOptions {
   TailOptions tail;
 };
 
+// The newest beat as it was read: for showing, never for deciding.
+struct LiveBeat {
+  Generation generation;
+  wire::Beat beat;
+  Instant at;  // when it was read
+};
+
 class LeadFile {
  public:
   LeadFile(LeadFileOptions options, const std::optional<core::Cursor>& cursor);
@@ -36,6 +43,7 @@ class LeadFile {
   void watch_silence(Instant now, std::vector<core::Input>& out);
 
   [[nodiscard]] bool more() const { return more_; }
+  [[nodiscard]] const std::optional<LiveBeat>& live() const { return live_; }
   [[nodiscard]] Generation generation() const { return options_.generation; }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
@@ -58,6 +66,7 @@ class LeadFile {
   Told told_;
   core::Cursor behind_;  // behind the last line taken
   std::optional<Instant> heard_;
+  std::optional<LiveBeat> live_;
   std::size_t next_threshold_ = 0;
   bool more_ = false;
   std::optional<Error> error_;

@@ -1,6 +1,8 @@
 // Joins the parts and says when to look again.
 #include "watch/run_watcher.hpp"
 
+#include <iterator>
+
 namespace stoker::watch {
 
 namespace {
@@ -35,12 +37,18 @@ RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::C
                     tail_options(options.network)},
                    cursors),
       switches_({options.policy.run, directory_ + "/switch", options.policy.group}, cursors),
-      disk_(disk_options(options.policy), cursors) {}
+      disk_(disk_options(options.policy), cursors),
+      finish_file_(options.policy, cursors) {}
 
 std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   std::vector<core::Input> out;
   switches_.poll(wall, out);
-  generations_.poll(now, out);
+  // Looked for behind the agents' words and told before them: who writes it and leaves is finished.
+  std::vector<core::Input> words;
+  generations_.poll(now, words);
+  finish_file_.poll(out);
+  out.insert(out.end(), std::make_move_iterator(words.begin()),
+             std::make_move_iterator(words.end()));
   if (!disk_polled_ || now - *disk_polled_ >= kPollDisk) {
     disk_polled_ = now;
     disk_.poll(out);

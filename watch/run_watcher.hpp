@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "watch/disk.hpp"
+#include "watch/finish_file.hpp"
 #include "watch/generations.hpp"
 #include "watch/switch_files.hpp"
 
@@ -27,6 +28,7 @@ class RunWatcher {
   // The digest in the making, to be fed before a Tick. Empty: nothing new since the last one.
   std::vector<core::Input> flush_digest();
 
+  [[nodiscard]] std::optional<LiveBeat> live() const { return generations_.live(); }
   [[nodiscard]] Instant next_poll() const { return next_poll_; }
   [[nodiscard]] std::vector<std::string> directories() const;
   // What could not be read at the last poll; empty when all could.
@@ -38,6 +40,7 @@ class RunWatcher {
   Generations generations_;
   SwitchFiles switches_;
   DiskWatch disk_;
+  FinishFile finish_file_;
   std::optional<Instant> disk_polled_;
   Instant next_poll_;
 };

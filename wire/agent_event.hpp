@@ -5,6 +5,7 @@
 // boot.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,8 +29,9 @@ struct GenerationStarted {  // first line of every lead.jsonl; all of it is in s
   OrderNumber order;
   std::vector<NodeName> nodes;
   std::string boot_id;
+  std::map<std::string, std::string> digests;  // Orders::digests, as frozen
   STOKER_FIELDS(GenerationStarted, generation, parent, iteration, token, job, restart, order, nodes,
-                boot_id)
+                boot_id, digests)
 };
 
 struct AgentJoined {

@@ -66,7 +66,7 @@ struct Orders {
   std::map<std::string, std::string>
       progress;  // regular expressions {iteration, loss} of the user; empty = automatic
   std::map<std::string, std::string>
-      digests;  // XXH3 of TRAIN.yaml, setup and script at the time of the order
+      digests;  // path -> XXH3 of TRAIN.yaml and setup, frozen by the agent
   STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 save_signal, kill_switch, exit_before_limit, checkpoint_directory,

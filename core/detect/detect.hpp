@@ -37,7 +37,9 @@ std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall)
 std::optional<std::string> chain_dry(const RunState& run);
 // Failures without progress, or in all, beyond what the policy allows.
 std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy& policy);
-// No checkpoint for three times the usual interval (learned from three), at least `floor`.
+// No checkpoint for three times the usual interval (learned from three), at least `hang.floor` and
+// kSaveOverdueFloor: a run that saves every second loses nothing worth a message by a late one.
+inline constexpr Duration kSaveOverdueFloor = 10min;
 std::optional<Instant> save_due_by(const RunState& run);
 std::optional<std::string> save_overdue(const RunState& run, Instant now);
 // A lead agent may be silent this long: network file systems cache attributes for a minute.

@@ -56,7 +56,8 @@ std::optional<Instant> save_due_by(const RunState& run) {
   const CheckpointFacts& facts = run.checkpoint;
   if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0)
     return std::nullopt;
-  return facts.at + std::max<Duration>(3 * *facts.intervals.quantile(500), run.policy.hang.floor);
+  return facts.at + std::max<Duration>({3 * *facts.intervals.quantile(500), run.policy.hang.floor,
+                                        kSaveOverdueFloor});
 }
 
 std::optional<std::string> save_overdue(const RunState& run, Instant now) {

@@ -3,6 +3,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 
@@ -50,6 +51,30 @@ void finish(Turn& turn, const std::string& sentence) {
         {Severity::Info, "finished",
          fmt::format("{} finished at iteration {}", turn.name().text, run.progress.iteration.value),
          command_text(turn.name(), "chronicle"), ""});
+}
+
+bool finished_by_file(const RunState& run) {
+  return run.finish_file && !run.policy.train.finished.file.empty();
+}
+
+void on_finish_file(Turn& turn, const FinishFileSeen& seen) {
+  RunState& run = turn.r();
+  run.finish_file = seen.there;
+  if (!seen.there) return turn.say(fmt::format("{} is gone", seen.path));
+  const std::string sentence = fmt::format("{} is there: the training is finished", seen.path);
+  switch (turn.kind()) {
+    case TrainingKind::Queued:
+    case TrainingKind::Held:
+    case TrainingKind::Stopped: return finish(turn, sentence);
+    case TrainingKind::Idle:
+    case TrainingKind::Finished: return turn.say(sentence);
+    case TrainingKind::Starting:
+    case TrainingKind::Training:
+    case TrainingKind::Suspect:
+    case TrainingKind::Stopping:
+    case TrainingKind::Recovering:
+      return turn.say(fmt::format("{}; waiting for the end of its ranks", sentence));
+  }
 }
 
 }  // namespace stoker::core

@@ -13,7 +13,6 @@ namespace stoker::core {
 namespace {
 
 constexpr Duration kRepeatAfter = 30s;   // a command without an answer is written again
-constexpr Duration kInsideBound = 90s;   // and given up: TERM, 20 s, KILL, proof, barrier, start
 constexpr Duration kCancelRepeat = 60s;  // a cancel whose job still lives is sent again
 
 bool contains(const std::vector<NodeName>& nodes, const NodeName& node) {
@@ -88,7 +87,7 @@ void restart_inside(Turn& turn, const std::string& failure, const std::string& s
   next.failure = failure;
   next.since = turn.now();
   next.repeat_at = turn.now() + kRepeatAfter;
-  next.give_up_at = turn.now() + kInsideBound;
+  next.give_up_at = turn.now() + kRestartBound;
   turn.go(next, Trigger::Fails, sentence);
   write_control(turn, sentence);
 }
@@ -112,6 +111,9 @@ void next_task(Turn& turn, const std::string& failure, const std::string& senten
 
 void recover(Turn& turn, const Failure& failure) {
   RunState& run = turn.r();
+  if (finished_by_file(run))
+    return finish(turn, fmt::format("{}; {} is there, so the training is finished",
+                                    failure.evidence, run.policy.train.finished.file));
   if (run.live)
     for (const NodeName& node : failure.lost)
       if (!contains(run.live->lost, node)) run.live->lost.push_back(node);

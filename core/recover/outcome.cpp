@@ -28,7 +28,7 @@ bool reached_end(const RunState& run) {
   const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
   if (when.exit_zero) return true;
   if (when.iteration) return at >= *when.iteration;
-  if (!when.file.empty()) return false;
+  if (!when.file.empty()) return false;  // finished_by_file() tells
   return run.progress.total == 0 || at >= run.progress.total;
 }
 
@@ -89,6 +89,7 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
 }  // namespace
 
 EndKind classify(const RunState& run, const Outcome& outcome) {
+  if (finished_by_file(run)) return EndKind::Finished;
   if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
     // Ranks that were told to go may well end with 0: that is how they obey.

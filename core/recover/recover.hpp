@@ -21,6 +21,10 @@ struct Failure {
   bool free = false;            // nobody's fault (preemption): costs no budget
 };
 
+// An asked-for restart inside the allocation is given up after this: TERM, 20 s, KILL, proof,
+// barrier, start.
+inline constexpr Duration kRestartBound = 90s;
+
 // Remembers when and where the trouble began, unless it is part of one already.
 void note_incident(Turn& turn, const std::string& kind);
 // The failure of a running generation: counts it, and takes the next rung.
@@ -52,6 +56,9 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome);
 void on_rank_failed(Turn& turn, const wire::RankExited& exited);
 
 void finish(Turn& turn, const std::string& sentence);
+// The training has written the file by which it says that it is finished: however its ranks end
+// then, it is.
+bool finished_by_file(const RunState& run);
 
 // Failures are forgiven by a new best iteration; the total is earned back by time in progress.
 void count_progress(RunState& run, Iteration iteration, Instant now);

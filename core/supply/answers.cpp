@@ -52,8 +52,8 @@ void on_submit_failed(Turn& turn, Submission& s, const std::string& why) {
   if (!std::holds_alternative<Intended>(s.state) && !std::holds_alternative<Unknown>(s.state))
     return turn.say(fmt::format("the submission {} was seen since", s.token.text));
   turn.go(s, Terminal{why}, SupplyTrigger::Refused);
-  ++run.failed_submits;
-  const Duration pause = submit_pause(run.failed_submits);
+  if (!run.no_room_since) ++run.failed_submits;  // its order could not be written
+  const Duration pause = submit_pause(std::max(1u, run.failed_submits));
   auto* queued = turn.in<training::Queued>();
   turn.say(fmt::format("the scheduler did not take the submission: {}", why));
   if (queued != nullptr && running_submission(run) == nullptr) {

@@ -122,6 +122,10 @@ void after_stopping(Turn& turn, const training::Stopping& stopping, const std::s
 // Ends that the training planned itself, told by the agents after the job was over.
 bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const std::string& over) {
   RunState& run = turn.r();
+  if (finished_by_file(turn.r())) {
+    finish(turn, fmt::format("{}; {} is there", over, turn.r().policy.train.finished.file));
+    return true;
+  }
   if (!live || !live->outcome) return false;
   switch (classify(run, *live->outcome)) {
     case EndKind::Finished: finish(turn, fmt::format("{}; all ranks ended with 0", over)); break;
@@ -161,12 +165,16 @@ void decide_end(Turn& turn, Submission& s) {
   const std::string over =
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state));
   if (const auto* stopping = turn.in<training::Stopping>()) {
-    if (live && live->outcome && classify(run, *live->outcome) == EndKind::Finished)
-      return finish(turn, fmt::format("{}; all ranks ended with 0", over));
+    if (finished_by_file(run) ||
+        (live && live->outcome && classify(run, *live->outcome) == EndKind::Finished))
+      return finish(turn, finished_by_file(run)
+                              ? fmt::format("{}; {} is there", over, run.policy.train.finished.file)
+                              : fmt::format("{}; all ranks ended with 0", over));
     const training::Stopping copy = *stopping;
     return after_stopping(turn, copy, over);
   }
   if (turn.in<training::Recovering>() != nullptr) {
+    if (planned_end(turn, std::nullopt, over)) return;
     turn.go(training::Queued{}, Trigger::TaskEnds, over);
     return ensure(turn, "");
   }

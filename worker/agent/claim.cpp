@@ -9,6 +9,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
@@ -18,6 +19,27 @@ namespace {
 
 constexpr int kMintTries = 1000;
 constexpr Duration kLeadSilence = 5s;  // a living lead writes each second
+
+// XXH3 of the files that say what is trained: setup, and what --config names. Relative paths count
+// from the run directory. What cannot be read is left out: its reader will say so.
+std::map<std::string, std::string> digests_of(const std::string& run_directory,
+                                              const wire::Orders& orders) {
+  std::vector<std::string> files;
+  if (!orders.setup.empty()) files.push_back(orders.setup);
+  constexpr std::string_view kConfig = "--config";
+  for (std::size_t i = 0; i < orders.command.size(); ++i) {
+    const std::string& word = orders.command[i];
+    if (word == kConfig && i + 1 < orders.command.size()) files.push_back(orders.command[i + 1]);
+    if (word.starts_with(std::string(kConfig) + "="))
+      files.push_back(word.substr(kConfig.size() + 1));
+  }
+  std::map<std::string, std::string> digests;
+  for (const std::string& file : files) {
+    const auto text = os::read_file(file.starts_with('/') ? file : run_directory + "/" + file);
+    if (text) digests[file] = hex64(xxh3_64(*text));
+  }
+  return digests;
+}
 
 // orders/000042.json -> 42
 std::optional<std::uint32_t> order_number(std::string_view name) {
@@ -232,6 +254,7 @@ Result<Minted> mint_generation(const RunContext& context, const wire::Orders& or
   start.nodes = context.nodes;
   start.lead = context.lead;
   start.orders = orders;
+  start.orders.digests = digests_of(context.run_directory, orders);
   for (int tries = 0; tries < kMintTries; ++tries, next = next.next()) {
     start.generation = next;
     start.lineage = wire::descend(point.parent ? point.parent->lineage : wire::Lineage{},

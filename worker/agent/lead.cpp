@@ -73,6 +73,7 @@ Status Lead::begin() {
   first.order = start_.orders.number;
   first.nodes = start_.nodes;
   first.boot_id = os::boot_id();
+  first.digests = start_.orders.digests;
   tell(std::move(first));
   tell(wire::AgentJoined{context_.node, os::host_name(), os::boot_id(), ::getpid()});
   if (followers_.size() > 1) {
