@@ -10,7 +10,8 @@ namespace stoker::alerts {
 
 namespace {
 constexpr std::size_t kMostWaiting = 10'000;
-constexpr std::size_t kMostRequests = 16;  // at a time
+constexpr std::size_t kMostRequests = 64;  // at a time
+constexpr std::size_t kMostOfOneSink = 4;  // of these: a sink that hangs leaves room for others
 constexpr std::size_t kMostNotes = 32;
 constexpr Duration kLongestSleep = 60s;
 constexpr Duration kToldRemembered = std::chrono::hours(24 * 30);
@@ -178,6 +179,9 @@ void OutboxAlerts::run() {
 std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) {
   std::vector<Slot> slots;
   std::set<std::pair<std::string, std::string>> blocked;  // sink, incident
+  std::map<std::string, std::size_t> busy;                // requests under way, by sink
+  for (const auto& [number, index] : in_flight_)
+    ++busy[entries_.at(number).deliveries.at(index).sink.name];
   for (auto& [number, entry] : entries_) {
     for (std::size_t i = 0; i < entry.deliveries.size(); ++i) {
       PendingDelivery& delivery = entry.deliveries[i];
@@ -188,10 +192,14 @@ std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) 
       // A wall clock that was set back must not stop deliveries.
       delivery.next = std::min(delivery.next,
                                now + std::max(options_.longest_pause * 2, options_.longest_asked));
-      if (delivery.next > now)
+      std::size_t& of_sink = busy[delivery.sink.name];
+      if (delivery.next > now) {
         next = std::min(next, delivery.next);
-      else if (in_flight_.size() < kMostRequests && in_flight_.insert(slot).second)
+      } else if (in_flight_.size() < kMostRequests && of_sink < kMostOfOneSink) {
+        in_flight_.insert(slot);
         slots.push_back(slot);
+        ++of_sink;
+      }
     }
   }
   return slots;

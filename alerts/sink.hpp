@@ -41,7 +41,8 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual std::variant<Delivery, HttpRequest> deliver(const RenderedAlert& alert) = 0;
-  // 2xx delivered; no answer, 408, 429 and 5xx are tried again; the rest is refused.
+  // 2xx delivered; no answer, 3xx, 5xx and what the receiver's side can mend (401, 403, 404, 407,
+  // 408, 425, 429) are tried again; the rest is refused.
   virtual Delivery judge(const HttpAnswer& answer);
 };
 

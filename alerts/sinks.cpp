@@ -1,5 +1,6 @@
 // The table of sink kinds.
 #include <algorithm>
+#include <array>
 
 #include "alerts/sink.hpp"
 
@@ -58,13 +59,23 @@ Result<std::unique_ptr<Sink>> make_sink(const core::SinkPolicy& policy) {
   return find_kind(policy.kind)->make(policy);
 }
 
+namespace {
+// What a person mends at the receiver's side, without a word to us: a proxy that redirects, a
+// secret that has expired, an address that is not there yet. Anything else of 4xx says that the
+// request is wrong, and it would be as wrong the next time.
+bool can_be_mended(long status) {
+  constexpr std::array kMendable{401L, 403L, 404L, 407L, 408L, 425L, 429L};
+  return status < 400 || status >= 500 ||
+         std::find(kMendable.begin(), kMendable.end(), status) != kMendable.end();
+}
+}  // namespace
+
 Delivery Sink::judge(const HttpAnswer& answer) {
   if (answer.status == 0) return Retry{answer.error, {}};
   if (answer.status >= 200 && answer.status < 300) return Delivered{};
   const std::string why = "answer " + std::to_string(answer.status) +
                           (answer.body.empty() ? "" : ": " + one_line(answer.body, 200));
-  if (answer.status == 408 || answer.status == 429 || answer.status >= 500)
-    return Retry{why, answer.retry_after};
+  if (can_be_mended(answer.status)) return Retry{why, answer.retry_after};
   return Refused{why};
 }
 

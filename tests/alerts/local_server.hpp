@@ -16,7 +16,7 @@
 
 namespace stoker::alerts::testing {
 
-enum class Mood { Ok, Fail, Refuse, Busy, Hang };
+enum class Mood { Ok, Fail, Refuse, Redirect, Forbid, Busy, Hang };
 
 class LocalServer {
  public:
@@ -74,6 +74,8 @@ class LocalServer {
           break;
         case Mood::Fail: answer(client.get(), "500 Internal Server Error", ""); break;
         case Mood::Refuse: answer(client.get(), "400 Bad Request", ""); break;
+        case Mood::Redirect: answer(client.get(), "302 Found", "Location: /login\r\n"); break;
+        case Mood::Forbid: answer(client.get(), "403 Forbidden", ""); break;
         case Mood::Busy: answer(client.get(), "429 Too Many Requests", "Retry-After: 1\r\n"); break;
         case Mood::Hang: hanging.push_back(std::move(client)); break;
       }

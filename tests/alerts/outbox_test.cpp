@@ -137,6 +137,43 @@ TEST_CASE("outbox: a refusal -> never repeated, noted in the pulse log") {
   CHECK(site.pulse().find("sink hook refused alert hello/a: answer 400") != std::string::npos);
 }
 
+TEST_CASE(
+    "outbox: redirects, expired secrets, missing pages -> tried again, delivered when mended") {
+  const Site site;
+  LocalServer server;
+  server.start();
+  const auto outbox = site.open();
+  for (const Mood mood : {Mood::Redirect, Mood::Forbid}) {
+    server.set(mood);
+    const int before = server.asked();
+    const std::string key = "hello/" + std::to_string(before);
+    REQUIRE(outbox->accept(EffectKey(key), alert_of(key), policy_of(server.url())));
+    REQUIRE(becomes([&] { return server.asked() >= before + 2; }));
+    server.set(Mood::Ok);
+    REQUIRE(outbox->wait_idle(5s));
+  }
+  CHECK(server.taken().size() == 2);
+}
+
+TEST_CASE("outbox: a sink that hangs with many alerts -> the other sink gets its own at once") {
+  const Site site;
+  LocalServer hanging, good;
+  hanging.set(Mood::Hang);
+  hanging.start();
+  good.start();
+  core::AlertPolicy policy = policy_of(hanging.url(), "60s");
+  policy.sinks.push_back(policy_of(good.url()).sinks.at(0));
+  policy.sinks.back().name = "other";
+  policy.routes.clear();  // without routes every sink is told
+  const auto outbox = site.open();
+  for (int i = 0; i < 80; ++i) {
+    const std::string id = "hello/" + std::to_string(i);
+    REQUIRE(outbox->accept(EffectKey(id), alert_of(id), policy));
+  }
+  REQUIRE(becomes([&] { return good.taken().size() == 80; }, 30s));
+  CHECK(hanging.asked() <= 4);
+}
+
 TEST_CASE("outbox: nobody listens for too long -> gives up, with a note") {
   const Site site;
   OutboxOptions options = site.options();
