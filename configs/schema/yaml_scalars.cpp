@@ -56,6 +56,9 @@ Result<std::int64_t> parse_whole(std::string_view text) {
 Result<std::uint64_t> parse_count(std::string_view text) {
   std::uint64_t value = 0;
   if (parse_all(text, value)) return value;
+  if (!text.empty() && text.size() < 64 &&
+      text.find_first_not_of("0123456789") == std::string_view::npos)
+    return fail(fmt::format("{} is too large", text));
   return fail(fmt::format("expected a whole number that is not negative, got \"{}\"", text));
 }
 

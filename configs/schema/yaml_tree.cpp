@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
@@ -17,6 +18,31 @@ namespace {
 
 Position position_of(const YAML::Mark& mark) {
   return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+}
+
+// The offset of the first byte that is no part of UTF-8 (RFC 3629); text.size() when all is.
+std::size_t first_bad_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned first = byte(i);
+    const std::size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size > 1 && (first < 0xc2 || first > 0xf4)) return i;
+    for (std::size_t k = 1; k < size; ++k)
+      if ((byte(i + k) & 0xc0) != 0x80) return i;
+    const unsigned second = byte(i + 1);
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+      return i;
+    i += size;
+  }
+  return text.size();
 }
 
 std::size_t count_nodes(const YamlNode& node) {
@@ -37,6 +63,9 @@ class TreeBuilder : public YAML::EventHandler {
       : file_(std::move(file)), errors_(errors), limits_(limits) {}
 
   YamlNode take_root() { return std::move(root_); }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  // Where the last scalar in quotes begins.
+  [[nodiscard]] Position last_quoted() const { return last_quoted_; }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -69,7 +98,10 @@ class TreeBuilder : public YAML::EventHandler {
     node.at = position_of(mark);
     node.text = value;
     node.quoted = tag == "!";
+    if (node.quoted) last_quoted_ = node.at;
     check_tag(tag, node.at);
+    if (!stopped_ && std::any_of(value.begin(), value.end(), is_control))
+      error(node.at, "a control character in a value");
     place(std::move(node), anchor);
   }
 
@@ -169,8 +201,61 @@ class TreeBuilder : public YAML::EventHandler {
   std::map<YAML::anchor_t, YamlNode> anchors_;
   std::size_t nodes_ = 0;
   std::size_t aliases_ = 0;
+  Position last_quoted_;
   bool stopped_ = false;
 };
+
+// The place of byte `offset`; columns count bytes, as yaml-cpp's do.
+Position place_of(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto line = std::count(before.begin(), before.end(), '\n');
+  const auto begin = before.rfind('\n');
+  const std::size_t column = begin == std::string_view::npos ? offset : offset - begin - 1;
+  return {static_cast<int>(line) + 1, static_cast<int>(column) + 1};
+}
+
+std::string_view line_of(std::string_view text, int line) {
+  for (int skip = 1; skip < line && !text.empty(); ++skip)
+    text.remove_prefix(std::min(text.size(), std::min(text.find('\n'), text.size()) + 1));
+  return text.substr(0, text.find('\n'));
+}
+
+// What makes these bytes no text at all; nothing when they are one.
+std::optional<Diagnostic> why_no_text(std::string_view text, const std::string& file) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    return Diagnostic{file, {1, 1}, "UTF-16 text: save the file as UTF-8"};
+  if (const auto nul = text.find('\0'); nul != std::string_view::npos)
+    return Diagnostic{file, place_of(text, nul), "a NUL byte: this is no YAML text"};
+  if (const std::size_t bad = first_bad_utf8(text); bad < text.size())
+    return Diagnostic{file, place_of(text, bad), "not UTF-8 text: save the file as UTF-8"};
+  return std::nullopt;
+}
+
+// yaml-cpp takes the end of the file for the end of a quoted value.
+bool is_closed(std::string_view text, Position quoted) {
+  const std::string_view line = line_of(text, quoted.line);
+  const auto column = static_cast<std::size_t>(quoted.column - 1);
+  if (column >= line.size() || (line[column] != '"' && line[column] != '\'')) return true;
+  const char quote = line[column];
+  std::string_view rest = text.substr(static_cast<std::size_t>(line.data() - text.data()) + column);
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (quote == '"' && rest[i] == '\\')
+      ++i;
+    else if (rest[i] == quote)
+      return true;
+  }
+  return false;
+}
+
+// The library's message, with what it does not say.
+std::string explain(const YAML::Exception& e, std::string_view text) {
+  if (dynamic_cast<const YAML::DeepRecursion*>(&e) != nullptr) return "nested too deep";
+  const std::string_view line = line_of(text, position_of(e.mark).line);
+  const std::string_view indent = line.substr(0, line.find_first_not_of(" \t"));
+  if (indent.find('\t') != std::string_view::npos)
+    return e.msg + "; the line is indented with a tab, YAML wants spaces";
+  return e.msg;
+}
 
 }  // namespace
 
@@ -180,11 +265,8 @@ YamlNode parse_yaml(std::string_view text, const std::string& file, Diagnostics&
     errors.push_back({file, {}, fmt::format("larger than {} bytes", limits.bytes)});
     return {};
   }
-  const auto nul = text.find('\0');
-  if (nul != std::string_view::npos) {
-    const auto line =
-        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(nul), '\n');
-    errors.push_back({file, {static_cast<int>(line) + 1, 1}, "a NUL byte: this is no YAML text"});
+  if (auto why = why_no_text(text, file)) {
+    errors.push_back(*std::move(why));
     return {};
   }
   TreeBuilder builder(file, errors, limits);
@@ -196,12 +278,17 @@ YamlNode parse_yaml(std::string_view text, const std::string& file, Diagnostics&
       return {};
     }
     YamlNode root = builder.take_root();
+    if (const Position quoted = builder.last_quoted();
+        quoted.line > 0 && !builder.stopped() && !is_closed(text, quoted)) {
+      errors.push_back({file, quoted, "the quote that begins here is never closed"});
+      return {};
+    }
     TreeBuilder rest(file, errors, limits);
     if (parser.HandleNextDocument(rest))
       errors.push_back({file, rest.take_root().at, "a second document: one file holds one"});
     return root;
   } catch (const YAML::Exception& e) {
-    errors.push_back({file, position_of(e.mark), e.msg});
+    if (!builder.stopped()) errors.push_back({file, position_of(e.mark), explain(e, text)});
   } catch (const std::exception& e) {
     errors.push_back({file, {}, fmt::format("cannot be read as YAML: {}", e.what())});
   }

@@ -149,6 +149,42 @@ TEST_CASE("yaml reader: a bomb of aliases, depth or size -> stopped, no memory s
   CHECK(errors_of("run: &r [*r]\n").size() >= 1);
 }
 
+TEST_CASE("yaml reader: bytes that are no text -> named with their place") {
+  CHECK(errors_of("run: a\nbytes: \xff\xfe\n") ==
+        std::vector<std::string>{"run.yaml:2:8: error: not UTF-8 text: save the file as UTF-8"});
+  CHECK(errors_of("run: h\xe4llo\n").at(0).find("1:7: error: not UTF-8") != std::string::npos);
+  CHECK(errors_of("run: \xed\xa0\x80\n").at(0).find("not UTF-8") != std::string::npos);
+  CHECK(errors_of("run: \xf0\x9f\x9a").at(0).find("not UTF-8") != std::string::npos);
+  CHECK(errors_of(std::string("\xff\xfer\0u\0n\0", 8)).at(0).find("UTF-16") != std::string::npos);
+  CHECK(errors_of("\xef\xbb\xbfrun: hello\n").empty());
+  CHECK(errors_of("run: h\xc3\xa4llo \xf0\x9f\x9a\x82\n").empty());
+  CHECK(errors_of("run: \"\\x1b[31m\"\n").at(0).find("a control character") != std::string::npos);
+  CHECK(errors_of("run: \"a\\0b\"\n").at(0).find("a control character") != std::string::npos);
+}
+
+TEST_CASE("yaml reader: tabs, an open quote, too deep -> one line that says so") {
+  const auto tabs = errors_of("run: a\nscheduler:\n\tkind: local\n\tnodes: 2\n");
+  REQUIRE(tabs.size() == 1);
+  CHECK(tabs[0].find("run.yaml:3:") == 0);
+  CHECK(tabs[0].find("indented with a tab") != std::string::npos);
+  CHECK(
+      errors_of("share: 5%\nrun: \"a\nscheduler: {nodes: 2}\n") ==
+      std::vector<std::string>{"run.yaml:2:6: error: the quote that begins here is never closed"});
+  CHECK(errors_of("run: 'it''s'\n").empty());
+  CHECK(errors_of("run: \"a\\\"b\"\n").empty());
+  for (const char* opening : {"- ", "{a: ", "? ", "[", "a:\n "})
+    CHECK_MESSAGE(errors_of([&] {
+                    std::string text = "x: ";
+                    for (int i = 0; i < 5000; ++i) text += opening;
+                    return text;
+                  }())
+                          .size() == 1,
+                  opening);
+  CHECK(
+      errors_of("run: a\nscheduler: {nodes: 99999999999999999999}\n").at(0).find("is too large") !=
+      std::string::npos);
+}
+
 TEST_CASE("yaml reader: effective configuration -> every value with its origin, readable again") {
   Sample s;
   std::string effective;
