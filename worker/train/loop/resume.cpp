@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "watch/checkpoint_scan.hpp"
@@ -14,7 +15,7 @@ namespace {
 constexpr Duration kSlowestLoad = 90min;  // added to a step's deadline
 constexpr std::size_t kLongestPath = 4000;
 
-enum class ChoiceKind : std::uint64_t { Scratch, Load, Refused, SwitchedOff };
+enum class ChoiceKind : std::uint64_t { Scratch, Load, Refused, SwitchedOff, Unwritable };
 
 struct Choice {  // of rank 0, sent to all
   ChoiceKind kind = ChoiceKind::Scratch;
@@ -73,7 +74,22 @@ Choice choose_newest(const ResumeParts& p) {
   return {};
 }
 
+// Found out now, not at the first save. A full disk is no reason: it may have room by then.
+Status try_directory(const std::string& directory) {
+  const std::string probe = directory + "/.writable";
+  Status made = os::make_directories(directory, 0775);
+  if (made) made = os::replace_file(probe, "", os::Durability::Cached, 0664);
+  ::unlink(probe.c_str());
+  if (made || is_disk_full(made.error())) return ok();
+  return fail("checkpoints cannot be saved: " + made.error().what, directory,
+              "make it writable, or name another checkpoint.directory");
+}
+
 Choice choose(const ResumeParts& p) {
+  if (Status writable = try_directory(p.config.checkpoint.directory); !writable) {
+    complain(writable.error());
+    return {ChoiceKind::Unwritable, {}};
+  }
   if (p.switched_off) {
     say("Detected kill switch before the first iteration. Exiting");
     return {ChoiceKind::SwitchedOff, {}};
@@ -148,6 +164,7 @@ std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
   switch (all[0].kind) {
     case ChoiceKind::SwitchedOff: return ExitCode::KillSwitch;
     case ChoiceKind::Refused: return ExitCode::CheckpointRefused;
+    case ChoiceKind::Unwritable: return ExitCode::Configuration;
     case ChoiceKind::Load: return load_chosen(p, all[0].path);
     case ChoiceKind::Scratch: break;
   }
