@@ -129,6 +129,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }
+  if (arguments.state.empty()) {
+    std::fputs("stokerd: the state directory has no name; give one with --state\n", stderr);
+    return kUsage;
+  }
   arguments.admin = admin->remaining();
   const std::string program = os::own_program("stokerd");
   if (const auto status = hidden(app, arguments, program)) return *status;

@@ -129,37 +129,71 @@ HttpServer::~HttpServer() {
   close();
 }
 
-Status HttpServer::listen(const std::string& address, std::string token) {
+// A socket that a killed daemon left behind is put away; anything else at that path stays.
+Status HttpServer::clear_path(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return ok();  // free, or bind() says what is wrong
+  constexpr const char* kHint = "name another path with --listen";
+  if (!S_ISSOCK(info.st_mode)) return fail("there is a file that is no socket", path, kHint);
+  asio::local::stream_protocol::socket probe(io_);
+  Code code;
+  probe.connect(asio::local::stream_protocol::endpoint(path), code);
+  if (!code) return fail("cannot listen: somebody listens there already", path, kHint);
+  ::unlink(path.c_str());
+  return ok();
+}
+
+Status HttpServer::listen_unix(const std::string& path) {
+  STOKER_TRY_STATUS(clear_path(path));
+  const mode_t before = ::umask(0117);
+  Code code;
+  asio::local::stream_protocol::acceptor acceptor(io_);
+  acceptor.open();
+  acceptor.bind(asio::local::stream_protocol::endpoint(path), code);
+  ::umask(before);
+  if (code)
+    return fail("cannot listen: " + code.message(), path, "name another path with --listen");
+  acceptor.listen();
+  acceptor_ = std::move(acceptor);
+  unix_path_ = path;
+  return ok();
+}
+
+Status HttpServer::listen_tcp(const std::string& address) {
+  const auto colon = address.rfind(':');
+  const auto no_address = [&] {
+    return fail("not an address and port", address,
+                "write 127.0.0.1:9470, or the path of a unix socket");
+  };
+  if (colon == std::string::npos) return no_address();
+  std::uint16_t number = 0;
+  const char* end = address.data() + address.size();
+  const auto parsed = std::from_chars(address.data() + colon + 1, end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return no_address();
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  Code code;
+  const auto ip = asio::ip::make_address(host, code);
+  if (code) return no_address();
   try {
-    if (address.find('/') != std::string::npos) {
-      ::unlink(address.c_str());
-      const mode_t before = ::umask(0117);
-      Code code;
-      asio::local::stream_protocol::acceptor acceptor(io_);
-      acceptor.open();
-      acceptor.bind(asio::local::stream_protocol::endpoint(address), code);
-      ::umask(before);
-      if (code) return fail("cannot listen: " + code.message(), address);
-      acceptor.listen();
-      acceptor_ = std::move(acceptor);
-      unix_path_ = address;
-    } else {
-      const auto colon = address.rfind(':');
-      std::uint16_t number = 0;
-      const char* end = address.data() + address.size();
-      if (colon == std::string::npos ||
-          std::from_chars(address.data() + colon + 1, end, number).ptr != end)
-        return fail("not an address and port", address, "for example 127.0.0.1:9470");
-      std::string host = address.substr(0, colon);
-      if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-      acceptor_.emplace<asio::ip::tcp::acceptor>(
-          io_, asio::ip::tcp::endpoint(asio::ip::make_address(host), number));
-      token_ = std::move(token);
-    }
+    acceptor_.emplace<asio::ip::tcp::acceptor>(io_, asio::ip::tcp::endpoint(ip, number));
   } catch (const boost::system::system_error& e) {
     return fail("cannot listen: " + e.code().message(), address,
-                "is the port in use? name another with --listen");
+                e.code() == asio::error::address_in_use ? "name another port with --listen"
+                                                        : "name another address with --listen");
   }
+  return ok();
+}
+
+Status HttpServer::listen(const std::string& address, std::string token) {
+  const bool is_path = address.find('/') != std::string::npos;
+  try {
+    STOKER_TRY_STATUS(is_path ? listen_unix(address) : listen_tcp(address));
+  } catch (const boost::system::system_error& e) {
+    return fail("cannot listen: " + e.code().message(), address, "name another with --listen");
+  }
+  if (!is_path) token_ = std::move(token);
   accept();
   return ok();
 }
@@ -168,6 +202,16 @@ std::uint16_t HttpServer::port() const {
   const auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_);
   Code ignored;
   return tcp != nullptr ? tcp->local_endpoint(ignored).port() : std::uint16_t{0};
+}
+
+std::string HttpServer::address() const {
+  const auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_);
+  if (tcp == nullptr) return unix_path_;
+  Code ignored;
+  const auto endpoint = tcp->local_endpoint(ignored);
+  const std::string host = endpoint.address().to_string();
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + host + "]" : host,
+                     endpoint.port());
 }
 
 void HttpServer::accept() {

@@ -34,11 +34,15 @@ class HttpServer {
   // "127.0.0.1:9470", "[::1]:9470", or the path of a unix socket (it has a '/'). Port 0: any.
   // `token` is wanted on TCP.
   Status listen(const std::string& address, std::string token);
-  [[nodiscard]] std::uint16_t port() const;  // 0 on a unix socket
+  [[nodiscard]] std::uint16_t port() const;   // 0 on a unix socket
+  [[nodiscard]] std::string address() const;  // where it listens, with the real port
   void close();
 
  private:
   class Connection;
+  Status clear_path(const std::string& path);
+  Status listen_unix(const std::string& path);
+  Status listen_tcp(const std::string& address);
   void accept();
 
   boost::asio::io_context& io_;

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "daemon/journal/side_tables.hpp"
+
 namespace stoker::daemon {
 namespace {
+
+constexpr std::size_t kMostNamed = 1000;
 
 void put(std::string& out, std::int64_t number) {
   for (int shift = 0; shift < 64; shift += 8)
@@ -15,15 +19,14 @@ void put(std::string& out, const std::string& text) {
   put(out, static_cast<std::int64_t>(text.size()));
   out += text;
 }
-std::string digest(const std::string& bytes) {
+
+}  // namespace
+
+std::string digest_of(const std::string& bytes) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
   return std::string(reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest);
 }
-
-constexpr std::size_t kMostNamed = 1000;
-
-}  // namespace
 
 std::string first_prev_hash() {
   return std::string(16, '\0');
@@ -37,7 +40,7 @@ std::string row_hash(const StoredRow& row) {
   put(bytes, row.wall);
   for (const auto* text : {&row.run, &row.kind, &row.event, &row.decision, &row.intents})
     put(bytes, *text);
-  return digest(bytes);
+  return digest_of(bytes);
 }
 
 std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
@@ -48,7 +51,7 @@ std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string&
   put(all, schema);
   put(all, build);
   put(all, bytes);
-  return digest(all);
+  return digest_of(all);
 }
 
 StoredRow read_stored_row(const Statement& s) {
@@ -85,6 +88,7 @@ std::string Damage::message() const {
     add(rows.size() == 1 ? fmt::format("row {} is damaged", *first)
                          : fmt::format("row {} is damaged, the first of {}", *first, rows.size()));
   if (state) add("the state row is damaged");
+  if (!beside.empty()) add(beside);
   return text;
 }
 
@@ -94,7 +98,7 @@ Result<Damage> verify_chain(Database& db) {
     if (!damage.first) damage.first = seq;
     if (damage.rows.size() < kMostNamed) damage.rows.push_back(seq);
   };
-  if (auto check = db.value("PRAGMA quick_check(1)"); !check)
+  if (auto check = db.value("PRAGMA integrity_check(1)"); !check)
     damage.structure = check.error().what;
   else if (*check && **check != "ok")
     damage.structure = **check;
@@ -102,6 +106,7 @@ Result<Damage> verify_chain(Database& db) {
   STOKER_TRY(all, db.prepare(fmt::format("SELECT {} FROM rows ORDER BY seq", kRowColumns)));
   std::string expected_prev = first_prev_hash();
   std::int64_t expected_seq = 1;
+  bool any_lost = false;
   for (;;) {
     auto more = all.step();
     if (!more) {
@@ -116,6 +121,7 @@ Result<Damage> verify_chain(Database& db) {
       expected_prev.clear();
     }
     expected_seq = row.seq + 1;
+    any_lost = any_lost || row.lost;
     const bool linked = row.lost || expected_prev.empty() || row.prev_hash == expected_prev;
     const bool content = row.lost || row_hash(row) == row.hash;
     if (!content || !linked) name(row.seq);
@@ -124,11 +130,15 @@ Result<Damage> verify_chain(Database& db) {
   }
   STOKER_TRY(state, db.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1"));
   auto there = state.step();
-  if (!there || !*there)
-    damage.state = !there || expected_seq > 1;
+  if (!there || !*there)  // without one it is replayed from row 1, which a hole would stop
+    damage.state = !there || any_lost;
   else
     damage.state = state_hash(state.integer(0), state.integer(1), state.text(2), state.text(3)) !=
                    state.text(4);
+  if (!damage.any()) {  // else all of it is made anew
+    STOKER_TRY(beside, verify_side_tables(db));
+    damage.beside = std::move(beside);
+  }
   return damage;
 }
 

@@ -23,6 +23,7 @@ std::string row_hash(const StoredRow& row);
 std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
                        const std::string& bytes);
 std::string first_prev_hash();
+std::string digest_of(const std::string& bytes);  // 16 bytes of XXH3-128
 
 inline constexpr const char* kRowColumns =
     "seq, at, wall, run, kind, event, decision, intents, prev_hash, hash, lost";
@@ -37,8 +38,9 @@ struct Damage {
   std::vector<std::int64_t> rows;     // whose content does not fit their hash, or that are missing
   std::optional<std::int64_t> first;  // the first of them
   bool state = false;                 // the state row does not fit its hash
-  std::string structure;              // SQLite's quick_check, "" = fine
-  [[nodiscard]] bool any() const { return first || state || !structure.empty(); }
+  std::string structure;              // SQLite's integrity_check, "" = fine
+  std::string beside;                 // of the tables beside the rows (side_tables.hpp)
+  [[nodiscard]] bool any() const { return first || state || !structure.empty() || !beside.empty(); }
   [[nodiscard]] std::string message() const;
 };
 // Walks all rows. An Error only when the file cannot be read at all. Rows known as lost are no

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "common/os/files.hpp"
+#include "daemon/journal/graft.hpp"
 #include "daemon/journal/schema.hpp"
+#include "daemon/journal/side_tables.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
 
 namespace stoker::daemon {
@@ -33,15 +35,33 @@ class Rebuild {
     return walk(source, "ORDER BY seq DESC");
   }
 
-  // Copies a table as it is; what cannot be read is left out.
-  Status take_table(const std::string& source, const std::string& table) {
-    (void)db_.execute("COMMIT; ATTACH '" + source + "' AS source; BEGIN IMMEDIATE");
-    const auto copied =
-        db_.execute("INSERT OR IGNORE INTO main." + table + " SELECT * FROM source." + table);
-    STOKER_TRY_STATUS(db_.execute("COMMIT"));
-    STOKER_TRY_STATUS(db_.execute("DETACH source; BEGIN IMMEDIATE"));
-    (void)copied;
-    return ok();
+  // Copies the rows of a table that can be read and mean something; the others stay behind.
+  Status take_table(Database& source, const SideTable& table) {
+    std::string places;
+    for (std::size_t i = 0; i < table.columns.size(); ++i)
+      places += fmt::format("{}?{}", i > 0 ? ", " : "", i + 1);
+    const std::string names = names_of(table);
+    auto rows = source.prepare(fmt::format("SELECT {} FROM {}", names, table.name));
+    if (!rows) return ok();
+    STOKER_TRY(insert, db_.prepare(fmt::format("INSERT OR IGNORE INTO {} ({}) VALUES ({})",
+                                               table.name, names, places)));
+    for (;;) {
+      const auto more = rows->step();
+      if (!more || !*more) return ok();
+      if (table.good != nullptr && !table.good(*rows)) continue;
+      for (std::size_t i = 0; i < table.columns.size(); ++i) {
+        const int column = static_cast<int>(i);
+        if (rows->is_null(column))
+          insert.bind_null(column + 1);
+        else if (table.columns[i].number)
+          insert.bind(column + 1, rows->integer(column));
+        else if (std::string_view(table.columns[i].name) == "hash")
+          insert.bind_blob(column + 1, rows->text(column));
+        else
+          insert.bind(column + 1, rows->text(column));
+      }
+      STOKER_TRY_STATUS(insert.run());
+    }
   }
 
   Result<bool> take_state(Database& source) {
@@ -144,10 +164,22 @@ class Rebuild {
   std::optional<Statement> insert_;
 };
 
+constexpr const char* kGrafted = ".grafted";
+
+// The damaged file, or where its first page (header and tables' definitions) is unreadable, a copy
+// with a first page as the migrations make it: the other pages are where they were.
+Result<Database> open_damaged(const std::string& path) {
+  auto as_it_is = Database::open(path, OpenMode::ReadWrite);
+  if (as_it_is && check_schema(*as_it_is)) return as_it_is;
+  const std::string copy = path + kGrafted;
+  STOKER_TRY_STATUS(graft_first_page(path, copy));
+  return Database::open(copy, OpenMode::ReadWrite);
+}
+
 Status rebuild(Rebuild& target, const std::string& damaged, const std::vector<std::string>& backups,
                RecoveryReport& report) {
   STOKER_TRY_STATUS(target.begin());
-  if (auto source = Database::open(damaged, OpenMode::ReadWrite)) {
+  if (auto source = open_damaged(damaged)) {
     STOKER_TRY_STATUS(target.take_rows(*source));
     STOKER_TRY(taken, target.take_state(*source));
     if (taken) report.state_from = "the journal";
@@ -166,9 +198,9 @@ Status rebuild(Rebuild& target, const std::string& damaged, const std::vector<st
   STOKER_TRY_STATUS(target.close_holes(report.lost));
   if (report.state_from != "the journal") STOKER_TRY_STATUS(target.cut_after_state(report.lost));
   STOKER_TRY_STATUS(target.derive_intents());
-  STOKER_TRY_STATUS(target.take_table(damaged, "intents"));
-  STOKER_TRY_STATUS(target.take_table(damaged, "cursors"));
-  STOKER_TRY_STATUS(target.take_table(damaged, "quarantine"));
+  if (auto source = open_damaged(damaged))
+    for (const SideTable& table : side_tables())
+      STOKER_TRY_STATUS(target.take_table(*source, table));
   return target.finish(report);
 }
 
@@ -180,8 +212,12 @@ std::string RecoveryReport::message() const {
     text += fmt::format("; lost for good: row {}", lost.front());
     if (lost.size() > 1) text += fmt::format(" and {} more", lost.size() - 1);
   }
-  text += state_from.empty() ? "; no state was left" : "; state from " + state_from;
-  if (state_seq < rows) text += fmt::format(", replayed from row {}", state_seq);
+  if (state_from.empty())
+    text += rows > 0 ? "; the state is replayed from row 1" : "; no state was left";
+  else
+    text += "; state from " + state_from;
+  if (!state_from.empty() && state_seq < rows)
+    text += fmt::format(", replayed from row {}", state_seq);
   return text + "; the damaged file is kept as " + damaged_copy;
 }
 
@@ -203,7 +239,10 @@ Result<RecoveryReport> recover_journal(const std::string& path,
   {
     STOKER_TRY(db, Database::open(fresh, OpenMode::ReadWriteCreate));
     Rebuild target(std::move(db));
-    STOKER_TRY_STATUS(rebuild(target, report.damaged_copy, backups, report));
+    const Status rebuilt = rebuild(target, report.damaged_copy, backups, report);
+    for (const char* part : {"", "-wal", "-shm", "-journal"})
+      ::unlink((report.damaged_copy + kGrafted + part).c_str());
+    STOKER_TRY_STATUS(rebuilt);
   }
   for (const char* part : {"-wal", "-shm", "-journal"}) ::unlink((path + part).c_str());
   if (::rename(fresh.c_str(), path.c_str()) != 0)

@@ -2,6 +2,7 @@
 #include "daemon/journal/schema.hpp"
 
 #include <array>
+#include <bit>
 #include <fmt/format.h>
 
 #include "common/os/files.hpp"
@@ -9,7 +10,8 @@
 namespace stoker::daemon {
 namespace {
 
-// rows.hash = XXH3-128 over prev_hash and all other columns (hash_chain.hpp). `lost` marks a row
+// rows.hash = XXH3-128 over prev_hash and all other columns (hash_chain.hpp); cursors.hash over all
+// other columns (side_tables.hpp). `lost` marks a row
 // whose content damage has taken: only its hash is known, from its successor.
 constexpr const char* kVersion1 = R"(
 CREATE TABLE rows (
@@ -49,7 +51,8 @@ CREATE TABLE cursors (
   head_hash INTEGER NOT NULL,
   position INTEGER NOT NULL,
   line INTEGER NOT NULL,
-  parser_state TEXT NOT NULL
+  parser_state TEXT NOT NULL,
+  hash BLOB NOT NULL
 ) STRICT;
 CREATE TABLE quarantine (
   digest TEXT PRIMARY KEY,
@@ -62,7 +65,25 @@ CREATE TABLE quarantine (
 
 constexpr std::array kMigrations{Migration{"the first tables", kVersion1}};
 
+Result<std::string> schema_text(Database& db) {
+  STOKER_TRY(rows, db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"));
+  std::string text;
+  for (;;) {
+    STOKER_TRY(more, rows.step());
+    if (!more) return text;
+    for (int column = 0; column < 4; ++column) text += rows.text(column) + "\n";
+  }
+}
+
 }  // namespace
+
+Status check_schema(Database& db) {
+  STOKER_TRY(ours, Database::open(":memory:", OpenMode::ReadWriteCreate));
+  STOKER_TRY_STATUS(migrate(ours, journal_migrations(), ""));
+  STOKER_TRY(expected, schema_text(ours));
+  STOKER_TRY(found, schema_text(db));
+  return found == expected ? ok() : fail("damaged: its tables are not what they were", db.path());
+}
 
 std::span<const Migration> journal_migrations() {
   return kMigrations;
@@ -86,7 +107,10 @@ Status migrate(Database& db, std::span<const Migration> migrations, const std::s
   STOKER_TRY(version, db.integer("PRAGMA user_version"));
   STOKER_TRY(tables, db.integer("SELECT count(*) FROM sqlite_schema"));
   const auto newest = static_cast<std::int64_t>(migrations.size());
-  if (tables > 0 && application != kApplicationId)
+  const auto wrong = static_cast<std::uint64_t>(application ^ kApplicationId);
+  if (tables > 0 && (std::popcount(wrong) == 1 || (wrong == 0 && version == 0)))
+    return fail("damaged: a bit of its header is wrong", db.path());
+  if (tables > 0 && wrong != 0)
     return fail("this is no journal of stoker", db.path(), "move it away, or name another --state");
   if (version > newest)
     return fail(

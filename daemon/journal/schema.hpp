@@ -27,4 +27,7 @@ Status configure(Database& db, bool exclusive);
 // changed.
 Status migrate(Database& db, std::span<const Migration> migrations, const std::string& backup);
 
+// The tables of a migrated file are, word by word, those that the migrations make.
+Status check_schema(Database& db);
+
 }  // namespace stoker::daemon

@@ -9,6 +9,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "daemon/journal/schema.hpp"
+#include "daemon/journal/side_tables.hpp"
 
 namespace stoker::daemon {
 
@@ -16,6 +17,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const JournalOptions&
   STOKER_TRY(db, Database::open(options.path, OpenMode::ReadWriteCreate));
   STOKER_TRY_STATUS(configure(db, options.exclusive));
   STOKER_TRY_STATUS(migrate(db, journal_migrations(), options.path + ".before-migration"));
+  STOKER_TRY_STATUS(check_schema(db));
   STOKER_TRY(damage, verify_chain(db));
   if (damage.any()) return fail("damaged: " + damage.message(), options.path);
   std::unique_ptr<SqliteJournal> journal(new SqliteJournal(std::move(db)));
@@ -51,9 +53,9 @@ Status SqliteJournal::prepare(const JournalOptions& options) {
                          "VALUES (1, ?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET "
                          "seq = ?1, schema = ?2, build = ?3, bytes = ?4, hash = ?5"));
   return keep(put_cursor_,
-              "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state) "
-              "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
-              "inode = ?2, head_hash = ?3, position = ?4, line = ?5, parser_state = ?6");
+              "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state, hash) "
+              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (path) DO UPDATE SET inode = ?2, "
+              "head_hash = ?3, position = ?4, line = ?5, parser_state = ?6, hash = ?7");
 }
 
 Status SqliteJournal::insert_row(const core::JournalRow& row, std::string& prev_hash) {
@@ -85,10 +87,13 @@ Status SqliteJournal::put_state(const core::StateRow& state) {
 
 Status SqliteJournal::put_cursors(const std::vector<core::Cursor>& cursors) {
   for (const core::Cursor& c : cursors) {
-    put_cursor_->bind(1, c.path).bind(2, static_cast<std::int64_t>(c.inode));
-    put_cursor_->bind(3, static_cast<std::int64_t>(c.head_hash));
-    put_cursor_->bind(4, static_cast<std::int64_t>(c.offset));
-    put_cursor_->bind(5, static_cast<std::int64_t>(c.line)).bind(6, c.parser_state);
+    const auto inode = static_cast<std::int64_t>(c.inode);
+    const auto head = static_cast<std::int64_t>(c.head_hash);
+    const auto position = static_cast<std::int64_t>(c.offset);
+    const auto line = static_cast<std::int64_t>(c.line);
+    put_cursor_->bind(1, c.path).bind(2, inode).bind(3, head).bind(4, position).bind(5, line);
+    put_cursor_->bind(6, c.parser_state);
+    put_cursor_->bind_blob(7, cursor_hash(c.path, inode, head, position, line, c.parser_state));
     STOKER_TRY_STATUS(put_cursor_->run());
   }
   return ok();

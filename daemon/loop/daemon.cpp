@@ -100,7 +100,7 @@ Status Daemon::begin() {
         io_, [this](std::string_view path) { return render_page(*view_, path); });
     STOKER_TRY_STATUS(http_->listen(options_.listen, token));
     log(LogLevel::Notice,
-        fmt::format("the page is on {}, its token in {}/http-token", options_.listen, state));
+        fmt::format("the page is on {}, its token in {}/http-token", http_->address(), state));
   }
   turns_->start(
       {kBuild, foundation_.possession->epoch(), foundation_.clock->away(), foundation_.clean});

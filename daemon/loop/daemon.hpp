@@ -38,7 +38,14 @@ struct DaemonOptions {
   bool until_end = false;  // with run_file: until that run is finished, held or stopped
 };
 
-enum class DaemonExit : int { Done = 0, Failed = 1, NeedsPerson = 2, Held = 3, Stopped = 4 };
+enum class DaemonExit : int {
+  Done = 0,
+  Failed = 1,
+  NeedsPerson = 2,
+  Held = 3,
+  Stopped = 4,
+  Usage = 64  // the file of --run has errors
+};
 
 class Daemon {
  public:

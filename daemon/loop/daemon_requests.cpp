@@ -212,6 +212,11 @@ void Daemon::ask_run_file(const std::string& path) {
   request.text = *text;
   request.arguments["path"] = *file;
   ask_run(request, rights_.name_of(::geteuid()), [this, give_up](const wire::Response& response) {
+    if (!response.ok && response.data.contains("errors")) {
+      for (const Json& error : response.data["errors"])
+        log(LogLevel::Error, error.get_ref<const std::string&>());
+      return end(DaemonExit::Usage);
+    }
     if (!response.ok) return give_up(response.message);
     awaited_ = RunName(response.data.value("run", ""));
     check_end();

@@ -17,6 +17,13 @@ bool is_damage(const Error& error) {
   return error.what.starts_with("damaged: ");
 }
 
+Status with_hint(Status made) {
+  if (made) return made;
+  Error error = made.error();
+  error.hint = "make the state directory writable, or name another with --state";
+  return fail(error);
+}
+
 Status open_journal(Foundation& foundation) {
   JournalOptions options{foundation.possession->journal_path(), foundation.possession->network(),
                          [owner = foundation.possession.get()] { return owner->still_ours(); }};
@@ -39,8 +46,8 @@ Result<Foundation> lay_foundation(const std::string& state_directory) {
   STOKER_TRY(state, os::absolute_path(state_directory));
   foundation.state_directory = state;
   foundation.backups = state + "/backups";
-  STOKER_TRY_STATUS(os::make_directories(foundation.backups, 0755));
-  STOKER_TRY_STATUS(os::make_directories(state + "/published", 0755));
+  for (const std::string& folder : {foundation.backups, state + "/published"})
+    STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0755)));
   std::string file_system;
   STOKER_TRY(network, state_is_on_network(state, file_system));
   PossessionOptions options{state, network, kLeaseTimeout, {}};

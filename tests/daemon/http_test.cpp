@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <thread>
 
 #include <boost/asio/post.hpp>
 
 #include "common/os/fd.hpp"
+#include "common/os/files.hpp"
 #include "daemon/http/http_server.hpp"
 #include "tests/daemon/fixtures.hpp"
 
@@ -118,4 +120,43 @@ TEST_CASE("http: a port in use -> one line that says so") {
       second.listen("127.0.0.1:" + std::to_string(web.server->port()), "secret-token");
   REQUIRE_FALSE(listening);
   CHECK(listening.error().message().find("in use") != std::string::npos);
+}
+
+TEST_CASE("http: what is no address -> one line with an example") {
+  boost::asio::io_context io;
+  HttpServer server(io, [](std::string_view) { return Page{}; });
+  for (const char* wrong :
+       {"127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http", ":9470", "nobody:1"}) {
+    const auto listening = server.listen(wrong, "secret-token");
+    REQUIRE_FALSE(listening);
+    CHECK(listening.error().message().find("127.0.0.1:9470") != std::string::npos);
+  }
+  REQUIRE(server.listen("localhost:0", "secret-token"));
+  CHECK(server.address() == "127.0.0.1:" + std::to_string(server.port()));
+}
+
+TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are not") {
+  Folder folder;
+  boost::asio::io_context io;
+  const auto render = [](std::string_view) { return Page{}; };
+  const std::string path = folder.file("page.sock");
+  HttpServer first(io, render), second(io, render);
+  REQUIRE(first.listen(path, ""));
+  const auto taken = second.listen(path, "");
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().what.find("listens there already") != std::string::npos);
+  const std::string stale = folder.file("stale.sock");
+  {
+    const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    stale.copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  CHECK(second.listen(stale, ""));
+  const std::string file = folder.file("notes.txt");
+  REQUIRE(os::replace_file(file, "mine", os::Durability::Cached));
+  HttpServer third(io, render);
+  REQUIRE_FALSE(third.listen(file, ""));
+  CHECK(*os::read_file(file) == "mine");
 }

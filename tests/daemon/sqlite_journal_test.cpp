@@ -150,6 +150,93 @@ TEST_CASE("journal: a damaged state row -> the backup's state, all rows kept for
   CHECK(open(path)->last_sequence() == Sequence(21));
 }
 
+TEST_CASE("journal: a damaged first page -> rows and state are read past it, without a backup") {
+  for (const char* text : {"SQLite format 3", "CREATE TABLE rows", "prev_hash BLOB", "STKR"}) {
+    Folder folder;
+    const std::string path = folder.file("journal.db");
+    fill(path, 20);
+    flip(path, text);
+    const auto broken = SqliteJournal::open({path, false, {}});
+    REQUIRE_FALSE(broken);
+    CHECK_MESSAGE(broken.error().what.starts_with("damaged: "), text);
+    const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
+    REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
+    CHECK_MESSAGE(report->rows == 20, text);
+    CHECK(report->lost.empty());
+    CHECK(report->state_from == "the journal");
+    CHECK((*open(path)->load_state())->bytes == "state 20");
+  }
+}
+
+TEST_CASE("journal: a damaged state row and no backup -> all rows are there to replay it from") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 20);
+  flip(path, "state 20");
+  CHECK_FALSE(SqliteJournal::open({path, false, {}}));
+  const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
+  REQUIRE(report);
+  CHECK(report->message().find("the state is replayed from row 1") != std::string::npos);
+  auto journal = open(path);
+  CHECK_FALSE(journal->load_state()->has_value());
+  CHECK(journal->rows_after(Sequence(0), 100)->size() == 20);
+}
+
+TEST_CASE("journal: no database at all any more -> said so, a new one; with a backup -> from it") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 20);
+  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  std::ofstream(path, std::ios::trunc) << "garbage\n";
+  CHECK_FALSE(SqliteJournal::open({path, false, {}}));
+  auto report =
+      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+  REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
+  CHECK(report->from_backup == 20);
+  CHECK((*open(path)->load_state())->bytes == "state 20");
+  std::ofstream(path, std::ios::trunc) << "garbage\n";
+  report = recover_journal(path, {}, WallTime(1'800'000'100s));
+  REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
+  CHECK(report->message().find("no state was left") != std::string::npos);
+  CHECK(open(path)->last_sequence() == Sequence(0));
+}
+
+TEST_CASE(
+    "journal: a flipped bit in a cursor or an open intent -> named; the intent derived again") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  {
+    auto journal = open(path);
+    auto first = row(1, note(1));
+    first.intents = {look_up("hello/1/0", "tok-1")};
+    REQUIRE(journal->append(
+        {first}, state(1),
+        {{"/run/lead.jsonl", 1, 2, 77, 3, "{}"}, {"/run/other.jsonl", 1, 2, 78, 3, "{}"}}));
+  }
+  const auto change = [&](const std::string& sql) {
+    auto db = Database::open(path, OpenMode::ReadWrite);
+    REQUIRE(db->execute(sql));
+  };
+  change("UPDATE cursors SET position = 76 WHERE path = '/run/lead.jsonl'");
+  auto broken = SqliteJournal::open({path, false, {}});
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().what == "damaged: cursors \"/run/lead.jsonl\" is damaged");
+  REQUIRE(recover_journal(path, {}, WallTime(1'800'000'000s)));
+  REQUIRE(open(path)->cursors()->size() == 1);
+  CHECK(open(path)->cursors()->at(0).path == "/run/other.jsonl");
+
+  change("UPDATE intents SET action = replace(action, 'tok-1', 'tok-3')");
+  broken = SqliteJournal::open({path, false, {}});
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().what == "damaged: intents \"hello/1/0\" is damaged");
+  REQUIRE(recover_journal(path, {}, WallTime(1'800'000'100s)));
+  const auto intents = open(path)->open_intents();
+  REQUIRE(intents->size() == 1);
+  CHECK(to_json_text(intents->at(0).action).find("tok-1") != std::string::npos);
+  change("UPDATE intents SET state = 'opeo'");
+  CHECK_FALSE(SqliteJournal::open({path, false, {}}));
+}
+
 TEST_CASE("journal: a newer version and a foreign file -> refused in one line") {
   Folder folder;
   const std::string path = folder.file("journal.db");
