@@ -242,7 +242,7 @@ Result<RecoveryReport> recover_journal(const std::string& path,
     const Status rebuilt = rebuild(target, report.damaged_copy, backups, report);
     for (const char* part : {"", "-wal", "-shm", "-journal"})
       ::unlink((report.damaged_copy + kGrafted + part).c_str());
-    STOKER_TRY_STATUS(rebuilt);
+    if (!rebuilt) return fail(rebuilt.error());
   }
   for (const char* part : {"-wal", "-shm", "-journal"}) ::unlink((path + part).c_str());
   if (::rename(fresh.c_str(), path.c_str()) != 0)
