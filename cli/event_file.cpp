@@ -68,6 +68,13 @@ Result<std::vector<wire::PublishedEvent>> EventFile::newest(
   return found;
 }
 
+Result<RunEvents> open_events(const Context& context, const std::string& name) {
+  STOKER_TRY(run, name.empty() ? only_run(context.state) : find_run(context.state, name));
+  note_daemon(context);
+  STOKER_TRY(file, EventFile::open(run.directory));
+  return RunEvents{run, std::move(file)};
+}
+
 Result<WallTime> parse_since(const std::string& text, WallTime now) {
   if (const auto ago = parse_duration(text)) return now - *ago;
   if (const auto at = parse_rfc3339(text)) return *at;

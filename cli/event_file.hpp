@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/line_file.hpp"
+#include "cli/published.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::cli {
@@ -38,6 +39,13 @@ class EventFile {
   std::uint64_t offset_ = 0;
   std::size_t unreadable_ = 0;
 };
+
+// The run that a command names ("" = the only one) and its events; says it when no daemon is there.
+struct RunEvents {
+  wire::SiteRun run;
+  EventFile file;
+};
+Result<RunEvents> open_events(const Context& context, const std::string& run);
 
 // "2h" before `now`, or RFC 3339.
 Result<WallTime> parse_since(const std::string& text, WallTime now);

@@ -29,6 +29,22 @@ bool published_lately(const wire::StatusDocument& status) {
   return at.has_value() && wall_now() - *at < kFresh;
 }
 
+Result<wire::StatusDocument> read_document(const std::string& path) {
+  STOKER_TRY(text, os::read_file(path, kMaxDocument));
+  return from_json_text<wire::StatusDocument>(text, path);
+}
+
+// Where the run directory is full or away, the daemon's own copy is the fresher one.
+Result<wire::StatusDocument> freshest_status(const wire::SiteRun& run) {
+  auto own = read_document(run.directory + "/status.json");
+  if (run.copy.empty()) return own;
+  auto copy = read_document(run.copy + "/status.json");
+  if (!copy) return own;
+  if (!own) return copy;
+  const auto at = parse_rfc3339(own->published), copied = parse_rfc3339(copy->published);
+  return copied && (!at || *copied > *at) ? copy : own;
+}
+
 }  // namespace
 
 Result<std::vector<wire::SiteRun>> published_runs(const std::string& state) {
@@ -49,8 +65,12 @@ Result<wire::SiteRun> find_run(const std::string& state, const std::string& name
   for (const std::string& candidate : {path, state + "/runs/" + name}) {
     if (name.empty() || !is_run_directory(candidate)) continue;
     const bool slash = candidate.ends_with('/');
+    if (runs)
+      for (const wire::SiteRun& known : *runs)
+        if (known.directory == (slash ? candidate.substr(0, candidate.size() - 1) : candidate))
+          return known;
     wire::SiteRun run{base_name(slash ? candidate.substr(0, candidate.size() - 1) : candidate),
-                      slash ? candidate.substr(0, candidate.size() - 1) : candidate};
+                      slash ? candidate.substr(0, candidate.size() - 1) : candidate, ""};
     if (auto status = read_status(run, Reach::Away); status && !status->run.empty())
       run.run = status->run;
     return run;
@@ -65,9 +85,7 @@ Result<wire::SiteRun> find_run(const std::string& state, const std::string& name
 }
 
 Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) {
-  const std::string path = run.directory + "/status.json";
-  STOKER_TRY(text, os::read_file(path, kMaxDocument));
-  STOKER_TRY(status, from_json_text<wire::StatusDocument>(text, path));
+  STOKER_TRY(status, freshest_status(run));
   if (status.run.empty()) status.run = run.run;
   if (status.directory.empty()) status.directory = run.directory;
   status.stale = reach == Reach::Away || (reach != Reach::Answered && !published_lately(status));

@@ -12,7 +12,9 @@ namespace stoker::wire {
 
 struct SiteRun {
   std::string run, directory;  // directory: the run's, absolute
-  STOKER_FIELDS(SiteRun, run, directory)
+  std::string copy = {};  // <state>/published/runs/<run>: a second status.json, for when the run
+                          // directory is full or away; "" = none
+  STOKER_FIELDS(SiteRun, run, directory, copy)
 };
 
 struct SiteDocument {

@@ -39,17 +39,14 @@ std::optional<core::JournalRow> row_of(const wire::PublishedEvent& e) {
 
 int chronicle(Context& context, const Options& options) {
   const Console& console = context.console;
-  const auto run =
-      options.run.empty() ? only_run(context.state) : find_run(context.state, options.run);
-  if (!run) return console.say(run.error().message()), kFailed;
-  note_daemon(context);
-  auto file = EventFile::open(run->directory);
-  if (!file) return console.say(file.error().message()), kFailed;
+  auto opened = open_events(context, options.run);
+  if (!opened) return console.say(opened.error().message()), kFailed;
+  auto& [run, file] = *opened;
   std::vector<core::JournalRow> rows;
   core::RunPolicy policy;
-  policy.run = RunName(run->run);
+  policy.run = RunName(run.run);
   std::size_t unknown = 0;
-  const Status read = file->read(std::nullopt, 0, [&](const wire::PublishedEvent& e) {
+  const Status read = file.read(std::nullopt, 0, [&](const wire::PublishedEvent& e) {
     auto row = row_of(e);
     if (!row) {
       ++unknown;
@@ -61,8 +58,8 @@ int chronicle(Context& context, const Options& options) {
     rows.push_back(*std::move(row));
   });
   if (!read) return console.say(read.error().message()), kFailed;
-  if (unknown + file->unreadable() > 0)
-    console.say(std::to_string(unknown + file->unreadable()) +
+  if (unknown + file.unreadable() > 0)
+    console.say(std::to_string(unknown + file.unreadable()) +
                 " events could not be read and are not in the story");
   const std::string text = printable_lines(core::chronicle(rows, policy));
   if (options.json)

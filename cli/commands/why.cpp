@@ -29,13 +29,10 @@ std::string render(const Console& console, const wire::PublishedEvent& e) {
 
 int why(Context& context, const Options& options) {
   const Console& console = context.console;
-  const auto run =
-      options.run.empty() ? only_run(context.state) : find_run(context.state, options.run);
-  if (!run) return console.say(run.error().message()), kFailed;
-  note_daemon(context);
-  auto file = EventFile::open(run->directory);
-  if (!file) return console.say(file.error().message()), kFailed;
-  const auto found = file->newest(options.last, is_decision);
+  auto opened = open_events(context, options.run);
+  if (!opened) return console.say(opened.error().message()), kFailed;
+  auto& [run, file] = *opened;
+  const auto found = file.newest(options.last, is_decision);
   if (!found) return console.say(found.error().message()), kFailed;
   if (options.json) {
     console.line(to_json_text(*found));

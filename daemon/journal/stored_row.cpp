@@ -17,6 +17,39 @@ std::optional<IntentClosed> closed_by(const core::EventBody& body) {
   return std::nullopt;
 }
 
+namespace {
+
+// Without the members that are as in `usual`: a missing key keeps its default when it is read. Only
+// for what comes often and whose defaults are plain zeros, which no later build will change.
+Json without_defaults(Json value, const Json& usual) {
+  if (!value.is_object() || !usual.is_object()) return value;
+  for (auto it = value.begin(); it != value.end();) {
+    const auto same = usual.find(it.key());
+    if (same != usual.end() && *same == *it) {
+      it = value.erase(it);
+      continue;
+    }
+    if (same != usual.end()) *it = without_defaults(std::move(*it), *same);
+    ++it;
+  }
+  return value;
+}
+
+std::string event_text(const core::EventBody& body) {
+  const auto* digest = std::get_if<core::Digest>(&body);
+  if (digest == nullptr) return to_json_text(body);
+  Json short_one = without_defaults(Json(*digest), Json(core::Digest{}));
+  short_one["kind"] = core::Digest::kKind;
+  return dump_json(short_one);
+}
+
+std::string decision_text(const core::Decision& decision) {
+  if (decision == core::Decision{}) return {};
+  return dump_json(without_defaults(Json(decision), Json(core::Decision{})));
+}
+
+}  // namespace
+
 StoredRow to_stored(const core::JournalRow& row) {
   StoredRow stored;
   stored.seq = static_cast<std::int64_t>(row.seq.value);
@@ -24,8 +57,8 @@ StoredRow to_stored(const core::JournalRow& row) {
   stored.wall = row.event.wall.time_since_epoch().count();
   stored.run = row.event.run.text;
   stored.kind = core::kind_of(row.event.body);
-  stored.event = to_json_text(row.event.body);
-  if (!(row.decision == core::Decision{})) stored.decision = to_json_text(row.decision);
+  stored.event = event_text(row.event.body);
+  stored.decision = decision_text(row.decision);
   if (!row.intents.empty()) stored.intents = to_json_text(row.intents);
   return stored;
 }

@@ -88,6 +88,7 @@ class Daemon {
   void take_up(const RunBrief& brief);
   void change(WatchedRun& run, const core::RunPolicy& policy);
   void start_watcher(const RunName& name);
+  void share_socket();
   void observe(const std::vector<RunBrief>& runs);
   MountThread& mount_of(const std::string& directory);
   void tell_stuck_mounts();
@@ -129,6 +130,7 @@ class Daemon {
   std::map<RunName, WatchedRun> runs_;
   WatchedRun site_;  // <state>/published
   std::unique_ptr<LineServer> socket_;
+  std::string socket_group_, socket_news_;  // who else may knock, and what was said about it
   std::unique_ptr<HttpServer> http_;
   PeerRights rights_;
   std::shared_ptr<SiteView> view_ = std::make_shared<SiteView>();

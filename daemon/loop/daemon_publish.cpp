@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/room.hpp"
 #include "core/status.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
@@ -21,12 +22,23 @@ bool is_of(const core::JournalRow& row, const RunName& name) {
   return row.event.run == name;
 }
 
+// Of the state directory: there is room where a run directory has none.
+std::string copy_of(const std::string& published, const std::string& run) {
+  return published + "/runs/" + run;
+}
+
+Status write_copy(const std::string& folder, const wire::StatusDocument& status) {
+  STOKER_TRY_STATUS(os::make_directories(folder));
+  return os::replace_file(folder + "/status.json", to_json_text(status) + "\n",
+                          os::Durability::Cached);
+}
+
 Status write_site(const std::string& directory, const SiteView& view) {
   wire::SiteDocument site;
   std::string nodes;
   Json alerts = Json::array();
   for (const auto& run : view.runs) {
-    site.runs.push_back({run.run, run.directory});
+    site.runs.push_back({run.run, run.directory, copy_of(directory, run.run)});
     for (const auto& alert : run.alerts) {
       Json entry(alert);
       entry["run"] = run.run;
@@ -65,9 +77,12 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
   run.mount->post(
       [this, name, publisher = run.publisher, caught_up = run.caught_up, mount = run.mount] {
         if (*caught_up) return;
-        if (const auto opened = publisher->open(); !opened)
-          return log(LogLevel::Warning, "cannot publish: " + opened.error().message());
-        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->last()](
+        if (const auto opened = publisher->open(); !opened) {
+          if (!os::is_no_room(opened.error()))
+            log(LogLevel::Warning, "cannot publish: " + opened.error().message());
+          return;
+        }
+        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after()](
                             core::Engine&, SqliteJournal& journal) {
           auto failed = std::make_shared<bool>(false);  // of the mount's thread
           for (Sequence after = from;;) {
@@ -109,6 +124,13 @@ void Daemon::render() {
 
 void Daemon::take_view(std::shared_ptr<SiteView> view) {
   rendering_ = false;
+  for (auto& status : view->runs) {
+    const auto run = runs_.find(RunName(status.run));
+    if (run == runs_.end() || run->second.mount == nullptr) continue;
+    if (const auto live = run->second.mount->live(run->first);
+        live && live->generation.value == status.generation)
+      core::lay_over(status, live->beat, foundation_.clock->now() - live->at);
+  }
   view->health.build = "stoker " STOKER_VERSION;
   view->health.epoch = foundation_.possession->epoch().value;
   view->health.uptime_s = to_seconds(monotonic_now() - started_at_);
@@ -119,9 +141,9 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
     const auto found = runs_.find(RunName(status.run));
     if (found == runs_.end() || found->second.mount == nullptr) continue;
     WatchedRun& run = found->second;
-    run.mount->post([publisher = run.publisher, status] {
-      if (const auto written = publisher->write_status(status); !written)
-        log(LogLevel::Warning, written.error().message());
+    run.mount->post([this, publisher = run.publisher, status, name = found->first] {
+      (void)publisher->write_status(status);  // its copy is written in any case
+      if (const auto news = publisher->room_news()) turns_->submit({{name, *news, {}}});
     });
     catch_up(found->first, run);
   }
@@ -129,6 +151,9 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   site_.mount->post([directory = site_.publisher->directory(), view] {
     if (const auto written = write_site(directory, *view); !written)
       log(LogLevel::Warning, written.error().message());
+    for (const auto& status : view->runs)
+      if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)
+        log(LogLevel::Warning, copied.error().message());
   });
   std::size_t held = 0;
   for (const auto& status : view->runs) held += status.state == "held" ? 1 : 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/asio/post.hpp>
 
@@ -97,6 +98,38 @@ MountThread& Daemon::mount_of(const std::string& directory) {
   return *mount;
 }
 
+// The control socket has one group: that of the first run (by name) that has one and whose group
+// this daemon belongs to. Members of other runs' groups have the switch files. Who may act on which
+// run is decided for each request, by the kernel's word.
+void Daemon::share_socket() {
+  std::string group, news;
+  for (const auto& [name, run] : runs_) {
+    const std::string& wanted = run.policy.group;
+    if (wanted.empty() || wanted == group) continue;
+    const auto gid = group_id(wanted);
+    const char* why = nullptr;
+    if (!gid || !we_belong_to(*gid))
+      why = "stokerd is no member of it";
+    else if (!group.empty())
+      why = "the socket belongs to another run's group";
+    if (why != nullptr) {
+      news += fmt::format("; members of {} ({}) act through the switch files: {}", wanted,
+                          name.text, why);
+      continue;
+    }
+    group = wanted;
+    news = fmt::format("members of {} ({}) may use the control socket", wanted, name.text) + news;
+  }
+  if (news.starts_with("; ")) news.erase(0, 2);
+  if (news != socket_news_ && !news.empty()) log(LogLevel::Notice, news);
+  socket_news_ = news;
+  if (group == socket_group_) return;
+  socket_group_ = group;
+  const gid_t gid = group.empty() ? ::getegid() : group_id(group).value_or(::getegid());
+  if (const auto given = socket_->give_to(gid); !given)
+    log(LogLevel::Warning, given.error().message());
+}
+
 void Daemon::take_up(const RunBrief& brief) {
   const RunName& name = brief.policy.run;
   auto [found, fresh] = runs_.try_emplace(name);
@@ -111,15 +144,17 @@ void Daemon::take_up(const RunBrief& brief) {
   run.policy = brief.policy;
   scheduler_->set_kind(name, run.policy.scheduler.kind);
   run.mount = &mount_of(run.policy.directory);
-  run.publisher = std::make_shared<RunPublisher>(run.policy.directory);
+  run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
   start_watcher(name);
   catch_up(name, run);
+  share_socket();
 }
 
 // A changed policy: the watcher starts anew behind all that it has reported so far.
 void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   run.policy = policy;
+  share_socket();
   scheduler_->set_kind(policy.run, policy.scheduler.kind);
   run.mount->forget(policy.run, [this, name = policy.run] {
     // What it had posted lies before this in the loop's queue and is journalled before `done`.

@@ -82,6 +82,12 @@ std::string MountThread::trouble() const {
   return trouble_;
 }
 
+std::optional<watch::LiveBeat> MountThread::live(const RunName& run) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = live_.find(run);
+  return found == live_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void MountThread::set_busy(bool busy) {
   const std::scoped_lock lock(mutex_);
   if (busy)
@@ -131,6 +137,8 @@ void MountThread::poll_due(bool hinted) {
     const std::scoped_lock lock(mutex_);
     if (polled || watchers_.empty()) ++polls_;
     trouble_ = std::move(trouble);
+    for (const auto& [run, watcher] : watchers_)
+      if (auto live = watcher->live()) live_[run] = std::move(*live);
   }
   if (!inputs.empty()) post_(std::move(inputs));
 }

@@ -36,6 +36,8 @@ class MountThread {
 
   [[nodiscard]] Duration busy_for() const;  // of one job or one poll; 0 = waiting
   [[nodiscard]] std::size_t polls() const;  // whole rounds over all runs so far
+  // The newest heartbeat of a run that was read, for showing.
+  [[nodiscard]] std::optional<watch::LiveBeat> live(const RunName& run) const;
   // The run's last failed read; "" = all could be read.
   [[nodiscard]] std::string trouble() const;
 
@@ -53,6 +55,7 @@ class MountThread {
   std::optional<Instant> busy_since_;
   std::size_t polls_ = 0;
   std::string trouble_;
+  std::map<RunName, watch::LiveBeat> live_;
   bool stopping_ = false;
   os::Fd wake_;  // eventfd
   // Of the thread alone:

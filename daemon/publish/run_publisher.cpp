@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <functional>
@@ -11,13 +10,14 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/room.hpp"
 #include "core/status.hpp"
 
 namespace stoker::daemon {
 namespace {
 
 constexpr std::size_t kLongestLine = 4u << 20;
-constexpr std::string_view kChronicleMark = "<!-- row ";
+constexpr int kProofOfFull = 2, kProofOfRoom = 4;
 
 // Opens `path`, cuts a torn last line off and gives the last whole line that `wanted` accepts
 // (searched from the end, at most kLongestLine back).
@@ -49,28 +49,7 @@ Result<std::string> last_line(const std::string& path,
   return std::string();
 }
 
-Sequence sequence_of_mark(std::string_view line) {
-  std::uint64_t number = 0;
-  const auto at = line.rfind(kChronicleMark);
-  if (at == std::string_view::npos) return Sequence(0);
-  const auto digits = line.substr(at + kChronicleMark.size());
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return Sequence(number);
-}
-
 }  // namespace
-
-std::string chronicle_line(const core::JournalRow& row) {
-  const bool moved = row.decision.from != row.decision.to;
-  if (row.decision.reason.empty() || (!moved && !row.decision.rejected)) return {};
-  std::string reason = row.decision.reason;
-  std::replace_if(
-      reason.begin(), reason.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
-      ' ');
-  return fmt::format("* {} **{}** {} {}{} -->\n", format_rfc3339(row.event.wall),
-                     row.decision.rejected ? "rejected" : row.decision.to, reason, kChronicleMark,
-                     row.seq.value);
-}
 
 Status RunPublisher::open() {
   open_ = false;
@@ -82,10 +61,6 @@ Status RunPublisher::open() {
     return event.has_value();
   });
   if (!newest) return fail(newest.error());
-  STOKER_TRY(entry, last_line(directory_ + "/chronicle.md", [](std::string_view text) {
-               return sequence_of_mark(text).value > 0;
-             }));
-  last_chronicle_ = sequence_of_mark(entry);
   open_ = true;
   return ok();
 }
@@ -100,7 +75,7 @@ Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
     newest = row.seq;
     lines += to_json_text(core::published_event(row)) + "\n";
   }
-  STOKER_TRY_STATUS(append_chronicle(rows));
+  STOKER_TRY_STATUS(write_chronicle(rows));
   if (!lines.empty())
     STOKER_TRY_STATUS(os::append_file(directory_ + "/events.jsonl", lines, os::Durability::Cached));
   last_ = newest;
@@ -108,25 +83,29 @@ Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
   return ok();
 }
 
-Status RunPublisher::append_chronicle(const std::vector<core::JournalRow>& rows) {
-  std::string lines;
-  Sequence newest = last_chronicle_;
-  for (const core::JournalRow& row : rows) {
-    if (row.seq <= newest) continue;
-    const std::string line = chronicle_line(row);
-    if (line.empty()) continue;
-    newest = row.seq;
-    lines += line;
-  }
-  if (lines.empty()) return ok();
-  STOKER_TRY_STATUS(os::append_file(directory_ + "/chronicle.md", lines, os::Durability::Cached));
-  last_chronicle_ = newest;
+Status RunPublisher::write_chronicle(const std::vector<core::JournalRow>& rows) {
+  if (run_.empty()) return ok();
+  for (const core::JournalRow& row : rows) story_is_new_ = story_.tell(row) || story_is_new_;
+  if (!story_is_new_) return ok();
+  STOKER_TRY_STATUS(
+      os::replace_file(directory_ + "/chronicle.md", story_.text(), os::Durability::Cached));
+  story_is_new_ = false;
   return ok();
 }
 
-Status RunPublisher::write_status(const wire::StatusDocument& status) const {
-  return os::replace_file(directory_ + "/status.json", to_json_text(status) + "\n",
-                          os::Durability::Cached);
+Status RunPublisher::write_status(const wire::StatusDocument& status) {
+  auto written = os::replace_file(directory_ + "/status.json", to_json_text(status) + "\n",
+                                  os::Durability::Cached);
+  const bool no_room = !written && os::is_no_room(written.error());
+  without_room_ = no_room ? without_room_ + 1 : 0;
+  with_room_ = written ? with_room_ + 1 : 0;
+  const auto& known = status.conditions;
+  const bool told = std::find(known.begin(), known.end(), "disk_full") != known.end();
+  room_news_.reset();
+  if (without_room_ >= kProofOfFull && !told)
+    room_news_ = core::DiskFull{directory_, written.error().message(), true};
+  if (with_room_ >= kProofOfRoom && told) room_news_ = core::DiskFull{directory_, "", false};
+  return written;
 }
 
 }  // namespace stoker::daemon

@@ -4,37 +4,52 @@
 // run: its own thread calls it, never the loop.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/chronicle.hpp"
 #include "core/journal.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::daemon {
 
-// The line of the chronicle for a row; "" = the row is no incident. Ends with its row's number.
-std::string chronicle_line(const core::JournalRow& row);
-
 class RunPublisher {
  public:
-  explicit RunPublisher(std::string directory) : directory_(std::move(directory)) {}
+  // `run`: whose story chronicle.md tells; empty = none is written (the site).
+  explicit RunPublisher(std::string directory, RunName run = {})
+      : directory_(std::move(directory)), run_(run), story_(std::move(run)) {}
 
   // Where events.jsonl ends; a torn last line (kill -9, full disk) is cut off.
   Status open();
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] Sequence last() const { return last_; }
+  // Rows behind this one are wanted: the story is told from the first row after each start.
+  [[nodiscard]] Sequence wanted_after() const {
+    return run_.empty() ? last_ : std::min(last_, story_.told());
+  }
   // Appends those rows that are not there yet. `rows` ascend. An error leaves no torn line behind
   // that the next open() would not cut off; call open() again before the next append.
   Status append(const std::vector<core::JournalRow>& rows);
-  Status write_status(const wire::StatusDocument& status) const;
+  Status write_status(const wire::StatusDocument& status);
+  // What the last write_status() taught about room in the run directory, when it is not what
+  // the document itself said (its condition disk_full): once two writes in a row found none, or
+  // four found some.
+  [[nodiscard]] std::optional<core::DiskFull> room_news() const { return room_news_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }
 
  private:
-  Status append_chronicle(const std::vector<core::JournalRow>& rows);
+  Status write_chronicle(const std::vector<core::JournalRow>& rows);
 
   std::string directory_;
-  Sequence last_, last_chronicle_;
+  RunName run_;
+  Sequence last_;
+  core::Chronicle story_;
+  bool story_is_new_ = false;  // not written yet
   bool open_ = false;
+  int without_room_ = 0, with_room_ = 0;  // writes in a row
+  std::optional<core::DiskFull> room_news_;
 };
 
 }  // namespace stoker::daemon

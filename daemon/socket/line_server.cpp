@@ -122,6 +122,12 @@ Status LineServer::listen(const std::string& directory, const std::string& name,
   return ok();
 }
 
+Status LineServer::give_to(gid_t gid) {
+  if (::chown(path_.c_str(), static_cast<uid_t>(-1), gid) != 0)
+    return fail(errno_error(errno, "cannot give the control socket to the run's group", path_));
+  return ok();
+}
+
 void LineServer::accept() {
   acceptor_.async_accept([this](Code code, Socket socket) {
     if (code == asio::error::operation_aborted || !acceptor_.is_open()) return;

@@ -39,6 +39,8 @@ class LineServer {
   // Binds <directory>/<name> (however long the path is), 0660, group `gid` unless it is -1. A
   // socket file that a killed daemon left is replaced; call only while the directory is possessed.
   Status listen(const std::string& directory, const std::string& name, gid_t gid);
+  // Gives the socket's file to another group. Error: not ours to give.
+  Status give_to(gid_t gid);
   void close();
   [[nodiscard]] std::size_t open_connections() const { return *open_; }
 

@@ -25,6 +25,14 @@ std::optional<gid_t> group_id(const std::string& group) {
   return record.gr_gid;
 }
 
+bool we_belong_to(gid_t group) {
+  if (::geteuid() == 0 || ::getegid() == group) return true;
+  std::vector<gid_t> groups(65536);  // NGROUPS_MAX of Linux
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(0, count)));
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
 const PeerRights::User& PeerRights::look_up(uid_t uid, gid_t gid) {
   if (const auto known = users_.find(uid);
       known != users_.end() && monotonic_now() - known->second.asked < kRemembered)

@@ -29,6 +29,9 @@ class PeerRights {
   std::map<uid_t, User> users_;
 };
 
+// Is this process's user a member of the group (or root)?
+bool we_belong_to(gid_t group);
+
 // The group's id, or empty when there is no such group.
 std::optional<gid_t> group_id(const std::string& group);
 

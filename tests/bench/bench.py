@@ -16,7 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="one of: restart hang daemon commands iteration save (default: all)")
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon commands journal iteration save (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     options = parser.parse_args()
@@ -26,7 +26,7 @@ def main():
     import train_bench
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
-               "commands": daemon_bench.commands, "iteration": train_bench.iteration, "save": train_bench.save}
+               "commands": daemon_bench.commands, "journal": daemon_bench.journal, "iteration": train_bench.iteration, "save": train_bench.save}
     if options.name and options.name not in benches:
         print(f"bench: no figure named {options.name}; there are: {' '.join(benches)}", file=sys.stderr)
         return 2

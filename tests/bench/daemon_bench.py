@@ -1,5 +1,6 @@
 """What the daemon costs while it only watches, and how fast the reading commands answer."""
 import os
+import re
 import statistics
 import subprocess
 import time
@@ -41,6 +42,21 @@ def idle(seconds=60):
         yield dict(name="daemon: RSS", value=rss, unit="MB", goal="<= 40", ok=rss <= 40, note="")
     finally:
         site.close()
+
+
+def journal():
+    """A day of one run's heartbeats through the engine into the real journal, in virtual time (a test's own figure)."""
+    if not os.path.exists(os.path.join(BIN, "test_daemon")):
+        yield dict(name="journal: a month of one run", value=None, unit="MB", goal="<= 50", ok=True,
+                   note="test_daemon is not built: ./dev test --quick builds it")
+        return
+    done = subprocess.run([os.path.join(BIN, "test_daemon"), "-tc=journal: a month*"], text=True, capture_output=True)
+    found = re.search(r"journal: ([\d.]+) MB a month and run, (\d+) rows an hour", done.stdout)
+    if not found:
+        raise RuntimeError("test_daemon told no size of the journal:\n" + done.stdout[-2000:])
+    size = float(found.group(1))
+    yield dict(name="journal: a month of one run", value=size, unit="MB", goal="<= 50", ok=size <= 50,
+               note=f"512 ranks, {found.group(2)} rows an hour")
 
 
 def milliseconds(site, *argv, times=7):

@@ -57,18 +57,37 @@ TEST_CASE("publisher: a torn last line -> cut off and written again") {
   CHECK(published(folder) == std::vector<std::uint64_t>{1, 2, 3});
 }
 
-TEST_CASE("publisher: a change of state -> one line of the chronicle, once") {
+TEST_CASE(
+    "publisher: an incident -> the story that `stoker chronicle` tells, once, after a restart "
+    "too") {
   Folder folder;
-  auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137\nsecond line");
+  auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137");
   moved.decision.from = "training";
   moved.decision.to = "recovering";
-  for (int i = 0; i < 2; ++i) {
-    RunPublisher publisher(folder.path());
-    REQUIRE(publisher.append({moved, row(2, core::SchedulerSees{})}));
+  auto again = row(2, core::SchedulerSees{}, "training again");
+  again.decision.from = "recovering";
+  again.decision.to = "training";
+  core::RunPolicy policy;
+  policy.run = RunName("hello");
+  const std::string told = core::chronicle({moved, again}, policy);
+  CHECK(told.find("Rank 3 on n02 exited with 137.") != std::string::npos);
+  for (int life = 0; life < 2; ++life) {
+    RunPublisher publisher(folder.path(), RunName("hello"));
+    REQUIRE(publisher.open());
+    CHECK(publisher.wanted_after() == Sequence(0));
+    REQUIRE(publisher.append({moved}));
+    CHECK(os::read_file(folder.file("chronicle.md"))->find("This is not over.") !=
+          std::string::npos);
+    REQUIRE(publisher.append({moved, again}));
+    CHECK(*os::read_file(folder.file("chronicle.md")) == told);
   }
-  const std::string text = *os::read_file(folder.file("chronicle.md"));
-  CHECK(text.find("**recovering** rank 3 on n02 exited with 137 second line") != std::string::npos);
-  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
+TEST_CASE("publisher: the site -> no chronicle") {
+  Folder folder;
+  RunPublisher publisher(folder.path());
+  REQUIRE(publisher.append(rows(1, 3)));
+  CHECK_FALSE(os::exists(folder.file("chronicle.md")));
 }
 
 TEST_CASE("publisher: events.jsonl that is a symbolic link -> refused") {

@@ -130,6 +130,14 @@ class Site:
         done = self.stoker("events", self.run, "--json", ok=False)
         return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
 
+    def site_events(self):
+        """What happened to the site as a whole: its daemon, its nodes, its scheduler."""
+        path = os.path.join(self.state, "published", "events.jsonl")
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f if line.endswith("\n")]
+
     # ---- waiting
     def wait(self, condition, seconds, what):
         end = time.monotonic() + seconds
