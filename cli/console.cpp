@@ -18,6 +18,10 @@ Console Console::standard() {
   return {to(stdout), to(stderr)};
 }
 
+void Console::say(std::string_view text) const {
+  err_("stoker: " + printable(text) + "\n");
+}
+
 std::string Console::paint(Ink ink, std::string_view text) const {
   if (!color_ || ink == Ink::Plain) return std::string(text);
   const char* code = "";

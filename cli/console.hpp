@@ -21,8 +21,8 @@ class Console {
 
   void out(std::string_view text) const { out_(text); }
   void line(std::string_view text) const { out_(std::string(text) + "\n"); }
-  // One line for a person: "stoker: text".
-  void say(std::string_view text) const { err_("stoker: " + std::string(text) + "\n"); }
+  // One line for a person: "stoker: text", made printable.
+  void say(std::string_view text) const;
   void raw_error(std::string_view text) const { err_(text); }
 
   void use_color(bool on) { color_ = on; }

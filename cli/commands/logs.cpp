@@ -1,6 +1,7 @@
 // stoker logs RUN: the end of the newest generation's log, read backwards from the end, then
 // followed; moves on to the next generation by itself.
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <thread>
 
@@ -16,7 +17,7 @@ struct Options {
   std::string run, node;
   std::optional<std::uint32_t> rank;
   std::uint64_t last = 100;
-  bool follow = false;
+  bool follow = false, json = false;
 };
 
 // "gen-000017" of the highest number; "" when no generation has started.
@@ -70,6 +71,27 @@ Source choose(const std::string& run_directory, const Options& options) {
   return source;
 }
 
+// {"generation","node","rank","text"}; node and rank where the line begins with "[node:rank] ".
+Json as_json(std::string_view line, const Source& source, const Options& options) {
+  Json out{{"generation", source.generation}};
+  const std::size_t colon = line.find(':'), close = line.find(']');
+  std::uint32_t rank = 0;
+  const bool told = line.starts_with('[') && colon != std::string_view::npos &&
+                    close != std::string_view::npos && colon < close &&
+                    std::from_chars(line.data() + colon + 1, line.data() + close, rank).ptr ==
+                        line.data() + close;
+  if (told) {
+    out["node"] = std::string(line.substr(1, colon - 1));
+    out["rank"] = rank;
+    line.remove_prefix(close + 1);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+  } else if (options.rank && !source.filtered) {
+    out["rank"] = *options.rank;
+  }
+  out["text"] = std::string(line);
+  return out;
+}
+
 int follow(Context& context, const std::string& directory, const Options& options) {
   Source source = choose(directory, options);
   bool first = true;
@@ -87,7 +109,9 @@ int follow(Context& context, const std::string& directory, const Options& option
       if (!file) file = LineFile::open(source.path);
       if (file) {
         const auto end = file->forward(offset, !options.follow, [&](std::string_view line) {
-          if (!source.filtered || is_wanted(line, options)) context.console.line(printable(line));
+          if (!source.filtered || is_wanted(line, options))
+            context.console.line(options.json ? dump_json(as_json(line, source, options))
+                                              : printable(line));
           return true;
         });
         if (!end) return context.console.say(end.error().message()), kFailed;
@@ -126,6 +150,7 @@ Command cmd_logs() {
         app.add_option("-n,--lines", options->last, "how many lines (default 100)")->type_name("N");
         app.add_option("--rank", options->rank, "only this rank")->type_name("R");
         app.add_option("--node", options->node, "only this node")->type_name("N");
+        app.add_flag("--json", options->json, "JSON lines: generation, node, rank, text");
         return [&context, options] { return logs(context, *options); };
       }};
 }
