@@ -1,0 +1,173 @@
+"""Alerts end to end: a webhook that fails, hangs, closes, redirects and recovers, with the daemon killed in between.
+Nothing is lost, nothing of it slows another sink or the daemon down; `alerts`, `alerts test`, `ack` and `silence`."""
+import http.server
+import json
+import os
+import socket
+import threading
+import time
+
+from e2e._harness import check, main
+
+HELD = dict(command="sh, -c, 'echo no luck; exit 3'", without_progress=1, restarts=1)
+
+
+class Hook:
+    """A local HTTP server whose mood the test sets; `taken` holds (key, body) of what was answered with 200."""
+
+    def __init__(self):
+        self.mood, self.taken, self.asked, self.times = "ok", [], [], []
+        hook = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                key = self.headers["Idempotency-Key"]
+                hook.asked.append((hook.mood, key))
+                hook.times.append(time.monotonic())
+                if hook.mood == "hang":
+                    time.sleep(30)
+                elif hook.mood == "close":
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                else:
+                    if hook.mood == "ok":
+                        hook.taken.append((key, body))
+                    self.send_response({"ok": 200, "fail": 500, "redirect": 302}[hook.mood])
+                    if hook.mood == "redirect":
+                        self.send_header("Location", "/elsewhere")
+                    self.end_headers()
+                self.close_connection = True
+
+            do_GET = do_POST
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                pass
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/alerts"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def moods(self):
+        return [mood for mood, _ in self.asked]
+
+
+def sinks(**urls):
+    text = ", ".join(f'{name}: {{kind: webhook, url: "{url}", timeout: 1s}}' for name, url in urls.items())
+    return f"alerts: {{sinks: {{{text}}}, routes: [{{severity: warning, to: [{', '.join(urls)}], repeat: 1h}}]}}"
+
+
+def hold_a_run(site, name, *urls):
+    site.use_run(name)
+    site.stoker("run", site.write_files(os.path.join(site.folder, "data"),
+                                        more=sinks(**{f"hook{i}": u for i, u in enumerate(urls)}), **HELD), "--yes")
+    return site.wait_state("held", 90)
+
+
+def journalled_alerts(site):
+    """The keys of all alerts that were decided on, from the published events."""
+    return {a for e in site.events() for a in e["actions"] if a.startswith("send_alert")}
+
+
+def nothing_is_lost(site):
+    site.prepare_data()
+    bad, good = Hook(), Hook()
+    site.start_daemon()
+    bad.mood = "fail"
+    held = hold_a_run(site, "first", bad.url, good.url)
+    check(held["alerts"], "a held run has no alert")
+    site.wait(lambda: "fail" in bad.moods()[1:], 30, "a second attempt after 500")
+    for mood in ["hang", "close", "redirect"]:
+        bad.mood = mood
+        if mood == "close":
+            site.kill_daemon()  # with deliveries under way
+            site.start_daemon()
+        site.wait(lambda m=mood: m in bad.moods(), 60, f"an attempt while the server is in mood {mood}")
+    # The other sink had everything long ago, and the daemon answers.
+    began = time.monotonic()
+    site.status()
+    check(time.monotonic() - began < 5, "status waits for a sink")
+    site.wait(lambda: good.taken, 10, "the good sink's alert")
+    site.kill_daemon()
+    site.start_daemon()
+    bad.mood = "ok"
+    wanted = {key for _, key in bad.asked}
+    site.wait(lambda: wanted <= {key for key, _ in bad.taken}, 120, f"all of {wanted} at the sink that had failed")
+    check({k for k, _ in good.taken} == wanted, f"the sinks were told different things: {good.taken}")
+    keys = [key for key, _ in good.taken]
+    check(len(keys) == len(set(keys)), f"the good sink was told twice: {keys}")
+    body = next(b for _, b in bad.taken if b["alerts"][0]["labels"]["severity"] == "critical")
+    alert = body["alerts"][0]
+    check(body["version"] == "4" and alert["status"] == "firing", f"payload: {body}")
+    check(alert["annotations"]["command"].startswith("stoker "), f"no command to run: {alert}")
+    check(alert["annotations"]["reason"] and alert["labels"]["run"] == "first", f"payload: {alert}")
+    gaps = [b - a for a, b in zip(bad.times, bad.times[1:])]
+    check(max(gaps) > 1.5, f"no back-off between the attempts: {gaps}")
+    with open(os.path.join(site.state, "pulse.log"), encoding="utf-8") as f:
+        check("***ALERT" in f.read(), "the pulse log does not tell")
+    # What was decided is what was sent: one key each.
+    decided = [e for e in site.events() if any("alert" in a for a in e["actions"])]
+    check(decided, "no event decided on an alert")
+    site.stoker("resume", "first", "--reason", "once more")
+    site.wait(lambda: any(b["status"] == "resolved" for _, b in bad.taken) and
+              any(b["status"] == "resolved" for _, b in good.taken), 60, "a resolved alert")
+    site.audit()
+
+
+def nobody_listens_at_first(site):
+    site.prepare_data()
+    hook = Hook()
+    hook.server.shutdown()
+    hook.server.server_close()
+    site.start_daemon()
+    hold_a_run(site, "first", hook.url)
+    time.sleep(2)
+    late = Hook.__new__(Hook)
+    Hook.__init__(late)
+    port = int(hook.url.split(":")[2].split("/")[0])
+    late.server.shutdown()
+    late.server.server_close()
+    late.server = type(late.server)(("127.0.0.1", port), late.server.RequestHandlerClass)
+    threading.Thread(target=late.server.serve_forever, daemon=True).start()
+    site.wait(lambda: late.taken, 60, "the alert at a server that was started later")
+
+
+def the_verbs(site):
+    site.prepare_data()
+    hook = Hook()
+    site.start_daemon()
+    hold_a_run(site, "first", hook.url)
+    site.wait(lambda: hook.taken, 30, "the alert")
+    shown = json.loads(site.stoker("alerts", "--json").stdout)
+    check(shown and {"id", "severity", "summary", "reason", "command", "run", "since"} <= shown[0].keys(), f"{shown}")
+    told = site.stoker("alerts").stdout
+    check(all(a["id"] in told and a["command"] in told for a in shown), f"alerts for people:\n{told}")
+    before = len(hook.asked)
+    test = site.stoker("alerts", "test")
+    check("hook0" in test.stdout + test.stderr, f"alerts test: {test.stdout}{test.stderr}")
+    site.wait(lambda: len(hook.asked) > before, 10, "the test alert")
+    hook.mood = "fail"
+    failed = site.stoker("alerts", "test", ok=False)
+    check(failed.returncode == 1 and "500" in failed.stderr, f"a failing sink: {failed.returncode} {failed.stderr}")
+    hook.mood = "ok"
+    wrong = site.stoker("ack", "first/nothing/1", ok=False)
+    check(wrong.returncode == 1 and "first/nothing/1" in wrong.stderr, f"ack of nothing: {wrong.stderr}")
+    site.stoker("ack", shown[0]["id"], "--reason", "seen")
+    site.wait(lambda: any(a["id"] == shown[0]["id"] and a["acknowledged"]
+                          for a in json.loads(site.stoker("alerts", "--json").stdout)), 20, "the acknowledgement")
+    site.stoker("silence", "run=second", "--for", "1h", "--reason", "test")
+    count = len(hook.asked)
+    hold_a_run(site, "second", hook.url)
+    check(site.status()["alerts"], "a silenced alert is not listed")
+    time.sleep(3)
+    check(len(hook.asked) == count, f"a silenced alert was sent: {hook.asked[count:]}")
+    wrong = site.stoker("silence", "second", "--for", "1h", ok=False)
+    check(wrong.returncode == 2 and "label=value" in wrong.stderr, f"silence without a label: {wrong.stderr}")
+
+
+main(nothing_is_lost, nobody_listens_at_first, the_verbs)
