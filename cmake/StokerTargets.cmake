@@ -27,6 +27,7 @@ function(stoker_unity target)
   endif()
   get_target_property(sources ${target} SOURCES)
   execute_process(COMMAND python3 ${CMAKE_SOURCE_DIR}/cmake/batches.py ${sources}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     OUTPUT_VARIABLE lines OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE "\n" ";" lines "${lines}")
   foreach(line IN LISTS lines)

@@ -2,7 +2,7 @@
 """Which sources may share one translation unit: `batches.py FILE...` prints `NUMBER<tab>FILE` for each.
 
 The sanitizer builds and clang-tidy compile many files at once, because most of the time goes into the headers that all
-of them share. Two files that define the same name at the left margin (both have a `struct Options` in their anonymous
+of them share. Headers are looked for from the current folder. Two files that define the same name at the left margin (both have a `struct Options` in their anonymous
 namespace, say) must not meet, so that nobody has to think of this when he names a thing. Reads text, parses no C++: a
 name too many costs a batch, a name too few is a compile error that tells what to rename.
 """
@@ -30,20 +30,34 @@ def local_names(text):
     return found
 
 
+def header_names(text, read):
+    """The names that the headers of ours which this text includes itself define at the left margin."""
+    found = set()
+    for header in re.findall(r'^#include "([^"]+)"', text, re.M):
+        try:
+            found |= local_names(read(header))
+        except OSError:
+            pass  # not ours, or not there: the compiler will say
+    return found
+
+
 def batches(files, read, most=MAX_FILES):
-    """The files in as few batches as fit, in order; `read(file)` gives the text."""
-    out = []  # of [files, names, lines]
+    """The files in as few batches as fit, in order; `read(file)` gives the text, of a header too."""
+    out = []  # of [files, names of the sources, names of their headers, lines]
     for file in files:
         text = read(file)
-        names, lines = local_names(text), text.count("\n")
+        public = header_names(text, read)
+        names, lines = local_names(text) - public, text.count("\n")
         for batch in out:
-            if len(batch[0]) < most and batch[2] + lines <= MAX_LINES and not batch[1] & names:
+            if (len(batch[0]) < most and batch[3] + lines <= MAX_LINES
+                    and not names & (batch[1] | batch[2]) and not public & batch[1]):
                 batch[0].append(file)
                 batch[1] |= names
-                batch[2] += lines
+                batch[2] |= public
+                batch[3] += lines
                 break
         else:
-            out.append([[file], names, lines])
+            out.append([[file], names, public, lines])
     return [batch[0] for batch in out]
 
 

@@ -19,7 +19,7 @@ Status World::start(const core::DaemonStarted& started) {
   engine_ = std::make_unique<core::Engine>(journal, runner_, clock, build_);
   const Status begun = engine_->start(started);
   observe();
-  STOKER_TRY_STATUS(begun);
+  if (!begun) return fail(begun.error());
   return drain();
 }
 

@@ -1,5 +1,6 @@
 // The parsers, on text as the commands print it (constructed from the manuals and from what
 // Debian's 22.05.8 printed).
+#include <ctime>
 #include <doctest/doctest.h>
 
 #include "scripted_cluster.hpp"
@@ -95,14 +96,22 @@ TEST_CASE("queue: odd rows of other names -> kept out when names are given") {
   CHECK(parse_queue(odd + mine, {RunName("tr11")})->size() == 1);
 }
 
+// Processor time of this process, so that a loaded machine does not matter; a sanitizer makes it
+// slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kQueueLimitMs = 1000;
+#else
+constexpr double kQueueLimitMs = 50;
+#endif
+
 TEST_CASE("queue: 20000 rows -> below 50 ms") {
   std::string text;
   for (int i = 0; i < 20000; ++i)
     text += row({std::to_string(i + 1), std::to_string(i + 1), "1", "RUNNING", "None", "1700000000",
                  "1700072000", "1699990000", "n[001-048]", "1000", "job", "c"});
-  const Instant before = monotonic_now();
+  const std::clock_t before = std::clock();
   const auto rows = parse_queue(text, {RunName("tr11")});
-  CHECK(monotonic_now() - before < 50ms);
+  CHECK(1000.0 * static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < kQueueLimitMs);
   CHECK(rows->empty());
 }
 
