@@ -11,7 +11,7 @@ namespace stoker::diagnose {
 namespace {
 
 constexpr std::size_t kWindow = 20;          // iterations that make the norm
-constexpr std::size_t kFewest = 3;           // before that nothing is a norm
+constexpr std::size_t kFewest = 2;           // before that nothing is a norm
 constexpr double kSpikeRatio = 1.3;          // above the median; seen: 1.38 (104B) to 2.2 (176B)
 constexpr double kSpikeLeast = 0.5;          // and at least this much
 constexpr double kCollapse = 8;              // three halvings in a row without recovery
@@ -57,7 +57,11 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text,
                           const IterationMetrics& metrics) {
   const Place here{line, std::string(text.substr(0, kKeptText))};
   ++iterations_;
-  if (metrics.iteration) latest_iteration_ = *metrics.iteration;
+  if (metrics.iteration) {
+    const bool restarted = *metrics.iteration < latest_iteration_ || latest_iteration_ == 0;
+    if (restarted) losses_.clear();  // another run, or the same from a checkpoint
+    latest_iteration_ = *metrics.iteration;
+  }
   const bool says_scale = metrics.loss_scale.has_value();
   const bool skipped = metrics.skipped.value_or(0) > 0 || (says_scale && !metrics.loss);
   if (skipped && says_scale) {
@@ -66,9 +70,13 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text,
   }
   if (says_scale && *metrics.loss_scale > 0)
     watch_scale(here, *metrics.loss_scale, latest_iteration_ < kSearchUntil);
-  if (!metrics.loss) return;
-  if (!std::isfinite(*metrics.loss)) {
-    if (skipped) return;  // the step was thrown away with its loss
+  const bool counts_nan = metrics.nan.value_or(0) > 0;
+  if (!metrics.loss && !counts_nan) return;
+  // Hugging Face's Trainer shows a NaN gradient as a loss of exactly 0.
+  const bool hidden =
+      metrics.loss == 0.0 && text.find("'grad_norm': nan") != std::string_view::npos;
+  if (counts_nan || hidden || !std::isfinite(*metrics.loss)) {
+    if (skipped && !counts_nan) return;  // the step was thrown away with its loss
     if (!nan_) nan_ = here;
     ++nans_;
     finite_since_nan_ = 0;
@@ -84,9 +92,11 @@ void LossWatch::watch_spike(const Place& here, double loss) {
     if (loss > kSpikeRatio * usual && loss - usual > kSpikeLeast) {
       if (!spike_) spike_ = here;
       ++spikes_;
-      return;  // a spike is no norm
+      if (++high_in_a_row_ < kWindow) return;  // a spike is no norm, a new level is
+      losses_.clear();
     }
   }
+  high_in_a_row_ = 0;
   remember(losses_, loss);
 }
 
@@ -101,7 +111,8 @@ void LossWatch::watch_scale(const Place& here, double scale, bool searching) {
       fall_ = here;
       steady_scale_ = last_scale_;
     }
-    if (mid_training_ && steady_scale_ >= kCollapse * scale) collapsed_ = true;
+    const bool too_low = mid_training_ || scale <= 1;  // below 1 nothing is being searched for
+    if (too_low && steady_scale_ >= kCollapse * scale) collapsed_ = true;
   }
   last_scale_ = scale;
 }
@@ -110,6 +121,7 @@ void LossWatch::overflow(std::uint64_t line, std::string_view text) {
   const Place here{line, std::string(text.substr(0, kKeptText))};
   if (!skip_) skip_ = here;
   ++skips_;
+  told_skip_ = true;
   const auto from = number_behind(text, "Attempted loss scale:");
   const auto to = number_behind(text, "reducing to ");
   if (!from || !to || *to >= *from) return;
@@ -130,8 +142,8 @@ std::vector<Finding> LossWatch::finish() {
     all.push_back(found(FailureClass::LossScaleCollapse, Severity::Warning, 0.85, *fall_, skips_));
   if (spike_)
     all.push_back(found(FailureClass::LossSpike, Severity::Warning, 0.8, *spike_, spikes_));
-  // One skipped step now and then is how a dynamic loss scale works.
-  if (skip_ && !collapsed_ && (skips_ > 1 || iterations_ <= 1))
+  // One skipped step now and then is how a dynamic loss scale works; the program may say it aloud.
+  if (skip_ && !collapsed_ && (told_skip_ || skips_ > 1 || iterations_ <= 1))
     all.push_back(found(FailureClass::GradOverflowSkip, Severity::Warning, 0.85, *skip_, skips_));
   return all;
 }

@@ -37,10 +37,12 @@ class LossWatch {
   std::optional<Place> spike_, nan_, skip_, fall_;
   std::uint64_t spikes_ = 0, nans_ = 0, finite_since_nan_ = 0, skips_ = 0, iterations_ = 0;
   std::uint64_t latest_iteration_ = 0;
+  std::size_t high_in_a_row_ = 0;
   double steady_scale_ = 0, lowest_scale_ = 0;  // of the present fall
   double last_scale_ = 0;
   bool mid_training_ = false;
   bool collapsed_ = false;
+  bool told_skip_ = false;
 };
 
 }  // namespace stoker::diagnose

@@ -74,20 +74,28 @@ void MetricsReader::settle() {
 }
 
 void MetricsReader::examine(std::uint64_t number, std::string_view text) {
-  if (pattern_ != nullptr) {
-    if (auto metrics = pattern_->parse(text)) {
-      take_({number, std::move(*metrics)});
-      return;
-    }
-  }
-  if (auto metrics = parse_iteration_line(text))
+  auto metrics = pattern_ != nullptr ? pattern_->parse(text) : std::nullopt;
+  if (!metrics) metrics = parse_iteration_line(text);
+  if (metrics) {
+    found_any_ = true;
     take_({number, std::move(*metrics)});
-  else if (auto validation = parse_validation_line(text))
+  } else if (auto validation = parse_validation_line(text)) {
+    found_any_ = true;
     take_({number, std::move(*validation)});
+  } else if (!found_any_) {
+    templates_.count(text);
+  }
 }
 
-Status parse_file(const std::string& path, const std::function<void(const FoundMetrics&)>& take,
-                  const UserPattern* pattern) {
+Result<std::vector<std::string>> parse_file(const std::string& path,
+                                            const std::function<void(const FoundMetrics&)>& take,
+                                            const UserPattern* pattern) {
+  constexpr std::size_t kShownTemplates = 3;
+  bool found = false;
+  const auto note_and_take = [&](const FoundMetrics& m) {
+    found = true;
+    take(m);
+  };
   os::Fd owned;
   int fd = STDIN_FILENO;
   if (path != "-") {
@@ -95,7 +103,7 @@ Status parse_file(const std::string& path, const std::function<void(const FoundM
     if (!owned) return fail(errno_error(errno, "cannot open", path));
     fd = owned.get();
   }
-  MetricsReader reader(take, pattern);
+  MetricsReader reader(note_and_take, pattern);
   std::string held;
   std::vector<char> piece(kPiece);
   while (true) {
@@ -123,7 +131,8 @@ Status parse_file(const std::string& path, const std::function<void(const FoundM
   }
   if (!held.empty()) reader.line(held);
   reader.finish();
-  return ok();
+  if (found) return std::vector<std::string>{};
+  return reader.templates().frequent(kShownTemplates);
 }
 
 }  // namespace stoker::diagnose

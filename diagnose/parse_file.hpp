@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "common/result.hpp"
+#include "diagnose/line_templates.hpp"
 #include "diagnose/metrics.hpp"
 #include "diagnose/user_pattern.hpp"
 
@@ -27,12 +28,16 @@ class MetricsReader {
       : take_(std::move(take)), pattern_(pattern) {}
   void line(std::string_view text);
   void finish();  // end of the log: a record that waits for its rest is given as it is
+  // What the lines look like, as long as none was an iteration line.
+  [[nodiscard]] const LineTemplates& templates() const { return templates_; }
 
  private:
   void settle();
   void examine(std::uint64_t number, std::string_view text);
   std::function<void(const FoundMetrics&)> take_;
   const UserPattern* pattern_;
+  LineTemplates templates_;
+  bool found_any_ = false;
   std::uint64_t number_ = 0;
   std::string open_record_;  // an unfinished one, joined so far
   std::uint64_t open_since_ = 0;
@@ -43,7 +48,9 @@ class MetricsReader {
 // "-" is standard input. A line longer than 1 MiB is cut; progress bars ('\r') before a record do
 // not hide it.
 // Errors: the file cannot be opened or read.
-Status parse_file(const std::string& path, const std::function<void(const FoundMetrics&)>& take,
-                  const UserPattern* pattern = nullptr);
+// The answer: when no line was an iteration line, the templates of the three most frequent lines.
+Result<std::vector<std::string>> parse_file(const std::string& path,
+                                            const std::function<void(const FoundMetrics&)>& take,
+                                            const UserPattern* pattern = nullptr);
 
 }  // namespace stoker::diagnose

@@ -24,7 +24,7 @@ std::string shown(const Json& fields) {
 
 int parse(Context& context, const Options& options) {
   std::uint64_t found = 0;
-  const Status read = diagnose::parse_file(options.file, [&](const diagnose::FoundMetrics& m) {
+  const auto read = diagnose::parse_file(options.file, [&](const diagnose::FoundMetrics& m) {
     ++found;
     const Json fields = std::visit(
         [&](const auto& metrics) { return diagnose::to_parse_json(metrics, options.file, m.line); },
@@ -35,7 +35,12 @@ int parse(Context& context, const Options& options) {
       context.console.line(printable(fmt::format("{}:{}:{}", options.file, m.line, shown(fields))));
   });
   if (!read) return context.console.say(read.error().message()), kFailed;
-  if (found == 0) context.console.say("no iteration lines in " + printable(options.file));
+  if (found == 0) {
+    context.console.say("no iteration lines of a known form in " + printable(options.file));
+    for (const auto& text : *read) context.console.say("frequent: " + printable(text));
+    if (!read->empty())
+      context.console.say("name the numbers to me with watch.progress (docs/configuration.md)");
+  }
   return kDone;
 }
 

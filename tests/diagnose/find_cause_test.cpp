@@ -139,10 +139,21 @@ TEST_CASE("cause: a loss that jumps, a scale that falls, a NaN -> their classes"
   CHECK(d.failure_class == FailureClass::LossSpike);
   CHECK_FALSE(d.fatal);
   CHECK(d.root->line == 9);
+  std::string level;  // two runs in one log: the second starts higher
+  for (int i = 1000; i < 1010; ++i) level += iteration(i, 2.3);
+  for (int i = 1; i < 200; ++i) level += iteration(i, 9.0);
+  CHECK(cause_of({{"a", level}}).failure_class == FailureClass::Healthy);
   std::string nan;
   for (int i = 1000; i < 1004; ++i) nan += iteration(i);
   nan += " iteration 1004/ 2000 | lm loss: nan | loss scale: 1.0 | grad norm: nan |\n";
   CHECK(cause_of({{"a", nan}}).failure_class == FailureClass::LossNanInf);
+  CHECK(cause_of({{"a", "{'loss': 2.1, 'grad_norm': 1.0}\n{'loss': 0.0, 'grad_norm': nan}\n"}})
+            .failure_class == FailureClass::LossNanInf);
+  const std::string overflow =
+      "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to "
+      "32768\n";
+  CHECK(cause_of({{"a", iteration(1) + overflow + iteration(2)}}).failure_class ==
+        FailureClass::GradOverflowSkip);
 }
 
 TEST_CASE(

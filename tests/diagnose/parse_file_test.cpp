@@ -108,3 +108,12 @@ TEST_CASE("parse file: captured logs of the corpus -> the metrics of its index")
   }
   CHECK(compared > 100);
 }
+
+TEST_CASE("parse file: a form that nobody knows -> the most frequent line templates") {
+  LineTemplates templates;
+  for (int i = 0; i < 5; ++i) templates.count("[rank0]: Pass " + std::to_string(i) + "  cost=0.5");
+  templates.count("loaded 3 shards");
+  templates.count("hello");
+  const std::vector<std::string> expected{"Pass # cost=#", "loaded # shards"};
+  CHECK(templates.frequent(3) == expected);
+}
