@@ -7,7 +7,7 @@ import time
 
 from e2e._harness import check, main
 
-SHAPE = dict(samples=200000, nodes=2, spares=1, ranks_per_node=1, hidden=64, ffn=256, sequence=64, save_every=50, floor="2s")
+SHAPE = dict(samples=200000, nodes=2, spares=1, ranks_per_node=1, hidden=64, ffn=256, sequence=64, save_every=50, floor="4s")
 
 
 def start(site):
@@ -33,9 +33,9 @@ def all_ranks_frozen(site):
         os.kill(pid, signal.SIGSTOP)
     told = verdict(site)
     took = time.monotonic() - began
-    check(took < 2 + 8, f"{took:.1f} s from the freeze to the verdict, floor 2 s")
+    check(took < 4 + 8, f"{took:.1f} s from the freeze to the verdict, floor 4 s")
     check("all 2 ranks" in told["reason"], told["reason"])
-    again = site.wait(lambda: site.status().get("restarts") == 1 and site.status()["state"] == "training" and site.status(), 60,
+    again = site.wait(lambda: site.status().get("restarts", 0) >= 1 and site.status()["state"] == "training" and site.status(), 60,
                       "training after the restart")
     written = site.wait(lambda: stacks_event(site), 30, "the stacks")
     folder = os.path.join(site.directory, written["reason"].split(" are in ")[1].split(":")[0])
@@ -52,7 +52,7 @@ def one_rank_frozen(site):
     start(site)
     os.kill(site.rank_pid(1), signal.SIGSTOP)
     verdict(site)
-    site.wait(lambda: site.status().get("restarts") == 1 and site.status()["state"] == "training", 60, "the restart")
+    site.wait(lambda: site.status().get("restarts", 0) >= 1 and site.status()["state"] == "training", 60, "the restart")
     written = site.wait(lambda: stacks_event(site), 30, "the stacks")
     check("rank 1 on n02" in written["reason"], f"the odd one out is not named: {written['reason']}")
     odd = json.loads(site.stoker("stacks", site.run, "--last", "--json").stdout)["odd"]
