@@ -1,4 +1,4 @@
-"""A training that is not stoker's own: its last log line counts, an obedient exit 0 is no finish, nothing of it is ever deleted."""
+"""A training that is not stoker's own: its last log line counts, and an exit 0 that obeys is no finish."""
 import os
 import sys
 
@@ -26,19 +26,19 @@ WATCH = "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}"
 RUN = """\
 run: {run}
 directory: {directory}
-scheduler: {{kind: local, nodes: 1, time_limit: 1h, array: {{tasks: 3, top_up_below: 1}}}}
-train: {{command: [{python}, {script}], ranks_per_node: 1, finished: exit_zero}}
+scheduler: {{kind: local, nodes: 1, time_limit: {limit}, array: {{tasks: 3, top_up_below: 1}}}}
+train: {{command: [{python}, {script}], ranks_per_node: 1, finished: exit_zero, exit_before_limit: 4s}}
 {more}
 """
 
 
-def supervise(site, text):
+def supervise(site, text, limit="1h"):
     script = os.path.join(site.folder, "train.py")
     with open(script, "w", encoding="utf-8") as f:
         f.write(text)
     config = os.path.join(site.folder, "foreign.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, more=WATCH))
+        f.write(RUN.format(run=site.run, limit=limit, directory=site.directory, python=sys.executable, script=script, more=WATCH))
     site.start_daemon()
     site.stoker("run", config, "--yes")
 
@@ -64,4 +64,13 @@ def stopped_is_not_finished(site):
     site.audit()
 
 
-main(its_last_line_counts, stopped_is_not_finished)
+def the_next_task_goes_on(site):
+    supervise(site, OBEDIENT, limit="12s")
+    site.wait_iteration(10)
+    now = site.wait(lambda: (site.status().get("generation", 0) >= 2 or site.status().get("state") == "finished") and
+                    site.status(), 60, "the second task")
+    check(now["state"] != "finished", f"told to leave before the wall, it counts as finished: {now['reason']}")
+    check(now["restarts"] == 0, "a planned end was counted as a failure")
+
+
+main(its_last_line_counts, stopped_is_not_finished, the_next_task_goes_on)
