@@ -3,6 +3,7 @@
 // claims, the fence in front of a start.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -51,6 +52,7 @@ struct Orders {
   std::uint32_t restart_budget = 3;  // restarts the lead may decide alone, while the daemon is away
   Duration orphan_grace = 10min;     // a dead rank this long without a word of the daemon
   Duration stop_grace = 20s;         // from TERM to KILL when ranks are stopped
+  Duration hang_floor = 60s;         // hang.floor: how often the lead beats follows from it
   std::string save_signal;           // of a foreign training: "USR1"; "" = heartbeat page or none
   std::string kill_switch;           // of a foreign training
   Duration exit_before_limit = 10min;                // save and leave this long before the wall
@@ -69,10 +71,16 @@ struct Orders {
       digests;  // path -> XXH3 of TRAIN.yaml and setup, frozen by the agent
   STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
-                save_signal, kill_switch, exit_before_limit, checkpoint_directory,
+                hang_floor, save_signal, kill_switch, exit_before_limit, checkpoint_directory,
                 checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, lr_scale,
                 skip_samples, exclude, progress, digests)
 };
+
+// How often agents tell the progress of their ranks: twenty times in the shortest silence that may be
+// called a hang, at least each second.
+constexpr Duration beat_every(Duration hang_floor) {
+  return std::clamp<Duration>(hang_floor / 20, 100ms, 1s);
+}
 
 // claims/<token>.<task>.<restart>: link(2)ed by a job's first act; a second claimant leaves before
 // any rank starts.

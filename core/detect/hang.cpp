@@ -76,6 +76,12 @@ std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang&
       format_duration(std::chrono::milliseconds(beat.newest_progress_age_ms)), where_text(run));
 }
 
+// The age at which a rank is judged: two beats early, so that the verdict is not later than the
+// deadline although the newest beat is old by up to one.
+Duration judged_from(const RunState& run, Duration deadline) {
+  return deadline - 2 * wire::beat_every(run.policy.hang.floor);
+}
+
 }  // namespace
 
 Duration phase_deadline(const RunState& run, wire::Phase phase) {
@@ -104,7 +110,7 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat) {
   for (const wire::RankAge& rank : beat.oldest) {
     const Duration limit = phase_deadline(run, rank.phase);
     const Duration age = age_of(rank, beat);
-    if (age >= limit) silent.push_back(&rank);
+    if (age >= judged_from(run, limit)) silent.push_back(&rank);
     if (limit - age < nearest || (limit - age == nearest && &rank == &beat.oldest.front())) {
       nearest = limit - age;
       hang.phase = rank.phase;
@@ -112,12 +118,13 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat) {
       hang.deadline = limit;
     }
   }
-  if (hang.age < hang.deadline) return hang;
+  const Duration judged = judged_from(run, hang.deadline);
+  if (hang.age < judged) return hang;
   hang.verdict = Verdict::Bad;
   const Duration newest =
       std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
   const bool everybody = silent.size() >= beat.ranks || beat.reporting == 0 ||
-                         (silent.size() == beat.oldest.size() && newest >= hang.deadline);
+                         (silent.size() == beat.oldest.size() && newest >= judged);
   hang.evidence = everybody ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, silent);
   if (everybody) {
     if (const wire::RankAge* odd = first_to_fall_silent(run, beat)) {

@@ -106,6 +106,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   const std::uint32_t left =
       policy.recover.restarts_total - std::min(policy.recover.restarts_total, run.budget.spent);
   orders.restart_budget = std::min(left, policy.recover.restarts_without_progress);
+  orders.hang_floor = policy.hang.floor;
   orders.save_signal = policy.train.save_signal;
   orders.kill_switch = policy.train.kill_switch;
   orders.exit_before_limit = detect::limit_margin(run);

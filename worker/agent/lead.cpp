@@ -53,7 +53,7 @@ Lead::Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>&
 
 Lead::~Lead() {
   *alive_ = false;
-  for (Loop::Timer* timer : {&orphan_timer_, &second_timer_, &limit_timer_}) loop_.cancel(*timer);
+  for (Loop::Timer* timer : {&orphan_timer_, &beat_timer_, &limit_timer_}) loop_.cancel(*timer);
   if (listener_.socket) loop_.forget(listener_.socket.get());
 }
 
@@ -110,7 +110,7 @@ Status Lead::begin() {
     const WallTime when = exit_before(start_.orders, *context_.end, start_.at);
     limit_timer_ = loop_.after(when - wall_now(), [this] { save_and_leave("the time limit"); });
   }
-  second_timer_ = loop_.after(1s, [this] { beat(); });
+  beat_timer_ = loop_.after(wire::beat_every(start_.orders.hang_floor), [this] { beat(); });
   make_pruner();
   gather();
   return ok();

@@ -136,7 +136,7 @@ class Lead {
   Iteration previous_load_;
   std::optional<std::string> restart_why_;  // a restart is wanted once all ranks are gone
   std::optional<std::string> leaving_why_;  // an end is wanted once all ranks are gone
-  Loop::Timer orphan_timer_ = 0, second_timer_ = 0, limit_timer_ = 0;
+  Loop::Timer orphan_timer_ = 0, beat_timer_ = 0, limit_timer_ = 0;
 
   Epoch epoch_;
   wire::Control done_;  // counters acted on; the level taken up; exclusions

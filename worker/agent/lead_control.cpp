@@ -174,13 +174,13 @@ void Lead::on_signal(int signal) {
 }
 
 void Lead::beat() {
-  second_timer_ = loop_.after(1s, [this] { beat(); });
+  beat_timer_ = loop_.after(wire::beat_every(start_.orders.hang_floor), [this] { beat(); });
   check_silence();
   if (stage_ == Stage::Gathering) gather();
   fold_and_tell(false);
 }
 
-// Tells a beat: each second, and at once when the phase that most ranks are in changes.
+// Tells a beat: each beat_every(), and at once when the phase that most ranks are in changes.
 void Lead::fold_and_tell(bool only_on_edge) {
   const Instant now = monotonic_now();
   const auto ms = [](Duration d) {

@@ -16,7 +16,6 @@ namespace {
 constexpr Duration kSampleEvery = 150ms;
 constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is told at once
 constexpr Duration kEarly = 60s;
-constexpr Duration kBeatEvery = 1s;
 constexpr std::uint32_t kSharedRankLogs = 256;  // ranks beyond keep their log on their node
 
 template <class... F>
@@ -241,7 +240,7 @@ void Node::sample() {
   bool edge = false;
   for (const auto& member : ranks_)
     if (!member->gone && member->slot->look(now)) edge = true;
-  if (edge || now - beat_at_ >= kBeatEvery) send_beat(now);
+  if (edge || now - beat_at_ >= wire::beat_every(start_.orders.hang_floor)) send_beat(now);
   tend_standbys();
 }
 
