@@ -97,6 +97,15 @@ class Rebuild {
       expected = rows.integer(0) + 1;
     }
     rows.reset();
+    // The newest rows have no successor; that the state knows them says that they were.
+    STOKER_TRY(state, db_.integer("SELECT coalesce(max(seq), 0) FROM state"));
+    for (; expected <= state; ++expected) {
+      StoredRow hole;
+      hole.seq = expected;
+      hole.kind = "lost";
+      hole.lost = true;
+      holes.push_back(hole);
+    }
     for (const StoredRow& hole : holes) {
       lost.push_back(hole.seq);
       STOKER_TRY_STATUS(write_stored_row(*insert_, hole));

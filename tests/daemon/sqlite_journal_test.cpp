@@ -168,6 +168,23 @@ TEST_CASE("journal: a damaged first page -> rows and state are read past it, wit
   }
 }
 
+TEST_CASE(
+    "journal: the newest row damaged -> a hole that the state bridges; the next row follows") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 20);
+  flip(path, "answer 20 was");
+  const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
+  REQUIRE(report);
+  CHECK(report->lost == std::vector<std::int64_t>{20});
+  {
+    auto journal = open(path);
+    CHECK(journal->last_sequence() == Sequence(20));
+    CHECK(journal->append({row(21, note(21))}, state(21), {}));
+  }
+  CHECK(open(path)->last_sequence() == Sequence(21));
+}
+
 TEST_CASE("journal: a damaged state row and no backup -> all rows are there to replay it from") {
   Folder folder;
   const std::string path = folder.file("journal.db");
