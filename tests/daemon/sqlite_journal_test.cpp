@@ -335,7 +335,7 @@ TEST_CASE("journal: kill -9 at any moment -> no acknowledged row is lost, the ch
       }
     }
     ::close(pipe_fds[1]);
-    ::usleep(static_cast<useconds_t>(8000 + (kills * 7919) % 40000));
+    ::usleep(static_cast<useconds_t>(8000 + (kills * 7919) % 150000));
     ::kill(child, SIGKILL);
     std::uint64_t n = 0;
     while (::read(pipe_fds[0], &n, sizeof n) == sizeof n) acknowledged = n;
