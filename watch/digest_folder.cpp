@@ -23,7 +23,7 @@ std::int64_t milliseconds(Duration d) {
 }  // namespace
 
 Duration digest_interval(Duration hang_floor) {
-  return std::clamp<Duration>(hang_floor / 3, 100ms, 30s);
+  return std::clamp<Duration>(hang_floor / 2, 100ms, 30s);
 }
 
 wire::Quantiles merge_quantiles(const std::vector<wire::Quantiles>& parts) {
@@ -77,11 +77,13 @@ core::Digest DigestFolder::emit() {
   digest.generation = generation_;
   digest.last = *state_.pending;
   digest.iteration_ms = merge_quantiles(state_.parts);
-  // In a healthy run the list of the slowest is noise that would fill the journal.
+  // In a healthy run the list of the slowest is noise that would fill the journal; no limit is
+  // shorter than the hang floor, which is two intervals or more. Nor does anybody decide by memory.
   auto& oldest = digest.last.oldest;
-  const std::int64_t worth_telling = milliseconds(interval_) / 2;
-  while (oldest.size() > 1 && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling)
+  const std::int64_t worth_telling = milliseconds(interval_);
+  while (!oldest.empty() && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling)
     oldest.pop_back();
+  digest.last.free_memory_bytes = digest.last.free_shm_bytes = 0;
   state_.told = digest.last;
   state_.told_at = state_.pending_at;
   state_.pending.reset();

@@ -13,7 +13,7 @@
 
 namespace stoker::watch {
 
-// min(30 s, floor / 3): how often a digest is journalled at most while nothing special happens.
+// min(30 s, floor / 2): how often a digest is journalled at most while nothing special happens.
 Duration digest_interval(Duration hang_floor);
 
 struct FolderState {                  // part of core::Cursor::parser_state

