@@ -176,15 +176,15 @@ struct RunState {
   std::uint32_t refused = 0;              // checkpoints refused in a row
   // Conditions beside the state.
   std::map<std::string, std::string> digests;  // TRAIN.yaml and setup of the newest generation
-  bool finish_file = false;  // the file of train.finished is there
+  bool finish_file = false;                    // the file of train.finished is there
   bool paused = false;
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, order,
                 lr_scale, exact_order, control, live, newest, progress, losses, loss_stride, phases,
                 checkpoint, budget, incident, save, planned_stop, save_at, leftover_at,
-                overdue_told, disk_full, no_room_since, refused, digests, finish_file, paused, observe_only,
-                daemon_away)
+                overdue_told, disk_full, no_room_since, refused, digests, finish_file, paused,
+                observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

@@ -76,8 +76,8 @@ struct Orders {
                 skip_samples, exclude, progress, digests)
 };
 
-// How often agents tell the progress of their ranks: twenty times in the shortest silence that may be
-// called a hang, at least each second.
+// How often agents tell the progress of their ranks: twenty times in the shortest silence that may
+// be called a hang, at least each second.
 constexpr Duration beat_every(Duration hang_floor) {
   return std::clamp<Duration>(hang_floor / 20, 100ms, 1s);
 }
