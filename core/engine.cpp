@@ -16,8 +16,8 @@ constexpr std::size_t kAuditRows = 256;
 std::vector<Intent> intents_of(const JournalRow& row) {
   std::vector<Intent> intents;
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i)
-    intents.push_back(
-        {effect_key(row.event.run, row.seq, i), row.event.run, row.decision.actions[i]});
+    intents.push_back({effect_key(row.event.run, row.seq, i),
+                       run_of(row.decision.actions[i], row.event.run), row.decision.actions[i]});
   return intents;
 }
 

@@ -151,7 +151,7 @@ struct AgentSaid {  // one line of lead.jsonl or agents/*.jsonl, except beats
   STOKER_FIELDS(AgentSaid, generation, from, event)
 };
 // Beats folded by watch/: a function of the bytes between two cursors and the digest before. At
-// most one in 30 s (or a third of hang.floor, if that is less), at once on an edge, before each
+// most one in 30 s (or half of hang.floor, if that is less), at once on an edge, before each
 // Tick, and never unchanged.
 struct Digest {
   static constexpr const char* kKind = "digest";

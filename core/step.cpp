@@ -69,6 +69,11 @@ EffectKey effect_key(const RunName& run, Sequence seq, std::size_t ordinal) {
   return EffectKey(fmt::format("{}/{}/{}", run.empty() ? "site" : run.text, seq.value, ordinal));
 }
 
+const RunName& run_of(const Action& action, const RunName& event_run) {
+  const auto* control = std::get_if<WriteControl>(&action);
+  return control == nullptr ? event_run : control->control.run;
+}
+
 Decision step(SiteState& state, const Event& event) {
   Decision decision;
   state.seq = state.seq.next();
@@ -92,8 +97,9 @@ Decision step(SiteState& state, const Event& event) {
   if (found != state.runs.end()) decision.to = state_name(found->second.training);
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
     const auto failures = state.repeated.find(i);
-    state.open[effect_key(event.run, state.seq, i)] = OpenEffect{
-        event.run, decision.actions[i], failures == state.repeated.end() ? 0 : failures->second};
+    state.open[effect_key(event.run, state.seq, i)] =
+        OpenEffect{run_of(decision.actions[i], event.run), decision.actions[i],
+                   failures == state.repeated.end() ? 0 : failures->second};
   }
   state.repeated.clear();
   return decision;

@@ -13,6 +13,9 @@ namespace stoker::core {
 // Key of the nth action of a decision: "<run>/<seq>/<ordinal>", "site" for no run.
 EffectKey effect_key(const RunName& run, Sequence seq, std::size_t ordinal);
 
+// The run that an action is for: a site event (a daemon that started) may write a run's control.
+const RunName& run_of(const Action& action, const RunName& event_run);
+
 // Steps the event as row `state.seq + 1`.
 Decision step(SiteState& state, const Event& event);
 

@@ -2,6 +2,7 @@
 #include "watch/digest_folder.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace stoker::watch {
 
@@ -15,6 +16,16 @@ wire::Beat without_ages(wire::Beat beat) {
   beat.free_memory_bytes = beat.free_shm_bytes = 0;
   beat.iteration_ms = {};
   return beat;
+}
+
+// As many digits as a person reads; the rest would only fill the journal.
+double six_digits(double value) {
+  char text[32];
+  const auto written =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, 5);
+  double rounded = value;
+  std::from_chars(text, written.ptr, rounded);
+  return rounded;
 }
 
 std::int64_t milliseconds(Duration d) {
@@ -83,6 +94,11 @@ core::Digest DigestFolder::emit() {
   const std::int64_t worth_telling = milliseconds(interval_);
   while (!oldest.empty() && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling)
     oldest.pop_back();
+  for (double* figure :
+       {&digest.last.learning_rate, &digest.last.gradient_norm, &digest.last.tflops,
+        &digest.iteration_ms.p50, &digest.iteration_ms.p99, &digest.iteration_ms.max})
+    *figure = six_digits(*figure);
+  if (digest.last.loss) digest.last.loss = six_digits(*digest.last.loss);
   digest.last.free_memory_bytes = digest.last.free_shm_bytes = 0;
   state_.told = digest.last;
   state_.told_at = state_.pending_at;

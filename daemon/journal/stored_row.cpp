@@ -1,4 +1,5 @@
 // Journal rows as they are stored, and which event is the result of which intent.
+#include <array>
 #include <fmt/format.h>
 
 #include "daemon/journal/sqlite_journal.hpp"
@@ -35,17 +36,53 @@ Json without_defaults(Json value, const Json& usual) {
   return value;
 }
 
+// Digests are most of a journal, and their keys most of a digest. A key that is not here stays as
+// it is; none of the short ones is a key of its own. Rows keep what they were written with: add,
+// never change.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kShortKeys{{
+    {"consumed_samples", "cs"},
+    {"consumed_tokens", "ct"},
+    {"generation", "g"},
+    {"gradient_norm", "gn"},
+    {"iteration_max", "ix"},
+    {"iteration_min", "im"},
+    {"iteration_ms", "ms"},
+    {"learning_rate", "lr"},
+    {"newest_progress_age_ms", "na"},
+    {"phase_age_ms", "pa"},
+    {"progress_age_ms", "ra"},
+    {"reporting", "rp"},
+    {"saves_answered", "sa"},
+    {"checkpoint", "cp"},
+}};
+
+Json with_keys(const Json& value, bool shorten) {
+  if (!value.is_object()) return value;
+  Json renamed = Json::object();
+  for (const auto& [key, member] : value.items()) {
+    std::string_view name = key;
+    for (const auto& [full, brief] : kShortKeys)
+      if (name == (shorten ? full : brief)) {
+        name = shorten ? brief : full;
+        break;
+      }
+    renamed[std::string(name)] = with_keys(member, shorten);
+  }
+  return renamed;
+}
+
 std::string event_text(const core::EventBody& body) {
   const auto* digest = std::get_if<core::Digest>(&body);
   if (digest == nullptr) return to_json_text(body);
   Json short_one = without_defaults(Json(*digest), Json(core::Digest{}));
-  short_one["kind"] = core::Digest::kKind;
-  return dump_json(short_one);
+  return dump_json(with_keys(short_one, true));
 }
 
 std::string decision_text(const core::Decision& decision) {
   if (decision == core::Decision{}) return {};
-  return dump_json(without_defaults(Json(decision), Json(core::Decision{})));
+  Json text = without_defaults(Json(decision), Json(core::Decision{}));
+  if (decision.to == decision.from) text.erase("to");
+  return dump_json(text);
 }
 
 }  // namespace
@@ -72,10 +109,14 @@ Result<core::JournalRow> from_stored(const StoredRow& row, const std::string& ob
   out.event.at = Instant(Duration(row.at));
   out.event.wall = WallTime(Duration(row.wall));
   out.event.run = RunName(row.run);
-  STOKER_TRY(body, from_json_text<core::EventBody>(row.event, where));
+  STOKER_TRY(text, parse_json(row.event, where));
+  if (row.kind == core::Digest::kKind) text = with_keys(text, false);
+  if (text.is_object() && !text.contains("kind")) text["kind"] = row.kind;
+  STOKER_TRY(body, from_json<core::EventBody>(text, where));
   out.event.body = std::move(body);
   if (!row.decision.empty()) {
     STOKER_TRY(decision, from_json_text<core::Decision>(row.decision, where));
+    if (row.decision.find("\"to\":") == std::string::npos) decision.to = decision.from;
     out.decision = std::move(decision);
   }
   if (!row.intents.empty()) {
