@@ -143,7 +143,7 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
       count_text(e.world_size, "rank"), nodes_text(e.nodes),
       e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
-      e.standby ? ", from warm processes" : "", e.why.empty() ? "" : fmt::format(" ({})", e.why));
+      e.standby ? ", from warm processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
   if (turn.kind() == TrainingKind::Queued)
     turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
   if (turn.in<training::Held>() != nullptr && !turn.in<training::Held>()->retry_at)
