@@ -8,7 +8,7 @@ from e2e._harness import BIN, check, main
 def no_tensor_library(_site):
     for program in ("stokerd", "stoker", "stoker-agent"):
         out = subprocess.run(["ldd", os.path.join(BIN, program)], text=True, capture_output=True, check=True).stdout
-        for word in ("torch", "cuda", "nccl", "libc10", "gloo"):
+        for word in ("libtorch", "libcuda", "libnccl", "libc10", "libgloo"):
             check(word not in out, f"{program} links {word}:\n{out}")
 
 
