@@ -150,7 +150,7 @@ def sanitizer(tally, preset, folders, programs=()):
     os.environ.update(SANITIZER_OPTIONS)
     if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
         return False
-    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}: " for folder in folders))
+    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders))
     return True
 
 

@@ -63,7 +63,8 @@ TEST_CASE("log writer: a queue that is too small -> the newest is kept, what is 
   const std::string path = folder + "/main.log";
   {
     LogWriter writer({.queue_bytes = 1u << 20, .file_bytes = 1u << 30}, nullptr);
-    for (int i = 0; i < 64; ++i) writer.append(path, std::string((1u << 20) - 1, 'y') + "\n");
+    const std::string burst = std::string((1u << 20) - 1, 'y') + "\n";
+    for (int i = 0; i < 64; ++i) writer.append(path, burst);
     writer.append(path, "the end\n");
     CHECK(writer.flush(10s));
   }

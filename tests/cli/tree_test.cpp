@@ -19,14 +19,14 @@ TEST_CASE("tree: the verbs of the contract -> all there") {
   }
 }
 
-TEST_CASE("tree: --help of every command -> exit 0, an example that starts with the command") {
+TEST_CASE("tree: --help of every command -> exit 0, an example that calls the command") {
   const Site site;
   for (const Command& command : commands()) {
     const auto said = site.stoker({command.name, "--help"});
     CHECK(said.code == 0);
     REQUIRE_FALSE(command.examples.empty());
     for (const std::string& example : command.examples) {
-      CHECK(example.starts_with("stoker " + command.name));
+      CHECK_MESSAGE(example.find("stoker " + command.name) != std::string::npos, example);
       CHECK_MESSAGE(said.out.find(example) != std::string::npos, command.name);
     }
   }

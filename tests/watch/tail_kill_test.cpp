@@ -79,6 +79,25 @@ void kill_reader(pid_t reader) {
   REQUIRE(::waitpid(reader, &status, 0) == reader);
 }
 
+std::vector<std::string> lines_read(const Folder& folder) {
+  std::vector<std::string> lines;
+  const auto text = os::read_file(folder / "journal");
+  if (!text || text->empty() || text->back() != '\n') return lines;
+  for (const auto& record : read_journal(folder / "journal"))
+    lines.insert(lines.end(), record.lines.begin(), record.lines.end());
+  return lines;
+}
+
+// Until the reader has read that many lines, or is too late.
+std::vector<std::string> wait_for_lines(const Folder& folder, unsigned count) {
+  std::vector<std::string> lines = lines_read(folder);
+  for (int wait = 0; wait < 1000 && lines.size() < count; ++wait) {
+    std::this_thread::sleep_for(10ms);
+    lines = lines_read(folder);
+  }
+  return lines;
+}
+
 }  // namespace
 
 TEST_CASE("tail: a hundred kill -9 of the reader and of lines in the making -> each line once") {
@@ -103,17 +122,9 @@ TEST_CASE("tail: a hundred kill -9 of the reader and of lines in the making -> e
     }
     reader = start_reader(folder);
     if (kills % 10 == 9)  // a second rotation must not overtake the first one's reader
-      std::this_thread::sleep_for(60ms);
+      REQUIRE(wait_for_lines(folder, written).size() == written);
   }
-  std::vector<std::string> lines;
-  for (int wait = 0; wait < 500 && lines.size() < written; ++wait) {
-    std::this_thread::sleep_for(10ms);
-    lines.clear();
-    const auto text = os::read_file(folder / "journal");
-    if (!text || text->empty() || text->back() != '\n') continue;
-    for (const auto& record : read_journal(folder / "journal"))
-      lines.insert(lines.end(), record.lines.begin(), record.lines.end());
-  }
+  const std::vector<std::string> lines = wait_for_lines(folder, written);
   kill_reader(reader);
   REQUIRE(lines.size() == written);
   for (unsigned i = 0; i < written; ++i) REQUIRE(lines[i].starts_with("line " + std::to_string(i)));
