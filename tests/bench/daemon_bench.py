@@ -7,7 +7,8 @@ import time
 
 from e2e._harness import BIN, Site
 
-SHAPE = dict(layers=2, hidden=32, ffn=64, sequence=32, samples=4000000, nodes=1, ranks_per_node=1, save_every=100000)
+SHAPE = dict(layers=2, hidden=32, ffn=64, sequence=32, samples=4000000, nodes=1, ranks_per_node=1, save_every=100000,
+             floor="60s", ceiling="30min")  # the defaults
 
 
 def cpu_seconds(pid):
