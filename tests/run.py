@@ -7,7 +7,9 @@ does not fit into CI.
 """
 import argparse
 import glob
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ SKIP_EXIT = 77
 class Tally:
     def __init__(self):
         self.passed, self.skipped, self.failed = [], [], []
+        self.again = []  # failed once, passed at the second try
 
     def add(self, name, outcome, detail=""):
         getattr(self, outcome).append(name)
@@ -52,29 +55,67 @@ def build(tally, preset="dev", targets=()):
     return good
 
 
-def ctest(tally, folder, prefix="", select="", parallel=None):
+def outcomes(report):
+    """{case: (outcome, output)} of ctest's report."""
+    found = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
+        if case.find("skipped") is not None:
+            outcome = "skipped"
+        found[case.get("name")] = outcome, (case.findtext("system-out") or "")[-2000:] if outcome == "failed" else ""
+    return found
+
+
+def ctest(tally, folder, prefix="", select="", most_tries=1):
     """Runs the doctest cases of a build folder; each case is one test."""
     report = os.path.join(ROOT, folder, "ctest.xml")
-    argv = ["ctest", "--test-dir", folder, "-j", str(parallel or os.cpu_count()), "--output-junit", report,
+    argv = ["ctest", "--test-dir", folder, "-j", str(os.cpu_count()), "--output-junit", report,
             "--output-on-failure", "--quiet", "--no-tests=error"]
-    if select:
-        argv += ["-R", select]
-    command(argv)
+    worked = command(argv + (["-R", select] if select else [])) == 0
     if not os.path.exists(report):
         tally.add(f"{prefix}ctest {folder}", "failed", "no report")
         return
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
-        status = case.get("status")
-        outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(status, "failed")
-        if case.find("skipped") is not None:
-            outcome = "skipped"
-        tally.add(prefix + case.get("name"), outcome, (case.findtext("system-out") or "")[-2000:]
-                  if outcome == "failed" else "")
+    found = outcomes(report)
+    if not worked and most_tries > 1:
+        command([*argv, "--rerun-failed"])
+        for case, result in outcomes(report).items():
+            if found[case][0] == "failed" and result[0] == "passed":
+                tally.again.append(prefix + case)
+            found[case] = result
+    for case, (outcome, detail) in found.items():
+        tally.add(prefix + case, outcome, detail)
 
 
-def part_unit(tally, _options):
+def tries(options):
+    """CI gives a test that failed a second try, aloud: it shares two cores with other tests. Asked for by name, none."""
+    return 1 if options.long or options.only else 2
+
+
+def part_unit(tally, options):
     title("unit and golden tests")
-    ctest(tally, "build")
+    ctest(tally, "build", most_tries=tries(options))
+
+
+def script_test(tally, name, script, environment, limit, most_tries):
+    """A test that is a program: exit 0 passed, 77 skipped with the reason in its last line, else failed."""
+    for attempt in range(1, most_tries + 1):
+        began = time.monotonic()
+        try:
+            run = subprocess.run([sys.executable, *script], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit)
+            code, output = run.returncode, run.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = 124, (late.stdout or b"").decode(errors="replace")
+        outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
+        print(f"{outcome}: {name} ({time.monotonic() - began:.0f}s)", flush=True)
+        if outcome != "failed" or attempt == most_tries:
+            break
+        print(f"once more, because it ended with {code}:\n{output[-6000:]}", flush=True)
+        tally.again.append(name)
+    if outcome == "failed" and name in tally.again:
+        tally.again.remove(name)
+    tally.add(name, outcome, f"exit {code}\n{output[-6000:]}" if outcome == "failed"
+              else output.strip().split("\n")[-1] if outcome == "skipped" else "")
 
 
 def part_e2e(tally, options):
@@ -86,24 +127,12 @@ def part_e2e(tally, options):
         name = os.path.basename(script)[:-3]
         if name.startswith("_") or (options.match and options.match not in name):
             continue
-        began = time.monotonic()
-        try:
-            run = subprocess.run([sys.executable, script], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                 timeout=E2E_LIMIT_S * (6 if options.long else 1))
-            code, output = run.returncode, run.stdout
-        except subprocess.TimeoutExpired as late:
-            code, output = 124, (late.stdout or b"").decode(errors="replace")
-        outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
-        print(f"{outcome}: e2e {name} ({time.monotonic() - began:.0f}s)", flush=True)
-        tally.add(f"e2e: {name}", outcome, f"exit {code}\n{output[-6000:]}" if outcome == "failed"
-                  else output.strip().split("\n")[-1] if outcome == "skipped" else "")
+        script_test(tally, f"e2e: {name}", [script], environment, E2E_LIMIT_S * (6 if options.long else 1), tries(options))
 
 
-def part_lint(tally, options):
+def part_lint(tally, _options):
     title("lint")
-    fast = [] if options.long or options.only else ["--fast"]
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build", *fast], cwd=ROOT, text=True,
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
     for line in run.stdout.split("\n"):
@@ -144,13 +173,14 @@ def untorched(without=()):
     return sorted(found - {"train_torch", *without})
 
 
-def sanitizer(tally, preset, folders, programs=()):
+def sanitizer(tally, options, preset, folders, programs=()):
     """Unit and golden tests of these folders under a sanitizer; True when they could be built."""
     title(f"unit and golden tests under {preset}")
     os.environ.update(SANITIZER_OPTIONS)
     if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
         return False
-    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders))
+    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders),
+          most_tries=tries(options))
     return True
 
 
@@ -175,19 +205,76 @@ def sanitized_e2e(tally):
 def part_asan(tally, options):
     everything = options.long or options.only
     if not everything:
-        sanitizer(tally, "asan", untorched(without={"cli"}), ["stoker-agent"])  # a test of configs looks for the agent
-    elif sanitizer(tally, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
+        sanitizer(tally, options, "asan", untorched(without={"cli"}), ["stoker-agent"])  # a test of configs looks for the agent
+    elif sanitizer(tally, options, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
         sanitized_e2e(tally)
 
 
-def part_tsan(tally, _options):
-    sanitizer(tally, "tsan", THREADED)
+def part_tsan(tally, options):
+    sanitizer(tally, options, "tsan", THREADED)
 
 
-# Not in CI yet; commands of their own: ./dev asan, ./dev tsan.
-LONG_PARTS = {"asan", "tsan"}
-PARTS = {"unit": part_unit, "lint": part_lint, "e2e": part_e2e, "bundle": part_bundle, "asan": part_asan,
-         "tsan": part_tsan}
+# What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
+WAITING = {"unit": part_unit, "e2e": part_e2e}
+COMPUTING = {"lint": part_lint, "bundle": part_bundle, "asan": part_asan, "tsan": part_tsan}
+PARTS = {**WAITING, **COMPUTING}
+
+
+def run_parts(names, tally, options):
+    for name in names:
+        began = time.monotonic()
+        PARTS[name](tally, options)
+        print(f"    {name}: {time.monotonic() - began:.0f}s", flush=True)
+
+
+class Beside:
+    """Parts in a process of their own, at the lowest priority; their output comes in one piece when they are done."""
+
+    def __init__(self, names, options):
+        self.folder = tempfile.TemporaryDirectory(prefix="stoker-test-")
+        self.result = os.path.join(self.folder.name, "tally.json")
+        self.output = open(os.path.join(self.folder.name, "output"), "w+", errors="replace")
+        argv = [sys.executable, os.path.abspath(__file__), "--beside", self.result, *names] + ["--long"] * options.long
+        self.process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=stand_back)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.output.close()
+        self.folder.cleanup()
+
+    def join(self, tally):
+        self.process.wait()
+        self.output.seek(0)
+        print(self.output.read(), flush=True)
+        if not os.path.exists(self.result):
+            return tally.add("parts beside", "failed", f"ended with {self.process.returncode}")
+        with open(self.result, encoding="utf-8") as file:
+            for outcome, names in json.load(file).items():
+                getattr(tally, outcome).extend(names)
+
+
+def stand_back():
+    os.nice(19)
+    try:  # a session is scheduled as one group, which has a priority of its own
+        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+            file.write("19")
+    except OSError:
+        pass
+
+
+def all_parts(tally, options):
+    run_parts(["unit"], tally, options)
+    with Beside(list(COMPUTING), options) as beside:
+        run_parts([name for name in WAITING if name != "unit"], tally, options)
+        beside.join(tally)
 
 
 def main():
@@ -196,18 +283,24 @@ def main():
     parser.add_argument("--long", action="store_true", help="also what takes too long for CI")
     parser.add_argument("--only", choices=sorted(PARTS), help="one part")
     parser.add_argument("--match", default="", help="of the end-to-end tests, those with this in their name")
+    parser.add_argument("--beside", nargs="+", help=argparse.SUPPRESS)  # a file for the tally, and parts
     options = parser.parse_args()
     tally = Tally()
     began = time.monotonic()
+    if options.beside:
+        run_parts(options.beside[1:], tally, options)
+        with open(options.beside[0], "w", encoding="utf-8") as file:
+            json.dump(vars(tally), file)
+        return 0
     title("build")
-    chosen = [options.only] if options.only else ["unit"] if options.quick else [
-        p for p in PARTS if options.long or p not in LONG_PARTS]
-    if chosen in (["asan"], ["tsan"]) or build(tally):
-        for name in chosen:
-            part_began = time.monotonic()
-            PARTS[name](tally, options)
-            print(f"    {name}: {time.monotonic() - part_began:.0f}s", flush=True)
+    if options.only in ("asan", "tsan") or build(tally):
+        if options.only or options.quick:
+            run_parts([options.only or "unit"], tally, options)
+        else:
+            all_parts(tally, options)
     print(f"\n{time.monotonic() - began:.0f}s in all")
+    for name in tally.again:
+        print(f"passed at the second try: {name}")
     for name in tally.failed:
         print(f"failed: {name}")
     print(f"{len(tally.passed)} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
