@@ -124,6 +124,16 @@ struct JobSeen {  // a job of ours, present in a good answer, or proven terminal
   STOKER_FIELDS(JobSeen, token, job, restart, state, reason, nodes, ends_at, exit_code, signal,
                 cancelled_by_uid, cancelled_by_us)
 };
+// The scheduler does not know the job any more: it said so twice, a minute apart, while it answered
+// for our cluster; or it has given the id away to another job. Not how the job ended: agents that
+// still speak are alive.
+struct JobGone {
+  static constexpr const char* kKind = "job_gone";
+  Token token;
+  JobId job;
+  std::string why;
+  STOKER_FIELDS(JobGone, token, job, why)
+};
 struct SchedulerBlind {  // failed, slow, empty or torn answers since `since`; proves nothing about
                          // any job
   static constexpr const char* kKind = "scheduler_blind";
@@ -229,8 +239,8 @@ struct FinishFileSeen {
 
 using EventBody =
     std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                 DaemonStopping, Tick, Quarantined, JobSeen, SchedulerBlind, SchedulerSees,
-                 NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, EffectDone, EffectFailed,
+                 DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
+                 SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, EffectDone, EffectFailed,
                  EffectUnknown, TokenLookedUp, DiskLow, DiskFull, FinishFileSeen>;
 
 struct Event {

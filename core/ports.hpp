@@ -39,10 +39,18 @@ struct PortError {
 template <class T>
 using PortResult = std::variant<T, PortError>;
 
+// A submission that should be in the queue: what the decider believes.
+struct JobExpected {
+  Token token;
+  JobId job;  // of the array
+  auto operator<=>(const JobExpected&) const = default;
+};
+
 struct SchedulerView {  // one good answer: all our jobs that the scheduler knows, finished ones as
                         // long as it remembers
   std::vector<JobSeen> jobs;
   std::vector<NodeSeen> nodes;
+  std::vector<JobGone> gone{};  // expected ones that the scheduler has denied twice
 };
 
 class Scheduler {
@@ -55,6 +63,10 @@ class Scheduler {
   virtual PortResult<std::optional<JobId>> look_up(const Token& token) = 0;
   // One question for all runs. A failure proves nothing about any job.
   virtual Result<SchedulerView> observe(const std::vector<RunName>& runs) = 0;
+  // What the next observe() looks for besides: jobs that a scheduler may have forgotten.
+  virtual void expect(std::vector<JobExpected> /*jobs*/) {}
+  // How long the next observe() must wait, so that this host does not ask too often.
+  virtual Duration rest() { return {}; }
 };
 
 class Files {

@@ -78,6 +78,10 @@ std::string job_text(const JobId& job) {
   return fmt::format("job {}", job.text());
 }
 
+std::string by_whom(const JobSeen& end) {
+  return end.cancelled_by_uid == 0 ? "" : fmt::format(" by uid {}", end.cancelled_by_uid);
+}
+
 std::string command_text(const RunName& run, const char* verb, const char* rest) {
   return fmt::format("stoker {} {}{}{}", verb, run.text, *rest == '\0' ? "" : " ", rest);
 }

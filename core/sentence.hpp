@@ -18,6 +18,8 @@ std::string budget_text(const RunState& run);
 std::string nodes_text(const std::vector<NodeName>& nodes);
 // "job 1_2".
 std::string job_text(const JobId& job);
+// " by uid 1007"; "" when the scheduler does not tell (squeue never does, sacct does).
+std::string by_whom(const JobSeen& end);
 std::string count_text(std::uint64_t n, const char* noun);  // "1 iteration", "2 iterations"
 // The command a person types: "stoker why tr11 --last 5".
 std::string command_text(const RunName& run, const char* verb, const char* rest = "");

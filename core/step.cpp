@@ -22,7 +22,8 @@ bool needs_run(const EventBody& body) {
   return std::visit(
       [](const auto& b) {
         using B = std::decay_t<decltype(b)>;
-        return std::is_same_v<B, JobSeen> || std::is_same_v<B, AgentSaid> ||
+        return std::is_same_v<B, JobSeen> || std::is_same_v<B, JobGone> ||
+               std::is_same_v<B, AgentSaid> ||
                std::is_same_v<B, Digest> || std::is_same_v<B, LeadSilent> ||
                std::is_same_v<B, LeadSpeaks> || std::is_same_v<B, TokenLookedUp> ||
                std::is_same_v<B, SwitchRefused> || std::is_same_v<B, DiskFull> ||
@@ -46,6 +47,7 @@ void dispatch(Turn& turn) {
                         },
                         [&](const Quarantined& e) { on_quarantined(turn, e); },
                         [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
+                        [&](const JobGone& e) { supply::on_job_gone(turn, e); },
                         [&](const SchedulerBlind& e) { on_blind(turn, e); },
                         [&](const SchedulerSees&) { on_sees(turn); },
                         [&](const NodeSeen& e) { on_node_seen(turn, e); },

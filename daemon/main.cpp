@@ -78,6 +78,15 @@ void add_options(CLI::App& app, Arguments& arguments) {
                "until that run ends: 0 finished, 3 held, 4 stopped")
       ->needs(run)
       ->excludes(once);
+  app.add_option_function<double>(
+         "--slurm-pace",
+         [&arguments](double seconds) {
+           arguments.options.slurm_pace =
+               std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+         },
+         "shortest time in seconds between two looks at SLURM's queue, at least 15 on a cluster "
+         "that others use (default 15)")
+      ->check(CLI::Range(0.2, 3600.0));
   app.add_flag("--audit", arguments.audit,
                "replay the journal from its first row and compare; 0 the same, 1 not");
   app.set_version_flag("--version", "stokerd " STOKER_VERSION);

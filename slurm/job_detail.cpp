@@ -80,4 +80,18 @@ Token token_of_command(std::string_view command) {
   return Token(std::string(command));
 }
 
+RunName run_of(const Token& token) {
+  auto at = token.text.rfind('-');
+  if (at != std::string::npos && at > 0) at = token.text.rfind('-', at - 1);
+  return RunName(at == std::string::npos ? token.text : token.text.substr(0, at));
+}
+
+Token token_of(const QueueRow& row) {
+  const Token comment(row.comment);
+  if (!comment.empty() && comment.text != row.name && run_of(comment).text == row.name)
+    return comment;
+  const Token path = token_of_command(row.command);
+  return run_of(path).text == row.name ? path : Token();
+}
+
 }  // namespace stoker::slurm

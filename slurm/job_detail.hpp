@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/event.hpp"
+#include "slurm/queue_poll.hpp"
 
 namespace stoker::slurm {
 
@@ -25,5 +26,11 @@ Result<std::vector<JobDetail>> parse_job_details(std::string_view text);
 
 // The token in a batch script's path, ".../batch/<token>.sh"; empty when it is none of ours.
 Token token_of_command(std::string_view command);
+
+// The run's name in a token "<run>-<order number>-<hex>".
+RunName run_of(const Token& token);
+// The token of a job in the queue: its comment, or, where the site has rewritten that, its script's
+// path. Empty: none of ours.
+Token token_of(const QueueRow& row);
 
 }  // namespace stoker::slurm

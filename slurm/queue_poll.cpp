@@ -12,11 +12,11 @@ namespace stoker::slurm {
 namespace {
 
 constexpr char kSeparator = '\x1f';
-constexpr std::size_t kFields = 12;
-// %A id, %F array id, %K task, %T state, %r reason, %S start, %e end, %V submit, %N nodes, %U uid;
-// the free text last.
+constexpr std::size_t kFields = 14;
+// %A id, %F array id, %K task, %T state, %r reason, %S start, %e end, %V submit, %N nodes, %U uid,
+// %u user; the free text last: %o command, %j name, %k comment.
 constexpr const char* kFormat =
-    "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%j\x1f%k";
+    "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%u\x1f%o\x1f%j\x1f%k";
 
 using Fields = std::array<std::string_view, kFields>;
 
@@ -78,18 +78,61 @@ Result<QueueRow> parse_row(const Fields& f, std::string_view line) {
     if (!nodes) return torn("a node list that cannot be read", line);
     row.nodes = std::move(*nodes);
   }
-  row.name = f[10];
-  row.comment = f[11] == "(null)" ? std::string_view() : f[11];
+  row.user = f[10];
+  row.command = f[11] == "(null)" ? std::string_view() : f[11];
+  row.name = f[12];
+  row.comment = f[13] == "(null)" ? std::string_view() : f[13];
   return row;
 }
 
 }  // namespace
 
-std::vector<std::string> queue_command(const std::string& user, std::uint64_t job) {
+std::vector<std::string> queue_command(const std::string& users, std::uint64_t job) {
   std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all", "-o", kFormat};
-  if (!user.empty()) argv.insert(argv.end(), {"-u", user});
+  if (!users.empty()) argv.insert(argv.end(), {"-u", users});
   if (job != 0) argv.insert(argv.end(), {"-j", std::to_string(job)});
   return argv;
+}
+
+std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs) {
+  return {"squeue", "-a",
+          "-h",     "-r",
+          "-t",     "all",
+          "-j",     fmt::format("{}", fmt::join(jobs, ",")),
+          "-O",     "JobArrayID:64,RestartCnt:16,exit_code:16"};
+}
+
+Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
+  std::map<JobId, JobNumbers> out;
+  if (!text.empty() && text.back() != '\n') return torn("the numbers are cut off", "");
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(line.size() + 1);
+    std::array<std::string_view, 3> words;
+    for (std::string_view& word : words) {
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      word = line.substr(0, line.find(' '));
+      line.remove_prefix(word.size());
+    }
+    if (words[0].empty()) continue;
+    const auto underscore = words[0].find('_');
+    const auto job = number<std::uint64_t>(words[0].substr(0, underscore));
+    const auto task = underscore == std::string_view::npos
+                          ? std::optional<std::uint32_t>(0)
+                          : number<std::uint32_t>(words[0].substr(underscore + 1));
+    const auto restarts = number<std::uint32_t>(words[1]);
+    // 22.05 writes the wait status, 256 * code + signal; other releases "code:signal".
+    const auto colon = words[2].find(':');
+    const auto code = number<int>(words[2].substr(0, colon));
+    if (!job || !task || !restarts || !code) return torn("numbers that are none", words[0]);
+    JobNumbers numbers{*restarts, *code >> 8, *code & 0x7f};
+    if (colon != std::string_view::npos) {
+      numbers.exit_code = *code;
+      numbers.signal = number<int>(words[2].substr(colon + 1)).value_or(0);
+    }
+    out[JobId{*job, *task}] = numbers;
+  }
+  return out;
 }
 
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
@@ -110,7 +153,7 @@ Result<std::vector<QueueRow>> parse_queue(std::string_view text,
     after_row = true;
     const bool wanted =
         names.empty() || std::any_of(names.begin(), names.end(), [&fields](const RunName& name) {
-          return name.text == (*fields)[10];
+          return name.text == (*fields)[12];
         });
     if (!wanted) continue;
     STOKER_TRY(row, parse_row(*fields, line));

@@ -3,6 +3,7 @@
 // filter, is six times slower and changes its shape with every release.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,11 +22,23 @@ struct QueueRow {
   std::optional<WallTime> starts, ends, submitted;
   std::vector<NodeName> nodes;
   std::uint32_t uid = 0;
+  std::string user, command;  // login name; path of the batch script, "" = none
   std::string name, comment;
 };
 
-// squeue -a -h -r -t all -o FORMAT, of one user ("" = of everybody), or of one job (0 = all).
-std::vector<std::string> queue_command(const std::string& user, std::uint64_t job = 0);
+// squeue -a -h -r -t all -o FORMAT, of these users ("a,b"; "" = of everybody), or of one job
+// (0 = all).
+std::vector<std::string> queue_command(const std::string& users, std::uint64_t job = 0);
+
+// What the poll's format cannot tell, for all jobs that changed in one question:
+// squeue -O with restart count and exit status.
+struct JobNumbers {
+  std::uint32_t restarts = 0;
+  int exit_code = 0, signal = 0;
+};
+std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs);
+// By array and task. Lines that are none are an error.
+Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 
 // Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
 // fields or an unknown state is an error: such an answer proves nothing about any job. Rows of

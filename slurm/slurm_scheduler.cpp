@@ -25,14 +25,16 @@ bool says_gone(const os::CommandOutput& output) {
   return output.err.find("Invalid job id") != std::string::npos;
 }
 
-// The run's name in a token "<run>-<order number>-<hex>".
-RunName run_of(const Token& token) {
-  auto at = token.text.rfind('-');
-  if (at != std::string::npos && at > 0) at = token.text.rfind('-', at - 1);
-  return RunName(at == std::string::npos ? token.text : token.text.substr(0, at));
+bool says_over(const os::CommandOutput& output) {
+  return output.err.find("already complet") != std::string::npos;  // "completing or completed"
 }
 
 }  // namespace
+
+Result<os::CommandOutput> SlurmScheduler::question(std::vector<std::string> argv) {
+  budget_.spend(options_.now());
+  return call(std::move(argv));
+}
 
 Result<os::CommandOutput> SlurmScheduler::call(std::vector<std::string> argv) {
   const std::string command = argv.front();
@@ -49,7 +51,7 @@ Result<os::CommandOutput> SlurmScheduler::call(std::vector<std::string> argv) {
 
 Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& names,
                                                     std::uint64_t job) {
-  STOKER_TRY(output, call(queue_command(job == 0 ? options_.user : "", job)));
+  STOKER_TRY(output, question(queue_command(job == 0 ? options_.user : "", job)));
   if (!output.status.ok()) {
     if (job != 0 && says_gone(output)) return std::vector<QueueRow>{};
     return fail("squeue failed: " + what_it_said(output), "squeue");
@@ -58,7 +60,7 @@ Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& 
 }
 
 Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
-  STOKER_TRY(output, call({"scontrol", "show", "job", "-o", job.text()}));
+  STOKER_TRY(output, question({"scontrol", "show", "job", "-o", job.text()}));
   if (!output.status.ok()) {
     if (says_gone(output)) return std::vector<JobDetail>{};
     return fail("scontrol failed: " + what_it_said(output), "scontrol");
@@ -66,48 +68,25 @@ Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
   return parse_job_details(output.out);
 }
 
-Result<SlurmScheduler::Known> SlurmScheduler::known_of(const QueueRow& row) {
-  const auto key = std::pair(row.id, row.raw_id);
-  const auto found = known_.find(key);
-  const bool edge = found == known_.end() || found->second.state != row.state;
-  if (!edge) return found->second;
-  Known known;
-  known.state = row.state;
-  known.token = Token(row.comment);
-  // Pending rows need no detail, unless the site has rewritten the comment.
-  const bool plain = !row.comment.empty() && run_of(known.token).text == row.name;
-  if (!plain || row.state != core::JobState::Pending) {
-    STOKER_TRY(records, details(row.id));
-    for (const JobDetail& record : records) {
-      if (record.id != row.id && record.id.task != 0) continue;
-      if (!plain) known.token = token_of_command(record.command);
-      known.restart = record.restarts;
-      known.exit_code = record.exit_code;
-      known.signal = record.signal;
-    }
-  }
-  known_[key] = known;
-  return known;
-}
-
 Result<bool> SlurmScheduler::is_ours(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
-  for (const QueueRow& row : rows) {
-    if (row.id.job != job.job) continue;
-    STOKER_TRY(known, known_of(row));
-    return known.token == token;
-  }
+  for (const QueueRow& row : rows)
+    if (row.id.job == job.job) return token_of(row) == token;
   return false;
 }
 
 core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& token) {
   const auto rows = queue({run_of(token)});
   if (!rows) return definite(rows.error());
-  for (const QueueRow& row : *rows) {
-    const auto known = known_of(row);
-    if (!known) return definite(known.error());
-    if (known->token == token) return std::optional(JobId{row.id.job, 0});
-  }
+  for (const QueueRow& row : *rows)
+    if (token_of(row) == token) return std::optional(JobId{row.id.job, 0});
+  const auto all = question({"scontrol", "-a", "show", "job", "-o"});
+  if (!all) return definite(all.error());
+  if (!all->status.ok())
+    return definite({"scontrol failed: " + what_it_said(*all), "scontrol", ""});
+  if (all->out.find(token.text) != std::string::npos)
+    return definite({"squeue does not show a job that scontrol shows", token.text,
+                     "look for SQUEUE_* in the environment and at the squeue in PATH"});
   return std::optional<JobId>{};
 }
 
@@ -139,8 +118,9 @@ core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& canc
   const auto output = call(std::move(argv));
   if (!output)
     return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
-  if (!output->status.ok() && !says_gone(*output))
+  if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
     return unknown({"scancel failed: " + what_it_said(*output), job.text(), ""});
+  const std::scoped_lock lock(mutex_);
   cancelled_.insert(job);
   return std::monostate{};
 }
@@ -165,37 +145,6 @@ core::PortResult<std::monostate> SlurmScheduler::set_exclusions(const core::SetE
                        "pending tasks still exclude \"" + record.excluded + "\""});
   }
   return std::monostate{};
-}
-
-Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& runs) {
-  STOKER_TRY(rows, queue(runs));
-  core::SchedulerView view;
-  for (const QueueRow& row : rows) {
-    STOKER_TRY(known, known_of(row));
-    if (known.token.empty()) continue;  // of this name, but no submission of ours
-    core::JobSeen seen;
-    seen.token = known.token;
-    seen.job = row.id;
-    seen.restart = known.restart;
-    seen.state = row.state;
-    seen.reason = row.reason;
-    seen.nodes = row.nodes;
-    if (row.state == core::JobState::Running) seen.ends_at = row.ends;
-    if (core::is_terminal(row.state)) {
-      seen.exit_code = known.exit_code;
-      seen.signal = known.signal;
-    }
-    if (row.state == core::JobState::Cancelled) {
-      seen.cancelled_by_us =
-          cancelled_.count(row.id) > 0 || cancelled_.count(JobId{row.id.job, 0}) > 0;
-      seen.cancelled_by_uid = row.cancelled_by_uid;  // squeue itself does not tell: 0
-    }
-    view.jobs.push_back(std::move(seen));
-  }
-  std::set<std::pair<JobId, std::uint64_t>> present;
-  for (const QueueRow& row : rows) present.emplace(row.id, row.raw_id);
-  std::erase_if(known_, [&present](const auto& known) { return present.count(known.first) == 0; });
-  return view;
 }
 
 }  // namespace stoker::slurm

@@ -1,14 +1,17 @@
 // The Scheduler port on SLURM, through its commands (never libslurm: its ABI changes with every
-// release, and it is GPL). All calls have a deadline and a cleaned environment. Node states are not
-// part of observe(): the poll stays one squeue a pass.
+// release, and it is GPL). All calls have a deadline and a cleaned environment, and all questions
+// one budget.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/ports.hpp"
+#include "slurm/call_budget.hpp"
 #include "slurm/job_detail.hpp"
 #include "slurm/queue_poll.hpp"
 
@@ -18,12 +21,17 @@ struct SlurmOptions {
   std::string user;                                // whose jobs are ours
   std::map<std::string, std::string> environment;  // of this process; cleaned before each call
   Duration deadline = 60s;                         // of one command
+  Duration question_every = 45s;                   // refill of the budget (call_budget.hpp)
+  std::function<Instant()> now = monotonic_now;
 };
 
 class SlurmScheduler : public core::Scheduler {
  public:
   SlurmScheduler(core::Processes& processes, core::Files& files, SlurmOptions options)
-      : processes_(processes), files_(files), options_(std::move(options)) {}
+      : processes_(processes),
+        files_(files),
+        options_(std::move(options)),
+        budget_(options_.question_every) {}
 
   // Looks the token up first, always: a repetition never submits twice. Then writes the script,
   // calls sbatch and judges its answer.
@@ -33,30 +41,53 @@ class SlurmScheduler : public core::Scheduler {
   // scontrol's exit code means nothing here (1 when a task runs although the pending ones changed):
   // the list is read again.
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  // Two programs must agree that a token is unknown: an empty squeue alone proves nothing.
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
+
+  // slurm_observe.cpp. One squeue; squeue -O for what changed; sinfo at the start, every ten
+  // minutes and when a node has failed; scontrol for expected jobs that are not in the queue.
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
+  void expect(std::vector<core::JobExpected> jobs) override;
+  Duration rest() override { return budget_.wait(options_.now()); }
 
  private:
   // What squeue does not tell, asked once for each state that a task has.
   struct Known {
     core::JobState state = core::JobState::Pending;
-    Token token;
-    std::uint32_t restart = 0;
-    int exit_code = 0, signal = 0;
+    JobNumbers numbers;
+  };
+  using TaskKey = std::pair<JobId, std::uint64_t>;  // and its raw id
+  struct Denial {
+    Instant first, last;
   };
 
-  Result<os::CommandOutput> call(std::vector<std::string> argv);
+  Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
+  Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
   Result<std::vector<JobDetail>> details(const JobId& job);
-  Result<Known> known_of(const QueueRow& row);
   // True: this id is in the queue and carries this token.
   Result<bool> is_ours(const Token& token, const JobId& job);
+  Status learn_numbers(const std::vector<QueueRow>& rows);
+  core::JobSeen seen_of(const QueueRow& row, const Token& token) const;
+  bool was_cancelled_here(const JobId& job) const;
+  void look_at_nodes(core::SchedulerView& view, bool now);
+  void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
+  std::string why_gone(const core::JobExpected& job);
+  Result<std::string> cluster_name();
 
   core::Processes& processes_;
   core::Files& files_;
   SlurmOptions options_;
-  std::map<std::pair<JobId, std::uint64_t>, Known> known_;  // by task and raw id
-  std::set<JobId> cancelled_;                               // by us, since this process started
+  CallBudget budget_;
+  // Of the observing thread.
+  std::map<TaskKey, Known> known_;
+  std::map<Token, Denial> denials_;
+  std::optional<Instant> nodes_at_;
+  std::string cluster_;
+  // Of all threads.
+  mutable std::mutex mutex_;
+  std::set<JobId> cancelled_;  // by us, since this process started
+  std::vector<core::JobExpected> expected_;
 };
 
 }  // namespace stoker::slurm

@@ -196,8 +196,8 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
 
 void decide_hand_cancel(Turn& turn, const JobSeen& seen) {
   const std::string evidence =
-      fmt::format("{} and what was queued behind it were cancelled by uid {}, not by stoker",
-                  job_text(seen.job), seen.cancelled_by_uid);
+      fmt::format("{} and what was queued behind it were cancelled{}, not by stoker",
+                  job_text(seen.job), by_whom(seen));
   if (turn.r().policy.recover.on_scancel == OnScancel::Restart)
     return ensure(turn, fmt::format("{}; recover.on_scancel is restart", evidence));
   hold(turn, {"cancelled_by_hand", evidence, "ask who cancelled it and why", {}});

@@ -31,6 +31,8 @@ struct Size {
 Size size_for(const Turn& turn);
 
 void on_job_seen(Turn& turn, const JobSeen& seen);
+// A job that the scheduler does not know any more (gone.cpp).
+void on_job_gone(Turn& turn, const JobGone& gone);
 // The task's end, with whatever its agents said: what comes next.
 void decide_end(Turn& turn, Submission& submission);
 

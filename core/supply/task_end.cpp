@@ -56,14 +56,20 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
       failure.evidence = fmt::format("{} was preempted {}", job, where_text(run));
       break;
     case JobState::Completed:
-      failure.evidence = fmt::format(
-          "{} says COMPLETED with {}, which does not prove that the training finished, {}", job,
-          exit, where_text(run));
+      failure.evidence = ending.end.reason == "forgotten"
+                             ? fmt::format(
+                                   "{} is gone: the scheduler does not know it any more and its "
+                                   "agents are silent, {}",
+                                   job, where_text(run))
+                             : fmt::format(
+                                   "{} says COMPLETED with {}, which does not prove that the "
+                                   "training finished, {}",
+                                   job, exit, where_text(run));
       break;
     case JobState::Cancelled:
       failure.kind = "cancelled_by_hand";
-      failure.evidence = fmt::format("{} was cancelled by uid {} {}", job,
-                                     ending.end.cancelled_by_uid, where_text(run));
+      failure.evidence =
+          fmt::format("{} was cancelled{} {}", job, by_whom(ending.end), where_text(run));
       break;
     default:
       failure.evidence = fmt::format("{} ended with {}, {}, {}", job, state, exit, where_text(run));

@@ -35,6 +35,7 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   slurm.user = PeerRights().name_of(::geteuid());
   if (slurm.user.empty() && user != environment.end()) slurm.user = user->second;
   slurm.environment = environment;
+  if (options.slurm_pace < 15s) slurm.question_every = Duration{};  // a cluster of one's own
   return std::make_unique<SchedulerRouter>(
       std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),
       std::make_unique<slurm::SlurmScheduler>(processes, files, slurm));

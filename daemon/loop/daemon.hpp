@@ -31,11 +31,12 @@ namespace stoker::daemon {
 
 struct DaemonOptions {
   std::string state_directory;
-  std::string program;     // path of stokerd: the embedded scheduler is started with it
-  std::string listen;      // "" = no web door
-  bool once = false;       // one pass and out
-  std::string run_file;    // a RUN.yaml to take under supervision at start, "" = none
-  bool until_end = false;  // with run_file: until that run is finished, held or stopped
+  std::string program;        // path of stokerd: the embedded scheduler is started with it
+  std::string listen;         // "" = no web door
+  bool once = false;          // one pass and out
+  Duration slurm_pace = 15s;  // shortest time between two looks at SLURM's queue
+  std::string run_file;       // a RUN.yaml to take under supervision at start, "" = none
+  bool until_end = false;     // with run_file: until that run is finished, held or stopped
 };
 
 enum class DaemonExit : int {

@@ -178,20 +178,24 @@ void Daemon::start_watcher(const RunName& name) {
 void Daemon::observe(const std::vector<RunBrief>& runs) {
   std::map<core::SchedulerKind, std::vector<RunName>> names;
   std::map<core::SchedulerKind, bool> active;
+  std::map<core::SchedulerKind, std::vector<core::JobExpected>> expected;
   for (const RunBrief& run : runs) {
     const auto kind = run.policy.scheduler.kind;
     names[kind];
     if (run.retired) continue;
     names[kind].push_back(run.policy.run);
-    active[kind] = active[kind] || run.active;
+    // A training that iterates needs no hurry: its agents tell first when something happens.
+    const bool steady = kind == core::SchedulerKind::Slurm && run.state == "training";
+    active[kind] = active[kind] || (run.active && !steady);
+    expected[kind].insert(expected[kind].end(), run.expected.begin(), run.expected.end());
   }
   for (auto& [kind, list] : names) {
     auto& observer = observers_[kind];
     if (!observer)
       observer = std::make_unique<SchedulerObserver>(
-          scheduler_->of(kind), pace_of(kind),
+          scheduler_->of(kind), pace_of(kind, options_.slurm_pace),
           [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
-    observer->watch(std::move(list), active[kind]);
+    observer->watch(std::move(list), active[kind], std::move(expected[kind]));
   }
 }
 

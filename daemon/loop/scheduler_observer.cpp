@@ -2,46 +2,22 @@
 #include "daemon/loop/scheduler_observer.hpp"
 
 #include <algorithm>
-#include <set>
+#include <random>
 
 namespace stoker::daemon {
+namespace {
 
-std::vector<core::Input> ViewDiff::good(const core::SchedulerView& view,
-                                        const std::function<RunName(const Token&)>& run_of) {
-  std::vector<core::Input> inputs;
-  failures_ = 0;
-  if (std::exchange(blind_, false)) inputs.push_back({{}, core::SchedulerSees{}, {}});
-  for (const core::NodeSeen& node : view.nodes) {
-    auto [known, fresh] = nodes_.try_emplace(node.node, node);
-    if (!fresh && known->second == node) continue;
-    known->second = node;
-    inputs.push_back({{}, node, {}});
-  }
-  std::set<std::pair<Token, JobId>> present;
-  for (const core::JobSeen& job : view.jobs) {
-    const auto key = std::pair(job.token, job.job);
-    present.insert(key);
-    auto [known, fresh] = jobs_.try_emplace(key, job);
-    if (!fresh && known->second == job) continue;
-    known->second = job;
-    if (const RunName run = run_of(job.token); !run.empty()) inputs.push_back({run, job, {}});
-  }
-  // Absence proves nothing; what the scheduler forgot is only forgotten here too.
-  std::erase_if(jobs_, [&present](const auto& entry) { return !present.contains(entry.first); });
-  return inputs;
+double chance() {  // 0 .. 1; decides nothing but when to look again
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0, 1)(random);
 }
 
-std::vector<core::Input> ViewDiff::failed(const std::string& why) {
-  ++failures_;
-  if (blind_ || failures_ < limit_) return {};
-  blind_ = true;
-  return {{{}, core::SchedulerBlind{why}, {}}};
-}
+}  // namespace
 
-ObserverPace pace_of(core::SchedulerKind kind) {
+ObserverPace pace_of(core::SchedulerKind kind, Duration slurm) {
   switch (kind) {
     case core::SchedulerKind::Local: return {1s, 500ms, 5s, 3};
-    case core::SchedulerKind::Slurm: return {60s, 15s, 300s, 3};
+    case core::SchedulerKind::Slurm: return {4 * slurm, slurm, 20 * slurm, 3, slurm, 0.1};
   }
   STOKER_CHECK(false, "unknown scheduler kind");
 }
@@ -62,9 +38,11 @@ void SchedulerObserver::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void SchedulerObserver::watch(std::vector<RunName> runs, bool active) {
+void SchedulerObserver::watch(std::vector<RunName> runs, bool active,
+                              std::vector<core::JobExpected> expected) {
   {
     const std::scoped_lock lock(mutex_);
+    expected_ = std::move(expected);
     if (runs != runs_ || (active && !active_)) kicked_ = true;
     runs_ = std::move(runs);
     active_ = active;
@@ -112,7 +90,10 @@ void SchedulerObserver::work() {
     }
     kicked_ = false;
     const std::vector<RunName> runs = runs_;
+    const std::vector<core::JobExpected> expected = expected_;
     lock.unlock();
+    const Instant asked = monotonic_now();
+    scheduler_.expect(expected);
     const auto view = scheduler_.observe(runs);
     lock.lock();
     auto inputs = view ? diff.good(*view, [this](const Token& t) { return run_of(t); })
@@ -125,7 +106,13 @@ void SchedulerObserver::work() {
     Duration pause = active_ ? pace_.active : pace_.idle;
     for (int i = 0; i < diff.failures() && pause < pace_.longest; ++i) pause *= 2;
     pause = std::min(pause, std::max(pace_.longest, pace_.idle));
+    // A slow answer is answered by patience; jitter keeps many daemons apart.
+    const Duration took = monotonic_now() - asked;
+    if (pace_.apart > Duration{}) pause = std::max(pause, 5 * took);
+    pause = std::chrono::duration_cast<Duration>(pause * (1 + pace_.jitter * chance()));
     wake_.wait_for(lock, pause, [this] { return stopping_ || kicked_; });
+    const Duration rest = std::max(pace_.apart - (monotonic_now() - asked), scheduler_.rest());
+    if (rest > Duration{}) wake_.wait_for(lock, rest, [this] { return stopping_; });
   }
 }
 

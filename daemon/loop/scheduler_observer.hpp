@@ -10,34 +10,22 @@
 
 #include "core/engine.hpp"
 #include "core/ports.hpp"
+#include "core/view_diff.hpp"
 
 namespace stoker::daemon {
 
-// The difference between two answers, and blindness. Pure.
-class ViewDiff {
- public:
-  explicit ViewDiff(int failures_until_blind) : limit_(failures_until_blind) {}
-  // `run_of` names the run of a token of ours ("" = of none that we know).
-  std::vector<core::Input> good(const core::SchedulerView& view,
-                                const std::function<RunName(const Token&)>& run_of);
-  std::vector<core::Input> failed(const std::string& why);
-  [[nodiscard]] int failures() const { return failures_; }
-
- private:
-  int limit_;
-  int failures_ = 0;
-  bool blind_ = false;
-  std::map<std::pair<Token, JobId>, core::JobSeen> jobs_;
-  std::map<NodeName, core::NodeSeen> nodes_;
-};
+using core::ViewDiff;
 
 struct ObserverPace {
   Duration idle;     // nothing on its way
   Duration active;   // a job waits, starts or ends
   Duration longest;  // after failures
   int failures_until_blind;
+  Duration apart{};   // never closer than this, whatever happens
+  double jitter = 0;  // share of a pause that is left to chance
 };
-ObserverPace pace_of(core::SchedulerKind kind);
+// `slurm`: the shortest time between two looks at SLURM's queue; the others follow from it.
+ObserverPace pace_of(core::SchedulerKind kind, Duration slurm = 15s);
 
 class SchedulerObserver {
  public:
@@ -46,7 +34,7 @@ class SchedulerObserver {
   ~SchedulerObserver();
 
   // The runs to ask for; `active`: ask often. No runs: it asks nothing.
-  void watch(std::vector<RunName> runs, bool active);
+  void watch(std::vector<RunName> runs, bool active, std::vector<core::JobExpected> expected = {});
   // Ask soon: a submission or a cancellation was just made.
   void kick();
   void stop();
@@ -65,6 +53,7 @@ class SchedulerObserver {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<RunName> runs_;
+  std::vector<core::JobExpected> expected_;
   bool active_ = false, kicked_ = false, stopping_ = false;
   std::size_t answers_ = 0;
   int failures_ = 0;

@@ -23,7 +23,11 @@ std::vector<RunBrief> briefs_of(const core::SiteState& state) {
     brief.policy = run.policy;
     brief.state = core::state_name(run.training);
     bool live = false;
-    for (const auto& [token, submission] : run.supply) live = live || submission.live();
+    for (const auto& [token, submission] : run.supply) {
+      live = live || submission.live();
+      if (submission.live() && submission.job.job != 0)
+        brief.expected.push_back({token, submission.job});
+    }
     brief.active = live || wants_jobs(run);
     brief.retired = !brief.active && brief.state != "idle";
     if (run.live) brief.generation = run.live->generation;

@@ -21,10 +21,11 @@ namespace stoker::daemon {
 // What the loop needs to know of a run after each turn.
 struct RunBrief {
   core::RunPolicy policy;
-  std::string state;      // name of the training state
-  bool active = false;    // has, or wants, jobs: the scheduler is asked often
-  bool retired = false;   // finished, stopped or held, and no job of it is alive
-  Generation generation;  // of the live one; 0 = none
+  std::string state;                        // name of the training state
+  bool active = false;                      // has, or wants, jobs: the scheduler is asked often
+  bool retired = false;                     // finished, stopped or held, and no job of it is alive
+  Generation generation;                    // of the live one; 0 = none
+  std::vector<core::JobExpected> expected;  // in the queue
 };
 
 struct TurnReport {

@@ -184,3 +184,19 @@ TEST_CASE("client call: SLURM's variables -> dropped but SLURM_CONF; English, se
         std::map<std::string, std::string>{
             {"SLURM_CONF", "/c"}, {"HOME", "/h"}, {"LC_ALL", "C"}, {"SLURM_TIME_FORMAT", "%s"}});
 }
+
+TEST_CASE("numbers: squeue -O of 22.05.8 (wait status) and code:signal of others -> both read") {
+  const auto numbers = parse_numbers(
+      "38387858                                0           1792        \n"
+      "38387859_12                             3           9           \n"
+      "38387860_1                              0           2:15        \n");
+  REQUIRE(numbers);
+  CHECK(numbers->at({38387858, 0}).exit_code == 7);
+  CHECK(numbers->at({38387859, 12}).signal == 9);
+  CHECK(numbers->at({38387859, 12}).restarts == 3);
+  CHECK(numbers->at({38387860, 1}).exit_code == 2);
+  CHECK(numbers->at({38387860, 1}).signal == 15);
+  CHECK(parse_numbers("")->empty());
+  CHECK(!parse_numbers("38387858 0 17"));
+  CHECK(!parse_numbers("slurm_load_jobs error\n"));
+}

@@ -94,8 +94,10 @@ inline core::SubmitRequest example_request() {
   return request;
 }
 
-// A row of the poll: id, array, task, state, reason, start, end, submit, nodes, uid, name, comment.
-inline std::string row(const std::vector<std::string>& fields) {
+// A row of the poll: id, array, task, state, reason, start, end, submit, nodes, uid, [user,
+// command,] name, comment.
+inline std::string row(std::vector<std::string> fields) {
+  if (fields.size() == 12) fields.insert(fields.begin() + 10, {"alice", "(null)"});
   std::string out;
   for (std::size_t i = 0; i < fields.size(); ++i) out += (i == 0 ? "" : "\x1f") + fields[i];
   return out + "\n";

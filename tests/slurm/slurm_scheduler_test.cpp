@@ -14,26 +14,32 @@ using core::JobState;
 
 namespace {
 
+const char* const kConfig = "Configuration data as of 2026-11-22T07:20:02\nClusterName = jean\n";
+const char* const kGone = "slurm_load_jobs error: Invalid job id specified\n";
+
 struct Fixture {
   ScriptedProcesses processes;
   MemoryFiles files;
-  SlurmScheduler scheduler{processes, files, {"alice", {{"PATH", "/usr/bin"}}, 60s}};
+  Instant now{};
+  SlurmScheduler scheduler{
+      processes, files, {"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [this] { return now; }}};
   const Token token{"tr11-42-0badcafe"};
 
-  Fixture() { processes.answers["squeue"] = {says("")}; }
+  Fixture() {
+    processes.answers["squeue"] = {says("")};
+    processes.answers["scontrol"] = {says(kConfig)};
+    processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
+  }
   static std::string mine(const std::string& state, const std::string& task = "1",
                           const std::string& comment = "tr11-42-0badcafe") {
     return row({"124", "123", task, state, "None", "1700000000", "1700072000", "1699990000",
-                state == "PENDING" ? "" : "n[001-003]", "1000", "tr11", comment});
+                state == "PENDING" ? "" : "n[001-003]", "1000", "alice",
+                "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh", "tr11", comment});
   }
   Certainty certainty(const core::PortResult<JobId>& result) {
     return std::get<core::PortError>(result).certainty;
   }
 };
-
-const char* const kDetail =
-    "JobId=124 ArrayJobId=123 ArrayTaskId=1 JobName=tr11 Restarts=3 JobState=FAILED ExitCode=3:9 "
-    "Command=/gpfs/tr11/run/batch/tr11-42-0badcafe.sh\n";
 
 }  // namespace
 
@@ -57,7 +63,6 @@ TEST_CASE("slurm submit: token already in the queue -> its id, no second sbatch"
 TEST_CASE("slurm submit: comment rewritten by the site -> found by the script's path") {
   Fixture f;
   f.processes.answers["squeue"] = {says(Fixture::mine("PENDING", "1", "charged: six"))};
-  f.processes.answers["scontrol"] = {says(kDetail)};
   CHECK(std::get<JobId>(f.scheduler.submit(example_request())) == JobId{123, 0});
   CHECK(f.processes.count("sbatch") == 0);
 }
@@ -76,24 +81,89 @@ TEST_CASE("slurm submit: sbatch times out -> Unknown; not installed -> Definite"
   CHECK(f.certainty(f.scheduler.submit(example_request())) == Certainty::Unknown);
 }
 
-TEST_CASE("slurm observe: running and failed tasks -> as SLURM says, details asked once") {
+TEST_CASE("slurm submit: squeue empty although scontrol shows the token -> nothing submitted") {
   Fixture f;
-  f.processes.answers["squeue"] = {says(Fixture::mine("FAILED") + Fixture::mine("PENDING", "2"))};
-  f.processes.answers["scontrol"] = {says(kDetail)};
+  f.processes.answers["scontrol"] = {says("JobId=123 JobName=tr11 Comment=tr11-42-0badcafe\n")};
+  CHECK(f.certainty(f.scheduler.submit(example_request())) == Certainty::Definite);
+  CHECK(f.processes.count("sbatch") == 0);
+}
+
+TEST_CASE("slurm observe: running and failed tasks -> as SLURM says, numbers asked once for all") {
+  Fixture f;
+  f.processes.answers["squeue"] = {
+      says(Fixture::mine("FAILED") + Fixture::mine("PENDING", "2")),
+      says("123_1                 3           2304        \n123_2           0           0    \n"),
+      says(Fixture::mine("FAILED") + Fixture::mine("PENDING", "2"))};
   const auto view = f.scheduler.observe({RunName("tr11")});
   REQUIRE(view);
   REQUIRE(view->jobs.size() == 2);
   CHECK(view->jobs[0].job == JobId{123, 1});
   CHECK(view->jobs[0].token == f.token);
   CHECK(view->jobs[0].state == JobState::Failed);
-  CHECK(view->jobs[0].exit_code == 3);
-  CHECK(view->jobs[0].signal == 9);
+  CHECK(view->jobs[0].exit_code == 9);
+  CHECK(view->jobs[0].signal == 0);
   CHECK(view->jobs[0].restart == 3);
   CHECK(view->jobs[1].state == JobState::Pending);
-  CHECK(f.processes.count("scontrol") == 1);
-  REQUIRE(f.scheduler.observe({RunName("tr11")}));
-  CHECK(f.processes.count("scontrol") == 1);
+  CHECK(view->nodes.size() == 1);
   CHECK(f.processes.count("squeue") == 2);
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));
+  CHECK(f.processes.count("squeue") == 3);
+  CHECK(f.processes.count("sinfo") == 1);
+}
+
+TEST_CASE(
+    "slurm observe: a job that SLURM denies twice, a minute apart -> gone; once or hidden -> not") {
+  Fixture f;
+  f.scheduler.expect({{f.token, {123, 0}}});
+  const auto look = [&f](const Result<os::CommandOutput>& detail) {
+    f.processes.answers["scontrol"] = {detail, says(kConfig)};
+    const auto view = f.scheduler.observe({RunName("tr11")});
+    REQUIRE(view);
+    return view->gone.size();
+  };
+  f.processes.answers["scontrol"] = {says(kConfig)};
+  f.scheduler.expect({});
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));  // learns the cluster's name
+  f.scheduler.expect({{f.token, {123, 0}}});
+  CHECK(look(says("", kGone, 1)) == 0);
+  f.now += 30s;
+  CHECK(look(says("", kGone, 1)) == 0);
+  f.now += 31s;
+  CHECK(look(says("", "slurm_load_jobs error: Unable to contact\n", 1)) == 0);
+  CHECK(look(says("JobId=123 JobName=tr11 JobState=RUNNING Comment=tr11-42-0badcafe\n")) == 0);
+  f.now += 61s;
+  CHECK(look(says("", kGone, 1)) == 0);  // counted anew: it had been there
+  f.now += 61s;
+  CHECK(look(says("", kGone, 1)) == 1);
+  f.now += 61s;
+  f.processes.answers["scontrol"] = {says("", kGone, 1), says("x\nClusterName = other\n")};
+  CHECK(f.scheduler.observe({RunName("tr11")})->gone.empty());  // another cluster answers
+}
+
+TEST_CASE("slurm observe: id given away to another job -> gone at once") {
+  Fixture f;
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));
+  f.scheduler.expect({{f.token, {123, 0}}});
+  f.processes.answers["scontrol"] = {says("JobId=123 JobName=x JobState=RUNNING Comment=other\n")};
+  const auto view = f.scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  REQUIRE(view->gone.size() == 1);
+  CHECK(view->gone[0].why == "its id 123 belongs to another job now");
+}
+
+TEST_CASE("slurm budget: 50 runs over an hour, all kinds of questions -> at most 120") {
+  Fixture f;
+  std::vector<RunName> runs;
+  std::string rows;
+  for (int i = 0; i < 50; ++i) runs.emplace_back("tr" + std::to_string(i));
+  std::size_t looks = 0;
+  for (Instant end = f.now + 1h; f.now < end; ++looks) {
+    f.processes.answers["squeue"] = {says("")};  // edges on every look: the worst case
+    REQUIRE(f.scheduler.observe(runs));
+    f.now += std::max<Duration>(15s, f.scheduler.rest());
+  }
+  CHECK(looks >= 80);
+  CHECK(f.processes.calls.size() <= 120);
 }
 
 TEST_CASE("slurm observe: failed, slow, torn or foreign answers -> errors, never an empty view") {
@@ -117,8 +187,7 @@ TEST_CASE("slurm cancel: id with our token -> scancel of the task, or of what is
   (void)f.scheduler.cancel({f.token, {123, 1}, true, true});
   CHECK(f.processes.calls.back().argv ==
         std::vector<std::string>{"scancel", "--state=PENDING", "123"});
-  f.processes.answers["squeue"] = {says(Fixture::mine("CANCELLED"))};
-  f.processes.answers["scontrol"] = {says(kDetail)};
+  f.processes.answers["squeue"] = {says(Fixture::mine("CANCELLED")), says("123_1 0 0\n")};
   CHECK(f.scheduler.observe({RunName("tr11")})->jobs.at(0).cancelled_by_us);
 }
 

@@ -1,0 +1,53 @@
+// Jobs that the scheduler has forgotten or lost: it denied them twice, or gave their id away. That
+// is no proof that their processes are gone: agents that still speak are alive, and silence counts
+// only where nobody ever spoke or the lead has fallen silent.
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+// Somebody of this submission still speaks, or may speak soon.
+bool speaks(const RunState& run, const Submission& s) {
+  return run.live && run.live->token == s.token && !run.live->goodbye_at && !run.live->lead_silent;
+}
+
+}  // namespace
+
+void on_job_gone(Turn& turn, const JobGone& gone) {
+  RunState& run = turn.r();
+  const auto found = run.supply.find(gone.token);
+  if (found == run.supply.end() || !found->second.live()) return;
+  Submission& s = found->second;
+  if (s.job.job != gone.job.job || std::holds_alternative<Ending>(s.state)) return;
+  if (speaks(run, s)) {
+    const std::string text = fmt::format(
+        "{} is unknown to the scheduler ({}), but its agents speak: it counts as running",
+        job_text(gone.job), gone.why);
+    turn.say(text);
+    raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
+    return;
+  }
+  s.rest_cancelled = true;
+  if (const std::uint32_t task = running_task(s); task != 0) {
+    JobSeen end;
+    end.token = s.token;
+    end.job = JobId{s.job.job, task};
+    end.state = JobState::Completed;
+    end.reason = "forgotten";
+    turn.say(fmt::format("{} is gone: {}", job_text(end.job), gone.why));
+    turn.go(s, Ending{task, end, turn.now()}, SupplyTrigger::TaskOver);
+    return decide_end(turn, s);
+  }
+  turn.go(s, Terminal{"gone"}, SupplyTrigger::Exhausted);
+  const std::string text =
+      fmt::format("{} is gone from the queue: {}", job_text(gone.job), gone.why);
+  if (turn.in<training::Queued>() == nullptr) return turn.say(text);
+  ensure(turn, text);
+}
+
+}  // namespace stoker::core::supply

@@ -1,0 +1,175 @@
+// Seeing: what one pass asks SLURM, and what it proves. Present in a good answer beats proven
+// terminal beats unknown; a job that is missing from a good squeue is only looked for.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+#include "slurm/client_call.hpp"
+#include "slurm/node_states.hpp"
+#include "slurm/slurm_scheduler.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+constexpr Duration kNodesEvery = 10min;
+constexpr Duration kDenialsApart = 60s;
+
+bool is_node_death(core::JobState state) {
+  return state == core::JobState::NodeFail || state == core::JobState::BootFail;
+}
+
+}  // namespace
+
+void SlurmScheduler::expect(std::vector<core::JobExpected> jobs) {
+  const std::scoped_lock lock(mutex_);
+  expected_ = std::move(jobs);
+}
+
+bool SlurmScheduler::was_cancelled_here(const JobId& job) const {
+  const std::scoped_lock lock(mutex_);
+  return cancelled_.count(job) > 0 || cancelled_.count(JobId{job.job, 0}) > 0;
+}
+
+// Restart counts of what runs and exit codes of what has ended, all in one question.
+Status SlurmScheduler::learn_numbers(const std::vector<QueueRow>& rows) {
+  std::set<std::uint64_t> ask;
+  for (const QueueRow& row : rows) {
+    const auto found = known_.find({row.id, row.raw_id});
+    const bool edge = found == known_.end() || found->second.state != row.state;
+    if (edge && row.state != core::JobState::Pending) ask.insert(row.id.job);
+  }
+  std::map<JobId, JobNumbers> numbers;
+  if (!ask.empty()) {
+    STOKER_TRY(output, question(numbers_command({ask.begin(), ask.end()})));
+    if (!output.status.ok()) {
+      // A single id that was purged in between is refused; then there is nothing to know.
+      if (output.err.find("Invalid job id") == std::string::npos)
+        return fail("squeue failed: " + what_it_said(output), "squeue");
+    } else {
+      STOKER_TRY(parsed, parse_numbers(output.out));
+      numbers = std::move(parsed);
+    }
+  }
+  std::map<TaskKey, Known> known;
+  for (const QueueRow& row : rows) {
+    const TaskKey key(row.id, row.raw_id);
+    Known entry{row.state, {}};
+    if (const auto before = known_.find(key); before != known_.end())
+      entry.numbers = before->second.numbers;
+    if (const auto found = numbers.find(row.id); found != numbers.end())
+      entry.numbers = found->second;
+    known.emplace(key, entry);
+  }
+  known_ = std::move(known);
+  return ok();
+}
+
+core::JobSeen SlurmScheduler::seen_of(const QueueRow& row, const Token& token) const {
+  core::JobSeen seen;
+  const Known& known = known_.at({row.id, row.raw_id});
+  seen.token = token;
+  seen.job = row.id;
+  seen.restart = known.numbers.restarts;
+  seen.state = row.state;
+  seen.reason = row.reason;
+  seen.nodes = row.nodes;
+  if (row.state == core::JobState::Running) seen.ends_at = row.ends;
+  if (core::is_terminal(row.state)) {
+    seen.exit_code = known.numbers.exit_code;
+    seen.signal = known.numbers.signal;
+  }
+  if (row.state == core::JobState::Cancelled) {
+    seen.cancelled_by_us = was_cancelled_here(row.id);
+    seen.cancelled_by_uid = row.cancelled_by_uid;  // squeue itself does not tell: 0
+  }
+  return seen;
+}
+
+// Nodes are a help, not a proof: an answer that cannot be used is left for the next time.
+void SlurmScheduler::look_at_nodes(core::SchedulerView& view, bool now) {
+  if (nodes_at_ && !now && options_.now() - *nodes_at_ < kNodesEvery) return;
+  const auto output = question(nodes_command());
+  if (!output || !output->status.ok()) return;
+  auto nodes = parse_nodes(output->out);
+  if (!nodes) return;
+  view.nodes = std::move(*nodes);
+  nodes_at_ = options_.now();
+}
+
+Result<std::string> SlurmScheduler::cluster_name() {
+  STOKER_TRY(output, question({"scontrol", "show", "config"}));
+  if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
+  constexpr std::string_view kKey = "\nClusterName";
+  const auto at = output.out.find(kKey);
+  if (at == std::string::npos) return fail("scontrol told no cluster name", "scontrol");
+  std::string line = output.out.substr(at + kKey.size());
+  line.resize(std::min(line.find('\n'), line.size()));
+  const auto value = line.find_first_not_of(" =");
+  return value == std::string::npos ? std::string() : line.substr(value);
+}
+
+// Empty: not proven. Else a sentence's end.
+std::string SlurmScheduler::why_gone(const core::JobExpected& job) {
+  const auto output = question({"scontrol", "show", "job", "-o", std::to_string(job.job.job)});
+  if (!output) return "";
+  const bool denied = output->err.find("Invalid job id") != std::string::npos;
+  if (!output->status.ok() && !denied) return "";
+  if (!denied) {
+    const auto records = parse_job_details(output->out);
+    if (!records || records->empty()) return "";
+    if (output->out.find(job.token.text) != std::string::npos) {
+      denials_.erase(job.token);  // it is there, squeue has kept it from us
+      return "";
+    }
+    return fmt::format("its id {} belongs to another job now", job.job.job);
+  }
+  const Instant now = options_.now();
+  auto [denial, first] = denials_.try_emplace(job.token, Denial{now, now});
+  denial->second.last = now;
+  if (first || now - denial->second.first < kDenialsApart) return "";
+  const auto name = cluster_name();
+  if (!name || *name != cluster_) return "";
+  return fmt::format("SLURM of {} has answered twice that it does not know the id {}", cluster_,
+                     job.job.job);
+}
+
+void SlurmScheduler::look_for_missing(const std::vector<QueueRow>& rows,
+                                      core::SchedulerView& view) {
+  std::vector<core::JobExpected> expected;
+  {
+    const std::scoped_lock lock(mutex_);
+    expected = expected_;
+  }
+  std::set<Token> present;
+  for (const QueueRow& row : rows) present.insert(token_of(row));
+  std::erase_if(denials_, [&](const auto& entry) { return present.count(entry.first) > 0; });
+  for (const core::JobExpected& job : expected) {
+    if (job.job.job == 0 || present.count(job.token) > 0) continue;
+    const auto denial = denials_.find(job.token);
+    if (denial != denials_.end() && options_.now() - denial->second.last < kDenialsApart) continue;
+    if (std::string why = why_gone(job); !why.empty())
+      view.gone.push_back({job.token, job.job, std::move(why)});
+  }
+}
+
+Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& runs) {
+  STOKER_TRY(rows, queue(runs));
+  if (cluster_.empty()) {
+    STOKER_TRY(name, cluster_name());
+    cluster_ = std::move(name);
+  }
+  const bool node_died = std::any_of(rows.begin(), rows.end(), [this](const QueueRow& row) {
+    const auto found = known_.find({row.id, row.raw_id});
+    return is_node_death(row.state) && (found == known_.end() || found->second.state != row.state);
+  });
+  STOKER_TRY_STATUS(learn_numbers(rows));
+  core::SchedulerView view;
+  look_at_nodes(view, node_died);
+  for (const QueueRow& row : rows)
+    if (const Token token = token_of(row); !token.empty())  // else of this name, but none of ours
+      view.jobs.push_back(seen_of(row, token));
+  look_for_missing(rows, view);
+  return view;
+}
+
+}  // namespace stoker::slurm

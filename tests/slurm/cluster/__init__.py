@@ -1,0 +1,322 @@
+"""A real SLURM for one test: slurmctld, eight slurmd and munged on loopback, everything under one temporary folder.
+
+    with Cluster() as cluster:
+        cluster.run("sinfo")                     # as the cluster's ordinary user
+        cluster.kill_node("n03"); cluster.revive("n03")
+
+The daemons run as root, commands and jobs as a user made for this cluster. Nothing survives: a janitor process holds the
+other end of a pipe and, when it closes (end of the `with`, or kill -9 of the test), kills every process that belongs to the
+folder, removes the user and the folder. Several clusters run side by side: ports, munge key, socket and job ids are their own.
+"""
+import contextlib
+import fcntl
+import glob
+import os
+import pwd
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+SLURM_CONF = """\
+ClusterName={name}
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters={scheduler_parameters}
+ReturnToService=2
+SlurmctldTimeout=60
+SlurmdTimeout={slurmd_timeout}
+KillWait=5
+UnkillableStepTimeout=20
+MinJobAge={min_job_age}
+FirstJobId={first_job}
+SlurmdParameters=config_overrides
+{more}
+NodeName=n[01-08] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs=4 RealMemory=1000
+PartitionName=main Nodes=n[01-08] Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:4
+PartitionName=service Nodes=n[01-08] MaxTime=INFINITE State=UP OverSubscribe=YES:8
+"""
+NODES = [f"n{i:02}" for i in range(1, 9)]
+JANITOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "janitor.py")
+
+
+class Unavailable(Exception):
+    """SLURM or root is missing here."""
+
+
+def why_not():
+    """Why no cluster can run here; "" when it can."""
+    if os.geteuid() != 0:
+        return "the daemons of a test cluster run as root"
+    search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    missing = [p for p in ("slurmctld", "slurmd", "munged", "mungekey", "sbatch", "useradd")
+               if not shutil.which(p, path=search)]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+@contextlib.contextmanager
+def locked(path):
+    """One process at a time on this machine."""
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def free_ports(count):
+    """The first of `count` neighbouring ports that nobody uses now, below the range of outgoing connections."""
+    for _ in range(200):
+        first = random.randrange(10240, 32000 - count)
+        with contextlib.ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                return first
+            except OSError:
+                continue
+    raise RuntimeError("no free ports")
+
+
+class Cluster:
+    def __init__(self, slurmd_timeout=15, min_job_age=300, more="", scheduler_parameters="sched_interval=5,bf_interval=5",
+                 keep=False):
+        reason = why_not()
+        if reason:
+            raise Unavailable(reason)
+        self.folder = tempfile.mkdtemp(prefix="stoker-slurm-")
+        os.chmod(self.folder, 0o755)
+        self.name = "test" + secrets.token_hex(3)
+        self.user = "stoker" + secrets.token_hex(3)
+        self.keep = keep or bool(os.environ.get("STOKER_KEEP"))
+        self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more,
+                            scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000))
+        self.conf = os.path.join(self.folder, "slurm.conf")
+        self.munge_socket = os.path.join(self.folder, "munge", "socket")
+        self.daemons = {}
+        self.janitor = None
+
+    # ---- life
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_):
+        self.close()
+
+    def start(self):
+        command = [sys.executable, JANITOR, self.folder, self.user] + (["--keep"] if self.keep else [])
+        self.janitor = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        self.make_user()
+        self.write_files()
+        self.start_munge()
+        self.start_controller()
+        for node in NODES:
+            self.start_node(node)
+        self.wait(lambda: self.idle_nodes() == len(NODES), 60, "all nodes idle")
+        return self
+
+    def close(self):
+        if self.janitor:
+            self.janitor.stdin.close()
+            self.janitor.wait(timeout=60)
+            self.janitor = None
+        elif os.path.isdir(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def make_user(self):
+        self.home = os.path.join(self.folder, "home")
+        with locked("/tmp/.stoker-test-users"):
+            subprocess.run(["useradd", "-M", "-U", "-d", self.home, "-s", "/bin/bash", self.user], check=True,
+                           env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+        entry = pwd.getpwnam(self.user)
+        self.uid, self.gid = entry.pw_uid, entry.pw_gid
+        self.scratch = os.path.join(self.folder, "shared")
+        for path in (self.home, self.scratch):
+            os.mkdir(path)
+            os.chown(path, self.uid, self.gid)
+
+    def write_files(self):
+        for name, mode in (("state", 0o755), ("spool", 0o755), ("run", 0o755), ("log", 0o755), ("munge", 0o755)):
+            os.mkdir(os.path.join(self.folder, name), mode)
+        self.controller_port = free_ports(9)
+        with open(self.conf, "w", encoding="utf-8") as f:
+            f.write(SLURM_CONF.format(name=self.name, folder=self.folder, controller_port=self.controller_port,
+                                      first_port=self.controller_port + 1, last_port=self.controller_port + 8,
+                                      **self.options))
+
+    def root_environment(self):
+        return {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "SLURM_CONF": self.conf, "LC_ALL": "C"}
+
+    def start_daemon(self, name, argv, **environment):
+        log = open(os.path.join(self.folder, "log", name + ".out"), "ab")
+        self.daemons[name] = subprocess.Popen(argv, env={**self.root_environment(), **environment}, stdout=log, stderr=log,
+                                              stdin=subprocess.DEVNULL, start_new_session=True, cwd=self.folder)
+        log.close()
+
+    def start_munge(self):
+        folder = os.path.join(self.folder, "munge")
+        key = os.path.join(folder, "key")
+        if not os.path.exists(key):
+            subprocess.run(["mungekey", "--create", "--keyfile", key], check=True, env=self.root_environment())
+        self.start_daemon("munged", ["munged", "--foreground", "--force", "--key-file", key, "--socket", self.munge_socket,
+                                     "--pid-file", folder + "/pid", "--seed-file", folder + "/seed"])
+        self.wait(lambda: subprocess.run(["munge", "-n", "-S", self.munge_socket], stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL).returncode == 0, 20, "munged")
+
+    def start_controller(self, clean=False):
+        self.start_daemon("slurmctld", ["slurmctld", "-D", "-f", self.conf] + (["-c"] if clean else []))
+        self.wait(lambda: self.run("scontrol", "ping", ok=False).stdout.find("is UP") >= 0, 60, "slurmctld")
+
+    def start_node(self, node):
+        self.start_daemon(node, ["slurmd", "-D", "-N", node, "-f", self.conf])
+
+    # ---- commands, as the cluster's user
+    def environment(self, **more):
+        return {"PATH": os.environ["PATH"], "HOME": self.home, "USER": self.user, "LOGNAME": self.user, "LC_ALL": "C.UTF-8",
+                "SLURM_CONF": self.conf, **more}
+
+    def popen(self, argv, env=None, **options):
+        return subprocess.Popen(argv, env=env or self.environment(), user=self.uid, group=self.gid, extra_groups=[],
+                                stdin=subprocess.DEVNULL, cwd=options.pop("cwd", self.scratch), **options)
+
+    def run(self, *argv, ok=True, root=False, env=None, limit=120):
+        """Runs a command as the cluster's user (or root); anything but exit 0 is an error unless told so."""
+        who = {} if root else dict(user=self.uid, group=self.gid, extra_groups=[])
+        done = subprocess.run([str(a) for a in argv], env=env or (self.root_environment() if root else self.environment()),
+                              cwd=self.scratch, stdin=subprocess.DEVNULL, text=True, errors="replace", capture_output=True,
+                              timeout=limit, **who)
+        if ok and done.returncode != 0:
+            raise RuntimeError(f"{' '.join(map(str, argv))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def idle_nodes(self):
+        done = self.run("sinfo", "-h", "-p", "main", "-t", "idle", "-o", "%D", ok=False)
+        return sum(int(n) for n in done.stdout.split() if n.isdigit()) if done.returncode == 0 else 0
+
+    def node_state(self, node):
+        return self.run("sinfo", "-h", "-p", "main", "-n", node, "-o", "%T").stdout.strip()
+
+    def jobs(self, *options):
+        """[(id, task, state, reason, name)] of every job that the controller knows."""
+        done = self.run("squeue", "-a", "-h", "-r", "-t", "all", *options, "-o", "%F\x1f%K\x1f%T\x1f%r\x1f%j")
+        return [tuple(line.split("\x1f")) for line in done.stdout.splitlines()]
+
+    def live_jobs(self):
+        return [j for j in self.jobs() if j[2] in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")]
+
+    # ---- faults
+    def stop(self, name, how=signal.SIGKILL):
+        """Ends one daemon: "slurmctld", "munged" or the slurmd of a node (network loss: its ranks live on)."""
+        process = self.daemons.pop(name)
+        process.send_signal(how)
+        process.wait(timeout=60)
+
+    def kill_node(self, node):
+        """slurmd, its step daemons and every process of this node: the node is dead."""
+        if node in self.daemons:
+            self.stop(node)
+        for _ in range(20):
+            left = processes_with(f"SLURMD_NODENAME={node}", self.folder) + stepds_of(self.folder, node)
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        raise RuntimeError(f"processes of {node} cannot be killed: {left}")
+
+    def revive(self, node):
+        shutil.rmtree(os.path.join(self.folder, "spool", node), ignore_errors=True)
+        self.start_node(node)
+
+    # ---- waiting
+    def wait(self, condition, seconds, what):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = condition()
+            if found:
+                return found
+            for name, process in self.daemons.items():
+                if process.poll() is not None:
+                    raise RuntimeError(f"{name} ended with {process.returncode}\n{self.tail(name)}")
+            time.sleep(0.1)
+        raise RuntimeError(f"waited {seconds}s for {what}\n{self.tail('slurmctld')}")
+
+    def tail(self, name, lines=15):
+        text = ""
+        for path in glob.glob(os.path.join(self.folder, "log", name + ".*")):
+            with open(path, errors="replace") as f:
+                text += f"--- {os.path.basename(path)}\n" + "".join(f.readlines()[-lines:])
+        return text
+
+
+def environment_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def processes_with(setting, folder):
+    """Pids whose environment has this NAME=VALUE and speaks of this cluster's folder."""
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        text = b"\0" + environment_of(pid) + b"\0"
+        if b"\0" + setting.encode() + b"\0" in text and folder.encode() in text and pid != os.getpid() and is_alive(pid):
+            found.append(pid)
+    return found
+
+
+def stepds_of(folder, node):
+    """Pids of the slurmstepd of a node: their spool folder is the node's, as an open file or the working directory."""
+    spool = os.path.join(folder, "spool", node)
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if b"slurmstepd" not in f.read():
+                    continue
+            links = [os.readlink(f"/proc/{pid}/cwd")]
+            links += [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:
+            continue
+        if any(link == spool or link.startswith(spool + "/") or link.endswith(f"/log/{node}.log") for link in links) \
+                and is_alive(pid):
+            found.append(pid)
+    return found

@@ -1,0 +1,38 @@
+"""A foreign training: counts, prints a line an iteration, saves its count now and then, resumes from it.
+
+    _loop.py TREE [--until N] [--every SECONDS]
+"""
+import argparse
+import os
+import signal
+import sys
+import time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("tree")
+parser.add_argument("--until", type=int, default=10_000_000)
+parser.add_argument("--every", type=float, default=0.1)
+options = parser.parse_args()
+rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
+os.makedirs(options.tree, exist_ok=True)
+saved = os.path.join(options.tree, f"count.{rank}")
+
+
+def save(count):
+    with open(saved + ".new", "w", encoding="utf-8") as f:
+        f.write(str(count))
+    os.rename(saved + ".new", saved)
+
+
+count = int(open(saved).read()) if os.path.exists(saved) else 0
+leaving = []
+signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
+while count < options.until:
+    time.sleep(options.every)
+    count += 1
+    print(f"step={count} loss={1 + 100 / (count + 100):.3f}", flush=True)
+    if count % 10 == 0 or leaving:
+        save(count)
+    if leaving:
+        sys.exit(0)
+save(count)

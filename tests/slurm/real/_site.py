@@ -1,0 +1,213 @@
+"""A run on a real SLURM: the cluster, stokerd and the trainings of one case, as the cluster's ordinary user.
+
+Each script of this folder holds cases; `NAME.py CASE` runs one, `NAME.py` all. After each case the invariants are checked:
+never two live trainings on one checkpoint tree (each rank holds an exclusive lock on its shard; who finds it taken writes a
+line into `overlap`), the journal replays to the same state, and never more than one job of a run is running.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from e2e import _harness
+from e2e._harness import Failed, Site, check
+from slurm.cluster import Cluster, Unavailable, why_not
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 120  # seconds to wait for anything: a loaded machine with two cores
+
+RUN = """\
+run: {run}
+directory: {directory}
+scheduler: {{kind: slurm, nodes: {nodes}, spares: {spares}, time_limit: {time_limit}, array: {{tasks: {tasks}, top_up_below: {top_up_below}}}{scheduler}}}
+train:
+  command: [{command}]
+  ranks_per_node: {ranks_per_node}
+  exit_before_limit: {exit_before_limit}
+{train}
+hang: {{floor: 5s, ceiling: 60s, phases: {{startup: 90s, load: 60s, checkpoint: 60s, evaluation: 60s, shutdown: 60s}}}}
+recover: {{restarts: {{total: 20, without_progress: 5, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
+{more}
+"""
+DEFAULTS = dict(nodes=1, spares=0, time_limit="1h", tasks=6, top_up_below=2, ranks_per_node=2, exit_before_limit="20s",
+                scheduler="", recover="", more="", train="")
+
+
+class SlurmSite(Site):
+    def __init__(self, cluster, name="run"):
+        self.cluster = cluster
+        super().__init__(name, folder=os.path.join(cluster.scratch, "site"), keep=True)  # the cluster's janitor removes it
+        os.chown(self.folder, cluster.uid, cluster.gid)
+        os.chown(self.state, cluster.uid, cluster.gid)
+        self.bin = self.reachable_programs()
+        self.python = next(p for p in (sys.executable, "/usr/bin/python3")
+                           if cluster.run("test", "-x", p, ok=False).returncode == 0)
+        self.shims = os.path.join(self.folder, "shims")
+        os.mkdir(self.shims, 0o777)
+        self.env = cluster.environment(STOKER_STATE=self.state)
+        self.env["PATH"] = f"{self.shims}:{self.bin}:{self.env['PATH']}"
+        self.daemons = []
+
+    def reachable_programs(self):
+        """Where the cluster's user can execute our programs: the build folder, or a copy."""
+        if self.cluster.run("test", "-x", os.path.join(_harness.BIN, "stokerd"), ok=False).returncode == 0:
+            return _harness.BIN
+        folder = os.path.join(self.folder, "bin")
+        os.mkdir(folder)
+        for name in ("stoker", "stokerd", "stoker-agent", "stoker-train"):
+            source = os.path.join(_harness.BIN, name)
+            if os.path.exists(source):
+                shutil.copy(source, folder)
+        return folder
+
+    def ours(self, name):
+        """A script of this folder, copied to where the cluster's user can read it."""
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            shutil.copy(os.path.join(HERE, name), path)
+            os.chmod(path, 0o644)
+        return path
+
+    # ---- as the cluster's user
+    def program(self, *argv, ok=True, limit=180):
+        done = self.cluster.run(os.path.join(self.bin, argv[0]), *argv[1:], ok=False, env=self.env, limit=limit)
+        if ok and done.returncode != 0:
+            raise Failed(f"{' '.join(map(str, argv))}: exit {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        return done
+
+    def stoker(self, *argv, ok=True):
+        return self.program("stoker", "--state", self.state, *argv, ok=ok)
+
+    def start_daemon(self, *arguments, pace="1", env=None):
+        argv = [os.path.join(self.bin, "stokerd"), "--state", self.state, "--slurm-pace", pace, *arguments]
+        self.daemon = self.cluster.popen(argv, env={**self.env, **(env or {})}, stdout=self.log, stderr=self.log,
+                                         start_new_session=True)
+        self.wait(lambda: os.path.exists(os.path.join(self.state, "stokerd.sock")) and
+                  self.stoker("status", "--json", ok=False).returncode == 0, LIMIT, "the daemon's socket")
+
+    def audit(self):
+        if self.daemon:
+            self.kill_daemon(15)
+        self.program("stokerd", "--state", self.state, "--audit")
+
+    def digest(self, checkpoint=None):
+        return json.loads(self.program("stoker-train", "inspect", checkpoint or self.newest_checkpoint(), "--verify",
+                                       "--json").stdout)
+
+    def prepare_data(self, texts=None):
+        text = os.path.join(self.folder, "text.txt")
+        with open(text, "w", encoding="utf-8") as f:
+            for i in range(4000):
+                f.write(f"Line {i}: the stoker keeps the fire going, {i * 7919 % 1009} shovels of coal.\n" + "\n" * (i % 40 == 39))
+        self.program("stoker-train", "prepare", text, "-o", os.path.join(self.folder, "data"), "--bytes")
+        return os.path.join(self.folder, "data")
+
+    # ---- runs
+    def write_run(self, command, **options):
+        config = os.path.join(self.folder, f"{self.run}.yaml")
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(RUN.format(run=self.run, directory=self.directory,
+                               command=", ".join([self.python, self.ours("_lock.py"), self.folder, *command]),
+                               **{**DEFAULTS, **options}))
+        return config
+
+    def run_loop(self, *arguments, **options):
+        """A foreign training: a Python loop that saves its iteration, put under supervision."""
+        options.setdefault("more", "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}")
+        config = self.write_run([self.python, self.ours("_loop.py"), os.path.join(self.folder, "tree"), *arguments],
+                                **options)
+        self.stoker("run", config, "--yes")
+
+    def run_core(self, **options):
+        """The training core."""
+        prefix = self.prepare_data()
+        shape = dict(layers=2, hidden=32, ffn=64, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,
+                     samples=2_000_000, warmup=64, save_every=20, asynchronous="true")
+        train = os.path.join(self.folder, f"{self.run}.train.yaml")
+        with open(train, "w", encoding="utf-8") as f:
+            f.write(_harness.TRAIN.format(prefix=prefix, **shape))
+        self.stoker("run", self.write_run(["stoker-train", "--config", train], **options), "--yes")
+
+    # ---- what is true at any time
+    def job(self):
+        return self.status().get("job", "")
+
+    def job_id(self):
+        return str(self.job()).split("_")[0]
+
+    def running_jobs(self):
+        return [j for j in self.cluster.jobs() if j[2] == "RUNNING" and j[4] == self.run]
+
+    def waiting_jobs(self):
+        return [j for j in self.cluster.jobs() if j[2] == "PENDING" and j[4] == self.run]
+
+    def submissions(self):
+        """Array ids that SLURM knows of this run, live ones."""
+        return sorted({j[0] for j in self.cluster.jobs()
+                       if j[4] == self.run and j[2] in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")})
+
+    def wait_training(self, beyond=None, generation=None, seconds=LIMIT):
+        """The run trains, is past an iteration, in a generation or a later one."""
+        def there():
+            s = self.status()
+            if s.get("state") in ("held", "finished", "stopped"):
+                raise Failed(f"the run is {s['state']}: {s.get('reason')}\n{self.tail_of_log()}")
+            good = s.get("state") == "training" and not s.get("stale")
+            return good and (beyond is None or s.get("iteration", 0) > beyond) and \
+                (generation is None or s.get("generation", 0) >= generation) and s
+        return self.wait(there, seconds, f"training beyond iteration {beyond}, generation {generation}")
+
+    def wait_event(self, text, seconds=LIMIT):
+        """A decision whose sentence holds this text."""
+        return self.wait(lambda: next((e for e in self.events() + self.site_events() if text in json.dumps(e)), None),
+                         seconds, f"the journal to say \"{text}\"")
+
+    def shim(self, command, text):
+        """Puts a script before the real command in stokerd's PATH; REAL is the real one."""
+        real = shutil.which(command)
+        path = os.path.join(self.shims, command)
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            f.write("#!/bin/bash\nREAL=" + real + "\n" + text + "\n")
+        os.chmod(path + ".new", 0o755)
+        os.rename(path + ".new", path)
+
+    def unshim(self, command):
+        os.unlink(os.path.join(self.shims, command))
+
+    def only_one_trains(self):
+        """The invariants that hold after every case."""
+        overlap = os.path.join(self.folder, "overlap")
+        check(not os.path.exists(overlap), "two live trainings on one checkpoint tree: " +
+              (open(overlap).read() if os.path.exists(overlap) else ""))
+        check(len(self.running_jobs()) <= 1, f"two jobs run: {self.running_jobs()}")
+
+
+def main(*cases):
+    """Runs the cases named on the command line, or all, each on a cluster of its own."""
+    if reason := why_not():
+        _harness.skip(f"no SLURM can be started here: {reason}")
+    chosen = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(c.__name__ for c in cases))
+        return
+    failed = 0
+    for case in chosen:
+        began = time.monotonic()
+        try:
+            with Cluster(**getattr(case, "cluster", {})) as cluster:
+                site = SlurmSite(cluster)
+                try:
+                    case(site)
+                    site.only_one_trains()
+                    site.audit()
+                except Exception:
+                    story = site.tail_of_log() + cluster.tail("slurmctld")
+                    print(story, flush=True)
+                    raise
+            print(f"ok {case.__name__} ({time.monotonic() - began:.0f}s)", flush=True)
+        except (Failed, RuntimeError, subprocess.TimeoutExpired, Unavailable) as failure:
+            failed += 1
+            print(f"not ok {case.__name__} ({time.monotonic() - began:.0f}s): {failure}", flush=True)
+    sys.exit(1 if failed else 0)

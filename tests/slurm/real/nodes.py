@@ -1,0 +1,99 @@
+"""Nodes that die, fall silent, are drained or excluded."""
+import contextlib
+import os
+import signal
+
+from e2e._harness import check
+from slurm.cluster import processes_with
+from slurm.real._site import LIMIT, main
+
+
+def nodes_of(site):
+    job = site.status()["job"]
+    return site.cluster.run("scontrol", "show", "hostnames",
+                            site.cluster.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()).stdout.split()
+
+
+def node_death(site):
+    """A node dies with all that ran on it: a spare takes its place in the same allocation; it is named, and comes back."""
+    site.start_daemon()
+    site.run_loop(nodes=2, spares=1, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    victim = nodes_of(site)[1]
+    site.cluster.kill_node(victim)
+    site.wait(lambda: site.status().get("restarts", 0) > before["restarts"] or
+              site.status().get("generation", 0) > before["generation"], 180, "a restart")
+    site.wait_training(beyond=before["iteration"], seconds=180)
+    site.wait_event(victim)
+    check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
+    site.cluster.revive(victim)
+    site.wait(lambda: not site.cluster.node_state(victim).startswith("down"), LIMIT, "the node to come back")
+    site.wait_training(beyond=site.status()["iteration"])
+
+
+def batch_host_dies(site):
+    """The first node dies, and the batch script with it: the job is ended after proof, and the next task goes on."""
+    site.start_daemon()
+    site.run_loop(nodes=2, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    site.cluster.kill_node(nodes_of(site)[0])
+    site.wait_training(generation=before["generation"] + 1, seconds=240)
+
+
+def slurmd_alone(site):
+    """Only slurmd dies (network loss): the ranks live on, and two trainings never meet."""
+    site.start_daemon()
+    site.run_loop(nodes=2, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    victim = nodes_of(site)[1]
+    site.cluster.stop(victim)
+    site.wait(lambda: site.cluster.node_state(victim).startswith("down"), LIMIT, "SLURM to give the node up")
+    site.wait_training(beyond=before["iteration"] + 20, seconds=240)
+    site.cluster.start_node(victim)
+    site.wait_training(beyond=site.status()["iteration"] + 10, seconds=240)
+
+
+def drained(site):
+    """A node is drained while the run uses it: nothing happens to the run."""
+    site.start_daemon()
+    site.run_loop(nodes=2, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    node = nodes_of(site)[0]
+    site.cluster.run("scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=test of a drain", root=True)
+    site.wait_training(beyond=before["iteration"] + 30)
+    check(site.status()["restarts"] == before["restarts"], "a drain was taken for a failure")
+    check(site.status()["job"] == before["job"], "the run left its job for a drain")
+
+
+def exclude_while_pending(site):
+    """An exclusion reaches the tasks that wait, and the next one avoids the node."""
+    site.start_daemon()
+    site.run_loop(ranks_per_node=1)
+    before = site.wait_training(beyond=10)
+    node = nodes_of(site)[0]
+    site.stoker("exclude", site.run, node, "--reason", "it smells")
+
+    def excluded():
+        text = site.cluster.run("scontrol", "show", "job", "-o", site.job_id()).stdout
+        pending = [line for line in text.splitlines() if "JobState=PENDING" in line]
+        return pending and all(f"ExcNodeList={node}" in line for line in pending)
+    site.wait(excluded, LIMIT, "the exclusion to reach SLURM")
+    site.cluster.run("scancel", before["job"])
+    site.wait_training(generation=before["generation"] + 1)
+    check(nodes_of(site)[0] != node, f"the next task runs on the excluded node {node}")
+
+
+def lost_step(site):
+    """The step daemons of a task die and its processes with them: the next task goes on."""
+    site.start_daemon()
+    site.run_loop(ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    node = nodes_of(site)[0]
+    for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    site.wait_training(generation=before["generation"] + 1, seconds=180)
+
+
+if __name__ == "__main__":
+    main(node_death, batch_host_dies, slurmd_alone, drained, exclude_while_pending, lost_step)

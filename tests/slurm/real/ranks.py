@@ -1,0 +1,109 @@
+"""What dies inside a job: a rank, an agent, everything at once; and what ends it from the outside."""
+import os
+import signal
+
+from e2e._harness import check
+from slurm.cluster import environment_of, processes_with
+from slurm.real._site import LIMIT, main
+
+
+def agents(site, node):
+    """Pids of stoker-agent on this node."""
+    return [pid for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder)
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "stoker-agent" and
+            b"guardian" not in open(f"/proc/{pid}/cmdline", "rb").read() and b"\0RANK=" not in environment_of(pid)]
+
+
+def rank_killed(site):
+    """kill -9 of a rank of the training core: new ranks in the same job."""
+    site.start_daemon()
+    site.run_core(nodes=2)
+    before = site.wait_training(beyond=30)
+    os.kill(site.rank_pid(1), signal.SIGKILL)
+    site.wait(lambda: site.status().get("restarts", 0) > before["restarts"], LIMIT, "a restart")
+    after = site.wait_training(beyond=before["iteration"])
+    check(after["job"] == before["job"], f"it left its job {before['job']} for {after['job']}")
+    check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
+
+
+def agent_killed(site):
+    """kill -9 of a node's agent: its ranks die with it, and the training goes on."""
+    site.start_daemon()
+    site.run_loop(nodes=2, spares=1, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    victims = site.wait(lambda: agents(site, before["nodes"][1] if before.get("nodes") else "n02"), LIMIT, "the agent's pid")
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    site.wait(lambda: site.status().get("restarts", 0) > before["restarts"] or site.status().get("generation", 0) >
+              before["generation"], LIMIT, "a restart")
+    site.wait_training(beyond=before["iteration"])
+    check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
+
+
+def scancel_one_task(site):
+    """scancel of the running task by hand: the next one goes on, with a warning."""
+    site.start_daemon()
+    site.run_loop()
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scancel", before["job"])
+    site.wait_training(generation=before["generation"] + 1)
+    site.wait_event("was cancelled")
+    check(site.job_id() == before["job"].split("_")[0], "it did not go on with the next task of its array")
+
+
+def scancel_everything(site):
+    """scancel of the whole array by hand: Held, and never submitted again."""
+    site.start_daemon()
+    site.run_loop()
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scancel", before["job"].split("_")[0])
+    held = site.wait_state("held", LIMIT)
+    check("cancelled" in held["reason"], f"held for another reason: {held['reason']}")
+    check(not site.submissions(), f"submitted again: {site.submissions()}")
+    site.stoker("resume", site.run, "--reason", "it was a mistake")
+    site.wait_training(beyond=before["iteration"])
+
+
+def scancel_restart(site):
+    """on_scancel: restart submits anew."""
+    site.start_daemon()
+    site.run_loop(recover=", on_scancel: restart")
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scancel", before["job"].split("_")[0])
+    site.wait_training(generation=before["generation"] + 1)
+    check(site.job_id() != before["job"].split("_")[0], "the cancelled array cannot run")
+    check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
+
+
+def requeued(site):
+    """scontrol requeue where a site allows it: the same id, a new generation, counted once."""
+    site.start_daemon()
+    site.run_loop(scheduler=", extra: [--requeue]", tasks=3, top_up_below=1)
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scontrol", "requeue", before["job"])
+    # SLURM holds a requeued task back for two minutes (its begin time); release it.
+    site.wait(lambda: [j for j in site.waiting_jobs() if j[0] + "_" + j[1] == before["job"]], LIMIT, "the requeued task")
+    site.cluster.run("scontrol", "update", "JobId=" + before["job"], "StartTime=now", ok=False)
+    site.wait_training(generation=before["generation"] + 1, seconds=180)
+    check(site.status()["restarts"] == before["restarts"], "a requeue by the scheduler was counted as a failure")
+
+
+def everything_at_once(site):
+    """kill -9 of the daemon, of all agents and of all ranks in one moment."""
+    site.start_daemon()
+    site.run_loop(nodes=2, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    victims = [pid for node in ("n01", "n02") for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder)
+               if os.path.basename(os.readlink(f"/proc/{pid}/exe")) != "slurmstepd"]
+    site.kill_daemon(signal.SIGKILL)
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    site.start_daemon()
+    site.wait_training(generation=before["generation"] + 1)
+
+
+if __name__ == "__main__":
+    main(rank_killed, agent_killed, scancel_one_task, scancel_everything, scancel_restart, requeued, everything_at_once)
