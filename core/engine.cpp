@@ -113,7 +113,9 @@ Status Engine::feed(std::vector<Input> inputs) {
     rows.push_back(std::move(row));
     cursors.insert(cursors.end(), input.cursors.begin(), input.cursors.end());
   }
-  const StateRow state{impl_->state.seq, kStateSchema, impl_->build, to_json_text(impl_->state)};
+  const Sequence seq = impl_->state.seq;
+  const StateRow state{seq, kStateSchema, impl_->build,
+                       impl_->journal.wants_state(seq) ? to_json_text(impl_->state) : ""};
   const Status appended = impl_->journal.append(rows, state, cursors);
   if (!appended) {
     impl_->state = before;

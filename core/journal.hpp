@@ -34,12 +34,15 @@ struct StateRow {
   Sequence seq;    // of the last row that it contains
   int schema = 0;  // kStateSchema of the writer
   std::string build;
-  std::string bytes;  // canonical JSON of SiteState
+  std::string bytes;  // canonical JSON of SiteState; empty where the journal did not want it
 };
 
 class Journal {
  public:
   virtual ~Journal() = default;
+  // Whether the state row shall be written with the rows that end at `seq`. A journal that wants it
+  // less often has its later rows stepped again at the next start.
+  [[nodiscard]] virtual bool wants_state(Sequence /*seq*/) const { return true; }
   virtual Status append(const std::vector<JournalRow>& rows, const StateRow& state,
                         const std::vector<Cursor>& cursors) = 0;
   virtual Result<std::optional<StateRow>> load_state() = 0;

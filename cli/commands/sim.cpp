@@ -1,0 +1,121 @@
+// stoker sim SCENARIO.yaml: a simulated cluster against the very engine, and what it proves.
+#include <fmt/format.h>
+#include <memory>
+#include <thread>
+
+#include "cli/commands/all.hpp"
+#include "common/os/files.hpp"
+#include "sim/campaign.hpp"
+
+namespace stoker::cli {
+namespace {
+
+constexpr int kSafetyBroken = 2, kLivenessBroken = 3, kWrongUse = 64;
+
+struct Options {
+  std::string file, guard = "none", seeds;
+  std::uint64_t seed = 1, runs = 1;
+  double hours = 0;
+  unsigned jobs = 0;
+  bool trace = false, shrink = false, json = false, table = false;
+};
+
+// "5" or "5-20".
+bool read_seeds(const Options& options, sim::Campaign& campaign) {
+  campaign.first = options.seed;
+  campaign.last = options.seed + std::max<std::uint64_t>(1, options.runs) - 1;
+  if (options.seeds.empty()) return true;
+  unsigned long long first = 0, last = 0;
+  char more = 0;
+  const int read = std::sscanf(options.seeds.c_str(), "%llu-%llu%c", &first, &last, &more);
+  if (read != 2 || first > last) return false;
+  campaign.first = first;
+  campaign.last = last;
+  return true;
+}
+
+void tell_failures(Console& console, const Options& options, const sim::Report& report) {
+  for (const sim::Failure& failure : report.failures) {
+    for (const std::string& text : failure.safety) console.say(fmt::format("safety: {}", text));
+    for (const std::string& text : failure.liveness) console.say(fmt::format("liveness: {}", text));
+    console.say(fmt::format("again: stoker sim {} --seed {}{}{} --trace", options.file, failure.seed,
+                            options.guard == "none" ? "" : " --break " + options.guard,
+                            options.hours > 0 ? fmt::format(" --hours {}", options.hours) : ""));
+  }
+}
+
+int exit_code(const sim::Report& report) {
+  if (report.safety > 0) return kSafetyBroken;
+  return report.liveness > 0 ? kLivenessBroken : kDone;
+}
+
+void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
+  console.line(fmt::format(
+      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for a person; ETTR {:.4f}, lost {} a "
+      "run; {} safety, {} liveness",
+      scenario.name, report.runs, report.hours, report.faults, report.incidents, report.manual,
+      report.ettr, format_duration(report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs))),
+      report.safety, report.liveness));
+  if (report.runs == 1) console.line(fmt::format("ends {}: {}", report.state, report.why));
+}
+
+int simulate(Context& context, const Options& options) {
+  Console& console = context.console;
+  const auto text = os::read_file(options.file, 1u << 20);
+  if (!text) return console.say(text.error().message()), kWrongUse;
+  configs::Diagnostics errors;
+  sim::Scenario scenario = sim::read_scenario(*text, options.file, errors);
+  for (const auto& error : errors) console.say(printable(error.text()));
+  if (!errors.empty()) return kWrongUse;
+  const auto guard = enum_from<sim::Guard>(options.guard);
+  sim::Campaign campaign;
+  if (!guard) return console.say(fmt::format("--break {}: no such guard", options.guard)), kWrongUse;
+  if (!read_seeds(options, campaign))
+    return console.say(fmt::format("--seeds {}: expected A-B", options.seeds)), kWrongUse;
+  if (options.hours > 0) scenario.length = from_seconds(options.hours * 3600);
+  campaign.broken = *guard;
+  campaign.threads = options.jobs == 0 ? std::thread::hardware_concurrency() : options.jobs;
+  campaign.until_first = *guard != sim::Guard::None;
+  if (options.trace) campaign.trace = [&console](const std::string& line) { console.line(line); };
+  const sim::Report report = sim::run_campaign(scenario, campaign);
+  if (options.json)
+    console.line(to_json_text(report));
+  else
+    tell(console, scenario, report);
+  tell_failures(console, options, report);
+  if (options.shrink && !report.failures.empty())
+    for (const std::string& line :
+         sim::shrink(scenario, campaign, report.failures.front().seed))
+      console.line(line);
+  return exit_code(report);
+}
+
+}  // namespace
+
+Command cmd_sim() {
+  return {"sim",
+          "simulate a cluster, and check what must always hold",
+          {"stoker sim sim/scenarios/chaos.yaml --seeds 1-100",
+           "stoker sim sim/scenarios/chaos.yaml --seed 7 --trace",
+           "stoker sim sim/scenarios/chaos.yaml --break fencing --runs 1000"},
+          [](CLI::App& app, Context& context) -> Action {
+            const auto options = std::make_shared<Options>();
+            app.add_option("SCENARIO", options->file, "a scenario (docs/recovery.md)")->required();
+            app.add_option("--seed", options->seed, "the first seed");
+            app.add_option("--runs", options->runs, "how many seeds");
+            app.add_option("--seeds", options->seeds, "seeds A-B");
+            app.add_option("--hours", options->hours, "simulated hours instead of the scenario's");
+            app.add_option("--break", options->guard,
+                           "take one guard out: fencing, blind-is-not-dead, submit-token, "
+                           "journal-first, budget, exclusion-cap, verify-checkpoint, stale-phase, "
+                           "lease, dedupe");
+            app.add_option("-j,--jobs", options->jobs, "threads (default: all cores)");
+            app.add_flag("--trace", options->trace, "tell the whole story");
+            app.add_flag("--shrink", options->shrink,
+                         "of the first failing seed: the fewest faults that still fail");
+            app.add_flag("--json", options->json, "one JSON object");
+            return [&context, options] { return simulate(context, *options); };
+          }};
+}
+
+}  // namespace stoker::cli

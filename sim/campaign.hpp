@@ -1,0 +1,47 @@
+// Campaign: many seeds of one scenario, on several threads, added up in the order of the seeds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/universe.hpp"
+
+namespace stoker::sim {
+
+struct Campaign {
+  std::uint64_t first = 1, last = 1;
+  Guard broken = Guard::None;
+  unsigned threads = 1;
+  bool until_first = false;  // the first failing seed ends it
+  Duration wall_limit{};     // no new seed is begun after it; 0: none
+  std::function<void(const std::string&)> trace;  // one thread then
+};
+
+struct Failure {
+  std::uint64_t seed = 0;
+  std::vector<std::string> safety, liveness;
+  STOKER_FIELDS(Failure, seed, safety, liveness)
+};
+
+struct Report {
+  std::uint64_t runs = 0;
+  double hours = 0;
+  std::uint64_t safety = 0, liveness = 0;  // seeds
+  double ettr = 0;                         // mean
+  std::uint64_t faults = 0, incidents = 0, manual = 0;
+  std::vector<std::uint64_t> failed_seeds;
+  std::vector<Failure> failures;  // the first few
+  std::string state, why;         // of the last seed
+  Duration lost{};                // training time that was done twice, of all seeds
+  STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual,
+                failed_seeds, state, why, lost)
+};
+
+Report run_campaign(const Scenario& scenario, const Campaign& campaign);
+
+// Leaves out faults of a failing seed for as long as it still fails; the story of what is left.
+std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campaign,
+                                std::uint64_t seed);
+
+}  // namespace stoker::sim

@@ -1,0 +1,179 @@
+// Invariants.
+#include "sim/checker.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace stoker::sim {
+namespace {
+
+constexpr std::size_t kToldViolations = 5;
+constexpr std::size_t kPerformedKept = 64;
+
+bool ends_ranks(const core::Action& action) {
+  if (std::holds_alternative<core::Cancel>(action))
+    return !std::get<core::Cancel>(action).pending_only;
+  return false;
+}
+
+bool from_a_person(const core::EventBody& body) {
+  return std::holds_alternative<core::OperatorAsked>(body) ||
+         std::holds_alternative<core::RunAdded>(body);
+}
+
+}  // namespace
+
+Checker::Checker(const Scenario& scenario, Training& training, Cluster& cluster)
+    : scenario_(scenario), training_(training), cluster_(cluster) {}
+
+void Checker::broken(const std::string& what) {
+  if (safety_.size() < kToldViolations)
+    safety_.push_back(fmt::format("{} {}", format_duration(now_ - Instant{}), what));
+}
+void Checker::stuck(const std::string& what) {
+  if (liveness_.size() < kToldViolations)
+    liveness_.push_back(fmt::format("{} {}", format_duration(now_ - Instant{}), what));
+}
+
+void Checker::row(const core::JournalRow& row, const core::SiteState& state,
+                  const Excuse& excuse) {
+  check_actions(row, excuse);
+  check_destruction(row, excuse);
+  if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
+    broken("a digest was rejected: " + row.decision.reason);
+  for (const auto& [name, run] : state.runs) check_budget(run);
+  if (row.decision.from != row.decision.to) {
+    if (row.decision.to == "recovering" || (row.decision.to == "queued" &&
+                                            row.decision.from != "idle" &&
+                                            row.decision.from != "stopping"))
+      ++incidents_;
+    const auto run = state.runs.find(row.event.run);
+    if (row.decision.to == "held" && run != state.runs.end()) {
+      const auto& held = std::get<core::training::Held>(run->second.training);
+      if (!held.retry_at) ++manual_;
+    }
+  }
+  check_exclusions(state);
+  blind_ = state.blind_since.has_value();
+}
+
+// Unknown is not dead: while the scheduler is blind nobody's running task is cancelled, unless a
+// person asks for it.
+void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
+  for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
+    const core::Action& action = row.decision.actions[i];
+    if (const auto* alert = std::get_if<core::SendAlert>(&action))
+      alerts_wanted_[row.intents.at(i).key.text] = alert->id;
+    if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
+        row.decision.reason.find("again, after") == std::string::npos &&
+        row.decision.to != "held" && row.decision.to != "stopped" && row.decision.to != "finished")
+      broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
+  }
+}
+
+// A restart of ranks that were well, or an end of a task that lives.
+void Checker::check_destruction(const core::JournalRow& row, const Excuse& excuse) {
+  const std::string& from = row.decision.from;
+  const std::string& to = row.decision.to;
+  const bool ran = from == "training" || from == "starting" || from == "suspect";
+  if (!ran || from_a_person(row.event.body) || excuse.person) return;
+  SimGeneration* live = training_.live();
+  if (live == nullptr) return;
+  if (to == "recovering" && training_.healthy(*live) && !excuse.lines_delayed)
+    broken("restarted a training that was well: " + row.decision.reason);
+  if (to == "queued") {
+    const auto job = cluster_.jobs().find(live->job);
+    if (job == cluster_.jobs().end() || live->zombie) return;
+    const SimTask& task = job->second.state.at(live->task);
+    if (task.state == core::JobState::Running && training_.healthy(*live) &&
+        row.decision.reason.find("limbo") == std::string::npos)
+      broken("took a task for over that runs: " + row.decision.reason);
+  }
+}
+
+void Checker::check_budget(const core::RunState& run) {
+  const core::RecoverPolicy& policy = scenario_.policy.recover;
+  if (run.budget.best > best_) {
+    best_ = run.budget.best;
+    restarts_ = run.budget.restarts;
+  }
+  if (run.budget.restarts < restarts_) restarts_ = run.budget.restarts;
+  const std::string where = core::state_name(run.training);
+  if (where == "held" || where == "stopped") {
+    restarts_ = run.budget.restarts;  // a person resumes it with a fresh budget
+    return;
+  }
+  if (run.budget.restarts - restarts_ > policy.restarts_without_progress + 1)
+    broken(fmt::format("{} restarts without progress, {} are allowed",
+                       run.budget.restarts - restarts_, policy.restarts_without_progress));
+}
+
+void Checker::check_exclusions(const core::SiteState& state) {
+  std::uint32_t automatic = 0;
+  for (const auto& [name, node] : state.ledger.nodes)
+    if (node.excluded_until && *node.excluded_until > state.now && !node.by_operator) ++automatic;
+  const auto cap = std::max<std::uint32_t>(
+      1, static_cast<std::uint32_t>(scenario_.cluster.nodes *
+                                    scenario_.policy.recover.exclude_at_most));
+  if (automatic > cap)
+    broken(fmt::format("{} nodes excluded by itself, {} are allowed", automatic, cap));
+}
+
+void Checker::acted(const core::Intent& intent, const SimJournal& journal) {
+  if (!journal.knows(intent.key))
+    broken(fmt::format("{} was performed, but no row of the journal knows {}",
+                       core::kind_of(intent.action), intent.key.text));
+  performed_.push_back(intent.key);
+  if (performed_.size() > kPerformedKept) performed_.erase(performed_.begin());
+}
+
+void Checker::after_kill(const SimJournal& journal) {
+  for (const EffectKey& key : performed_)
+    if (!journal.knows(key))
+      broken(fmt::format("an effect was performed, and its row {} is lost", key.text));
+  performed_.clear();
+}
+
+// Two arrays of one run that nobody chained can run one after the other without anybody's will.
+void Checker::submitted(const std::string& token) {
+  std::uint32_t live = 0;
+  for (const auto& [id, job] : cluster_.jobs()) {
+    if (job.after != 0 || job.name != scenario_.policy.run.text) continue;
+    live += std::any_of(job.state.begin(), job.state.end(), [](const auto& entry) {
+      return !core::is_terminal(entry.second.state);
+    });
+  }
+  if (live > 1) broken(fmt::format("submitted {} while another array of the run is live", token));
+}
+
+void Checker::count_lines(std::size_t told, std::size_t taken) {
+  if (taken < told) broken(fmt::format("{} lines of the agents were never taken", told - taken));
+  if (taken > told) broken(fmt::format("{} lines of the agents were taken twice", taken - told));
+}
+
+void Checker::rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
+                   Iteration progress_since) {
+  for (const auto& [path, text] : files.content)
+    if (path.starts_with("/runs/sim/switch/") && !path.starts_with("/runs/sim/switch/."))
+      broken("a switch file was never taken up: " + path);
+  for (const auto& [key, id] : alerts_wanted_)
+    if (!alerts.accepted.contains(EffectKey(key))) broken("an alert was lost: " + id);
+  for (const auto& [name, run] : state.runs) {
+    const std::string where = core::state_name(run.training);
+    if (where == "finished" || where == "stopped") continue;
+    if (where == "held") {
+      const auto& held = std::get<core::training::Held>(run.training);
+      const bool told = std::any_of(state.alerts.begin(), state.alerts.end(), [&](const auto& a) {
+        return a.second.kind == held.kind;
+      });
+      if (!told && !held.retry_at) stuck(fmt::format("held ({}) and nobody was told", held.kind));
+      continue;
+    }
+    if (where == "idle" && run.paused) continue;
+    if (best_ <= progress_since || where == "suspect" || where == "idle")
+      stuck(fmt::format("{} since {}, best iteration {}: {}", where,
+                        format_duration(run.since - Instant{}), best_.value, run.why));
+  }
+}
+
+}  // namespace stoker::sim

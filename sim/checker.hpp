@@ -1,0 +1,64 @@
+// Checker: the invariants, watched at every row of the journal and every effect. Safety: what must
+// never happen; liveness: where the run must be once the faults have healed. Compares the decider
+// with the truth that only the simulation knows.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/journal.hpp"
+#include "core/state.hpp"
+#include "sim/scenario.hpp"
+#include "sim/sim_journal.hpp"
+#include "sim/training.hpp"
+
+namespace stoker::sim {
+
+// What may excuse a decision that looks wrong: the world was lied about, or a person asked.
+struct Excuse {
+  bool lines_delayed = false;  // the agents' lines are seen late, or were until a moment ago
+  bool person = false;         // an operator or a switch asked for it
+};
+
+class Checker {
+ public:
+  Checker(const Scenario& scenario, Training& training, Cluster& cluster);
+
+  void row(const core::JournalRow& row, const core::SiteState& state, const Excuse& excuse);
+  void acted(const core::Intent& intent, const SimJournal& journal);
+  void submitted(const std::string& token);  // an sbatch reached the controller
+  void after_kill(const SimJournal& journal);
+  void broken(const std::string& what);  // found elsewhere
+  // At the end, after everything has healed.
+  void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
+            Iteration progress_since);
+  void count_lines(std::size_t told, std::size_t taken);
+
+  [[nodiscard]] const std::vector<std::string>& safety() const { return safety_; }
+  [[nodiscard]] const std::vector<std::string>& liveness() const { return liveness_; }
+  [[nodiscard]] std::uint32_t manual() const { return manual_; }
+  [[nodiscard]] std::uint32_t incidents() const { return incidents_; }
+  void now(Instant at) { now_ = at; }
+
+ private:
+  void check_actions(const core::JournalRow& row, const Excuse& excuse);
+  void check_destruction(const core::JournalRow& row, const Excuse& excuse);
+  void check_budget(const core::RunState& run);
+  void check_exclusions(const core::SiteState& state);
+  void stuck(const std::string& what);
+
+  const Scenario& scenario_;
+  Training& training_;
+  Cluster& cluster_;
+  Instant now_;
+  bool blind_ = false;
+  std::vector<EffectKey> performed_;
+  std::map<std::string, std::string> alerts_wanted_;  // effect key -> id
+  std::vector<std::string> safety_, liveness_;
+  std::uint32_t manual_ = 0, incidents_ = 0;
+  std::uint32_t restarts_ = 0;  // decided since the best iteration grew
+  Iteration best_;
+};
+
+}  // namespace stoker::sim

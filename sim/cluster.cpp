@@ -1,0 +1,186 @@
+// The controller's truth.
+#include "sim/cluster.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+
+namespace stoker::sim {
+namespace {
+
+using core::JobState;
+constexpr Duration kSlurmdTimeout = 300s;  // slurm.conf, default
+constexpr Duration kCompleting = 5s;
+
+bool is_live(JobState state) {
+  return state == JobState::Running || state == JobState::Completing;
+}
+
+}  // namespace
+
+Cluster::Cluster(Timeline& time, Random& random, const ClusterShape& shape, Hooks hooks)
+    : time_(time), random_(random), shape_(shape), hooks_(std::move(hooks)) {
+  for (std::uint32_t i = 1; i <= shape.nodes; ++i) nodes_[NodeName(fmt::format("n{:04}", i))];
+}
+
+std::uint64_t Cluster::submit(SimJob job) {
+  job.id = last_id_ += 100;
+  job.submitted = time_.now();
+  job.eligible = time_.now() + random_.exponential(shape_.queue_wait);
+  for (std::uint32_t task = 1; task <= job.tasks; ++task) job.state[task];
+  hooks_.say(fmt::format("sbatch: job {} of {} tasks on {} nodes", job.id, job.tasks, job.nodes));
+  const std::uint64_t id = job.id;
+  time_.at(job.eligible, [this] { poll(); });
+  jobs_.emplace(id, std::move(job));
+  return id;
+}
+
+std::pair<SimJob*, std::uint32_t> Cluster::running(const std::string& name) {
+  for (auto& [id, job] : jobs_)
+    for (auto& [number, task] : job.state)
+      if (job.name == name && task.state == JobState::Running) return {&job, number};
+  return {nullptr, 0};
+}
+
+void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_code, int signal) {
+  SimTask& task = job.state.at(number);
+  task.state = JobState::Completing;
+  const std::uint64_t id = job.id;
+  time_.after(kCompleting, [this, id, number, state, exit_code, signal] {
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) return;
+    SimTask& over = found->second.state.at(number);
+    over.state = state;
+    over.exit_code = exit_code;
+    over.signal = signal;
+    over.ended = time_.now();
+    hooks_.say(fmt::format("slurm: job {}_{} is {}", id, number, name_of(state)));
+    found->second.eligible = time_.now() + random_.exponential(shape_.task_gap);
+    time_.at(found->second.eligible, [this] { poll(); });
+    time_.after(shape_.remembers, [this] { poll(); });
+    for (auto& [other, job2] : jobs_) time_.at(job2.eligible, [this] { poll(); });
+  });
+}
+
+bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return false;
+  for (auto& [number, task] : found->second.state) {
+    if (only != 0 && number != only) continue;
+    if (task.state == JobState::Pending) {
+      task.state = JobState::Cancelled;
+      task.ended = time_.now();
+    } else if (task.state == JobState::Running && !pending_only) {
+      hooks_.say(fmt::format("slurm: job {}_{} is cancelled", id, number));
+      end(found->second, number, JobState::Cancelled, 0, 15);
+      hooks_.killed(found->second, number, true);
+    }
+  }
+  time_.after(shape_.remembers, [this] { poll(); });
+  return true;
+}
+
+void Cluster::task_left(std::uint64_t id, std::uint32_t number, int exit_code) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  SimTask& task = found->second.state.at(number);
+  task.processes = false;
+  if (task.state != JobState::Running) return;
+  end(found->second, number, exit_code == 0 ? JobState::Completed : JobState::Failed, exit_code, 0);
+}
+
+void Cluster::take_for_dead(std::uint64_t id, std::uint32_t number) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.state.at(number).state != JobState::Running) return;
+  end(found->second, number, JobState::NodeFail, 1, 0);
+}
+
+void Cluster::node_dies(const NodeName& node) {
+  SimNode& entry = nodes_.at(node);
+  if (!entry.up) return;
+  entry.up = false;
+  hooks_.say(fmt::format("{} dies", node.text));
+  time_.after(kSlurmdTimeout, [this, node] {
+    SimNode& dead = nodes_.at(node);
+    if (dead.up) return;
+    dead.told_down = true;
+    // --no-kill: only the loss of the first node, which runs the batch script, ends a job.
+    for (auto& [id, job] : jobs_)
+      for (auto& [number, task] : job.state)
+        if (task.state == JobState::Running && task.nodes.front() == node) {
+          end(job, number, JobState::NodeFail, 1, 0);
+          hooks_.killed(job, number, false);
+        }
+  });
+  time_.after(shape_.repair, [this, node] { repair(node); });
+}
+
+void Cluster::repair(const NodeName& node) {
+  nodes_.at(node) = SimNode{};
+  poll();
+}
+
+bool Cluster::may_start(const SimJob& job) const {
+  if (job.eligible > time_.now()) return false;
+  for (const auto& [number, task] : job.state)
+    if (is_live(task.state)) return false;
+  for (const auto& [id, other] : jobs_) {
+    if (id == job.id) continue;
+    const bool holds = (job.singleton && other.name == job.name && id < job.id) || id == job.after;
+    for (const auto& [number, task] : other.state) {
+      if (is_live(task.state) && (holds || other.name == job.name)) return false;
+      if (holds && task.state == JobState::Pending) return false;
+    }
+  }
+  return true;
+}
+
+bool Cluster::try_start(SimJob& job) {
+  if (!may_start(job)) return false;
+  const auto next = std::find_if(job.state.begin(), job.state.end(), [](const auto& entry) {
+    return entry.second.state == JobState::Pending;
+  });
+  if (next == job.state.end()) return false;
+  std::vector<NodeName> chosen;
+  for (const auto& [name, node] : nodes_) {
+    if (chosen.size() == job.nodes) break;
+    if (node.told_down || !node.up) continue;
+    if (std::find(job.exclude.begin(), job.exclude.end(), name) == job.exclude.end())
+      chosen.push_back(name);
+  }
+  if (chosen.size() < job.nodes) return false;
+  SimTask& task = next->second;
+  task.state = JobState::Running;
+  task.started = time_.now();
+  task.ends_at = time_.now() + job.limit;
+  task.nodes = std::move(chosen);
+  task.processes = true;
+  const std::uint32_t number = next->first;
+  hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number,
+                         compress_hostlist(task.nodes)));
+  time_.at(task.ends_at, [this] { poll(); });
+  hooks_.started(job, number);
+  return true;
+}
+
+void Cluster::poll() {
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    SimJob& job = it->second;
+    bool forgotten = true;
+    for (auto& [number, task] : job.state) {
+      if (task.state == JobState::Running && task.ends_at <= time_.now()) {
+        hooks_.say(fmt::format("slurm: job {}_{} is over its time limit", job.id, number));
+        end(job, number, JobState::Timeout, 0, 15);
+        hooks_.killed(job, number, true);
+      }
+      forgotten = forgotten && core::is_terminal(task.state) &&
+                  task.ended + shape_.remembers <= time_.now();
+    }
+    it = forgotten ? jobs_.erase(it) : std::next(it);
+  }
+  for (auto& [id, job] : jobs_)
+    if (try_start(job)) break;
+}
+
+}  // namespace stoker::sim

@@ -1,0 +1,86 @@
+// Cluster: nodes and SLURM's controller as it behaves: arrays one task at a time, singleton by
+// name, --no-kill, KillWait, MinJobAge. It knows the truth; what it says goes through
+// slurm_text.hpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/event.hpp"
+#include "sim/random.hpp"
+#include "sim/scenario.hpp"
+#include "sim/timeline.hpp"
+
+namespace stoker::sim {
+
+struct SimNode {
+  bool up = true;
+  bool told_down = false;  // the controller has noticed
+  bool bad = false;        // its GPU fails again and again
+  bool slow = false;
+};
+
+struct SimTask {
+  core::JobState state = core::JobState::Pending;
+  Instant started, ends_at, ended;
+  std::vector<NodeName> nodes;
+  int exit_code = 0, signal = 0;
+  bool processes = false;  // its agents may still live
+};
+
+struct SimJob {
+  std::uint64_t id = 0;
+  std::string name, comment, command, directory;
+  std::uint32_t tasks = 1, nodes = 1;
+  Duration limit{};
+  std::vector<NodeName> exclude;
+  std::uint64_t after = 0;  // afterany
+  bool singleton = false;
+  Instant submitted, eligible;
+  std::map<std::uint32_t, SimTask> state;  // by task, from 1
+};
+
+class Cluster {
+ public:
+  struct Hooks {
+    std::function<void(const SimJob&, std::uint32_t task)> started;
+    // The task's processes are to die: `gently` with TERM and 30 s, else at once.
+    std::function<void(const SimJob&, std::uint32_t task, bool gently)> killed;
+    std::function<void(const std::string&)> say;
+  };
+  Cluster(Timeline& time, Random& random, const ClusterShape& shape, Hooks hooks);
+
+  std::uint64_t submit(SimJob job);
+  // task 0: the whole array. False: no such job.
+  bool cancel(std::uint64_t id, std::uint32_t task, bool pending_only);
+  void task_left(std::uint64_t id, std::uint32_t task, int exit_code);  // its batch script ended
+  void take_for_dead(std::uint64_t id, std::uint32_t task);             // although it lives
+  void node_dies(const NodeName& node);
+  void repair(const NodeName& node);
+  void poll();  // starts what can start, ends what is over its limit, forgets
+
+  [[nodiscard]] const std::map<std::uint64_t, SimJob>& jobs() const { return jobs_; }
+  std::map<std::uint64_t, SimJob>& jobs() { return jobs_; }
+  std::map<NodeName, SimNode>& nodes() { return nodes_; }
+  [[nodiscard]] bool is_up(const NodeName& node) const { return nodes_.at(node).up; }
+  // The running task of this name; null: none.
+  std::pair<SimJob*, std::uint32_t> running(const std::string& name);
+
+ private:
+  void end(SimJob& job, std::uint32_t task, core::JobState state, int exit_code, int signal);
+  bool try_start(SimJob& job);
+  [[nodiscard]] bool may_start(const SimJob& job) const;
+
+  Timeline& time_;
+  Random& random_;
+  ClusterShape shape_;
+  Hooks hooks_;
+  std::uint64_t last_id_ = 1000;
+  std::map<std::uint64_t, SimJob> jobs_;
+  std::map<NodeName, SimNode> nodes_;
+};
+
+}  // namespace stoker::sim

@@ -1,0 +1,149 @@
+// Scenario: what is simulated: a cluster, a training, how often what goes wrong, and events at
+// given moments. Read from YAML with every mistake at its position (docs/recovery.md has the keys).
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "configs/schema/diagnostic.hpp"
+#include "core/policy.hpp"
+
+namespace stoker::sim {
+
+// What can go wrong by itself: names of `faults:`.
+enum class Fault {
+  RankCrash,       // one rank dies of a signal
+  GpuFault,        // an Xid, the rank dies, the node keeps failing until it is repaired
+  HangOne,         // one rank stands still, its peers wait for it
+  HangAll,         // all stand still (a deadlock)
+  NodeDeath,       // the node is gone with its agent
+  LeadDeath,       // the node of the lead agent
+  SlowNode,        // one node computes slower
+  StorageStall,    // the file system stands: no words of the agents, no progress
+  TornSave,        // a checkpoint that is damaged on disk
+  DiskFull,        // nothing can be written into the run directory
+  HeartbeatDelay,  // the agents' lines are seen late; the training goes on
+  Zombie,          // the scheduler takes a living job for dead; its processes go on
+  StaleLines,      // lines of an older attempt turn up again
+  SqueueFails,
+  SqueueHangs,
+  SqueueEmpty,
+  SqueueStale,
+  SqueueDoubled,
+  SqueueShuffled,
+  SqueueForeign,  // the queue of another cluster
+  SqueueTorn,
+  SubmitReplyLost,
+  SubmitLost,
+  SubmitRefused,
+  ControllerDown,
+  Scancel,      // an operator cancels the running task by hand
+  Switch,       // an operator drops a switch file
+  ClockJump,    // the wall clock of the daemon's host
+  DaemonKill,   // kill -9 between any two steps
+  SecondDaemon  // a second daemon takes over while the first one only sleeps
+};
+
+}  // namespace stoker::sim
+
+template <>
+struct stoker::EnumNames<stoker::sim::Fault> {
+  static constexpr std::array names{
+      "rank_crash",     "gpu_fault",     "hang_one",       "hang_all",        "node_death",
+      "lead_death",     "slow_node",     "storage_stall",  "torn_save",       "disk_full",
+      "heartbeat_delay", "zombie",       "stale_lines",    "squeue_fails",    "squeue_hangs",
+      "squeue_empty",   "squeue_stale",  "squeue_doubled", "squeue_shuffled", "squeue_foreign",
+      "squeue_torn",    "submit_reply_lost", "submit_lost", "submit_refused", "controller_down",
+      "scancel",        "switch",        "clock_jump",     "daemon_kill",     "second_daemon"};
+};
+
+namespace stoker::sim {
+
+inline constexpr std::size_t kFaults = EnumNames<Fault>::names.size();
+
+// The guards that --break removes, one at a time.
+enum class Guard {
+  None,
+  Fencing,
+  BlindIsNotDead,
+  SubmitToken,
+  JournalFirst,
+  Budget,
+  ExclusionCap,
+  VerifyCheckpoint,
+  StalePhase,
+  Lease,
+  Dedupe
+};
+
+}  // namespace stoker::sim
+
+template <>
+struct stoker::EnumNames<stoker::sim::Guard> {
+  static constexpr std::array names{"none",          "fencing", "blind-is-not-dead",
+                                    "submit-token",  "journal-first", "budget",
+                                    "exclusion-cap", "verify-checkpoint", "stale-phase",
+                                    "lease",         "dedupe"};
+};
+
+namespace stoker::sim {
+
+struct ClusterShape {
+  std::uint32_t nodes = 8;
+  std::uint32_t gpus_per_node = 8;
+  Duration queue_wait = 10min;  // mean, until a submission starts
+  Duration task_gap = 1min;     // mean, between two tasks of an array
+  Duration boot = 30s;          // from a task's start to the first word of its agents
+  Duration repair = 12h;        // of a bad or dead node
+  Duration remembers = 5min;    // how long squeue shows a job that has ended (MinJobAge)
+  bool tells_nodes = true;      // sinfo answers
+};
+
+struct TrainingShape {
+  Duration iteration = 10s;
+  Duration startup = 60s, load = 60s;
+  std::uint64_t save_every = 100;
+  Duration save = 20s;
+  std::uint64_t evaluate_every = 0;
+  Duration evaluation = 5min;
+  std::uint64_t total = 100'000'000;
+  double tflops = 150;
+};
+
+struct PlannedFault {  // `events:`
+  Duration at{};
+  Fault fault = Fault::RankCrash;
+  Duration lasts{};           // 0: as its kind usually does
+  std::uint64_t iteration{};  // at this iteration instead of a moment
+  bool in_evaluation = false;
+  std::uint32_t times = 1;  // again, each time it has recovered
+};
+
+struct Expectation {
+  Duration lost_at_most{};  // of training time, 0: no bound
+  double ettr_at_least = 0;
+  bool held = false;
+};
+
+struct Scenario {
+  std::string name, about;
+  std::string source;          // of the story or of the rates
+  std::string people;          // what the people did
+  Duration lost_by_people{};   // training time, 0: not told
+  Duration length = 24h;       // simulated, at first with faults
+  Duration heals = 12h;        // then without any: the run must come to rest
+  ClusterShape cluster;
+  TrainingShape training;
+  core::RunPolicy policy;
+  std::map<Fault, Duration> every;  // mean time between two of them
+  std::vector<PlannedFault> events;
+  Expectation expect;
+};
+
+// Errors by position; the scenario is usable only without any.
+Scenario read_scenario(std::string_view text, const std::string& file,
+                       configs::Diagnostics& errors);
+
+}  // namespace stoker::sim

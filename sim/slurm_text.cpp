@@ -1,0 +1,267 @@
+// Answers in the form of squeue, scontrol, sbatch, scancel and sinfo (22.05 to 25.x; the forms are
+// those of the captured texts in tests/slurm).
+#include "sim/slurm_text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+
+#include "common/hostlist.hpp"
+#include "sim/words.hpp"
+#include "slurm/queue_poll.hpp"
+
+namespace stoker::sim {
+namespace {
+
+using core::JobState;
+
+os::CommandOutput says(std::string out) {
+  os::CommandOutput output;
+  output.out = std::move(out);
+  return output;
+}
+os::CommandOutput refuses(std::string err, int code = 1) {
+  os::CommandOutput output;
+  output.err = std::move(err);
+  output.status.code = code;
+  return output;
+}
+const char* kGone = "slurm_load_jobs error: Invalid job id specified\n";
+
+std::string after(const std::vector<std::string>& argv, std::string_view flag) {
+  for (std::size_t i = 0; i + 1 < argv.size(); ++i)
+    if (argv[i] == flag) return argv[i + 1];
+  return "";
+}
+
+// The job numbers of "1100,1200_3"; empty: all.
+std::set<std::uint64_t> numbers_of(std::string_view list) {
+  std::set<std::uint64_t> ids;
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(word.size() + 1, list.size()));
+    ids.insert(parse_job(word).job);
+  }
+  return ids;
+}
+
+std::string seconds(Instant at) {
+  return at == Instant{} ? "N/A" : std::to_string(1'777'600'000 + (at - Instant{}) / 1s);
+}
+
+std::string unquoted(std::string text) {
+  std::erase(text, '"');
+  return text;
+}
+
+}  // namespace
+
+void SlurmText::wake(Fault liar, bool awake) {
+  if (liar == Fault::SqueueStale && awake)
+    stale_ = rows(slurm::queue_command("")).out;
+  if (awake)
+    awake_.insert(liar);
+  else
+    awake_.erase(liar);
+}
+
+std::string SlurmText::field(char letter, const SimJob& job, std::uint32_t number) const {
+  const SimTask& task = job.state.at(number);
+  switch (letter) {
+    case 'A': return std::to_string(job.id + number);
+    case 'F': return std::to_string(job.id);
+    case 'K': return std::to_string(number);
+    case 'T': return std::string(name_of(task.state));
+    case 'r': return task.state == JobState::Pending ? "Priority" : "None";
+    case 'S': return seconds(task.started);
+    case 'e': return seconds(task.ends_at);
+    case 'V': return seconds(job.submitted + 1s);
+    case 'N': return compress_hostlist(task.nodes);
+    case 'U': return "1000";
+    case 'u': return "trainer";
+    case 'o': return job.command;
+    case 'j': return job.name;
+    case 'k': return job.comment;
+    default: return "?";
+  }
+}
+
+os::CommandOutput SlurmText::rows(const Argv& argv) {
+  const std::string format = after(argv, "-o");
+  const auto wanted = numbers_of(after(argv, "-j"));
+  std::string out;
+  bool found = false;
+  for (const auto& [id, job] : cluster_.jobs()) {
+    if (!wanted.empty() && !wanted.contains(id)) continue;
+    found = true;
+    for (const auto& [number, task] : job.state) {
+      if (core::is_terminal(task.state) && task.ended + shape_.remembers <= time_.now()) continue;
+      for (std::size_t i = 0; i < format.size(); ++i)
+        if (format[i] == '%' && i + 1 < format.size())
+          out += field(format[++i], job, number);
+        else
+          out += format[i];
+      out += '\n';
+    }
+  }
+  return found || wanted.empty() ? says(out) : refuses(kGone);
+}
+
+// squeue -O "JobArrayID:64,RestartCnt:16,exit_code:16"
+os::CommandOutput SlurmText::columns(const Argv& argv) {
+  const auto wanted = numbers_of(after(argv, "-j"));
+  std::string out;
+  for (const auto& [id, job] : cluster_.jobs()) {
+    if (!wanted.contains(id)) continue;
+    for (const auto& [number, task] : job.state)
+      out += fmt::format("{:<64}{:<16}{:<16}\n", fmt::format("{}_{}", id, number), 0,
+                         256 * task.exit_code + task.signal);
+  }
+  return out.empty() ? refuses(kGone) : says(out);
+}
+
+// What the liars make of a good list of lines.
+void SlurmText::bend(std::string& text) {
+  if (is(Fault::SqueueStale)) text = stale_;
+  if (is(Fault::SqueueEmpty)) text.clear();
+  if (is(Fault::SqueueForeign)) {
+    std::string foreign;
+    for (int i = 1; i <= 3; ++i)
+      foreign += fmt::format("{0}|{0}|N/A|RUNNING|None|1|2|1|x{1}|7|other|/x.sh|other|(null)\n",
+                             7000 + i, i);
+    std::replace(foreign.begin(), foreign.end(), '|', '\x1f');
+    text = foreign;
+  }
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at) + "\n");
+    at = end + 1;
+  }
+  if (is(Fault::SqueueShuffled))
+    for (std::size_t i = lines.size(); i > 1; --i) std::swap(lines[i - 1], lines[random_.below(i)]);
+  if (is(Fault::SqueueDoubled)) lines.insert(lines.end(), lines.begin(), lines.end());
+  text.clear();
+  for (const std::string& line : lines) text += line;
+  if (is(Fault::SqueueTorn) && !text.empty()) text.resize(random_.below(text.size()));
+}
+
+Result<os::CommandOutput> SlurmText::squeue(const Argv& argv) {
+  if (is(Fault::SqueueFails))
+    return refuses("slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n");
+  if (is(Fault::SqueueHangs)) return fail("timed out", "squeue");
+  const bool formatted = !after(argv, "-O").empty();
+  os::CommandOutput output = formatted ? columns(argv) : rows(argv);
+  if (!formatted && output.status.ok()) bend(output.out);
+  return output;
+}
+
+os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
+  const auto wanted = argv.back() == "-o" ? std::set<std::uint64_t>{} : numbers_of(argv.back());
+  std::string out;
+  for (const auto& [id, job] : cluster_.jobs()) {
+    if (!wanted.empty() && !wanted.contains(id)) continue;
+    for (const auto& [number, task] : job.state)
+      out += fmt::format(
+          "JobId={} ArrayJobId={} ArrayTaskId={} JobName={} UserId=trainer(1000) JobState={} "
+          "Reason=None Dependency=(null) Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={}:{} "
+          "ReqNodeList=(null) ExcNodeList={} NumNodes={} Command={} WorkDir={} Comment={}\n",
+          id + number, id, number, job.name, name_of(task.state), task.exit_code, task.signal,
+          job.exclude.empty() ? "(null)" : compress_hostlist(job.exclude), job.nodes, job.command,
+          job.directory, job.comment);
+  }
+  if (out.empty()) return wanted.empty() ? says("No jobs in the system\n") : refuses(kGone);
+  return says(out);
+}
+
+os::CommandOutput SlurmText::scontrol(const Argv& argv) {
+  const bool shows = std::find(argv.begin(), argv.end(), "show") != argv.end();
+  if (shows && argv.back() == "config")
+    return says("Configuration data as of now\nBOOT_TIME = 1\nClusterName             = sim\n");
+  if (shows) return show_jobs(argv);
+  for (const std::string& word : argv) {
+    if (!word.starts_with("JobId=")) continue;
+    const auto found = cluster_.jobs().find(parse_job(word.substr(6)).job);
+    if (found == cluster_.jobs().end()) return refuses("Invalid job id specified\n");
+    for (const std::string& change : argv)
+      if (change.starts_with("ExcNodeList="))
+        found->second.exclude =
+            expand_hostlist(change.substr(12)).value_or(std::vector<NodeName>{});
+    return says("");
+  }
+  return refuses("scontrol: unknown request\n");
+}
+
+os::CommandOutput SlurmText::nodes() {
+  if (!shape_.tells_nodes) return refuses("sinfo: not permitted here\n");
+  std::string out;
+  for (const auto& [name, node] : cluster_.nodes())
+    out += fmt::format("{}\x1f{}\x1f{}\n", name.text, node.told_down ? "down*" : "idle",
+                       node.told_down ? "Not responding" : "none");
+  return says(out);
+}
+
+Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
+  if (is(Fault::SubmitRefused))
+    return refuses("sbatch: error: Batch job submission failed: job submit limit (user's)\n");
+  if (is(Fault::SubmitLost)) return fail("timed out", "sbatch");
+  const auto script = files_.read(argv.back(), 1u << 20);
+  if (!script) return refuses("sbatch: error: Unable to open file " + argv.back() + "\n");
+  SimJob job;
+  job.command = argv.back();
+  std::string_view text = *script;
+  while (!text.empty()) {
+    const std::string line(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.starts_with("#SBATCH --")) continue;
+    const std::size_t equals = std::min(line.find('='), line.size());
+    const std::string key = line.substr(10, equals - 10);
+    const std::string value = unquoted(line.substr(std::min(equals + 1, line.size())));
+    const auto number = [&](std::size_t from) {
+      std::uint64_t n = 0;
+      std::from_chars(value.data() + std::min(from, value.size()), value.data() + value.size(), n);
+      return n;
+    };
+    if (key == "job-name") job.name = value;
+    if (key == "comment") job.comment = value;
+    if (key == "chdir") job.directory = value;
+    if (key == "array") job.tasks = static_cast<std::uint32_t>(number(2));
+    if (key == "nodes") job.nodes = static_cast<std::uint32_t>(number(0));
+    if (key == "exclude") job.exclude = expand_hostlist(value).value_or(std::vector<NodeName>{});
+    if (key == "dependency") {
+      job.singleton = value.find("singleton") != std::string::npos;
+      if (const auto at = value.find("afterany:"); at != std::string::npos)
+        job.after = number(at + 9);
+    }
+    if (key == "time") {
+      const auto dash = value.find('-');
+      const std::string clock = dash == std::string::npos ? value : value.substr(dash + 1);
+      const auto days = dash == std::string::npos ? 0 : number(0);
+      const auto two = [&](std::size_t at) { return (clock[at] - '0') * 10 + (clock[at + 1] - '0'); };
+      job.limit = std::chrono::seconds(two(0) * 3600 + two(3) * 60 + two(6)) +
+                  std::chrono::hours(24 * static_cast<std::int64_t>(days));
+    }
+  }
+  const std::uint64_t id = cluster_.submit(std::move(job));
+  if (is(Fault::SubmitReplyLost)) return fail("timed out", "sbatch");
+  return says(fmt::format("{}\n", id));
+}
+
+Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Duration) {
+  const Argv& argv = options.argv;
+  if (is(Fault::ControllerDown))
+    return refuses(argv.front() + ": error: Unable to contact slurm controller (connect failure)\n");
+  if (argv.front() == "squeue") return squeue(argv);
+  if (argv.front() == "scontrol") return scontrol(argv);
+  if (argv.front() == "sinfo") return nodes();
+  if (argv.front() == "sbatch") return sbatch(argv);
+  if (argv.front() == "scancel") {
+    const JobId job = parse_job(argv.back());
+    const bool pending = std::find(argv.begin(), argv.end(), "--state=PENDING") != argv.end();
+    if (cluster_.cancel(job.job, job.task, pending)) return says("");
+    return refuses("scancel: error: Kill job error on job id: Invalid job id specified\n");
+  }
+  return fail("command not found in PATH", argv.front());
+}
+
+}  // namespace stoker::sim

@@ -1,0 +1,334 @@
+// Generations and attempts: from the claim to the goodbye.
+#include "sim/training.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "wire/lineage.hpp"
+
+namespace stoker::sim {
+namespace {
+
+constexpr Duration kStop = 4s;  // ranks that are told to go are gone
+const std::string kDirectory = "/runs/sim/";
+
+}  // namespace
+
+Training::Training(Timeline& time, Random& random, Cluster& cluster, SimFiles& files,
+                   const Scenario& scenario, Guard broken, Hooks hooks)
+    : time_(time),
+      random_(random),
+      cluster_(cluster),
+      files_(files),
+      scenario_(scenario),
+      broken_(broken),
+      hooks_(std::move(hooks)) {}
+
+SimGeneration* Training::live() {
+  if (generations_.empty()) return nullptr;
+  SimGeneration& newest = generations_.rbegin()->second;
+  return newest.alive ? &newest : nullptr;
+}
+
+void Training::tell(SimGeneration& g, wire::AgentBody body) {
+  wire::AgentEvent event;
+  event.at = time_.now();
+  event.body = std::move(body);
+  hooks_.line(g.number, wire::format_event_line(event));
+}
+
+// Does it later, unless the generation is gone or does something else by then.
+void Training::plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what) {
+  time_.after(wait, [this, number = g.number, serial = g.serial, what = std::move(what)] {
+    SimGeneration& then = generations_.at(number);
+    if (then.alive && then.serial == serial) what(then);
+  });
+}
+
+void Training::job_started(const SimJob& job, std::uint32_t task) {
+  const std::uint64_t id = job.id;
+  time_.after(scenario_.cluster.boot, [this, id, task] {
+    const auto found = cluster_.jobs().find(id);
+    if (found == cluster_.jobs().end()) return;
+    const SimTask& now = found->second.state.at(task);
+    if (now.state != core::JobState::Running) return;
+    if (!cluster_.is_up(now.nodes.front())) return;
+    if (!claims_.insert(fmt::format("{}.{}", found->second.comment, task)).second) return;
+    mint(id, task);
+  });
+}
+
+// The newest good checkpoint of this ancestry. Without the fence: simply the highest number.
+Iteration Training::best_checkpoint(const wire::Lineage& lineage, bool verify) {
+  const SimCheckpoint* best = nullptr;
+  for (const SimCheckpoint& c : checkpoints_) {
+    const bool ours = wire::accepts(lineage, c.id.generation, c.id.iteration);
+    if (!ours && broken_ != Guard::Fencing) continue;
+    if (c.damaged && verify) continue;
+    if (best == nullptr || best->id.iteration < c.id.iteration) best = &c;
+  }
+  if (best == nullptr) return {};
+  if (!wire::accepts(lineage, best->id.generation, best->id.iteration))
+    hooks_.broken(fmt::format("resumes from {}, which is none of its ancestry",
+                              wire::checkpoint_name(best->id.iteration, best->id.generation)));
+  if (best->damaged)
+    hooks_.broken(fmt::format("resumes from {}, which is damaged",
+                              wire::checkpoint_name(best->id.iteration, best->id.generation)));
+  return best->id.iteration;
+}
+
+void Training::mint(std::uint64_t job, std::uint32_t task) {
+  const auto text = [&]() -> std::optional<std::string> {  // the newest orders
+    std::optional<std::string> newest;
+    for (const auto& [path, content] : files_.content)
+      if (path.starts_with(kDirectory + "orders/")) newest = content;
+    return newest;
+  }();
+  const auto orders = text ? from_json_text<wire::Orders>(*text, "orders")
+                           : Result<wire::Orders>(fail("no orders"));
+  if (!orders) return cluster_.task_left(job, task, 2);
+  SimGeneration g;
+  g.orders = *orders;
+  g.epoch = orders->epoch;
+  g.job = job;
+  g.task = task;
+  g.nodes = cluster_.jobs().at(job).state.at(task).nodes;
+  const SimGeneration* parent = generations_.empty() ? nullptr : &generations_.rbegin()->second;
+  g.number = parent == nullptr ? Generation(1) : parent->number.next();
+  for (auto& [number, other] : generations_)
+    if (other.alive && !other.zombie)
+      hooks_.broken(fmt::format("generation {} starts while {} still trains", g.number.value,
+                                number.value));
+  switch (orders->resume.mode) {
+    case wire::ResumeMode::Newest:
+      if (parent != nullptr)
+        g.resume = best_checkpoint(parent->lineage, orders->verify_checkpoints);
+      break;
+    case wire::ResumeMode::Exact:
+      g.resume = orders->resume.iteration;
+      parent = &generations_.at(orders->resume.generation);
+      break;
+    case wire::ResumeMode::Scratch: break;
+  }
+  g.parent = parent == nullptr ? Generation{} : parent->number;
+  g.lineage = wire::descend(parent == nullptr ? wire::Lineage{} : parent->lineage, g.resume, g.number);
+  if (const auto control = files_.read(kDirectory + "control.json", 1u << 20))
+    if (const auto before = from_json_text<wire::Control>(*control, "control")) {
+      g.done = {before->save, before->stacks, before->restart};
+      g.epoch = std::max(g.epoch, before->epoch);
+    }
+  wire::GenerationStarted started;
+  started.generation = g.number;
+  started.parent = g.parent;
+  started.iteration = g.resume;
+  started.token = Token(cluster_.jobs().at(job).comment);
+  started.job = {job, task};
+  started.order = orders->number;
+  started.nodes = g.nodes;
+  started.asked = g.done;
+  SimGeneration& kept = generations_.emplace(g.number, std::move(g)).first->second;
+  tell(kept, std::move(started));
+  const Instant wall = cluster_.jobs().at(job).state.at(task).ends_at;
+  const Duration margin = kept.orders.exit_before_limit;
+  time_.at(wall - margin, [this, number = kept.number] {
+    SimGeneration& then = generations_.at(number);
+    if (then.alive) save_and_leave(then, "the time limit");
+  });
+  begin_attempt(kept, "first start");
+}
+
+std::vector<NodeName> Training::eligible(const SimGeneration& g) const {
+  std::vector<NodeName> nodes;
+  const auto& never = g.orders.exclude;
+  for (const NodeName& node : g.nodes)
+    if (!g.lost.contains(node) && !g.excluded.contains(node) && cluster_.is_up(node) &&
+        std::find(never.begin(), never.end(), node) == never.end())
+      nodes.push_back(node);
+  return nodes;
+}
+
+void Training::begin_attempt(SimGeneration& g, const std::string& why) {
+  if (g.leaving) return leave(g, 0, *g.leaving);
+  std::vector<NodeName> nodes = eligible(g);
+  if (nodes.size() < g.orders.nodes)
+    return leave(g, 1, fmt::format("only {} of the {} nodes that the run needs are left",
+                                   nodes.size(), g.orders.nodes));
+  nodes.resize(g.orders.nodes);
+  if (g.attempt.value > 0) g.resume = best_checkpoint(g.lineage, g.orders.verify_checkpoints);
+  for (const SimCheckpoint& c : checkpoints_)
+    if (c.damaged && c.id.iteration > g.resume && g.orders.verify_checkpoints &&
+        wire::accepts(g.lineage, c.id.generation, c.id.iteration))
+      tell(g, wire::DamagedCheckpoint{wire::checkpoint_name(c.id.iteration, c.id.generation),
+                                      "shard-0001.bin: XXH3 differs from the manifest"});
+  g.attempt = g.attempt.next();
+  g.attempt_nodes = std::move(nodes);
+  g.frozen_at.reset();
+  g.odd.reset();
+  g.last_fault = {};
+  g.base = g.resume;
+  g.digested = g.resume.value;
+  ++g.serial;
+  wire::AttemptStarted started;
+  started.attempt = g.attempt;
+  started.nodes = g.attempt_nodes;
+  started.world_size =
+      static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders.ranks_per_node;
+  started.iteration = g.resume;
+  started.why = why;
+  tell(g, std::move(started));
+  enter(g, Stage::Startup, scenario_.training.startup);
+  look_at_nodes();
+}
+
+void Training::enter(SimGeneration& g, Stage stage, Duration lasts) {
+  static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,   wire::Phase::Startup,
+                                            wire::Phase::Load,      wire::Phase::Iteration,
+                                            wire::Phase::Checkpoint, wire::Phase::Evaluation};
+  const wire::Phase before = kPhases[static_cast<int>(g.stage)];
+  g.stage = stage;
+  g.stage_since = time_.now();
+  const wire::Phase phase = kPhases[static_cast<int>(stage)];
+  if (phase != before || stage == Stage::Startup) tell(g, wire::PhaseEdge{g.attempt, phase, g.base});
+  if (lasts > 0ns) plan(g, lasts, [this](SimGeneration& then) { next_stage(then); });
+}
+
+void Training::next_stage(SimGeneration& g) {
+  const TrainingShape& shape = scenario_.training;
+  const Duration storage = std::max<Duration>(0s, hooks_.storage_free() - time_.now());
+  switch (g.stage) {
+    case Stage::Waiting: return;
+    case Stage::Startup: return enter(g, Stage::Load, shape.load + storage);
+    case Stage::Load: return iterate(g);
+    case Stage::Iterate: {
+      account(g);
+      if (g.base.value >= shape.total) {
+        wire::AttemptEnded ended;
+        ended.attempt = g.attempt;
+        ended.all_zero = true;
+        tell(g, std::move(ended));
+        return leave(g, 0, "finished");
+      }
+      if (g.base.value % shape.save_every == 0) return enter(g, Stage::Save, shape.save + storage);
+      return enter(g, Stage::Evaluate, shape.evaluation);
+    }
+    case Stage::Save: {
+      finish_save(g, false);
+      if (!g.alive || g.stage != Stage::Save) return;
+      const bool evaluate = shape.evaluate_every != 0 && g.base.value % shape.evaluate_every == 0;
+      return evaluate ? enter(g, Stage::Evaluate, shape.evaluation) : iterate(g);
+    }
+    case Stage::Evaluate: return iterate(g);
+  }
+}
+
+// To the next boundary: a save, an evaluation or the end.
+void Training::iterate(SimGeneration& g) {
+  const TrainingShape& shape = scenario_.training;
+  const auto next = [&](std::uint64_t every) { return (g.base.value / every + 1) * every; };
+  std::uint64_t until = std::min(next(shape.save_every), shape.total);
+  if (shape.evaluate_every != 0) until = std::min(until, next(shape.evaluate_every));
+  until = std::max(until, g.base.value + 1);
+  g.step = shape.iteration;
+  for (const NodeName& node : g.attempt_nodes)
+    if (cluster_.nodes().at(node).slow) g.step = shape.iteration * 149 / 140;  // tr11, 2022
+  enter(g, Stage::Iterate, static_cast<std::int64_t>(until - g.base.value) * g.step);
+}
+
+Iteration Training::completed(const SimGeneration& g) const {
+  if (g.stage != Stage::Iterate || g.step <= 0ns) return g.base;
+  const Instant until = g.frozen_at ? std::min(*g.frozen_at, time_.now()) : time_.now();
+  return Iteration(g.base.value + static_cast<std::uint64_t>(
+                                      std::max<std::int64_t>(0, (until - g.stage_since) / g.step)));
+}
+
+// Takes the iterations done so far into `base`; what was done before is lost time.
+void Training::account(SimGeneration& g) {
+  const Iteration now = completed(g);
+  for (std::uint64_t n = g.base.value; n < now.value;) {
+    const std::uint64_t repeated = std::min(now.value, std::max(n, best_.value)) - n;
+    lost_ += static_cast<std::int64_t>(repeated) * g.step;
+    n += repeated;
+    useful_ += static_cast<std::int64_t>(now.value - n) * scenario_.training.iteration;
+    n = now.value;
+  }
+  best_ = std::max(best_, now);
+  if (g.stage == Stage::Iterate && g.step > 0ns)
+    g.stage_since += static_cast<std::int64_t>(now.value - g.base.value) * g.step;
+  g.base = now;
+}
+
+void Training::settle() {
+  for (auto& [number, g] : generations_)
+    if (g.alive && !g.zombie) account(g);
+}
+
+void Training::finish_save(SimGeneration& g, bool) {
+  if (hooks_.disk_full()) {
+    tell(g, wire::SaveFailed{g.base, "No space left on device"});
+    return end_attempt(g, 23, g.attempt_nodes.front(), false);
+  }
+  const wire::CheckpointId id{g.base, g.number};
+  const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(),
+                                 [&](const SimCheckpoint& c) { return c.id == id; });
+  if (!there) checkpoints_.push_back({id, false, g.zombie});
+  wire::CheckpointSaved saved;
+  saved.iteration = g.base;
+  saved.checkpoint = wire::checkpoint_name(g.base, g.number);
+  saved.bytes = 1u << 30;
+  saved.seconds = to_seconds(scenario_.training.save);
+  tell(g, std::move(saved));
+  prune(g);
+}
+
+// The newest good ones stay, as many as the orders say.
+void Training::prune(SimGeneration& g) {
+  if (g.orders.keep_last == 0) return;
+  std::vector<SimCheckpoint> good;
+  for (const SimCheckpoint& c : checkpoints_)
+    if (!c.damaged && wire::accepts(g.lineage, c.id.generation, c.id.iteration)) good.push_back(c);
+  if (good.size() <= g.orders.keep_last) return;
+  std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  wire::CheckpointsDeleted deleted;
+  for (std::size_t i = 0; i + g.orders.keep_last < good.size(); ++i) {
+    if (good[i].id.iteration == g.resume) continue;  // in use
+    deleted.checkpoints.push_back(
+        wire::checkpoint_name(good[i].id.iteration, good[i].id.generation));
+    std::erase_if(checkpoints_, [&](const SimCheckpoint& c) { return c.id == good[i].id; });
+  }
+  if (!deleted.checkpoints.empty()) tell(g, std::move(deleted));
+}
+
+void Training::end_attempt(SimGeneration& g, int code, const NodeName& node, bool told) {
+  account(g);
+  ++g.serial;
+  g.stage = Stage::Waiting;
+  g.stage_since = time_.now();
+  const Duration grace = g.orders.orphan_grace;
+  wire::AttemptEnded ended;
+  ended.attempt = g.attempt;
+  ended.worst_code = told ? 0 : code;
+  ended.first_node = node;
+  ended.told = told;
+  tell(g, std::move(ended));
+  if (g.leaving) return leave(g, 10, *g.leaving);
+  plan(g, grace, [this](SimGeneration& then) {  // nobody speaks: it decides alone
+    if (then.own_restarts++ < then.orders.restart_budget && then.orders.in_allocation)
+      return begin_attempt(then, "orphaned for 10min");
+    leave(then, 1, "orphaned, and the restarts that the orders give are spent");
+  });
+}
+
+void Training::leave(SimGeneration& g, int code, const std::string& why) {
+  account(g);
+  wire::Goodbye goodbye;
+  goodbye.node = g.nodes.front();
+  goodbye.lead = true;
+  goodbye.exit_code = code;
+  goodbye.why = why;
+  tell(g, std::move(goodbye));
+  g.alive = false;
+  ++g.serial;
+  cluster_.task_left(g.job, g.task, code);
+}
+
+}  // namespace stoker::sim

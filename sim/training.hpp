@@ -1,0 +1,136 @@
+// Training: the agents of a run and the ranks they care for, as the run directory shows them. A
+// generation is a job's task that won its claim; its lead writes lines, obeys control.json and
+// restarts attempts. Progress is a function of time between boundaries (a save, an evaluation), so
+// that months cost little. Orders, control, lines and lineage are the real formats.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/cluster.hpp"
+#include "sim/ports.hpp"
+#include "sim/random.hpp"
+#include "sim/scenario.hpp"
+#include "sim/timeline.hpp"
+#include "wire/agent_event.hpp"
+#include "wire/control.hpp"
+#include "wire/orders.hpp"
+
+namespace stoker::sim {
+
+struct SimCheckpoint {
+  wire::CheckpointId id;
+  bool damaged = false;
+  bool late = false;  // of a generation that had been given up
+};
+
+// Where an attempt stands.
+enum class Stage { Waiting, Startup, Load, Iterate, Save, Evaluate };
+
+struct SimGeneration {
+  Generation number, parent;
+  wire::Lineage lineage;
+  wire::Orders orders;
+  std::uint64_t job = 0;
+  std::uint32_t task = 0;
+  std::vector<NodeName> nodes;  // of the allocation
+  std::set<NodeName> lost, excluded;
+  bool alive = true;  // its processes
+  bool zombie = false;  // the scheduler believes that it is dead
+  Attempt attempt;
+  std::vector<NodeName> attempt_nodes;
+  Iteration resume;  // of the next attempt
+  Stage stage = Stage::Waiting;
+  Instant stage_since;
+  Iteration base;  // completed when the stage began
+  Duration step{};
+  std::optional<Instant> frozen_at;
+  std::optional<Rank> odd;
+  Instant last_fault;      // of this attempt
+  std::uint32_t own_restarts = 0;
+  std::uint64_t serial = 0;  // of what is planned: older plans are void
+  Epoch epoch;
+  wire::Asked done;
+  wire::Level level = wire::Level::Run;
+  std::optional<std::string> leaving;
+  std::uint64_t digested = 0;  // iterations that digests have told
+  std::uint64_t saves_answered = 0;
+};
+
+class Training {
+ public:
+  struct Hooks {
+    std::function<void(Generation, const std::string& line)> line;  // appended to lead.jsonl
+    std::function<void(const std::string&)> say;
+    std::function<void(const std::string&)> broken;  // a safety invariant
+    std::function<Instant()> storage_free;           // until when the file system stands
+    std::function<bool()> disk_full;
+  };
+  Training(Timeline& time, Random& random, Cluster& cluster, SimFiles& files,
+           const Scenario& scenario, Guard broken, Hooks hooks);
+
+  // The scheduler's hooks.
+  void job_started(const SimJob& job, std::uint32_t task);
+  void job_killed(const SimJob& job, std::uint32_t task, bool gently);
+  void control_written();  // control.json was replaced
+
+  // Faults; false: nothing is there that could fail so.
+  bool crash(const std::string& how, std::optional<NodeName> node = {});
+  bool freeze(bool one);
+  bool lose_node(const NodeName& node);
+  bool tear_newest();
+  void look_at_nodes();  // slow and bad nodes changed
+
+  [[nodiscard]] SimGeneration* live();  // the newest one, while its processes are there
+  [[nodiscard]] const std::map<Generation, SimGeneration>& all() const { return generations_; }
+  std::map<Generation, SimGeneration>& all() { return generations_; }
+  [[nodiscard]] Iteration completed(const SimGeneration& g) const;
+  [[nodiscard]] wire::Beat beat(SimGeneration& g);
+  [[nodiscard]] wire::Quantiles fresh_iterations(SimGeneration& g);
+  [[nodiscard]] bool healthy(const SimGeneration& g) const;
+  [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
+  [[nodiscard]] std::uint64_t failures() const { return failures_; }
+  [[nodiscard]] Duration lost() const { return lost_; }
+  [[nodiscard]] Iteration best() const { return best_; }
+  [[nodiscard]] Duration useful() const { return useful_; }
+  void settle();  // counts the progress of what runs now
+
+ private:
+  void mint(std::uint64_t job, std::uint32_t task);
+  void choose(SimGeneration& g);
+  void begin_attempt(SimGeneration& g, const std::string& why);
+  void enter(SimGeneration& g, Stage stage, Duration lasts);
+  void next_stage(SimGeneration& g);
+  void iterate(SimGeneration& g);
+  void finish_save(SimGeneration& g, bool last);
+  void end_attempt(SimGeneration& g, int code, const NodeName& node, bool told);
+  void leave(SimGeneration& g, int code, const std::string& why);
+  void save_and_leave(SimGeneration& g, const std::string& why);
+  void obey(SimGeneration& g, const wire::Control& control);
+  void prune(SimGeneration& g);
+  void tell(SimGeneration& g, wire::AgentBody body);
+  void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
+  void account(SimGeneration& g);
+  [[nodiscard]] std::vector<NodeName> eligible(const SimGeneration& g) const;
+  [[nodiscard]] Iteration best_checkpoint(const wire::Lineage& lineage, bool verify);
+
+  Timeline& time_;
+  Random& random_;
+  Cluster& cluster_;
+  SimFiles& files_;
+  const Scenario& scenario_;
+  Guard broken_;
+  Hooks hooks_;
+  std::map<Generation, SimGeneration> generations_;
+  std::set<std::string> claims_;
+  std::vector<SimCheckpoint> checkpoints_;
+  std::uint64_t failures_ = 0;
+  Iteration best_;
+  Duration lost_{}, useful_{};
+};
+
+}  // namespace stoker::sim
