@@ -19,6 +19,22 @@ if(LLD)
   target_link_options(stoker_options INTERFACE -fuse-ld=lld)
 endif()
 
+# What nearly every file includes is compiled once: three quarters of a small file's time. Of our own headers none, so
+# that a change of ours compiles only what it reaches. Not in unity builds, which share headers anyway.
+if(NOT CMAKE_UNITY_BUILD)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(stoker_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(stoker_precompiled PRIVATE stoker_options fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(stoker_precompiled PRIVATE
+    <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional>
+    <set> <span> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+endif()
+function(stoker_precompiled target)
+  if(TARGET stoker_precompiled)
+    target_precompile_headers(${target} REUSE_FROM stoker_precompiled)
+  endif()
+endfunction()
+
 # With CMAKE_UNITY_BUILD (the sanitizer presets) the sources of a target are compiled many at once; cmake/batches.py keeps
 # files apart that define the same name. Call it in the folder that made the target.
 function(stoker_unity target)
@@ -47,6 +63,9 @@ function(stoker_library name)
     target_link_libraries(stoker_${name} PRIVATE stoker_options PUBLIC ${ARG_PUBLIC})
     target_include_directories(stoker_${name} PUBLIC ${CMAKE_SOURCE_DIR})
     stoker_unity(stoker_${name})
+    if(NOT name STREQUAL kernels)  # other options, and headers hardly matter there
+      stoker_precompiled(stoker_${name})
+    endif()
   else()
     add_library(stoker_${name} INTERFACE)
     target_link_libraries(stoker_${name} INTERFACE ${ARG_PUBLIC})
@@ -66,6 +85,7 @@ function(stoker_tests name)
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE stoker_options stoker_test_main doctest::doctest ${ARG_DEPS})
   stoker_unity(${target})
+  stoker_precompiled(${target})
   doctest_discover_tests(${target} TEST_PREFIX "${name}: "
     PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED:" TIMEOUT 120 LABELS unit)
 endfunction()
