@@ -20,6 +20,8 @@ namespace stoker::recipe {
 
 enum class PositionKind { Learned };
 enum class Dtype { F64, F32, Bf16 };
+// Native: the fastest code of each CPU. Portable: the same code on all of them (numerics.hpp).
+enum class Numerics { Native, Portable };
 enum class Recompute { None };
 enum class PipelineKind { OneForwardOneBackward };
 enum class OptimizerKind { AdamW };
@@ -60,6 +62,7 @@ struct ParallelConfig {
 struct TrainLoopConfig {
   std::uint64_t samples = 0;
   Dtype dtype = Dtype::F32;
+  Numerics numerics = Numerics::Native;
   Recompute recompute = Recompute::None;
   double clip = 1.0;  // 0 = no clipping
   std::uint64_t seed = 42;
@@ -124,6 +127,10 @@ struct EnumNames<recipe::PositionKind> {
 template <>
 struct EnumNames<recipe::Dtype> {
   static constexpr std::array names{"f64", "f32", "bf16"};
+};
+template <>
+struct EnumNames<recipe::Numerics> {
+  static constexpr std::array names{"native", "portable"};
 };
 template <>
 struct EnumNames<recipe::Recompute> {

@@ -16,6 +16,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
+#include "recipe/numerics.hpp"
 
 namespace stoker::configs {
 namespace {
@@ -222,6 +223,19 @@ void check_checkpoint_directory(CheckedRun& run) {
                                                     "\"; leave it out here");
 }
 
+// The libraries read these when they are loaded: given here, stoker-train need not start twice.
+void pin_numerics(CheckedRun& run) {
+  if (run.train->config.train.numerics != recipe::Numerics::Portable) return;
+  for (const auto& [name, value] : recipe::portable_environment()) {
+    const auto [given, added] = run.file.policy.train.environment.emplace(name, value);
+    if (!added && given->second != value)
+      run.file.add_error("train.environment." + name,
+                         fmt::format("is \"{}\", but train.numerics: portable of {} needs \"{}\"; "
+                                     "leave it out here",
+                                     given->second, run.train_path, value));
+  }
+}
+
 void check_training(CheckedRun& run) {
   core::RunPolicy& p = run.file.policy;
   std::string* argument = train_argument(p.train.command);
@@ -240,6 +254,7 @@ void check_training(CheckedRun& run) {
   if (!run.train->errors.empty()) return;
   check_ramp(run);
   check_checkpoint_directory(run);
+  pin_numerics(run);
 }
 
 }  // namespace

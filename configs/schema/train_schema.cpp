@@ -137,6 +137,7 @@ void read_train(MapReader& m, TrainLoopConfig& c) {
     m.check("samples", c.samples >= 1 && c.samples <= kMaxSamples,
             fmt::format("must be between 1 and {}", kMaxSamples));
   m.read("dtype", c.dtype);
+  m.read("numerics", c.numerics);
   m.read("recompute", c.recompute);
   m.read("clip", c.clip);
   m.check("clip", c.clip >= 0, "must not be negative; 0 turns clipping off");

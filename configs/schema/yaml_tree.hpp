@@ -30,7 +30,7 @@ struct YamlNode {
 };
 
 struct YamlLimits {
-  std::size_t bytes = 1u << 20;
+  std::size_t bytes = 256u << 10;  // the parser may take 200 times as much
   std::size_t nodes = 20000;
   std::size_t depth = 32;
   std::size_t aliases = 64;

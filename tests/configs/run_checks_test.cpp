@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "configs/schema/describe.hpp"
+#include "recipe/numerics.hpp"
 
 using namespace stoker;
 using namespace stoker::configs;
@@ -30,13 +31,15 @@ struct Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
-  static std::string train(const std::string& ramp) {
+  static std::string train(const std::string& ramp, const std::string& numerics = "native") {
     return "model: {layers: 1, hidden: 8, heads: 1, sequence: 8, vocabulary: 257}\n"
            "data: {train: [{prefix: text}]}\n"
            "batch: {micro: 2, global: 32, ramp_up: " +
            ramp +
            "}\n"
-           "train: {samples: 1000}\n"
+           "train: {samples: 1000, numerics: " +
+           numerics +
+           "}\n"
            "lr: {max: 1.0e-3, decay_samples: 1000}\n"
            "checkpoint: {directory: saves}\n";
   }
@@ -96,6 +99,20 @@ TEST_CASE("run_checks: a batch that does not fit -> the first bad step and the l
   CHECK(later.find("with 3 nodes from 100 samples on") != std::string::npos);
   CHECK(folder.error(run_yaml("scheduler: {nodes: 2, nodes_allowed: [2, 3]}\n"))
             .starts_with("run.yaml:3:42: error: scheduler.nodes_allowed.[1]: "));
+}
+
+TEST_CASE("run_checks: portable numerics -> pinned in the environment, a contradiction is said") {
+  const Folder folder;
+  const std::string core = "environment: {OPENBLAS_CORETYPE: ";
+  CHECK(folder.check(run_yaml("")).file.policy.train.environment.empty());
+  folder.write("train.yaml", Folder::train("{start: 8, increment: 8, samples: 64}", "portable"));
+  const auto run = folder.check(run_yaml("", core + "Haswell}"));
+  CHECK(run.file.errors.empty());
+  CHECK(run.file.policy.train.environment == recipe::portable_environment());
+  CHECK(
+      folder.error(run_yaml("", core + "Zen}"))
+          .starts_with("run.yaml:2:89: error: train.environment.OPENBLAS_CORETYPE: is \"Zen\", but "
+                       "train.numerics: portable of "));
 }
 
 TEST_CASE("run_checks: errors of TRAIN.yaml -> told with its own name and position") {

@@ -8,6 +8,7 @@
 #include "worker/train/comm/self_comm.hpp"
 #include "worker/train/loop/resume.hpp"
 #include "worker/train/loop/trainer.hpp"
+#include "worker/train/run/pin_numerics.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/run/standby.hpp"
 
@@ -56,7 +57,9 @@ std::optional<Failure> prepare_data(Prepared& p) {
 }
 
 // train.threads, or where that is one, what the starter of the ranks says (torchrun's variable).
+// Portable numbers depend on the configuration alone.
 std::uint32_t threads_of(const recipe::TrainConfig& config) {
+  if (config.train.numerics == recipe::Numerics::Portable) return config.train.threads;
   const char* text = std::getenv("OMP_NUM_THREADS");
   const unsigned long said = text != nullptr ? std::strtoul(text, nullptr, 10) : 0;
   constexpr unsigned long kMost = 1024;
@@ -72,6 +75,8 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
   p.file = configs::read_train_config(p.text, options.config);
   for (const auto& error : p.file.errors) complain(error.text());
   if (!p.file.errors.empty()) return Failure{ExitCode::Configuration};
+  if (Status pinned = pin_numerics(p.config().train.numerics); !pinned)
+    return failed(ExitCode::Configuration, pinned.error());
   backend.warm_up(threads_of(p.config()));
   if (auto failure = prepare_data(p)) return *failure;
   auto state = FlatState::allocate(gpt_parameters(p.config().model), p.config().train.dtype);
