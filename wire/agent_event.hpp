@@ -19,6 +19,10 @@
 
 namespace stoker::wire {
 
+struct Asked {  // counters of control.json that were asked of generations before
+  std::uint64_t save = 0, stacks = 0, restart = 0;
+  STOKER_FIELDS(Asked, save, stacks, restart)
+};
 struct GenerationStarted {  // first line of every lead.jsonl; all of it is in start.json
   static constexpr const char* kKind = "generation_started";
   Generation generation, parent;
@@ -30,8 +34,9 @@ struct GenerationStarted {  // first line of every lead.jsonl; all of it is in s
   std::vector<NodeName> nodes;
   std::string boot_id;
   std::map<std::string, std::string> digests;  // Orders::digests, as frozen
+  std::optional<Asked> asked;  // what it found in control.json and takes as seen
   STOKER_FIELDS(GenerationStarted, generation, parent, iteration, token, job, restart, order, nodes,
-                boot_id, digests)
+                boot_id, digests, asked)
 };
 
 struct AgentJoined {

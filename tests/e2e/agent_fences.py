@@ -3,6 +3,7 @@
 survivor, the last line of a foreign training."""
 import os
 import signal
+import subprocess
 import time
 
 from _agent import check, run_cases, wait_for
@@ -180,4 +181,36 @@ def told_to_restart(allocation):
     check(a.exit_code() == 0, "left")
 
 
-run_cases([delayed_old_job, nobody_spins, stacks_by_faulthandler, stacks_of_frozen_ranks, last_line_counts, told_to_restart])
+def starts_once_there_is_room(allocation):
+    """an agent that cannot write its claim on a full disk waits for room and then starts: its task is not burned"""
+    a = allocation()
+    if os.geteuid() != 0:
+        print("mounting a small disk needs root: not tried")
+        return
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=64", "stoker-test", a.directory], check=True)
+    try:
+        a.script(STEPS)
+        a.write_orders()
+        a.write_orders = lambda: None
+        ballast = 0
+        try:
+            while True:  # no inode is left: nothing can be created
+                open(f"{a.directory}/ballast.{ballast}", "x").close()
+                ballast += 1
+        except OSError:
+            pass
+        a.start()
+        log = os.path.join(a.folder, "agent.n01.log")
+        wait_for(lambda: "waiting for room" in open(log).read(), 30, "the agent says what it waits for")
+        check(a.agents["n01"].poll() is None, "the agent left")
+        for i in range(ballast):
+            os.unlink(f"{a.directory}/ballast.{i}")
+        a.wait_event("phase", 30, phase="iteration")
+        a.write_control(level="leave_now")
+        check(a.exit_code() == 0, "left")
+    finally:
+        subprocess.run(["umount", "-l", a.directory], check=True)
+
+
+run_cases([delayed_old_job, nobody_spins, stacks_by_faulthandler, stacks_of_frozen_ranks, last_line_counts, told_to_restart,
+           starts_once_there_is_room])

@@ -13,6 +13,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
+#include "worker/agent/patience.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -261,10 +262,13 @@ Result<Minted> mint_generation(const RunContext& context, const wire::Orders& or
                                   point.iteration, next);
     start.at = wall_now();
     const std::string folder = generation_directory(context, next);
-    STOKER_TRY_STATUS(os::make_directories(folder + "/ranks"));
-    STOKER_TRY_STATUS(os::make_directories(folder + "/agents"));
     minted.path = folder + "/start.json";
-    STOKER_TRY(ours, os::claim_file(minted.path, to_json_text(start) + "\n"));
+    const auto mint = [&]() -> Result<bool> {
+      STOKER_TRY_STATUS(os::make_directories(folder + "/ranks"));
+      STOKER_TRY_STATUS(os::make_directories(folder + "/agents"));
+      return os::claim_file(minted.path, to_json_text(start) + "\n");
+    };
+    STOKER_TRY(ours, once_there_is_room(context.run_directory, mint));
     if (ours) return minted;
     if (context.generation)
       return fail(fmt::format("generation {} is taken", next.value), minted.path,

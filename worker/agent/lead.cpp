@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "common/os/files.hpp"
+#include "worker/agent/patience.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -74,6 +75,7 @@ Status Lead::begin() {
   first.nodes = start_.nodes;
   first.boot_id = os::boot_id();
   first.digests = start_.orders.digests;
+  first.asked = wire::Asked{done_.save, done_.stacks, done_.restart};
   tell(std::move(first));
   tell(wire::AgentJoined{context_.node, os::host_name(), os::boot_id(), ::getpid()});
   if (followers_.size() > 1) {
@@ -82,8 +84,10 @@ Status Lead::begin() {
     listener_ = std::move(listener);
     secret_ = random_secret();
     const LeadAddress published{1, context_.node, address, listener_.port, secret_};
-    STOKER_TRY_STATUS(os::replace_file(lead_address_path(directory_), to_json_text(published),
-                                       os::Durability::Synced, 0600));
+    STOKER_TRY_STATUS(once_there_is_room(context_.run_directory, [&] {
+      return os::replace_file(lead_address_path(directory_), to_json_text(published),
+                              os::Durability::Synced, 0600);
+    }));
     loop_.watch(listener_.socket.get(), POLLIN, [this](short) { on_accept(); });
   }
   NodeWiring wiring{loop_, context_, wiring_.watchmen, logs_, {}, {}};

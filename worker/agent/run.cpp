@@ -9,10 +9,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "wire/heartbeat_page.hpp"
 #include "worker/agent/follower.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/lead.hpp"
 #include "worker/agent/node_health.hpp"
+#include "worker/agent/patience.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -48,7 +50,8 @@ int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
 
 int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
              const Watchmen& watchmen, const KeeperLink& keeper) {
-  const auto claimed = claim_start(context);
+  const auto claimed =
+      once_there_is_room(context.run_directory, [&] { return claim_start(context); });
   if (!claimed) return complain(1, claimed.error());
   if (!claimed->ours)
     return complain(kExitClaimed,
@@ -79,6 +82,9 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   if (!context) return complain(kExitUsage, context.error());
   const auto self = os::identify(::getpid());
   if (!self) return complain(1, self.error());
+  if (const std::size_t swept = wire::sweep_heartbeat_pages(); swept > 0)
+    std::fprintf(stderr, "stoker-agent: removed %zu heartbeat pages that killed agents left\n",
+                 swept);
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;
   if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);
