@@ -135,7 +135,12 @@ Result<WallTime> parse_rfc3339(std::string_view text) {
   }
   parts.tm_year -= 1900;
   parts.tm_mon -= 1;
-  const std::time_t seconds = timegm(&parts);
+  const std::tm asked = parts;
+  const std::time_t seconds = timegm(&parts);  // makes May 1 of April 31
+  const bool leap_second = asked.tm_sec == 60;
+  if (!leap_second && (parts.tm_mon != asked.tm_mon || parts.tm_mday != asked.tm_mday ||
+                       parts.tm_hour != asked.tm_hour || parts.tm_min != asked.tm_min))
+    return fail(fmt::format("there is no such time: \"{}\"", copy));
   return WallTime(std::chrono::seconds(seconds) - std::chrono::minutes(offset_minutes) +
                   from_seconds(fraction));
 }

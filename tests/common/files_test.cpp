@@ -1,0 +1,91 @@
+// Files as processes exchange them: claims with one winner, atomic replacement, limits.
+#include "common/os/files.hpp"
+
+#include <atomic>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace stoker;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  std::string path;
+  Folder() {
+    char name[] = "/tmp/stoker-files-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { fs::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
+};
+
+}  // namespace
+
+TEST_CASE("files: eight claimants of one name -> one winner, and its content stands") {
+  const Folder folder;
+  for (int round = 0; round < 50; ++round) {
+    const std::string path = folder.file("claim" + std::to_string(round));
+    std::atomic<int> winners = 0, winner = -1;
+    std::vector<std::thread> claimants;
+    for (int who = 0; who < 8; ++who)
+      claimants.emplace_back([&, who] {
+        const auto ours = os::claim_file(path, std::to_string(who));
+        if (ours && *ours) ++winners, winner = who;
+      });
+    for (auto& claimant : claimants) claimant.join();
+    REQUIRE(winners == 1);
+    CHECK(*os::read_file(path) == std::to_string(winner));
+  }
+  CHECK(os::list_directory(folder.path)->size() == 50);  // nothing aside is left
+}
+
+TEST_CASE("files: replaced while it is read -> the old or the new content, never less") {
+  const Folder folder;
+  const std::string path = folder.file("control.json"), a(100000, 'a'), b(50000, 'b');
+  REQUIRE(os::replace_file(path, a, os::Durability::Cached));
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int i = 0; i < 200; ++i)
+      CHECK(os::replace_file(path, i % 2 == 0 ? b : a, os::Durability::Cached));
+    done = true;
+  });
+  while (!done) {
+    const auto text = os::read_file(path);
+    REQUIRE(text);
+    REQUIRE((*text == a || *text == b));
+  }
+  writer.join();
+}
+
+TEST_CASE("files: what is no regular file, too large or a link -> refused by name") {
+  const Folder folder;
+  REQUIRE(os::replace_file(folder.file("big"), std::string(1000, 'x'), os::Durability::Cached));
+  REQUIRE(::mkfifo(folder.file("fifo").c_str(), 0600) == 0);
+  fs::create_symlink(folder.file("big"), folder.file("link"));
+  for (const auto& refused :
+       {os::read_file(folder.file("big"), 999), os::read_file(folder.file("fifo")),
+        os::read_file(folder.file("link"), 5000, true), os::read_file(folder.path),
+        os::read_file(folder.file("none"))}) {
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().message().find(folder.path) != std::string::npos);
+  }
+  CHECK(os::read_file(folder.file("link")).has_value());
+}
+
+TEST_CASE("files: folders are made with their parents; a file in the way is an error") {
+  const Folder folder;
+  CHECK(os::make_directories(folder.file("a/b/c")));
+  CHECK(os::make_directories(folder.file("a/b/c")));
+  REQUIRE(os::append_file(folder.file("log"), "1\n", os::Durability::Synced));
+  REQUIRE(os::append_file(folder.file("log"), "2\n", os::Durability::Cached));
+  CHECK(*os::read_file(folder.file("log")) == "1\n2\n");
+  CHECK_FALSE(os::make_directories(folder.file("log/below")));
+}
