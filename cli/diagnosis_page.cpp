@@ -51,12 +51,14 @@ std::string cause_block(const diagnose::Diagnosis& d, const Console& console) {
 
 std::string where_block(const diagnose::Diagnosis& d, const Console& console) {
   std::string text;
-  if (!d.root) return text;
+  if (!d.root) return d.stacks.empty() ? "" : label(console, "WHERE") + cut(d.stacks) + "\n";
   text += fmt::format("{}{}:{}\n{:10}{}\n", label(console, "WHERE"), printable(d.root->file),
                       d.root->line, "", cut(d.root->text));
   if (d.root->count > 1) text += fmt::format("{:10}this line came {} times\n", "", d.root->count);
   if (!d.nodes.empty()) text += fmt::format("{:10}nodes {}\n", "", cut(joined_nodes(d.nodes)));
   if (!d.ranks.empty()) text += fmt::format("{:10}ranks {}\n", "", cut(joined_ranks(d.ranks)));
+  if (!d.collective.empty()) text += fmt::format("{:10}{}\n", "", cut(d.collective));
+  if (!d.stacks.empty()) text += fmt::format("{:10}{}\n", "", cut(d.stacks));
   return text;
 }
 

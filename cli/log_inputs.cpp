@@ -9,6 +9,8 @@
 #include <glob.h>
 #include <string_view>
 
+#include "diagnose/pickle.hpp"
+
 namespace stoker::cli {
 
 namespace {
@@ -33,6 +35,7 @@ bool is_binary(const fs::path& path) {
   std::array<char, 4096> head{};
   file.read(head.data(), head.size());
   const auto end = head.begin() + file.gcount();
+  if (diagnose::is_pickle({head.data(), static_cast<std::size_t>(file.gcount())})) return false;
   const auto nul = std::count(head.begin(), end, '\0');
   return nul * 10 > file.gcount();  // a log may have a hole of NUL bytes
 }

@@ -4,6 +4,8 @@
 #include <re2/re2.h>
 
 #include "alerts/sink.hpp"
+#include "common/os/files.hpp"
+#include "diagnose/knowledge.hpp"
 
 namespace stoker::cli {
 
@@ -26,6 +28,18 @@ std::string regex_error(const std::string& expression) {
   return compiled.NumberOfCapturingGroups() > 0 ? "" : "the number must stand in a group: (\\d+)";
 }
 
+namespace {
+
+// A mistake in a site's signature file is one of the run's configuration.
+void check_signatures(configs::RunConfigFile& file) {
+  std::vector<diagnose::SiteFile> files;
+  for (const std::string& path : file.policy.watch.signatures)
+    if (auto text = os::read_file(path, 1u << 20)) files.push_back({path, std::move(*text)});
+  if (!files.empty()) diagnose::load_knowledge(files, file.errors);
+}
+
+}  // namespace
+
 Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path) {
   configs::RunSchemaContext schema;
   schema.state_directory = context.state;
@@ -35,7 +49,9 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
     return checked ? std::string() : checked.error().what;
   };
   const configs::RunWorld world{context.environment, regex_error};
-  return configs::load_run_config(path, std::move(schema), world);
+  auto run = configs::load_run_config(path, std::move(schema), world);
+  if (run && run->file.errors.empty()) check_signatures(run->file);
+  return run;
 }
 
 int show_errors(const Console& console, const configs::Diagnostics& errors) {

@@ -40,6 +40,8 @@ Json to_json_object(const Diagnosis& d) {
                    {"node_action", name_of(d.advice.node_action)},
                    {"exclude", d.exclude},
                    {"text", d.advice.text}};
+  if (!d.collective.empty()) out["collective"] = d.collective;
+  if (!d.stacks.empty()) out["stacks"] = d.stacks;
   if (d.last_iteration > 0) out["last_iteration"] = d.last_iteration;
   if (!d.last_lines.empty()) out["last_lines"] = d.last_lines;
   return out;

@@ -23,10 +23,13 @@ struct Diagnosis {
   FailureClass failure_class = FailureClass::Healthy;
   double confidence = 0.5;  // 0..1; calibrated on captured logs (tests/diagnose/accuracy_test.cpp)
   bool fatal = false;
-  std::string summary;  // one sentence
+  bool from_kernel = false;  // the root is the kernel's own word
+  std::string summary;       // one sentence
   std::optional<Evidence> root;
   std::string node;                   // of the root
   std::optional<std::uint32_t> rank;  // of the root
+  std::string collective;             // which rank did not enter which collective; "" = not known
+  std::string stacks;                 // which ranks stand elsewhere than the others; "" = not known
   std::string gpu_pci;
   std::vector<int> xids;           // of the root's GPU, in order of arrival
   std::vector<Evidence> followed;  // the first line of each further class, in order

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "diagnose/blame.hpp"
+#include "diagnose/bystanders.hpp"
 #include "diagnose/diagnosis.hpp"
 
 namespace stoker::diagnose {
@@ -223,6 +224,7 @@ void settle(Diagnosis& d, Found line, const std::vector<ScannedLog>& logs, const
             const CauseRules& rules) {
   d.root =
       Evidence{line->failure_class, logs[line->file].name, line->line, line->text, line->count};
+  d.from_kernel = line->from_kernel;
   d.node = blame.nodes.empty() ? "" : blame.nodes.front();
   if (!blame.ranks.empty()) d.rank = blame.ranks.front();
   d.nodes = blame.nodes;
@@ -277,6 +279,7 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
   } else {
     settle_without_root(d, rules, sorted.outlived);
   }
+  hear_bystanders(d, logs);
   return d;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/collectives.hpp"
 #include "diagnose/signature.hpp"
 
 namespace stoker::diagnose {
@@ -49,15 +50,20 @@ struct ScannedLog {
   bool kernel_log = false;
   std::vector<Finding> findings;  // by line
   std::vector<ElasticRow> elastic;
+  std::vector<CollectiveReport> collectives;
+  std::string stacks;  // the text, when the file is a stack dump of one rank
+  std::string node;    // whose file it is, as its path tells; "" = not told
+  std::optional<std::uint32_t> rank;
   std::uint64_t lines = 0;
   std::uint64_t iteration_lines = 0;
   std::uint64_t last_iteration = 0;  // its number
   // Two further iterations were finished after this line (0: never two): what stands before it did
   // not stop the training.
   std::uint64_t progressed_line = 0;
-  std::uint64_t success_line = 0;       // of the last word that ends a run well, 0 = none
-  std::vector<std::string> last_lines;  // informative ones, at the end
-  std::vector<std::string> notes;       // what could not be read, what was assumed
+  std::uint64_t success_line = 0;  // of the last word that ends a run well, 0 = none
+  std::optional<std::int64_t> first_time_ms, last_time_ms;  // of its first and last lines with one
+  std::vector<std::string> last_lines;                      // informative ones, at the end
+  std::vector<std::string> notes;  // what could not be read, what was assumed
 };
 
 }  // namespace stoker::diagnose

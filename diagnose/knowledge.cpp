@@ -38,7 +38,7 @@ std::shared_ptr<const Knowledge> load_knowledge(const std::vector<SiteFile>& sit
   STOKER_CHECK(ours.empty(), ours.empty() ? "" : ours.front().text());
   for (const auto& file : site) {
     configs::Diagnostics wrong;
-    auto more = read_signatures(file.text, file.name, knowledge->signatures, wrong);
+    auto more = read_signatures(file.text, file.name, knowledge->signatures, wrong, Lint::Yes);
     if (wrong.empty()) add_signatures(*knowledge, std::move(more));
     errors.insert(errors.end(), wrong.begin(), wrong.end());
   }

@@ -195,9 +195,14 @@ PathOrigin read_path_origin(std::string_view path) {
   static const RE2 kElastic(R"(/(\d{1,6})/(?:stdout|stderr)\.log)");
   static const RE2 kNode(
       R"((?i)(?:^|/)(?:dmesg|kern|kernel|messages|syslog|journal)[._-]([a-z][\w-]*\d[\w-]*)(?:\.[a-z.]+)?$)");
+  static const RE2 kStacks(R"(/stacks/[^/]+/([A-Za-z][\w.-]*)\.(\d{1,6})\.txt$)");
   PathOrigin origin;
   const re2::StringPiece text(path.data(), path.size());
   std::uint32_t rank = 0;
+  if (RE2::PartialMatch(text, kStacks, &origin.node, &rank)) {
+    origin.rank = rank;
+    return origin;
+  }
   if (RE2::PartialMatch(text, kElastic, &rank) || RE2::PartialMatch(text, kRank, &rank))
     origin.rank = rank;
   RE2::PartialMatch(text, kNode, &origin.node);

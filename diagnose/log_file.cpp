@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "common/os/fd.hpp"
+#include "diagnose/flight_recorder.hpp"
 #include "diagnose/journal_export.hpp"
+#include "diagnose/line_origin.hpp"
+#include "diagnose/pickle.hpp"
 
 namespace stoker::diagnose {
 
@@ -156,6 +159,68 @@ void read_compressed(int fd, std::vector<char> head, std::size_t got, Blocks& bl
   }
 }
 
+constexpr std::size_t kLargestDump = 64u << 20, kLargestStacks = 1u << 20;
+
+// The rest of a small file behind its head; empty: it is larger than `limit`.
+std::optional<std::string> read_whole(int fd, std::string_view head, std::size_t limit) {
+  std::string all(head);
+  std::vector<char> piece(kPiece);
+  while (all.size() <= limit) {
+    const ssize_t more = ::read(fd, piece.data(), piece.size());
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return all;
+    all.append(piece.data(), static_cast<std::size_t>(more));
+  }
+  return std::nullopt;
+}
+
+// A flight-recorder dump as a log: who is stuck in what. A dump may be asked for at any time, so
+// alone it is but a clue.
+ScannedLog dump_as_log(const std::string& path, std::uint32_t place,
+                       const std::optional<std::string>& bytes) {
+  ScannedLog log;
+  log.name = path;
+  const PathOrigin origin = read_path_origin(path);
+  log.node = origin.node;
+  log.rank = origin.rank;
+  if (!bytes) {
+    log.notes.push_back("this dump is larger than 64 MiB and was left out");
+    return log;
+  }
+  auto reports = read_flight_dump(*bytes, origin.rank.value_or(0), path);
+  if (!reports) {
+    log.notes.push_back("left out: " + reports.error().what);
+    return log;
+  }
+  if (!origin.rank) log.notes.push_back("the name tells no rank; 0 is assumed");
+  log.collectives = std::move(*reports);
+  for (const CollectiveReport& r : log.collectives) {
+    if (r.stuck_in < 0) continue;
+    Finding f;
+    f.failure_class = FailureClass::NcclTimeout;
+    f.severity = Severity::Clue;
+    f.confidence = 0.6;
+    f.file = place;
+    f.text = "collective " + std::to_string(r.stuck_in) + " " + r.operation + " of group " +
+             r.group + " has not finished";
+    f.ranks = {r.rank};
+    f.node = origin.node;
+    log.findings.push_back(std::move(f));
+    break;
+  }
+  return log;
+}
+
+// What py-spy, faulthandler and stoker-agent write first.
+bool is_stack_dump(std::string_view head) {
+  head = head.substr(0, 4096);
+  if (head.starts_with("Process ") && head.find("\nThread ") != std::string_view::npos) return true;
+  if (head.starts_with("# stacks of ")) return true;
+  const auto thread = head.find("hread 0x");
+  return thread != std::string_view::npos && thread < 200 &&
+         head.find("(most recent call first)") < thread + 200;
+}
+
 Result<os::Fd> open_log(const std::string& path) {
   // Not blocking: opening a FIFO would wait for a writer that never comes.
   os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -187,14 +252,25 @@ Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, 
     if (more == 0) break;
     got += static_cast<std::size_t>(more);
   }
+  const std::string_view head(piece.data(), got);
+  if (may_be_flight_dump(head)) {
+    const auto bytes = read_whole(fd, head, kLargestDump);
+    if (is_pickle(head) || (bytes && read_flight_dump(*bytes, 0, path)))
+      return dump_as_log(path, place, bytes);
+    return scan_text(detector, bytes.value_or(std::string(head)), path, place, kernel_log);
+  }
   LogScanner scanner(detector, path, place, kernel_log);
   Blocks blocks(scanner);
+  std::string stacks;
+  if (is_stack_dump(head)) stacks = std::string(head.substr(0, kLargestStacks));
   if (is_compressed({piece.data(), got}))
     read_compressed(fd, std::move(piece), got, blocks, scanner);
   else
     read_plain(fd, piece, got, blocks, scanner);
   blocks.finish();
-  return scanner.finish();
+  ScannedLog log = scanner.finish();
+  log.stacks = std::move(stacks);
+  return log;
 }
 
 ScannedLog scan_text(const Detector& detector, std::string_view text, const std::string& name,

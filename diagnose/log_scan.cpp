@@ -21,12 +21,13 @@ constexpr const char* kIterationWords = "(?:iteration|loss|step|Loss)";
 constexpr const char* kTraceWords = R"(^(\++) \S)";
 }  // namespace
 
-Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge) {
+Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge,
+                                const PatternCache* cache) {
   std::vector<std::string> expressions;
   for (const auto& signature : knowledge->signatures) expressions.push_back(signature.pattern);
   expressions.emplace_back(kIterationWords);
   expressions.emplace_back(kTraceWords);
-  STOKER_TRY(patterns, PatternSet::compile(expressions));
+  STOKER_TRY(patterns, PatternSet::compile(expressions, cache));
   return Detector(std::move(knowledge), std::move(patterns));
 }
 
@@ -59,8 +60,20 @@ bool LogScanner::is_kernel_log(std::string_view block) const {
   return lines > 0 && kernel * 5 >= lines * 4;
 }
 
+// A line without a date stands between two with one; the first of a few tells.
+std::optional<std::int64_t> LogScanner::first_time(std::string_view block) {
+  for (int lines = 0; !block.empty() && lines < 50; ++lines) {
+    const auto newline = std::min(block.find('\n'), block.size());
+    if (const auto time = read_origin(block.substr(0, newline)).time_ms) return time;
+    block.remove_prefix(std::min(newline + 1, block.size()));
+  }
+  return std::nullopt;
+}
+
 void LogScanner::block(std::string_view whole_lines) {
-  if (log_.lines == 0 && !log_.kernel_log) log_.kernel_log = is_kernel_log(whole_lines);
+  if (!begun_ && !log_.kernel_log) log_.kernel_log = is_kernel_log(whole_lines);
+  if (!begun_) log_.first_time_ms = first_time(whole_lines);
+  begun_ = true;
   const std::uint64_t before = log_.lines;
   log_.lines += detector_.patterns().scan(
       whole_lines, scratch_, [&](std::uint64_t number, std::string_view text, Ids ids) {
@@ -114,6 +127,8 @@ void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
   if (signature.decode == Decode::TaskExit && trace_depth_ >= 2) return;
   if (signature.decode == Decode::Overflow) return losses_.overflow(line, text);
   if (signature.decode == Decode::ElasticRow) return elastic_row(line, text);
+  if (signature.decode == Decode::Ras && !ras_.line(origin.message)) return;
+  if (signature.failure_class == FailureClass::NcclTimeout) collective(text, origin);
   Finding finding = make_finding(signature, best->groups, origin, text);
   finding.file = file_;
   finding.line = finding.last_line = line;
@@ -203,6 +218,17 @@ void LogScanner::elastic_row(std::uint64_t line, std::string_view text) {
   }
 }
 
+void LogScanner::collective(std::string_view text, const LineOrigin& origin) {
+  auto report = parse_watchdog_line(text);
+  if (!report || log_.collectives.size() >= kMostReports) return;
+  if (const auto rank = origin.rank ? origin.rank : path_.rank) {
+    report->rank = *rank;
+    report->global_rank = true;
+  }
+  report->node = origin.node.empty() ? path_.node : origin.node;
+  log_.collectives.push_back(std::move(*report));
+}
+
 void LogScanner::keep(Finding finding) {
   const Key key{finding.signature,
                 finding.weight,
@@ -224,28 +250,42 @@ void LogScanner::keep(Finding finding) {
   log_.findings.push_back(std::move(finding));
 }
 
-ScannedLog LogScanner::finish() {
+std::uint64_t LogScanner::version() const {
+  const std::uint64_t outlived = log_.findings.empty() ? 0 : log_.progressed_line;
+  const std::size_t losses = losses_.finish().size();
+  return log_.findings.size() + log_.elastic.size() + log_.collectives.size() + log_.success_line +
+         outlived + (losses > 0 ? losses + log_.iteration_lines : 0);
+}
+
+ScannedLog LogScanner::so_far() const {
+  ScannedLog log = log_;
   for (auto& finding : losses_.finish()) {
     finding.file = file_;
     if (path_.rank) finding.ranks.push_back(*path_.rank);
-    log_.findings.push_back(std::move(finding));
+    log.findings.push_back(std::move(finding));
   }
-  if (log_.iteration_lines > 0 && !log_.kernel_log)  // then it is what a rank printed
-    std::erase_if(log_.findings, [](const Finding& f) { return f.bare_kernel_words; });
-  std::stable_sort(log_.findings.begin(), log_.findings.end(),
+  if (log.iteration_lines > 0 && !log.kernel_log)  // then it is what a rank printed
+    std::erase_if(log.findings, [](const Finding& f) { return f.bare_kernel_words; });
+  for (auto& report : ras_.reports()) log.collectives.push_back(std::move(report));
+  log.node = path_.node;
+  log.rank = path_.rank;
+  std::stable_sort(log.findings.begin(), log.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.line < b.line; });
-  if (log_.success_line < log_.progressed_line) log_.success_line = 0;
+  if (log.success_line < log.progressed_line) log.success_line = 0;
   std::string_view rest = tail_;
+  std::string plain;
   while (!rest.empty()) {
     const auto newline = rest.find('\n');
     const auto line = trim(rest.substr(0, newline));
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
-    if (!line.empty()) log_.last_lines.emplace_back(without_colours(line.substr(0, 400), plain_));
+    if (line.empty()) continue;
+    if (const auto time = read_origin(line).time_ms) log.last_time_ms = time;
+    log.last_lines.emplace_back(without_colours(line.substr(0, 400), plain));
   }
-  if (log_.last_lines.size() > kLastLines)
-    log_.last_lines.erase(log_.last_lines.begin(),
-                          log_.last_lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
-  return std::move(log_);
+  if (log.last_lines.size() > kLastLines)
+    log.last_lines.erase(log.last_lines.begin(),
+                         log.last_lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
+  return log;
 }
 
 }  // namespace stoker::diagnose

@@ -22,7 +22,8 @@ namespace stoker::diagnose {
 class Detector {
  public:
   // Errors: a pattern that Vectorscan refuses.
-  static Result<Detector> make(std::shared_ptr<const Knowledge> knowledge);
+  static Result<Detector> make(std::shared_ptr<const Knowledge> knowledge,
+                               const PatternCache* cache = nullptr);
   [[nodiscard]] const Knowledge& knowledge() const { return *knowledge_; }
   [[nodiscard]] const PatternSet& patterns() const { return patterns_; }
   [[nodiscard]] unsigned iteration_pattern() const;  // a line that may tell an iteration
@@ -41,7 +42,14 @@ class LogScanner {
   LogScanner(const Detector& detector, std::string name, std::uint32_t file, bool kernel_log);
   void block(std::string_view whole_lines);
   void note(std::string text) { log_.notes.push_back(std::move(text)); }
-  ScannedLog finish();
+  // Before the first block: the number of lines in front of it; whose log it is.
+  void starts_behind(std::uint64_t lines) { log_.lines = lines; }
+  void stands_on(std::string node) { path_.node = std::move(node); }
+  // What the lines so far say.
+  [[nodiscard]] ScannedLog so_far() const;
+  ScannedLog finish() { return so_far(); }
+  // Changes whenever so_far() may lead to another cause.
+  [[nodiscard]] std::uint64_t version() const;
 
  private:
   struct Candidate {
@@ -59,7 +67,9 @@ class LogScanner {
   void elastic_row(std::uint64_t line, std::string_view text);
   void keep(Finding finding);
   void keep_tail(std::string_view block);
+  void collective(std::string_view text, const LineOrigin& origin);
   [[nodiscard]] bool is_kernel_log(std::string_view block) const;
+  static std::optional<std::int64_t> first_time(std::string_view block);
 
   const Detector& detector_;
   PatternSet::Scratch scratch_;
@@ -71,9 +81,11 @@ class LogScanner {
   std::uint64_t last_traceback_ = 0;
   std::uint64_t latest_progress_ = 0;
   std::size_t trace_depth_ = 0;
+  RasReader ras_;
   ElasticRow row_;
   bool row_is_root_ = false;
   bool in_root_section_ = false;
+  bool begun_ = false;
   // (signature, its weight here, node, pci, code, first rank) -> place in log_.findings
   using Key = std::tuple<const Signature*, int, std::string, std::string, int, std::int64_t>;
   std::map<Key, std::size_t> folded_;

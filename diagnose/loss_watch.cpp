@@ -131,7 +131,7 @@ void LossWatch::overflow(std::uint64_t line, std::string_view text) {
   if (*to < last_scale_) watch_scale(here, *to, searching);
 }
 
-std::vector<Finding> LossWatch::finish() {
+std::vector<Finding> LossWatch::finish() const {
   std::vector<Finding> all;
   if (nan_) {
     const bool passed = finite_since_nan_ >= kRecovered;

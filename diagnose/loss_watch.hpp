@@ -21,7 +21,7 @@ class LossWatch {
   // "OVERFLOW! … Attempted loss scale: 65536, reducing to 32768".
   void overflow(std::uint64_t line, std::string_view text);
   // What was found, by class at most once; call at the end.
-  [[nodiscard]] std::vector<Finding> finish();
+  [[nodiscard]] std::vector<Finding> finish() const;
 
  private:
   struct Place {

@@ -3,19 +3,50 @@
 #include "diagnose/pattern_set.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdlib>
+#include <deque>
 #include <hs/hs.h>
 #include <limits>
+#include <mutex>
 #include <re2/re2.h>
 
 #include "common/check.hpp"
 
 namespace stoker::diagnose {
 
+namespace {
+
+RE2::Options options() {
+  RE2::Options o;
+  o.set_log_errors(false);
+  o.set_encoding(RE2::Options::EncodingLatin1);  // logs are bytes
+  return o;
+}
+
+// Made at the first line that may match; any thread.
+struct Expression {
+  explicit Expression(std::string expression) : text(std::move(expression)) {}
+  const std::string text;
+  std::once_flag once;
+  std::unique_ptr<RE2> re;
+  std::vector<std::string> group_names;  // by group, "" = unnamed
+
+  const RE2& made() {
+    std::call_once(once, [this] {
+      re = std::make_unique<RE2>(text, options());
+      group_names.resize(static_cast<std::size_t>(std::max(re->NumberOfCapturingGroups(), 0)) + 1);
+      for (const auto& [group, name] : re->CapturingGroupNames())
+        group_names[static_cast<std::size_t>(group)] = name;
+    });
+    return *re;
+  }
+};
+
+}  // namespace
+
 struct PatternSet::Compiled {
   hs_database_t* database = nullptr;
-  std::vector<std::unique_ptr<RE2>> expressions;
-  std::vector<std::vector<std::string>> group_names;  // by expression and group, "" = unnamed
+  std::deque<Expression> expressions;
   ~Compiled() { hs_free_database(database); }
 };
 
@@ -53,11 +84,20 @@ std::string without_anchors(const std::string& expression) {
   return plain;
 }
 
-RE2::Options options() {
-  RE2::Options o;
-  o.set_log_errors(false);
-  o.set_encoding(RE2::Options::EncodingLatin1);  // logs are bytes
-  return o;
+// Of another CPU or version it is refused.
+hs_database_t* restored(const std::optional<std::string>& bytes) {
+  hs_database_t* database = nullptr;
+  if (!bytes || hs_deserialize_database(bytes->data(), bytes->size(), &database) != HS_SUCCESS)
+    return nullptr;
+  return database;
+}
+
+void keep(const PatternCache& cache, const std::string& key, const hs_database_t* database) {
+  char* bytes = nullptr;
+  std::size_t size = 0;
+  if (hs_serialize_database(database, &bytes, &size) != HS_SUCCESS) return;
+  cache.store(key, {bytes, size});
+  std::free(bytes);  // NOLINT(cppcoreguidelines-no-malloc): the library's allocator is malloc
 }
 
 }  // namespace
@@ -74,16 +114,18 @@ PatternSet::Scratch::Scratch(const PatternSet& set) : state_(std::make_unique<St
 PatternSet::Scratch::Scratch(Scratch&&) noexcept = default;
 PatternSet::Scratch::~Scratch() = default;
 
-Result<PatternSet> PatternSet::compile(const std::vector<std::string>& expressions) {
+Result<PatternSet> PatternSet::compile(const std::vector<std::string>& expressions,
+                                       const PatternCache* cache) {
   auto compiled = std::make_unique<Compiled>();
+  for (const std::string& expression : expressions) compiled->expressions.emplace_back(expression);
+  const std::string key = cache == nullptr ? "" : pattern_key(expressions);
+  if (cache != nullptr) compiled->database = restored(cache->load(key));
+  if (compiled->database != nullptr) return PatternSet(std::move(compiled));
+
   std::vector<std::string> plain;
   for (std::size_t i = 0; i < expressions.size(); ++i) {
-    auto& re = compiled->expressions.emplace_back(std::make_unique<RE2>(expressions[i], options()));
-    if (!re->ok()) return fail("not an expression: " + re->error(), expressions[i]);
-    auto& names = compiled->group_names.emplace_back(
-        static_cast<std::size_t>(re->NumberOfCapturingGroups()) + 1);
-    for (const auto& [group, name] : re->CapturingGroupNames())
-      names[static_cast<std::size_t>(group)] = name;
+    const RE2& re = compiled->expressions[i].made();
+    if (!re.ok()) return fail("not an expression: " + re.error(), expressions[i]);
     plain.push_back(without_anchors(expressions[i]));
   }
   std::vector<const char*> texts;
@@ -105,6 +147,7 @@ Result<PatternSet> PatternSet::compile(const std::vector<std::string>& expressio
     hs_free_compile_error(error);
     return refused;
   }
+  if (cache != nullptr) keep(*cache, key, compiled->database);
   return PatternSet(std::move(compiled));
 }
 
@@ -166,8 +209,9 @@ std::uint64_t PatternSet::scan(std::string_view block, Scratch& scratch, const H
 }
 
 bool PatternSet::match(unsigned which, std::string_view line, std::vector<Group>& groups) const {
-  const RE2& re = *compiled_->expressions.at(which);
-  const auto& names = compiled_->group_names[which];
+  Expression& expression = compiled_->expressions.at(which);
+  const RE2& re = expression.made();
+  const auto& names = expression.group_names;
   std::vector<re2::StringPiece> found(names.size());
   const re2::StringPiece text(line.data(), line.size());
   if (!re.Match(text, 0, text.size(), RE2::UNANCHORED, found.data(),

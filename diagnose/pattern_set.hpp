@@ -13,13 +13,16 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "diagnose/pattern_cache.hpp"
 
 namespace stoker::diagnose {
 
 class PatternSet {
  public:
-  // Errors: an expression that one of the two engines refuses, named by its place in the list.
-  static Result<PatternSet> compile(const std::vector<std::string>& expressions);
+  // Errors: an expression that one of the two engines refuses, named. With a cache that knows them
+  // nothing is compiled; what is only needed for a line that hits is made when it is.
+  static Result<PatternSet> compile(const std::vector<std::string>& expressions,
+                                    const PatternCache* cache = nullptr);
   PatternSet(PatternSet&&) noexcept;
   PatternSet& operator=(PatternSet&&) noexcept;
   ~PatternSet();

@@ -6,6 +6,7 @@
 
 #include "configs/schema/yaml_reader.hpp"
 #include "diagnose/advice_file.hpp"
+#include "diagnose/signature_lint.hpp"
 
 namespace stoker::diagnose {
 
@@ -22,7 +23,7 @@ double usual_confidence(Severity severity) {
   return 0.5;
 }
 
-void read_signature(configs::MapReader& m, Signature& s) {
+void read_signature(configs::MapReader& m, Signature& s, Lint lint) {
   m.require("name", s.name);
   m.require("class", s.failure_class);
   m.read("severity", s.severity);
@@ -47,6 +48,7 @@ void read_signature(configs::MapReader& m, Signature& s) {
   m.check("weight", s.weight >= 1 && s.weight <= 10, "must be 1 to 10");
   m.check("confidence", s.confidence > 0 && s.confidence <= 1, "must be above 0 and at most 1");
   m.check("needs", needs.empty() || s.needs_traceback, "must be traceback");
+  if (lint == Lint::No) return;  // ours: the tests compile them
   RE2::Options quiet;
   quiet.set_log_errors(false);
   quiet.set_encoding(RE2::Options::EncodingLatin1);
@@ -58,7 +60,7 @@ void read_signature(configs::MapReader& m, Signature& s) {
 
 std::vector<Signature> read_signatures(std::string_view text, const std::string& file,
                                        const std::vector<Signature>& known,
-                                       configs::Diagnostics& errors) {
+                                       configs::Diagnostics& errors, Lint lint) {
   std::vector<Signature> found;
   configs::YamlReader reader(text, file);
   reader.root([&](configs::MapReader& m) {
@@ -67,7 +69,12 @@ std::vector<Signature> read_signatures(std::string_view text, const std::string&
     m.list("signatures", [&](configs::ValueReader& item) {
       Signature signature;
       signature.family = family;
-      item.map([&](configs::MapReader& entry) { read_signature(entry, signature); });
+      item.map([&](configs::MapReader& entry) {
+        read_signature(entry, signature, lint);
+        if (lint == Lint::No) return;
+        for (const SignatureFault& fault : lint_signature(signature, known))
+          entry.check(fault.key, false, fault.what);
+      });
       const auto same = [&](const Signature& s) { return s.name == signature.name; };
       if (std::any_of(known.begin(), known.end(), same) ||
           std::any_of(found.begin(), found.end(), same))

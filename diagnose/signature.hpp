@@ -17,8 +17,9 @@ namespace stoker::diagnose {
 // Who reads more out of a line than the named groups: kernel (diagnose/kernel_line.hpp and the Xid
 // catalogue), traceback (remembers that a Python stack is being printed), elastic_row (a line of
 // torchelastic's table), elastic_signal (its word on a row), overflow (a step skipped for its
-// gradients), task_exit (unless it is that of a helper that a batch script runs as $(srun …)).
-enum class Decode { None, Kernel, Traceback, ElasticRow, ElasticSignal, Overflow, TaskExit };
+// gradients), task_exit (unless it is that of a helper that a batch script runs as $(srun …)), ras
+// (a report of NCCL's RAS: collectives.hpp).
+enum class Decode { None, Kernel, Traceback, ElasticRow, ElasticSignal, Overflow, TaskExit, Ras };
 
 struct Signature {
   std::string family, name;
@@ -38,15 +39,18 @@ struct Signature {
   std::string example, counter_example;
 };
 
+// A site's signatures are judged as they are read (signature_lint.hpp); ours are by the tests.
+enum class Lint { No, Yes };
+
 // Reads one family; what is wrong is appended to `errors`. Names must be unique among `known`.
 std::vector<Signature> read_signatures(std::string_view text, const std::string& file,
                                        const std::vector<Signature>& known,
-                                       configs::Diagnostics& errors);
+                                       configs::Diagnostics& errors, Lint lint = Lint::No);
 
 }  // namespace stoker::diagnose
 
 template <>
 struct stoker::EnumNames<stoker::diagnose::Decode> {
   static constexpr std::array names{"none",           "kernel",   "traceback", "elastic_row",
-                                    "elastic_signal", "overflow", "task_exit"};
+                                    "elastic_signal", "overflow", "task_exit", "ras"};
 };

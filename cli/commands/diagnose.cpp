@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/diagnosis_html.hpp"
 #include "cli/diagnosis_page.hpp"
 #include "cli/log_inputs.hpp"
 #include "common/os/files.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, kernel_logs, signatures;
+  std::string html;  // where to write the page, "" = nowhere
   bool json = false;
 };
 
@@ -30,14 +32,22 @@ bool read_site_files(Console& console, const std::vector<std::string>& paths,
   return true;
 }
 
-Result<diagnose::Detector> make_detector(Console& console, const Options& options) {
+const char* environment_value(const Context& context, const char* name) {
+  const auto found = context.environment.find(name);
+  return found == context.environment.end() ? nullptr : found->second.c_str();
+}
+
+Result<diagnose::Detector> make_detector(Context& context, const Options& options) {
+  Console& console = context.console;
   std::vector<diagnose::SiteFile> site;
   if (!read_site_files(console, options.signatures, site)) return fail("no signatures");
   configs::Diagnostics errors;
   auto knowledge = diagnose::load_knowledge(site, errors);
   for (const auto& error : errors) console.say(printable(error.text()));
   if (!errors.empty()) return fail("signature files with mistakes are not used");
-  return diagnose::Detector::make(std::move(knowledge));
+  const diagnose::PatternCache cache(diagnose::PatternCache::usual_folder(
+      environment_value(context, "XDG_CACHE_HOME"), environment_value(context, "HOME")));
+  return diagnose::Detector::make(std::move(knowledge), &cache);
 }
 
 int diagnose_logs(Context& context, const Options& options) {
@@ -47,7 +57,7 @@ int diagnose_logs(Context& context, const Options& options) {
   add_log_inputs(options.kernel_logs, true, inputs);
   for (const auto& error : inputs.errors) console.say(printable(error));
   if (inputs.files.empty()) return kFailed;
-  const auto detector = make_detector(console, options);
+  const auto detector = make_detector(context, options);
   if (!detector) return console.say(detector.error().message()), kUsage;
 
   std::vector<diagnose::ScanInput> wanted;
@@ -58,6 +68,11 @@ int diagnose_logs(Context& context, const Options& options) {
 
   auto diagnosis = diagnose::find_cause(scanned.logs, detector->knowledge().causes);
   for (const auto& note : inputs.notes) diagnosis.notes.push_back(note);
+  if (!options.html.empty()) {
+    const auto written = os::replace_file(options.html, diagnosis_html(diagnosis, scanned.logs),
+                                          os::Durability::Cached);
+    if (!written) return console.say(written.error().message()), kFailed;
+  }
   if (options.json) {
     console.line(dump_json(to_json_object(diagnosis)));
   } else {
@@ -84,6 +99,9 @@ Command cmd_diagnose() {
                            "logs of the kernel: dmesg, journalctl -k, /dev/kmsg");
             app.add_option("--signatures", options->signatures,
                            "signature files of this site, beside ours (docs/diagnosis.md)");
+            app.add_option("--html", options->html,
+                           "write a page for a browser to this file: the cause, the evidence and a "
+                           "timeline of the ranks");
             app.add_flag("--json", options->json, "one JSON object");
             return [&context, options] { return diagnose_logs(context, *options); };
           }};

@@ -74,6 +74,35 @@ TEST_CASE("signatures: a site's file with a mistake -> named by line, its signat
   CHECK(knowledge->signatures.size() == ours()->signatures.size());
 }
 
+TEST_CASE("signatures: a site's pattern that is hot, contradicts itself or never speaks -> named") {
+  const auto errors_of = [](const std::string& pattern, const std::string& example) {
+    configs::Diagnostics errors;
+    load_knowledge({{"site.yaml",
+                     "family: site\nsignatures:\n  - name: ours\n    class: fs_stale\n"
+                     "    pattern: '" +
+                         pattern +
+                         "'\n    source: https://site\n"
+                         "    example: '" +
+                         example + "'\n    counter_example: fine\n"}},
+                   errors);
+    std::string all;
+    for (const auto& error : errors) all += error.message + "\n";
+    return all;
+  };
+  CHECK(errors_of("wekafs: gone", "wekafs: gone") == "");
+  CHECK(errors_of("loss", "loss of the link").find("is hot") != std::string::npos);
+  CHECK(errors_of("x*", "x").find("matches every line") != std::string::npos);
+  CHECK(errors_of("wekafs: gone", "weka: gone").find("is not found") != std::string::npos);
+  CHECK(errors_of("fine|wekafs", "wekafs").find("counter_example: is found") != std::string::npos);
+  std::string large = "wekafs";
+  for (int i = 0; i < 14; ++i) large += "([a-z]{1,900}|[0-9]{1,900})";
+  CHECK(errors_of(large, "wekafs").find("too large") != std::string::npos);
+  CHECK(errors_of("GPU 3 has gone",
+                  "GPU 3 has gone: RuntimeError: CUDA out of memory. Tried to "
+                  "allocate 2.00 GiB")
+            .find("never speaks") != std::string::npos);
+}
+
 TEST_CASE("signatures: a site's file -> added behind ours") {
   configs::Diagnostics errors;
   const std::string file =

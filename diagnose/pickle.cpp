@@ -1,0 +1,368 @@
+// A stack machine over numbered values; the opcodes are those of CPython's Lib/pickletools.py.
+#include "diagnose/pickle.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+namespace stoker::diagnose {
+
+namespace {
+
+struct Value {
+  enum class Kind { None, False, True, Int, Float, Text, List, Map, Opaque, Mark };
+  Kind kind = Kind::None;
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string_view text;
+  std::vector<std::uint32_t> items;  // of a map: key, value, key, value …
+};
+using Kind = Value::Kind;
+using Place = std::uint32_t;
+
+class Machine {
+ public:
+  Machine(std::string_view bytes, const PickleLimits& limits) : rest_(bytes), limits_(limits) {}
+
+  // True: stopped in order.
+  bool run() {
+    while (!wrong_ && !stopped_) step(byte());
+    return !wrong_ && !stack_.empty();
+  }
+  [[nodiscard]] const char* wrong() const {
+    return wrong_ != nullptr ? wrong_ : "the pickle is empty";
+  }
+  Json result() {
+    left_ = limits_.values;
+    return to_json_value(stack_.back(), 0);
+  }
+
+ private:
+  void fail_with(const char* what) {
+    if (wrong_ == nullptr) wrong_ = what;
+  }
+  std::string_view take(std::uint64_t count) {
+    if (count > rest_.size()) {
+      fail_with("it ends too soon");
+      rest_ = {};
+      return {};
+    }
+    const auto taken = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return taken;
+  }
+  unsigned char byte() {
+    const auto one = take(1);
+    return one.empty() ? 0 : static_cast<unsigned char>(one[0]);
+  }
+  std::uint64_t little(std::size_t size) {
+    const auto bytes = take(size);
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;)
+      value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    return value;
+  }
+  std::string_view line() {
+    const auto end = rest_.find('\n');
+    if (end == std::string_view::npos) {
+      fail_with("it ends too soon");
+      return {};
+    }
+    const auto text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  Place make(Value value) {
+    if (values_.size() >= limits_.values) {
+      fail_with("it holds too many values");
+      return 0;
+    }
+    values_.push_back(std::move(value));
+    return static_cast<Place>(values_.size() - 1);
+  }
+  void push(Value value) { stack_.push_back(make(std::move(value))); }
+  void push(Kind kind) { push(Value{kind, 0, 0, {}, {}}); }
+  void push_int(std::int64_t value) { push(Value{Kind::Int, value, 0, {}, {}}); }
+  void push_text(std::string_view text) { push(Value{Kind::Text, 0, 0, text, {}}); }
+  void push_list(std::vector<Place> items) { push(Value{Kind::List, 0, 0, {}, std::move(items)}); }
+  Place pop() {
+    if (stack_.empty()) {
+      fail_with("an opcode stands where it cannot");
+      return make({});
+    }
+    const Place top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+  // What lies above the last mark, in order; the mark goes too.
+  std::vector<Place> pop_marked() {
+    std::size_t at = stack_.size();
+    while (at > 0 && values_[stack_[at - 1]].kind != Kind::Mark) --at;
+    if (at == 0) {
+      fail_with("a mark is missing");
+      return {};
+    }
+    std::vector<Place> items(stack_.begin() + static_cast<std::ptrdiff_t>(at), stack_.end());
+    stack_.resize(at - 1);
+    return items;
+  }
+  void extend(Kind kind, const std::vector<Place>& items) {
+    if (stack_.empty() || values_.empty()) return fail_with("an opcode stands where it cannot");
+    Value& target = values_[stack_.back()];
+    if (target.kind == Kind::Opaque) return;
+    if (target.kind != kind || (kind == Kind::Map && items.size() % 2 != 0))
+      return fail_with("an opcode stands where it cannot");
+    held_ += items.size();
+    if (held_ > limits_.values) return fail_with("it holds too many values");
+    target.items.insert(target.items.end(), items.begin(), items.end());
+  }
+  void tuple(std::size_t size) {
+    std::vector<Place> items(size);
+    for (std::size_t i = size; i-- > 0;) items[i] = pop();
+    push_list(std::move(items));
+  }
+  void remember(std::uint64_t key) {
+    if (stack_.empty()) return fail_with("an opcode stands where it cannot");
+    if (memo_.size() >= limits_.values) return fail_with("it holds too many values");
+    memo_[key] = stack_.back();
+  }
+  void recall(std::uint64_t key) {
+    const auto known = memo_.find(key);
+    if (known == memo_.end()) return fail_with("it names what was never put aside");
+    if (stack_.size() >= limits_.values) return fail_with("it holds too many values");
+    stack_.push_back(known->second);
+  }
+  // A call is not made: a typed list or an ordered map is its argument, all else is nothing.
+  void reduce() {
+    const Place arguments = pop();
+    pop();
+    const Value& given = values_.empty() ? none_ : values_[arguments];
+    if (given.kind == Kind::List && !given.items.empty() &&
+        (values_[given.items[0]].kind == Kind::List || values_[given.items[0]].kind == Kind::Map))
+      stack_.push_back(given.items[0]);
+    else
+      push(Kind::Opaque);
+  }
+  std::uint64_t line_number() {
+    const auto text = line();
+    std::uint64_t value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
+      fail_with("a number is none");
+    return value;
+  }
+  void text_number() {
+    auto text = line();
+    if (text == "00" || text == "01") return push(text == "01" ? Kind::True : Kind::False);
+    if (text.ends_with('L')) text.remove_suffix(1);
+    std::int64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    push_int(value);
+  }
+  void long_number(std::uint64_t size) {
+    const auto bytes = take(size);
+    if (bytes.size() > 8) return push(Kind::Opaque);
+    std::uint64_t value = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;)
+      value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    if (!bytes.empty() && bytes.size() < 8 && (static_cast<unsigned char>(bytes.back()) & 0x80))
+      value |= ~std::uint64_t{0} << (8 * bytes.size());
+    push_int(static_cast<std::int64_t>(value));
+  }
+  void real_number() {
+    const auto bytes = take(8);
+    std::uint64_t bits = 0;
+    for (const char c : bytes) bits = bits << 8 | static_cast<unsigned char>(c);
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    push(Value{Kind::Float, 0, value, {}, {}});
+  }
+
+  void step(unsigned char code);
+  bool step_scalar(unsigned char code);
+  bool step_container(unsigned char code);
+  bool step_memo(unsigned char code);
+  bool step_call(unsigned char code);
+  Json to_json_value(Place place, std::size_t depth);
+  std::string key_text(Place place) const;
+
+  std::string_view rest_;
+  PickleLimits limits_;
+  Value none_;
+  std::vector<Value> values_;
+  std::vector<Place> stack_;
+  std::unordered_map<std::uint64_t, Place> memo_;
+  std::size_t held_ = 0, left_ = 0;
+  const char* wrong_ = nullptr;
+  bool stopped_ = false;
+};
+
+void Machine::step(unsigned char code) {
+  if (wrong_ != nullptr) return;
+  switch (code) {
+    case 0x80: byte(); return;     // PROTO
+    case 0x95: little(8); return;  // FRAME
+    case '.': stopped_ = true; return;
+    case '(': return push(Kind::Mark);
+    case '0': pop(); return;
+    case '1': pop_marked(); return;
+    case '2':
+      if (stack_.empty()) return fail_with("an opcode stands where it cannot");
+      stack_.push_back(stack_.back());
+      if (stack_.size() > limits_.values) fail_with("it holds too many values");
+      return;
+    default: break;
+  }
+  if (!step_scalar(code) && !step_container(code) && !step_memo(code) && !step_call(code))
+    fail_with("an opcode is unknown");
+}
+
+bool Machine::step_scalar(unsigned char code) {
+  switch (code) {
+    case 'N': push(Kind::None); return true;
+    case 0x88: push(Kind::True); return true;
+    case 0x89: push(Kind::False); return true;
+    case 'I':
+    case 'L': text_number(); return true;
+    case 'J': push_int(static_cast<std::int32_t>(little(4))); return true;
+    case 'K': push_int(static_cast<std::int64_t>(little(1))); return true;
+    case 'M': push_int(static_cast<std::int64_t>(little(2))); return true;
+    case 0x8a: long_number(little(1)); return true;
+    case 0x8b: long_number(little(4)); return true;
+    case 'F': line(), push(Kind::Opaque); return true;
+    case 'G': real_number(); return true;
+    case 'S':
+    case 'V': push_text(line()); return true;
+    case 'T':
+    case 'X':
+    case 'B': push_text(take(little(4))); return true;
+    case 'U':
+    case 0x8c:
+    case 'C': push_text(take(little(1))); return true;
+    case 0x8d:
+    case 0x8e:
+    case 0x96: push_text(take(little(8))); return true;
+    default: return false;
+  }
+}
+
+bool Machine::step_container(unsigned char code) {
+  switch (code) {
+    case ']':
+    case ')':
+    case 0x8f: push(Kind::List); return true;
+    case '}': push(Kind::Map); return true;
+    case 'l':
+    case 't':
+    case 0x91: push_list(pop_marked()); return true;
+    case 0x85: tuple(1); return true;
+    case 0x86: tuple(2); return true;
+    case 0x87: tuple(3); return true;
+    case 'a': {
+      const Place item = pop();
+      extend(Kind::List, {item});
+      return true;
+    }
+    case 'e':
+    case 0x90: extend(Kind::List, pop_marked()); return true;
+    case 's': {
+      const Place value = pop(), key = pop();
+      extend(Kind::Map, {key, value});
+      return true;
+    }
+    case 'u': extend(Kind::Map, pop_marked()); return true;
+    case 'd': {
+      const auto items = pop_marked();
+      push(Kind::Map);
+      extend(Kind::Map, items);
+      return true;
+    }
+    default: return false;
+  }
+}
+
+bool Machine::step_memo(unsigned char code) {
+  switch (code) {
+    case 'p': remember(line_number()); return true;
+    case 'q': remember(little(1)); return true;
+    case 'r': remember(little(4)); return true;
+    case 0x94: remember(memo_.size()); return true;
+    case 'g': recall(line_number()); return true;
+    case 'h': recall(little(1)); return true;
+    case 'j': recall(little(4)); return true;
+    default: return false;
+  }
+}
+
+bool Machine::step_call(unsigned char code) {
+  switch (code) {
+    case 'c': line(), line(), push(Kind::Opaque); return true;
+    case 0x93: pop(), pop(), push(Kind::Opaque); return true;
+    case 'R':
+    case 0x81: reduce(); return true;
+    case 0x92: pop(), reduce(); return true;
+    case 'b': pop(); return true;
+    case 'i': line(), line(), pop_marked(), push(Kind::Opaque); return true;
+    case 'o': pop_marked(), push(Kind::Opaque); return true;
+    case 'P': line(), push(Kind::Opaque); return true;
+    case 'Q': pop(), push(Kind::Opaque); return true;
+    case 0x82: little(1), push(Kind::Opaque); return true;
+    case 0x83: little(2), push(Kind::Opaque); return true;
+    case 0x84: little(4), push(Kind::Opaque); return true;
+    default: return false;
+  }
+}
+
+std::string Machine::key_text(Place place) const {
+  const Value& key = values_[place];
+  if (key.kind == Kind::Text) return std::string(key.text.substr(0, limits_.longest_text));
+  return key.kind == Kind::Int ? std::to_string(key.integer) : "";
+}
+
+Json Machine::to_json_value(Place place, std::size_t depth) {
+  if (left_ == 0 || depth > limits_.depth) return nullptr;
+  --left_;
+  const Value& value = values_[place];
+  switch (value.kind) {
+    case Kind::None:
+    case Kind::Opaque:
+    case Kind::Mark: return nullptr;
+    case Kind::False: return false;
+    case Kind::True: return true;
+    case Kind::Int: return value.integer;
+    case Kind::Float: return std::isfinite(value.real) ? Json(value.real) : Json(nullptr);
+    case Kind::Text: return std::string(value.text.substr(0, limits_.longest_text));
+    case Kind::List: {
+      Json list = Json::array();
+      for (const Place item : value.items) {
+        if (left_ == 0) break;
+        list.push_back(to_json_value(item, depth + 1));
+      }
+      return list;
+    }
+    case Kind::Map: {
+      Json map = Json::object();
+      for (std::size_t i = 0; i + 1 < value.items.size() && left_ > 0; i += 2)
+        map[key_text(value.items[i])] = to_json_value(value.items[i + 1], depth + 1);
+      return map;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_pickle(std::string_view head) {
+  return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
+Result<Json> read_pickle(std::string_view bytes, const std::string& object,
+                         const PickleLimits& limits) {
+  Machine machine(bytes, limits);
+  if (!machine.run()) return fail(std::string("is no pickle: ") + machine.wrong(), object);
+  return machine.result();
+}
+
+}  // namespace stoker::diagnose
