@@ -39,8 +39,12 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
                                 e.generation.value, job_text(e.job)));
   // Its claim proves that its task runs, and so that the one before is over: agents are often heard
   // before the scheduler is asked again.
+  if (run.live && !run.live->goodbye_at) run.live->lead_silent = true;  // superseded
+  supply::supersede(turn, e.token);
   if (const auto s = run.supply.find(e.token);
       s != run.supply.end() && s->second.live() && running_task(s->second) != e.job.task) {
+    if (run.live && run.live->job != e.job)
+      run.live->lead_silent = true;  // no generation begins beside one that speaks
     JobSeen runs;
     runs.token = e.token;
     runs.job = e.job;
@@ -56,11 +60,19 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   live.job = e.job;
   live.order = e.order;
   live.nodes = e.nodes;
+  turn.site.ledger.at_least =
+      std::max(turn.site.ledger.at_least, static_cast<std::uint32_t>(e.nodes.size()));
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   run.live = live;
   run.newest = std::max(run.newest, e.generation);
-  run.control.level = wire::Level::Run;  // the counters go on: agents know the last ones
+  run.control.level = wire::Level::Run;
+  if (e.asked) {  // what was asked of a generation that is gone must not be asked of this one
+    run.control.save = e.asked->save;
+    run.control.stacks = e.asked->stacks;
+    run.control.restart = e.asked->restart;
+    run.save.reset();
+  }
   run.control.exclude.clear();
   std::erase_if(run.checkpoint.known,
                 [&](const auto& known) { return known.first > e.iteration.value; });
@@ -179,6 +191,7 @@ void on(Turn& turn, const wire::AttemptEnded& e) {
 void on(Turn& turn, const wire::PhaseEdge& e) {
   RunState& run = turn.r();
   Progress& p = run.progress;
+  if (e.attempt != run.live->attempt) return;  // of another attempt: its phase died with it
   if (e.phase != p.phase) {
     if (p.phase != wire::Phase::Iteration && p.phase_since != Instant{})
       run.phases[std::string(stoker::name_of(p.phase))].durations.add(turn.now() - p.phase_since);
@@ -203,7 +216,11 @@ void on(Turn& turn, const wire::CheckpointSaved& e) {
   facts.at = turn.now();
   facts.wall = turn.event.wall;
   facts.name = e.checkpoint;
-  if (e.seconds > facts.longest_seconds && e.seconds < 86400) facts.longest_seconds = e.seconds;
+  if (e.seconds > 0 && e.seconds < 86400) {  // a quick save may leave no edge of its phase
+    facts.longest_seconds = std::max(facts.longest_seconds, e.seconds);
+    run.phases[std::string(stoker::name_of(wire::Phase::Checkpoint))].durations.add(
+        from_seconds(e.seconds));
+  }
   facts.known[e.iteration.value] = run.live->generation;
   if (facts.known.size() > 256) facts.known.erase(facts.known.begin());
   turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({:.1f} MiB)",

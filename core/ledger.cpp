@@ -20,6 +20,10 @@ bool is_excluded(const NodeEntry& entry, Instant now) {
 
 }  // namespace
 
+std::uint32_t known_nodes(const NodeLedger& ledger) {
+  return std::max(ledger.at_least, static_cast<std::uint32_t>(ledger.nodes.size()));
+}
+
 NodeHealth health_of(const NodeEntry& entry, Instant now) {
   if (!entry.usable) return NodeHealth::Down;
   if (is_excluded(entry, now)) return NodeHealth::Excluded;
@@ -68,12 +72,12 @@ std::string note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evi
   std::uint32_t automatic = 0;
   for (const auto& [name, other] : ledger.nodes)
     if (is_excluded(other, now) && !other.by_operator) ++automatic;
-  const auto known = static_cast<double>(ledger.nodes.size());
+  const std::uint32_t known = known_nodes(ledger);
   const auto cap =
       std::max<std::uint32_t>(1, static_cast<std::uint32_t>(known * policy.exclude_at_most));
   if (automatic >= cap)
     return fmt::format("{} stays in: {} of {} nodes are excluded already, the most allowed",
-                       node.text, automatic, ledger.nodes.size());
+                       node.text, automatic, known);
   entry.excluded_until = now + policy.exclude_for;
   entry.excluded_until_wall = entry.evidence.back().wall + policy.exclude_for;
   entry.by_operator = false;

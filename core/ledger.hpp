@@ -40,9 +40,13 @@ struct NodeEntry {
 inline constexpr std::size_t kEvidenceKept = 8;
 
 struct NodeLedger {
-  std::map<NodeName, NodeEntry> nodes;
-  STOKER_FIELDS(NodeLedger, nodes)
+  std::map<NodeName, NodeEntry> nodes;  // that something is known about
+  std::uint32_t at_least = 0;  // nodes that the site has: the largest allocation ever seen
+  STOKER_FIELDS(NodeLedger, nodes, at_least)
 };
+
+// How many nodes there are at least: SLURM does not tell of nodes that nothing happened to.
+std::uint32_t known_nodes(const NodeLedger& ledger);
 
 NodeHealth health_of(const NodeEntry& entry, Instant now);
 std::vector<NodeName> excluded_nodes(const NodeLedger& ledger, Instant now);

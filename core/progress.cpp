@@ -143,7 +143,7 @@ void on_digest(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
   run.daemon_away = false;
   if (!run.live || run.live->generation != digest.generation) return;
-  if (digest.last.attempt < run.live->attempt || run.live->outcome) return;
+  if (digest.last.attempt != run.live->attempt || run.live->outcome) return;
   if (digest.iteration_ms.count > 0) {
     run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
         digest.iteration_ms);

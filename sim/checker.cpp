@@ -57,21 +57,28 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state,
   blind_ = state.blind_since.has_value();
 }
 
+// The cancelled task runs, and its ranks are well.
+bool Checker::hits_a_living(const core::Cancel& cancel) {
+  SimGeneration* live = training_.live();
+  return live != nullptr && live->job == cancel.job.job &&
+         (cancel.whole_array || cancel.job.task == 0 || cancel.job.task == live->task) &&
+         training_.healthy(*live);
+}
+
 // Unknown is not dead: while the scheduler is blind nobody's running task is cancelled, unless a
 // person asks for it.
 void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
     if (const auto* alert = std::get_if<core::SendAlert>(&action))
-      alerts_wanted_[row.intents.at(i).key.text] = alert->id;
+      alerts_wanted_.insert(alert->id);
     if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
-        row.decision.reason.find("again, after") == std::string::npos &&
-        row.decision.to != "held" && row.decision.to != "stopped" && row.decision.to != "finished")
+        hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
   }
 }
 
-// A restart of ranks that were well, or an end of a task that lives.
+// A task taken for over although it lives.
 void Checker::check_destruction(const core::JournalRow& row, const Excuse& excuse) {
   const std::string& from = row.decision.from;
   const std::string& to = row.decision.to;
@@ -79,8 +86,6 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
   if (!ran || from_a_person(row.event.body) || excuse.person) return;
   SimGeneration* live = training_.live();
   if (live == nullptr) return;
-  if (to == "recovering" && training_.healthy(*live) && !excuse.lines_delayed)
-    broken("restarted a training that was well: " + row.decision.reason);
   if (to == "queued") {
     const auto job = cluster_.jobs().find(live->job);
     if (job == cluster_.jobs().end() || live->zombie) return;
@@ -156,8 +161,10 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
   for (const auto& [path, text] : files.content)
     if (path.starts_with("/runs/sim/switch/") && !path.starts_with("/runs/sim/switch/."))
       broken("a switch file was never taken up: " + path);
-  for (const auto& [key, id] : alerts_wanted_)
-    if (!alerts.accepted.contains(EffectKey(key))) broken("an alert was lost: " + id);
+  std::set<std::string> arrived;
+  for (const auto& [key, alert] : alerts.accepted) arrived.insert(alert.id);
+  for (const std::string& id : alerts_wanted_)
+    if (!arrived.contains(id)) broken("an alert was lost: " + id);
   for (const auto& [name, run] : state.runs) {
     const std::string where = core::state_name(run.training);
     if (where == "finished" || where == "stopped") continue;

@@ -3,7 +3,7 @@
 // with the truth that only the simulation knows.
 #pragma once
 
-#include <deque>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +43,7 @@ class Checker {
 
  private:
   void check_actions(const core::JournalRow& row, const Excuse& excuse);
+  [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_budget(const core::RunState& run);
   void check_exclusions(const core::SiteState& state);
@@ -54,7 +55,7 @@ class Checker {
   Instant now_;
   bool blind_ = false;
   std::vector<EffectKey> performed_;
-  std::map<std::string, std::string> alerts_wanted_;  // effect key -> id
+  std::set<std::string> alerts_wanted_;
   std::vector<std::string> safety_, liveness_;
   std::uint32_t manual_ = 0, incidents_ = 0;
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew

@@ -17,6 +17,8 @@ Status Script::do_generation(Words& words) {
   e.order = OrderNumber{static_cast<std::uint32_t>(words.number("order", 1))};
   e.restart = static_cast<std::uint32_t>(words.number("restart"));
   if (const auto digest = words.value("digest")) e.digests["train.yaml"] = *digest;
+  if (words.flag("asked"))
+    e.asked = wire::Asked{words.number("save"), words.number("stacks"), words.number("restart-asked")};
   e.parent = generation_;
   generation_ = e.generation;
   attempt_ = Attempt{};
@@ -82,12 +84,12 @@ Status Script::do_phase(Words& words) {
   if (!phase) return fail(fmt::format("unknown phase \"{}\"", name));
   beat_.phase = *phase;
   beat_.phase_age_ms = 0;
-  beat_.attempt = attempt_;
+  beat_.attempt = Attempt{static_cast<std::uint32_t>(words.number("attempt", attempt_.value))};
   beat_.ranks = beat_.reporting = ranks_;
   beat_.iteration_max = beat_.iteration_min =
       Iteration{words.number("iteration", beat_.iteration_max.value)};
   beating_ = true;
-  return say(wire::PhaseEdge{attempt_, *phase, beat_.iteration_max});
+  return say(wire::PhaseEdge{beat_.attempt, *phase, beat_.iteration_max});
 }
 
 // beat iteration 120 [total 1000] [phase evaluation] [step 1s times 20] [loss 2.3] [answered 1]

@@ -67,6 +67,7 @@ class Training {
     std::function<void(Generation, const std::string& line)> line;  // appended to lead.jsonl
     std::function<void(const std::string&)> say;
     std::function<void(const std::string&)> broken;  // a safety invariant
+    std::function<void(const std::string&)> ends_well;  // ranks that are well are told to end
     std::function<Instant()> storage_free;           // until when the file system stands
     std::function<bool()> disk_full;
   };

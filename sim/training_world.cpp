@@ -199,10 +199,12 @@ void Training::obey(SimGeneration& g, const wire::Control& control) {
   }
   if (control.restart > g.done.restart) {
     g.done.restart = control.restart;
+    const bool done = control.restart_of.value != 0 && control.restart_of < g.attempt;
     tell(g, wire::Acknowledged{"restart", control.restart, g.leaving ? "the run is leaving" : ""});
-    if (!g.leaving) {
+    if (!g.leaving && !done) {
       const std::string why = fmt::format("control restart {}", control.restart);
       const bool running = runs(g);
+      if (healthy(g)) hooks_.ends_well(control.reason);
       account(g);
       ++g.serial;
       plan(g, running ? kStop : 1ms, [this, why, running](SimGeneration& then) {
@@ -222,6 +224,7 @@ void Training::obey(SimGeneration& g, const wire::Control& control) {
   tell(g, wire::Acknowledged{"level", 1, std::string(name_of(control.level))});
   if (control.level == wire::Level::SaveAndLeave) save_and_leave(g, control.reason);
   if (control.level == wire::Level::LeaveNow) {
+    if (healthy(g)) hooks_.ends_well(control.reason);
     g.leaving = "left without saving: " + control.reason;
     account(g);
     ++g.serial;

@@ -54,6 +54,10 @@ Universe::Universe(const Scenario& scenario, Settings settings)
                       },
                       [this](const std::string& text) { say(text); },
                       [this](const std::string& text) { checker_->broken(text); },
+                      [this](const std::string& why) {
+                        if (!excuse().person && !excuse().lines_delayed)
+                          checker_->broken("ended a training that was well: " + why);
+                      },
                       [this] { return storage_free_; },
                       [this] { return disk_full_until_ > time_.now(); }});
   checker_ = std::make_unique<Checker>(scenario_, *training_, *cluster_);
@@ -90,12 +94,16 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
   daemon_->start(away);
 }
 
-void Universe::on_row(const core::JournalRow& row, const core::SiteState& state) {
-  checker_->now(time_.now());
+Excuse Universe::excuse() const {
   Excuse excuse;
   excuse.lines_delayed = lines_from_ + 2min > time_.now() || storage_free_ + 2min > time_.now();
   excuse.person = person_at_ != Instant{} && person_at_ + 30min > time_.now();
-  checker_->row(row, state, excuse);
+  return excuse;
+}
+
+void Universe::on_row(const core::JournalRow& row, const core::SiteState& state) {
+  checker_->now(time_.now());
+  checker_->row(row, state, excuse());
   const bool allocated = has_allocation(row.decision.to);
   if (row.event.run == told_policy_.run && allocated == waiting_) {
     if (waiting_)

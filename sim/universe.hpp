@@ -46,6 +46,7 @@ class Universe {
   void make_daemon(SimJournal journal, Epoch epoch, Duration away);
   void say(const std::string& text);
   void on_row(const core::JournalRow& row, const core::SiteState& state);
+  [[nodiscard]] Excuse excuse() const;
   void take_lines();
   void plan_digests();
   std::vector<core::Input> digests();

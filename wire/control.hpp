@@ -33,10 +33,11 @@ struct Control {
   std::uint64_t save = 0;         // checkpoint now, go on
   std::uint64_t stacks = 0;       // collect the stacks of all ranks
   std::uint64_t restart = 0;      // restart the ranks inside the allocation
+  Attempt restart_of;             // the attempt to end: a newer one has been started already
   std::vector<NodeName> exclude;  // nodes that the next attempt must not use (spares go in)
   std::string reason;             // a sentence, shown in the agent's log
-  STOKER_FIELDS(Control, version, run, epoch, generation, level, save, stacks, restart, exclude,
-                reason)
+  STOKER_FIELDS(Control, version, run, epoch, generation, level, save, stacks, restart, restart_of,
+                exclude, reason)
 };
 
 // switch/{save,stop,kill,pause,resume,restart}: optional JSON body of a switch file.

@@ -4,7 +4,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
+#include <string_view>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,9 +59,10 @@ Result<unsigned char*> map_page(const os::Fd& fd, const std::string& path) {
 }  // namespace
 
 HeartbeatPage::HeartbeatPage(HeartbeatPage&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, nullptr)) {}
+    : bytes_(std::exchange(other.bytes_, nullptr)), lock_(std::move(other.lock_)) {}
 HeartbeatPage& HeartbeatPage::operator=(HeartbeatPage&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(lock_, other.lock_);
   return *this;
 }
 HeartbeatPage::~HeartbeatPage() {
@@ -65,15 +71,18 @@ HeartbeatPage::~HeartbeatPage() {
 
 Result<HeartbeatPage> HeartbeatPage::create(const std::string& path) {
   ::unlink(path.c_str());
-  const os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return fail(errno_error(errno, "cannot create the heartbeat page", path));
+  ::flock(fd.get(), LOCK_EX | LOCK_NB);  // a network file system may know no locks: it is not swept
   if (const int error = ::posix_fallocate(fd.get(), 0, kHeartbeatBytes); error != 0)
     return fail(errno_error(error, "cannot allocate the heartbeat page", path,
                             "free space in its file system"));
   STOKER_TRY(bytes, map_page(fd, path));
   put(bytes, 8, kVersion);
   std::memcpy(bytes, kMagic, sizeof kMagic);
-  return HeartbeatPage(bytes);
+  HeartbeatPage page(bytes);
+  page.lock_ = std::move(fd);
+  return page;
 }
 
 Result<HeartbeatPage> HeartbeatPage::open(const std::string& path) {
@@ -89,6 +98,23 @@ Result<HeartbeatPage> HeartbeatPage::open(const std::string& path) {
     return fail("heartbeat page of another version", path,
                 "use one version of stoker on all nodes");
   return page;
+}
+
+std::size_t sweep_heartbeat_pages(const std::string& directory) {
+  constexpr std::time_t kAbandonedS = 60;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(directory.c_str()), ::closedir);
+  const std::time_t now = std::time(nullptr);
+  std::size_t swept = 0;
+  while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    if (!std::string_view(entry->d_name).starts_with("stoker.")) continue;
+    const std::string path = directory + "/" + entry->d_name;
+    const os::Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (info.st_uid != ::geteuid() || info.st_mtime > now - kAbandonedS) continue;
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::unlink(path.c_str()) == 0) ++swept;
+  }
+  return swept;
 }
 
 void HeartbeatPage::write(const Heartbeat& beat) {

@@ -3,23 +3,40 @@
 // milliseconds. Fixed little-endian layout, version 1; a 30-line Python client stands beside this
 // header (heartbeat_client.py). Times are CLOCK_MONOTONIC nanoseconds of the node.
 //
-//   offset size  field                       offset size  field
-//   0      8     magic "STOKERHB"            72     8     f64 learning rate
-//   8      4     u32 version = 1             80     8     f64 seconds of the last iteration
-//   12     4     u32 sequence (seqlock)      88     8     f64 TFLOPs
-//   16     4     u32 attempt                 96     8     f64 gradient norm
-//   20     4     u32 phase                   104    8     i64 compute ns of the last iteration,
-//   without waits 24     8     i64 phase_since             112    8     u64 iteration of the last
-//   checkpoint saved 32     8     i64 progress_at             120    8     u64 steps done within
-//   the phase (evaluation, load) 40     8     u64 iteration (completed)   128    4     u32 pid of
-//   the writer 48     8     u64 total iterations        132    4     u32 flags (bit 0: loss is
-//   valid) 56     8     u64 consumed samples        136    8     u64 consumed tokens 64     8 f64
-//   loss                    144    8     u64 save requests answered (echo of save_request) 2048   8
-//   u64 save_request: grows by one for each `save` (written by the agent) 2056   4     u32 leave: 0
-//   go on, 1 save and leave, 2 leave without saving (written by the agent) 4096   64 x 64 bytes:
-//   ring of the last collectives, entry (number % 64):
-//          u64 number (from 1), i64 entered_at, i64 left_at (0: still inside), u64 bytes, char
-//          name[32]
+// clang-format off
+//   offset size  field
+//   0      8     magic "STOKERHB"
+//   8      4     u32 version = 1
+//   12     4     u32 sequence (seqlock)
+//   16     4     u32 attempt
+//   20     4     u32 phase
+//   24     8     i64 phase_since
+//   32     8     i64 progress_at
+//   40     8     u64 iteration (completed)
+//   48     8     u64 total iterations
+//   56     8     u64 consumed samples
+//   64     8     f64 loss
+//   72     8     f64 learning rate
+//   80     8     f64 seconds of the last iteration
+//   88     8     f64 TFLOPs
+//   96     8     f64 gradient norm
+//   104    8     i64 compute ns of the last iteration, without waits
+//   112    8     u64 iteration of the last checkpoint saved
+//   120    8     u64 steps done within the phase (evaluation, load)
+//   128    4     u32 pid of the writer
+//   132    4     u32 flags (bit 0: loss is valid)
+//   136    8     u64 consumed tokens
+//   144    8     u64 save requests answered (echo of save_request)
+//   2048   8     u64 save_request: grows by one for each `save` (written by the agent)
+//   2056   4     u32 leave: 0 go on, 1 save and leave, 2 leave without saving (by the agent)
+//   4096   4096  ring of the last collectives: 64 entries, that of a number at (number % 64)
+// An entry of the ring:
+//   0      8     u64 number (from 1)
+//   8      8     i64 entered_at
+//   16     8     i64 left_at (0: still inside)
+//   24     8     u64 bytes
+//   32     32    char name[32]
+// clang-format on
 // The writer makes `sequence` odd, writes, makes it even; a reader retries while it is odd or
 // changed.
 #pragma once
@@ -31,6 +48,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 #include "common/time.hpp"
 
@@ -100,7 +118,12 @@ class HeartbeatPage {
  private:
   explicit HeartbeatPage(unsigned char* bytes) : bytes_(bytes) {}
   unsigned char* bytes_ = nullptr;
+  os::Fd lock_;  // of the creator: says that the page is not abandoned
 };
+
+// Removes the heartbeat pages in `directory` that agents of this user left when they were killed:
+// named "stoker.*", older than a minute, and locked by nobody. Returns how many.
+std::size_t sweep_heartbeat_pages(const std::string& directory = "/dev/shm");
 
 }  // namespace stoker::wire
 

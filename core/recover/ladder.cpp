@@ -81,6 +81,7 @@ std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeNa
 void restart_inside(Turn& turn, const std::string& failure, const std::string& sentence) {
   RunState& run = turn.r();
   ++run.control.restart;
+  run.control.restart_of = run.live ? run.live->attempt : Attempt{};
   run.control.level = wire::Level::Run;
   training::Recovering next;
   next.rung = training::Rung::InAllocation;

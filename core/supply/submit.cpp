@@ -60,6 +60,12 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
 
 }  // namespace
 
+bool next_runs(const Submission& s, std::uint32_t task) {
+  return std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
+    return entry.first > task && entry.second.state == JobState::Running;
+  });
+}
+
 Duration submit_pause(std::uint32_t n) {
   Duration pause = 15s;
   for (std::uint32_t i = 1; i < n && pause < 10min; ++i) pause *= 2;
@@ -146,7 +152,8 @@ void ensure(Turn& turn, const std::string& why) {
   bool useful = false;
   for (const auto& [token, s] : run.supply) {
     live = live || s.live();
-    useful = useful || s.waiting() > 0 || std::holds_alternative<Running>(s.state);
+    useful = useful || s.waiting() > 0 || std::holds_alternative<Running>(s.state) ||
+             (s.live() && next_runs(s, 0));
   }
   if (useful) {
     turn.say(why);

@@ -33,9 +33,15 @@ Size size_for(const Turn& turn);
 void on_job_seen(Turn& turn, const JobSeen& seen);
 // A job that the scheduler does not know any more (gone.cpp).
 void on_job_gone(Turn& turn, const JobGone& gone);
+// A job of `token` has won its claim, so that whatever ran for another submission is over.
+void supersede(Turn& turn, const Token& token);
+// A task after `task` is known to run already.
+bool next_runs(const Submission& submission, std::uint32_t task);
 // The task's end, with whatever its agents said: what comes next.
 void decide_end(Turn& turn, Submission& submission);
 
+// A warning: one task was cancelled by somebody else, and the chain went on.
+void warn_cancelled(Turn& turn, const JobSeen& seen);
 // All that could run was cancelled by hand: hold, or submit anew, as the policy says.
 void decide_hand_cancel(Turn& turn, const JobSeen& seen);
 

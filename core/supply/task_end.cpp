@@ -154,12 +154,36 @@ bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const st
 
 }  // namespace
 
+void supersede(Turn& turn, const Token& token) {
+  RunState& run = turn.r();
+  for (auto& [other, s] : run.supply) {
+    const std::uint32_t task = running_task(s);
+    if (other == token || task == 0) continue;
+    if (std::holds_alternative<Running>(s.state)) {
+      JobSeen end;
+      end.token = other;
+      end.job = JobId{s.job.job, task};
+      end.state = JobState::Completed;
+      turn.go(s, Ending{task, end, turn.now()}, SupplyTrigger::TaskOver);
+    }
+    s.tasks[task].state = JobState::Completed;
+    turn.say(fmt::format("{} is over: a later job of the run has its claim",
+                         job_text({s.job.job, task})));
+    if (!run.live || !run.live->goodbye_at) ++run.budget.spent, ++run.budget.without_progress;
+    if (s.waiting() > 0)
+      turn.go(s, Pending{}, SupplyTrigger::Decided);
+    else
+      turn.go(s, Terminal{"superseded"}, SupplyTrigger::Exhausted);
+  }
+}
+
 void decide_end(Turn& turn, Submission& s) {
   RunState& run = turn.r();
   const Ending ending = std::get<Ending>(s.state);
   const bool asked = s.cancel_asked || ending.end.cancelled_by_us;
   const std::vector<NodeName> nodes = s.tasks[ending.task].nodes;
-  const bool more = s.waiting() > 0;
+  s.tasks[ending.task].state = ending.end.state;
+  const bool more = s.waiting() > 0 || next_runs(s, ending.task);
   if (more)
     turn.go(s, Pending{}, SupplyTrigger::Decided);
   else

@@ -41,9 +41,13 @@ void Lead::on_control(const wire::Control& control) {
   }
   if (control.restart > done_.restart) {
     done_.restart = control.restart;
-    const bool too_late = leaving_why_.has_value();
-    tell(wire::Acknowledged{"restart", control.restart, too_late ? "the run is leaving" : ""});
-    if (!too_late)
+    const bool leaving = leaving_why_.has_value();
+    const bool done = control.restart_of.value != 0 && control.restart_of < attempt_;
+    tell(wire::Acknowledged{"restart", control.restart,
+                            leaving ? "the run is leaving"
+                            : done  ? fmt::format("attempt {} runs already", attempt_.value)
+                                    : ""});
+    if (!leaving && !done)
       restart(fmt::format("control restart {}{}{}", control.restart,
                           control.reason.empty() ? "" : ": ", control.reason));
   }

@@ -1,0 +1,168 @@
+// One target a parser; the name of the program (a link) says which. Besides not crashing, some hold
+// a property: what a rank prints never becomes the kernel's word.
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/hostlist.hpp"
+#include "diagnose/collectives.hpp"
+#include "diagnose/diagnosis.hpp"
+#include "diagnose/flight_recorder.hpp"
+#include "diagnose/iteration_line.hpp"
+#include "diagnose/journal_export.hpp"
+#include "diagnose/kernel_line.hpp"
+#include "diagnose/line_finding.hpp"
+#include "diagnose/line_origin.hpp"
+#include "diagnose/log_file.hpp"
+#include "diagnose/parse_file.hpp"
+#include "diagnose/pickle.hpp"
+#include "diagnose/stack_groups.hpp"
+#include "diagnose/xid_catalogue.hpp"
+#include "wire/agent_event.hpp"
+
+namespace {
+
+using namespace stoker;
+using namespace stoker::diagnose;
+
+const Detector& detector() {
+  static const Detector made = [] {
+    configs::Diagnostics errors;
+    return std::move(*Detector::make(load_knowledge({}, errors)));
+  }();
+  return made;
+}
+
+void must(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "property broken: %s\n", what);
+  std::abort();
+}
+
+std::string labelled(std::string_view bytes) {
+  std::string log;
+  while (!bytes.empty()) {
+    const auto end = std::min(bytes.find('\n'), bytes.size());
+    log += "[n01:3] ";
+    log += bytes.substr(0, end);
+    log += '\n';
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  }
+  return log;
+}
+
+void log(std::string_view bytes) {
+  const auto scanned = scan_text(detector(), bytes, "main.log");
+  const Diagnosis d = find_cause({scanned}, detector().knowledge().causes);
+  must(d.confidence >= 0 && d.confidence <= 1, "confidence is a share");
+  (void)dump_json(to_json_object(d));
+}
+void rank_log(std::string_view bytes) {
+  for (const Finding& f : scan_text(detector(), labelled(bytes), "main.log").findings)
+    must(!f.from_kernel, "a rank spoke as the kernel");
+}
+void kernel(std::string_view bytes) {
+  (void)scan_text(detector(), bytes, "dmesg-n01.txt", 0, true);
+  (void)parse_kernel_line(bytes);
+  (void)normal_pci(bytes);
+  (void)detector().knowledge().xids.xid(154, bytes);
+  (void)detector().knowledge().xids.xid(145, bytes);
+  (void)detector().knowledge().xids.sxid(12028, bytes);
+}
+void origin(std::string_view bytes) {
+  const LineOrigin o = read_origin(bytes);
+  must(o.message.data() >= bytes.data() &&
+           o.message.data() + o.message.size() <= bytes.data() + bytes.size(),
+       "the message is a part of the line");
+  (void)read_path_origin(bytes);
+  (void)quoted_node(bytes, bytes.size() / 2);
+  (void)rank_list(bytes);
+  (void)expand_hostlist(bytes);
+}
+void metrics(std::string_view bytes) {
+  MetricsReader reader([](const FoundMetrics&) {});
+  while (!bytes.empty()) {
+    const auto end = std::min(bytes.find('\n'), bytes.size());
+    reader.line(bytes.substr(0, end));
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  }
+  reader.finish();
+}
+void journal(std::string_view bytes) {
+  JournalExport whole;
+  whole.feed(bytes, [](std::string_view) {});
+  JournalExport pieces;  // read in other pieces it is the same
+  for (std::size_t at = 0; at < bytes.size(); at += 7)
+    pieces.feed(bytes.substr(at, 7), [](std::string_view) {});
+}
+void pickle(std::string_view bytes) {
+  (void)read_pickle(bytes, "fuzz", {1u << 14, 16, 1024});
+  const auto reports = read_flight_dump(bytes, 3, "fuzz");
+  if (reports) (void)find_missing(*reports);
+}
+void collectives(std::string_view bytes) {
+  RasReader ras;
+  std::vector<CollectiveReport> reports;
+  while (!bytes.empty()) {
+    const auto end = std::min(bytes.find('\n'), bytes.size());
+    ras.line(bytes.substr(0, end));
+    if (auto report = parse_watchdog_line(bytes.substr(0, end))) reports.push_back(*report);
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  }
+  for (auto& report : ras.reports()) reports.push_back(report);
+  (void)missing_text(find_missing(reports));
+}
+void stacks(std::string_view bytes) {
+  const std::string text(bytes);
+  const std::size_t half = text.size() / 2;
+  (void)group_stacks({{"n01", 0, text}, {"n02", 1, text.substr(half)}, {"n03", 2, text}});
+}
+void signatures(std::string_view bytes) {
+  configs::Diagnostics errors;
+  (void)read_signatures(bytes, "fuzz.yaml", {}, errors);
+}
+void agent_event(std::string_view bytes) {
+  (void)wire::parse_event_line(bytes, "fuzz");
+}
+
+struct Target {
+  std::string_view name;
+  void (*run)(std::string_view);
+};
+constexpr std::array kTargets{Target{"log", log},
+                              Target{"rank_log", rank_log},
+                              Target{"kernel", kernel},
+                              Target{"origin", origin},
+                              Target{"metrics", metrics},
+                              Target{"journal", journal},
+                              Target{"pickle", pickle},
+                              Target{"collectives", collectives},
+                              Target{"stacks", stacks},
+                              Target{"signatures", signatures},
+                              Target{"agent_event", agent_event}};
+
+void (*chosen)(std::string_view) = nullptr;
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char*** argv) {
+  std::string_view name = (*argv)[0];
+  name.remove_prefix(name.rfind('/') + 1);
+  for (const Target& target : kTargets) {
+    if (name == "names")
+      std::printf("%.*s\n", static_cast<int>(target.name.size()), target.name.data());
+    if (name == target.name) chosen = target.run;
+  }
+  if (name == "names") std::exit(0);
+  if (chosen == nullptr) std::abort();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  chosen({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
