@@ -25,6 +25,11 @@ std::vector<Finding> check_site(const Context& context);
 // and one for output that arrives late. Reads the head of each newest lead.jsonl.
 std::vector<Finding> check_running(const Context& context);
 
+// SLURM, where its commands are in PATH (slurm_checks.cpp).
+std::vector<Finding> check_slurm(const Context& context);
+// Exposed for tests: what `scontrol show config` means, against our clock in seconds.
+std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t now);
+
 // Exposed for tests: SQLite before 3.51.3 can lose a WAL reset when two connections checkpoint.
 Finding check_sqlite(const std::string& version);
 

@@ -168,6 +168,9 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   for (const QueueRow& row : rows)
     if (const Token token = token_of(row); !token.empty())  // else of this name, but none of ours
       view.jobs.push_back(seen_of(row, token));
+  // What has ended is told before what runs instead.
+  std::stable_partition(view.jobs.begin(), view.jobs.end(),
+                        [](const core::JobSeen& job) { return core::is_terminal(job.state); });
   look_for_missing(rows, view);
   return view;
 }

@@ -68,11 +68,13 @@ Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
   return parse_job_details(output.out);
 }
 
+// True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
 Result<bool> SlurmScheduler::is_ours(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
-  for (const QueueRow& row : rows)
-    if (row.id.job == job.job) return token_of(row) == token;
-  return false;
+  return std::any_of(rows.begin(), rows.end(), [&](const QueueRow& row) {
+    const bool meant = row.id.job == job.job && (job.task == 0 || row.id.task == job.task);
+    return meant && token_of(row) == token && !core::is_terminal(row.state);
+  });
 }
 
 core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& token) {
@@ -108,7 +110,8 @@ core::PortResult<JobId> SlurmScheduler::submit(const core::SubmitRequest& reques
 }
 
 core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& cancel) {
-  const auto ours = is_ours(cancel.token, cancel.job);
+  const auto ours =
+      is_ours(cancel.token, cancel.whole_array ? JobId{cancel.job.job, 0} : cancel.job);
   if (!ours) return definite(ours.error());
   if (!*ours) return std::monostate{};  // gone, or the id now names somebody else's job
   const JobId job = cancel.whole_array ? JobId{cancel.job.job, 0} : cancel.job;
@@ -126,7 +129,7 @@ core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& canc
 }
 
 core::PortResult<std::monostate> SlurmScheduler::set_exclusions(const core::SetExclusions& change) {
-  const auto ours = is_ours(change.token, change.job);
+  const auto ours = is_ours(change.token, JobId{change.job.job, 0});
   if (!ours) return definite(ours.error());
   if (!*ours) return std::monostate{};
   const std::string wanted = compress_hostlist(change.nodes);

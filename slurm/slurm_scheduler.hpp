@@ -65,7 +65,7 @@ class SlurmScheduler : public core::Scheduler {
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
   Result<std::vector<JobDetail>> details(const JobId& job);
-  // True: this id is in the queue and carries this token.
+  // True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
   Result<bool> is_ours(const Token& token, const JobId& job);
   Status learn_numbers(const std::vector<QueueRow>& rows);
   core::JobSeen seen_of(const QueueRow& row, const Token& token) const;

@@ -130,6 +130,110 @@ def part_e2e(tally, options):
         script_test(tally, f"e2e: {name}", [script], environment, E2E_LIMIT_S * (6 if options.long else 1), tries(options))
 
 
+def part_slurm(tally, options):
+    title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
+    argv = [sys.executable, "tests/slurm/run.py", "--match", options.match] + (["--random", "100"] if options.long else [])
+    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"))
+    run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
+                           stdout=subprocess.PIPE)
+    said = ""
+    for line in run.stdout:
+        print(line, end="", flush=True)
+        said += line
+        outcome, _, name = line.partition(": ")
+        if outcome in ("passed", "skipped", "failed") and name.startswith("slurm: "):
+            tally.add(name.rpartition(" (")[0], outcome)
+    code = run.wait()
+    if code == SKIP_EXIT:
+        tally.add("slurm: real cluster", "skipped", said.strip().split("\n")[-1])
+    elif code not in (0, 1):
+        tally.add("slurm: real cluster", "failed", f"exit {code}\n{said[-3000:]}")
+
+
+def part_lint(tally, _options):
+    title("lint")
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
+                         stdout=subprocess.PIPE)
+    print(run.stdout, end="")
+    for line in run.stdout.split("\n"):
+        if line.startswith("ok "):
+            tally.add(line[3:], "passed")
+        elif line.startswith("not ok "):
+            tally.add(line[7:], "failed")
+    if run.returncode not in (0, 1):
+        tally.add("lint: runs", "failed")
+    good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
+    tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
+
+
+def part_bundle(tally, _options):
+    title("relocatable bundle in an empty chroot")
+    good = command([sys.executable, "deploy/bundle.py", "--build", "build"]) == 0
+    tally.add("bundle: builds", "passed" if good else "failed")
+    if not good:
+        return
+    if os.geteuid() != 0:
+        tally.add("bundle: runs in an empty chroot", "skipped", "chroot needs root")
+        return
+    good = command([sys.executable, "deploy/bundle.py", "--build", "build", "--prove"]) == 0
+    tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
+
+
+# The folders of tests/ whose programs run under a sanitizer. cli has no memory of its own to lose and is the slowest to
+# build: --long has it. Threads are in these four only.
+THREADED = ["alerts", "daemon", "agent", "train"]
+SANITIZED_E2E = ["switch_files", "daemon_killed"]
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1",
+                     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
+
+
+def untorched(without=()):
+    """The folders of tests/ that hold unit tests and do not need LibTorch."""
+    found = {os.path.basename(os.path.dirname(f)) for f in glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp"))}
+    return sorted(found - {"train_torch", *without})
+
+
+def sanitizer(tally, options, preset, folders, programs=()):
+    """Unit and golden tests of these folders under a sanitizer; True when they could be built."""
+    title(f"unit and golden tests under {preset}")
+    os.environ.update(SANITIZER_OPTIONS)
+    if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
+        return False
+    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders),
+          most_tries=tries(options))
+    return True
+
+
+def sanitized_e2e(tally):
+    """End-to-end tests with sanitized daemon, client and agent (and the ordinary training): a report fails the test."""
+    title("end-to-end tests under asan")
+    with tempfile.TemporaryDirectory(prefix="stoker-asan-") as folder:
+        for name, preset in (("stokerd", "-asan"), ("stoker", "-asan"), ("stoker-agent", "-asan"), ("stoker-train", "")):
+            os.symlink(os.path.join(ROOT, "build" + preset, "bin", name), os.path.join(folder, name))
+        where = os.path.join(folder, "report")
+        environment = dict(os.environ, STOKER_BIN=folder, PYTHONPATH=os.path.join(ROOT, "tests"),
+                           ASAN_OPTIONS=f"detect_leaks=1:log_path={where}", UBSAN_OPTIONS=f"log_path={where}")
+        for name in SANITIZED_E2E:
+            code = command([sys.executable, f"tests/e2e/{name}.py"], limit=3 * E2E_LIMIT_S, env=environment)
+            reports = sorted(glob.glob(where + "*"))
+            tally.add(f"asan: e2e: {name}", "failed" if code or reports else "passed",
+                      "".join(open(r, errors="replace").read(4000) for r in reports[:3]))
+            for report in reports:
+                os.unlink(report)
+
+
+def part_asan(tally, options):
+    everything = options.long or options.only
+    if not everything:
+        sanitizer(tally, options, "asan", untorched(without={"cli"}), ["stoker-agent"])  # a test of configs looks for the agent
+    elif sanitizer(tally, options, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
+        sanitized_e2e(tally)
+
+
+def part_tsan(tally, options):
+    sanitizer(tally, options, "tsan", THREADED)
+
+
 def part_lint(tally, _options):
     title("lint")
     run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
@@ -215,7 +319,7 @@ def part_tsan(tally, options):
 
 
 # What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
-WAITING = {"unit": part_unit, "e2e": part_e2e}
+WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
 COMPUTING = {"lint": part_lint, "bundle": part_bundle, "asan": part_asan, "tsan": part_tsan}
 PARTS = {**WAITING, **COMPUTING}
 
@@ -282,6 +386,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="build and unit tests")
     parser.add_argument("--long", action="store_true", help="also what takes too long for CI")
     parser.add_argument("--only", choices=sorted(PARTS), help="one part")
+    parser.add_argument("--slurm", dest="only", action="store_const", const="slurm", help="the part on a real SLURM")
     parser.add_argument("--match", default="", help="of the end-to-end tests, those with this in their name")
     parser.add_argument("--beside", nargs="+", help=argparse.SUPPRESS)  # a file for the tally, and parts
     options = parser.parse_args()

@@ -9,13 +9,34 @@
 namespace stoker::cli {
 namespace {
 
-int doctor(Context& context, bool json) {
+// One line and the exit code of a check of Nagios or Icinga: 0 OK, 1 WARNING, 2 CRITICAL.
+int nagios(const Console& console, const std::vector<Finding>& findings) {
+  constexpr int kWarning = 1, kCritical = 2;
+  std::string text;
+  Health worst = Health::Good;
+  for (const Finding& f : findings) {
+    worst = std::max(worst, f.health);
+    if (f.health != Health::Good)
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", f.check, printable(f.found));
+  }
+  const char* word = worst == Health::Bad ? "CRITICAL" : worst == Health::Note ? "WARNING" : "OK";
+  console.line(fmt::format("STOKER {} - {}", word,
+                           text.empty() ? fmt::format("{} checks", findings.size()) : text));
+  return worst == Health::Bad ? kCritical : worst == Health::Note ? kWarning : kDone;
+}
+
+struct Options {
+  bool json = false, nagios = false;
+};
+
+int doctor(Context& context, const Options& options) {
   const Console& console = context.console;
   std::vector<Finding> findings = check_site(context);
   for (Finding& told : check_running(context)) findings.push_back(std::move(told));
+  if (options.nagios) return nagios(console, findings);
   const bool good = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& f) { return f.health == Health::Bad; });
-  if (json) {
+  if (options.json) {
     Json list = Json::array();
     for (const Finding& f : findings)
       list.push_back({{"check", f.check},
@@ -42,11 +63,14 @@ int doctor(Context& context, bool json) {
 Command cmd_doctor() {
   return {"doctor",
           "check the site and say how to mend each finding",
-          {"stoker doctor", "stoker doctor --json"},
+          {"stoker doctor", "stoker doctor --json", "stoker doctor --nagios"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto json = std::make_shared<bool>(false);
-            app.add_flag("--json", *json, "one JSON document");
-            return [&context, json] { return doctor(context, *json); };
+            const auto options = std::make_shared<Options>();
+            auto* json = app.add_flag("--json", options->json, "one JSON document");
+            app.add_flag("--nagios", options->nagios,
+                         "one line, and exit 0, 1 (worth knowing) or 2 (mend it)")
+                ->excludes(json);
+            return [&context, options] { return doctor(context, *options); };
           }};
 }
 

@@ -23,6 +23,12 @@ bool is_stoker_train(const RunPolicy& policy) {
   return program.substr(slash == std::string::npos ? 0 : slash + 1) == "stoker-train";
 }
 
+// Nothing but its exit tells that such a training is finished.
+bool ends_by_exit(const RunState& run) {
+  const FinishedWhen& when = run.policy.train.finished;
+  return when.exit_zero || (!when.iteration && when.file.empty() && run.progress.total == 0);
+}
+
 bool reached_end(const RunState& run) {
   const FinishedWhen& when = run.policy.train.finished;
   const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
@@ -95,7 +101,7 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
     // Ranks that were told to go may well end with 0: that is how they obey.
     const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
                       std::holds_alternative<training::Recovering>(run.training);
-    if (told && run.policy.train.finished.exit_zero) return EndKind::Saved;
+    if (told && ends_by_exit(run)) return EndKind::Saved;
     return reached_end(run) ? EndKind::Finished : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;

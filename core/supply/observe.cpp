@@ -79,6 +79,28 @@ void burn(Turn& turn, Submission& s, const JobSeen& seen) {
   cancel_all(turn);
 }
 
+// SLURM lets the next task of an array run although the one before has not ended, when that one has
+// lost a node (22.05.8, a slurmd that is away). Agents decide which of the two owns the run: while
+// the elder's speak, the newcomer's leave by themselves; when they have left, the elder is an empty
+// shell and goes. True: `seen` changes nothing else.
+bool two_at_once(Turn& turn, const Submission& s, const JobSeen& seen, std::uint32_t known) {
+  const RunState& run = turn.r();
+  if (run.policy.scheduler.kind != SchedulerKind::Slurm) return false;
+  const JobId elder{s.job.job, std::min(known, seen.job.task)};
+  const JobId newcomer{s.job.job, std::max(known, seen.job.task)};
+  const bool speaks = run.live && run.live->token == s.token && run.live->job == elder &&
+                      !run.live->goodbye_at && !run.live->lead_silent;
+  if (speaks) {
+    turn.say(fmt::format("{} runs beside {}, whose agents speak: the newcomer must leave",
+                         job_text(newcomer), job_text(elder)));
+    return true;
+  }
+  turn.say(fmt::format("{} runs although {} was not seen to end; cancelling what is left of that",
+                       job_text(newcomer), job_text(elder)));
+  turn.act(Cancel{s.token, elder, false, false});
+  return seen.job == elder;
+}
+
 void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
   RunState& run = turn.r();
   const std::uint32_t before = running_task(s);
@@ -87,6 +109,7 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
     if (ending->task == seen.job.task) return;
     decide_end(turn, s);
   } else if (std::holds_alternative<Running>(s.state) && !same) {
+    if (two_at_once(turn, s, seen, before)) return;
     JobSeen end = seen;  // one task at a time: the next runs, so the one before is over
     end.job.task = before;
     end.state = JobState::Completed;
@@ -130,7 +153,12 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   const auto* ending = std::get_if<Ending>(&s.state);
   const bool other = (ending != nullptr && ending->task != seen.job.task) ||
                      (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task);
-  if (other) s.tasks[seen.job.task].state = seen.state;  // so short that no look saw it run
+  if (other) {  // so short that no look saw it run, or the next one was seen first
+    const bool by_hand = seen.state == JobState::Cancelled && !seen.cancelled_by_us &&
+                         !s.cancel_asked && s.tasks[seen.job.task].state != JobState::Pending;
+    s.tasks[seen.job.task].state = seen.state;
+    if (by_hand) warn_cancelled(turn, seen);
+  }
   if (other || ending != nullptr) return;
   s.tasks[seen.job.task].state = seen.state;
   const RunState& run = turn.r();
@@ -150,6 +178,19 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
 
 }  // namespace
 
+namespace {
+
+// Only a restart brings back a task that is over, and while its agents speak a running task does
+// not wait in the queue: a controller that answers so answers from the past.
+bool is_stale(const RunState& run, const Task& task, const JobSeen& seen, bool back) {
+  if (seen.restart > task.restart) return false;
+  if (is_terminal(task.state)) return true;
+  return back && run.live && run.live->job == seen.job && !run.live->goodbye_at &&
+         !run.live->lead_silent;
+}
+
+}  // namespace
+
 void on_job_seen(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
   run.daemon_away = false;
@@ -162,9 +203,13 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
 
   Task& task = s->tasks[seen.job.task];
-  const bool requeued = seen.job.task == running_task(*s) &&
-                        std::holds_alternative<Running>(s->state) &&
-                        (seen.state == JobState::Pending || seen.state == JobState::Requeued);
+  const bool back = seen.job.task == running_task(*s) &&
+                    std::holds_alternative<Running>(s->state) &&
+                    (seen.state == JobState::Pending || seen.state == JobState::Requeued);
+  if (is_stale(run, task, seen, back))
+    return turn.say(fmt::format("an old answer about {} ({}), left aside", job_text(seen.job),
+                                stoker::name_of(seen.state)));
+  const bool requeued = back;
   task.state = seen.state;
   task.restart = seen.restart;
   task.reason = seen.reason;
@@ -192,6 +237,14 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
                  fmt::format("{} cannot start: {}", job_text(seen.job), seen.reason),
                  fmt::format("scontrol show job {}", seen.job.text()), ""});
   }
+}
+
+// One task was cancelled, not by us, and the chain went on.
+void warn_cancelled(Turn& turn, const JobSeen& seen) {
+  const std::string text = fmt::format("{} was cancelled{}, not by stoker; the next task goes on",
+                                       job_text(seen.job), by_whom(seen));
+  turn.say(text);
+  raise(turn, {Severity::Warning, "cancelled_by_hand", text, command_text(turn.name(), "why"), ""});
 }
 
 void decide_hand_cancel(Turn& turn, const JobSeen& seen) {

@@ -200,6 +200,12 @@ void decide_end(Turn& turn, Submission& s) {
       return finish(turn, finished_by_file(run)
                               ? fmt::format("{}; {} is there", over, run.policy.train.finished.file)
                               : fmt::format("{}; all ranks ended with 0", over));
+    if (ending.end.state == JobState::Cancelled && !asked && !more &&
+        stopping->goal == training::Goal::Next) {
+      turn.go(training::Queued{}, Trigger::TaskEnds, over);
+      return decide_hand_cancel(turn, ending.end);
+    }
+    if (ending.end.state == JobState::Cancelled && !asked) warn_cancelled(turn, ending.end);
     const training::Stopping copy = *stopping;
     return after_stopping(turn, copy, over);
   }
@@ -213,7 +219,9 @@ void decide_end(Turn& turn, Submission& s) {
     if (turn.in<training::Queued>() != nullptr) ensure(turn, "");
     return;
   }
-  if (planned_end(turn, live, over)) return;
+  const bool saved = live && live->outcome && classify(run, *live->outcome) == EndKind::Saved;
+  const bool by_hand = ending.end.state == JobState::Cancelled && !asked;
+  if (!(saved && by_hand) && planned_end(turn, live, over)) return;
   const Failure failure = failure_of(turn, ending, nodes, live ? &*live : nullptr);
   if (ending.end.state == JobState::Cancelled && !asked && !more) {
     turn.go(training::Queued{}, Trigger::TaskEnds, failure.evidence);

@@ -106,9 +106,9 @@ void SchedulerObserver::work() {
     Duration pause = active_ ? pace_.active : pace_.idle;
     for (int i = 0; i < diff.failures() && pause < pace_.longest; ++i) pause *= 2;
     pause = std::min(pause, std::max(pace_.longest, pace_.idle));
-    // A slow answer is answered by patience; jitter keeps many daemons apart.
+    // A slow good answer is answered by patience; jitter keeps many daemons apart.
     const Duration took = monotonic_now() - asked;
-    if (pace_.apart > Duration{}) pause = std::max(pause, 5 * took);
+    if (view && pace_.apart > Duration{}) pause = std::max(pause, 5 * took);
     pause = std::chrono::duration_cast<Duration>(pause * (1 + pace_.jitter * chance()));
     wake_.wait_for(lock, pause, [this] { return stopping_ || kicked_; });
     const Duration rest = std::max(pace_.apart - (monotonic_now() - asked), scheduler_.rest());

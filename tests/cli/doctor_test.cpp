@@ -1,4 +1,5 @@
 // What `stoker doctor` shows of running agents.
+#include "cli/site_checks.hpp"
 #include "site.hpp"
 #include "wire/agent_event.hpp"
 
@@ -41,4 +42,33 @@ TEST_CASE("doctor: a finished run -> nothing of its nodes") {
   site.write(site.directory() + "/gen-000002/lead.jsonl",
              line(wire::HealthSources{NodeName("n01"), {{"NVML", true, "8 GPUs"}}}));
   CHECK(site.stoker({"doctor"}).out.find("hello/n01") == std::string::npos);
+}
+
+TEST_CASE("doctor: scontrol show config of 22.05.8 -> version, arrays, memory, clock") {
+  const std::string config =
+      "Configuration data as of 2026-11-22T07:20:02\n"
+      "AccountingStorageType   = accounting_storage/none\n"
+      "ClusterName             = jean\n"
+      "MaxArraySize            = 1001\n"
+      "MinJobAge               = 60 sec\n"
+      "SLURM_VERSION           = 22.05.8\n";
+  std::tm time{};
+  time.tm_year = 126;
+  time.tm_mon = 10;
+  time.tm_mday = 22;
+  time.tm_hour = 7;
+  time.tm_min = 20;
+  time.tm_isdst = -1;
+  const std::int64_t now = ::mktime(&time);
+  const auto findings = judge_slurm_config(config, now);
+  REQUIRE(findings.size() == 4);
+  CHECK(findings[0].found == "22.05.8, cluster jean");
+  CHECK(findings[1].found == "up to 1000 tasks in scheduler.array.tasks");
+  CHECK(findings[2].health == Health::Note);
+  CHECK(findings[3].found == "none; stoker does not need it");
+  const auto skewed = judge_slurm_config(config, now + 300);
+  REQUIRE(skewed.size() == 5);
+  CHECK(skewed[4].health == Health::Bad);
+  CHECK(skewed[4].found == "slurmctld's clock differs by -298 s");
+  CHECK(judge_slurm_config("MaxArraySize = 1\n", now)[1].health == Health::Bad);
 }

@@ -17,7 +17,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 # The batch is 4 until 64 samples are consumed (16 steps), then 8.
 ITERATIONS = 1500
-SAMPLES = 16 * 4 + (ITERATIONS - 16) * 8
+ITERATIONS_SLURM = 3000  # SLURM's shortest time limit is a minute
+
+
+def samples(iterations):
+    return 16 * 4 + (iterations - 16) * 8
 
 
 def bold(text):
@@ -25,8 +29,9 @@ def bold(text):
 
 
 class Demo:
-    def __init__(self, site, slow):
+    def __init__(self, site, slow, iterations):
         self.site = site
+        self.iterations = iterations
         self.slow = slow
         self.act_number = 0
         self.lost_total = 0.0
@@ -126,8 +131,7 @@ def story(site, demo):
         return "kill -9 of stokerd; started again a second later"
 
     def drop_switch():
-        with open(os.path.join(site.directory, "switch", "save"), "w", encoding="utf-8") as f:
-            json.dump({"by": "you", "reason": "before lunch"}, f)
+        site.switch("save", json.dumps({"by": "you", "reason": "before lunch"}))
         return "a file named save in the run's switch folder"
 
     def saved(seen, before):
@@ -173,12 +177,12 @@ def story(site, demo):
     site.wait_iteration(300)
     demo.act("The daemon dies", kill_daemon, demo.further, tell=found, lost=no_loss)
     demo.act("Somebody wants a checkpoint now", drop_switch, saved, tell=answered, lost=no_loss)
-    demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=120,
+    demo.act("The time limit comes", lambda: "this task's wall is near; the array has more tasks", next_task, seconds=200,
              lost=between_tasks)
 
 
 def tell_end(site, demo, reference):
-    progress(site, "disturbed run", ITERATIONS, 240)
+    progress(site, "disturbed run", demo.iterations, 500)
     print(f"\n{bold('The chronicle, as stoker wrote it')}\n")
     print(site.stoker("chronicle", site.run).stdout)
     mine = site.digest()
@@ -194,6 +198,7 @@ def main():
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--slow", action="store_true", help="wait for Enter between acts")
     parser.add_argument("--keep", action="store_true", help="leave the folder for a look")
+    parser.add_argument("--slurm", action="store_true", help="on a real SLURM (Debian's packages, root): slurmctld, eight slurmd")
     parser.add_argument("text", nargs="*", help="text to train on (default: the licences of this system)")
     options = parser.parse_args()
     os.environ["STOKER_BIN"] = os.path.abspath(options.bin)
@@ -202,21 +207,34 @@ def main():
     texts = options.text or sorted(f for f in glob.glob("/usr/share/common-licenses/*")
                                    if os.path.isfile(f) and not os.path.islink(f))
     began = time.monotonic()
-    site = Site("undisturbed", keep=options.keep)
-    shape = dict(nodes=2, spares=1, samples=SAMPLES, save_every=10, time_limit="50s", exit_before_limit="6s",
-                 hidden=96, ffn=384, sequence=96)
+    cluster = None
+    if options.slurm:
+        from slurm.cluster import Cluster, why_not
+        from slurm.real._site import SlurmSite
+        if reason := why_not():
+            print(f"SKIPPED: no SLURM can be started here: {reason}")
+            return 77
+        cluster = Cluster(keep=options.keep)
+        cluster.__enter__()
+        site = SlurmSite(cluster, "undisturbed")
+    else:
+        site = Site("undisturbed", keep=options.keep)
+    iterations = ITERATIONS_SLURM if options.slurm else ITERATIONS
+    shape = dict(nodes=2, spares=1, samples=samples(iterations), save_every=10, time_limit="2min" if options.slurm else "50s",
+                 exit_before_limit="6s", hidden=96, ffn=384, sequence=96)
     good = False
     try:
-        print(bold("stoker keeps a training alive: 2 nodes x 2 ranks, one spare node, embedded scheduler"))
+        print(bold("stoker keeps a training alive: 2 nodes x 2 ranks, one spare node, "
+                   f"{'a real SLURM' if options.slurm else 'embedded scheduler'}"))
         prefix = site.prepare_data(texts)
         site.start_daemon()
-        print(f"First without trouble, for comparison ({ITERATIONS} iterations):", flush=True)
+        print(f"First without trouble, for comparison ({iterations} iterations):", flush=True)
         site.stoker("run", site.write_files(prefix, **dict(shape, time_limit="10min")), "--yes")
-        progress(site, "undisturbed run", ITERATIONS, 240)
+        progress(site, "undisturbed run", iterations, 500)
         reference = site.digest()
         site.use_run("disturbed")
         site.stoker("run", site.write_files(prefix, **shape), "--yes")
-        demo = Demo(site, options.slow)
+        demo = Demo(site, options.slow, iterations)
         story(site, demo)
         good = tell_end(site, demo, reference)
         site.audit()
@@ -226,6 +244,8 @@ def main():
         good = False
     finally:
         site.close()
+        if cluster:
+            cluster.close()
     return 0 if good else 1
 
 

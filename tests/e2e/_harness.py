@@ -106,6 +106,11 @@ class Site:
             f.write(RUN.format(run=self.run, directory=self.directory, command=command.replace("TRAIN", train), more=more, **o))
         return config
 
+    def switch(self, name, text=""):
+        """A switch file of the run."""
+        with open(os.path.join(self.directory, "switch", name), "w", encoding="utf-8") as f:
+            f.write(text)
+
     # ---- the daemon
     def start_daemon(self, *arguments):
         self.daemon = subprocess.Popen([os.path.join(BIN, "stokerd"), "--state", self.state, *arguments], env=self.env,

@@ -8,6 +8,8 @@ import sys
 import time
 
 folder, command = sys.argv[1], sys.argv[2:]
+if "STOKER_STANDBY_FD" in os.environ:  # an idle process beside a running rank: it trains only after that one is gone
+    os.execvp(command[0], command)
 shard = os.open(os.path.join(folder, f"shard.{os.environ.get('RANK', '0')}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 os.set_inheritable(shard, True)
 try:

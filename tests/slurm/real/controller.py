@@ -1,9 +1,11 @@
 """slurmctld away, killed, blind commands, munge: unknown is not dead."""
+import contextlib
 import os
 import signal
 import time
 
 from e2e._harness import check
+from slurm.cluster import processes_with
 from slurm.real._site import LIMIT, main
 
 AWAY_S = 120 if os.environ.get("STOKER_LONG") else 25
@@ -31,15 +33,11 @@ def stopped_while_a_job_ends(site):
     site.run_loop(tasks=2, top_up_below=0)
     before = site.wait_training(beyond=20)
     site.cluster.stop("slurmctld", signal.SIGTERM)
-    for pid in site.ranks().values():
-        os.kill(pid, signal.SIGKILL)
-    for _ in range(40):  # the agents restart inside; take them away too
-        pids = [p for p in site.our_processes() if b"stoker-agent" in open(f"/proc/{p}/cmdline", "rb").read()]
-        if not pids:
-            break
-        for pid in pids:
+    step = processes_with("SLURMD_NODENAME=n01", site.cluster.folder)
+    check(step, "no process of the job is found")
+    for pid in step:
+        with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-        time.sleep(0.5)
     time.sleep(AWAY_S)
     site.cluster.start_controller()
     site.wait_training(generation=before["generation"] + 1, seconds=240)
@@ -59,12 +57,6 @@ def killed(site):
 
 def killed_after_sbatch(site):
     """kill -9 of slurmctld right after sbatch's answer: the job is lost, its id given to a stranger; the run goes on once."""
-    site.shim("sbatch", f"""
-out=$("$REAL" "$@") || exit $?
-if mkdir {site.folder}/once 2>/dev/null; then kill -9 $(cat {site.folder}/controller.pid); fi
-echo "$out" """)
-    with open(os.path.join(site.folder, "controller.pid"), "w", encoding="utf-8") as f:
-        f.write(str(site.cluster.daemons["slurmctld"].pid))
     os.chmod(site.folder, 0o777)
     # The shim is the ordinary user's and cannot kill root's slurmctld: the test does it as soon as the shim has got its answer.
     site.shim("sbatch", f"""

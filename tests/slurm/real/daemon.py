@@ -75,8 +75,7 @@ def kill_switch_burns_the_array(site):
     site.start_daemon()
     site.run_loop(tasks=5)
     site.wait_training(beyond=10)
-    with open(os.path.join(site.directory, "switch", "kill"), "w", encoding="utf-8") as f:
-        f.write("I want the nodes")
+    site.switch("kill", "I want the nodes")
     site.wait_state("stopped", LIMIT)
     site.wait(lambda: not site.submissions(), LIMIT, "the queue to be empty")
 

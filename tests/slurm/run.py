@@ -1,0 +1,81 @@
+"""Runs the cases of tests/slurm/real, several clusters side by side; each case is one test.
+
+    run.py [--side N] [--match WORD] [--long]
+
+Prints "passed: NAME (SECONDSs)" lines and what a failed case said; exit 0, 1 (a case failed) or 77 (no SLURM here).
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import random
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.dirname(HERE)
+LIMIT_S = 900
+# Cases that take longest go first, so that no worker is left alone with them at the end.
+LONGEST = ["killed_at_each_point", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death",
+           "squeue_slow_failing_empty_garbage", "stopped_while_a_job_ends"]
+
+
+def environment():
+    path = os.environ.get("PYTHONPATH")
+    return dict(os.environ, PYTHONPATH=TESTS + (":" + path if path else ""))
+
+
+def cases():
+    """[(script, case)] of all scripts."""
+    found = []
+    for script in sorted(glob.glob(os.path.join(HERE, "real", "*.py"))):
+        if os.path.basename(script).startswith("_"):
+            continue
+        listed = subprocess.run([sys.executable, script, "--list"], env=environment(), capture_output=True, text=True)
+        if listed.returncode:
+            print((listed.stdout + listed.stderr).strip().split("\n")[-1])
+            sys.exit(listed.returncode)
+        found += [(script, name) for name in listed.stdout.split()]
+    return sorted(found, key=lambda c: LONGEST.index(c[1]) if c[1] in LONGEST else len(LONGEST))
+
+
+def run_case(script, case):
+    began = time.monotonic()
+    try:
+        done = subprocess.run([sys.executable, script, case], env=environment(), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", timeout=LIMIT_S)
+        code, said = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as late:
+        code, said = 124, (late.stdout or b"").decode(errors="replace")
+    return code, said, time.monotonic() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--side", type=int, default=3, help="clusters side by side")
+    parser.add_argument("--match", default="", help="only cases with this in their name")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N cases drawn by chance instead of each once")
+    options = parser.parse_args()
+    chosen = [c for c in cases() if options.match in c[1]]
+    if options.random:
+        seed = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
+        print(f"STOKER_SEED={seed}", flush=True)
+        chosen = random.Random(seed).choices(chosen, k=options.random)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.side) as pool:
+        running = {pool.submit(run_case, *c): c for c in chosen}
+        for future in concurrent.futures.as_completed(running):
+            script, case = running[future]
+            code, said, seconds = future.result()
+            name = f"{os.path.basename(script)[:-3]}.{case}"
+            outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
+            failed += outcome == "failed"
+            print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
+            if outcome == "failed":
+                print(said[-6000:], flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
