@@ -142,6 +142,7 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   live.outcome.reset();
+  run.verdict.reset();
   run.progress.phase = wire::Phase::Startup;
   run.progress.deadline = detect::phase_deadline(run, wire::Phase::Startup);
   run.progress.phase_since = turn.now();

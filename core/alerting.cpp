@@ -102,8 +102,8 @@ void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
 void resolve_failures(Turn& turn) {
   for (const char* kind :
        {"rank_crash", "hang", "node_fault", "job_failed", "agents_silent", "limbo", "crash_loop",
-        "disk_full", "checkpoint_refused", "configuration", "cancelled_by_hand", "submit_failed",
-        "held", "restarted"})
+        "disk_full", "checkpoint_refused", "configuration", "no_restart_helps", "cancelled_by_hand",
+        "submit_failed", "held", "restarted"})
     resolve(turn, kind);
 }
 

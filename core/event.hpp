@@ -183,6 +183,34 @@ struct LeadSpeaks {
   STOKER_FIELDS(LeadSpeaks, generation)
 };
 
+// ---- logs
+// What the logs say together, as diagnose/ ranks it: one cause. Sent when it changed; `healthy`
+// takes the one before back (the training went on).
+struct Diagnosed {
+  static constexpr const char* kKind = "diagnosed";
+  Generation generation;  // 0: of a training without agents
+  Attempt attempt;
+  std::string failure_class;  // diagnose/failure_class.hpp
+  double confidence = 0;      // 0..1
+  bool fatal = false;         // something ended or will end of it
+  bool from_kernel = false;   // the kernel's own word
+  std::string summary;        // one sentence
+  std::string action;         // "restart" "restart_excluding" "rollback" "hold" "none"
+  std::string advice;
+  std::optional<Rank> rank;
+  std::vector<NodeName> nodes;        // that the cause points at, the root's first
+  std::vector<NodeName> exclude;      // of them those that are to be left out
+  std::vector<std::string> evidence;  // "main.log:123: text", the root's first; at most 5
+  STOKER_FIELDS(Diagnosed, generation, attempt, failure_class, confidence, fatal, from_kernel,
+                summary, action, advice, rank, nodes, exclude, evidence)
+};
+struct LogFollowed {  // a log of watch.logs or watch.kernel_logs was found, or what is wrong with
+                      // it
+  static constexpr const char* kKind = "log_followed";
+  std::string path, detail;
+  STOKER_FIELDS(LogFollowed, path, detail)
+};
+
 // ---- effects
 struct EffectDone {
   static constexpr const char* kKind = "effect_done";
@@ -237,11 +265,11 @@ struct FinishFileSeen {
   STOKER_FIELDS(FinishFileSeen, path, there)
 };
 
-using EventBody =
-    std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                 DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
-                 SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, EffectDone, EffectFailed,
-                 EffectUnknown, TokenLookedUp, DiskLow, DiskFull, FinishFileSeen>;
+using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                               DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
+                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
+                               Diagnosed, LogFollowed, EffectDone, EffectFailed, EffectUnknown,
+                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

@@ -18,6 +18,9 @@ void enter_training(Turn& turn);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 
+// logs: diagnosed.cpp
+void on_diagnosed(Turn& turn, const Diagnosed& diagnosed);
+
 // people: operators.cpp
 void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by);
 void on_operator(Turn& turn, const OperatorAsked& asked);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/action.hpp"
+#include "core/event.hpp"
 #include "core/learned.hpp"
 #include "core/ledger.hpp"
 #include "core/policy.hpp"
@@ -166,6 +167,8 @@ struct RunState {
   CheckpointFacts checkpoint;
   Budget budget;
   std::optional<Incident> incident;
+  std::optional<Diagnosed> verdict;  // of the logs, for the newest attempt
+  std::string failed_of;             // its class when the last failure was counted, "" = none
   std::optional<SaveRequest> save;
   std::optional<PlannedStop> planned_stop;
   std::optional<Iteration> save_at;       // `save --at-iteration`
@@ -182,9 +185,9 @@ struct RunState {
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, order,
                 lr_scale, exact_order, control, live, newest, progress, losses, loss_stride, phases,
-                checkpoint, budget, incident, save, planned_stop, save_at, leftover_at,
-                overdue_told, disk_full, no_room_since, refused, digests, finish_file, paused,
-                observe_only, daemon_away)
+                checkpoint, budget, incident, verdict, failed_of, save, planned_stop, save_at,
+                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
+                paused, observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

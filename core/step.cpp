@@ -23,46 +23,50 @@ bool needs_run(const EventBody& body) {
       [](const auto& b) {
         using B = std::decay_t<decltype(b)>;
         return std::is_same_v<B, JobSeen> || std::is_same_v<B, JobGone> ||
-               std::is_same_v<B, AgentSaid> ||
-               std::is_same_v<B, Digest> || std::is_same_v<B, LeadSilent> ||
-               std::is_same_v<B, LeadSpeaks> || std::is_same_v<B, TokenLookedUp> ||
-               std::is_same_v<B, SwitchRefused> || std::is_same_v<B, DiskFull> ||
-               std::is_same_v<B, FinishFileSeen> || std::is_same_v<B, PolicyChanged>;
+               std::is_same_v<B, AgentSaid> || std::is_same_v<B, Digest> ||
+               std::is_same_v<B, LeadSilent> || std::is_same_v<B, LeadSpeaks> ||
+               std::is_same_v<B, Diagnosed> || std::is_same_v<B, LogFollowed> ||
+               std::is_same_v<B, TokenLookedUp> || std::is_same_v<B, SwitchRefused> ||
+               std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
+               std::is_same_v<B, PolicyChanged>;
       },
       body);
 }
 
 void dispatch(Turn& turn) {
-  std::visit(Overloaded{[&](const RunAdded& e) { on_run_added(turn, e.policy, e.by); },
-                        [&](const PolicyChanged& e) { on_run_added(turn, e.policy, e.by); },
-                        [&](const OperatorAsked& e) { on_operator(turn, e); },
-                        [&](const SwitchRefused& e) { on_switch_refused(turn, e); },
-                        [&](const DaemonStarted& e) { on_daemon_started(turn, e); },
-                        [&](const DaemonStopping&) { turn.say("stokerd stops; trainings go on"); },
-                        [&](const Tick&) {
-                          if (turn.run != nullptr)
-                            on_time(turn);
-                          else
-                            retry_effects(turn);
-                        },
-                        [&](const Quarantined& e) { on_quarantined(turn, e); },
-                        [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
-                        [&](const JobGone& e) { supply::on_job_gone(turn, e); },
-                        [&](const SchedulerBlind& e) { on_blind(turn, e); },
-                        [&](const SchedulerSees&) { on_sees(turn); },
-                        [&](const NodeSeen& e) { on_node_seen(turn, e); },
-                        [&](const AgentSaid& e) { on_agent_said(turn, e); },
-                        [&](const Digest& e) { on_digest(turn, e); },
-                        [&](const LeadSilent& e) { on_lead_silent(turn, e); },
-                        [&](const LeadSpeaks& e) { on_lead_speaks(turn, e); },
-                        [&](const EffectDone& e) { on_effect_done(turn, e); },
-                        [&](const EffectFailed& e) { on_effect_failed(turn, e); },
-                        [&](const EffectUnknown& e) { on_effect_unknown(turn, e); },
-                        [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
-                        [&](const DiskLow& e) { on_disk(turn, e); },
-                        [&](const DiskFull& e) { on_disk_full(turn, e); },
-                        [&](const FinishFileSeen& e) { on_finish_file(turn, e); }},
-             turn.event.body);
+  std::visit(
+      Overloaded{[&](const RunAdded& e) { on_run_added(turn, e.policy, e.by); },
+                 [&](const PolicyChanged& e) { on_run_added(turn, e.policy, e.by); },
+                 [&](const OperatorAsked& e) { on_operator(turn, e); },
+                 [&](const SwitchRefused& e) { on_switch_refused(turn, e); },
+                 [&](const DaemonStarted& e) { on_daemon_started(turn, e); },
+                 [&](const DaemonStopping&) { turn.say("stokerd stops; trainings go on"); },
+                 [&](const Tick&) {
+                   if (turn.run != nullptr)
+                     on_time(turn);
+                   else
+                     retry_effects(turn);
+                 },
+                 [&](const Quarantined& e) { on_quarantined(turn, e); },
+                 [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
+                 [&](const JobGone& e) { supply::on_job_gone(turn, e); },
+                 [&](const SchedulerBlind& e) { on_blind(turn, e); },
+                 [&](const SchedulerSees&) { on_sees(turn); },
+                 [&](const NodeSeen& e) { on_node_seen(turn, e); },
+                 [&](const AgentSaid& e) { on_agent_said(turn, e); },
+                 [&](const Digest& e) { on_digest(turn, e); },
+                 [&](const LeadSilent& e) { on_lead_silent(turn, e); },
+                 [&](const LeadSpeaks& e) { on_lead_speaks(turn, e); },
+                 [&](const Diagnosed& e) { on_diagnosed(turn, e); },
+                 [&](const LogFollowed& e) { turn.say(fmt::format("{}: {}", e.path, e.detail)); },
+                 [&](const EffectDone& e) { on_effect_done(turn, e); },
+                 [&](const EffectFailed& e) { on_effect_failed(turn, e); },
+                 [&](const EffectUnknown& e) { on_effect_unknown(turn, e); },
+                 [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
+                 [&](const DiskLow& e) { on_disk(turn, e); },
+                 [&](const DiskFull& e) { on_disk_full(turn, e); },
+                 [&](const FinishFileSeen& e) { on_finish_file(turn, e); }},
+      turn.event.body);
 }
 
 }  // namespace

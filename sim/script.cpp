@@ -46,6 +46,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"stacks", &Script::do_stacks},
             {"goodbye", &Script::do_goodbye},
             {"kernel", &Script::do_kernel},
+            {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
             {"lead", &Script::do_lead},
             {"until", &Script::do_until}};

@@ -58,6 +58,7 @@ class Script {
   Status do_stacks(Words& words);
   Status do_goodbye(Words& words);
   Status do_kernel(Words& words);
+  Status do_logs(Words& words);
   Status do_notice(Words& words);
   Status do_lead(Words& words);
   Status do_until(Words& words);

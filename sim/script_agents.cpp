@@ -201,6 +201,24 @@ Status Script::do_kernel(Words& words) {
   return say(e);
 }
 
+// logs CLASS [attempt N] [action A] [confidence C] [nodes L] [exclude L] [harmless] "summary"
+// "main.log:12: text": what diagnose/ makes of the logs
+Status Script::do_logs(Words& words) {
+  core::Diagnosed e;
+  e.failure_class = words.next();
+  e.generation = generation_;
+  e.attempt = Attempt{static_cast<std::uint32_t>(words.number("attempt", attempt_.value))};
+  e.action = words.value("action").value_or("restart");
+  e.advice = "what a person does about " + e.failure_class;
+  e.confidence = words.real("confidence", 0.9);
+  e.nodes = words.nodes("nodes");
+  e.exclude = words.nodes("exclude");
+  e.fatal = !words.flag("harmless");
+  e.summary = words.quoted();
+  if (const std::string line = words.quoted(); !line.empty()) e.evidence = {line};
+  return feed(e);
+}
+
 Status Script::do_notice(Words& words) {
   return say(wire::Notice{NodeName{}, words.quoted()});
 }

@@ -106,14 +106,11 @@ void read_route(const ValueReader& item, core::AlertPolicy& p) {
 // What nothing acts on yet is refused where it is asked for, so that nobody relies on it.
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
   m.read("logs", p.logs);
-  refuse_unless(m, "logs", p.logs.empty(), "watching logs beyond what the agent captures");
   make_absolute(p.logs, folder);
   read_progress(m.at("progress"), p.progress);
   m.read("kernel_logs", p.kernel_logs);
-  refuse_unless(m, "kernel_logs", p.kernel_logs.empty(), "reading kernel logs from files");
   make_absolute(p.kernel_logs, folder);
   m.read("signatures", p.signatures);
-  refuse_unless(m, "signatures", p.signatures.empty(), "adding failure signatures");
   make_absolute(p.signatures, folder);
   m.map("disk", [&](MapReader& d) {
     d.read("paths", p.disk_paths);

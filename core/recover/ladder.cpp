@@ -23,6 +23,7 @@ void spend(Turn& turn, const Failure& failure) {
   RunState& run = turn.r();
   if (run.live) run.live->failed = run.live->attempt;
   note_incident(turn, failure.kind);
+  if (run.verdict) run.failed_of = run.verdict->failure_class;
   run.save.reset();
   if (failure.free) return;
   Budget& budget = run.budget;
@@ -110,16 +111,19 @@ void next_task(Turn& turn, const std::string& failure, const std::string& senten
   if (!turn.blind()) cancel_task(turn);
 }
 
-void recover(Turn& turn, const Failure& failure) {
+void recover(Turn& turn, const Failure& seen) {
   RunState& run = turn.r();
   if (finished_by_file(run))
-    return finish(turn, fmt::format("{}; {} is there, so the training is finished",
-                                    failure.evidence, run.policy.train.finished.file));
+    return finish(turn, fmt::format("{}; {} is there, so the training is finished", seen.evidence,
+                                    run.policy.train.finished.file));
+  const Failure failure = with_verdict(run, seen);
   if (run.live)
     for (const NodeName& node : failure.lost)
       if (!contains(run.live->lost, node)) run.live->lost.push_back(node);
   const std::string nodes = note_nodes(turn, failure);
   spend(turn, failure);
+  if (!failure.why_hold.empty())
+    return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
     return hold(turn, {"crash_loop",
                        fmt::format("{}{}; {}", failure.evidence, nodes, *loop),

@@ -19,7 +19,17 @@ struct Failure {
   bool strong = false;          // exclude the nodes at once
   bool inside = true;           // a restart inside the allocation can help
   bool free = false;            // nobody's fault (preemption): costs no budget
+  std::string why_hold;         // no restart mends it: the advice of the logs' verdict
 };
+
+// What the logs of the failed attempt say about it (verdict.cpp): the cause is named, its nodes are
+// the guilty ones, and a cause that a restart meets again is for a person.
+Failure with_verdict(const RunState& run, Failure failure);
+// The verdict came after the failure that it explains.
+void heed_late_verdict(Turn& turn);
+std::string place_of(const std::string& evidence);  // "main.log:123" of "main.log:123: text"
+// Enough to act on; less is only told.
+inline constexpr double kSure = 0.6, kVerySure = 0.9;
 
 // An asked-for restart inside the allocation is given up after this: TERM, 20 s, KILL, proof,
 // barrier, start.

@@ -47,7 +47,9 @@ void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor>
   post([this, policy, cursors = std::move(cursors)] {
     const auto system = os::file_system_of(policy.directory);
     const watch::RunWatchOptions options{policy, system && system->network};
-    watchers_[policy.run] = std::make_unique<watch::RunWatcher>(options, cursors);
+    watchers_[policy.run] = {
+        std::make_unique<watch::RunWatcher>(options, cursors),
+        std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_)};
   });
 }
 
@@ -62,8 +64,8 @@ void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
   post([this, done = std::move(done)] {
     std::vector<core::Input> inputs;
     for (auto& [run, watcher] : watchers_) {
-      for (core::Input& input : watcher->poll(clock_.now())) inputs.push_back(std::move(input));
-      for (core::Input& input : watcher->flush_digest()) inputs.push_back(std::move(input));
+      for (core::Input& input : watcher.poll(clock_.now())) inputs.push_back(std::move(input));
+      for (core::Input& input : watcher.watcher->flush_digest()) inputs.push_back(std::move(input));
     }
     done(std::move(inputs));
   });
@@ -86,6 +88,17 @@ std::optional<watch::LiveBeat> MountThread::live(const RunName& run) const {
   const std::scoped_lock lock(mutex_);
   const auto found = live_.find(run);
   return found == live_.end() ? std::nullopt : std::optional(found->second);
+}
+
+// The agents' files are read first: what a rank printed before its end is then in main.log.
+std::vector<core::Input> MountThread::Watched::poll(Instant now) {
+  std::vector<core::Input> inputs = watcher->poll(now);
+  logs->poll(now, inputs);
+  return inputs;
+}
+
+Instant MountThread::Watched::next_poll(Instant now) const {
+  return logs->more() ? now : watcher->next_poll();
 }
 
 void MountThread::set_busy(bool busy) {
@@ -119,12 +132,12 @@ void MountThread::poll_due(bool hinted) {
   bool polled = false;
   set_busy(true);
   for (auto& [run, watcher] : watchers_) {
-    if (hinted || watcher->next_poll() <= now) {
-      for (core::Input& input : watcher->poll(now)) inputs.push_back(std::move(input));
+    if (hinted || watcher.next_poll(now) <= now) {
+      for (core::Input& input : watcher.poll(now)) inputs.push_back(std::move(input));
       polled = true;
     }
-    if (watcher->error()) trouble = watcher->error()->message();
-    for (std::string& directory : watcher->directories())
+    if (watcher.watcher->error()) trouble = watcher.watcher->error()->message();
+    for (std::string& directory : watcher.watcher->directories())
       directories.push_back(std::move(directory));
   }
   if (polled && directories != directories_) {
@@ -138,7 +151,7 @@ void MountThread::poll_due(bool hinted) {
     if (polled || watchers_.empty()) ++polls_;
     trouble_ = std::move(trouble);
     for (const auto& [run, watcher] : watchers_)
-      if (auto live = watcher->live()) live_[run] = std::move(*live);
+      if (auto live = watcher.watcher->live()) live_[run] = std::move(*live);
   }
   if (!inputs.empty()) post_(std::move(inputs));
 }
@@ -160,7 +173,8 @@ void MountThread::work() {
     } else {
       poll_due(hinted);
       Instant due = clock_.now() + kLongestSleep;
-      for (const auto& [run, watcher] : watchers_) due = std::min(due, watcher->next_poll());
+      for (const auto& [run, watcher] : watchers_)
+        due = std::min(due, watcher.next_poll(clock_.now()));
       wait_until(due);
       hinted = false;
     }

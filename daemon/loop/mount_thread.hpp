@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/engine.hpp"
+#include "daemon/logs/log_watch.hpp"
 #include "daemon/ports/os_ports.hpp"
 #include "daemon/publish/run_publisher.hpp"
 #include "watch/inotify.hpp"
@@ -59,7 +60,14 @@ class MountThread {
   bool stopping_ = false;
   os::Fd wake_;  // eventfd
   // Of the thread alone:
-  std::map<RunName, std::unique_ptr<watch::RunWatcher>> watchers_;
+  struct Watched {
+    std::unique_ptr<watch::RunWatcher> watcher;
+    std::unique_ptr<LogWatch> logs;
+    std::vector<core::Input> poll(Instant now);
+    [[nodiscard]] Instant next_poll(Instant now) const;
+  };
+  LogKnowledge knowledge_;
+  std::map<RunName, Watched> watchers_;
   watch::Inotify inotify_;
   std::vector<std::string> directories_;
   Instant last_poll_;

@@ -163,7 +163,6 @@ TEST_CASE("run_schema: values of later versions -> refused at their position") {
         "run.yaml:3:31: error: enabled: rolling back by itself" + later);
   CHECK(error_of("checkpoints: {format: megatron}").starts_with("run.yaml:3:23: error: format:"));
   CHECK(error_of("checkpoints: {archive: {to: /x}}").starts_with("run.yaml:3:24: error: archive"));
-  CHECK(error_of("watch: {kernel_logs: [a]}").starts_with("run.yaml:3:22: error: kernel_logs"));
   CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
   CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));
   const auto script = errors_of("run: a\ntrain: {batch_script: x.sh}\n");

@@ -1,0 +1,291 @@
+// Which logs are followed, and what their lines become.
+#include "daemon/logs/log_watch.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <glob.h>
+
+#include "common/os/files.hpp"
+#include "watch/tail_source.hpp"
+#include "wire/lineage.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+constexpr Duration kLookForLogs = 10s;
+constexpr std::size_t kMostLogs = 4096;
+constexpr std::size_t kMostEvidence = 5, kLongestEvidence = 400;
+constexpr std::size_t kPiece = 1u << 20;
+
+std::string key_of(const RunName& run) {
+  return "log:" + run.text + ":";
+}
+
+std::vector<std::string> paths_of(const std::string& pattern) {
+  glob_t matches{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+    for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
+  ::globfree(&matches);
+  return paths;
+}
+
+// What stands for %N in a path that the pattern gave.
+std::string node_of(const std::string& pattern, const std::string& path) {
+  const auto at = pattern.find("%N");
+  if (at == std::string::npos) return "";
+  const auto behind = pattern.size() - at - 2;
+  if (path.size() <= at + behind) return "";
+  return path.substr(at, path.size() - at - behind);
+}
+
+std::string with_star(std::string pattern) {
+  for (auto at = pattern.find("%N"); at != std::string::npos; at = pattern.find("%N"))
+    pattern.replace(at, 2, "*");
+  return pattern;
+}
+
+std::string evidence_text(const diagnose::Evidence& e) {
+  std::string text = fmt::format("{}:{}: {}", e.file, e.line, e.text.substr(0, kLongestEvidence));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
+
+core::Diagnosed to_event(const diagnose::Diagnosis& d, Generation generation, Attempt attempt) {
+  core::Diagnosed e;
+  e.generation = generation;
+  e.attempt = attempt;
+  e.failure_class = name_of(d.failure_class);
+  e.confidence = d.confidence;
+  e.fatal = d.fatal;
+  e.from_kernel = d.root && d.from_kernel;
+  e.summary = d.summary;
+  e.action = name_of(d.advice.action);
+  e.advice = d.advice.text;
+  if (d.rank) e.rank = Rank{*d.rank};
+  for (const auto& node : d.nodes) e.nodes.emplace_back(node);
+  for (const auto& node : d.exclude) e.exclude.emplace_back(node);
+  if (d.root) e.evidence.push_back(evidence_text(*d.root));
+  for (const auto& more : d.followed)
+    if (e.evidence.size() < kMostEvidence) e.evidence.push_back(evidence_text(more));
+  return e;
+}
+
+bool is_failure(const wire::AgentBody& body) {
+  if (const auto* exited = std::get_if<wire::RankExited>(&body)) return !exited->expected;
+  return std::holds_alternative<wire::AttemptEnded>(body) ||
+         std::holds_alternative<wire::AgentLost>(body);
+}
+
+}  // namespace
+
+LogWatch::LogWatch(const core::RunPolicy& policy, bool network,
+                   const std::vector<core::Cursor>& cursors, LogKnowledge& knowledge)
+    : policy_(policy), network_(network), knowledge_(knowledge) {
+  const std::string key = key_of(policy.run);
+  for (const core::Cursor& cursor : cursors) {
+    if (!cursor.path.starts_with(key)) continue;
+    const std::string path = cursor.path.substr(key.size());
+    known_ = known_ || path.empty();
+    if (!path.empty()) cursors_[path] = cursor;
+  }
+}
+
+// True when there is something to read with.
+bool LogWatch::take_up(std::vector<core::Input>& out) {
+  if (scan_) return true;
+  std::vector<std::string> wrong;
+  auto detector = knowledge_.with(policy_.watch.signatures, wrong);
+  for (const std::string& what : wrong) note("watch.signatures", "not used: " + what, out);
+  if (!detector) return false;
+  scan_ = std::make_unique<diagnose::LiveScan>(std::move(detector));
+  return true;
+}
+
+void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
+  std::vector<core::Input> out;
+  more_ = false;
+  if (!looked_ || now - *looked_ >= kLookForLogs) {
+    looked_ = now;
+    find_logs(out);
+  }
+  for (auto& [path, log] : logs_) read(log, now, out);
+  bool told = false;
+  for (core::Input& input : inputs) {
+    const auto* said = std::get_if<core::AgentSaid>(&input.body);
+    const bool ours = said != nullptr && said->generation >= generation_;
+    if (ours && !told && is_failure(said->event.body)) {
+      if (const auto* exited = std::get_if<wire::RankExited>(&said->event.body))
+        last_words(*exited);
+      tell(out);
+      told = true;
+    }
+    out.push_back(input);
+    if (!ours) continue;
+    if (const auto* kernel = std::get_if<wire::KernelLine>(&said->event.body);
+        kernel && take_up(out))
+      scan_->lines({"kernel of " + kernel->node.text, true, kernel->node.text}, 0,
+                   kernel->text + "\n");
+    if (const auto* started = std::get_if<wire::GenerationStarted>(&said->event.body)) {
+      generation_ = said->generation;
+      begin_attempt(Attempt{});
+      std::vector<std::string> nodes;
+      for (const NodeName& node : started->nodes) nodes.push_back(node.text);
+      if (take_up(out)) scan_->set_nodes(std::move(nodes));
+      looked_.reset();
+    }
+    if (const auto* started = std::get_if<wire::AttemptStarted>(&said->event.body))
+      begin_attempt(started->attempt);
+  }
+  tell(out);
+  inputs = std::move(out);
+}
+
+void LogWatch::begin_attempt(Attempt attempt) {
+  attempt_ = attempt;
+  if (scan_) scan_->forget();
+  for (auto& [path, log] : logs_) {
+    const core::Cursor cursor = log.tail.cursor();
+    log.offset = cursor.offset;
+    log.line = cursor.line;
+  }
+}
+
+void LogWatch::find_logs(std::vector<core::Input>& out) {
+  Generation newest = generation_;
+  if (const auto names = os::list_directory(policy_.directory))
+    for (const auto& name : *names)
+      if (const auto generation = wire::parse_generation_name(name))
+        newest = std::max(newest, *generation);
+  if (newest > generation_) generation_ = newest;
+  const std::string folder = wire::generation_name(generation_);
+  const std::string main = policy_.directory + "/" + folder + "/main.log";
+  std::erase_if(logs_, [&](const auto& log) {
+    return log.first.starts_with(policy_.directory + "/gen-") && log.first != main;
+  });
+  if (generation_.value > 0 && os::exists(main) && take_up(out))
+    follow(main, {folder + "/main.log", false, ""}, false);
+
+  std::size_t found = 0;
+  const auto add = [&](const std::string& pattern, bool kernel) {
+    for (const std::string& path : paths_of(with_star(pattern))) {
+      ++found;
+      if (logs_.contains(path) || logs_.size() >= kMostLogs || !take_up(out)) continue;
+      follow(path, {path, kernel, node_of(pattern, path)}, !known_);
+      if (!cursors_.contains(path))
+        note(path, known_ ? "followed" : "followed from its present end", out);
+    }
+  };
+  for (const std::string& pattern : policy_.watch.logs) add(pattern, false);
+  for (const std::string& pattern : policy_.watch.kernel_logs) add(pattern, true);
+  const bool wanted = !policy_.watch.logs.empty() || !policy_.watch.kernel_logs.empty();
+  if (known_ || !wanted) return;
+  known_ = true;
+  note("watch.logs and watch.kernel_logs",
+       fmt::format("{} logs are there; those to come are read from their beginning", found), out);
+  core::Cursor marker;
+  marker.path = key_of(policy_.run);
+  out.back().cursors.push_back(std::move(marker));
+}
+
+void LogWatch::follow(const std::string& path, diagnose::LiveSource source, bool from_end) {
+  if (logs_.contains(path)) return;
+  watch::TailOptions options;
+  if (network_) options.hole_grace = 5s;
+  options.from_end = from_end;
+  std::optional<core::Cursor> cursor;
+  Place place;
+  if (const auto known = cursors_.find(path); known != cursors_.end()) {
+    cursor = known->second;
+    cursor->path = path;
+    if (const auto read = from_json_text<Place>(cursor->parser_state, path)) place = *read;
+    if (place.generation == generation_) {
+      attempt_ = std::max(attempt_, place.attempt);
+      scan_again(path, *cursor, place, source);
+      scan_->set_told(place.told);
+    }
+    cursor->parser_state.clear();
+  }
+  logs_.emplace(path, Log{watch::LineTail(path, options, cursor), std::move(source), place.offset,
+                          place.line, false});
+}
+
+// What the process before had read of this attempt. Nothing new comes of it.
+void LogWatch::scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
+                          const diagnose::LiveSource& source) {
+  const auto file = watch::open_regular(path);
+  if (!file || !*file || (**file).inode != cursor.inode) return;
+  std::string rest;
+  std::uint64_t line = place.line;
+  for (std::uint64_t at = place.offset; at < cursor.offset;) {
+    const auto piece =
+        watch::read_at((**file).fd.get(), at, std::min<std::uint64_t>(kPiece, cursor.offset - at));
+    if (!piece || piece->empty()) return;
+    at += piece->size();
+    rest += *piece;
+    const auto end = rest.rfind('\n') + 1;
+    if (end == 0 && rest.size() < kPiece) continue;
+    const std::string block = rest.substr(0, end == 0 ? rest.size() : end);
+    rest.erase(0, block.size());
+    scan_->lines(source, line, block);
+    line += static_cast<std::uint64_t>(std::count(block.begin(), block.end(), '\n'));
+  }
+}
+
+void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
+  const watch::TailRead read = log.tail.poll(now);
+  more_ = more_ || read.more;
+  if (read.restarted) log.offset = log.line = 0;
+  if (read.error && !log.told_error) note(log.tail.path(), read.error->message(), out);
+  log.told_error = read.error.has_value();
+  if (read.lines.empty()) return;
+  std::string block;
+  for (const watch::TailLine& line : read.lines) {
+    block += line.text;
+    block += '\n';
+  }
+  scan_->lines(log.source, read.lines.front().number - 1, block);
+}
+
+// A rank's end may be told before its last lines have reached main.log.
+void LogWatch::last_words(const wire::RankExited& exited) {
+  std::vector<core::Input> ignored;
+  if (exited.last_lines.empty() || !take_up(ignored)) return;
+  std::string block;
+  std::string_view rest = exited.last_lines;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    block += fmt::format("[{}:{}] {}\n", exited.node.text, exited.rank.value, rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  scan_->lines({fmt::format("last lines of rank {}", exited.rank.value), false, exited.node.text},
+               0, block);
+}
+
+void LogWatch::tell(std::vector<core::Input>& out) {
+  if (!scan_) return;
+  auto news = scan_->news();
+  if (!news) return;
+  core::Input input{policy_.run, to_event(*news, generation_, attempt_), {}};
+  for (const auto& [path, log] : logs_) input.cursors.push_back(cursor_of(path, log));
+  out.push_back(std::move(input));
+}
+
+void LogWatch::note(const std::string& path, const std::string& detail,
+                    std::vector<core::Input>& out) {
+  core::Input input{policy_.run, core::LogFollowed{path, detail}, {}};
+  for (const auto& [name, log] : logs_)
+    if (name == path) input.cursors.push_back(cursor_of(name, log));
+  out.push_back(std::move(input));
+}
+
+core::Cursor LogWatch::cursor_of(const std::string& path, const Log& log) const {
+  core::Cursor cursor = log.tail.cursor();
+  cursor.path = key_of(policy_.run) + path;
+  cursor.parser_state =
+      to_json_text(Place{generation_, attempt_, log.offset, log.line, scan_ ? scan_->told() : ""});
+  return cursor;
+}
+
+}  // namespace stoker::daemon

@@ -1,0 +1,80 @@
+// LogWatch: the logs of one run as they grow, explained by diagnose/ and told to the decider when
+// the explanation changes: the newest generation's main.log, what watch.logs and watch.kernel_logs
+// name, and the last lines of ranks that end. Each verdict carries the cursors of all logs, so a
+// daemon that comes back goes on there; between attempts it forgets. Belongs to the mount's thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine.hpp"
+#include "diagnose/live_scan.hpp"
+#include "watch/tail.hpp"
+
+namespace stoker::daemon {
+
+// The patterns of a site's signature files and ours, compiled once for all runs that want the same.
+class LogKnowledge {
+ public:
+  // Files with mistakes are left out and named in `wrong`, a sentence each.
+  std::shared_ptr<const diagnose::Detector> with(const std::vector<std::string>& signatures,
+                                                 std::vector<std::string>& wrong);
+
+ private:
+  std::map<std::string, std::shared_ptr<const diagnose::Detector>> made_;  // by names and texts
+};
+
+class LogWatch {
+ public:
+  // `cursors`: all that the journal has; those of this run's logs are taken.
+  LogWatch(const core::RunPolicy& policy, bool network, const std::vector<core::Cursor>& cursors,
+           LogKnowledge& knowledge);
+
+  // Reads what the logs have gained. `inputs`: what else was seen of the run at this poll; verdicts
+  // are put in before the failures that they explain.
+  void poll(Instant now, std::vector<core::Input>& inputs);
+  [[nodiscard]] bool more() const { return more_; }  // there is more to read at once
+
+ private:
+  struct Place {  // the parser_state of a cursor
+    Generation generation;
+    Attempt attempt;
+    std::uint64_t offset = 0, line = 0;  // where the log stood when the attempt began
+    std::string told;
+    STOKER_FIELDS(Place, generation, attempt, offset, line, told)
+  };
+  struct Log {
+    watch::LineTail tail;
+    diagnose::LiveSource source;
+    std::uint64_t offset = 0, line = 0;  // as in Place
+    bool told_error = false;
+  };
+  bool take_up(std::vector<core::Input>& out);
+  void find_logs(std::vector<core::Input>& out);
+  void follow(const std::string& path, diagnose::LiveSource source, bool from_end);
+  void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
+                  const diagnose::LiveSource& source);
+  void read(Log& log, Instant now, std::vector<core::Input>& out);
+  void last_words(const wire::RankExited& exited);
+  void begin_attempt(Attempt attempt);
+  void tell(std::vector<core::Input>& out);
+  void note(const std::string& path, const std::string& detail, std::vector<core::Input>& out);
+  [[nodiscard]] core::Cursor cursor_of(const std::string& path, const Log& log) const;
+
+  core::RunPolicy policy_;
+  bool network_;
+  LogKnowledge& knowledge_;
+  std::map<std::string, core::Cursor> cursors_;  // as the journal had them, by path of the log
+  bool known_ = false;                           // the logs that were there at first have been told
+  std::unique_ptr<diagnose::LiveScan> scan_;
+  Generation generation_;
+  Attempt attempt_;  // 0: not known
+  std::map<std::string, Log> logs_;
+  std::optional<Instant> looked_;
+  bool more_ = false;
+};
+
+}  // namespace stoker::daemon
