@@ -25,25 +25,32 @@ struct Record {
   STOKER_FIELDS(Record, lines, cursor)
 };
 
-std::vector<Record> read_journal(const std::string& path) {
+struct JournalRead {
   std::vector<Record> records;
+  bool torn = false;     // a record at the end is not whole
+  std::size_t good = 0;  // bytes of whole records
+};
+
+// Changes nothing: a reader may be writing.
+JournalRead read_journal(const std::string& path) {
+  JournalRead read;
   const auto text = os::read_file(path);
-  if (!text) return records;
-  std::size_t good = 0;
-  for (std::size_t from = 0; from < text->size();) {
-    const auto end = text->find('\n', from);
-    if (end == std::string::npos || end - from < 9) break;
-    const std::string json = text->substr(from, end - from - 9);
+  if (!text) return read;
+  while (read.good < text->size()) {
+    const auto end = text->find('\n', read.good);
+    if (end == std::string::npos || end - read.good < 9) break;
+    const std::string json = text->substr(read.good, end - read.good - 9);
     if (text->substr(end - 8, 8) != hex32(crc32c(json))) break;
-    records.push_back(*from_json_text<Record>(json, path));
-    from = good = end + 1;
+    read.records.push_back(*from_json_text<Record>(json, path));
+    read.good = end + 1;
   }
-  if (good < text->size()) std::filesystem::resize_file(path, good);
-  return records;
+  read.torn = read.good < text->size();
+  return read;
 }
 
 [[noreturn]] void run_reader(const Folder& folder) {
-  const auto records = read_journal(folder / "journal");
+  const auto [records, torn, good] = read_journal(folder / "journal");
+  if (torn) std::filesystem::resize_file(folder / "journal", good);  // the one before was killed
   TailOptions options;
   options.rotate_grace = 20ms;
   options.bytes_a_poll = 2000;
@@ -66,24 +73,36 @@ std::vector<Record> read_journal(const std::string& path) {
   }
 }
 
-pid_t start_reader(const Folder& folder) {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) run_reader(folder);
-  return child;
-}
+// A reading process; killed with -9 at the latest when this ends.
+class Reader {
+ public:
+  explicit Reader(const Folder& folder) : folder_(folder) {}
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() { kill(); }
 
-void kill_reader(pid_t reader) {
-  ::kill(reader, SIGKILL);
-  int status = 0;
-  REQUIRE(::waitpid(reader, &status, 0) == reader);
-}
+  void start() {
+    kill();
+    child_ = ::fork();
+    REQUIRE(child_ >= 0);
+    if (child_ == 0) run_reader(folder_);
+  }
+  void kill() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    int status = 0;
+    CHECK(::waitpid(child_, &status, 0) == child_);
+    child_ = -1;
+  }
+
+ private:
+  const Folder& folder_;
+  pid_t child_ = -1;
+};
 
 std::vector<std::string> lines_read(const Folder& folder) {
   std::vector<std::string> lines;
-  const auto text = os::read_file(folder / "journal");
-  if (!text || text->empty() || text->back() != '\n') return lines;
-  for (const auto& record : read_journal(folder / "journal"))
+  for (const auto& record : read_journal(folder / "journal").records)
     lines.insert(lines.end(), record.lines.begin(), record.lines.end());
   return lines;
 }
@@ -91,7 +110,7 @@ std::vector<std::string> lines_read(const Folder& folder) {
 // Until the reader has read that many lines, or is too late.
 std::vector<std::string> wait_for_lines(const Folder& folder, unsigned count) {
   std::vector<std::string> lines = lines_read(folder);
-  for (int wait = 0; wait < 1000 && lines.size() < count; ++wait) {
+  for (int wait = 0; wait < 6000 && lines.size() < count; ++wait) {
     std::this_thread::sleep_for(10ms);
     lines = lines_read(folder);
   }
@@ -104,8 +123,11 @@ TEST_CASE("tail: a hundred kill -9 of the reader and of lines in the making -> e
   const Folder folder;
   std::mt19937 random(7);  // NOLINT: the same story each time
   const auto any = [&random](unsigned n) { return random() % n; };
-  pid_t reader = start_reader(folder);
+  Reader reader(folder);
+  reader.start();
   unsigned written = 0;
+  folder.append("log", "line " + std::to_string(written++) + "\n");
+  REQUIRE(wait_for_lines(folder, 1).size() == 1);  // so there is a cursor when it is rotated first
   for (int kills = 0; kills < 100; ++kills) {
     for (unsigned i = 0; i < 20 + any(20); ++i) {
       const std::string line =
@@ -115,17 +137,17 @@ TEST_CASE("tail: a hundred kill -9 of the reader and of lines in the making -> e
       folder.append("log", line.substr(cut));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(any(4000)));
-    kill_reader(reader);
+    reader.kill();
     if (kills % 10 == 9) {  // rotated while nobody reads
       std::filesystem::rename(folder / "log", folder / ("log." + std::to_string(kills)));
       folder.append("log", "line " + std::to_string(written++) + "\n");
     }
-    reader = start_reader(folder);
+    reader.start();
     if (kills % 10 == 9)  // a second rotation must not overtake the first one's reader
       REQUIRE(wait_for_lines(folder, written).size() == written);
   }
   const std::vector<std::string> lines = wait_for_lines(folder, written);
-  kill_reader(reader);
+  reader.kill();
   REQUIRE(lines.size() == written);
   for (unsigned i = 0; i < written; ++i) REQUIRE(lines[i].starts_with("line " + std::to_string(i)));
 }
