@@ -21,6 +21,9 @@ struct Excuse {
   bool person = false;         // an operator or a switch asked for it
 };
 
+// A run in this state wants no training: what starts all the same is ended.
+bool given_up(const std::string& state);
+
 class Checker {
  public:
   Checker(const Scenario& scenario, Training& training, Cluster& cluster);

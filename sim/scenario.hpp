@@ -26,6 +26,7 @@ enum class Fault {
   DiskFull,        // nothing can be written into the run directory
   HeartbeatDelay,  // the agents' lines are seen late; the training goes on
   Zombie,          // the scheduler takes a living job for dead; its processes go on
+  CrashLoop,       // every start of the ranks fails for a while
   StaleLines,      // lines of an older attempt turn up again
   SqueueFails,
   SqueueHangs,
@@ -53,7 +54,7 @@ struct stoker::EnumNames<stoker::sim::Fault> {
   static constexpr std::array names{
       "rank_crash",     "gpu_fault",     "hang_one",       "hang_all",        "node_death",
       "lead_death",     "slow_node",     "storage_stall",  "torn_save",       "disk_full",
-      "heartbeat_delay", "zombie",       "stale_lines",    "squeue_fails",    "squeue_hangs",
+      "heartbeat_delay", "zombie",       "crash_loop",      "stale_lines",    "squeue_fails",    "squeue_hangs",
       "squeue_empty",   "squeue_stale",  "squeue_doubled", "squeue_shuffled", "squeue_foreign",
       "squeue_torn",    "submit_reply_lost", "submit_lost", "submit_refused", "controller_down",
       "scancel",        "switch",        "clock_jump",     "daemon_kill",     "second_daemon"};

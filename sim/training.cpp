@@ -197,7 +197,9 @@ void Training::next_stage(SimGeneration& g) {
   const Duration storage = std::max<Duration>(0s, hooks_.storage_free() - time_.now());
   switch (g.stage) {
     case Stage::Waiting: return;
-    case Stage::Startup: return enter(g, Stage::Load, shape.load + storage);
+    case Stage::Startup:
+      if (hooks_.doomed() && crash("a module is broken")) return;
+      return enter(g, Stage::Load, shape.load + storage);
     case Stage::Load: return iterate(g);
     case Stage::Iterate: {
       account(g);

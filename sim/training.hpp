@@ -70,6 +70,7 @@ class Training {
     std::function<void(const std::string&)> ends_well;  // ranks that are well are told to end
     std::function<Instant()> storage_free;           // until when the file system stands
     std::function<bool()> disk_full;
+    std::function<bool()> doomed;  // ranks that start now die at once
   };
   Training(Timeline& time, Random& random, Cluster& cluster, SimFiles& files,
            const Scenario& scenario, Guard broken, Hooks hooks);

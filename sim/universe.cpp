@@ -55,11 +55,12 @@ Universe::Universe(const Scenario& scenario, Settings settings)
                       [this](const std::string& text) { say(text); },
                       [this](const std::string& text) { checker_->broken(text); },
                       [this](const std::string& why) {
-                        if (!excuse().person && !excuse().lines_delayed)
+                        if (!excuse().person && !excuse().lines_delayed && !given_up(state_))
                           checker_->broken("ended a training that was well: " + why);
                       },
                       [this] { return storage_free_; },
-                      [this] { return disk_full_until_ > time_.now(); }});
+                      [this] { return disk_full_until_ > time_.now(); },
+                      [this] { return doomed_until_ > time_.now(); }});
   checker_ = std::make_unique<Checker>(scenario_, *training_, *cluster_);
 }
 
@@ -72,8 +73,8 @@ void Universe::say(const std::string& text) {
 
 void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
   Daemon::Hooks hooks;
-  hooks.row = [this](const core::JournalRow& row, const core::SiteState& state) {
-    on_row(row, state);
+  hooks.row = [this, epoch](const core::JournalRow& row, const core::SiteState& state) {
+    if (epoch == daemon_->epoch()) on_row(row, state);  // an older one decides for nobody
   };
   hooks.may_act = [this](const Daemon& daemon, const core::Intent&) {
     return settings_.broken == Guard::Lease || daemon.epoch() == daemon_->epoch();
@@ -104,6 +105,7 @@ Excuse Universe::excuse() const {
 void Universe::on_row(const core::JournalRow& row, const core::SiteState& state) {
   checker_->now(time_.now());
   checker_->row(row, state, excuse());
+  if (row.event.run == told_policy_.run) state_ = row.decision.to;
   const bool allocated = has_allocation(row.decision.to);
   if (row.event.run == told_policy_.run && allocated == waiting_) {
     if (waiting_)
@@ -138,6 +140,7 @@ void Universe::take_lines() {
     for (core::Input& input : digests()) daemon_->feed(std::move(input));
     daemon_->feed({told_policy_.run, core::AgentSaid{line.generation, "lead", *event}, {cursor}});
     taken_ = at + 1;
+    ++delivered_;
   }
 }
 
@@ -213,6 +216,26 @@ void Universe::look_at_switches() {
   });
 }
 
+// A person who was paged comes within hours, mends and resumes.
+void Universe::look_after_held() {
+  time_.after(random_.between(1h, 4h), [this] {
+    look_after_held();
+    if (!daemon_->up() || daemon_->asleep()) return;
+    const auto run = daemon_->state().runs.find(told_policy_.run);
+    if (run == daemon_->state().runs.end()) return;
+    const auto* held = std::get_if<core::training::Held>(&run->second.training);
+    if (held == nullptr || held->retry_at) return;
+    doomed_until_ = time_.now();
+    core::OperatorAsked asked;
+    asked.verb = "resume";
+    asked.by = "alice";
+    asked.reason = "mended";
+    asked.via = "socket";
+    person_at_ = time_.now();
+    daemon_->feed({told_policy_.run, asked, {}});
+  });
+}
+
 Outcome Universe::live() {
   SimJournal journal;
   make_daemon(std::move(journal), Epoch{1}, 0s);
@@ -221,6 +244,7 @@ Outcome Universe::live() {
   plan_digests();
   watch_silence();
   look_at_switches();
+  look_after_held();
   const auto stop = [this] { return !checker_->safety().empty(); };
   const Instant faulty{scenario_.length};
   time_.run_until(faulty, stop);
@@ -241,7 +265,7 @@ Outcome Universe::live() {
     time_.run_until(faulty + scenario_.heals, stop);
     if (checker_->safety().empty()) {
       checker_->now(time_.now());
-      checker_->count_lines(lines_.size(), taken_);
+      checker_->count_lines(lines_.size(), delivered_);
       checker_->rest(daemon_->state(), files_, alerts_, since);
     }
   }

@@ -52,6 +52,7 @@ class Universe {
   std::vector<core::Input> digests();
   void watch_silence();
   void look_at_switches();
+  void look_after_held();
 
   // universe_faults.cpp
   void plan_faults();
@@ -79,13 +80,14 @@ class Universe {
   std::unique_ptr<Daemon> daemon_;
   std::vector<std::unique_ptr<Daemon>> older_;
   std::vector<Line> lines_;
-  std::size_t taken_ = 0;
+  std::size_t taken_ = 0, delivered_ = 0;
   std::vector<std::size_t> stale_;  // lines that turn up again
   Instant lines_from_;              // until then the agents' lines are not seen
-  Instant storage_free_, disk_full_until_, blind_end_, person_at_;
+  Instant storage_free_, disk_full_until_, doomed_until_, blind_end_, person_at_;
   Instant heard_;
   bool silent_told_ = false, healed_ = false;
   std::uint32_t faults_ = 0, numbered_ = 0, struck_ = 0, switches_ = 0;
+  std::string state_;  // of the run, as the daemon has it
   Duration waited_{};
   Instant waiting_since_;
   bool waiting_ = true;

@@ -26,6 +26,7 @@ Duration usual_length(Fault fault, Random& random) {
     case Fault::SubmitLost:
     case Fault::SubmitRefused: return random.between(1min, 30min);
     case Fault::SlowNode: return 24h;
+    case Fault::CrashLoop: return random.between(1h, 4h);
     default: return 0s;
   }
 }
@@ -139,6 +140,9 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       time_.at(lines_from_, [this] { take_lines(); });
       return true;
     case Fault::TornSave: return training_->tear_newest();
+    case Fault::CrashLoop:
+      doomed_until_ = std::max(doomed_until_, end);
+      return training_->crash("a module is broken");
     case Fault::DiskFull:
       disk_full_until_ = std::max(disk_full_until_, end);
       files_.refuse("/runs/sim/");
@@ -253,7 +257,7 @@ void Universe::heal() {
   healed_ = true;
   say("everything heals");
   for (std::size_t i = 0; i < kFaults; ++i) slurm_->wake(static_cast<Fault>(i), false);
-  lines_from_ = storage_free_ = disk_full_until_ = time_.now();
+  lines_from_ = storage_free_ = disk_full_until_ = doomed_until_ = time_.now();
   files_.refuse("");
   for (auto& [name, node] : cluster_->nodes()) node = SimNode{};
   cluster_->poll();

@@ -16,8 +16,9 @@ struct Options {
   std::string file, guard = "none", seeds;
   std::uint64_t seed = 1, runs = 1;
   double hours = 0;
+  std::string within;
   unsigned jobs = 0;
-  bool trace = false, shrink = false, json = false, table = false;
+  bool trace = false, shrink = false, json = false, row = false;
 };
 
 // "5" or "5-20".
@@ -49,6 +50,20 @@ int exit_code(const sim::Report& report) {
   return report.liveness > 0 ? kLivenessBroken : kDone;
 }
 
+// What the scenario expects of the run. False: said.
+bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
+  const Duration lost = report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs));
+  const bool ettr = report.ettr >= scenario.expect.ettr_at_least;
+  const bool loss = scenario.expect.lost_at_most == 0ns || lost <= scenario.expect.lost_at_most;
+  if (!ettr)
+    console.say(fmt::format("expected an ETTR of at least {}, it is {:.4f}",
+                            scenario.expect.ettr_at_least, report.ettr));
+  if (!loss)
+    console.say(fmt::format("expected at most {} lost, it is {}",
+                            format_duration(scenario.expect.lost_at_most), format_duration(lost)));
+  return ettr && loss;
+}
+
 void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
   console.line(fmt::format(
       "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for a person; ETTR {:.4f}, lost {} a "
@@ -57,6 +72,15 @@ void tell(Console& console, const sim::Scenario& scenario, const sim::Report& re
       report.ettr, format_duration(report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs))),
       report.safety, report.liveness));
   if (report.runs == 1) console.line(fmt::format("ends {}: {}", report.state, report.why));
+}
+
+// A line of docs/chronicles.md.
+std::string chronicle_row(const sim::Scenario& scenario, const sim::Report& report) {
+  const auto told = [](Duration d) { return d == 0ns ? std::string("not told") : format_duration(d); };
+  return fmt::format("| {} | {} | {}: {} | {} | {} | {} |", scenario.name, scenario.about,
+                     told(scenario.lost_by_people), scenario.people, format_duration(report.lost),
+                     report.manual == 0 ? "nobody" : fmt::format("{} time(s)", report.manual),
+                     scenario.source);
 }
 
 int simulate(Context& context, const Options& options) {
@@ -75,10 +99,17 @@ int simulate(Context& context, const Options& options) {
   if (options.hours > 0) scenario.length = from_seconds(options.hours * 3600);
   campaign.broken = *guard;
   campaign.threads = options.jobs == 0 ? std::thread::hardware_concurrency() : options.jobs;
+  if (!options.within.empty()) {
+    const auto limit = parse_duration(options.within);
+    if (!limit) return console.say(limit.error().message()), kWrongUse;
+    campaign.wall_limit = *limit;
+  }
   campaign.until_first = *guard != sim::Guard::None;
   if (options.trace) campaign.trace = [&console](const std::string& line) { console.line(line); };
   const sim::Report report = sim::run_campaign(scenario, campaign);
-  if (options.json)
+  if (options.row)
+    console.line(chronicle_row(scenario, report));
+  else if (options.json)
     console.line(to_json_text(report));
   else
     tell(console, scenario, report);
@@ -87,7 +118,9 @@ int simulate(Context& context, const Options& options) {
     for (const std::string& line :
          sim::shrink(scenario, campaign, report.failures.front().seed))
       console.line(line);
-  return exit_code(report);
+  const bool expected = as_expected(console, scenario, report);
+  const int code = exit_code(report);
+  return code == kDone && !expected ? kLivenessBroken : code;
 }
 
 }  // namespace
@@ -105,6 +138,7 @@ Command cmd_sim() {
             app.add_option("--runs", options->runs, "how many seeds");
             app.add_option("--seeds", options->seeds, "seeds A-B");
             app.add_option("--hours", options->hours, "simulated hours instead of the scenario's");
+            app.add_option("--within", options->within, "begin no new seed after this: 60s");
             app.add_option("--break", options->guard,
                            "take one guard out: fencing, blind-is-not-dead, submit-token, "
                            "journal-first, budget, exclusion-cap, verify-checkpoint, stale-phase, "
@@ -113,6 +147,7 @@ Command cmd_sim() {
             app.add_flag("--trace", options->trace, "tell the whole story");
             app.add_flag("--shrink", options->shrink,
                          "of the first failing seed: the fewest faults that still fail");
+            app.add_flag("--row", options->row, "one line of a Markdown table: people and stoker");
             app.add_flag("--json", options->json, "one JSON object");
             return [&context, options] { return simulate(context, *options); };
           }};

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""What the simulator proves, one line a check: "ok NAME" or "not ok NAME: why"; exit 1 when one failed.
+
+The guards: each that is taken out must be caught within 1,000 seeds. Chaos: as many seeds as fit into the time, no
+safety and no liveness violation. The scenarios: what they expect. `--minutes` is the time for chaos.
+"""
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "bin")), "stoker")
+SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
+GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
+          "verify-checkpoint", "stale-phase", "lease", "dedupe"]
+LIMIT_S = 1800
+failed = 0
+
+
+def tell(name, good, why=""):
+    global failed
+    failed += not good
+    print(f"{'ok' if good else 'not ok'} {name}{'' if good else ': ' + why}", flush=True)
+
+
+def simulate(scenario, *options):
+    run = subprocess.run([STOKER, "sim", os.path.join(SCENARIOS, scenario), "--json", *options], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
+    report = json.loads(run.stdout) if run.stdout.startswith("{") else {}
+    return run.returncode, report, run.stderr[-1500:]
+
+
+def guards():
+    for guard in GUARDS:
+        code, report, said = simulate("chaos.yaml", "--break", guard, "--runs", "1000")
+        tell(f"sim: --break {guard} is caught within 1,000 seeds", code == 2 and report.get("safety", 0) > 0,
+             f"exit {code} after {report.get('runs')} seeds: {said}")
+
+
+def chaos(minutes):
+    code, report, said = simulate("chaos.yaml", "--runs", "1000000", "--within", f"{int(minutes * 60)}s")
+    tell(f"sim: chaos, {report.get('runs')} seeds and {report.get('hours', 0):.0f} hours without a violation",
+         code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
+
+
+def scenarios():
+    for path in sorted(glob.glob(os.path.join(SCENARIOS, "**", "*.yaml"), recursive=True)):
+        name = os.path.relpath(path, SCENARIOS)
+        if name == "chaos.yaml":
+            continue
+        code, report, said = simulate(name)
+        tell(f"sim: {name[:-5]}, ETTR {report.get('ettr', 0):.3f}", code == 0, f"exit {code}: {said}")
+
+
+def closed_form():
+    """E[ETTR] = (1 - N r_f (u0 + dt / 2)) / (1 + w / dt), arXiv 2410.21680, at the failure rate of RSC-1."""
+    interval, write, overhead = 1800, 60, 4 + 60 + 60  # seconds: between saves, of a save, of a restart
+    for nodes in (256, 1024, 2048):
+        between = 86400 / (nodes * 6.5e-3)
+        expected = (1 - (overhead + interval / 2) / between) / (1 + write / interval)
+        text = f"""name: closed-form
+about: only crashes, restarted inside the allocation
+for: 20d
+cluster: {{nodes: {nodes + 2}, queue_wait: 1min, tells_nodes: false}}
+training: {{iteration: 10s, startup: 60s, load: 60s, save_every: {interval // 10}, save: {write}s}}
+policy: {{nodes: {nodes}, spares: 2, time_limit: 30d, restarts: 1000, without_progress: 100, exclude_at_most: 0%, floor: 5min}}
+faults: {{rank_crash: {between:.0f}s}}
+"""
+        with tempfile.TemporaryDirectory(prefix="stoker-sim-") as folder:
+            path = os.path.join(folder, "closed-form.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            code, report, said = simulate(path, "--runs", "4")
+        got = report.get("ettr", 0)
+        tell(f"sim: {nodes * 8} GPUs, ETTR {got:.4f}, the closed form says {expected:.4f}",
+             code == 0 and abs(got / expected - 1) <= 0.05, f"exit {code}: {said}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    options = parser.parse_args()
+    guards()
+    scenarios()
+    closed_form()
+    chaos(options.minutes)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
