@@ -39,7 +39,6 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
                                 e.generation.value, job_text(e.job)));
   // Its claim proves that its task runs, and so that the one before is over: agents are often heard
   // before the scheduler is asked again.
-  if (run.live && !run.live->goodbye_at) run.live->lead_silent = true;  // superseded
   supply::supersede(turn, e.token);
   if (const auto s = run.supply.find(e.token);
       s != run.supply.end() && s->second.live() && running_task(s->second) != e.job.task) {
