@@ -318,9 +318,26 @@ def part_tsan(tally, options):
     sanitizer(tally, options, "tsan", THREADED)
 
 
+def part_sim(tally, options):
+    title("simulated lives: every guard, every scenario, chaos")
+    minutes = 240 if options.long else 1
+    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"))
+    run = subprocess.run([sys.executable, "tests/sim/prove.py", "--minutes", str(minutes)], cwd=ROOT, env=environment,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+    print(run.stdout, end="", flush=True)
+    for line in run.stdout.split("\n"):
+        if line.startswith("ok "):
+            tally.add(line[3:], "passed")
+        elif line.startswith("not ok "):
+            tally.add(line[7:], "failed")
+    if run.returncode not in (0, 1):
+        tally.add("sim: runs", "failed", f"exit {run.returncode}")
+
+
 # What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
-COMPUTING = {"lint": part_lint, "bundle": part_bundle, "asan": part_asan, "tsan": part_tsan}
+COMPUTING = {"lint": part_lint, "bundle": part_bundle, "asan": part_asan, "tsan": part_tsan,
+             "sim": part_sim}
 PARTS = {**WAITING, **COMPUTING}
 
 
