@@ -82,10 +82,19 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
             log(LogLevel::Warning, "cannot publish: " + opened.error().message());
           return;
         }
-        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after()](
-                            core::Engine&, SqliteJournal& journal) {
-          auto failed = std::make_shared<bool>(false);  // of the mount's thread
-          for (Sequence after = from;;) {
+        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after(),
+                         told = publisher->last()](core::Engine&, SqliteJournal& journal) {
+          const Sequence newest = journal.last_sequence();
+          if (told > newest) {
+            log(LogLevel::Warning,
+                fmt::format("{}/events.jsonl tells of row {}, but the journal ends with row {}: "
+                            "the rows between are lost (a damaged -wal, or an older journal)",
+                            publisher->directory(), told.value, newest.value));
+            asio::post(io_, [publisher, mount] {
+              mount->post([publisher] { (void)publisher->start_over(wall_now()); });
+            });
+          }
+          for (Sequence after = told > newest ? Sequence(0) : from;;) {
             auto rows = journal.intact_rows_after(after, kPage);
             if (!rows) return log(LogLevel::Warning, rows.error().message());
             const bool last = rows->size() < kPage;

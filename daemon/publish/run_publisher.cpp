@@ -65,6 +65,16 @@ Status RunPublisher::open() {
   return ok();
 }
 
+Status RunPublisher::start_over(WallTime now) {
+  const std::string events = directory_ + "/events.jsonl";
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+  const std::string aside = fmt::format("{}.lost-{}", events, seconds);
+  if (::rename(events.c_str(), aside.c_str()) != 0)
+    return fail(errno_error(errno, "cannot put aside", events));
+  last_ = Sequence(0);
+  return ok();
+}
+
 Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
   if (!open_) STOKER_TRY_STATUS(open());
   open_ = false;  // until all of it is written

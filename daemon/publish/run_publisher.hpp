@@ -23,6 +23,9 @@ class RunPublisher {
 
   // Where events.jsonl ends; a torn last line (kill -9, full disk) is cut off.
   Status open();
+  // For a journal that ends before last(), because it lost rows (an older copy, a damaged -wal):
+  // what was published is kept as events.jsonl.lost-<seconds since 1970>, and the file begins anew.
+  Status start_over(WallTime now);
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] Sequence last() const { return last_; }
   // Rows behind this one are wanted: the story is told from the first row after each start.

@@ -274,6 +274,23 @@ TEST_CASE("journal: a newer version and a foreign file -> refused in one line") 
   CHECK(refused.error().what.find("no journal of stoker") != std::string::npos);
 }
 
+TEST_CASE("journal: one wrong bit in its version -> damage, unless the tables are a newer one's") {
+  Folder folder;
+  const std::string path = folder.file("journal.db");
+  fill(path, 1);
+  const auto opening_fails_with = [&](const char* change) {
+    auto db = Database::open(path, OpenMode::ReadWrite);
+    REQUIRE(db->execute(change));
+    db = fail("closed");
+    const auto refused = SqliteJournal::open({path, false, {}});
+    REQUIRE_FALSE(refused);
+    return refused.error().what;
+  };
+  CHECK(opening_fails_with("PRAGMA user_version=3").starts_with("damaged: "));
+  CHECK(opening_fails_with("ALTER TABLE rows ADD COLUMN note TEXT").find("newer stoker") !=
+        std::string::npos);
+}
+
 TEST_CASE("journal: a migration -> a copy of the old file first, then the new tables") {
   Folder folder;
   const std::string path = folder.file("journal.db");

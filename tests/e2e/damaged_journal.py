@@ -154,4 +154,31 @@ def damage_under_a_running_training(site):
     site.wait_state("stopped", 60)
 
 
-main(a_newer_database, flipped_bits, damage_under_a_running_training)
+def damaged_wal(site):
+    """SQLite drops a damaged -wal without a word: little stands in it alone, and what is lost is told."""
+    site.start_daemon()
+    site.stoker("run", site.write_files(site.prepare_data(), samples=60000, hidden=64, ffn=256, sequence=64), "--yes")
+    site.wait_iteration(20)
+    pids, published = site.page_pids(), os.path.join(site.state, "published", "events.jsonl")
+    site.kill_daemon()
+    flip(os.path.join(site.state, "journal.db-wal"), 40)
+    with open(published, "a", encoding="utf-8") as f:  # as if it had told of more rows than the journal kept
+        f.write(json.dumps({**json.loads(open(published, encoding="utf-8").read().splitlines()[-1]), "seq": 100000}) + "\n")
+    site.start_daemon()
+    site.wait(lambda: "tells of row 100000, but the journal ends with row" in open(site.log.name, errors="replace").read(), 30,
+              "the lost rows named")
+    site.wait(lambda: site.status().get("state") == "training", 30, "the run under supervision")
+    check(site.page_pids() == pids, "the training was touched")
+    os.kill(pids[1], 9)
+    site.wait(lambda: site.status()["restarts"] == 1 and site.status()["state"] == "training", 60, "the restart")
+    kept = [n for n in os.listdir(os.path.dirname(published)) if n.startswith("events.jsonl.lost-")]
+    check(len(kept) == 1, f"{kept}")
+    with open(published, encoding="utf-8") as f:
+        numbers = [json.loads(line)["seq"] for line in f]
+    check(numbers and numbers == sorted(numbers) and numbers[-1] < 100000, f"published: {numbers[:3]} … {numbers[-3:]}")
+    site.stoker("stop", site.run, "--reason", "enough")
+    site.wait_state("stopped", 60)
+    site.audit()
+
+
+main(a_newer_database, flipped_bits, damage_under_a_running_training, damaged_wal)
