@@ -2,7 +2,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 
@@ -122,8 +121,8 @@ def following(site):
             if argv[0] == "logs":
                 check({"generation", "text"} <= lines[0].keys() and any("iteration" in x["text"] for x in lines), f"{lines}")
         finally:
-            child.send_signal(signal.SIGINT)
-            child.wait(timeout=10)
+            child.terminate()  # not SIGINT: a test started in the background ignores it, and its children with it
+            child.wait(timeout=60)
     only = [json.loads(x) for x in site.stoker("logs", site.run, "--rank", "1", "-n", "3", "--json").stdout.splitlines()]
     check(only and all(x["rank"] == 1 for x in only), f"logs --rank 1: {only}")
 

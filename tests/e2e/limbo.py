@@ -56,13 +56,15 @@ def job_lives_on(site):
     ranks = site.page_pids()
     for pid in [*victims["silent"], *ranks.values()]:
         os.kill(pid, signal.SIGSTOP)
-    for name, words in (("left", "lives on"), ("silent", "has said nothing for")):
+    # Leaving at a signal was planned and costs no restart; falling silent is a failure.
+    for name, words, restarts in (("left", "still there after its agents left; cancelling it", 0),
+                                  ("silent", "has said nothing for", 1)):
         site.use_run(name)
         site.wait(lambda: site.status().get("generation", 0) > before[name]["generation"] and
                   site.status()["state"] == "training", PROOF_S, f"{name}: the next task trains")
-        told = [e["reason"] for e in site.events() if words in e["reason"] and "ending the task" in e["reason"]]
-        check(len(told) == 1, f"{name}: ended for another reason: {[e['reason'] for e in site.events()][-8:]}")
-        check(site.status()["restarts"] == 1, f"{name}: {site.status()['restarts']} restarts")
+        told = [e["reason"] for e in site.events() if words in e["reason"]]
+        check(told, f"{name}: ended for another reason: {[e['reason'] for e in site.events() if e['reason']]}")
+        check(site.status()["restarts"] == restarts, f"{name}: {site.status()['restarts']} restarts")
         site.wait_iteration(before[name]["checkpoint"]["iteration"] + 10)
         left = set([*victims[name], *(ranks.values() if name == "silent" else [])]) & set(site.our_processes())
         check(not left, f"{name}: processes of the old job live on: {left}")

@@ -13,6 +13,12 @@ def newest_orders(site):
         return json.load(f)
 
 
+def logs(site):
+    """The merged logs of all generations, oldest first."""
+    paths = sorted(glob.glob(os.path.join(site.directory, "gen-*", "main.log")))
+    return "".join(open(p, encoding="utf-8", errors="replace").read() for p in paths)
+
+
 def back_to_an_iteration(site):
     prefix = site.prepare_data()
     site.start_daemon()
@@ -31,8 +37,8 @@ def back_to_an_iteration(site):
                   for e in site.events()), 60, "a start from iteration 40")
     told = json.dumps([e for e in site.events() if e["kind"] == "operator_asked"])
     check("loss spike" in told and '"40"' in told, f"the journal does not say who asked for what: {told[-600:]}")
-    start = sorted(glob.glob(os.path.join(site.directory, "gen-*", "main.log")))
-    text = "".join(open(p, encoding="utf-8", errors="replace").read() for p in start)
+    site.wait(lambda: logs(site).count("iteration       42/") == 2, 60, "iteration 42 once more")
+    text = logs(site)
     again = text[text.rindex("resume audit: step-000040"):]
     check("skipping 64 samples of data" in again, f"the data window was not skipped:\n{again[:2000]}")
     rates = [float(line.split("learning rate:")[1].split("|")[0]) for line in text.splitlines() if "iteration       41/" in line]
