@@ -164,7 +164,7 @@ TEST_CASE("pickle: maps, lists, numbers, shared values -> JSON; calls are not ma
   CHECK(dump_json(*read_pickle("\x80\x02(](K\x01K\x02"
                                "eq\x00h\x00h\x00t."s,
                                "x")) == "[[1,2],[1,2],[1,2]]");
-  // os.system('touch x'): a name and a call, and nothing happens.
+  // A name that is a function, and its call: nothing happens.
   const auto call = read_pickle("cos\nsystem\n(S'touch x'\ntR."s, "x");
   REQUIRE(call.has_value());
   CHECK(call->is_null());
