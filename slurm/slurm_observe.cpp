@@ -93,6 +93,9 @@ void SlurmScheduler::look_at_nodes(core::SchedulerView& view, bool now) {
   auto nodes = parse_nodes(output->out);
   if (!nodes) return;
   view.nodes = std::move(*nodes);
+  const std::scoped_lock lock(mutex_);
+  nodes_.clear();
+  for (const core::NodeSeen& node : view.nodes) nodes_.insert(node.node);
   nodes_at_ = options_.now();
 }
 

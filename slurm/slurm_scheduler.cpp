@@ -68,6 +68,14 @@ Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
   return parse_job_details(output.out);
 }
 
+std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& nodes) const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<NodeName> known;
+  for (const NodeName& node : nodes)
+    if (nodes_.empty() || nodes_.count(node) > 0) known.push_back(node);
+  return known;
+}
+
 // True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
 Result<bool> SlurmScheduler::is_ours(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
@@ -93,7 +101,9 @@ core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& toke
 }
 
 core::PortResult<JobId> SlurmScheduler::submit(const core::SubmitRequest& request) {
-  const auto script = batch_script(request);
+  core::SubmitRequest possible = request;
+  possible.submit.exclude = known_nodes(request.submit.exclude);
+  const auto script = batch_script(possible);
   if (!script) return definite(script.error());
   const auto before = look_up(request.submit.token);
   if (const auto* error = std::get_if<core::PortError>(&before)) return definite(error->error);
@@ -132,7 +142,7 @@ core::PortResult<std::monostate> SlurmScheduler::set_exclusions(const core::SetE
   const auto ours = is_ours(change.token, JobId{change.job.job, 0});
   if (!ours) return definite(ours.error());
   if (!*ours) return std::monostate{};
-  const std::string wanted = compress_hostlist(change.nodes);
+  const std::string wanted = compress_hostlist(known_nodes(change.nodes));
   const JobId array{change.job.job, 0};
   const auto output =
       call({"scontrol", "update", "JobId=" + array.text(), "ExcNodeList=" + wanted});

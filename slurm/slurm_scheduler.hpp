@@ -65,6 +65,8 @@ class SlurmScheduler : public core::Scheduler {
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
   Result<std::vector<JobDetail>> details(const JobId& job);
+  // Without names that the cluster does not know (any more): SLURM refuses the whole list for one.
+  std::vector<NodeName> known_nodes(const std::vector<NodeName>& nodes) const;
   // True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
   Result<bool> is_ours(const Token& token, const JobId& job);
   Status learn_numbers(const std::vector<QueueRow>& rows);
@@ -88,6 +90,7 @@ class SlurmScheduler : public core::Scheduler {
   mutable std::mutex mutex_;
   std::set<JobId> cancelled_;  // by us, since this process started
   std::vector<core::JobExpected> expected_;
+  std::set<NodeName> nodes_;  // that sinfo knows; empty: not asked yet
 };
 
 }  // namespace stoker::slurm

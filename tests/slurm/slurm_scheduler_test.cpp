@@ -111,6 +111,17 @@ TEST_CASE("slurm observe: running and failed tasks -> as SLURM says, numbers ask
   CHECK(f.processes.count("sinfo") == 1);
 }
 
+TEST_CASE("slurm submit: an excluded node that the cluster does not know -> left out") {
+  Fixture f;
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));  // learns n001
+  core::SubmitRequest request = example_request();
+  request.submit.exclude = {NodeName("n001"), NodeName("gone7")};
+  f.processes.answers["sbatch"] = {says("123\n")};
+  CHECK(std::get<JobId>(f.scheduler.submit(request)) == JobId{123, 0});
+  const std::string& script = f.files.content.begin()->second;
+  CHECK(script.find("--exclude=n001\n") != std::string::npos);
+}
+
 TEST_CASE(
     "slurm observe: a job that SLURM denies twice, a minute apart -> gone; once or hidden -> not") {
   Fixture f;

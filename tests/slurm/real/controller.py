@@ -81,10 +81,10 @@ def munge_stopped(site):
     site.run_loop()
     before = site.wait_training(beyond=20)
     site.cluster.stop("munged")
-    site.wait_event("scheduler_blind")
+    site.wait_event("scheduler_blind", seconds=400)  # each squeue tries for 49 s before it gives up
     check(site.status()["state"] == "training", "blind, the run was given up")
     site.cluster.start_munge()
-    site.wait_event("scheduler_sees")
+    site.wait_event("scheduler_sees", seconds=400)
     site.wait_training(beyond=before["iteration"] + 20)
     check(site.status()["job"] == before["job"], "the run left its job")
 

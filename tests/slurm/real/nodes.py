@@ -71,7 +71,7 @@ def exclude_while_pending(site):
     site.run_loop(ranks_per_node=1)
     before = site.wait_training(beyond=10)
     node = nodes_of(site)[0]
-    site.stoker("exclude", site.run, node, "--reason", "it smells")
+    site.stoker("exclude", node, "--reason", "it smells")
 
     def excluded():
         text = site.cluster.run("scontrol", "show", "job", "-o", site.job_id()).stdout

@@ -78,13 +78,14 @@ def scancel_restart(site):
 def requeued(site):
     """scontrol requeue where a site allows it: the same id, a new generation, counted once."""
     site.start_daemon()
-    site.run_loop(scheduler=", extra: [--requeue]", tasks=3, top_up_below=1)
+    site.run_loop(scheduler=", extra: [--requeue]", tasks=1, top_up_below=0)
     before = site.wait_training(beyond=20)
     site.cluster.run("scontrol", "requeue", before["job"])
     # SLURM holds a requeued task back for two minutes (its begin time); release it.
     site.wait(lambda: [j for j in site.waiting_jobs() if j[0] + "_" + j[1] == before["job"]], LIMIT, "the requeued task")
     site.cluster.run("scontrol", "update", "JobId=" + before["job"], "StartTime=now", ok=False)
-    site.wait_training(generation=before["generation"] + 1, seconds=180)
+    after = site.wait_training(generation=before["generation"] + 1, seconds=200)
+    check(after["job"] == before["job"], f"requeued under the same id, it goes on as {after['job']}")
     check(site.status()["restarts"] == before["restarts"], "a requeue by the scheduler was counted as a failure")
 
 
