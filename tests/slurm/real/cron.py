@@ -54,6 +54,7 @@ def keeps_itself_alive(site):
     site.wait(lambda: len(waiting(site)) == 1, LIMIT, "the surplus to be cancelled")
     check(lines(os.path.join(folder, "marks")) == 1, "the hourly part ran twice within the hour")
     site.cluster.run("scancel", "--name=stoker-cron")
+    site.wait(lambda: not [j for j in site.cluster.live_jobs() if j[4] == "stoker-cron"], LIMIT, "the last pass to leave")
 
 
 if __name__ == "__main__":
