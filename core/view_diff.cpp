@@ -6,7 +6,7 @@
 namespace stoker::core {
 
 std::vector<Input> ViewDiff::good(const SchedulerView& view,
-                                        const std::function<RunName(const Token&)>& run_of) {
+                                  const std::function<RunName(const Token&)>& run_of) {
   std::vector<Input> inputs;
   failures_ = 0;
   if (std::exchange(blind_, false)) inputs.push_back({{}, SchedulerSees{}, {}});

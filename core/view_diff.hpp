@@ -18,7 +18,7 @@ class ViewDiff {
   explicit ViewDiff(int failures_until_blind) : limit_(failures_until_blind) {}
   // `run_of` names the run of a token of ours ("" = of none that we know).
   std::vector<Input> good(const SchedulerView& view,
-                                const std::function<RunName(const Token&)>& run_of);
+                          const std::function<RunName(const Token&)>& run_of);
   std::vector<Input> failed(const std::string& why);
   [[nodiscard]] int failures() const { return failures_; }
 

@@ -56,8 +56,7 @@ Report run_campaign(const Scenario& scenario, const Campaign& campaign) {
   const auto work = [&] {
     while (!stop) {
       const std::uint64_t seed = next++;
-      const bool late =
-          campaign.wall_limit > 0ns && monotonic_now() - began > campaign.wall_limit;
+      const bool late = campaign.wall_limit > 0ns && monotonic_now() - began > campaign.wall_limit;
       if (seed > campaign.last || late) return;
       Outcome outcome = run_one(scenario, campaign, seed);
       if (campaign.until_first && fails(outcome)) stop = true;
@@ -93,21 +92,23 @@ std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campai
   for (const std::string& line : story) {
     const auto at = line.find(" world: fault ");
     if (at != std::string::npos)
-      numbers.push_back(static_cast<std::uint32_t>(std::strtoul(line.c_str() + at + 14, nullptr, 10)));
+      numbers.push_back(
+          static_cast<std::uint32_t>(std::strtoul(line.c_str() + at + 14, nullptr, 10)));
   }
   std::set<std::uint32_t> skip;
   for (std::size_t piece = std::max<std::size_t>(1, numbers.size() / 2);; piece = (piece + 1) / 2) {
     for (std::size_t at = 0; at < numbers.size(); at += piece) {
       std::set<std::uint32_t> more = skip;
-      for (std::size_t i = at; i < std::min(at + piece, numbers.size()); ++i) more.insert(numbers[i]);
+      for (std::size_t i = at; i < std::min(at + piece, numbers.size()); ++i)
+        more.insert(numbers[i]);
       if (more.size() == skip.size() || !fails(run_one(scenario, quiet, seed, more))) continue;
       skip = std::move(more);
     }
     if (piece == 1) break;
   }
   outcome = keep_story(skip);
-  story.push_back(fmt::format("{} of {} faults are enough", numbers.size() - skip.size(),
-                              numbers.size()));
+  story.push_back(
+      fmt::format("{} of {} faults are enough", numbers.size() - skip.size(), numbers.size()));
   for (const std::string& text : outcome.safety) story.push_back("safety: " + text);
   for (const std::string& text : outcome.liveness) story.push_back("liveness: " + text);
   return story;

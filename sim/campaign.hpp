@@ -13,8 +13,8 @@ struct Campaign {
   std::uint64_t first = 1, last = 1;
   Guard broken = Guard::None;
   unsigned threads = 1;
-  bool until_first = false;  // the first failing seed ends it
-  Duration wall_limit{};     // no new seed is begun after it; 0: none
+  bool until_first = false;                       // the first failing seed ends it
+  Duration wall_limit{};                          // no new seed is begun after it; 0: none
   std::function<void(const std::string&)> trace;  // one thread then
 };
 

@@ -39,17 +39,16 @@ void Checker::stuck(const std::string& what) {
     liveness_.push_back(fmt::format("{} {}", format_duration(now_ - Instant{}), what));
 }
 
-void Checker::row(const core::JournalRow& row, const core::SiteState& state,
-                  const Excuse& excuse) {
+void Checker::row(const core::JournalRow& row, const core::SiteState& state, const Excuse& excuse) {
   check_actions(row, excuse);
   check_destruction(row, excuse);
   if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
     broken("a digest was rejected: " + row.decision.reason);
   for (const auto& [name, run] : state.runs) check_budget(run);
   if (row.decision.from != row.decision.to) {
-    if (row.decision.to == "recovering" || (row.decision.to == "queued" &&
-                                            row.decision.from != "idle" &&
-                                            row.decision.from != "stopping"))
+    if (row.decision.to == "recovering" ||
+        (row.decision.to == "queued" && row.decision.from != "idle" &&
+         row.decision.from != "stopping"))
       ++incidents_;
     const auto run = state.runs.find(row.event.run);
     if (row.decision.to == "held" && run != state.runs.end()) {
@@ -74,8 +73,7 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
 void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
-    if (const auto* alert = std::get_if<core::SendAlert>(&action))
-      alerts_wanted_.insert(alert->id);
+    if (const auto* alert = std::get_if<core::SendAlert>(&action)) alerts_wanted_.insert(alert->id);
     if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
         row.decision.reason.find("again, after") == std::string::npos &&  // decided before
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
@@ -177,9 +175,8 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
     if (where == "finished" || where == "stopped") continue;
     if (where == "held") {
       const auto& held = std::get<core::training::Held>(run.training);
-      const bool told = std::any_of(state.alerts.begin(), state.alerts.end(), [&](const auto& a) {
-        return a.second.kind == held.kind;
-      });
+      const bool told = std::any_of(state.alerts.begin(), state.alerts.end(),
+                                    [&](const auto& a) { return a.second.kind == held.kind; });
       if (!told && !held.retry_at) stuck(fmt::format("held ({}) and nobody was told", held.kind));
       continue;
     }

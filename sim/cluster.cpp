@@ -155,10 +155,10 @@ bool Cluster::try_start(SimJob& job) {
   task.started = time_.now();
   task.ends_at = time_.now() + job.limit;
   task.nodes = std::move(chosen);
+  task.node_list = compress_hostlist(task.nodes);
   task.processes = true;
   const std::uint32_t number = next->first;
-  hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number,
-                         compress_hostlist(task.nodes)));
+  hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number, task.node_list));
   time_.at(task.ends_at, [this] { poll(); });
   hooks_.started(job, number);
   return true;

@@ -27,6 +27,7 @@ struct SimTask {
   core::JobState state = core::JobState::Pending;
   Instant started, ends_at, ended;
   std::vector<NodeName> nodes;
+  std::string node_list;  // the same as a hostlist
   int exit_code = 0, signal = 0;
   bool processes = false;  // its agents may still live
 };

@@ -6,7 +6,7 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kPollActive = 15s, kPollIdle = 60s, kPollLongest = 300s;  // daemon: pace_of
+constexpr Duration kPollActive = 15s, kPollLongest = 300s;  // daemon: pace_of
 constexpr int kFailuresUntilBlind = 3;
 
 bool waits_for_the_scheduler(const core::SiteState& state) {
@@ -166,10 +166,10 @@ void Daemon::poll() {
     inputs = view ? diff_->good(*view, run_of) : diff_->failed(view.error().message());
   }
   if (view) last_view_ = *view;
-  Duration pause = waits_for_the_scheduler(engine_->state()) ? kPollActive : kPollIdle;
+  Duration pause = waits_for_the_scheduler(engine_->state()) ? kPollActive : parts_.poll;
   for (int i = 0; i < diff_->failures() && pause < kPollLongest; ++i) pause *= 2;
   deliver(std::move(inputs));
-  plan_poll(std::min(pause, kPollLongest));
+  plan_poll(std::min(pause, std::max(kPollLongest, parts_.poll)));
 }
 
 }  // namespace stoker::sim

@@ -37,6 +37,7 @@ class Daemon {
     SimAlerts& alerts;
     const core::RunPolicy& policy;  // as the daemon is told it
     Guard broken;
+    Duration poll;  // while nothing is on its way
   };
   Daemon(Parts parts, SimJournal journal, Epoch epoch, Hooks hooks);
 

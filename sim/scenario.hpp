@@ -52,12 +52,14 @@ enum class Fault {
 template <>
 struct stoker::EnumNames<stoker::sim::Fault> {
   static constexpr std::array names{
-      "rank_crash",     "gpu_fault",     "hang_one",       "hang_all",        "node_death",
-      "lead_death",     "slow_node",     "storage_stall",  "torn_save",       "disk_full",
-      "heartbeat_delay", "zombie",       "crash_loop",      "stale_lines",    "squeue_fails",    "squeue_hangs",
-      "squeue_empty",   "squeue_stale",  "squeue_doubled", "squeue_shuffled", "squeue_foreign",
-      "squeue_torn",    "submit_reply_lost", "submit_lost", "submit_refused", "controller_down",
-      "scancel",        "switch",        "clock_jump",     "daemon_kill",     "second_daemon"};
+      "rank_crash",     "gpu_fault",       "hang_one",          "hang_all",
+      "node_death",     "lead_death",      "slow_node",         "storage_stall",
+      "torn_save",      "disk_full",       "heartbeat_delay",   "zombie",
+      "crash_loop",     "stale_lines",     "squeue_fails",      "squeue_hangs",
+      "squeue_empty",   "squeue_stale",    "squeue_doubled",    "squeue_shuffled",
+      "squeue_foreign", "squeue_torn",     "submit_reply_lost", "submit_lost",
+      "submit_refused", "controller_down", "scancel",           "switch",
+      "clock_jump",     "daemon_kill",     "second_daemon"};
 };
 
 namespace stoker::sim {
@@ -83,10 +85,10 @@ enum class Guard {
 
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
-  static constexpr std::array names{"none",          "fencing", "blind-is-not-dead",
-                                    "submit-token",  "journal-first", "budget",
-                                    "exclusion-cap", "verify-checkpoint", "stale-phase",
-                                    "lease",         "dedupe"};
+  static constexpr std::array names{
+      "none",   "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
+      "budget", "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
+      "dedupe"};
 };
 
 namespace stoker::sim {
@@ -100,6 +102,7 @@ struct ClusterShape {
   Duration repair = 12h;        // of a bad or dead node
   Duration remembers = 5min;    // how long squeue shows a job that has ended (MinJobAge)
   bool tells_nodes = true;      // sinfo answers
+  Duration poll = 60s;  // how often the daemon looks at the queue while nothing is on its way
 };
 
 struct TrainingShape {
@@ -130,11 +133,11 @@ struct Expectation {
 
 struct Scenario {
   std::string name, about;
-  std::string source;          // of the story or of the rates
-  std::string people;          // what the people did
-  Duration lost_by_people{};   // training time, 0: not told
-  Duration length = 24h;       // simulated, at first with faults
-  Duration heals = 12h;        // then without any: the run must come to rest
+  std::string source;         // of the story or of the rates
+  std::string people;         // what the people did
+  Duration lost_by_people{};  // training time, 0: not told
+  Duration length = 24h;      // simulated, at first with faults
+  Duration heals = 12h;       // then without any: the run must come to rest
   ClusterShape cluster;
   TrainingShape training;
   core::RunPolicy policy;

@@ -18,7 +18,8 @@ Status Script::do_generation(Words& words) {
   e.restart = static_cast<std::uint32_t>(words.number("restart"));
   if (const auto digest = words.value("digest")) e.digests["train.yaml"] = *digest;
   if (words.flag("asked"))
-    e.asked = wire::Asked{words.number("save"), words.number("stacks"), words.number("restart-asked")};
+    e.asked =
+        wire::Asked{words.number("save"), words.number("stacks"), words.number("restart-asked")};
   e.parent = generation_;
   generation_ = e.generation;
   attempt_ = Attempt{};

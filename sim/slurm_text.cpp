@@ -57,8 +57,7 @@ std::string unquoted(std::string text) {
 }  // namespace
 
 void SlurmText::wake(Fault liar, bool awake) {
-  if (liar == Fault::SqueueStale && awake)
-    stale_ = rows(slurm::queue_command("")).out;
+  if (liar == Fault::SqueueStale && awake) stale_ = rows(slurm::queue_command("")).out;
   if (awake)
     awake_.insert(liar);
   else
@@ -76,7 +75,7 @@ std::string SlurmText::field(char letter, const SimJob& job, std::uint32_t numbe
     case 'S': return seconds(task.started);
     case 'e': return seconds(task.ends_at);
     case 'V': return seconds(job.submitted + 1s);
-    case 'N': return compress_hostlist(task.nodes);
+    case 'N': return task.node_list;
     case 'U': return "1000";
     case 'u': return "trainer";
     case 'o': return job.command;
@@ -237,7 +236,9 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
       const auto dash = value.find('-');
       const std::string clock = dash == std::string::npos ? value : value.substr(dash + 1);
       const auto days = dash == std::string::npos ? 0 : number(0);
-      const auto two = [&](std::size_t at) { return (clock[at] - '0') * 10 + (clock[at + 1] - '0'); };
+      const auto two = [&](std::size_t at) {
+        return (clock[at] - '0') * 10 + (clock[at + 1] - '0');
+      };
       job.limit = std::chrono::seconds(two(0) * 3600 + two(3) * 60 + two(6)) +
                   std::chrono::hours(24 * static_cast<std::int64_t>(days));
     }
@@ -250,7 +251,8 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
 Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Duration) {
   const Argv& argv = options.argv;
   if (is(Fault::ControllerDown))
-    return refuses(argv.front() + ": error: Unable to contact slurm controller (connect failure)\n");
+    return refuses(argv.front() +
+                   ": error: Unable to contact slurm controller (connect failure)\n");
   if (argv.front() == "squeue") return squeue(argv);
   if (argv.front() == "scontrol") return scontrol(argv);
   if (argv.front() == "sinfo") return nodes();

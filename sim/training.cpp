@@ -97,8 +97,8 @@ void Training::mint(std::uint64_t job, std::uint32_t task) {
   g.number = parent == nullptr ? Generation(1) : parent->number.next();
   for (auto& [number, other] : generations_)
     if (other.alive && !other.zombie)
-      hooks_.broken(fmt::format("generation {} starts while {} still trains", g.number.value,
-                                number.value));
+      hooks_.broken(
+          fmt::format("generation {} starts while {} still trains", g.number.value, number.value));
   switch (orders->resume.mode) {
     case wire::ResumeMode::Newest:
       if (parent != nullptr)
@@ -111,7 +111,8 @@ void Training::mint(std::uint64_t job, std::uint32_t task) {
     case wire::ResumeMode::Scratch: break;
   }
   g.parent = parent == nullptr ? Generation{} : parent->number;
-  g.lineage = wire::descend(parent == nullptr ? wire::Lineage{} : parent->lineage, g.resume, g.number);
+  g.lineage =
+      wire::descend(parent == nullptr ? wire::Lineage{} : parent->lineage, g.resume, g.number);
   if (const auto control = files_.read(kDirectory + "control.json", 1u << 20))
     if (const auto before = from_json_text<wire::Control>(*control, "control")) {
       g.done = {before->save, before->stacks, before->restart};
@@ -151,8 +152,9 @@ void Training::begin_attempt(SimGeneration& g, const std::string& why) {
   if (g.leaving) return leave(g, 0, *g.leaving);
   std::vector<NodeName> nodes = eligible(g);
   if (nodes.size() < g.orders.nodes)
-    return leave(g, 1, fmt::format("only {} of the {} nodes that the run needs are left",
-                                   nodes.size(), g.orders.nodes));
+    return leave(g, 1,
+                 fmt::format("only {} of the {} nodes that the run needs are left", nodes.size(),
+                             g.orders.nodes));
   nodes.resize(g.orders.nodes);
   if (g.attempt.value > 0) g.resume = best_checkpoint(g.lineage, g.orders.verify_checkpoints);
   for (const SimCheckpoint& c : checkpoints_)
@@ -171,8 +173,7 @@ void Training::begin_attempt(SimGeneration& g, const std::string& why) {
   wire::AttemptStarted started;
   started.attempt = g.attempt;
   started.nodes = g.attempt_nodes;
-  started.world_size =
-      static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders.ranks_per_node;
+  started.world_size = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders.ranks_per_node;
   started.iteration = g.resume;
   started.why = why;
   tell(g, std::move(started));
@@ -181,14 +182,15 @@ void Training::begin_attempt(SimGeneration& g, const std::string& why) {
 }
 
 void Training::enter(SimGeneration& g, Stage stage, Duration lasts) {
-  static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,   wire::Phase::Startup,
-                                            wire::Phase::Load,      wire::Phase::Iteration,
+  static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,    wire::Phase::Startup,
+                                            wire::Phase::Load,       wire::Phase::Iteration,
                                             wire::Phase::Checkpoint, wire::Phase::Evaluation};
   const wire::Phase before = kPhases[static_cast<int>(g.stage)];
   g.stage = stage;
   g.stage_since = time_.now();
   const wire::Phase phase = kPhases[static_cast<int>(stage)];
-  if (phase != before || stage == Stage::Startup) tell(g, wire::PhaseEdge{g.attempt, phase, g.base});
+  if (phase != before || stage == Stage::Startup)
+    tell(g, wire::PhaseEdge{g.attempt, phase, g.base});
   if (lasts > 0ns) plan(g, lasts, [this](SimGeneration& then) { next_stage(then); });
 }
 

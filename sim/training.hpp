@@ -39,7 +39,7 @@ struct SimGeneration {
   std::uint32_t task = 0;
   std::vector<NodeName> nodes;  // of the allocation
   std::set<NodeName> lost, excluded;
-  bool alive = true;  // its processes
+  bool alive = true;    // its processes
   bool zombie = false;  // the scheduler believes that it is dead
   Attempt attempt;
   std::vector<NodeName> attempt_nodes;
@@ -50,7 +50,7 @@ struct SimGeneration {
   Duration step{};
   std::optional<Instant> frozen_at;
   std::optional<Rank> odd;
-  Instant last_fault;      // of this attempt
+  Instant last_fault;  // of this attempt
   std::uint32_t own_restarts = 0;
   std::uint64_t serial = 0;  // of what is planned: older plans are void
   Epoch epoch;
@@ -66,9 +66,9 @@ class Training {
   struct Hooks {
     std::function<void(Generation, const std::string& line)> line;  // appended to lead.jsonl
     std::function<void(const std::string&)> say;
-    std::function<void(const std::string&)> broken;  // a safety invariant
+    std::function<void(const std::string&)> broken;     // a safety invariant
     std::function<void(const std::string&)> ends_well;  // ranks that are well are told to end
-    std::function<Instant()> storage_free;           // until when the file system stands
+    std::function<Instant()> storage_free;              // until when the file system stands
     std::function<bool()> disk_full;
     std::function<bool()> doomed;  // ranks that start now die at once
   };

@@ -33,16 +33,15 @@ bool Training::crash(const std::string& how, std::optional<NodeName> node) {
   wire::RankExited exited;
   exited.attempt = g->attempt;
   exited.node = *node;
-  exited.rank = Rank(static_cast<std::uint32_t>(place - g->attempt_nodes.begin()) *
-                     g->orders.ranks_per_node);
+  exited.rank =
+      Rank(static_cast<std::uint32_t>(place - g->attempt_nodes.begin()) * g->orders.ranks_per_node);
   exited.signal = 11;
   tell(*g, std::move(exited));
   account(*g);
   ++g->serial;
   g->last_fault = time_.now();
-  plan(*g, kStop, [this, node = *node](SimGeneration& then) {
-    end_attempt(then, 139, node, false);
-  });
+  plan(*g, kStop,
+       [this, node = *node](SimGeneration& then) { end_attempt(then, 139, node, false); });
   return true;
 }
 
@@ -81,7 +80,8 @@ bool Training::lose_node(const NodeName& node) {
       g.last_fault = time_.now();
       plan(g, 20s, [this, node](SimGeneration& then) {
         tell(then, wire::AgentLost{node, "connection closed"});
-        plan(then, kStop, [this, node](SimGeneration& later) { end_attempt(later, 20, node, false); });
+        plan(then, kStop,
+             [this, node](SimGeneration& later) { end_attempt(later, 20, node, false); });
       });
     } else {
       tell(g, wire::AgentLost{node, "connection closed"});
@@ -94,8 +94,8 @@ bool Training::tear_newest() {
   for (auto at = checkpoints_.rbegin(); at != checkpoints_.rend(); ++at)
     if (!at->damaged) {
       at->damaged = true;
-      hooks_.say(fmt::format("{} is torn",
-                             wire::checkpoint_name(at->id.iteration, at->id.generation)));
+      hooks_.say(
+          fmt::format("{} is torn", wire::checkpoint_name(at->id.iteration, at->id.generation)));
       return true;
     }
   return false;
@@ -138,8 +138,8 @@ void Training::save_and_leave(SimGeneration& g, const std::string& why) {
   if (g.frozen_at || g.last_fault != Instant{}) return;  // it cannot: the next, harder step ends it
   account(g);
   ++g.serial;
-  const bool trained = g.stage == Stage::Iterate || g.stage == Stage::Save ||
-                       g.stage == Stage::Evaluate;
+  const bool trained =
+      g.stage == Stage::Iterate || g.stage == Stage::Save || g.stage == Stage::Evaluate;
   plan(g, trained ? scenario_.training.save + kStop : kStop, [this, trained](SimGeneration& then) {
     if (trained) finish_save(then, true);
     if (then.alive && then.stage != Stage::Waiting)
@@ -161,9 +161,8 @@ void Training::control_written() {
 // As the lead agent judges it: epoch, generation, then counters, then the level.
 void Training::obey(SimGeneration& g, const wire::Control& control) {
   if (control.epoch < g.epoch && broken_ != Guard::Lease) {
-    tell(g, wire::Notice{g.nodes.front(),
-                         fmt::format("control of epoch {} refused, {} is known",
-                                     control.epoch.value, g.epoch.value)});
+    tell(g, wire::Notice{g.nodes.front(), fmt::format("control of epoch {} refused, {} is known",
+                                                      control.epoch.value, g.epoch.value)});
     return;
   }
   if (control.generation < g.number) return;
@@ -189,11 +188,12 @@ void Training::obey(SimGeneration& g, const wire::Control& control) {
     plan(g, 2s, [this](SimGeneration& then) {
       wire::StacksWritten written;
       written.directory = wire::generation_name(then.number) + "/stacks/1";
-      written.ranks = static_cast<std::uint32_t>(then.attempt_nodes.size()) *
-                      then.orders.ranks_per_node;
+      written.ranks =
+          static_cast<std::uint32_t>(then.attempt_nodes.size()) * then.orders.ranks_per_node;
       written.groups = then.odd ? 2 : 1;
       if (then.odd)
-        written.odd = {{*then.odd, then.attempt_nodes[then.odd->value / then.orders.ranks_per_node]}};
+        written.odd = {
+            {*then.odd, then.attempt_nodes[then.odd->value / then.orders.ranks_per_node]}};
       tell(then, std::move(written));
     });
   }
@@ -276,8 +276,8 @@ wire::Beat Training::beat(SimGeneration& g) {
   beat.learning_rate = 6e-5;
   beat.gradient_norm = 0.2;
   if (g.step > 0ns)
-    beat.tflops = scenario_.training.tflops * to_seconds(scenario_.training.iteration) /
-                  to_seconds(g.step);
+    beat.tflops =
+        scenario_.training.tflops * to_seconds(scenario_.training.iteration) / to_seconds(g.step);
   beat.saves_answered = g.saves_answered;
   Duration age = 0ms;
   if (g.stage == Stage::Iterate && g.step > 0ns)
@@ -296,8 +296,8 @@ wire::Beat Training::beat(SimGeneration& g) {
     beat.oldest = {{*g.odd, place(g.odd->value), ms(age), beat.phase, beat.iteration_max}};
     const Rank other(g.odd->value == 0 ? 1 : 0);
     if (other.value < beat.ranks)
-      beat.oldest.push_back({other, place(other.value), beat.newest_progress_age_ms, beat.phase,
-                             beat.iteration_max});
+      beat.oldest.push_back(
+          {other, place(other.value), beat.newest_progress_age_ms, beat.phase, beat.iteration_max});
   }
   return beat;
 }

@@ -38,13 +38,12 @@ Universe::Universe(const Scenario& scenario, Settings settings)
   if (settings_.broken == Guard::VerifyCheckpoint) told_policy_.checkpoints.verify = false;
   cluster_ = std::make_unique<Cluster>(
       time_, random_, scenario_.cluster,
-      Cluster::Hooks{[this](const SimJob& job, std::uint32_t task) {
-                       training_->job_started(job, task);
-                     },
-                     [this](const SimJob& job, std::uint32_t task, bool gently) {
-                       training_->job_killed(job, task, gently);
-                     },
-                     [this](const std::string& text) { say(text); }});
+      Cluster::Hooks{
+          [this](const SimJob& job, std::uint32_t task) { training_->job_started(job, task); },
+          [this](const SimJob& job, std::uint32_t task, bool gently) {
+            training_->job_killed(job, task, gently);
+          },
+          [this](const std::string& text) { say(text); }});
   slurm_ = std::make_unique<SlurmText>(*cluster_, files_, time_, random_, scenario_.cluster);
   training_ = std::make_unique<Training>(
       time_, random_, *cluster_, files_, scenario_, settings_.broken,
@@ -89,9 +88,10 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
   };
   hooks.digests = [this] { return digests(); };
   hooks.disk_full = [this] { return disk_full_until_ > time_.now(); };
-  daemon_ = std::make_unique<Daemon>(
-      Daemon::Parts{time_, random_, *slurm_, files_, alerts_, told_policy_, settings_.broken},
-      std::move(journal), epoch, std::move(hooks));
+  daemon_ =
+      std::make_unique<Daemon>(Daemon::Parts{time_, random_, *slurm_, files_, alerts_, told_policy_,
+                                             settings_.broken, scenario_.cluster.poll},
+                               std::move(journal), epoch, std::move(hooks));
   daemon_->start(away);
 }
 
@@ -204,7 +204,8 @@ void Universe::look_at_switches() {
     if (!daemon_->up() || daemon_->asleep()) return;
     std::vector<std::string> names;
     for (const auto& [path, text] : files_.content)
-      if (path.starts_with("/runs/sim/switch/") && path[17] != '.') names.push_back(path.substr(17));
+      if (path.starts_with("/runs/sim/switch/") && path[17] != '.')
+        names.push_back(path.substr(17));
     for (const std::string& name : names) {
       core::OperatorAsked asked;
       asked.verb = name;

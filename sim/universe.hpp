@@ -16,7 +16,7 @@ namespace stoker::sim {
 struct Settings {
   std::uint64_t seed = 1;
   Guard broken = Guard::None;
-  std::set<std::uint32_t> skip;  // faults by their number, left out (shrinking)
+  std::set<std::uint32_t> skip;                   // faults by their number, left out (shrinking)
   std::function<void(const std::string&)> trace;  // each line of the story
 };
 
@@ -24,11 +24,11 @@ struct Outcome {
   std::vector<std::string> safety, liveness;
   std::uint32_t faults = 0;  // that struck
   std::uint32_t incidents = 0, manual = 0;
-  Duration length{};             // simulated
-  Duration waited{};             // of it, without an allocation
-  Duration useful{}, lost{};     // of the training: iterations that count, and repeated ones
+  Duration length{};          // simulated
+  Duration waited{};          // of it, without an allocation
+  Duration useful{}, lost{};  // of the training: iterations that count, and repeated ones
   Iteration reached;
-  std::string state, why;        // at the end
+  std::string state, why;             // at the end
   [[nodiscard]] double ettr() const;  // useful / (length - waited)
 };
 

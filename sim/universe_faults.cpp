@@ -108,10 +108,13 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       if (!trains) return false;
       const NodeName node = some_node();
       cluster_->nodes().at(node).bad = true;
-      time_.after(scenario_.cluster.repair, [this, node] { cluster_->nodes().at(node).bad = false; });
+      time_.after(scenario_.cluster.repair,
+                  [this, node] { cluster_->nodes().at(node).bad = false; });
       wire::AgentEvent line;
       line.at = time_.now();
-      line.body = wire::KernelLine{node, "xid", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", 79, "0000:3b:00"};
+      line.body = wire::KernelLine{node, "xid",
+                                   "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+                                   79, "0000:3b:00"};
       lines_.push_back({g->number, wire::format_event_line(line)});
       return training_->crash("its GPU is lost", node);
     }
@@ -154,7 +157,8 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       });
       if (daemon_->up() && !daemon_->asleep())
         daemon_->feed({told_policy_.run,
-                       core::DiskFull{"/runs/sim", "/runs/sim: No space left on device", true}, {}});
+                       core::DiskFull{"/runs/sim", "/runs/sim: No space left on device", true},
+                       {}});
       return true;
     case Fault::Zombie: {
       if (!trains) return false;
@@ -175,8 +179,8 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       digest.last.attempt =
           settings_.broken == Guard::StalePhase ? g->attempt : Attempt(g->attempt.value - 1);
       digest.last.phase = wire::Phase::Evaluation;
-      digest.last.phase_age_ms = digest.last.progress_age_ms =
-          digest.last.newest_progress_age_ms = 5 * 3600 * 1000;
+      digest.last.phase_age_ms = digest.last.progress_age_ms = digest.last.newest_progress_age_ms =
+          5 * 3600 * 1000;
       daemon_->feed({told_policy_.run, std::move(digest), {}});
       return true;
     }
@@ -185,8 +189,7 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
 }
 
 void Universe::strike_daemon(Fault fault) {
-  if (fault == Fault::ClockJump)
-    return daemon_->jump_clock(random_.between(0s, 20min) - 10min);
+  if (fault == Fault::ClockJump) return daemon_->jump_clock(random_.between(0s, 20min) - 10min);
   if (!daemon_->up() || daemon_->asleep()) return;
   if (fault == Fault::DaemonKill) {
     const Duration away = random_.between(1s, 30min);
@@ -262,8 +265,7 @@ void Universe::heal() {
   for (auto& [name, node] : cluster_->nodes()) node = SimNode{};
   cluster_->poll();
   if (!daemon_->up()) daemon_->start(1min);
-  if (daemon_->up())
-    daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
+  if (daemon_->up()) daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
   take_lines();
   training_->look_at_nodes();
   // Somebody comes and resumes what people stopped or what waits for one.

@@ -39,7 +39,8 @@ void tell_failures(Console& console, const Options& options, const sim::Report& 
   for (const sim::Failure& failure : report.failures) {
     for (const std::string& text : failure.safety) console.say(fmt::format("safety: {}", text));
     for (const std::string& text : failure.liveness) console.say(fmt::format("liveness: {}", text));
-    console.say(fmt::format("again: stoker sim {} --seed {}{}{} --trace", options.file, failure.seed,
+    console.say(fmt::format("again: stoker sim {} --seed {}{}{} --trace", options.file,
+                            failure.seed,
                             options.guard == "none" ? "" : " --break " + options.guard,
                             options.hours > 0 ? fmt::format(" --hours {}", options.hours) : ""));
   }
@@ -52,7 +53,8 @@ int exit_code(const sim::Report& report) {
 
 // What the scenario expects of the run. False: said.
 bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
-  const Duration lost = report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs));
+  const Duration lost =
+      report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs));
   const bool ettr = report.ettr >= scenario.expect.ettr_at_least;
   const bool loss = scenario.expect.lost_at_most == 0ns || lost <= scenario.expect.lost_at_most;
   if (!ettr)
@@ -66,19 +68,25 @@ bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Rep
 
 void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
   console.line(fmt::format(
-      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for a person; ETTR {:.4f}, lost {} a "
+      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for a person; ETTR {:.4f}, lost {} "
+      "a "
       "run; {} safety, {} liveness",
       scenario.name, report.runs, report.hours, report.faults, report.incidents, report.manual,
-      report.ettr, format_duration(report.lost / static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs))),
+      report.ettr,
+      format_duration(report.lost /
+                      static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs))),
       report.safety, report.liveness));
   if (report.runs == 1) console.line(fmt::format("ends {}: {}", report.state, report.why));
 }
 
 // A line of docs/chronicles.md.
 std::string chronicle_row(const sim::Scenario& scenario, const sim::Report& report) {
-  const auto told = [](Duration d) { return d == 0ns ? std::string("not told") : format_duration(d); };
-  return fmt::format("| {} | {} | {}: {} | {} | {} | {} |", scenario.name, scenario.about,
-                     told(scenario.lost_by_people), scenario.people, format_duration(report.lost),
+  const auto told = [](Duration d) {
+    return d == 0ns ? std::string("not told") : format_duration(d);
+  };
+  return fmt::format("| {} | {} | {}: {} | {} | {:.1f} % | {} | {} |", scenario.name,
+                     scenario.about, told(scenario.lost_by_people), scenario.people,
+                     format_duration(report.lost), 100 * report.ettr,
                      report.manual == 0 ? "nobody" : fmt::format("{} time(s)", report.manual),
                      scenario.source);
 }
@@ -93,7 +101,8 @@ int simulate(Context& context, const Options& options) {
   if (!errors.empty()) return kWrongUse;
   const auto guard = enum_from<sim::Guard>(options.guard);
   sim::Campaign campaign;
-  if (!guard) return console.say(fmt::format("--break {}: no such guard", options.guard)), kWrongUse;
+  if (!guard)
+    return console.say(fmt::format("--break {}: no such guard", options.guard)), kWrongUse;
   if (!read_seeds(options, campaign))
     return console.say(fmt::format("--seeds {}: expected A-B", options.seeds)), kWrongUse;
   if (options.hours > 0) scenario.length = from_seconds(options.hours * 3600);
@@ -115,8 +124,7 @@ int simulate(Context& context, const Options& options) {
     tell(console, scenario, report);
   tell_failures(console, options, report);
   if (options.shrink && !report.failures.empty())
-    for (const std::string& line :
-         sim::shrink(scenario, campaign, report.failures.front().seed))
+    for (const std::string& line : sim::shrink(scenario, campaign, report.failures.front().seed))
       console.line(line);
   const bool expected = as_expected(console, scenario, report);
   const int code = exit_code(report);

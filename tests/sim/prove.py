@@ -52,8 +52,15 @@ def scenarios():
         name = os.path.relpath(path, SCENARIOS)
         if name == "chaos.yaml":
             continue
-        code, report, said = simulate(name)
+        long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml")
+        code, report, said = simulate(name, *(["--hours", "240"] if name in long_ones else []))
         tell(f"sim: {name[:-5]}, ETTR {report.get('ettr', 0):.3f}", code == 0, f"exit {code}: {said}")
+
+
+def chronicles():
+    run = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "sim", "chronicles.py"), "--check"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    tell("sim: docs/chronicles.md is what the simulator gives", run.returncode == 0, run.stdout[-300:])
 
 
 def closed_form():
@@ -64,7 +71,7 @@ def closed_form():
         expected = (1 - (overhead + interval / 2) / between) / (1 + write / interval)
         text = f"""name: closed-form
 about: only crashes, restarted inside the allocation
-for: 20d
+for: 10d
 cluster: {{nodes: {nodes + 2}, queue_wait: 1min, tells_nodes: false}}
 training: {{iteration: 10s, startup: 60s, load: 60s, save_every: {interval // 10}, save: {write}s}}
 policy: {{nodes: {nodes}, spares: 2, time_limit: 30d, restarts: 1000, without_progress: 100, exclude_at_most: 0%, floor: 5min}}
@@ -74,7 +81,7 @@ faults: {{rank_crash: {between:.0f}s}}
             path = os.path.join(folder, "closed-form.yaml")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            code, report, said = simulate(path, "--runs", "4")
+            code, report, said = simulate(path, "--runs", "2")
         got = report.get("ettr", 0)
         tell(f"sim: {nodes * 8} GPUs, ETTR {got:.4f}, the closed form says {expected:.4f}",
              code == 0 and abs(got / expected - 1) <= 0.05, f"exit {code}: {said}")
@@ -86,6 +93,7 @@ def main():
     options = parser.parse_args()
     guards()
     scenarios()
+    chronicles()
     closed_form()
     chaos(options.minutes)
     return 1 if failed else 0

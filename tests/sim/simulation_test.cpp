@@ -24,8 +24,10 @@ faults: {rank_crash: 3h, hang_one: 5h, squeue_torn: 3h, daemon_kill: 2h, stale_l
 Scenario scenario_of(const std::string& text, configs::Diagnostics* found = nullptr) {
   configs::Diagnostics errors;
   Scenario scenario = read_scenario(text, "short.yaml", errors);
-  if (found != nullptr) *found = errors;
-  else CHECK(errors.empty());
+  if (found != nullptr)
+    *found = errors;
+  else
+    CHECK(errors.empty());
   return scenario;
 }
 
@@ -64,7 +66,8 @@ TEST_CASE("simulation: crashes and lies -> nothing breaks, and the run trains on
   Campaign campaign;
   campaign.last = 3;
   const Report report = run_campaign(scenario, campaign);
-  const std::string first = report.failures.empty() ? "" : report.failures[0].safety.empty()
+  const std::string first = report.failures.empty() ? ""
+                            : report.failures[0].safety.empty()
                                 ? report.failures[0].liveness.front()
                                 : report.failures[0].safety.front();
   CHECK_MESSAGE(report.safety == 0, first);
@@ -84,9 +87,10 @@ TEST_CASE("simulation: a digest of another attempt without its guard -> found") 
 
 TEST_CASE("scenario: mistakes -> each with its position") {
   configs::Diagnostics errors;
-  scenario_of("name: x\nabout: y\nfor: -3h\nfaults: {rank_crush: 3h}\ncluster: {nodes: 2}\n"
-              "policy: {nodes: 4}\nevents:\n  - {fault: rank_crash}\n",
-              &errors);
+  scenario_of(
+      "name: x\nabout: y\nfor: -3h\nfaults: {rank_crush: 3h}\ncluster: {nodes: 2}\n"
+      "policy: {nodes: 4}\nevents:\n  - {fault: rank_crash}\n",
+      &errors);
   std::string text;
   for (const auto& error : errors) text += error.text() + "\n";
   CHECK(text.find("short.yaml:3:") != std::string::npos);
