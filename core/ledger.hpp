@@ -41,7 +41,7 @@ inline constexpr std::size_t kEvidenceKept = 8;
 
 struct NodeLedger {
   std::map<NodeName, NodeEntry> nodes;  // that something is known about
-  std::uint32_t at_least = 0;  // nodes that the site has: the largest allocation ever seen
+  std::uint32_t at_least = 0;           // nodes that the site has: the largest allocation ever seen
   STOKER_FIELDS(NodeLedger, nodes, at_least)
 };
 

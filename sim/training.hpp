@@ -113,6 +113,7 @@ class Training {
   void leave(SimGeneration& g, int code, const std::string& why);
   void save_and_leave(SimGeneration& g, const std::string& why);
   void obey(SimGeneration& g, const wire::Control& control);
+  void obey_level(SimGeneration& g, const wire::Control& control);
   void prune(SimGeneration& g);
   void tell(SimGeneration& g, wire::AgentBody body);
   void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);

@@ -219,6 +219,10 @@ void Training::obey(SimGeneration& g, const wire::Control& control) {
       });
     }
   }
+  obey_level(g, control);
+}
+
+void Training::obey_level(SimGeneration& g, const wire::Control& control) {
   if (control.level == g.level) return;
   g.level = control.level;
   tell(g, wire::Acknowledged{"level", 1, std::string(name_of(control.level))});

@@ -63,6 +63,7 @@ class Universe {
   void strike_daemon(Fault fault);
   void strike_people(Fault fault);
   bool strike_training(Fault fault, Duration lasts);
+  bool strike_storage(Fault fault, Instant end);
   void recur_bad_nodes();
   void heal();
 

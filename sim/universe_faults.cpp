@@ -134,32 +134,12 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       return true;
     }
     case Fault::StorageStall:
-      storage_free_ = std::max(storage_free_, end);
-      lines_from_ = std::max(lines_from_, end);
-      time_.at(lines_from_, [this] { take_lines(); });
-      return true;
     case Fault::HeartbeatDelay:
-      lines_from_ = std::max(lines_from_, end);
-      time_.at(lines_from_, [this] { take_lines(); });
-      return true;
+    case Fault::DiskFull: return strike_storage(fault, end);
     case Fault::TornSave: return training_->tear_newest();
     case Fault::CrashLoop:
       doomed_until_ = std::max(doomed_until_, end);
       return training_->crash("a module is broken");
-    case Fault::DiskFull:
-      disk_full_until_ = std::max(disk_full_until_, end);
-      files_.refuse("/runs/sim/");
-      time_.at(disk_full_until_, [this] {
-        if (disk_full_until_ > time_.now()) return;
-        files_.refuse("");
-        if (daemon_->up())
-          daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
-      });
-      if (daemon_->up() && !daemon_->asleep())
-        daemon_->feed({told_policy_.run,
-                       core::DiskFull{"/runs/sim", "/runs/sim: No space left on device", true},
-                       {}});
-      return true;
     case Fault::Zombie: {
       if (!trains) return false;
       g->zombie = true;  // cut off from the controller; its processes train on for a while
@@ -184,6 +164,35 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
       daemon_->feed({told_policy_.run, std::move(digest), {}});
       return true;
     }
+    default: return false;
+  }
+}
+
+bool Universe::strike_storage(Fault fault, Instant end) {
+  switch (fault) {
+    case Fault::StorageStall:
+      storage_free_ = std::max(storage_free_, end);
+      lines_from_ = std::max(lines_from_, end);
+      time_.at(lines_from_, [this] { take_lines(); });
+      return true;
+    case Fault::HeartbeatDelay:
+      lines_from_ = std::max(lines_from_, end);
+      time_.at(lines_from_, [this] { take_lines(); });
+      return true;
+    case Fault::DiskFull:
+      disk_full_until_ = std::max(disk_full_until_, end);
+      files_.refuse("/runs/sim/");
+      time_.at(disk_full_until_, [this] {
+        if (disk_full_until_ > time_.now()) return;
+        files_.refuse("");
+        if (daemon_->up())
+          daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
+      });
+      if (daemon_->up() && !daemon_->asleep())
+        daemon_->feed({told_policy_.run,
+                       core::DiskFull{"/runs/sim", "/runs/sim: No space left on device", true},
+                       {}});
+      return true;
     default: return false;
   }
 }

@@ -34,7 +34,7 @@ struct GenerationStarted {  // first line of every lead.jsonl; all of it is in s
   std::vector<NodeName> nodes;
   std::string boot_id;
   std::map<std::string, std::string> digests;  // Orders::digests, as frozen
-  std::optional<Asked> asked;  // what it found in control.json and takes as seen
+  std::optional<Asked> asked;                  // what it found in control.json and takes as seen
   STOKER_FIELDS(GenerationStarted, generation, parent, iteration, token, job, restart, order, nodes,
                 boot_id, digests, asked)
 };
