@@ -100,6 +100,7 @@ bool LogWatch::take_up(std::vector<core::Input>& out) {
   for (const std::string& what : wrong) note("watch.signatures", "not used: " + what, out);
   if (!detector) return false;
   scan_ = std::make_unique<diagnose::LiveScan>(std::move(detector));
+  scan_->set_nodes(nodes_);
   return true;
 }
 
@@ -130,15 +131,16 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
     if (const auto* started = std::get_if<wire::GenerationStarted>(&said->event.body)) {
       generation_ = said->generation;
       begin_attempt(Attempt{});
-      std::vector<std::string> nodes;
-      for (const NodeName& node : started->nodes) nodes.push_back(node.text);
-      if (take_up(out)) scan_->set_nodes(std::move(nodes));
+      nodes_.clear();
+      for (const NodeName& node : started->nodes) nodes_.push_back(node.text);
+      if (scan_) scan_->set_nodes(nodes_);
       looked_.reset();
     }
     if (const auto* started = std::get_if<wire::AttemptStarted>(&said->event.body))
       begin_attempt(started->attempt);
   }
   tell(out);
+  if (!scan_) looked_.reset();  // the patterns are still being compiled
   inputs = std::move(out);
 }
 

@@ -4,6 +4,7 @@
 // daemon that comes back goes on there; between attempts it forgets. Belongs to the mount's thread.
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,12 +20,20 @@ namespace stoker::daemon {
 // The patterns of a site's signature files and ours, compiled once for all runs that want the same.
 class LogKnowledge {
  public:
-  // Files with mistakes are left out and named in `wrong`, a sentence each.
+  // `at_once`: wait for the compilation (a second on a busy machine); else it is done beside.
+  explicit LogKnowledge(bool at_once = true) : at_once_(at_once) {}
+  // Null: not ready yet. Files with mistakes are left out and named in `wrong`, a sentence each.
   std::shared_ptr<const diagnose::Detector> with(const std::vector<std::string>& signatures,
                                                  std::vector<std::string>& wrong);
 
  private:
-  std::map<std::string, std::shared_ptr<const diagnose::Detector>> made_;  // by names and texts
+  struct Made {
+    std::shared_ptr<const diagnose::Detector> detector;
+    std::vector<std::string> wrong;
+  };
+  static Made make(const std::vector<diagnose::SiteFile>& files);
+  bool at_once_;
+  std::map<std::string, std::shared_future<Made>> made_;  // by names and texts
 };
 
 class LogWatch {
@@ -70,6 +79,7 @@ class LogWatch {
   std::map<std::string, core::Cursor> cursors_;  // as the journal had them, by path of the log
   bool known_ = false;                           // the logs that were there at first have been told
   std::unique_ptr<diagnose::LiveScan> scan_;
+  std::vector<std::string> nodes_;  // of the allocation
   Generation generation_;
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;

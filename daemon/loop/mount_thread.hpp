@@ -66,7 +66,7 @@ class MountThread {
     std::vector<core::Input> poll(Instant now);
     [[nodiscard]] Instant next_poll(Instant now) const;
   };
-  LogKnowledge knowledge_;
+  LogKnowledge knowledge_{false};
   std::map<RunName, Watched> watchers_;
   watch::Inotify inotify_;
   std::vector<std::string> directories_;
