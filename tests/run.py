@@ -43,7 +43,7 @@ def command(argv, limit=3600, **kwargs):
 def build(tally, preset="dev", targets=()):
     """Configures and builds a preset; True when that worked."""
     folder = os.path.join(ROOT, "build" if preset == "dev" else f"build-{preset}")
-    os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1")
+    os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=ROOT)
     strict = preset == "dev"  # the sanitizers compile many files at once, with warnings off
     good = command(["cmake", "--preset", preset, f"-DSTOKER_WERROR={'ON' if strict else 'OFF'}"],
                    stdout=subprocess.DEVNULL) == 0
@@ -234,88 +234,19 @@ def part_tsan(tally, options):
     sanitizer(tally, options, "tsan", THREADED)
 
 
-def part_lint(tally, _options):
-    title("lint")
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
-                         stdout=subprocess.PIPE)
-    print(run.stdout, end="")
+def part_fuzz(tally, options):
+    title("every parser fuzzed under asan and ubsan")
+    argv = [sys.executable, "tests/fuzz/fuzz.py"] + ["--long"] * options.long
+    run = subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+    print(run.stdout, end="", flush=True)
     for line in run.stdout.split("\n"):
-        if line.startswith("ok "):
-            tally.add(line[3:], "passed")
-        elif line.startswith("not ok "):
-            tally.add(line[7:], "failed")
-    if run.returncode not in (0, 1):
-        tally.add("lint: runs", "failed")
-    good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
-    tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
-
-
-def part_bundle(tally, _options):
-    title("relocatable bundle in an empty chroot")
-    good = command([sys.executable, "deploy/bundle.py", "--build", "build"]) == 0
-    tally.add("bundle: builds", "passed" if good else "failed")
-    if not good:
-        return
-    if os.geteuid() != 0:
-        tally.add("bundle: runs in an empty chroot", "skipped", "chroot needs root")
-        return
-    good = command([sys.executable, "deploy/bundle.py", "--build", "build", "--prove"]) == 0
-    tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
-
-
-# The folders of tests/ whose programs run under a sanitizer. cli has no memory of its own to lose and is the slowest to
-# build: --long has it. Threads are in these four only.
-THREADED = ["alerts", "daemon", "agent", "train"]
-SANITIZED_E2E = ["switch_files", "daemon_killed"]
-SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1",
-                     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
-
-
-def untorched(without=()):
-    """The folders of tests/ that hold unit tests and do not need LibTorch."""
-    found = {os.path.basename(os.path.dirname(f)) for f in glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp"))}
-    return sorted(found - {"train_torch", *without})
-
-
-def sanitizer(tally, options, preset, folders, programs=()):
-    """Unit and golden tests of these folders under a sanitizer; True when they could be built."""
-    title(f"unit and golden tests under {preset}")
-    os.environ.update(SANITIZER_OPTIONS)
-    if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
-        return False
-    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders),
-          most_tries=tries(options))
-    return True
-
-
-def sanitized_e2e(tally):
-    """End-to-end tests with sanitized daemon, client and agent (and the ordinary training): a report fails the test."""
-    title("end-to-end tests under asan")
-    with tempfile.TemporaryDirectory(prefix="stoker-asan-") as folder:
-        for name, preset in (("stokerd", "-asan"), ("stoker", "-asan"), ("stoker-agent", "-asan"), ("stoker-train", "")):
-            os.symlink(os.path.join(ROOT, "build" + preset, "bin", name), os.path.join(folder, name))
-        where = os.path.join(folder, "report")
-        environment = dict(os.environ, STOKER_BIN=folder, PYTHONPATH=os.path.join(ROOT, "tests"),
-                           ASAN_OPTIONS=f"detect_leaks=1:log_path={where}", UBSAN_OPTIONS=f"log_path={where}")
-        for name in SANITIZED_E2E:
-            code = command([sys.executable, f"tests/e2e/{name}.py"], limit=3 * E2E_LIMIT_S, env=environment)
-            reports = sorted(glob.glob(where + "*"))
-            tally.add(f"asan: e2e: {name}", "failed" if code or reports else "passed",
-                      "".join(open(r, errors="replace").read(4000) for r in reports[:3]))
-            for report in reports:
-                os.unlink(report)
-
-
-def part_asan(tally, options):
-    everything = options.long or options.only
-    if not everything:
-        sanitizer(tally, options, "asan", untorched(without={"cli"}), ["stoker-agent"])  # a test of configs looks for the agent
-    elif sanitizer(tally, options, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
-        sanitized_e2e(tally)
-
-
-def part_tsan(tally, options):
-    sanitizer(tally, options, "tsan", THREADED)
+        outcome, _, name = line.partition(": ")
+        if outcome in ("passed", "failed") and name.startswith("fuzz: "):
+            tally.add(name.partition(" (")[0], outcome)
+    if run.returncode == SKIP_EXIT:
+        tally.add("fuzz: parsers", "skipped", "clang++ is not here")
+    elif run.returncode not in (0, 1):
+        tally.add("fuzz: parsers", "failed", f"exit {run.returncode}")
 
 
 def part_sim(tally, options):
@@ -338,7 +269,7 @@ def part_sim(tally, options):
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
 COMPUTING = {"lint": part_lint, "bundle": part_bundle, "asan": part_asan, "tsan": part_tsan,
              "sim": part_sim}
-PARTS = {**WAITING, **COMPUTING}
+PARTS = {**WAITING, **COMPUTING, "fuzz": part_fuzz}  # fuzzing: asked for by name
 
 
 def run_parts(names, tally, options):
