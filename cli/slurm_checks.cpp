@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/site_checks.hpp"
+#include "common/os/files.hpp"
 #include "common/os/process.hpp"
 #include "slurm/client_call.hpp"
 #include "slurm/queue_poll.hpp"
@@ -102,6 +103,16 @@ std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t 
 }
 
 std::vector<Finding> check_slurm(const Context& context) {
+  const auto named = context.environment.find("SLURM_CONF");
+  if (named != context.environment.end() && !os::exists(named->second))
+    return {{"SLURM", Health::Bad, "SLURM_CONF names no file: " + named->second,
+             "unset it, or name the cluster's slurm.conf"}};
+  const bool somewhere = named != context.environment.end() ||
+                         os::exists("/etc/slurm/slurm.conf") ||
+                         os::exists("/run/slurm/conf/slurm.conf");
+  if (!somewhere)
+    return {{"SLURM", Health::Note, "its commands are here, but no slurm.conf",
+             "set SLURM_CONF, or run on a login node; the embedded scheduler needs nothing"}};
   const auto answer = os::run_command(
       slurm::client_call({"scontrol", "show", "config"}, context.environment), kPatience);
   if (!answer)
