@@ -157,7 +157,7 @@ def story(site, demo):
         """Seconds from the moment the old task had saved and left until the next one trained."""
         at = {e["decision"]: datetime.datetime.fromisoformat(e["time"].replace("Z", "+00:00"))
               for e in reversed(site.events()) if e["seq"] > seen and e["decision"]}
-        left = next(t for d, t in at.items() if d.endswith("-> stopping"))
+        left = next((t for d, t in at.items() if d.endswith(("-> stopping", "-> queued"))), at["starting -> training"])
         return (at["starting -> training"] - left).total_seconds()
 
     def avoided(seen, _before):
