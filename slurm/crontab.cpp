@@ -56,9 +56,10 @@ Result<unsigned> value(std::string_view text, const Range& range) {
 template <std::size_t N>
 Status read_field(std::string_view text, const Range& range, std::bitset<N>& out) {
   if (text.empty()) return fail(fmt::format("the {} is missing", range.what));
-  while (true) {
-    const auto comma = std::min(text.find(','), text.size());
-    std::string_view item = text.substr(0, comma);
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    const std::string_view whole = text.substr(from, comma - from);
+    std::string_view item = whole;
     unsigned step = 1, low = range.low, high = range.high;
     const auto slash = item.find('/');
     if (slash != std::string_view::npos) {
@@ -75,14 +76,14 @@ Status read_field(std::string_view text, const Range& range, std::bitset<N>& out
         STOKER_TRY(last, value(item.substr(dash + 1), range));
         high = last;
       } else if (slash != std::string_view::npos) {
-        return fail(fmt::format("a step needs a range or *: {}", text.substr(0, comma)));
+        return fail(fmt::format("a step needs a range or *: {}", whole));
       }
       if (high < low) return fail(fmt::format("the range {} runs backwards", item));
     }
     for (unsigned i = low; i <= high; i += step) out.set(i);
-    if (comma == text.size()) return ok();
-    text.remove_prefix(comma + 1);
+    from = comma + 1;
   }
+  return ok();
 }
 
 // Up to the first '%' without a backslash; "\%" is "%".
