@@ -14,7 +14,7 @@ constexpr std::size_t kMostFollowed = 8;
 
 std::string cut(const std::string& text) {
   const std::string safe = printable(text);
-  return safe.size() <= kWidth ? safe : safe.substr(0, kWidth - 3) + "...";
+  return safe.size() <= kWidth ? safe : fmt::format("{:.{}}...", safe, kWidth - 3);
 }
 
 std::string label(const Console& console, std::string_view word) {
