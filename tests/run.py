@@ -132,7 +132,8 @@ def part_e2e(tally, options):
 
 def part_slurm(tally, options):
     title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
-    argv = [sys.executable, "tests/slurm/run.py", "--match", options.match] + (["--random", "100"] if options.long else [])
+    argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options))]
+    argv += ["--random", "100"] if options.long else []
     environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"))
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
                            stdout=subprocess.PIPE)
@@ -143,6 +144,8 @@ def part_slurm(tally, options):
         outcome, _, name = line.partition(": ")
         if outcome in ("passed", "skipped", "failed") and name.startswith("slurm: "):
             tally.add(name.rpartition(" (")[0], outcome)
+        elif outcome == "again" and name.startswith("slurm: "):
+            tally.again.append(name.rpartition(" (")[0])
     code = run.wait()
     if code == SKIP_EXIT:
         tally.add("slurm: real cluster", "skipped", said.strip().split("\n")[-1])

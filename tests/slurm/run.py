@@ -1,6 +1,6 @@
 """Runs the cases of tests/slurm/real, several clusters side by side; each case is one test.
 
-    run.py [--side N] [--match WORD] [--long]
+    run.py [--side N] [--match WORD] [--random N] [--tries N]
 
 Prints "passed: NAME (SECONDSs)" lines and what a failed case said; exit 0, 1 (a case failed) or 77 (no SLURM here).
 """
@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
 LIMIT_S = 900
 # Cases that take longest go first, so that no worker is left alone with them at the end.
-LONGEST = ["killed_at_each_point", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death",
+LONGEST = ["munge_stopped", "killed_at_each_point", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death",
            "squeue_slow_failing_empty_garbage", "stopped_while_a_job_ends"]
 
 
@@ -40,7 +40,17 @@ def cases():
     return sorted(found, key=lambda c: LONGEST.index(c[1]) if c[1] in LONGEST else len(LONGEST))
 
 
-def run_case(script, case):
+def run_case(script, case, tries):
+    """The last of at most `tries` runs: (exit code, what it said, seconds, what the failed ones before it said)."""
+    before = []
+    while True:
+        code, said, seconds = run_once(script, case)
+        if code in (0, 77) or len(before) + 1 == tries:
+            return code, said, seconds, before
+        before.append(said)
+
+
+def run_once(script, case):
     began = time.monotonic()
     try:
         done = subprocess.run([sys.executable, script, case], env=environment(), stdin=subprocess.DEVNULL, text=True,
@@ -56,6 +66,7 @@ def main():
     parser.add_argument("--side", type=int, default=3, help="clusters side by side")
     parser.add_argument("--match", default="", help="only cases with this in their name")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N cases drawn by chance instead of each once")
+    parser.add_argument("--tries", type=int, default=1, help="how often a failed case is run at most")
     options = parser.parse_args()
     chosen = [c for c in cases() if options.match in c[1]]
     if options.random:
@@ -64,13 +75,15 @@ def main():
         chosen = random.Random(seed).choices(chosen, k=options.random)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.side) as pool:
-        running = {pool.submit(run_case, *c): c for c in chosen}
+        running = {pool.submit(run_case, *c, options.tries): c for c in chosen}
         for future in concurrent.futures.as_completed(running):
             script, case = running[future]
-            code, said, seconds = future.result()
+            code, said, seconds, before = future.result()
             name = f"{os.path.basename(script)[:-3]}.{case}"
             outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
             failed += outcome == "failed"
+            for text in before:
+                print(f"again: slurm: {name} (it had failed)\n{text[-6000:]}", flush=True)
             print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
             if outcome == "failed":
                 print(said[-6000:], flush=True)
