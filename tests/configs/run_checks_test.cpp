@@ -201,8 +201,7 @@ TEST_CASE("run_checks: the schema's errors and the machine's -> all at once") {
 
 TEST_CASE("run_checks: the shipped examples -> no errors") {
   const Folder folder;
-  std::string source = __FILE__;
-  source = source.substr(0, source.rfind("/tests/"));
+  const std::string source = STOKER_SOURCE_DIR;
   for (const char* name : {"hello.yaml", "full.yaml"}) {
     RunSchemaContext context;
     context.state_directory = folder.path + "/state";

@@ -41,7 +41,7 @@ std::vector<std::int64_t> values_of(const IntegerArray& array) {
 }
 
 std::string golden_path() {
-  return std::filesystem::path(__FILE__).parent_path() / "golden/sample_index_goldens.txt";
+  return STOKER_SOURCE_DIR "/tests/train/golden/sample_index_goldens.txt";
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ using Words = std::vector<std::string>;
 
 // The test data beside a checkout, "" where there is none.
 std::string shared_data(const std::string& name) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  const std::filesystem::path root = STOKER_SOURCE_DIR;
   const auto path = root.parent_path() / "shared/data" / name;
   return std::filesystem::exists(path) ? path.string() : "";
 }
