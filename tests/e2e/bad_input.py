@@ -243,9 +243,9 @@ def hostile_yaml(site):
     good = "run: hello\nscheduler: {kind: local, nodes: 1}\ntrain: {command: [/bin/true]}\n"
     bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9))
-    cases = {"deep flow": (b"a: " + b"[" * 300000, "nested"), "deep map": (b"a: " + b"{a: " * 100000, "nested deeper than 32"),
+    cases = {"deep flow": (b"a: " + b"[" * 200000, "nested"), "deep map": (b"a: " + b"{a: " * 50000, "nested deeper than 32"),
              "deep list": (b"- " * 100000, "nested deeper than 32"), "bomb": (bomb, "more than"),
-             "huge": (good + "#" * (2 << 20), "larger than 1048576 bytes"), "duplicate": (good + "run: b\n", ":4:1: error: duplicate"),
+             "huge": (good + "#" * (2 << 20), "larger than "), "duplicate": (good + "run: b\n", ":4:1: error: duplicate"),
              "tab": ("run: hello\nscheduler:\n\tkind: local\n", "3:6: error: illegal map value; the line is indented with a tab"),
              "nul": ("run: a\0b\n", ":1:7: error: a NUL byte"), "utf-16": (good.encode("utf-16"), "UTF-16"),
              "latin-1": (b"run: h\xe4llo\n" + good.encode(), ":1:7: error: not UTF-8"), "empty": ("", ":1:1: error: the file is empty"),

@@ -82,9 +82,7 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   if (!context) return complain(kExitUsage, context.error());
   const auto self = os::identify(::getpid());
   if (!self) return complain(1, self.error());
-  if (const std::size_t swept = wire::sweep_heartbeat_pages(); swept > 0)
-    std::fprintf(stderr, "stoker-agent: removed %zu heartbeat pages that killed agents left\n",
-                 swept);
+  wire::sweep_heartbeat_pages();
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;
   if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);
