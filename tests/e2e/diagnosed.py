@@ -6,8 +6,9 @@ import sys
 from e2e._harness import check, main
 
 OUT_OF_MEMORY = """
-import sys
+import sys, time
 print("loading", flush=True)
+time.sleep(5)  # meanwhile the daemon compiles its patterns
 sys.stderr.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\\n")
 sys.exit(1)
 """
