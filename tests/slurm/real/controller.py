@@ -89,6 +89,9 @@ def munge_stopped(site):
     check(site.status()["job"] == before["job"], "the run left its job")
 
 
+munge_stopped.cluster = {"slurmd_timeout": 3600}  # else slurmctld, as blind as we are, calls the nodes dead and ends the job
+
+
 def squeue_slow_failing_empty_garbage(site):
     """squeue answers late, fails, says nothing or rubbish: the run is left alone, and seen again afterwards."""
     site.start_daemon()
