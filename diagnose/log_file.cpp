@@ -217,8 +217,7 @@ bool is_stack_dump(std::string_view head) {
   if (head.starts_with("Process ") && head.find("\nThread ") != std::string_view::npos) return true;
   if (head.starts_with("# stacks of ")) return true;
   const auto thread = head.find("hread 0x");
-  return thread != std::string_view::npos && thread < 200 &&
-         head.find("(most recent call first)") < thread + 200;
+  return thread < 200 && head.find("(most recent call first)") < thread + 200;
 }
 
 Result<os::Fd> open_log(const std::string& path) {

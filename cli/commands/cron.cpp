@@ -23,8 +23,7 @@ int cron(Context& context, const Options& options) {
   const auto due =
       slurm::due_commands(*text, options.after != 0 ? options.after : until - 60, until);
   if (!due) {
-    Error error = due.error();
-    context.console.say(options.file + ": " + error.message());
+    context.console.say(options.file + ": " + due.error().message());
     return kFailed;
   }
   for (const std::string& command : *due) context.console.line(command);

@@ -99,9 +99,10 @@ TEST_CASE("parse file: captured logs of the corpus -> the metrics of its index")
       CHECK_MESSAGE(in_file, file);
       for (const auto& [key, value] : expected.items()) {
         if (key == "line") continue;
+        const std::string what = file + " " + key;
         const auto got = value_of(*m, key);
-        REQUIRE_MESSAGE(got, file << " " << key);
-        CHECK_MESSAGE(*got == doctest::Approx(value.get<double>()), file << " " << key);
+        REQUIRE_MESSAGE(got, what);
+        CHECK_MESSAGE(*got == doctest::Approx(value.get<double>()), what);
         ++compared;
       }
     }
