@@ -7,7 +7,6 @@
 
 using namespace stoker;
 using namespace stoker::daemon;
-using stoker::watch::testing::Folder;
 
 namespace {
 
@@ -37,7 +36,7 @@ struct Watched {
   core::Input said(wire::AgentBody body) const {
     return {policy.run, core::AgentSaid{Generation{1}, "lead", {1, now, {}, std::move(body)}}, {}};
   }
-  Folder folder;
+  watch::testing::Folder folder;
   core::RunPolicy policy;
   LogKnowledge knowledge;
   std::vector<core::Cursor> cursors;
