@@ -169,12 +169,7 @@ void supersede(Turn& turn, const Token& token) {
     s.tasks[task].state = JobState::Completed;
     turn.say(fmt::format("{} is over: a later job of the run has its claim",
                          job_text({s.job.job, task})));
-    // What was told to leave for the next task has left; the next one must not inherit the word.
-    if (const auto* stopping = turn.in<training::Stopping>();
-        stopping != nullptr && stopping->goal == training::Goal::Next)
-      turn.go(training::Queued{}, Trigger::TaskEnds, "the next task goes on");
-    else if (!run.live || !run.live->goodbye_at)
-      ++run.budget.spent, ++run.budget.without_progress;
+    if (!run.live || !run.live->goodbye_at) ++run.budget.spent, ++run.budget.without_progress;
     if (s.waiting() > 0)
       turn.go(s, Pending{}, SupplyTrigger::Decided);
     else
