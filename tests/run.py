@@ -31,6 +31,14 @@ class Tally:
         if outcome != "passed":
             print(f"{outcome.upper()}: {name}{': ' + detail if detail else ''}", flush=True)
 
+    def read(self, text):
+        """Adds the lines "ok NAME" and "not ok NAME" of a checker."""
+        for line in text.split("\n"):
+            if line.startswith("ok "):
+                self.add(line[3:], "passed")
+            elif line.startswith("not ok "):
+                self.add(line[7:], "failed")
+
 
 def title(text):
     print(f"\n==> {text}", flush=True)
@@ -158,11 +166,7 @@ def part_lint(tally, _options):
     run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
-    for line in run.stdout.split("\n"):
-        if line.startswith("ok "):
-            tally.add(line[3:], "passed")
-        elif line.startswith("not ok "):
-            tally.add(line[7:], "failed")
+    tally.read(run.stdout)
     if run.returncode not in (0, 1):
         tally.add("lint: runs", "failed")
     good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
@@ -259,11 +263,7 @@ def part_sim(tally, options):
     run = subprocess.run([sys.executable, "tests/sim/prove.py", "--seeds", str(seeds)], cwd=ROOT, env=environment,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
     print(run.stdout, end="", flush=True)
-    for line in run.stdout.split("\n"):
-        if line.startswith("ok "):
-            tally.add(line[3:], "passed")
-        elif line.startswith("not ok "):
-            tally.add(line[7:], "failed")
+    tally.read(run.stdout)
     if run.returncode not in (0, 1):
         tally.add("sim: runs", "failed", f"exit {run.returncode}")
 
