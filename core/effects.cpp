@@ -37,10 +37,22 @@ bool is_file_of_run(const Action& action) {
          std::holds_alternative<ConsumeSwitch>(action);
 }
 
-Duration pause_after(std::uint32_t failures) {
+// A second, doubling. Exclusions of waiting tasks are a wish: a scheduler that does not answer for
+// a night is asked, and journalled, six times an hour.
+Duration pause_after(const Action& action, std::uint32_t failures) {
+  const Duration longest = std::holds_alternative<SetExclusions>(action) ? 10min : 60s;
   Duration pause = 1s;
-  for (std::uint32_t i = 1; i < failures && pause < 60s; ++i) pause *= 2;
-  return std::min<Duration>(pause, 60s);
+  for (std::uint32_t i = 1; i < failures && pause < longest; ++i) pause *= 2;
+  return std::min(pause, longest);
+}
+
+// True when what was asked for is no longer wanted: its tasks are gone, or another list took its
+// place.
+bool is_stale(const Turn& turn, const SetExclusions& change) {
+  if (turn.run == nullptr) return true;
+  const auto found = turn.run->supply.find(change.token);
+  return found == turn.run->supply.end() || found->second.waiting() == 0 ||
+         found->second.exclude != change.nodes;
 }
 
 void schedule(Turn& turn, OpenEffect effect, Duration pause) {
@@ -76,7 +88,8 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   if (std::holds_alternative<LookUpToken>(effect->action))
     return turn.say(fmt::format("the search for the token failed: {}", failed.why));
   ++effect->failures;
-  const Duration pause = failed.no_room ? kNoRoomPause : pause_after(effect->failures);
+  const Duration pause =
+      failed.no_room ? kNoRoomPause : pause_after(effect->action, effect->failures);
   turn.say(fmt::format("{} failed ({}); trying again in {}", failed.action, failed.why,
                        format_duration(pause)));
   if (failed.no_room && turn.run != nullptr && is_file_of_run(effect->action)) note_no_room(turn);
@@ -95,7 +108,9 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
   turn.say(fmt::format("no answer to {} ({}); it is repeated", unknown.action, unknown.why));
   ++effect->failures;
-  schedule(turn, std::move(*effect), effect->failures == 1 ? 0s : pause_after(effect->failures));
+  const Duration pause =
+      effect->failures == 1 ? Duration(0s) : pause_after(effect->action, effect->failures);
+  schedule(turn, std::move(*effect), pause);
   retry_effects(turn);
 }
 
@@ -116,6 +131,9 @@ void retry_effects(Turn& turn) {
     if (const auto* orders = std::get_if<WriteOrders>(&action);
         orders != nullptr && turn.run != nullptr && orders->orders.number != turn.r().order)
       continue;  // never written, and another took its place
+    if (const auto* change = std::get_if<SetExclusions>(&action);
+        change != nullptr && is_stale(turn, *change))
+      continue;
     const std::size_t before = turn.decision.actions.size();
     turn.say(fmt::format(
         "{} again, after {} without success", kind_of(action),

@@ -133,6 +133,10 @@ void on_sees(Turn& turn) {
                        format_duration(turn.now() - *turn.site.blind_since)));
   turn.site.blind_since.reset();
   turn.site.blind_why.clear();
+  for (Retry& retry : turn.site.retries)  // what it did not hear is said again at once
+    if (std::holds_alternative<Cancel>(retry.effect.action) ||
+        std::holds_alternative<SetExclusions>(retry.effect.action))
+      retry.at = std::min(retry.at, turn.now());
   resolve(turn, "scheduler_blind");
 }
 

@@ -89,7 +89,10 @@ core::PortResult<std::monostate> SimScheduler::cancel(const core::Cancel& cancel
   return std::monostate{};
 }
 
-core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExclusions&) {
+core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExclusions& change) {
+  if (blind_)
+    return core::PortError{{"scontrol: no answer", change.job.text(), ""},
+                           core::Certainty::Unknown};
   return std::monostate{};
 }
 
