@@ -56,6 +56,23 @@ struct SetExclusions {  // of the pending tasks of an array: the whole list
   STOKER_FIELDS(SetExclusions, token, job, nodes)
 };
 
+struct SignalJob {  // to the processes of the task's steps, not to its batch script; of a job that
+                    // is gone: success
+  static constexpr const char* kKind = "signal_job";
+  Token token;
+  JobId job;
+  std::string signal;  // "USR1"
+  STOKER_FIELDS(SignalJob, token, job, signal)
+};
+
+// The switch file of a training without agents (train.kill_switch): made, or moved aside.
+struct SetKillSwitch {
+  static constexpr const char* kKind = "set_kill_switch";
+  std::string path;
+  bool there = true;
+  STOKER_FIELDS(SetKillSwitch, path, there)
+};
+
 struct LookUpToken {
   static constexpr const char* kKind = "look_up_token";
   Token token;
@@ -87,8 +104,8 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
   STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels)
 };
 
-using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, LookUpToken, WriteControl,
-                            ConsumeSwitch, SendAlert>;
+using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,
+                            LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

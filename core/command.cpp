@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/script.hpp"
+
 namespace stoker::core {
 
 void write_control(Turn& turn, const std::string& reason) {
   RunState& run = turn.r();
-  if (!run.live) return;
+  if (!run.live || !has_agents(run.policy)) return;
   wire::Control& control = run.control;
   control.run = run.policy.run;
   control.epoch = turn.site.epoch;
@@ -27,6 +29,7 @@ void write_control(Turn& turn, const std::string& reason) {
 Duration patience(const RunState& run, wire::Level level) {
   switch (level) {
     case wire::Level::SaveAndLeave:
+      if (!has_agents(run.policy)) return script::patience(run.policy);
       return std::max<Duration>(2min, from_seconds(3 * run.checkpoint.longest_seconds));
     case wire::Level::LeaveNow: return 60s;
     case wire::Level::Run: return 0s;
@@ -42,7 +45,9 @@ void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string
   stopping.step = level == wire::Level::SaveAndLeave ? 0 : 1;
   stopping.escalate_at = turn.now() + patience(run, level);
   turn.go(stopping, Trigger::Leaves, sentence);
-  if (run.live && !run.live->goodbye_at) {
+  if (run.live && !has_agents(run.policy)) {
+    script::ask_to_leave(turn, level);
+  } else if (run.live && !run.live->goodbye_at) {
     run.control.level = level;
     write_control(turn, sentence);
   } else {

@@ -46,13 +46,21 @@ Duration pause_after(const Action& action, std::uint32_t failures) {
   return std::min(pause, longest);
 }
 
-// True when what was asked for is no longer wanted: its tasks are gone, or another list took its
-// place.
-bool is_stale(const Turn& turn, const SetExclusions& change) {
-  if (turn.run == nullptr) return true;
-  const auto found = turn.run->supply.find(change.token);
-  return found == turn.run->supply.end() || found->second.waiting() == 0 ||
-         found->second.exclude != change.nodes;
+// True when what was asked for is no longer wanted: its job or its tasks are gone, nobody is to
+// leave any more, or another list took its place.
+bool is_stale(const Turn& turn, const Action& action) {
+  const RunState* run = turn.run;
+  if (const auto* signal = std::get_if<SignalJob>(&action))
+    return run == nullptr || !run->live || run->live->job != signal->job;
+  if (const auto* kill = std::get_if<SetKillSwitch>(&action))
+    return run == nullptr ||
+           (kill->there && !std::holds_alternative<training::Stopping>(run->training));
+  const auto* change = std::get_if<SetExclusions>(&action);
+  if (change == nullptr) return false;
+  if (run == nullptr) return true;
+  const auto found = run->supply.find(change->token);
+  return found == run->supply.end() || found->second.waiting() == 0 ||
+         found->second.exclude != change->nodes;
 }
 
 void schedule(Turn& turn, OpenEffect effect, Duration pause) {
@@ -131,9 +139,7 @@ void retry_effects(Turn& turn) {
     if (const auto* orders = std::get_if<WriteOrders>(&action);
         orders != nullptr && turn.run != nullptr && orders->orders.number != turn.r().order)
       continue;  // never written, and another took its place
-    if (const auto* change = std::get_if<SetExclusions>(&action);
-        change != nullptr && is_stale(turn, *change))
-      continue;
+    if (is_stale(turn, action)) continue;
     const std::size_t before = turn.decision.actions.size();
     turn.say(fmt::format(
         "{} again, after {} without success", kind_of(action),

@@ -33,7 +33,7 @@ void stopping_due(Turn& turn) {
     stopping.escalate_at = turn.now() + kLeftOver;
     return;
   }
-  const bool gone = !run.live || run.live->goodbye_at;
+  const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
   if (stopping.step == 0 && !gone) {
     training::Stopping next = stopping;
     next.step = 1;
@@ -55,7 +55,7 @@ void stopping_due(Turn& turn) {
   next.escalate_at = turn.now() + kLeftOver;
   turn.go(next, Trigger::Leaves,
           fmt::format("the task is still there{}; cancelling it through the scheduler{}",
-                      gone ? " after its agents left" : "",
+                      gone && has_agents(run.policy) ? " after its agents left" : "",
                       next.step > 2 ? fmt::format(", time {}", next.step - 1) : ""));
   cancel_task(turn);
   if (next.step - 1 == kCancelPages)
@@ -225,7 +225,7 @@ void supply_due(Turn& turn) {
   if (auto* queued = turn.in<training::Queued>();
       queued != nullptr && queued->submit_at && *queued->submit_at <= turn.now()) {
     queued->submit_at.reset();
-    supply::ensure(turn, "the pause after the failed submission is over");
+    supply::ensure(turn, "the pause is over");
   }
 }
 

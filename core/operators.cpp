@@ -8,6 +8,7 @@
 #include "core/command.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -257,7 +258,7 @@ void on_silence(Turn& turn, const OperatorAsked& asked) {
 
 void on_stacks(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  if (!run.live || run.live->goodbye_at)
+  if (!run.live || run.live->goodbye_at || !has_agents(run.policy))
     return turn.reject(fmt::format("stacks asked by {}; no agents are there", who(asked)));
   ++run.control.stacks;
   turn.say(fmt::format("stacks asked by {}", who(asked)));
@@ -269,6 +270,11 @@ void on_stacks(Turn& turn, const OperatorAsked& asked) {
 void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
   RunState& run = turn.r();
   if (!run.live) return;
+  if (!has_agents(run.policy)) {
+    turn.say(sentence);
+    script::ask_save(turn);
+    return;
+  }
   ++run.control.save;
   run.save = SaveRequest{run.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
   turn.say(sentence);

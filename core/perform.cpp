@@ -92,6 +92,19 @@ Results run(const Context& c, const SetExclusions& a) {
   return c.done(a.job);
 }
 
+Results run(const Context& c, const SignalJob& a) {
+  const auto result = c.ports.scheduler.signal(a);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  return c.done(a.job);
+}
+
+Results run(const Context& c, const SetKillSwitch& a) {
+  if (a.there) return c.of(c.ports.files.replace(a.path, "stoker\n"));
+  const auto there = c.ports.files.exists(a.path);
+  if (there && !*there) return c.done({}, "gone already");
+  return c.of(c.ports.files.rename(a.path, a.path + ".handled"));
+}
+
 Results run(const Context& c, const LookUpToken& a) {
   const auto result = c.ports.scheduler.look_up(a.token);
   if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);

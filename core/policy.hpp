@@ -164,6 +164,11 @@ struct RunPolicy {
                 watch, hang, recover, checkpoints, alerts)
 };
 
+// An existing batch script runs as it is: nothing of ours is inside its jobs (script.hpp).
+inline bool has_agents(const RunPolicy& policy) {
+  return policy.train.batch_script.empty();
+}
+
 }  // namespace stoker::core
 
 STOKER_JSON_ONCE(stoker::core::RunPolicy)

@@ -59,6 +59,11 @@ class Scheduler {
   virtual PortResult<JobId> submit(const SubmitRequest& request) = 0;
   virtual PortResult<std::monostate> cancel(const Cancel& cancel) = 0;
   virtual PortResult<std::monostate> set_exclusions(const SetExclusions& change) = 0;
+  // Only for runs without agents.
+  virtual PortResult<std::monostate> signal(const SignalJob& signal) {
+    return PortError{{"this scheduler sends no signals", signal.job.text(), ""},
+                     Certainty::Definite};
+  }
   // Searches the queue, and accounting where there is one. Empty: a good answer without it.
   virtual PortResult<std::optional<JobId>> look_up(const Token& token) = 0;
   // One question for all runs. A failure proves nothing about any job.

@@ -8,6 +8,7 @@
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -86,7 +87,8 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
   const Duration bound = std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s);
   next.act_at = turn.now() + bound;
   turn.go(next, Trigger::Silence,
-          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
+          fmt::format("{}; {} {} before acting", hang.evidence,
+                      has_agents(run.policy) ? "collecting stacks for at most" : "waiting another",
                       format_duration(bound)));
   if (facts.hits >= 2) {
     facts.hits = 0;
@@ -142,8 +144,12 @@ void enter_training(Turn& turn) {
 void on_digest(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
   run.daemon_away = false;
+  if (!run.live && !has_agents(run.policy)) return script::on_late_progress(turn, digest);
   if (!run.live || run.live->generation != digest.generation) return;
   if (digest.last.attempt != run.live->attempt || run.live->outcome) return;
+  if (const Iteration first = digest.last.iteration_max;
+      !has_agents(run.policy) && run.live->loaded.value == 0 && first.value > 1)
+    run.live->loaded = Iteration(first.value - 1);  // where it resumed, as far as its logs tell
   if (digest.iteration_ms.count > 0) {
     run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
         digest.iteration_ms);

@@ -58,6 +58,7 @@ std::string where_text(const RunState& run) {
   const std::uint64_t at = run.progress.iteration.value;
   const std::uint64_t saved = run.checkpoint.iteration.value;
   if (at == 0) return "before the first iteration";
+  if (saved == 0 && !has_agents(run.policy)) return fmt::format("at iteration {}", at);
   if (saved == 0) return fmt::format("at iteration {}, with no checkpoint yet", at);
   if (at <= saved) return fmt::format("at iteration {}, with the checkpoint of {}", at, saved);
   return fmt::format("at iteration {}, {} after the checkpoint of {}", at,

@@ -64,6 +64,7 @@ struct LiveGeneration {
   std::vector<NodeName> attempt_nodes;
   std::uint32_t world_size = 0;
   Iteration loaded;  // where the attempt resumed
+  Iteration best;    // highest iteration that the run had completed when it began
   Instant attempt_at;
   Attempt failed;  // the last attempt that a failure was counted for
   bool lead_silent = false;
@@ -71,7 +72,7 @@ struct LiveGeneration {
   std::optional<Instant> goodbye_at;  // the lead left: every process of the generation is gone
   std::optional<int> goodbye_code;
   STOKER_FIELDS(LiveGeneration, generation, parent, token, job, order, nodes, lost, joined, attempt,
-                attempt_nodes, world_size, loaded, attempt_at, failed, lead_silent, outcome,
+                attempt_nodes, world_size, loaded, best, attempt_at, failed, lead_silent, outcome,
                 goodbye_at, goodbye_code)
 };
 

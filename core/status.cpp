@@ -7,6 +7,7 @@
 
 #include "core/command.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/pending_reason.hpp"
 
 namespace stoker::core {
 
@@ -77,10 +78,23 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
     doc.eta_s = static_cast<double>(p.total - doc.iteration) * doc.step_norm_s;
 }
 
-// The sentence that led here; while it trains also how far that has carried since.
+// What SLURM says of the task that is next: "job 7_1: Priority (others are before it)".
+std::string waits_for(const RunState& run) {
+  for (const auto& [token, s] : run.supply)
+    for (const auto& [number, task] : s.tasks)
+      if (s.live() && task.state == JobState::Pending && !task.reason.empty() &&
+          task.reason != "None")
+        return fmt::format("; {}: {} ({})", job_text({s.job.job, number}), task.reason,
+                           supply::classify_reason(task.reason, !s.exclude.empty()).meaning);
+  return "";
+}
+
+// The sentence that led here; in the queue why it waits, while it trains also how far that has
+// carried since.
 std::string reason_of(const RunState& run) {
   const bool training = std::holds_alternative<training::Training>(run.training);
   const std::uint64_t from = run.live ? run.live->loaded.value : 0;
+  if (std::holds_alternative<training::Queued>(run.training)) return run.why + waits_for(run);
   if (!training || run.progress.iteration.value <= from) return run.why;
   return fmt::format("{}; {} since then", run.why,
                      count_text(run.progress.iteration.value - from, "iteration"));

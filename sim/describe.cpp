@@ -34,6 +34,14 @@ std::string text(const core::SetExclusions& a) {
   return fmt::format("exclude {} from {}", compress_hostlist(a.nodes), a.job.text());
 }
 
+std::string text(const core::SignalJob& a) {
+  return fmt::format("signal {} {}", a.job.text(), a.signal);
+}
+
+std::string text(const core::SetKillSwitch& a) {
+  return fmt::format("kill switch {} {}", a.path, a.there ? "set" : "moved aside");
+}
+
 std::string text(const core::LookUpToken& a) {
   return "look up " + a.token.text;
 }

@@ -96,6 +96,12 @@ core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExc
   return std::monostate{};
 }
 
+core::PortResult<std::monostate> SimScheduler::signal(const core::SignalJob& signal) {
+  if (blind_)
+    return core::PortError{{"scancel: no answer", signal.job.text(), ""}, core::Certainty::Unknown};
+  return std::monostate{};
+}
+
 core::PortResult<std::optional<JobId>> SimScheduler::look_up(const Token& token) {
   if (blind_)
     return core::PortError{{"squeue: no answer", token.text, ""}, core::Certainty::Unknown};

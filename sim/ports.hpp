@@ -60,6 +60,7 @@ class SimScheduler : public core::Scheduler {
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
 

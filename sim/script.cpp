@@ -36,6 +36,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"agent", &Script::do_agent},
             {"phase", &Script::do_phase},
             {"beat", &Script::do_beat},
+            {"script", &Script::do_script},
             {"freeze", &Script::do_freeze},
             {"saved", &Script::do_saved},
             {"save-failed", &Script::do_save_failed},
@@ -122,8 +123,9 @@ std::vector<core::Input> Script::digests() {
     const std::size_t node = std::min<std::size_t>(rank / per_node, attempt_nodes_.size() - 1);
     beat.oldest.push_back({Rank(rank), attempt_nodes_[node], age, beat.phase, beat.iteration_max});
   };
+  const std::uint32_t told = core::has_agents(policy_) ? ranks_ : 0;  // logs tell of no single rank
   if (frozen_rank_ && frozen_since_) entry(frozen_rank_->value, oldest);
-  for (std::uint32_t rank = 0; rank < ranks_ && beat.oldest.size() < 8; ++rank)
+  for (std::uint32_t rank = 0; rank < told && beat.oldest.size() < 8; ++rank)
     if (!frozen_since_ || !frozen_rank_ || frozen_rank_->value != rank)
       entry(rank, frozen_rank_ ? others : oldest);
   std::vector<core::Input> inputs;

@@ -120,6 +120,29 @@ Status Script::do_beat(Words& words) {
   return world_.feed(std::move(inputs.front()));
 }
 
+// script log iteration 120 [total 1000] | script silent: the logs of a run without agents, whose
+// generations the decider counts
+Status Script::do_script(Words& words) {
+  const auto found = world_.state().runs.find(policy_.run);
+  if (found == world_.state().runs.end()) return fail("script before add");
+  const core::RunState& run = found->second;
+  generation_ = run.newest;
+  attempt_ = Attempt{1};
+  attempt_nodes_ = run.live ? run.live->nodes : attempt_nodes_;
+  ranks_ = run.live ? run.live->world_size : ranks_;
+  if (!words.take("silent")) {
+    if (!words.take("log")) return fail("script log iteration N, or script silent");
+    return do_beat(words);
+  }
+  beat_ = {};  // nothing yet
+  beat_.attempt = attempt_;
+  beat_.ranks = ranks_;
+  beating_ = true;
+  frozen_since_ = world_.clock.now();
+  frozen_rank_.reset();
+  return ok();
+}
+
 // freeze rank 3 [lag 1s] [moving] | freeze all
 Status Script::do_freeze(Words& words) {
   frozen_since_ = world_.clock.now();

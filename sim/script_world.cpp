@@ -10,6 +10,11 @@ Status Script::do_policy(Words& words) {
   core::RunPolicy& p = policy_;
   if (const auto v = words.value("command")) p.train.command = {*v};
   p.train.save_signal = words.value("save_signal").value_or(p.train.save_signal);
+  if (const auto v = words.value("script")) {
+    p.train.batch_script = *v;
+    p.train.command.clear();
+  }
+  p.train.kill_switch = words.value("kill_switch").value_or(p.train.kill_switch);
   p.train.finished.file = words.value("finished_file").value_or(p.train.finished.file);
   if (words.value("exit_zero")) p.train.finished.exit_zero = true;
   p.train.exit_before_limit = words.duration("exit_before", p.train.exit_before_limit);

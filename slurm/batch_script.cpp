@@ -70,7 +70,7 @@ void add_options(Script& s, const core::SubmitRequest& request) {
   const core::SchedulerPolicy& policy = request.policy.scheduler;
   s.option("job-name", request.policy.run.text);
   s.option("comment", submit.token.text);
-  s.option("array", fmt::format("1-{}%1", submit.array_tasks));
+  if (submit.array_tasks > 1) s.option("array", fmt::format("1-{}%1", submit.array_tasks));
   s.option("nodes", std::to_string(submit.nodes));
   s.option("ntasks-per-node", "1");
   if (policy.cpus_per_task) s.option("cpus-per-task", std::to_string(*policy.cpus_per_task));
@@ -87,7 +87,8 @@ void add_options(Script& s, const core::SubmitRequest& request) {
   if (!submit.begin.empty()) s.option("begin", submit.begin);
   if (!submit.exclude.empty()) s.option("exclude", compress_hostlist(submit.exclude));
   s.option("chdir", request.policy.directory);
-  s.option("output", request.policy.directory + "/slurm-%A_%a.out");
+  s.option("output", request.policy.directory +
+                         (submit.array_tasks > 1 ? "/slurm-%A_%a.out" : "/slurm-%j.out"));
   s.option("open-mode", "append");
   s.flag("no-requeue");
   if (submit.hold_for_spares) s.flag("no-kill");

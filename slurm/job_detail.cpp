@@ -51,6 +51,8 @@ Result<JobDetail> parse_record(std::string_view record) {
   const auto excluded = value_of(record, "ExcNodeList").value_or("");
   out.excluded = excluded == "(null)" ? "" : excluded;
   out.command = value_of(record, "Command").value_or("");
+  out.name = value_of(record, "JobName").value_or("");
+  out.output = value_of(record, "StdOut").value_or("");
   return out;
 }
 

@@ -17,7 +17,9 @@ struct JobDetail {
   std::uint32_t restarts = 0;
   core::JobState state = core::JobState::Pending;
   int exit_code = 0, signal = 0;
+  std::string name;      // up to its first blank
   std::string command;   // path of the batch script
+  std::string output;    // path that its output goes to, "" = not told
   std::string excluded;  // hostlist, "" = none
 };
 

@@ -1,5 +1,5 @@
-// SLURM's words for a job: states (also truncated, with flags, "CANCELLED by 1000") and reasons,
-// with what a reason asks for. Source: squeue(1), sacct(1) and slurm.h of 21.08 to 26.05.
+// SLURM's words for a job's state, also truncated, with flags, "CANCELLED by 1000". Source:
+// squeue(1), sacct(1) and slurm.h of 21.08 to 26.05.
 #pragma once
 
 #include <optional>
@@ -20,19 +20,5 @@ struct StateWord {
 // STAGE_OUT, REQUEUED, …) count as what they mean for us; none of them is terminal. Empty: an
 // unknown word, which proves nothing.
 std::optional<StateWord> parse_state(std::string_view word);
-
-// What a pending job's reason asks for.
-enum class ReasonClass {
-  Waiting,  // it will pass: Resources, Priority, BeginTime, …
-  Person,   // a person must change something: limits, accounts, holds
-  Ours      // ours to mend: a dependency that can never be satisfied, nodes that we excluded
-};
-struct Reason {
-  ReasonClass kind = ReasonClass::Waiting;
-  std::string meaning;  // one clause for a person
-};
-// `we_excluded`: the job carries exclusions of ours; then "Resources" that lasts may be our doing,
-// and BadConstraints is. Unknown reasons wait, and say that they are unknown.
-Reason classify_reason(std::string_view reason, bool we_excluded = false);
 
 }  // namespace stoker::slurm

@@ -27,7 +27,8 @@ void SlurmScheduler::expect(std::vector<core::JobExpected> jobs) {
 
 bool SlurmScheduler::was_cancelled_here(const JobId& job) const {
   const std::scoped_lock lock(mutex_);
-  return cancelled_.count(job) > 0 || cancelled_.count(JobId{job.job, 0}) > 0;
+  return cancelled_.count(job) > 0 || cancelled_.count(JobId{job.job, 0}) > 0 ||
+         (job.task == 0 && cancelled_.count(JobId{job.job, 1}) > 0);
 }
 
 // Restart counts of what runs and exit codes of what has ended, all in one question.
@@ -68,7 +69,7 @@ core::JobSeen SlurmScheduler::seen_of(const QueueRow& row, const Token& token) c
   core::JobSeen seen;
   const Known& known = known_.at({row.id, row.raw_id});
   seen.token = token;
-  seen.job = row.id;
+  seen.job = row.id.task == 0 ? JobId{row.id.job, 1} : row.id;  // outside an array: its first task
   seen.restart = known.numbers.restarts;
   seen.state = row.state;
   seen.reason = row.reason;

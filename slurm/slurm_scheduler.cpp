@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/hostlist.hpp"
-#include "slurm/batch_script.hpp"
 #include "slurm/client_call.hpp"
+#include "slurm/submission.hpp"
 #include "slurm/submit_answer.hpp"
 
 namespace stoker::slurm {
@@ -37,9 +37,12 @@ Result<os::CommandOutput> SlurmScheduler::question(std::vector<std::string> argv
 }
 
 Result<os::CommandOutput> SlurmScheduler::call(std::vector<std::string> argv) {
-  const std::string command = argv.front();
-  auto output =
-      processes_.run(client_call(std::move(argv), options_.environment), options_.deadline);
+  return run(client_call(std::move(argv), options_.environment));
+}
+
+Result<os::CommandOutput> SlurmScheduler::run(const os::SpawnOptions& options) {
+  const std::string& command = options.argv.front();
+  auto output = processes_.run(options, options_.deadline);
   if (!output) {
     Error error = output.error();
     if (error.object.empty()) error.object = command;
@@ -76,13 +79,18 @@ std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& n
   return known;
 }
 
-// True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
-Result<bool> SlurmScheduler::is_ours(const Token& token, const JobId& job) {
+// How SLURM names the job, when this id is in the queue, carries this token, and the task (0 = any)
+// has not ended; "" otherwise. A job outside an array counts as its own first task: SLURM knows it
+// by its bare id.
+Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
-  return std::any_of(rows.begin(), rows.end(), [&](const QueueRow& row) {
-    const bool meant = row.id.job == job.job && (job.task == 0 || row.id.task == job.task);
-    return meant && token_of(row) == token && !core::is_terminal(row.state);
-  });
+  for (const QueueRow& row : rows) {
+    const bool plain = row.id.task == 0;
+    const bool meant = row.id.job == job.job && (job.task == 0 || plain || row.id.task == job.task);
+    if (meant && token_of(row) == token && !core::is_terminal(row.state))
+      return (plain ? row.id : job).text();
+  }
+  return std::string();
 }
 
 core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& token) {
@@ -103,45 +111,60 @@ core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& toke
 core::PortResult<JobId> SlurmScheduler::submit(const core::SubmitRequest& request) {
   core::SubmitRequest possible = request;
   possible.submit.exclude = known_nodes(request.submit.exclude);
-  const auto script = batch_script(possible);
-  if (!script) return definite(script.error());
+  const auto prepared = prepare(possible);
+  if (!prepared) return definite(prepared.error());
   const auto before = look_up(request.submit.token);
   if (const auto* error = std::get_if<core::PortError>(&before)) return definite(error->error);
   if (const auto& id = std::get<std::optional<JobId>>(before)) return *id;
-  const std::string path = script_path(request);
-  if (const Status made = files_.make_directories(request.policy.directory + "/batch", 0755); !made)
-    return definite(made.error());
-  if (const Status written = files_.replace(path, *script); !written)
-    return definite(written.error());
-  const auto output = call({"sbatch", "--parsable", path});
+  if (!prepared->text.empty()) {
+    const Status made = files_.make_directories(request.policy.directory + "/batch", 0755);
+    if (!made) return definite(made.error());
+    if (const Status written = files_.replace(prepared->argv.back(), prepared->text); !written)
+      return definite(written.error());
+  }
+  os::SpawnOptions sbatch = client_call(prepared->argv, options_.environment);
+  sbatch.working_directory = prepared->folder;
+  for (const auto& [name, value] : prepared->environment) sbatch.environment[name] = value;
+  const auto output = run(sbatch);
   if (!output)
     return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
   return judge_submit(*output);
 }
 
 core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& cancel) {
-  const auto ours =
-      is_ours(cancel.token, cancel.whole_array ? JobId{cancel.job.job, 0} : cancel.job);
-  if (!ours) return definite(ours.error());
-  if (!*ours) return std::monostate{};  // gone, or the id now names somebody else's job
   const JobId job = cancel.whole_array ? JobId{cancel.job.job, 0} : cancel.job;
+  const auto name = name_of(cancel.token, job);
+  if (!name) return definite(name.error());
+  if (name->empty()) return std::monostate{};  // gone, or the id now names somebody else's job
   std::vector<std::string> argv{"scancel"};
   if (cancel.pending_only) argv.emplace_back("--state=PENDING");
-  argv.push_back(job.text());
+  argv.push_back(*name);
   const auto output = call(std::move(argv));
   if (!output)
     return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
   if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
-    return unknown({"scancel failed: " + what_it_said(*output), job.text(), ""});
+    return unknown({"scancel failed: " + what_it_said(*output), *name, ""});
   const std::scoped_lock lock(mutex_);
   cancelled_.insert(job);
   return std::monostate{};
 }
 
+core::PortResult<std::monostate> SlurmScheduler::signal(const core::SignalJob& signal) {
+  const auto name = name_of(signal.token, signal.job);
+  if (!name) return definite(name.error());
+  if (name->empty()) return std::monostate{};
+  const auto output = call({"scancel", "--signal=" + signal.signal, *name});
+  if (!output)
+    return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
+  if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
+    return unknown({"scancel failed: " + what_it_said(*output), *name, ""});
+  return std::monostate{};
+}
+
 core::PortResult<std::monostate> SlurmScheduler::set_exclusions(const core::SetExclusions& change) {
-  const auto ours = is_ours(change.token, JobId{change.job.job, 0});
-  if (!ours) return definite(ours.error());
-  if (!*ours) return std::monostate{};
+  const auto name = name_of(change.token, JobId{change.job.job, 0});
+  if (!name) return definite(name.error());
+  if (name->empty()) return std::monostate{};
   const std::string wanted = compress_hostlist(known_nodes(change.nodes));
   const JobId array{change.job.job, 0};
   const auto output =

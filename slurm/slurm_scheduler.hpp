@@ -41,6 +41,7 @@ class SlurmScheduler : public core::Scheduler {
   // scontrol's exit code means nothing here (1 when a task runs although the pending ones changed):
   // the list is read again.
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   // Two programs must agree that a token is unknown: an empty squeue alone proves nothing.
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
 
@@ -61,14 +62,15 @@ class SlurmScheduler : public core::Scheduler {
     Instant first, last;
   };
 
+  Result<os::CommandOutput> run(const os::SpawnOptions& options);
   Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
   Result<std::vector<JobDetail>> details(const JobId& job);
   // Without names that the cluster does not know (any more): SLURM refuses the whole list for one.
   std::vector<NodeName> known_nodes(const std::vector<NodeName>& nodes) const;
-  // True: this id is in the queue, carries this token, and the task (0 = any) has not ended.
-  Result<bool> is_ours(const Token& token, const JobId& job);
+  // As commands take it; "" = not in the queue, another token, or over (0 = any task).
+  Result<std::string> name_of(const Token& token, const JobId& job);
   Status learn_numbers(const std::vector<QueueRow>& rows);
   core::JobSeen seen_of(const QueueRow& row, const Token& token) const;
   bool was_cancelled_here(const JobId& job) const;

@@ -6,6 +6,7 @@
 namespace stoker::cli {
 
 Command cmd_ack();
+Command cmd_adopt();
 Command cmd_alerts();
 Command cmd_check();
 Command cmd_chronicle();

@@ -16,6 +16,7 @@
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
 #include "slurm/batch_script.hpp"
+#include "slurm/submission.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -79,6 +80,12 @@ bool confirm(const Context& context, const core::RunPolicy& policy, const Option
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
+std::string shell_words(const std::vector<std::string>& argv) {
+  std::string text;
+  for (const std::string& word : argv) text += (text.empty() ? "" : " ") + slurm::shell_word(word);
+  return text;
+}
+
 // What would be submitted.
 int show_plan(const Context& context, const core::RunPolicy& policy) {
   const Console& console = context.console;
@@ -106,9 +113,12 @@ int show_plan(const Context& context, const core::RunPolicy& policy) {
                              printable(fmt::format("{}", fmt::join(policy.train.command, " ")))));
     return kDone;
   }
-  const auto script = slurm::batch_script(request);
-  if (!script) return console.say(script.error().message()), kFailed;
-  console.out(printable_lines(*script));
+  const auto submission = slurm::prepare(request);
+  if (!submission) return console.say(submission.error().message()), kFailed;
+  if (submission->text.empty())
+    console.line(printable(fmt::format("cd {} && {}", slurm::shell_word(submission->folder),
+                                       shell_words(submission->argv))));
+  console.out(printable_lines(submission->text));
   return kDone;
 }
 

@@ -21,6 +21,8 @@
 namespace stoker::configs {
 namespace {
 
+constexpr std::size_t kLargestScript = 4u << 20;  // SLURM's own limit, max_script_size
+
 bool is_program(const std::string& path) {
   struct stat s {};
   return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), X_OK) == 0;
@@ -106,6 +108,29 @@ void check_agent(RunConfigFile& file, const RunWorld& world) {
   const std::string list = path == world.environment.end() ? "/usr/bin:/bin" : path->second;
   if (!find_program(given, list) && file.policy.scheduler.kind == core::SchedulerKind::Local)
     file.add_error("train.agent", "the agent \"" + given + "\" is nowhere in PATH");
+}
+
+// A run without agents: all that is known of it comes from its logs and from SLURM.
+void check_script(RunConfigFile& file) {
+  const core::RunPolicy& p = file.policy;
+  const std::string& script = p.train.batch_script;
+  if (!is_readable_file(script)) {
+    file.add_error("train.batch_script", "cannot read \"" + script + "\"");
+  } else if (const auto text = os::read_file(script, kLargestScript); !text) {
+    file.add_error("train.batch_script", text.error().message());
+  } else if (!text->starts_with("#!")) {
+    file.add_error("train.batch_script",
+                   "\"" + script + "\" is no batch script: its first line is no \"#!\"");
+  }
+  if (p.scheduler.kind != core::SchedulerKind::Slurm)
+    file.add_error("train.batch_script", "needs scheduler.kind: slurm");
+  if (p.watch.logs.empty())
+    file.add_error("train.batch_script",
+                   "needs watch.logs: without an agent the progress is read from the logs");
+  if (p.scheduler.spares != 0)
+    file.add_error("scheduler.spares", "has no use beside train.batch_script; leave it out");
+  if (p.scheduler.nodes.size() > 1)
+    file.add_error("scheduler.nodes", "a batch script has one size; give the nodes that it wants");
 }
 
 void check_files(RunConfigFile& file) {
@@ -303,7 +328,10 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
       !run.file.policy.train.command.empty() && !run.file.policy.train.command[0].empty();
   check_directory(run.file);
   check_files(run.file);
-  check_agent(run.file, world);
+  if (core::has_agents(run.file.policy))
+    check_agent(run.file, world);
+  else
+    check_script(run.file);
   check_expressions(run.file, world);
   if (has_program) {
     check_program(run.file, world);

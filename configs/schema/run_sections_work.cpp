@@ -148,14 +148,16 @@ void read_train(MapReader& m, core::TrainPolicy& p, const std::string& folder) {
       m.check("command", argument.find('\0') == std::string::npos, "an argument has a zero byte");
   }
   m.read("batch_script", p.batch_script);
-  if (m.has("batch_script"))
-    refuse_unless(m, "batch_script", false, "supervising an existing script");
   read_between(m, "ranks_per_node", p.ranks_per_node, 1, kMaxRanksPerNode);
   read_environment(m, p.environment);
   m.read("setup", p.setup);
   m.read("agent", p.agent);
   m.read("kill_switch", p.kill_switch);
-  for (std::string* path : {&p.setup, &p.kill_switch})
+  if (!p.batch_script.empty())
+    for (const char* key : {"setup", "agent"})
+      m.check(key, !m.has(key),
+              "has no use beside batch_script: nothing of ours is inside its jobs");
+  for (std::string* path : {&p.setup, &p.kill_switch, &p.batch_script})
     if (!path->empty()) *path = path_from(folder, *path);
   if (p.agent.find('/') != std::string::npos) p.agent = path_from(folder, p.agent);
   m.read("save_signal", p.save_signal);

@@ -32,7 +32,8 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat);
 // Margin before the wall: exit_before_limit, never less than twice the longest save, never more
 // than half of the time limit.
 Duration limit_margin(const RunState& run);
-// When the running task must be told to save and leave; empty without a known wall.
+// When the running task must be told to save and leave; empty without a known wall, or when nothing
+// can tell it.
 std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall);
 
 std::optional<std::string> chain_dry(const RunState& run);

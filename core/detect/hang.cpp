@@ -86,14 +86,18 @@ Duration judged_from(const RunState& run, Duration deadline) {
 
 Duration phase_deadline(const RunState& run, wire::Phase phase) {
   const HangPolicy& policy = run.policy.hang;
-  const Duration ceiling = std::max(policy.floor, ceiling_of(policy, phase));
+  // Logs of a script do not tell when it begins to load, to evaluate or to save: nothing is
+  // learned.
+  const bool learns = has_agents(run.policy);
+  Duration ceiling = std::max(policy.floor, ceiling_of(policy, phase));
+  if (!learns && phase == wire::Phase::Startup) ceiling += policy.load;
   const auto found = run.phases.find(std::string(stoker::name_of(phase)));
   if (found == run.phases.end()) return ceiling;
   const PhaseFacts& facts = found->second;
   const std::uint64_t enough =
       phase == wire::Phase::Iteration ? kIterationsToLearn : kPhasesToLearn;
   Duration limit = ceiling;
-  if (facts.durations.count() >= enough)
+  if (learns && facts.durations.count() >= enough)
     limit = std::clamp(3 * *facts.durations.quantile(990), policy.floor, ceiling);
   return limit * std::clamp<std::uint32_t>(facts.factor, 1, 16);
 }

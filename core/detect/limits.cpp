@@ -4,6 +4,7 @@
 
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 
 namespace stoker::core::detect {
@@ -15,6 +16,7 @@ Duration limit_margin(const RunState& run) {
 }
 
 std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall) {
+  if (!has_agents(run.policy) && !script::leaves_when_told(run.policy)) return std::nullopt;
   const supply::Submission* s = running_submission(run);
   if (s == nullptr) return std::nullopt;
   const auto task = s->tasks.find(running_task(*s));

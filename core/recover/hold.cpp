@@ -22,7 +22,7 @@ void hold(Turn& turn, const Hold& hold) {
   run.planned_stop.reset();
   if (!hold.retry) {
     cancel_waiting(turn);
-    if (run.live && !run.live->goodbye_at) {
+    if (run.live && !run.live->goodbye_at && has_agents(run.policy)) {
       run.control.level = wire::Level::LeaveNow;
       write_control(turn, hold.evidence);
     } else {

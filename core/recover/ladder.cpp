@@ -55,7 +55,7 @@ void note_incident(Turn& turn, const std::string& kind) {
 
 bool can_restart_inside(const Turn& turn) {
   const RunState& run = turn.r();
-  if (!run.policy.recover.in_allocation || !run.live) return false;
+  if (!run.policy.recover.in_allocation || !run.live || !has_agents(run.policy)) return false;
   const LiveGeneration& live = *run.live;
   if (live.goodbye_at || live.lead_silent) return false;
   const supply::Submission* s = running_submission(run);

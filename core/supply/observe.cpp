@@ -6,7 +6,9 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/recover/recover.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/pending_reason.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {
@@ -90,6 +92,14 @@ bool two_at_once(Turn& turn, const Submission& s, const JobSeen& seen, std::uint
   const JobId newcomer{s.job.job, std::max(known, seen.job.task)};
   const bool speaks = run.live && run.live->token == s.token && run.live->job == elder &&
                       !run.live->goodbye_at && !run.live->lead_silent;
+  if (speaks && !has_agents(run.policy)) {
+    turn.say(
+        fmt::format("{} runs although {} was not seen to end: nothing inside keeps the two "
+                    "apart, so the newcomer is cancelled",
+                    job_text(newcomer), job_text(elder)));
+    turn.act(Cancel{s.token, newcomer, false, false});
+    return true;
+  }
   if (speaks) {
     turn.say(fmt::format("{} runs beside {}, whose agents speak: the newcomer must leave",
                          job_text(newcomer), job_text(elder)));
@@ -122,11 +132,13 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
         training::Starting{turn.now()}, Trigger::JobRuns,
         fmt::format("{} runs on {}{}", job_text(seen.job), nodes_text(seen.nodes),
                     seen.ends_at ? fmt::format(", until {}", format_rfc3339(*seen.ends_at)) : ""));
+    if (!has_agents(run.policy)) script::begin(turn, s, seen);
     top_up(turn);
   } else if (!turn.active() &&
              !(turn.in<training::Held>() != nullptr && turn.in<training::Held>()->retry_at)) {
     burn(turn, s, seen);
   } else if (!same) {
+    if (!has_agents(run.policy)) script::begin(turn, s, seen);
     top_up(turn);
   }
 }
@@ -171,9 +183,9 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
                         s.cancel_asked || seen.state == JobState::NodeFail ||
                         seen.state == JobState::Preempted || seen.state == JobState::Cancelled;
   if (words || expected) return decide_end(turn, s);
-  turn.say(fmt::format("{} ended with {}; waiting up to {} for the last words of its agents",
-                       job_text(seen.job), stoker::name_of(seen.state),
-                       format_duration(last_words(run))));
+  turn.say(fmt::format("{} ended with {}; waiting up to {} for the last {}", job_text(seen.job),
+                       stoker::name_of(seen.state), format_duration(last_words(run)),
+                       has_agents(run.policy) ? "words of its agents" : "lines of its logs"));
 }
 
 }  // namespace
@@ -187,6 +199,31 @@ bool is_stale(const RunState& run, const Task& task, const JobSeen& seen, bool b
   if (is_terminal(task.state)) return true;
   return back && run.live && run.live->job == seen.job && !run.live->goodbye_at &&
          !run.live->lead_silent;
+}
+
+}  // namespace
+
+namespace {
+
+// A job that does not wait for its turn but for a person, or for us.
+void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
+  const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
+  if (reason.kind == ReasonClass::Waiting) return;
+  const std::string why = fmt::format("{} ({})", seen.reason, reason.meaning);
+  if (seen.reason == "DependencyNeverSatisfied") {
+    if (s.cancel_asked) return;
+    turn.say(fmt::format("{} can never start: {}; it is cancelled and replaced", job_text(seen.job),
+                         why));
+    s.rest_cancelled = s.cancel_asked = true;
+    return turn.act(Cancel{s.token, JobId{s.job.job, 0}, true, false});
+  }
+  const bool ours = reason.kind == ReasonClass::Ours;
+  turn.say(fmt::format("{} waits for a person: {}", job_text(seen.job), why));
+  raise(turn, {Severity::Critical, "queue_stuck",
+               fmt::format("{} cannot start: {}", job_text(seen.job), why),
+               ours ? command_text(turn.name(), "nodes", "# then: stoker include NODE...")
+                    : fmt::format("scontrol show job {}", seen.job.text()),
+               ""});
 }
 
 }  // namespace
@@ -229,14 +266,7 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (!s->live() || std::holds_alternative<Intended>(s->state) ||
       std::holds_alternative<Unknown>(s->state))
     turn.go(*s, Pending{}, SupplyTrigger::Waits);
-  if (seen.reason.starts_with("JobHeld") || seen.reason == "DependencyNeverSatisfied" ||
-      seen.reason.starts_with("launch failed") || seen.reason == "PartitionTimeLimit" ||
-      seen.reason == "BadConstraints") {
-    turn.say(fmt::format("{} waits for a person: {}", job_text(seen.job), seen.reason));
-    raise(turn, {Severity::Critical, "queue_stuck",
-                 fmt::format("{} cannot start: {}", job_text(seen.job), seen.reason),
-                 fmt::format("scontrol show job {}", seen.job.text()), ""});
-  }
+  heed_reason(turn, *s, seen);
 }
 
 // One task was cancelled, not by us, and the chain went on.

@@ -54,6 +54,8 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   s.nodes = submit.nodes;
   s.exclude = submit.exclude;
   s.intended_at = turn.now();
+  if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
+    turn.act(SetKillSwitch{run.policy.train.kill_switch, false});
   turn.act(submit);
   return run.supply.emplace(s.token, std::move(s)).first->second;
 }
@@ -81,6 +83,7 @@ Size size_for(const Turn& turn) {
     if (step.until_samples == 0 || run.progress.samples < step.until_samples) break;
   }
   size.with_spares = size.active + policy.spares;
+  if (!has_agents(run.policy)) return size;  // the script knows its size
   const NodeLedger& ledger = turn.site.ledger;
   if (ledger.nodes.size() < size.with_spares) return size;  // the cluster is not known
   const auto avoid = exclusions_for_submit(ledger, policy.exclude, size.active, turn.now());
@@ -139,8 +142,10 @@ void submit(Turn& turn, const std::string& why) {
   if (!run.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,
-          fmt::format("{}submitting an array of {} on {}{}", why.empty() ? "" : why + "; ",
-                      count_text(s.array_tasks, "task"), count_text(s.nodes, "node"),
+          fmt::format("{}submitting {} on {}{}", why.empty() ? "" : why + "; ",
+                      s.array_tasks == 1 ? std::string("a job")
+                                         : fmt::format("an array of {} tasks", s.array_tasks),
+                      count_text(s.nodes, "node"),
                       s.exclude.empty() ? "" : fmt::format(" without {}", nodes_text(s.exclude))));
 }
 
@@ -175,6 +180,7 @@ void top_up(Turn& turn) {
   const Submission* running = running_submission(run);
   if (running == nullptr || running->job.job == 0) return;
   if (run.exact_order) return;
+  if (!has_agents(run.policy)) return;  // its next job waits for the proven end of this one
   turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
   write_orders(turn, wire::Resume{});
   add_submission(turn, fmt::format("afterany:{}", running->job.job));

@@ -7,6 +7,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/recover/recover.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -41,6 +42,7 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
     case JobState::BootFail:
       failure.kind = "node_fault";
       failure.nodes = dead_nodes(turn, nodes, live);
+      failure.strong = !has_agents(run.policy);  // nothing else keeps the next job from it
       failure.evidence =
           fmt::format("{} ended with {} {}: {}", job, state, where_text(run),
                       failure.nodes.empty() ? fmt::format("a node of {} died", nodes_text(nodes))
@@ -99,12 +101,35 @@ void unexpected_end(Turn& turn, const Failure& failure) {
                        "look at the last lines of the job and mend the cause",
                        {}});
   update_exclusions(turn);
+  const auto tell = [&] {
+    raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+                 command_text(turn.name(), "why", "--last 5"), ""});
+  };
+  if (!has_agents(run.policy) && failure.kind == "node_fault") {
+    if (failure.nodes.empty())
+      return hold(turn, {"node_fault",
+                         fmt::format("{}; which node is not known, and what is left there may "
+                                     "write on",
+                                     text),
+                         "find the lost node, exclude it, and see that its processes are gone",
+                         {}});
+    const auto excluded = excluded_nodes(turn.site.ledger, turn.now());
+    for (const NodeName& node : failure.nodes)
+      if (std::find(excluded.begin(), excluded.end(), node) == excluded.end())
+        return hold(turn, {"node_fault",
+                           fmt::format("{}; {} cannot be excluded within recover.exclude.at_most, "
+                                       "and what is left there may write on",
+                                       text, node.text),
+                           fmt::format("see that nothing runs on {} any more", node.text),
+                           {}});
+    if (script::wait_for_stillness(turn, fmt::format("{}; {}", text, budget_text(run))))
+      return tell();
+  }
   const bool more = std::any_of(run.supply.begin(), run.supply.end(),
                                 [](const auto& entry) { return entry.second.waiting() > 0; });
   turn.go(training::Queued{}, Trigger::TaskEnds,
           fmt::format("{}{}; {}", text, more ? "; the next task goes on" : "", budget_text(run)));
-  raise(turn, {Severity::Warning, failure.kind, failure.evidence,
-               command_text(turn.name(), "why", "--last 5"), ""});
+  tell();
   ensure(turn, "");
 }
 
@@ -123,6 +148,39 @@ void after_stopping(Turn& turn, const training::Stopping& stopping, const std::s
       return ensure(turn, "");
     case training::Goal::Hold: return;
   }
+}
+
+// How a script's job may end without a failure: finished, or cut short by the wall or by its own
+// exit after it got on.
+bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGeneration>& live,
+                const std::string& over) {
+  RunState& run = turn.r();
+  if (has_agents(run.policy)) return false;
+  if (const auto why = script::finished(run, end)) {
+    finish(turn, fmt::format("{}; {}", over, *why));
+    return true;
+  }
+  const bool left = end.state == JobState::Timeout ||
+                    (end.state == JobState::Completed && end.reason != "forgotten");
+  if (!left || !live || !script::moved(run, *live)) return false;
+  turn.go(training::Queued{}, Trigger::TaskEnds,
+          fmt::format("{} {}, after {} new iterations; the training goes on in the next task", over,
+                      where_text(run), run.budget.best.value - live->best.value));
+  ensure(turn, "");
+  return true;
+}
+
+// A task that was cancelled by hand was one of a chain: others wait behind it, in its own array or
+// in the next submission. Not so when the rest of its array was cancelled with it.
+bool chain_goes_on(const RunState& run, const Submission& s, std::uint32_t task, bool more) {
+  if (more) return true;
+  const bool rest =
+      s.rest_cancelled || std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
+        return entry.first != task && entry.second.state == JobState::Cancelled;
+      });
+  return !rest && std::any_of(run.supply.begin(), run.supply.end(), [&](const auto& entry) {
+    return entry.first != s.token && entry.second.live() && entry.second.waiting() > 0;
+  });
 }
 
 // Ends that the training planned itself, told by the agents after the job was over.
@@ -189,18 +247,21 @@ void decide_end(Turn& turn, Submission& s) {
   else
     turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
   if (more) s.cancel_asked = false;
+  const bool chain = chain_goes_on(run, s, ending.task, more);
   const std::optional<LiveGeneration> live = std::move(run.live);
   run.live.reset();
   run.save.reset();
   const std::string over =
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state));
   if (const auto* stopping = turn.in<training::Stopping>()) {
+    if (const auto why = script::finished(run, ending.end); why && !has_agents(run.policy))
+      return finish(turn, fmt::format("{}; {}", over, *why));
     if (finished_by_file(run) ||
         (live && live->outcome && classify(run, *live->outcome) == EndKind::Finished))
       return finish(turn, finished_by_file(run)
                               ? fmt::format("{}; {} is there", over, run.policy.train.finished.file)
                               : fmt::format("{}; all ranks ended with 0", over));
-    if (ending.end.state == JobState::Cancelled && !asked && !more &&
+    if (ending.end.state == JobState::Cancelled && !asked && !chain &&
         stopping->goal == training::Goal::Next) {
       turn.go(training::Queued{}, Trigger::TaskEnds, over);
       return decide_hand_cancel(turn, ending.end);
@@ -222,8 +283,9 @@ void decide_end(Turn& turn, Submission& s) {
   const bool saved = live && live->outcome && classify(run, *live->outcome) == EndKind::Saved;
   const bool by_hand = ending.end.state == JobState::Cancelled && !asked;
   if (!(saved && by_hand) && planned_end(turn, live, over)) return;
+  if (script_end(turn, ending.end, live, over)) return;
   const Failure failure = failure_of(turn, ending, nodes, live ? &*live : nullptr);
-  if (ending.end.state == JobState::Cancelled && !asked && !more) {
+  if (ending.end.state == JobState::Cancelled && !asked && !chain) {
     turn.go(training::Queued{}, Trigger::TaskEnds, failure.evidence);
     JobSeen seen = ending.end;
     return decide_hand_cancel(turn, seen);

@@ -90,6 +90,13 @@ LogWatch::LogWatch(const core::RunPolicy& policy, bool network,
     known_ = known_ || path.empty();
     if (!path.empty()) cursors_[path] = cursor;
   }
+  if (!core::has_agents(policy)) script_.emplace(policy, cursors);
+}
+
+void LogWatch::set_generation(Generation live, Instant now) {
+  if (!script_) return;
+  script_->set_generation(live, now, wall_now());
+  if (live.value != 0) begin_attempt(Attempt{});
 }
 
 // True when there is something to read with.
@@ -140,6 +147,7 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
       begin_attempt(started->attempt);
   }
   tell(out);
+  tell_progress(now, false, out);
   if (!scan_) looked_.reset();  // the patterns are still being compiled
   inputs = std::move(out);
 }
@@ -246,6 +254,8 @@ void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
   for (const watch::TailLine& line : read.lines) {
     block += line.text;
     block += '\n';
+    if (script_ && !log.source.kernel_log)
+      script_->line(log.tail.path(), line.text, now, wall_now());
   }
   scan_->lines(log.source, read.lines.front().number - 1, block);
 }
@@ -270,6 +280,15 @@ void LogWatch::tell(std::vector<core::Input>& out) {
   auto news = scan_->news();
   if (!news) return;
   core::Input input{policy_.run, to_event(*news, generation_, attempt_), {}};
+  for (const auto& [path, log] : logs_) input.cursors.push_back(cursor_of(path, log));
+  out.push_back(std::move(input));
+}
+
+void LogWatch::tell_progress(Instant now, bool at_once, std::vector<core::Input>& out) {
+  if (!script_) return;
+  auto digest = script_->poll(now, at_once);
+  if (!digest) return;
+  core::Input input{policy_.run, *std::move(digest), {script_->cursor()}};
   for (const auto& [path, log] : logs_) input.cursors.push_back(cursor_of(path, log));
   out.push_back(std::move(input));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/engine.hpp"
+#include "daemon/logs/script_progress.hpp"
 #include "diagnose/live_scan.hpp"
 #include "watch/tail.hpp"
 
@@ -45,6 +46,10 @@ class LogWatch {
   // Reads what the logs have gained. `inputs`: what else was seen of the run at this poll; verdicts
   // are put in before the failures that they explain.
   void poll(Instant now, std::vector<core::Input>& inputs);
+  // Of a run without agents: the generation whose job runs (0 = none), and its progress for a Tick
+  // that wants to judge ages.
+  void set_generation(Generation live, Instant now);
+  void flush(Instant now, std::vector<core::Input>& out) { tell_progress(now, true, out); }
   [[nodiscard]] bool more() const { return more_; }  // there is more to read at once
 
  private:
@@ -70,6 +75,7 @@ class LogWatch {
   void last_words(const wire::RankExited& exited);
   void begin_attempt(Attempt attempt);
   void tell(std::vector<core::Input>& out);
+  void tell_progress(Instant now, bool at_once, std::vector<core::Input>& out);
   void note(const std::string& path, const std::string& detail, std::vector<core::Input>& out);
   [[nodiscard]] core::Cursor cursor_of(const std::string& path, const Log& log) const;
 
@@ -79,7 +85,8 @@ class LogWatch {
   std::map<std::string, core::Cursor> cursors_;  // as the journal had them, by path of the log
   bool known_ = false;                           // the logs that were there at first have been told
   std::unique_ptr<diagnose::LiveScan> scan_;
-  std::vector<std::string> nodes_;  // of the allocation
+  std::optional<ScriptProgress> script_;  // of a run without agents
+  std::vector<std::string> nodes_;        // of the allocation
   Generation generation_;
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;

@@ -136,9 +136,11 @@ void Daemon::take_up(const RunBrief& brief) {
   WatchedRun& run = found->second;
   run.state = brief.state;
   run.retired = brief.retired;
+  const bool begins = run.generation != brief.generation;
   run.generation = brief.generation;
   if (!fresh) {
     if (!(run.policy == brief.policy)) change(run, brief.policy);
+    if (begins && !core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
     return;
   }
   run.policy = brief.policy;
@@ -146,6 +148,7 @@ void Daemon::take_up(const RunBrief& brief) {
   run.mount = &mount_of(run.policy.directory);
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
+  if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
   start_watcher(name);
   catch_up(name, run);
   share_socket();

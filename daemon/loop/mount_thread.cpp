@@ -50,6 +50,15 @@ void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor>
     watchers_[policy.run] = {
         std::make_unique<watch::RunWatcher>(options, cursors),
         std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_)};
+    watchers_[policy.run].logs->set_generation(generations_[policy.run], clock_.now());
+  });
+}
+
+void MountThread::set_generation(const RunName& run, Generation live) {
+  post([this, run, live] {
+    generations_[run] = live;
+    if (const auto found = watchers_.find(run); found != watchers_.end())
+      found->second.logs->set_generation(live, clock_.now());
   });
 }
 
@@ -66,6 +75,7 @@ void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
     for (auto& [run, watcher] : watchers_) {
       for (core::Input& input : watcher.poll(clock_.now())) inputs.push_back(std::move(input));
       for (core::Input& input : watcher.watcher->flush_digest()) inputs.push_back(std::move(input));
+      watcher.logs->flush(clock_.now(), inputs);
     }
     done(std::move(inputs));
   });

@@ -29,6 +29,8 @@ class MountThread {
   // Watches a run from `cursors` on, instead of as before.
   void watch(const core::RunPolicy& policy, std::vector<core::Cursor> cursors);
   void forget(const RunName& run, std::function<void()> done);
+  // The generation whose job runs, for logs of runs without agents; 0 = none.
+  void set_generation(const RunName& run, Generation live);
   // Hands over the digests in the making of all runs. Called on the mount's thread.
   void flush(std::function<void(std::vector<core::Input>)> done);
   // Any other work on this mount.
@@ -68,6 +70,7 @@ class MountThread {
   };
   LogKnowledge knowledge_{false};
   std::map<RunName, Watched> watchers_;
+  std::map<RunName, Generation> generations_;
   watch::Inotify inotify_;
   std::vector<std::string> directories_;
   Instant last_poll_;

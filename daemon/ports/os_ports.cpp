@@ -83,6 +83,9 @@ core::PortResult<std::monostate> SchedulerRouter::set_exclusions(
     const core::SetExclusions& change) {
   return of(change.token).set_exclusions(change);
 }
+core::PortResult<std::monostate> SchedulerRouter::signal(const core::SignalJob& signal) {
+  return of(signal.token).signal(signal);
+}
 core::PortResult<std::optional<JobId>> SchedulerRouter::look_up(const Token& token) {
   return of(token).look_up(token);
 }

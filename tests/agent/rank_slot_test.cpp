@@ -11,7 +11,7 @@ namespace {
 struct Heard {
   std::string raw, merged;
   std::vector<wire::AgentBody> events;
-  ProgressReader reader = *ProgressReader::make({});
+  diagnose::ProgressReader reader = *diagnose::ProgressReader::make({});
   RankSlot slot{NodeName("n01"),
                 Rank(3),
                 Attempt(2),

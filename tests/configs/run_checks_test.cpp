@@ -1,6 +1,7 @@
 // What the machine says about a RUN.yaml, on folders made for the test; the shipped examples hold.
 #include "configs/schema/run_checks.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -160,6 +161,25 @@ TEST_CASE("run_checks: an agent that cannot be started -> said before a task bur
   folder.agent = folder.path + "/stoker-agent";
   const std::string told = folder.error(head + "}\n");
   CHECK(told.find(folder.agent + "\" does not exist; install all programs") != std::string::npos);
+}
+
+TEST_CASE("run_checks: a batch script -> read, on SLURM, with logs to follow, without an agent") {
+  Folder f;
+  f.agent = "/nowhere/stoker-agent";  // has no use here
+  f.write("x.slurm", "#!/bin/bash\n");
+  f.write("y.slurm", "echo\n");
+  const std::string good = "scheduler: {kind: slurm}\nwatch: {logs: [x.log]}\nrun: a\n";
+  CHECK(f.check(good + "train: {batch_script: x.slurm}\n").file.errors.empty());
+  const auto bad = f.check("run: a\nscheduler: {spares: 1}\ntrain: {batch_script: no.slurm}\n");
+  CHECK(bad.file.errors.size() == 4);
+  for (const char* words : {"cannot read", "needs scheduler.kind: slurm", "needs watch.logs",
+                            "no use beside train.batch_script"})
+    CHECK_MESSAGE(std::any_of(bad.file.errors.begin(), bad.file.errors.end(),
+                              [&](const auto& e) { return e.message.find(words) != e.message.npos; }),
+                  words);
+  const auto none = f.check(good + "train: {batch_script: y.slurm}\n");
+  REQUIRE(none.file.errors.size() == 1);
+  CHECK(none.file.errors[0].message.find("no batch script") != std::string::npos);
 }
 
 TEST_CASE("run_checks: a directory that cannot be written -> said with the reason") {

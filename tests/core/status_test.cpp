@@ -55,3 +55,22 @@ TEST_CASE("status: a heartbeat of another attempt, of a run that is over, or old
     CHECK(*doc.loss == 2.5);
   }
 }
+
+TEST_CASE("status: in the queue -> why the next task waits, in SLURM's word and ours") {
+  SiteState site;
+  RunState run;
+  run.policy.run = RunName("tr11");
+  run.training = training::Queued{};
+  run.why = "submitted as job 7";
+  supply::Submission s;
+  s.token = Token("tr11-1-0badcafe");
+  s.job = JobId{7, 0};
+  s.state = supply::Pending{};
+  s.tasks[1].state = JobState::Pending;
+  s.tasks[1].reason = "Priority";
+  run.supply.emplace(s.token, s);
+  CHECK(status_of(site, run, Instant{}, WallTime{}).reason ==
+        "submitted as job 7; job 7_1: Priority (others are before it)");
+  run.supply.at(s.token).tasks[1].reason = "None";
+  CHECK(status_of(site, run, Instant{}, WallTime{}).reason == "submitted as job 7");
+}

@@ -50,7 +50,8 @@ def back_to_an_iteration(site):
     site.stoker("resume", site.run, "--reason", "go on")
     site.wait(lambda: site.status().get("state") == "training", 60, "training again")
     at = site.status()["checkpoint"]["iteration"]
-    check(at >= done["checkpoint"]["iteration"] and at != 80, f"resumed at {at}, stopped at {done['checkpoint']}")
+    stopped_at = done["checkpoint"]["iteration"]  # 80 where a fast machine came that far once more
+    check(at >= stopped_at and (at != 80 or stopped_at == 80), f"resumed at {at}, stopped at {done['checkpoint']}")
     site.audit()
 
 

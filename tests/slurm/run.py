@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
 LIMIT_S = 900
 # Cases that take longest go first, so that no worker is left alone with them at the end.
-LONGEST = ["munge_stopped", "killed_at_each_point", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death",
+LONGEST = ["munge_stopped", "killed_at_each_point", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "script_loses_a_node", "node_death",
            "squeue_slow_failing_empty_garbage", "stopped_while_a_job_ends"]
 
 

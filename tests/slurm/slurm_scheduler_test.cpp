@@ -229,3 +229,37 @@ TEST_CASE(
   f.processes.answers["scontrol"] = {says(""), says(records + "n07\n")};
   CHECK(std::holds_alternative<core::PortError>(f.scheduler.set_exclusions(change)));
 }
+
+TEST_CASE("slurm signal: to the steps of our own job, never to another's") {
+  Fixture f;
+  const core::SignalJob signal{f.token, {123, 1}, "USR1"};
+  f.processes.answers["squeue"] = {says(Fixture::mine("COMPLETED"))};
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.signal(signal)));
+  f.processes.answers["squeue"] = {says(Fixture::mine("RUNNING", "1", "tr11-43-0badcafe"))};
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.signal(signal)));
+  CHECK(f.processes.count("scancel") == 0);
+  f.processes.answers["squeue"] = {says(Fixture::mine("RUNNING"))};
+  f.processes.answers["scancel"] = {says("")};
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.signal(signal)));
+  CHECK(f.processes.calls.back().argv ==
+        std::vector<std::string>{"scancel", "--signal=USR1", "123_1"});
+}
+
+TEST_CASE("slurm: a job outside an array is its own first task, and SLURM hears its bare id") {
+  Fixture f;
+  f.processes.answers["squeue"] = {
+      says(row({"124", "124", "N/A", "RUNNING", "None", "1700000000", "1700072000", "1699990000",
+                "n001", "1000", "alice", "/home/alice/tr11.slurm", "tr11", "tr11-42-0badcafe"})),
+      says("124   0   0\n")};
+  const auto view = f.scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  REQUIRE(view->jobs.size() == 1);
+  CHECK(view->jobs[0].job == JobId{124, 1});
+  f.processes.answers["squeue"] = {
+      says(row({"124", "124", "N/A", "RUNNING", "None", "1700000000", "1700072000", "1699990000",
+                "n001", "1000", "alice", "/home/alice/tr11.slurm", "tr11", "tr11-42-0badcafe"}))};
+  f.processes.answers["scancel"] = {says("")};
+  CHECK(std::holds_alternative<std::monostate>(
+      f.scheduler.cancel(core::Cancel{f.token, {124, 1}, false, false})));
+  CHECK(f.processes.calls.back().argv == std::vector<std::string>{"scancel", "124"});
+}

@@ -33,7 +33,7 @@ Node::Node(NodeWiring wiring, wire::Start start)
       wiring_.context.run_directory + "/" + wire::generation_name(start_.generation);
   base_ = base_environment(os::current_environment(), wiring_.context, start_,
                            start_.orders.ranks_per_node);
-  if (auto reader = ProgressReader::make(start_.orders.progress))
+  if (auto reader = diagnose::ProgressReader::make(start_.orders.progress))
     progress_ = std::move(*reader);
   else
     notice(reader.error().message() + "; progress is read from known log lines only");

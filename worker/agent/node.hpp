@@ -82,7 +82,7 @@ class Node {
   NodeWiring wiring_;
   wire::Start start_;
   std::string generation_directory_;
-  ProgressReader progress_;
+  diagnose::ProgressReader progress_;
   Environment base_;
   Attempt attempt_;
   std::vector<std::unique_ptr<Member>> ranks_;

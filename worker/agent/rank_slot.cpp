@@ -22,7 +22,7 @@ bool may_tell(const wire::AgentBody& body) {
 }
 }  // namespace
 
-RankSlot::RankSlot(NodeName node, Rank r, Attempt attempt, const ProgressReader& progress,
+RankSlot::RankSlot(NodeName node, Rank r, Attempt attempt, const diagnose::ProgressReader& progress,
                    SlotSinks sinks)
     : rank(r),
       node_(std::move(node)),

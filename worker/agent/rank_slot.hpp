@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "diagnose/progress_reader.hpp"
 #include "wire/agent_event.hpp"
 #include "worker/agent/output.hpp"
-#include "worker/agent/progress_line.hpp"
 #include "worker/agent/protocol.hpp"
 
 namespace stoker::agent {
@@ -22,7 +22,7 @@ struct SlotSinks {
 
 class RankSlot {
  public:
-  RankSlot(NodeName node, Rank rank, Attempt attempt, const ProgressReader& progress,
+  RankSlot(NodeName node, Rank rank, Attempt attempt, const diagnose::ProgressReader& progress,
            SlotSinks sinks);
 
   void feed(int stream, std::string_view bytes, Instant now);  // stream 1 or 2
@@ -48,7 +48,7 @@ class RankSlot {
 
   NodeName node_;
   Attempt attempt_;
-  const ProgressReader& progress_;
+  const diagnose::ProgressReader& progress_;
   SlotSinks sinks_;
   std::string prefix_;
   LineSplitter splitters_[2];

@@ -56,7 +56,9 @@ Status read_job(RunContext& context, const std::map<std::string, std::string>& e
   STOKER_TRY(end_ns, number_of<std::int64_t>(environment, kJobEnd));
   STOKER_TRY(end_s, number_of<std::int64_t>(environment, "SLURM_JOB_END_TIME"));
   context.standalone = !job;
-  context.task = task.value_or(0);
+  // A job of a chain without arrays counts as its own first task.
+  const bool submitted = job && !text_of(environment, wire::env::kToken).empty();
+  context.task = task.value_or(submitted ? 1 : 0);
   context.restart = restart.value_or(0);
   context.job = {array ? *array : job.value_or(0), context.task};
   if (order) context.order = OrderNumber(*order);

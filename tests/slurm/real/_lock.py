@@ -10,7 +10,7 @@ import time
 folder, command = sys.argv[1], sys.argv[2:]
 if "STOKER_STANDBY_FD" in os.environ:  # an idle process beside a running rank: it trains only after that one is gone
     os.execvp(command[0], command)
-shard = os.open(os.path.join(folder, f"shard.{os.environ.get('RANK', '0')}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+shard = os.open(os.path.join(folder, f"shard.{os.environ.get('RANK', os.environ.get('SLURM_PROCID', '0'))}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
 os.set_inheritable(shard, True)
 try:
     fcntl.flock(shard, fcntl.LOCK_EX | fcntl.LOCK_NB)

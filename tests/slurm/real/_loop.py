@@ -1,6 +1,6 @@
 """A foreign training: counts, prints a line an iteration, saves its count now and then, resumes from it.
 
-    _loop.py TREE [--until N] [--every SECONDS]
+    _loop.py TREE [--until N] [--every SECONDS] [--megatron] [--kill-switch-path FILE]
 """
 import argparse
 import os
@@ -12,6 +12,8 @@ parser = argparse.ArgumentParser()
 parser.add_argument("tree")
 parser.add_argument("--until", type=int, default=10_000_000)
 parser.add_argument("--every", type=float, default=0.1)
+parser.add_argument("--megatron", action="store_true", help="lines as Megatron-LM prints them")
+parser.add_argument("--kill-switch-path", default="", help="saves and leaves when this file is there")
 options = parser.parse_args()
 rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
 os.makedirs(options.tree, exist_ok=True)
@@ -30,7 +32,14 @@ signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
 while count < options.until:
     time.sleep(options.every)
     count += 1
-    print(f"step={count} loss={1 + 100 / (count + 100):.3f}", flush=True)
+    loss = 1 + 100 / (count + 100)
+    if options.megatron:
+        print(f" iteration {count:8d}/{options.until:8d} | consumed samples: {count * 8:12d} | elapsed time per iteration (ms): "
+              f"{options.every * 1000:.1f} | learning rate: 1.000E-04 | global batch size: 8 | lm loss: {loss:.6E} |", flush=True)
+    else:
+        print(f"step={count} loss={loss:.3f}", flush=True)
+    if options.kill_switch_path and os.path.exists(options.kill_switch_path):
+        leaving.append(1)
     if count % 10 == 0 or leaving:
         save(count)
     if leaving:

@@ -89,6 +89,21 @@ def requeued(site):
     check(site.status()["restarts"] == before["restarts"], "a requeue by the scheduler was counted as a failure")
 
 
+def chain_without_arrays(site):
+    """A cluster that knows no job arrays: plain jobs, the next waiting behind the one that runs."""
+    site.start_daemon()
+    site.run_loop(tasks=1, top_up_below=1, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    site.wait(lambda: len(site.submissions()) == 2, LIMIT, "the next job of the chain")
+    check("afterany" in site.cluster.run("squeue", "-h", "-t", "PD", "-o", "%E").stdout, "it does not wait for the running one")
+    site.cluster.run("scancel", site.job_id())
+    after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+    check(site.job_id() != before["job"].split("_")[0], f"{after['job']} is the cancelled one")
+
+
+chain_without_arrays.cluster = dict(more="MaxArraySize=0\n")
+
+
 def everything_at_once(site):
     """kill -9 of the daemon, of all agents and of all ranks in one moment."""
     site.start_daemon()
@@ -107,4 +122,4 @@ def everything_at_once(site):
 
 
 if __name__ == "__main__":
-    main(rank_killed, agent_killed, scancel_one_task, scancel_everything, scancel_restart, requeued, everything_at_once)
+    main(rank_killed, agent_killed, scancel_one_task, scancel_everything, scancel_restart, requeued, chain_without_arrays, everything_at_once)

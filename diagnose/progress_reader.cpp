@@ -1,7 +1,7 @@
 // Known formats or the user's patterns.
-#include "worker/agent/progress_line.hpp"
+#include "diagnose/progress_reader.hpp"
 
-namespace stoker::agent {
+namespace stoker::diagnose {
 namespace {
 constexpr std::size_t kIterationLineLimit = 16u << 10;  // no iteration line is longer
 }
@@ -13,16 +13,16 @@ Result<ProgressReader> ProgressReader::make(const std::map<std::string, std::str
     const auto found = patterns.find(name);
     return found == patterns.end() ? std::string() : found->second;
   };
-  STOKER_TRY(compiled, diagnose::UserPattern::compile({text("iteration"), text("loss")}));
+  STOKER_TRY(compiled, UserPattern::compile({text("iteration"), text("loss")}));
   reader.user_ = std::move(compiled);
   return reader;
 }
 
 std::optional<diagnose::IterationMetrics> ProgressReader::read(std::string_view line) const {
   if (line.size() > kIterationLineLimit) return std::nullopt;
-  auto metrics = user_ ? user_->parse(line) : diagnose::parse_iteration_line(line);
+  auto metrics = user_ ? user_->parse(line) : parse_iteration_line(line);
   if (!metrics || !metrics->iteration) return std::nullopt;
   return metrics;
 }
 
-}  // namespace stoker::agent
+}  // namespace stoker::diagnose

@@ -1,5 +1,5 @@
 // Progress told by a log line, for trainings that do not write the heartbeat page: the formats that
-// diagnose/ knows, or the user's two regular expressions.
+// are known here, or the user's two regular expressions (watch.progress).
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 #include "diagnose/iteration_line.hpp"
 #include "diagnose/user_pattern.hpp"
 
-namespace stoker::agent {
+namespace stoker::diagnose {
 
 class ProgressReader {
  public:
@@ -19,10 +19,10 @@ class ProgressReader {
   static Result<ProgressReader> make(const std::map<std::string, std::string>& patterns);
 
   // Only with an iteration; a line of a checkpoint or a validation is none.
-  [[nodiscard]] std::optional<diagnose::IterationMetrics> read(std::string_view line) const;
+  [[nodiscard]] std::optional<IterationMetrics> read(std::string_view line) const;
 
  private:
-  std::optional<diagnose::UserPattern> user_;
+  std::optional<UserPattern> user_;
 };
 
-}  // namespace stoker::agent
+}  // namespace stoker::diagnose

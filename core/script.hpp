@@ -1,0 +1,41 @@
+// Runs without agents: an existing batch script, submitted as it is (train.batch_script). A job of
+// it is one generation with one attempt. What is known of it is what its logs tell (digests that
+// daemon/logs folds) and what the scheduler tells; nothing can be asked of it but by its own save
+// signal or switch file, and all else is the scheduler's cancel. The guard is in front: no job
+// starts before the one before is proven over, and after the loss of a node not before its logs are
+// still.
+#pragma once
+
+#include <optional>
+
+#include "core/turn.hpp"
+
+namespace stoker::core::script {
+
+// After a lost node: how long the logs must be still before the next job.
+inline constexpr Duration kOrphanGrace = 10min;
+
+// Its job runs: the generation begins.
+void begin(Turn& turn, const supply::Submission& submission, const JobSeen& seen);
+
+// There is a way to tell it to save and leave before the wall that does not burn the next task too.
+bool leaves_when_told(const RunPolicy& policy);
+// Asks the running job to save; false: it has no way to be told.
+bool ask_save(Turn& turn);
+// Asks it to save and leave, or cancels it where it cannot be asked.
+void ask_to_leave(Turn& turn, wire::Level level);
+// How long it may take to save and leave.
+Duration patience(const RunPolicy& policy);
+
+// Why the training is finished although only COMPLETED was seen; empty: it is not proven.
+std::optional<std::string> finished(const RunState& run, const JobSeen& end);
+// It completed an iteration that no job before it had completed.
+bool moved(const RunState& run, const LiveGeneration& live);
+
+// A job was lost with a node: no submission before the lost node's ranks are still. False: no such
+// wait (an array whose next task SLURM starts by itself).
+bool wait_for_stillness(Turn& turn, const std::string& sentence);
+// Logs of the job before still grow.
+void on_late_progress(Turn& turn, const Digest& digest);
+
+}  // namespace stoker::core::script

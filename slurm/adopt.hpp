@@ -1,0 +1,43 @@
+// Reads an existing batch script as sbatch and a person would: its #SBATCH lines, and what its
+// shell lines tell of logs, ends and switch files. Nothing is executed; what cannot be told by
+// reading is left out and noted.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+#include "common/time.hpp"
+
+namespace stoker::slurm {
+
+// Options of the #SBATCH lines by their long names; the last one wins. "" = without a value.
+using Directives = std::map<std::string, std::string>;
+Directives read_directives(std::string_view text);
+
+// A time limit as sbatch takes it: "30", "30:00", "20:00:00", "2-12", "2-12:30", "2-12:30:00".
+std::optional<Duration> parse_time_limit(std::string_view text);
+
+struct AdoptedScript {
+  std::string path;  // absolute
+  std::string run;   // after --job-name
+  std::uint32_t nodes = 1, ranks_per_node = 1, array_tasks = 1;
+  std::optional<Duration> time_limit;
+  std::vector<std::string> exclude;  // hostlists
+  std::vector<std::string> logs;     // absolute, with * for what changes from job to job
+  std::string kill_switch, save_signal;
+  std::optional<std::uint64_t> last_iteration;
+  std::vector<std::string> notes;  // what could not be told, and what supervision changes
+};
+
+// `path`: absolute. `environment`: for variables that the script takes from outside. Errors: no
+// batch script (no "#!" line).
+Result<AdoptedScript> read_batch_script(std::string_view text, const std::string& path,
+                                        const std::map<std::string, std::string>& environment);
+// RUN.yaml, with a comment for each value that was found and each note.
+std::string run_yaml_of(const AdoptedScript& script);
+
+}  // namespace stoker::slurm

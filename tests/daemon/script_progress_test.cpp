@@ -1,0 +1,109 @@
+// Progress of a run without agents: log lines to digests, the age of the last progress across
+// daemons.
+#include "daemon/logs/script_progress.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker;
+using namespace stoker::daemon;
+
+namespace {
+
+core::RunPolicy script_policy() {
+  core::RunPolicy policy;
+  policy.run = RunName("tr11");
+  policy.train.batch_script = "/home/a/tr11.slurm";
+  policy.train.ranks_per_node = 8;
+  policy.scheduler.nodes = {{0, 2}};
+  return policy;
+}
+
+// As Megatron-LM prints it.
+std::string iteration(int n, int total = 1000) {
+  return "[default7]: iteration " + std::to_string(n) + "/ " + std::to_string(total) +
+         " | consumed samples: 64 | elapsed time per iteration (ms): 2500.0 | learning rate: "
+         "5.277E-05 | global batch size: 8 | lm loss: 2.215699E+00 | grad norm: 0.267 |";
+}
+
+const Instant kStart = Instant{} + 1h;
+const WallTime kWall = WallTime(std::chrono::hours(500000));
+
+}  // namespace
+
+TEST_CASE("script_progress: start-up, iterations, silence -> phases and ages") {
+  ScriptProgress progress(script_policy(), {});
+  CHECK(!progress.poll(kStart, true));  // no job runs
+  progress.set_generation(Generation(3), kStart, kWall);
+  auto digest = progress.poll(kStart + 10s, true);
+  REQUIRE(digest);
+  CHECK(digest->generation == Generation(3));
+  CHECK(digest->last.phase == wire::Phase::Startup);
+  CHECK(digest->last.ranks == 16);
+  CHECK(digest->last.reporting == 0);
+  CHECK(digest->last.phase_age_ms == 10000);
+
+  progress.line("a", "loading checkpoint", kStart + 20s, kWall + 20s);
+  progress.line("a", iteration(41), kStart + 60s, kWall + 60s);
+  progress.line("a", iteration(42), kStart + 62s, kWall + 62s);
+  digest = progress.poll(kStart + 63s, false);
+  REQUIRE(digest);
+  CHECK(digest->last.phase == wire::Phase::Iteration);
+  CHECK(digest->last.iteration_max == Iteration(42));
+  CHECK(digest->last.total == 1000);
+  CHECK(digest->iteration_ms.count == 2);
+  CHECK(digest->iteration_ms.p50 == 2500);
+  CHECK(digest->last.progress_age_ms == 1000);
+
+  CHECK(!progress.poll(kStart + 64s, false));  // only ages: told when asked
+  digest = progress.poll(kStart + 30min, true);
+  REQUIRE(digest);
+  CHECK(digest->last.progress_age_ms == 30 * 60 * 1000 - 62000);
+  progress.line(
+      "a", " validation loss at iteration 42 | lm loss value: 2.3E+00 | lm loss PPL: 9.9E+00 |",
+      kStart + 31min, kWall + 31min);
+  CHECK(progress.poll(kStart + 31min, true)->last.progress_age_ms == 0);
+}
+
+TEST_CASE("script_progress: two logs with the same lines -> counted once") {
+  ScriptProgress progress(script_policy(), {});
+  progress.set_generation(Generation(1), kStart, kWall);
+  for (int n = 1; n <= 5; ++n) progress.line("main_log", iteration(n), kStart + 1s, kWall + 1s);
+  for (int n = 1; n <= 5; ++n) progress.line("slurm.out", iteration(n), kStart + 2s, kWall + 2s);
+  const auto digest = progress.poll(kStart + 3s, true);
+  CHECK(digest->last.iteration_max == Iteration(5));
+  CHECK(digest->iteration_ms.count == 5);
+  CHECK(digest->last.progress_age_ms == 2000);
+}
+
+TEST_CASE("script_progress: a daemon that comes back knows how old the last progress is") {
+  ScriptProgress before(script_policy(), {});
+  before.set_generation(Generation(7), kStart, kWall);
+  before.line("a", iteration(12), kStart + 60s, kWall + 60s);
+  const core::Cursor cursor = before.cursor();
+
+  ScriptProgress after(script_policy(), {cursor});
+  after.set_generation(Generation(7), kStart, kWall + 20min);  // another clock, 19 minutes later
+  const auto digest = after.poll(kStart, true);
+  REQUIRE(digest);
+  CHECK(digest->last.phase == wire::Phase::Iteration);
+  CHECK(digest->last.iteration_max == Iteration(12));
+  CHECK(digest->last.progress_age_ms == 19 * 60 * 1000);
+  ScriptProgress other(script_policy(), {cursor});
+  other.set_generation(Generation(8), kStart, kWall + 20min);
+  CHECK(other.poll(kStart, true)->last.iteration_max == Iteration{});
+}
+
+TEST_CASE(
+    "script_progress: the job is over and the log grows -> told once a line, for its generation") {
+  ScriptProgress progress(script_policy(), {});
+  progress.set_generation(Generation(4), kStart, kWall);
+  progress.line("a", iteration(1), kStart + 1s, kWall + 1s);
+  CHECK(progress.poll(kStart + 1s, false));
+  progress.set_generation(Generation{}, kStart + 2s, kWall + 2s);
+  CHECK(!progress.poll(kStart + 3s, true));
+  progress.line("a", iteration(2), kStart + 4s, kWall + 4s);
+  const auto late = progress.poll(kStart + 4s, false);
+  REQUIRE(late);
+  CHECK(late->generation == Generation(4));
+  CHECK(!progress.poll(kStart + 5s, false));
+}

@@ -1,0 +1,162 @@
+// Existing batch scripts, read as sbatch and a person would.
+#include "slurm/adopt.hpp"
+
+#include <doctest/doctest.h>
+
+#include "configs/schema/run_schema.hpp"
+#include "slurm/script_words.hpp"
+#include "slurm/submission.hpp"
+
+using namespace stoker;
+using namespace stoker::slurm;
+
+namespace {
+
+// The shape of the scripts in BLOOM's chronicles (bigscience, tr1-13B and tr11-176B).
+const char* const kChronicle = R"(#!/bin/bash
+#SBATCH --job-name=tr11-176B-ml
+#SBATCH --partition=gpu_p5
+#SBATCH --constraint=a100
+#SBATCH --nodes=48
+#SBATCH --ntasks-per-node=1          # crucial - only 1 task per dist per node!
+#SBATCH --cpus-per-task=64           # number of cores per tasks
+#SBATCH --hint=nomultithread         # we get physical cores not logical
+#SBATCH --gres=gpu:8                 # number of gpus
+#SBATCH --time 20:00:00
+#SBATCH --output=logs/%x-%j.out      # output file name
+#SBATCH --account=six@a100
+#SBATCH --array=1-10%1
+##SBATCH --nodes=2
+
+set -x -e
+source $six_ALL_CCFRWORK/start-tr11-176B-ml
+DATA_OUTPUT_PATH=$SCRATCH/checkpoints/tr11-176B-ml
+LOGS_PATH=$DATA_OUTPUT_PATH/logs
+KILL="$DATA_OUTPUT_PATH/kill-switch"
+TRAIN_ITER=73_242_187
+#SBATCH --nodes=3
+export CMD=" \
+    `pwd`/pretrain_gpt.py \
+    --train-samples 220_000_000 \
+    "
+clear; srun --wait=60 bash -c "$LAUNCHER --node_rank \$SLURM_PROCID $CMD" \
+    --kill-switch-path $KILL 2>&1 | tee -a $LOGS_PATH/main_log.txt
+)";
+
+AdoptedScript adopted(const std::string& text, const std::string& path = "/home/a/tr11.slurm") {
+  const auto script = read_batch_script(text, path, {{"SCRATCH", "/gpfs/scratch"}});
+  REQUIRE(script);
+  return *script;
+}
+
+bool notes(const AdoptedScript& script, const std::string& words) {
+  for (const std::string& note : script.notes)
+    if (note.find(words) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("adopt: a script of the chronicles -> size, chain, logs, switch file") {
+  const AdoptedScript s = adopted(kChronicle);
+  CHECK(s.run == "tr11-176B-ml");
+  CHECK(s.nodes == 48);
+  CHECK(s.ranks_per_node == 8);
+  CHECK(s.array_tasks == 10);
+  CHECK(s.time_limit == Duration(20h));
+  CHECK(s.logs ==
+        std::vector<std::string>{"/home/a/logs/tr11-176B-ml-*.out",
+                                 "/gpfs/scratch/checkpoints/tr11-176B-ml/logs/main_log.txt"});
+  CHECK(s.kill_switch == "/gpfs/scratch/checkpoints/tr11-176B-ml/kill-switch");
+  CHECK(!s.last_iteration);
+}
+
+TEST_CASE("adopt: what is written is a configuration without errors") {
+  const std::string yaml = run_yaml_of(adopted(kChronicle));
+  configs::RunSchemaContext context;
+  context.file = "run.yaml";
+  context.config_path = "/home/a/run.yaml";
+  const auto file = configs::read_run_config(yaml, context);
+  for (const auto& error : file.errors) MESSAGE(error.message);
+  CHECK(file.errors.empty());
+  CHECK(file.policy.run.text == "tr11-176B-ml");
+  CHECK(!core::has_agents(file.policy));
+  CHECK(file.policy.train.batch_script == "/home/a/tr11.slurm");
+  CHECK(file.policy.scheduler.array_tasks == 10);
+  CHECK(file.policy.watch.logs.size() == 2);
+}
+
+TEST_CASE("adopt: hostile text in names and paths stays text") {
+  const AdoptedScript s = adopted(
+      "#!/bin/sh\n#SBATCH -J 'x\"; $(touch y) #' -N2\ntrain | tee \"/logs/a: [b] "
+      "\\\"c\\\".txt\"\n");
+  CHECK(s.run == "x-----touch-y---");
+  CHECK(s.nodes == 2);
+  const auto file = configs::read_run_config(run_yaml_of(s), {});
+  CHECK(file.errors.empty());
+  CHECK(file.policy.watch.logs.back() == "/logs/a: [b] \"c\".txt");
+}
+
+TEST_CASE("adopt: short options, blanks, flags without a value, the last one wins") {
+  const Directives d = read_directives(
+      "#!/bin/bash\n#SBATCH -N 4 --requeue -t 90\n#SBATCH --exclusive --mem 4G\n#SBATCH -N8\n\n"
+      "echo\n#SBATCH --nodes=1\n");
+  CHECK(d.at("nodes") == "8");
+  CHECK(d.at("time") == "90");
+  CHECK(d.at("mem") == "4G");
+  CHECK(d.at("exclusive") == "");
+  CHECK(d.contains("requeue"));
+}
+
+TEST_CASE("adopt: time limits as sbatch reads them") {
+  CHECK(parse_time_limit("30") == Duration(30min));
+  CHECK(parse_time_limit("30:10") == Duration(30min + 10s));
+  CHECK(parse_time_limit("20:00:00") == Duration(20h));
+  CHECK(parse_time_limit("2-12") == Duration(60h));
+  CHECK(parse_time_limit("1-00:30") == Duration(24h + 30min));
+  CHECK(!parse_time_limit("UNLIMITED"));
+  CHECK(!parse_time_limit("1:2:3:4"));
+  CHECK(!parse_time_limit(""));
+}
+
+TEST_CASE("adopt: what only running the script would tell is a note") {
+  const AdoptedScript s = adopted(
+      "#!/bin/bash\n#SBATCH --array=0-9 --signal=B:USR1@60 --comment=mine\nLOG=$(date).txt\n"
+      "srun python t.py --train-iters 500 | tee $LOG\n");
+  CHECK(s.run == "tr11.slurm");
+  CHECK(s.array_tasks == 10);
+  CHECK(s.last_iteration == 500);
+  CHECK(s.save_signal.empty());
+  CHECK(s.logs == std::vector<std::string>{"/home/a/slurm-*_*.out"});
+  CHECK(notes(s, "a log could not be told from \"$LOG\""));
+  CHECK(notes(s, "would run several tasks at once"));
+  CHECK(notes(s, "--signal=B:USR1@60"));
+  CHECK(notes(s, "--comment=mine is replaced"));
+  CHECK(notes(s, "how many nodes"));
+}
+
+TEST_CASE("adopt: no script -> refused") {
+  CHECK(!read_batch_script("", "/x", {}));
+  CHECK(!read_batch_script("run: hello\n", "/x", {}));
+  CHECK(!read_batch_script(std::string("#!/bin/sh\n\0", 11), "/x", {}));
+}
+
+TEST_CASE("adopt: a script is submitted as it is, from its folder") {
+  core::SubmitRequest request;
+  request.policy.run = RunName("tr11");
+  request.policy.train.batch_script = "/home/a b/tr11.slurm";
+  request.policy.train.environment["STOKER_X"] = "1";
+  request.policy.scheduler.extra = {"--qos=qos_gpu-t4"};
+  request.submit.token = Token("tr11-3-0badcafe");
+  request.submit.exclude = {NodeName("n07")};
+  const auto submission = prepare(request);
+  REQUIRE(submission);
+  CHECK(submission->folder == "/home/a b");
+  CHECK(submission->text.empty());
+  CHECK(submission->environment.at("STOKER_X") == "1");
+  CHECK(submission->argv == std::vector<std::string>{"sbatch", "--parsable", "--job-name=tr11",
+                                                     "--comment=tr11-3-0badcafe",
+                                                     "--dependency=singleton", "--open-mode=append",
+                                                     "--no-requeue", "--exclude=n07",
+                                                     "--qos=qos_gpu-t4", "/home/a b/tr11.slurm"});
+}

@@ -1,0 +1,142 @@
+"""An existing batch script, adopted: submitted as it is, without an agent inside."""
+import os
+import signal
+import time
+
+from e2e._harness import check
+from slurm.cluster import processes_with
+from slurm.real._site import LIMIT, main
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --job-name=run
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1     # one task a node
+#SBATCH --time=01:00:00
+#SBATCH --output=logs/%x-%j.out # output file name
+
+set -e
+LOGS_PATH={folder}/logs
+CMD="{python} {lock} {folder} {python} {loop} {folder}/tree --megatron --until {until}"
+srun --kill-on-bad-exit=1 $CMD \\
+    --kill-switch-path {folder}/kill-switch 2>&1 | tee -a $LOGS_PATH/main_log.txt
+"""
+HANG = "hang: {floor: 5s, ceiling: 15s, phases: {startup: 60s, load: 30s, checkpoint: 60s}}\n"
+
+
+def adopt(site, until=10_000_000, nodes=2, keys=()):
+    """Writes the script, adopts it and puts it under supervision; `keys`: of RUN.yaml's train, beside what was found."""
+    script = os.path.join(site.folder, "train.slurm")
+    os.makedirs(os.path.join(site.folder, "logs"), exist_ok=True)
+    os.chown(os.path.join(site.folder, "logs"), site.cluster.uid, site.cluster.gid)
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(SCRIPT.format(nodes=nodes, folder=site.folder, python=site.python, lock=site.ours("_lock.py"),
+                              loop=site.ours("_loop.py"), until=until))
+    config = os.path.join(site.folder, "run.yaml")
+    site.stoker("adopt", script, "-o", config)
+    with open(config, encoding="utf-8") as f:
+        text = f.read()
+    check(f"{site.folder}/logs/main_log.txt" in text, f"the log of tee was not found:\n{text}")
+    text = text.replace("train:\n", "train:\n" + "".join(f"  {key}\n" for key in keys))
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(text + HANG + f"directory: {site.directory}\n")
+    site.stoker("check", config)
+    site.stoker("run", config, "--yes")
+
+
+def job_taken_over(site):
+    """A job that somebody submitted by hand is taken over where it is, and resumed after its crash."""
+    script = os.path.join(site.folder, "train.slurm")
+    os.makedirs(os.path.join(site.folder, "logs"), exist_ok=True)
+    os.chown(os.path.join(site.folder, "logs"), site.cluster.uid, site.cluster.gid)
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(SCRIPT.format(nodes=1, folder=site.folder, python=site.python, lock=site.ours("_lock.py"),
+                              loop=site.ours("_loop.py"), until=10_000_000))
+    job = site.cluster.run("sbatch", "--parsable", f"--chdir={site.folder}", script).stdout.strip()
+    site.wait(site.running_jobs, LIMIT, "the job that was submitted by hand")
+    config = os.path.join(site.folder, "run.yaml")
+    site.stoker("adopt", "--job", job, "-o", config)
+    with open(config, "a", encoding="utf-8") as f:
+        f.write(HANG + f"directory: {site.directory}\n")
+    site.start_daemon()
+    site.stoker("run", config, "--yes")
+    before = site.wait_training(beyond=20)
+    check(before["job"].split("_")[0] == job, f"it trains as {before['job']}, not as {job}")
+    site.wait(lambda: site.submissions() == [job], LIMIT, "the submission behind it to go")
+    for pid in loops(site, "n01"):
+        os.kill(pid, signal.SIGKILL)
+    site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+
+
+def loops(site, node):
+    """Pids of the training on a node."""
+    return [pid for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder)
+            if b"_loop.py" in open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")[1]]
+
+
+def script_crashes_and_finishes(site):
+    """A rank is killed, and `| tee` makes COMPLETED 0:0 of it: the next job resumes; the daemon is killed; N of N finishes."""
+    site.start_daemon()
+    adopt(site, until=500)
+    before = site.wait_training(beyond=20)
+    check(before["total"] == 500, f"the logs say 500 iterations, status says {before['total']}")
+    for pid in site.wait(lambda: loops(site, "n01"), LIMIT, "the rank's pid"):
+        os.kill(pid, signal.SIGKILL)
+    after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+    check(after["job"] != before["job"], "the same job cannot go on")
+    site.kill_daemon(signal.SIGKILL)
+    time.sleep(3)
+    site.start_daemon()
+    again = site.wait_training(beyond=after["iteration"])
+    check(again["generation"] == after["generation"], "the restarted daemon took the running job for another one")
+    site.wait_state("finished", LIMIT)
+    check(not site.submissions(), f"finished, and submitted again: {site.submissions()}")
+
+
+def script_hangs(site):
+    """All ranks stand still: found by the logs' silence, cancelled, and the next job goes on."""
+    site.start_daemon()
+    adopt(site)
+    before = site.wait_training(beyond=20)
+    for node in ("n01", "n02"):
+        for pid in loops(site, node):
+            os.kill(pid, signal.SIGSTOP)
+    site.wait_event("made no progress for")
+    after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+    check(after["job"] != before["job"], "the same job cannot go on")
+    check(len(site.running_jobs()) == 1, f"one job runs: {site.running_jobs()}")
+
+
+def script_obeys_people(site):
+    """save is refused with the reason; stop sets the script's own switch file; resume moves it aside first."""
+    site.start_daemon()
+    adopt(site)
+    before = site.wait_training(beyond=20)
+    refused = site.stoker("save", site.run, ok=False)
+    check(refused.returncode != 0 and "save_signal" in refused.stderr, f"save: {refused.stderr}")
+    site.stoker("stop", site.run, "--reason", "maintenance")
+    site.wait_state("stopped", LIMIT)
+    check(os.path.exists(os.path.join(site.folder, "kill-switch")), "the switch file was not set")
+    site.stoker("resume", site.run, "--reason", "goes on")
+    site.wait_training(beyond=before["iteration"], generation=before["generation"] + 1)
+    site.cluster.run("scancel", site.job_id())
+    held = site.wait_state("held", LIMIT)
+    check("cancelled" in held["reason"], f"held for another reason: {held['reason']}")
+    check(not site.submissions(), f"submitted again: {site.submissions()}")
+
+
+def script_loses_a_node(site):
+    """A node dies: its processes may write on, so nothing is submitted until the logs were still for ten minutes."""
+    site.start_daemon()
+    adopt(site)
+    site.wait_training(beyond=20)
+    site.cluster.kill_node("n02")
+    site.wait_event("until the logs were still", 200)
+    time.sleep(20)
+    check(not site.submissions(), f"submitted although the lost node may write on: {site.submissions()}")
+    nodes = site.stoker("nodes", "--json").stdout
+    check('"n02"' in nodes, f"the lost node is not told: {nodes}")
+
+
+if __name__ == "__main__":
+    main(script_crashes_and_finishes, script_hangs, script_obeys_people, script_loses_a_node, job_taken_over)
