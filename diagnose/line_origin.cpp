@@ -35,27 +35,28 @@ enum class Label {
 
 struct Form {
   Label label;
+  const char* first;  // what it may begin with: '0' any digit, 'A' any letter
   const char* expression;
 };
 constexpr std::array kForms{
-    Form{Label::LocalRank, R"(\[default(\d+)\]: ?)"},
-    Form{Label::Rank, R"(\[[Rr]ank ?(\d+)\]:? ?)"},
-    Form{Label::NodeRank, R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
-    Form{Label::TaskRank, R"((\d{1,6}): )"},
+    Form{Label::LocalRank, "[", R"(\[default(\d+)\]: ?)"},
+    Form{Label::Rank, "[", R"(\[[Rr]ank ?(\d+)\]:? ?)"},
+    Form{Label::NodeRank, "[", R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
+    Form{Label::TaskRank, "0", R"((\d{1,6}): )"},
     Form{
-        Label::Iso,
+        Label::Iso, "[0",
         R"(\[?(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
-    Form{Label::Ctime,
+    Form{Label::Ctime, "[",
          R"(\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{4})\] ?)"},
-    Form{Label::Syslog, R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
-    Form{Label::Uptime, R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
-    Form{Label::Kmsg, R"(\d+,\d+,\d+,[^;]{1,64};)"},
-    Form{Label::Facility, R"(kern *:\w+ *: )"},
-    Form{Label::HostKernel, R"(([A-Za-z][\w.-]*) kernel: ?)"},
-    Form{Label::Kernel, R"(kernel: ?)"},
-    Form{Label::NcclHost, R"(([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] )"},
-    Form{Label::Glog, R"(\[?[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ )"},
-    Form{Label::Ray, R"(\([\w ,]*pid=\d+(?:, ip=[\d.]+)?\) )"},
+    Form{Label::Syslog, "A", R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
+    Form{Label::Uptime, "[<", R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
+    Form{Label::Kmsg, "0", R"(\d+,\d+,\d+,[^;]{1,64};)"},
+    Form{Label::Facility, "k", R"(kern *:\w+ *: )"},
+    Form{Label::HostKernel, "A", R"(([A-Za-z][\w.-]*) kernel: ?)"},
+    Form{Label::Kernel, "k", R"(kernel: ?)"},
+    Form{Label::NcclHost, "A", R"(([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] )"},
+    Form{Label::Glog, "[A", R"(\[?[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ )"},
+    Form{Label::Ray, "(", R"(\([\w ,]*pid=\d+(?:, ip=[\d.]+)?\) )"},
 };
 
 const std::array<std::unique_ptr<RE2>, kForms.size()>& compiled_forms() {
@@ -69,6 +70,14 @@ const std::array<std::unique_ptr<RE2>, kForms.size()>& compiled_forms() {
     return all;
   }();
   return forms;
+}
+
+bool may_begin(const Form& form, char c) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  for (const char* first = form.first; *first != 0; ++first)
+    if (*first == c || (*first == '0' && c >= '0' && c <= '9') || (*first == 'A' && letter))
+      return true;
+  return false;
 }
 
 std::optional<std::uint32_t> small_number(re2::StringPiece text, std::uint32_t below) {
@@ -153,8 +162,10 @@ LineOrigin read_origin(std::string_view line) {
   re2::StringPiece rest(line.data(), std::min(line.size(), kLongestHeader));
   for (int labels = 0; labels < kMostLabels; ++labels) {
     while (!rest.empty() && (rest[0] == ' ' || rest[0] == '\t')) rest.remove_prefix(1);
+    if (rest.empty()) break;
     bool found = false;
     for (std::size_t i = 0; i < kForms.size() && !found; ++i) {
+      if (!may_begin(kForms[i], rest[0])) continue;
       Groups groups;
       if (!compiled_forms()[i]->Match(rest, 0, rest.size(), RE2::ANCHOR_START, groups.data(),
                                       static_cast<int>(groups.size())))
@@ -167,7 +178,7 @@ LineOrigin read_origin(std::string_view line) {
   }
   origin.message = line.substr(static_cast<std::size_t>(rest.data() - line.data()));
   static const RE2 kStepd(R"(^slurm(?:step)?d-([\w.-]+): )");  // "slurmstepd-n03: error: …"
-  RE2::PartialMatch(rest, kStepd, &origin.node);
+  if (rest.starts_with("slurm")) RE2::PartialMatch(rest, kStepd, &origin.node);
   return origin;
 }
 

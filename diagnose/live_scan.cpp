@@ -25,7 +25,7 @@ void LiveScan::lines(const LiveSource& source, std::uint64_t before, std::string
     const std::size_t place = scanners_.size();
     places_[source.name] = place;
     auto& scanner = scanners_.emplace_back(std::make_unique<LogScanner>(
-        *detector_, source.name, static_cast<std::uint32_t>(place), source.kernel_log));
+        *detector_, sieve_, source.name, static_cast<std::uint32_t>(place), source.kernel_log));
     scanner->starts_behind(before);
     if (!source.node.empty()) scanner->stands_on(source.node);
     return scanner->block(block);

@@ -22,7 +22,8 @@ struct LiveSource {
 
 class LiveScan {
  public:
-  explicit LiveScan(std::shared_ptr<const Detector> detector) : detector_(std::move(detector)) {}
+  explicit LiveScan(std::shared_ptr<const Detector> detector)
+      : detector_(std::move(detector)), sieve_(detector_->sieve()) {}
 
   // Whole lines of a source; `before`: how many lines of it stand in front of them.
   void lines(const LiveSource& source, std::uint64_t before, std::string_view block);
@@ -40,6 +41,7 @@ class LiveScan {
  private:
   [[nodiscard]] bool is_ours(const Finding& finding) const;
   std::shared_ptr<const Detector> detector_;
+  LineSieve sieve_;
   std::vector<std::string> nodes_;
   std::map<std::string, std::size_t> places_;
   std::vector<std::unique_ptr<LogScanner>> scanners_;

@@ -57,35 +57,41 @@ class Blocks {
       add("\n");
     });
   }
+  // Whole lines go on as they lie there; only what stands at the edge of a piece is copied.
   void add(std::string_view bytes) {
-    while (!bytes.empty()) {
-      if (skipping_) {
-        const auto newline = bytes.find('\n');
-        if (newline == std::string_view::npos) return;
-        bytes.remove_prefix(newline + 1);  // the scanner was given one already
-        skipping_ = false;
-        continue;
-      }
-      const std::size_t room = kLongestLineKept - std::min(kLongestLineKept, held_.size());
-      const std::string_view part = bytes.substr(0, std::max<std::size_t>(room, 1));
-      held_.append(part);
-      bytes.remove_prefix(part.size());
-      release();
+    if (!held_.empty() || skipping_) bytes.remove_prefix(finish_line(bytes));
+    if (bytes.empty()) return;
+    const auto last = bytes.rfind('\n');
+    if (last != std::string_view::npos) {
+      scanner_.block(bytes.substr(0, last + 1));
+      bytes.remove_prefix(last + 1);
     }
+    hold(bytes);
   }
-  // Gives what ends with a newline away; a line that fills the room is cut.
-  void release() {
-    const auto last = held_.rfind('\n');
-    if (last != std::string::npos) {
-      scanner_.block(std::string_view(held_).substr(0, last + 1));
-      held_.erase(0, last + 1);
-    } else if (held_.size() >= kLongestLineKept) {
-      held_ += '\n';
-      scanner_.block(held_);
-      held_.clear();
-      skipping_ = true;
-      ++cut_;
+  // How much of `bytes` belongs to the line that began before them.
+  std::size_t finish_line(std::string_view bytes) {
+    const auto newline = bytes.find('\n');
+    const std::size_t length = newline == std::string_view::npos ? bytes.size() : newline + 1;
+    if (!skipping_) hold(bytes.substr(0, length));
+    if (newline == std::string_view::npos) return length;
+    if (!skipping_) scanner_.block(held_);
+    held_.clear();
+    skipping_ = false;  // of a line that was cut the scanner has had its newline
+    return length;
+  }
+  // A line that fills the room is cut.
+  void hold(std::string_view part) {
+    if (held_.size() + part.size() < kLongestLineKept || part.empty() ||
+        (part.back() == '\n' && held_.size() + part.size() == kLongestLineKept)) {
+      held_ += part;
+      return;
     }
+    held_ += part.substr(0, kLongestLineKept - held_.size());
+    held_ += '\n';
+    scanner_.block(held_);
+    held_.clear();
+    skipping_ = true;
+    ++cut_;
   }
 
   LogScanner& scanner_;
@@ -233,8 +239,16 @@ Result<os::Fd> open_log(const std::string& path) {
 
 }  // namespace
 
+ScanDesk::ScanDesk(const Detector& detector) : sieve(detector.sieve()), piece(kPiece) {}
+
 Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, std::uint32_t place,
                              bool kernel_log) {
+  ScanDesk desk(detector);
+  return scan_file(detector, desk, path, place, kernel_log);
+}
+
+Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std::string& path,
+                             std::uint32_t place, bool kernel_log) {
   os::Fd owned;
   int fd = STDIN_FILENO;
   if (path != "-") {
@@ -242,7 +256,7 @@ Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, 
     owned = std::move(opened);
     fd = owned.get();
   }
-  std::vector<char> piece(kPiece);
+  std::vector<char>& piece = desk.piece;
   std::size_t got = 0;
   while (got < 16) {  // enough to know the kind; a pipe may give less at once
     const ssize_t more = ::read(fd, piece.data() + got, piece.size() - got);
@@ -258,12 +272,12 @@ Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, 
       return dump_as_log(path, place, bytes);
     return scan_text(detector, bytes.value_or(std::string(head)), path, place, kernel_log);
   }
-  LogScanner scanner(detector, path, place, kernel_log);
+  LogScanner scanner(detector, desk.sieve, path, place, kernel_log);
   Blocks blocks(scanner);
   std::string stacks;
   if (is_stack_dump(head)) stacks = std::string(head.substr(0, kLargestStacks));
   if (is_compressed({piece.data(), got}))
-    read_compressed(fd, std::move(piece), got, blocks, scanner);
+    read_compressed(fd, piece, got, blocks, scanner);
   else
     read_plain(fd, piece, got, blocks, scanner);
   blocks.finish();
@@ -274,9 +288,11 @@ Result<ScannedLog> scan_file(const Detector& detector, const std::string& path, 
 
 ScannedLog scan_text(const Detector& detector, std::string_view text, const std::string& name,
                      std::uint32_t place, bool kernel_log) {
-  LogScanner scanner(detector, name, place, kernel_log);
+  LineSieve sieve = detector.sieve();
+  LogScanner scanner(detector, sieve, name, place, kernel_log);
   Blocks blocks(scanner);
-  blocks.piece(text);
+  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size())))
+    blocks.piece(text.substr(0, kPiece));
   blocks.finish();
   return scanner.finish();
 }

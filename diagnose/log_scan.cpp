@@ -38,9 +38,9 @@ unsigned Detector::trace_pattern() const {
   return iteration_pattern() + 1;
 }
 
-LogScanner::LogScanner(const Detector& detector, std::string name, std::uint32_t file,
-                       bool kernel_log)
-    : detector_(detector), scratch_(detector.patterns()), file_(file) {
+LogScanner::LogScanner(const Detector& detector, LineSieve& sieve, std::string name,
+                       std::uint32_t file, bool kernel_log)
+    : detector_(detector), sieve_(sieve), file_(file) {
   log_.name = std::move(name);
   log_.kernel_log = kernel_log;
   path_ = read_path_origin(log_.name);
@@ -56,6 +56,7 @@ bool LogScanner::is_kernel_log(std::string_view block) const {
     ++lines;
     const LineOrigin origin = read_origin(line);
     if (origin.kernel_header && !origin.rank_label) ++kernel;
+    if (lines - kernel > 10) return false;  // of 50 too many already
   }
   return lines > 0 && kernel * 5 >= lines * 4;
 }
@@ -75,10 +76,8 @@ void LogScanner::block(std::string_view whole_lines) {
   if (!begun_) log_.first_time_ms = first_time(whole_lines);
   begun_ = true;
   const std::uint64_t before = log_.lines;
-  log_.lines += detector_.patterns().scan(
-      whole_lines, scratch_, [&](std::uint64_t number, std::string_view text, Ids ids) {
-        hit(before + number + 1, text, ids);
-      });
+  log_.lines +=
+      sieve_.block(whole_lines, [&](const LineSieve::Line& line) { look(before, line); });
   keep_tail(whole_lines);
 }
 
@@ -89,6 +88,13 @@ void LogScanner::keep_tail(std::string_view block) {
   }
   tail_ += block;
   if (tail_.size() > kTail) tail_.erase(0, tail_.size() - kTail);
+}
+
+void LogScanner::look(std::uint64_t before, const LineSieve::Line& line) {
+  const std::uint64_t number = before + line.number + 1;
+  if (line.step != nullptr)
+    progress(number, without_colours(line.text, plain_), read_step(*line.step, line.text));
+  if (!line.ids.empty()) hit(number, line.text, line.ids);
 }
 
 // A progress bar rewrites its line with '\r': each version is looked at as a line of its own.
@@ -106,7 +112,9 @@ void LogScanner::hit(std::uint64_t line, std::string_view raw, Ids ids) {
 void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
   std::size_t signatures = ids.size();
   for (const unsigned id : ids) {
-    if (id == detector_.iteration_pattern()) progress(line, text);
+    if (id == detector_.iteration_pattern())
+      if (const auto metrics = parse_iteration_line(text))
+        progress(line, text, step_numbers(*metrics));
     if (id >= detector_.iteration_pattern()) --signatures;
   }
   if (signatures == 0 && ids.back() != detector_.trace_pattern()) return;
@@ -175,18 +183,16 @@ std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, st
   return best;
 }
 
-void LogScanner::progress(std::uint64_t line, std::string_view text) {
-  const auto metrics = parse_iteration_line(text);
-  if (!metrics) return;
+void LogScanner::progress(std::uint64_t line, std::string_view text, const StepNumbers& numbers) {
   ++log_.iteration_lines;
-  losses_.iteration(line, text, *metrics);
+  losses_.iteration(line, text, numbers);
   // Ranks may print the same iteration; a much smaller one is a start from a checkpoint. A program
   // that counts nothing goes on with each line.
   const std::uint64_t before = log_.last_iteration;
-  const bool further = !metrics->iteration || *metrics->iteration > before ||
-                       *metrics->iteration + 2 < before || latest_progress_ == 0;
+  const bool further = !numbers.iteration || *numbers.iteration > before ||
+                       *numbers.iteration + 2 < before || latest_progress_ == 0;
   if (!further) return;
-  log_.last_iteration = metrics->iteration.value_or(before);
+  log_.last_iteration = numbers.iteration.value_or(before);
   log_.progressed_line = latest_progress_;
   latest_progress_ = line;
 }
@@ -259,6 +265,17 @@ std::uint64_t LogScanner::version() const {
 
 ScannedLog LogScanner::so_far() const {
   ScannedLog log = log_;
+  tell_end(log);
+  return log;
+}
+
+ScannedLog LogScanner::finish() {
+  ScannedLog log = std::move(log_);
+  tell_end(log);
+  return log;
+}
+
+void LogScanner::tell_end(ScannedLog& log) const {
   for (auto& finding : losses_.finish()) {
     finding.file = file_;
     if (path_.rank) finding.ranks.push_back(*path_.rank);
@@ -274,18 +291,16 @@ ScannedLog LogScanner::so_far() const {
   if (log.success_line < log.progressed_line) log.success_line = 0;
   std::string_view rest = tail_;
   std::string plain;
-  while (!rest.empty()) {
-    const auto newline = rest.find('\n');
-    const auto line = trim(rest.substr(0, newline));
-    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
+  while (!rest.empty() && (log.last_lines.size() < kLastLines || !log.last_time_ms)) {
+    const auto newline = rest.rfind('\n');
+    const auto line = trim(rest.substr(newline == std::string_view::npos ? 0 : newline + 1));
+    rest = rest.substr(0, newline == std::string_view::npos ? 0 : newline);
     if (line.empty()) continue;
-    if (const auto time = read_origin(line).time_ms) log.last_time_ms = time;
-    log.last_lines.emplace_back(without_colours(line.substr(0, 400), plain));
+    if (!log.last_time_ms) log.last_time_ms = read_origin(line).time_ms;
+    if (log.last_lines.size() < kLastLines)
+      log.last_lines.emplace_back(without_colours(line.substr(0, 400), plain));
   }
-  if (log.last_lines.size() > kLastLines)
-    log.last_lines.erase(log.last_lines.begin(),
-                         log.last_lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
-  return log;
+  std::reverse(log.last_lines.begin(), log.last_lines.end());
 }
 
 }  // namespace stoker::diagnose

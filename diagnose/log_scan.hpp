@@ -14,6 +14,7 @@
 #include "diagnose/finding.hpp"
 #include "diagnose/knowledge.hpp"
 #include "diagnose/line_origin.hpp"
+#include "diagnose/line_sieve.hpp"
 #include "diagnose/loss_watch.hpp"
 #include "diagnose/pattern_set.hpp"
 
@@ -28,6 +29,8 @@ class Detector {
   [[nodiscard]] const PatternSet& patterns() const { return patterns_; }
   [[nodiscard]] unsigned iteration_pattern() const;  // a line that may tell an iteration
   [[nodiscard]] unsigned trace_pattern() const;      // `set -x` of a batch script
+  // What a thread scans its logs with. The detector outlives it.
+  [[nodiscard]] LineSieve sieve() const { return {patterns_, iteration_pattern()}; }
 
  private:
   Detector(std::shared_ptr<const Knowledge> knowledge, PatternSet patterns)
@@ -39,7 +42,8 @@ class Detector {
 class LogScanner {
  public:
   // `file` is the log's place in the list of inputs. `kernel_log`: every line is the kernel's.
-  LogScanner(const Detector& detector, std::string name, std::uint32_t file, bool kernel_log);
+  // `sieve` outlives the scanner; scanners of one thread share it.
+  LogScanner(const Detector& detector, LineSieve& sieve, std::string name, std::uint32_t file, bool kernel_log);
   void block(std::string_view whole_lines);
   void note(std::string text) { log_.notes.push_back(std::move(text)); }
   // Before the first block: the number of lines in front of it; whose log it is.
@@ -47,7 +51,7 @@ class LogScanner {
   void stands_on(std::string node) { path_.node = std::move(node); }
   // What the lines so far say.
   [[nodiscard]] ScannedLog so_far() const;
-  ScannedLog finish() { return so_far(); }
+  ScannedLog finish();
   // Changes whenever so_far() may lead to another cause.
   [[nodiscard]] std::uint64_t version() const;
 
@@ -59,20 +63,22 @@ class LogScanner {
     bool demoted = false;  // what it needs beside it is not there: a clue
   };
   using Ids = std::span<const unsigned>;
+  void look(std::uint64_t before, const LineSieve::Line& line);
   void hit(std::uint64_t line, std::string_view raw, Ids ids);
   void examine(std::uint64_t line, std::string_view text, Ids ids);
   std::optional<Candidate> heaviest(std::uint64_t line, std::string_view text, Ids ids,
                                     const LineOrigin& origin);
-  void progress(std::uint64_t line, std::string_view text);
+  void progress(std::uint64_t line, std::string_view text, const StepNumbers& numbers);
   void elastic_row(std::uint64_t line, std::string_view text);
   void keep(Finding finding);
   void keep_tail(std::string_view block);
+  void tell_end(ScannedLog& log) const;
   void collective(std::string_view text, const LineOrigin& origin);
   [[nodiscard]] bool is_kernel_log(std::string_view block) const;
   static std::optional<std::int64_t> first_time(std::string_view block);
 
   const Detector& detector_;
-  PatternSet::Scratch scratch_;
+  LineSieve& sieve_;
   ScannedLog log_;
   std::uint32_t file_;
   PathOrigin path_;

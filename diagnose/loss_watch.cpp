@@ -10,7 +10,7 @@ namespace stoker::diagnose {
 
 namespace {
 
-constexpr std::size_t kWindow = 20;          // iterations that make the norm
+constexpr std::size_t kWindow = LossWindow::kMost;
 constexpr std::size_t kFewest = 2;           // before that nothing is a norm
 constexpr double kSpikeRatio = 1.3;          // above the median; seen: 1.38 (104B) to 2.2 (176B)
 constexpr double kSpikeLeast = 0.5;          // and at least this much
@@ -18,17 +18,6 @@ constexpr double kCollapse = 8;              // three halvings in a row without 
 constexpr std::uint64_t kSearchUntil = 200;  // iterations: the loss scale is being found
 constexpr std::uint64_t kRecovered = 3;      // finite losses after a NaN: it was one batch
 constexpr std::size_t kKeptText = 2048;
-
-double median(std::deque<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-void remember(std::deque<double>& values, double value) {
-  values.push_back(value);
-  if (values.size() > kWindow) values.pop_front();
-}
 
 std::optional<double> number_behind(std::string_view text, std::string_view key) {
   const auto at = text.find(key);
@@ -39,6 +28,28 @@ std::optional<double> number_behind(std::string_view text, std::string_view key)
 }
 
 }  // namespace
+
+void LossWindow::add(double value) {
+  double* const begin = sorted_.data();
+  if (size_ == kMost) {
+    double* const gone = std::lower_bound(begin, begin + size_, ring_[oldest_]);
+    std::copy(gone + 1, begin + size_, gone);
+    --size_;
+    ring_[oldest_] = value;
+    oldest_ = (oldest_ + 1) % kMost;
+  } else {
+    if (size_ == 0) oldest_ = 0;
+    ring_[size_] = value;
+  }
+  double* const place = std::upper_bound(begin, begin + size_, value);
+  std::copy_backward(place, begin + size_, begin + size_ + 1);
+  *place = value;
+  ++size_;
+}
+
+void LossWatch::keep_first(std::optional<Place>& place, const Here& here) {
+  if (!place) place = Place{here.line, std::string(here.text.substr(0, kKeptText))};
+}
 
 Finding LossWatch::found(FailureClass c, Severity severity, double confidence, const Place& where,
                          std::uint64_t count) {
@@ -54,8 +65,8 @@ Finding LossWatch::found(FailureClass c, Severity severity, double confidence, c
 }
 
 void LossWatch::iteration(std::uint64_t line, std::string_view text,
-                          const IterationMetrics& metrics) {
-  const Place here{line, std::string(text.substr(0, kKeptText))};
+                          const StepNumbers& metrics) {
+  const Here here{line, text};
   ++iterations_;
   if (metrics.iteration) {
     const bool restarted = *metrics.iteration < latest_iteration_ || latest_iteration_ == 0;
@@ -65,7 +76,7 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text,
   const bool says_scale = metrics.loss_scale.has_value();
   const bool skipped = metrics.skipped.value_or(0) > 0 || (says_scale && !metrics.loss);
   if (skipped && says_scale) {
-    if (!skip_) skip_ = here;
+    keep_first(skip_, here);
     ++skips_;
   }
   if (says_scale && *metrics.loss_scale > 0)
@@ -77,7 +88,7 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text,
       metrics.loss == 0.0 && text.find("'grad_norm': nan") != std::string_view::npos;
   if (counts_nan || hidden || !std::isfinite(*metrics.loss)) {
     if (skipped && !counts_nan) return;  // the step was thrown away with its loss
-    if (!nan_) nan_ = here;
+    keep_first(nan_, here);
     ++nans_;
     finite_since_nan_ = 0;
     return;
@@ -86,21 +97,21 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text,
   watch_spike(here, *metrics.loss);
 }
 
-void LossWatch::watch_spike(const Place& here, double loss) {
+void LossWatch::watch_spike(const Here& here, double loss) {
   if (losses_.size() >= kFewest) {
-    const double usual = median(losses_);
+    const double usual = losses_.median();
     if (loss > kSpikeRatio * usual && loss - usual > kSpikeLeast) {
-      if (!spike_) spike_ = here;
+      keep_first(spike_, here);
       ++spikes_;
       if (++high_in_a_row_ < kWindow) return;  // a spike is no norm, a new level is
       losses_.clear();
     }
   }
   high_in_a_row_ = 0;
-  remember(losses_, loss);
+  losses_.add(loss);
 }
 
-void LossWatch::watch_scale(const Place& here, double scale, bool searching) {
+void LossWatch::watch_scale(const Here& here, double scale, bool searching) {
   if (!searching) mid_training_ = true;
   if (last_scale_ > 0 && scale > last_scale_) {  // it grows again: the fall is over
     fall_.reset();
@@ -108,7 +119,7 @@ void LossWatch::watch_scale(const Place& here, double scale, bool searching) {
   }
   if (last_scale_ > 0 && scale < last_scale_) {
     if (!fall_) {
-      fall_ = here;
+      keep_first(fall_, here);
       steady_scale_ = last_scale_;
     }
     const bool too_low = mid_training_ || scale <= 1;  // below 1 nothing is being searched for
@@ -118,8 +129,8 @@ void LossWatch::watch_scale(const Place& here, double scale, bool searching) {
 }
 
 void LossWatch::overflow(std::uint64_t line, std::string_view text) {
-  const Place here{line, std::string(text.substr(0, kKeptText))};
-  if (!skip_) skip_ = here;
+  const Here here{line, text};
+  keep_first(skip_, here);
   ++skips_;
   told_skip_ = true;
   const auto from = number_behind(text, "Attempted loss scale:");

@@ -5,7 +5,7 @@
 // by line.
 #pragma once
 
-#include <deque>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -15,9 +15,34 @@
 
 namespace stoker::diagnose {
 
+// The numbers of an iteration line that speak of its health.
+struct StepNumbers {
+  std::optional<std::uint64_t> iteration;
+  std::optional<double> loss, loss_scale;
+  std::optional<std::uint64_t> skipped, nan;
+  friend bool operator==(const StepNumbers&, const StepNumbers&) = default;
+};
+inline StepNumbers step_numbers(const IterationMetrics& m) {
+  return {m.iteration, m.loss, m.loss_scale, m.skipped, m.nan};
+}
+
+// The last values that make the norm, in the order of time and by size.
+class LossWindow {
+ public:
+  static constexpr std::size_t kMost = 20;
+  void clear() { size_ = 0; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void add(double value);
+  [[nodiscard]] double median() const { return sorted_[size_ / 2]; }  // of one or more
+
+ private:
+  std::array<double, kMost> ring_{}, sorted_{};
+  std::size_t size_ = 0, oldest_ = 0;
+};
+
 class LossWatch {
  public:
-  void iteration(std::uint64_t line, std::string_view text, const IterationMetrics& metrics);
+  void iteration(std::uint64_t line, std::string_view text, const StepNumbers& numbers);
   // "OVERFLOW! … Attempted loss scale: 65536, reducing to 32768".
   void overflow(std::uint64_t line, std::string_view text);
   // What was found, by class at most once; call at the end.
@@ -28,12 +53,17 @@ class LossWatch {
     std::uint64_t line = 0;
     std::string text;
   };
-  void watch_spike(const Place& here, double loss);
-  void watch_scale(const Place& here, double scale, bool searching);
+  struct Here {  // a Place that is not kept yet
+    std::uint64_t line;
+    std::string_view text;
+  };
+  static void keep_first(std::optional<Place>& place, const Here& here);
+  void watch_spike(const Here& here, double loss);
+  void watch_scale(const Here& here, double scale, bool searching);
   [[nodiscard]] static Finding found(FailureClass c, Severity severity, double confidence,
                                      const Place& where, std::uint64_t count);
 
-  std::deque<double> losses_;  // the last ones before now
+  LossWindow losses_;  // the last ones before now
   std::optional<Place> spike_, nan_, skip_, fall_;
   std::uint64_t spikes_ = 0, nans_ = 0, finite_since_nan_ = 0, skips_ = 0, iterations_ = 0;
   std::uint64_t latest_iteration_ = 0;

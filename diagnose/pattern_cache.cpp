@@ -16,6 +16,8 @@ namespace stoker::diagnose {
 namespace {
 
 constexpr std::string_view kMagic = "stoker-patterns 1\n";
+// Changes with block_expression.cpp: what is compiled of the same expressions.
+constexpr const char* kForm = "2 ";
 constexpr std::size_t kLargest = 64u << 20;
 
 std::string header(const std::string& key, std::string_view bytes) {
@@ -63,7 +65,7 @@ void PatternCache::store(const std::string& key, std::string_view bytes) const {
 }
 
 std::string pattern_key(const std::vector<std::string>& expressions) {
-  std::string all = std::string(hs_version()) + '\0';
+  std::string all = std::string(hs_version()) + '\0' + kForm;
   hs_platform_info_t platform{};
   hs_populate_platform(&platform);
   all += fmt::format("{} {:x}\n", platform.tune, platform.cpu_features);

@@ -1,5 +1,5 @@
-// The one place that touches Vectorscan. Anchors are taken off for the block pass (a line's message
-// starts behind its labels, which only the caller knows); RE2 sees them.
+// The one place that touches Vectorscan: it sees expressions in the form of block_expression.hpp,
+// RE2 sees them as they are.
 #include "diagnose/pattern_set.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <re2/re2.h>
 
 #include "common/check.hpp"
+#include "diagnose/block_expression.hpp"
 
 namespace stoker::diagnose {
 
@@ -47,6 +48,7 @@ struct Expression {
 struct PatternSet::Compiled {
   hs_database_t* database = nullptr;
   std::deque<Expression> expressions;
+  bool digits_alike = true;
   ~Compiled() { hs_free_database(database); }
 };
 
@@ -56,33 +58,6 @@ struct PatternSet::Scratch::State {
 };
 
 namespace {
-
-// '^' and '$' mean places of the message; for the block pass any place will do.
-std::string without_anchors(const std::string& expression) {
-  std::string plain;
-  bool in_set = false;
-  for (std::size_t i = 0; i < expression.size(); ++i) {
-    const char c = expression[i];
-    if (c == '\\' && i + 1 < expression.size()) {
-      plain += c;
-      plain += expression[++i];
-      continue;
-    }
-    if (in_set) {
-      if (c == ']') in_set = false;
-    } else if (c == '[') {
-      in_set = true;
-      plain += c;
-      if (i + 1 < expression.size() && expression[i + 1] == '^') plain += expression[++i];
-      if (i + 1 < expression.size() && expression[i + 1] == ']') plain += expression[++i];
-      continue;
-    } else if (c == '^' || c == '$') {
-      continue;
-    }
-    plain += c;
-  }
-  return plain;
-}
 
 // Of another CPU or version it is refused.
 hs_database_t* restored(const std::optional<std::string>& bytes) {
@@ -117,16 +92,20 @@ PatternSet::Scratch::~Scratch() = default;
 Result<PatternSet> PatternSet::compile(const std::vector<std::string>& expressions,
                                        const PatternCache* cache) {
   auto compiled = std::make_unique<Compiled>();
-  for (const std::string& expression : expressions) compiled->expressions.emplace_back(expression);
+  std::vector<std::string> plain;
+  for (const std::string& expression : expressions) {
+    compiled->expressions.emplace_back(expression);
+    auto block = block_expression(expression);
+    compiled->digits_alike &= block.digits_alike;
+    plain.push_back(std::move(block.text));
+  }
   const std::string key = cache == nullptr ? "" : pattern_key(expressions);
   if (cache != nullptr) compiled->database = restored(cache->load(key));
   if (compiled->database != nullptr) return PatternSet(std::move(compiled));
 
-  std::vector<std::string> plain;
   for (std::size_t i = 0; i < expressions.size(); ++i) {
     const RE2& re = compiled->expressions[i].made();
     if (!re.ok()) return fail("not an expression: " + re.error(), expressions[i]);
-    plain.push_back(without_anchors(expressions[i]));
   }
   std::vector<const char*> texts;
   std::vector<unsigned> flags, ids;
@@ -206,6 +185,10 @@ std::uint64_t PatternSet::scan(std::string_view block, Scratch& scratch, const H
   walk.flush();
   const bool open = !block.empty() && block.back() != '\n';
   return walk.number + walk.newlines_between(walk.line_begin, block.size()) + (open ? 1 : 0);
+}
+
+bool PatternSet::digits_alike() const {
+  return compiled_->digits_alike;
 }
 
 bool PatternSet::match(unsigned which, std::string_view line, std::vector<Group>& groups) const {

@@ -45,6 +45,9 @@ class PatternSet {
   using Hit = std::function<void(std::uint64_t, std::string_view, std::span<const unsigned>)>;
   std::uint64_t scan(std::string_view block, Scratch& scratch, const Hit& hit) const;
 
+  // True: on two lines that differ in their digits alone scan() reports the same expressions.
+  [[nodiscard]] bool digits_alike() const;
+
   // The first match of expression `which` in `line`: groups[0] is the whole of it (its name is ""),
   // then its named groups that took part. False: it does not match.
   struct Group {

@@ -13,8 +13,9 @@ ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& 
   std::vector<std::optional<Result<ScannedLog>>> results(inputs.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
+    ScanDesk desk(detector);
     for (std::size_t i = next++; i < inputs.size(); i = next++)
-      results[i] = scan_file(detector, inputs[i].path, 0, inputs[i].kernel_log);
+      results[i] = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   threads = static_cast<unsigned>(std::min<std::size_t>(threads, inputs.size()));

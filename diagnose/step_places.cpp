@@ -1,0 +1,191 @@
+// A field belongs to a number if it follows when that number changes, and stays when all others do.
+#include "diagnose/step_places.hpp"
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "diagnose/iteration_line.hpp"
+#include "diagnose/line_scan.hpp"
+
+namespace stoker::diagnose {
+
+namespace {
+
+constexpr std::size_t kLongestCount = 15;  // digits; more may be refused by the parser
+constexpr unsigned kRounds = 3;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool all_counts_fit(std::string_view line) {
+  std::size_t run = 0;
+  for (std::size_t i = 0; i <= line.size(); ++i) {
+    if (i < line.size() && is_digit(line[i])) {
+      ++run;
+      continue;
+    }
+    const bool fraction = run > 0 && i > run && line[i - run - 1] == '.';
+    if (run > kLongestCount && !fraction) return false;
+    run = 0;
+  }
+  return true;
+}
+
+// The line with other digits at one place, or at all others.
+std::string changed(std::string_view line, NumberPlace place, bool inside, unsigned round) {
+  std::string other(line);
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    const bool in_place = i >= place.at && i < place.at + place.length;
+    if (!is_digit(other[i]) || in_place != inside) continue;
+    const unsigned digit = static_cast<unsigned>(other[i] - '0');
+    const unsigned step = 1 + (round * 3 + static_cast<unsigned>(i) * 7) % 8;
+    other[i] = static_cast<char>('1' + (digit + step) % 9);  // never the same, never 0
+    if (other[i] == line[i]) other[i] = line[i] == '9' ? '1' : static_cast<char>(line[i] + 1);
+  }
+  return other;
+}
+
+std::optional<StepNumbers> parsed(std::string_view line) {
+  std::string storage;
+  const auto metrics = parse_iteration_line(without_colours(line, storage));
+  if (!metrics) return std::nullopt;
+  return step_numbers(*metrics);
+}
+
+constexpr std::array<double, 23> kPowers{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                         1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                         1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+// As scan_number: a product or quotient of two exact numbers is rounded once. NaN: not this simple.
+double simple_number(std::string_view text) {
+  constexpr double kNot = std::numeric_limits<double>::quiet_NaN();
+  std::size_t i = 0;
+  const bool negative = text.front() == '-';
+  if (negative) ++i;
+  std::uint64_t mantissa = 0;
+  int exponent = 0, digits = 0;
+  for (; i < text.size() && is_digit(text[i]); ++i, ++digits)
+    mantissa = mantissa * 10 + static_cast<unsigned>(text[i] - '0');
+  if (i < text.size() && text[i] == '.')
+    for (++i; i < text.size() && is_digit(text[i]); ++i, ++digits, --exponent)
+      mantissa = mantissa * 10 + static_cast<unsigned>(text[i] - '0');
+  if (digits == 0 || digits > 18) return kNot;
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    const bool down = i < text.size() && text[i] == '-';
+    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+    int power = 0;
+    const std::size_t begin = i;
+    for (; i < text.size() && i < begin + 3 && is_digit(text[i]); ++i)
+      power = power * 10 + (text[i] - '0');
+    if (i == begin) return kNot;
+    exponent += down ? -power : power;
+  }
+  if (i != text.size() || mantissa > (1ull << 53) || exponent < -22 || exponent > 22) return kNot;
+  const double value = exponent < 0 ? static_cast<double>(mantissa) / kPowers[static_cast<std::size_t>(-exponent)]
+                                    : static_cast<double>(mantissa) * kPowers[static_cast<std::size_t>(exponent)];
+  return negative ? -value : value;
+}
+
+double number_at(std::string_view line, NumberPlace place) {
+  const std::string_view text = line.substr(place.at, place.length);
+  const double simple = simple_number(text);
+  if (simple == simple) return simple;
+  const auto number = scan_number(text);
+  return number ? number->value : simple;
+}
+
+std::uint64_t count_at(std::string_view line, NumberPlace place) {
+  std::uint64_t count = 0;
+  for (const char c : line.substr(place.at, place.length))
+    count = count * 10 + static_cast<unsigned>(c - '0');
+  return count;
+}
+
+// Where numbers may begin, with their sign.
+std::vector<NumberPlace> numbers_of(std::string_view line, bool count) {
+  std::vector<NumberPlace> all;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (!is_digit(line[i]) || (i > 0 && is_digit(line[i - 1]))) continue;
+    std::size_t end = i;
+    while (end < line.size() && is_digit(line[end])) ++end;
+    if (!count) {
+      if (i > 0 && line[i - 1] == '-') --i;
+      const auto number = scan_number(line.substr(i));
+      if (number) end = i + number->length;
+    }
+    all.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(end - i)});
+    i = end - 1;
+  }
+  return all;
+}
+
+template <class T>
+T value_at(std::string_view line, NumberPlace place) {
+  if constexpr (std::is_same_v<T, double>)
+    return number_at(line, place);
+  else
+    return count_at(line, place);
+}
+
+// False: the field is told, and no single number tells it.
+template <class T>
+bool find_place(std::string_view line, const StepNumbers& numbers,
+                std::optional<T> StepNumbers::* field, NumberPlace& place) {
+  const auto& told = numbers.*field;
+  if (!told) return true;
+  for (const NumberPlace candidate : numbers_of(line, !std::is_same_v<T, double>)) {
+    if (value_at<T>(line, candidate) != *told) continue;
+    bool good = true;
+    for (unsigned round = 0; round < kRounds && good; ++round) {
+      const std::string alone = changed(line, candidate, true, round);
+      const std::string others = changed(line, candidate, false, round);
+      const auto follows = parsed(alone), stays = parsed(others);
+      good = follows && stays && (*follows).*field == std::optional<T>(value_at<T>(alone, candidate)) &&
+             (*stays).*field == told;
+    }
+    if (!good) continue;
+    place = candidate;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<StepForm> find_step_form(std::string_view line) {
+  if (!all_counts_fit(line)) return std::nullopt;
+  StepForm form;
+  const auto numbers = parsed(line);
+  form.is_step = numbers.has_value();
+  if (numbers) {
+    StepPlaces& p = form.places;
+    if (!find_place(line, *numbers, &StepNumbers::iteration, p.iteration) ||
+        !find_place(line, *numbers, &StepNumbers::loss, p.loss) ||
+        !find_place(line, *numbers, &StepNumbers::loss_scale, p.loss_scale) ||
+        !find_place(line, *numbers, &StepNumbers::skipped, p.skipped) ||
+        !find_place(line, *numbers, &StepNumbers::nan, p.nan))
+      return std::nullopt;
+  }
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const std::string other = changed(line, {}, false, round);
+    const auto again = parsed(other);
+    if (again.has_value() != form.is_step) return std::nullopt;
+    if (again && !(*again == read_step(form.places, other))) return std::nullopt;
+  }
+  return form;
+}
+
+StepNumbers read_step(const StepPlaces& places, std::string_view line) {
+  StepNumbers numbers;
+  if (places.iteration.length > 0) numbers.iteration = count_at(line, places.iteration);
+  if (places.loss.length > 0) numbers.loss = number_at(line, places.loss);
+  if (places.loss_scale.length > 0) numbers.loss_scale = number_at(line, places.loss_scale);
+  if (places.skipped.length > 0) numbers.skipped = count_at(line, places.skipped);
+  if (places.nan.length > 0) numbers.nan = count_at(line, places.nan);
+  return numbers;
+}
+
+}  // namespace stoker::diagnose
