@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <glob.h>
 #include <string_view>
+#include <unistd.h>
 
+#include "common/os/fd.hpp"
 #include "diagnose/pickle.hpp"
 
 namespace stoker::cli {
@@ -31,13 +33,13 @@ bool is_binary(const fs::path& path) {
   static constexpr std::array<std::string_view, 4> kPacked{".gz", ".zst", ".xz", ".bz2"};
   const std::string extension = path.extension().string();
   if (std::find(kPacked.begin(), kPacked.end(), extension) != kPacked.end()) return false;
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 4096> head{};
-  file.read(head.data(), head.size());
-  const auto end = head.begin() + file.gcount();
-  if (diagnose::is_pickle({head.data(), static_cast<std::size_t>(file.gcount())})) return false;
-  const auto nul = std::count(head.begin(), end, '\0');
-  return nul * 10 > file.gcount();  // a log may have a hole of NUL bytes
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  std::array<char, 4096> head;
+  const ssize_t got = fd ? ::read(fd.get(), head.data(), head.size()) : 0;
+  const std::string_view bytes(head.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  if (diagnose::is_pickle(bytes)) return false;
+  const auto nul = static_cast<std::size_t>(std::count(bytes.begin(), bytes.end(), '\0'));
+  return nul * 10 > bytes.size();  // a log may have a hole of NUL bytes
 }
 
 void add_folder(const std::string& folder, bool kernel_log, LogInputs& inputs) {

@@ -2,6 +2,7 @@
 #include "diagnose/blame.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace stoker::diagnose {
 
@@ -9,29 +10,39 @@ namespace {
 
 constexpr std::size_t kMost = 4096;
 
-template <class T>
-void add(std::vector<T>& all, const T& one) {
-  if (all.size() < kMost && std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-}
+// Keeps the order of arrival; no search through what is there for each of a million lines.
+class Places {
+ public:
+  void add_node(const std::string& node) {
+    if (!node.empty()) add(told_.nodes, nodes_, node);
+  }
+  void add_rank(std::uint32_t rank) { add(told_.ranks, ranks_, rank); }
+  void add_ranks(const Finding& f) {
+    for (const auto rank : f.ranks) add_rank(rank);
+  }
+  void add_places(const Finding& f) {
+    add_node(f.node);
+    add_ranks(f);
+  }
+  [[nodiscard]] const Blame& told() const { return told_; }
 
-void add_nodes(Blame& blame, const Finding& f) {
-  if (!f.node.empty()) add(blame.nodes, f.node);
-}
-void add_ranks(Blame& blame, const Finding& f) {
-  for (const auto rank : f.ranks) add(blame.ranks, rank);
-}
-void add_places(Blame& blame, const Finding& f) {
-  add_nodes(blame, f);
-  add_ranks(blame, f);
-}
+ private:
+  template <class T>
+  static void add(std::vector<T>& all, std::set<T>& known, const T& one) {
+    if (all.size() < kMost && known.insert(one).second) all.push_back(one);
+  }
+  Blame told_;
+  std::set<std::string> nodes_;
+  std::set<std::uint32_t> ranks_;
+};
 
 // Rows of the table that failed as the first one did.
-void add_elastic(Blame& blame, const ScannedLog& log) {
+void add_elastic(Places& blame, const ScannedLog& log) {
   const auto root = std::find_if(log.elastic.begin(), log.elastic.end(),
                                  [](const ElasticRow& row) { return row.root; });
   const auto add_row = [&](const ElasticRow& row) {
-    if (!row.host.empty()) add(blame.nodes, row.host);
-    if (row.rank) add(blame.ranks, *row.rank);
+    blame.add_node(row.host);
+    if (row.rank) blame.add_rank(*row.rank);
   };
   if (root != log.elastic.end()) add_row(*root);
   for (const auto& row : log.elastic)
@@ -43,21 +54,22 @@ void add_elastic(Blame& blame, const ScannedLog& log) {
 Blame blame_for(const Finding& root, const Finding& line,
                 const std::vector<const Finding*>& candidates,
                 const std::vector<ScannedLog>& logs) {
-  Blame blame;
-  add_places(blame, line);
-  if (blame.nodes.empty()) add_nodes(blame, root);
-  if (blame.ranks.empty()) add_ranks(blame, root);
+  Places own;
+  own.add_places(line);
+  if (own.told().nodes.empty()) own.add_node(root.node);
+  if (own.told().ranks.empty()) own.add_ranks(root);
   for (const auto* f : candidates)
-    if (f->failure_class == root.failure_class && f->weight >= line.weight) add_places(blame, *f);
+    if (f->failure_class == root.failure_class && f->weight >= line.weight) own.add_places(*f);
+  Blame blame = own.told();
   if (root.from_kernel) return blame;
-  Blame table;
+  Places table;
   for (const auto& log : logs) add_elastic(table, log);
   for (const auto* f : candidates) {
     const bool first_hand = f->signature != nullptr && f->signature->names_guilty;
-    if (first_hand) add_places(table, *f);
+    if (first_hand) table.add_places(*f);
   }
-  if (blame.nodes.empty()) blame.nodes = table.nodes;
-  if (blame.ranks.empty()) blame.ranks = table.ranks;
+  if (blame.nodes.empty()) blame.nodes = table.told().nodes;
+  if (blame.ranks.empty()) blame.ranks = table.told().ranks;
   return blame;
 }
 

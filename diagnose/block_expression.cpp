@@ -31,7 +31,9 @@ class Rewriter {
       else if (c == '^' || c == '$')
         rest_.remove_prefix(1);
       else if (is_digit(c))
-        replace(1, "[0-9]");
+        replace(1, "[0-9]"), optional();
+      else if (c == '.')
+        copy(1), optional();
       else
         copy(1);
     }
@@ -53,16 +55,40 @@ class Rewriter {
   }
   void escape() {
     if (rest_.size() > 1 && is_opaque(rest_[1])) out_.digits_alike = false;
-    if (rest_.size() > 1 && std::string_view("AzZ").find(rest_[1]) != std::string_view::npos)
+    if (rest_.size() > 1 && std::string_view("AzZB").find(rest_[1]) != std::string_view::npos)
       return rest_.remove_prefix(2);
+    const bool may_be_digit =
+        rest_.size() > 1 && std::string_view("dwS").find(rest_[1]) != std::string_view::npos;
     copy(2);
+    if (may_be_digit) optional();
   }
-  void repeat() {  // "{2,5}"; any other brace stands for itself
+  // What was copied last may be a digit: none of it will do as well.
+  void optional() {
+    const char next = rest_.empty() ? 0 : rest_.front();
+    if (next == '*' || next == '?') return;
+    if (next == '+') return replace(1, "*");
+    const auto counts = next == '{' ? count() : std::string_view{};
+    if (counts.empty()) {
+      out_.text += '?';
+      return;
+    }
+    const auto comma = counts.find(',');
+    const auto most = counts.substr(comma == std::string_view::npos ? 0 : comma + 1);
+    out_.text += most.empty() ? "*" : "{0," + std::string(most) + "}";
+    rest_.remove_prefix(counts.size() + 2);
+  }
+  // The inside of "{2,5}"; empty: this brace stands for itself.
+  [[nodiscard]] std::string_view count() const {
     const auto close = rest_.find('}');
-    const auto inside = close == std::string_view::npos ? "" : rest_.substr(1, close - 1);
+    const auto inside =
+        close == std::string_view::npos ? std::string_view{} : rest_.substr(1, close - 1);
     const bool counts = !inside.empty() && is_digit(inside.front()) &&
                         inside.find_first_not_of("0123456789,") == std::string_view::npos;
-    copy(counts ? close + 1 : 1);
+    return counts ? inside : std::string_view{};
+  }
+  void repeat() {
+    const auto counts = count();
+    copy(counts.empty() ? 1 : counts.size() + 2);
   }
   void group() {  // "(?P<name>" and flags may hold digits and '^'
     if (rest_.starts_with("(?P<")) return copy(rest_.find('>') + 1);
@@ -112,6 +138,7 @@ class Rewriter {
     if (some && negated) out_.digits_alike = false;
     if (some && !negated) out_.text += "0-9";
     copy(1);
+    if (negated ? held < holds.size() : held > 0) optional();
   }
 
   std::string_view rest_;

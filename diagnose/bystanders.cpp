@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 
 #include "diagnose/stack_groups.hpp"
 
@@ -10,13 +12,15 @@ namespace stoker::diagnose {
 
 namespace {
 
-std::string node_of_rank(std::uint32_t rank, const std::vector<ScannedLog>& logs) {
+// The first that is told wins.
+std::map<std::uint32_t, std::string> nodes_of_ranks(const std::vector<ScannedLog>& logs) {
+  std::map<std::uint32_t, std::string> nodes;
   for (const ScannedLog& log : logs) {
-    if (log.rank == rank && !log.node.empty()) return log.node;
+    if (log.rank && !log.node.empty()) nodes.emplace(*log.rank, log.node);
     for (const Finding& f : log.findings)
-      if (f.ranks.size() == 1 && f.ranks.front() == rank && !f.node.empty()) return f.node;
+      if (f.ranks.size() == 1 && !f.node.empty()) nodes.emplace(f.ranks.front(), f.node);
   }
-  return "";
+  return nodes;
 }
 
 void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs) {
@@ -37,13 +41,14 @@ void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   d.nodes.clear();
   d.ranks.clear();
   d.rank.reset();
+  const auto nodes = nodes_of_ranks(logs);
+  std::set<std::string> named;
   for (MissingRank& missing : view.missing) {
-    if (missing.node.empty()) missing.node = node_of_rank(missing.rank, logs);
+    if (const auto known = nodes.find(missing.rank); missing.node.empty() && known != nodes.end())
+      missing.node = known->second;
     if (!d.rank) d.rank = missing.rank;
     d.ranks.push_back(missing.rank);
-    if (!missing.node.empty() &&
-        std::find(d.nodes.begin(), d.nodes.end(), missing.node) == d.nodes.end())
-      d.nodes.push_back(missing.node);
+    if (!missing.node.empty() && named.insert(missing.node).second) d.nodes.push_back(missing.node);
   }
   std::sort(d.ranks.begin(), d.ranks.end());
   d.node = d.nodes.empty() ? "" : d.nodes.front();

@@ -2,7 +2,7 @@
 #include "diagnose/line_shapes.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstring>
 
 namespace stoker::diagnose {
@@ -10,39 +10,48 @@ namespace stoker::diagnose {
 namespace {
 
 constexpr std::size_t kChunk = 16;
-constexpr std::size_t kMostShapes = 4096;
-constexpr std::size_t kMostBytes = 4u << 20;
-constexpr std::size_t kSlots = 4 * kMostShapes;
-constexpr std::size_t kSeen = 4 * kMostShapes;
+constexpr std::size_t kMostShapes = 2048, kMostPrints = 8192;
+constexpr std::size_t kMostBytes = 4u << 20;  // of each kind
+constexpr std::size_t kSeen = 1u << 14;
 constexpr std::size_t kProbes = 8;
 // A shape costs as much as this many lines save.
-constexpr std::int64_t kPrice = 16, kMostCredit = 1 << 16;
+constexpr std::int64_t kPrice = 32, kMostCredit = 1 << 16;
 
 using Bytes [[gnu::vector_size(kChunk)]] = unsigned char;
+
+inline Bytes load(const char* from) {
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return bytes;
+}
+
+// 0xff where a digit is.
+inline Bytes digits_of(Bytes bytes) {
+  return reinterpret_cast<Bytes>(static_cast<Bytes>(bytes - '0') < 10);
+}
+
+// Each digit becomes '0'.
+inline Bytes without_digits(const char* from) {
+  const Bytes bytes = load(from), digit = digits_of(bytes);
+  return (bytes & ~digit) | (digit & '0');
+}
 
 struct Halves {
   std::uint64_t low, high;
 };
-
-// Each digit becomes '0'.
-inline Bytes without_digits(const char* from) {
-  Bytes bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  const Bytes digit = reinterpret_cast<Bytes>(static_cast<Bytes>(bytes - '0') < 10);
-  return (bytes & ~digit) | (digit & '0');
-}
-
 inline Halves halves(Bytes bytes) {
   Halves two;
   std::memcpy(&two, &bytes, sizeof two);
   return two;
 }
 
-// A line shorter than a chunk, filled up with zeros.
-struct Short {
-  explicit Short(std::string_view line) { std::memcpy(bytes.data(), line.data(), line.size()); }
-  std::array<char, kChunk> bytes{};
-};
+// Bit i: byte i is a digit.
+inline std::uint64_t digit_bits(const char* from) {
+  const Halves digit = halves(digits_of(load(from)));
+  constexpr std::uint64_t kGather = 0x0102040810204080, kLowest = 0x0101010101010101;
+  const auto bits = [](std::uint64_t half) { return ((half & kLowest) * kGather) >> 56; };
+  return bits(digit.low) | bits(digit.high) << 8;
+}
 
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15, kOther = 0xc2b2ae3d27d4eb4f;
 
@@ -51,15 +60,15 @@ inline std::uint64_t mix(std::uint64_t sum, Halves chunk) {
   return (a ^ (a >> 29)) + chunk.high * kOther;
 }
 
-}  // namespace
-
-std::uint64_t LineShapes::hash(std::string_view line) {
+// Of the text with '0' for each digit.
+std::uint64_t print_hash(std::string_view line) {
   std::uint64_t sum = line.size() * kOdd;
   if (line.size() < kChunk) {
-    const Short padded(line);
-    sum = mix(sum, halves(without_digits(padded.bytes.data())));
+    std::array<char, kChunk> padded{};
+    std::memcpy(padded.data(), line.data(), line.size());
+    sum = mix(sum, halves(without_digits(padded.data())));
   } else {
-    std::uint64_t second = kOther;  // two chains, so that one need not wait for the other
+    std::uint64_t second = kOther;  // two chains: one need not wait for the other
     std::size_t i = 0;
     for (; i + 2 * kChunk <= line.size(); i += 2 * kChunk) {
       sum = mix(sum, halves(without_digits(line.data() + i)));
@@ -70,25 +79,21 @@ std::uint64_t LineShapes::hash(std::string_view line) {
     sum ^= second * kOdd;
   }
   sum ^= sum >> 32;
-  return sum * kOther ^ sum >> 17;
+  return (sum * kOther) ^ (sum >> 17);
 }
 
-std::string LineShapes::shape_text(std::string_view line) {
+std::string print_text(std::string_view line) {
   std::string text(line);
   for (char& c : text)
     if (c >= '0' && c <= '9') c = '0';
   return text;
 }
 
-namespace {
-
-bool has_shape(std::string_view line, const std::string& shape) {
-  if (line.size() != shape.size()) return false;
-  if (line.size() < kChunk) return LineShapes::shape_text(line) == shape;
+bool has_print(std::string_view line, const std::string& print) {
+  if (line.size() != print.size()) return false;
+  if (line.size() < kChunk) return print_text(line) == print;
   const auto differs = [&](std::size_t at) {
-    Bytes wanted;
-    std::memcpy(&wanted, shape.data() + at, sizeof wanted);
-    const Halves d = halves(without_digits(line.data() + at) ^ wanted);
+    const Halves d = halves(without_digits(line.data() + at) ^ load(print.data() + at));
     return d.low | d.high;
   };
   std::uint64_t difference = differs(line.size() - kChunk);
@@ -96,55 +101,144 @@ bool has_shape(std::string_view line, const std::string& shape) {
   return difference == 0;
 }
 
+// The place behind a hash that `same` agrees with, or 0.
+template <class Slots, class Same>
+std::uint32_t lookup(const Slots& slots, std::uint64_t hash, Same same) {
+  for (std::size_t probe = 0; probe < kProbes && !slots.empty(); ++probe) {
+    const auto& slot = slots[(hash + probe) % slots.size()];
+    if (slot.place == 0) return 0;
+    if (slot.hash == hash && same(slot.place - 1)) return slot.place;
+  }
+  return 0;
+}
+
+template <class Slots>
+void enter(Slots& slots, std::uint64_t hash, std::uint32_t place) {
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    auto& slot = slots[(hash + probe) % slots.size()];
+    if (slot.place == 0) {
+      slot = {hash, place};
+      return;
+    }
+  }
+}
+
+bool seen_before(std::vector<std::uint32_t>& seen, std::uint64_t hash) {
+  if (seen.empty()) seen.resize(kSeen);
+  auto& before = seen[(hash >> 32) % kSeen];
+  const auto mark = static_cast<std::uint32_t>(hash | 1);
+  return std::exchange(before, mark) == mark;
+}
+
 }  // namespace
 
-const LineShapes::Shape* LineShapes::find(std::string_view line, std::uint64_t hash) {
-  if (shapes_.empty()) return nullptr;
-  for (std::size_t probe = 0; probe < kProbes; ++probe) {
-    const Slot& slot = slots_[(hash + probe) % kSlots];
-    if (slot.place == 0) return nullptr;
-    if (slot.hash != hash) continue;
-    const Shape& shape = shapes_[slot.place - 1];
-    if (!has_shape(line, shape.text)) continue;
+void ShapeText::put_run(std::string_view line, DigitRun run) {
+  const auto length = static_cast<std::size_t>(run.end - run.begin);
+  const std::size_t kept = keeps_length(line, run) ? length : 1;
+  std::memset(text_.data() + size_, '0', kept);
+  size_ += kept;
+  runs_[count_++] = run;
+}
+
+bool ShapeText::read(std::string_view line) {
+  size_ = count_ = 0;
+  if (line.size() > kLongest) return false;
+  std::size_t done = 0;  // what stands in front of it was put
+  const auto run_from = [&](std::size_t begin) {
+    std::size_t end = begin + 1;
+    while (end < line.size() && line[end] >= '0' && line[end] <= '9') ++end;
+    const bool fraction = begin > 1 && line[begin - 1] == '.' && line[begin - 2] >= '0' &&
+                          line[begin - 2] <= '9';
+    if (count_ == kMostRuns || end - begin > (fraction ? kLongestFraction : kLongestCount))
+      return false;
+    const std::size_t between = begin - done;
+    if (between <= kChunk && done + kChunk <= line.size())
+      std::memcpy(text_.data() + size_, line.data() + done, kChunk);
+    else
+      std::memcpy(text_.data() + size_, line.data() + done, between);
+    size_ += between;
+    put_run(line, {static_cast<std::uint16_t>(begin), static_cast<std::uint16_t>(end)});
+    done = end;
+    return true;
+  };
+  std::size_t at = 0;
+  for (; at + kChunk <= line.size(); at += kChunk) {
+    std::uint64_t bits = digit_bits(line.data() + at);
+    while (bits != 0) {
+      const auto begin = at + static_cast<std::size_t>(std::countr_zero(bits));
+      if (begin >= done && !run_from(begin)) return false;
+      const std::size_t skip = done - at;
+      bits = skip >= kChunk ? 0 : bits & (~std::uint64_t{0} << skip);
+    }
+  }
+  for (at = std::max(at, done); at < line.size(); ++at)
+    if (line[at] >= '0' && line[at] <= '9') {
+      if (!run_from(at)) return false;
+      at = done - 1;
+    }
+  std::memcpy(text_.data() + size_, line.data() + done, line.size() - done);
+  size_ += line.size() - done;
+  return true;
+}
+
+LineShapes::Known LineShapes::find(std::string_view line) {
+  has_shape_ = false;
+  if (line.size() > ShapeText::kLongest) return {};
+  const std::uint64_t hash = print_hash(line);
+  const auto print = lookup(print_slots_, hash,
+                            [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
+  if (print != 0) {
+    const Print& known = prints_[print - 1];
     credit_ = std::min(credit_ + 1, kMostCredit);
-    return &shape;
+    return {&shapes_[known.shape], known.places};
   }
-  return nullptr;
+  if (!now_.read(line)) return {};
+  has_shape_ = true;
+  now_hash_ = print_hash(now_.text());
+  const auto place = lookup(shape_slots_, now_hash_,
+                            [&](std::uint32_t i) { return now_.text() == shapes_[i].text; });
+  if (place == 0) return {};
+  const Shape& shape = shapes_[place - 1];
+  credit_ = std::min(credit_ + 1, kMostCredit);
+  const Known known{&shape, shape.form.is_step ? shape.form.places(now_.runs()) : StepPlaces{}};
+  if (seen_before(seen_prints_, hash)) remember(line, hash, place - 1, known.places);
+  return known;
 }
 
-bool LineShapes::worth_learning(std::uint64_t hash) {
-  if (seen_.empty()) seen_.resize(kSeen);
-  auto& before = seen_[(hash >> 32) % kSeen];
-  const auto mark = static_cast<std::uint32_t>(hash | 1);
-  if (before != mark) {
-    before = mark;
-    return false;
-  }
-  return credit_ >= kPrice;
+bool LineShapes::worth_learning() {
+  return has_shape_ && seen_before(seen_shapes_, now_hash_) && credit_ >= kPrice;
 }
 
-const LineShapes::Shape* LineShapes::learn(Shape shape, std::uint64_t hash) {
+LineShapes::Known LineShapes::learn(Shape shape) {
   credit_ -= kPrice;
-  if (shapes_.size() >= kMostShapes || bytes_ + shape.text.size() > kMostBytes) forget();
-  if (slots_.empty()) {
-    slots_.resize(kSlots);
-    shapes_.reserve(kMostShapes);
+  if (shapes_.size() >= kMostShapes || shape_bytes_ > kMostBytes) forget();
+  if (shape_slots_.empty()) shape_slots_.resize(4 * kMostShapes);
+  shape_bytes_ += shape.text.size();
+  shapes_.push_back(std::move(shape));
+  enter(shape_slots_, now_hash_, static_cast<std::uint32_t>(shapes_.size()));
+  const Shape& known = shapes_.back();
+  return {&known, known.form.is_step ? known.form.places(now_.runs()) : StepPlaces{}};
+}
+
+void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
+                          const StepPlaces& places) {
+  if (prints_.size() >= kMostPrints || print_bytes_ > kMostBytes) {
+    prints_.clear();
+    print_slots_.clear();
+    print_bytes_ = 0;
   }
-  for (std::size_t probe = 0; probe < kProbes; ++probe) {
-    Slot& slot = slots_[(hash + probe) % kSlots];
-    if (slot.place != 0) continue;
-    bytes_ += shape.text.size();
-    shapes_.push_back(std::move(shape));
-    slot = {hash, static_cast<std::uint32_t>(shapes_.size())};
-    return &shapes_.back();
-  }
-  return nullptr;
+  if (print_slots_.empty()) print_slots_.resize(4 * kMostPrints);
+  print_bytes_ += line.size();
+  prints_.push_back({print_text(line), shape, places});
+  enter(print_slots_, hash, static_cast<std::uint32_t>(prints_.size()));
 }
 
 void LineShapes::forget() {
   shapes_.clear();
-  std::fill(slots_.begin(), slots_.end(), Slot{});
-  bytes_ = 0;
+  shape_slots_.clear();
+  prints_.clear();  // they point to shapes
+  print_slots_.clear();
+  shape_bytes_ = print_bytes_ = 0;
 }
 
 }  // namespace stoker::diagnose

@@ -1,9 +1,12 @@
-// LineShapes: two lines have one shape if they are equal but for their digits, digit for digit. What
-// was found out about a line holds for all lines of its shape (block_expression.hpp, step_places.hpp),
-// so a training's lines are looked at in full a few times, not a million times. A line is taken for
-// known only after every byte of it was compared. Bounded; not for two threads at once.
+// LineShapes: lines have one shape if they are equal once each run of digits is a single '0' (groups
+// of thousands keep their length). What was found out about a line holds for all lines of its shape
+// (block_expression.hpp, step_places.hpp), so a training's lines are looked at in full a few times,
+// not a million times. Lines whose digits also stand in the same columns have one print: the quick
+// way to the shape. A line is taken for known only after every byte of it was compared. Bounded; one
+// thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,38 +17,65 @@
 
 namespace stoker::diagnose {
 
+// The text of a line's shape, and the runs that it left out.
+class ShapeText {
+ public:
+  static constexpr std::size_t kLongest = 2048;  // bytes of a line that has a shape
+  static constexpr std::size_t kMostRuns = 256;
+  // False: the line has none (too long, too many numbers, a number too long).
+  bool read(std::string_view line);
+  [[nodiscard]] std::string_view text() const { return {text_.data(), size_}; }
+  [[nodiscard]] std::span<const DigitRun> runs() const { return {runs_.data(), count_}; }
+
+ private:
+  void put_run(std::string_view line, DigitRun run);
+  std::array<char, kLongest + 16> text_;
+  std::array<DigitRun, kMostRuns> runs_;
+  std::size_t size_ = 0, count_ = 0;
+};
+
 class LineShapes {
  public:
-  static constexpr std::size_t kLongest = 2048;  // bytes of a line that may have a shape
-
   struct Shape {
-    std::string text;  // its digits are '0'
+    std::string text;
     std::vector<unsigned> ids;  // of the expressions that may match; the iteration pattern only
                                 // if the line must be parsed each time
-    bool is_step = false;
-    StepPlaces places;
+    StepForm form;
+    bool coloured = false;  // terminal sequences stand in it
   };
-  static std::uint64_t hash(std::string_view line);  // of its shape
-  static std::string shape_text(std::string_view line);
-
-  // Null: not known. The answer lasts until learn().
-  const Shape* find(std::string_view line, std::uint64_t hash);
-  // True: lines of this shape were there before, and enough is gained by what is known that one
-  // more may be learnt; the caller calls learn().
-  bool worth_learning(std::uint64_t hash);
-  const Shape* learn(Shape shape, std::uint64_t hash);
+  struct Known {
+    const Shape* shape = nullptr;  // null: this line must be looked at; lasts until the next call
+    StepPlaces places;             // of a step
+  };
+  Known find(std::string_view line);
+  // After find() said nothing: is it worth learning this line's shape? It is when it was there before
+  // and what is known already was worth it. Then the caller finds out and calls learn().
+  bool worth_learning();
+  [[nodiscard]] std::string_view text() const { return now_.text(); }  // of the shape
+  Known learn(Shape shape);
 
  private:
   struct Slot {
     std::uint64_t hash = 0;
-    std::uint32_t place = 0;  // in shapes_, from 1; 0 = free
+    std::uint32_t place = 0;  // from 1; 0 = free
   };
+  struct Print {
+    std::string text;  // each digit is '0'
+    std::uint32_t shape = 0;
+    StepPlaces places;
+  };
+  void remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
+                const StepPlaces& places);
   void forget();
 
+  ShapeText now_;
+  bool has_shape_ = false;
+  std::uint64_t now_hash_ = 0;
   std::vector<Shape> shapes_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> seen_;
-  std::size_t bytes_ = 0;
+  std::vector<Print> prints_;
+  std::vector<Slot> shape_slots_, print_slots_;
+  std::vector<std::uint32_t> seen_shapes_, seen_prints_;
+  std::size_t shape_bytes_ = 0, print_bytes_ = 0;
   std::int64_t credit_ = 8192;
 };
 

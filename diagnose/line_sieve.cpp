@@ -1,20 +1,14 @@
-// A shape is searched in its text with '0' for each digit: there the expressions that may match any
-// line of the shape are found, because they tell no digit from another.
+// Vectorscan searches the text of a shape: what it finds there may match a line of the shape, and
+// nothing else can (block_expression.hpp).
 #include "diagnose/line_sieve.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace stoker::diagnose {
 
 std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
-  if (!learns_ || !patterns_->digits_alike()) {
-    std::uint64_t lines = 0;
-    lines = patterns_->scan(block, scratch_,
-                            [&](std::uint64_t number, std::string_view text, auto ids) {
-                              take({number, text, ids, nullptr});
-                            });
-    return lines;
-  }
+  if (!learns_ || !patterns_->digits_alike()) return search(block, 0, take);
   const char* const end = block.data() + block.size();
   const char* run = block.data();  // of lines that must be searched
   std::uint64_t number = 0, run_number = 0;
@@ -23,18 +17,16 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
     const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
     const char* next = newline != nullptr ? stop + 1 : end;
     const std::string_view text(at, static_cast<std::size_t>(stop - at));
-    const LineShapes::Shape* shape = nullptr;
-    if (text.size() <= LineShapes::kLongest) {
-      const std::uint64_t hash = LineShapes::hash(text);
-      shape = shapes_.find(text, hash);
-      if (shape == nullptr && shapes_.worth_learning(hash)) shape = learn(text, hash);
-    }
-    if (shape != nullptr) {
+    LineShapes::Known known = shapes_.find(text);
+    if (known.shape == nullptr && shapes_.worth_learning()) known = learn(text);
+    if (known.shape != nullptr) {
       if (run < at) search({run, static_cast<std::size_t>(at - run)}, run_number, take);
       run = next;
       run_number = number + 1;
-      if (shape->is_step || !shape->ids.empty())
-        take({number, text, shape->ids, shape->is_step ? &shape->places : nullptr});
+      const bool is_step = known.shape->form.is_step;
+      if (is_step || !known.shape->ids.empty())
+        take({number, text, known.shape->ids, is_step ? &known.places : nullptr,
+              known.shape->coloured});
     }
     at = next;
   }
@@ -42,16 +34,17 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
   return number;
 }
 
-void LineSieve::search(std::string_view run, std::uint64_t number, const Take& take) {
-  patterns_->scan(run, scratch_, [&](std::uint64_t place, std::string_view text, auto ids) {
-    take({number + place, text, ids, nullptr});
+std::uint64_t LineSieve::search(std::string_view run, std::uint64_t number, const Take& take) {
+  return patterns_->scan(run, scratch_, [&](std::uint64_t place, std::string_view text, auto ids) {
+    take({number + place, text, ids, nullptr, false});
   });
 }
 
-const LineShapes::Shape* LineSieve::learn(std::string_view line, std::uint64_t hash) {
-  if (line.find('\r') != std::string_view::npos) return nullptr;  // several lines in one
+LineShapes::Known LineSieve::learn(std::string_view line) {
+  if (line.find('\r') != std::string_view::npos) return {};  // several lines in one
   LineShapes::Shape shape;
-  shape.text = LineShapes::shape_text(line);
+  shape.text = shapes_.text();
+  shape.coloured = line.find('\x1b') != std::string_view::npos;
   patterns_->scan(shape.text, scratch_, [&](std::uint64_t, std::string_view, auto ids) {
     shape.ids.assign(ids.begin(), ids.end());
   });
@@ -59,11 +52,10 @@ const LineShapes::Shape* LineSieve::learn(std::string_view line, std::uint64_t h
   if (iteration != shape.ids.end()) {
     if (const auto form = find_step_form(line)) {
       shape.ids.erase(iteration);
-      shape.is_step = form->is_step;
-      shape.places = form->places;
+      shape.form = *form;
     }
   }
-  return shapes_.learn(std::move(shape), hash);
+  return shapes_.learn(std::move(shape));
 }
 
 }  // namespace stoker::diagnose

@@ -22,6 +22,7 @@ class LineSieve {
     std::string_view text;  // without the newline
     std::span<const unsigned> ids;  // ascending; expressions that may match
     const StepPlaces* step;  // not null: an iteration line, and where its numbers are
+    bool coloured;           // of a step: terminal sequences stand in it
   };
   using Take = std::function<void(const Line&)>;
   // Calls `take` for each line on which something may match, in order. `block` holds whole lines;
@@ -32,8 +33,8 @@ class LineSieve {
   void search_all() { learns_ = false; }
 
  private:
-  const LineShapes::Shape* learn(std::string_view line, std::uint64_t hash);
-  void search(std::string_view run, std::uint64_t number, const Take& take);
+  LineShapes::Known learn(std::string_view line);
+  std::uint64_t search(std::string_view run, std::uint64_t number, const Take& take);
 
   const PatternSet* patterns_;
   PatternSet::Scratch scratch_;

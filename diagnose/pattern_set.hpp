@@ -45,7 +45,8 @@ class PatternSet {
   using Hit = std::function<void(std::uint64_t, std::string_view, std::span<const unsigned>)>;
   std::uint64_t scan(std::string_view block, Scratch& scratch, const Hit& hit) const;
 
-  // True: on two lines that differ in their digits alone scan() reports the same expressions.
+  // True: what scan() reports of a line it reports too of the text that is left when each run of
+  // digits, or some of them, becomes a '0', or as many as the run is long (block_expression.hpp).
   [[nodiscard]] bool digits_alike() const;
 
   // The first match of expression `which` in `line`: groups[0] is the whole of it (its name is ""),

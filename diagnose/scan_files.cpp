@@ -14,8 +14,12 @@ ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& 
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     ScanDesk desk(detector);
-    for (std::size_t i = next++; i < inputs.size(); i = next++)
-      results[i] = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
+    for (std::size_t i = next++; i < inputs.size(); i = next++) {
+      auto& result = results[i];
+      result = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
+      // Only of a log that failed the last lines are shown; of 100,000 logs they would be 500 MB.
+      if (*result && (*result)->findings.empty()) std::vector<std::string>().swap((*result)->last_lines);
+    }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   threads = static_cast<unsigned>(std::min<std::size_t>(threads, inputs.size()));

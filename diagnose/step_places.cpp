@@ -1,6 +1,7 @@
 // A field belongs to a number if it follows when that number changes, and stays when all others do.
 #include "diagnose/step_places.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <vector>
@@ -12,25 +13,36 @@ namespace stoker::diagnose {
 
 namespace {
 
-constexpr std::size_t kLongestCount = 15;  // digits; more may be refused by the parser
 constexpr unsigned kRounds = 3;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-bool all_counts_fit(std::string_view line) {
-  std::size_t run = 0;
-  for (std::size_t i = 0; i <= line.size(); ++i) {
-    if (i < line.size() && is_digit(line[i])) {
-      ++run;
-      continue;
-    }
-    const bool fraction = run > 0 && i > run && line[i - run - 1] == '.';
-    if (run > kLongestCount && !fraction) return false;
-    run = 0;
+bool is_fraction(std::string_view line, DigitRun run) {
+  return run.begin > 1 && line[run.begin - 1u] == '.' && is_digit(line[run.begin - 2u]);
+}
+
+bool all_fit(std::string_view line, std::span<const DigitRun> runs) {
+  return std::all_of(runs.begin(), runs.end(), [&](DigitRun run) {
+    return run.end - run.begin <=
+           static_cast<int>(is_fraction(line, run) ? kLongestFraction : kLongestCount);
+  });
+}
+
+// The line with each run as short or as long as the shape allows; groups of thousands stay.
+std::string stretched(std::string_view line, std::span<const DigitRun> runs, bool longest) {
+  std::string other;
+  std::size_t done = 0;
+  for (const DigitRun run : runs) {
+    other += line.substr(done, run.begin - done);
+    done = run.end;
+    std::size_t length = longest ? is_fraction(line, run) ? kLongestFraction : kLongestCount : 1;
+    if (keeps_length(line, run)) length = static_cast<std::size_t>(run.end - run.begin);
+    for (std::size_t i = 0; i < length; ++i) other += static_cast<char>('1' + (i * 7 + done) % 9);
   }
-  return true;
+  other += line.substr(done);
+  return other;
 }
 
 // The line with other digits at one place, or at all others.
@@ -116,7 +128,7 @@ std::vector<NumberPlace> numbers_of(std::string_view line, bool count) {
       const auto number = scan_number(line.substr(i));
       if (number) end = i + number->length;
     }
-    all.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(end - i)});
+    all.push_back({static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(end - i)});
     i = end - 1;
   }
   return all;
@@ -130,10 +142,22 @@ T value_at(std::string_view line, NumberPlace place) {
     return count_at(line, place);
 }
 
+StepForm::Number number_of(std::string_view line, std::span<const DigitRun> runs,
+                           NumberPlace place) {
+  StepForm::Number number;
+  number.told = true;
+  number.minus = line[place.at] == '-';
+  for (std::uint16_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].end <= place.at + (number.minus ? 1 : 0)) number.first = i + 1u;
+    if (runs[i].begin < place.at + place.length) number.last = i;
+  }
+  return number;
+}
+
 // False: the field is told, and no single number tells it.
 template <class T>
-bool find_place(std::string_view line, const StepNumbers& numbers,
-                std::optional<T> StepNumbers::* field, NumberPlace& place) {
+bool find_number(std::string_view line, const StepNumbers& numbers,
+                 std::optional<T> StepNumbers::*field, StepForm::Number& number) {
   const auto& told = numbers.*field;
   if (!told) return true;
   for (const NumberPlace candidate : numbers_of(line, !std::is_same_v<T, double>)) {
@@ -143,38 +167,69 @@ bool find_place(std::string_view line, const StepNumbers& numbers,
       const std::string alone = changed(line, candidate, true, round);
       const std::string others = changed(line, candidate, false, round);
       const auto follows = parsed(alone), stays = parsed(others);
-      good = follows && stays && (*follows).*field == std::optional<T>(value_at<T>(alone, candidate)) &&
-             (*stays).*field == told;
+      good = follows && stays && (*stays).*field == told &&
+             (*follows).*field == std::optional<T>(value_at<T>(alone, candidate));
     }
     if (!good) continue;
-    place = candidate;
+    number = number_of(line, digit_runs(line), candidate);
     return true;
   }
   return false;
 }
 
+bool holds_for(const StepForm& form, const std::string& line) {
+  const auto numbers = parsed(line);
+  if (numbers.has_value() != form.is_step) return false;
+  return !numbers || *numbers == read_step(form.places(digit_runs(line)), line);
+}
+
 }  // namespace
 
+bool keeps_length(std::string_view line, DigitRun run) {
+  const bool group_follows =
+      run.end + 1u < line.size() && line[run.end] == ',' && is_digit(line[run.end + 1u]);
+  const bool is_group =
+      run.begin > 1 && line[run.begin - 1u] == ',' && is_digit(line[run.begin - 2u]);
+  return group_follows || is_group;
+}
+
+std::vector<DigitRun> digit_runs(std::string_view line) {
+  std::vector<DigitRun> runs;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (!is_digit(line[i])) continue;
+    const std::size_t begin = i;
+    while (i < line.size() && is_digit(line[i])) ++i;
+    runs.push_back({static_cast<std::uint16_t>(begin), static_cast<std::uint16_t>(i)});
+  }
+  return runs;
+}
+
+StepPlaces StepForm::places(std::span<const DigitRun> runs) const {
+  const auto place = [&](const Number& number) {
+    if (!number.told) return NumberPlace{};
+    const auto begin = runs[number.first].begin - (number.minus ? 1 : 0);
+    return NumberPlace{static_cast<std::uint16_t>(begin),
+                       static_cast<std::uint16_t>(runs[number.last].end - begin)};
+  };
+  return {place(iteration), place(loss), place(loss_scale), place(skipped), place(nan)};
+}
+
 std::optional<StepForm> find_step_form(std::string_view line) {
-  if (!all_counts_fit(line)) return std::nullopt;
+  const auto runs = digit_runs(line);
+  if (!all_fit(line, runs)) return std::nullopt;
   StepForm form;
   const auto numbers = parsed(line);
   form.is_step = numbers.has_value();
-  if (numbers) {
-    StepPlaces& p = form.places;
-    if (!find_place(line, *numbers, &StepNumbers::iteration, p.iteration) ||
-        !find_place(line, *numbers, &StepNumbers::loss, p.loss) ||
-        !find_place(line, *numbers, &StepNumbers::loss_scale, p.loss_scale) ||
-        !find_place(line, *numbers, &StepNumbers::skipped, p.skipped) ||
-        !find_place(line, *numbers, &StepNumbers::nan, p.nan))
-      return std::nullopt;
-  }
-  for (unsigned round = 0; round < kRounds; ++round) {
-    const std::string other = changed(line, {}, false, round);
-    const auto again = parsed(other);
-    if (again.has_value() != form.is_step) return std::nullopt;
-    if (again && !(*again == read_step(form.places, other))) return std::nullopt;
-  }
+  if (numbers && (!find_number(line, *numbers, &StepNumbers::iteration, form.iteration) ||
+                  !find_number(line, *numbers, &StepNumbers::loss, form.loss) ||
+                  !find_number(line, *numbers, &StepNumbers::loss_scale, form.loss_scale) ||
+                  !find_number(line, *numbers, &StepNumbers::skipped, form.skipped) ||
+                  !find_number(line, *numbers, &StepNumbers::nan, form.nan)))
+    return std::nullopt;
+  for (unsigned round = 0; round < kRounds; ++round)
+    if (!holds_for(form, changed(line, {}, false, round))) return std::nullopt;
+  if (!holds_for(form, stretched(line, runs, false)) || !holds_for(form, stretched(line, runs, true)))
+    return std::nullopt;
   return form;
 }
 

@@ -15,6 +15,7 @@ namespace {
 struct Options {
   std::vector<std::string> files, kernel_logs, signatures;
   std::string html;  // where to write the page, "" = nowhere
+  unsigned threads = 0;  // 0: one a core
   bool json = false;
 };
 
@@ -62,7 +63,7 @@ int diagnose_logs(Context& context, const Options& options) {
 
   std::vector<diagnose::ScanInput> wanted;
   for (const auto& input : inputs.files) wanted.push_back({input.path, input.kernel_log});
-  const auto scanned = diagnose::scan_files(*detector, wanted);
+  const auto scanned = diagnose::scan_files(*detector, wanted, options.threads);
   for (const auto& error : scanned.errors) console.say(printable(error.message()));
   if (scanned.logs.empty()) return kFailed;
 
@@ -102,6 +103,9 @@ Command cmd_diagnose() {
             app.add_option("--html", options->html,
                            "write a page for a browser to this file: the cause, the evidence and a "
                            "timeline of the ranks");
+            app.add_option("--threads", options->threads,
+                           "scan with so many threads (default: one a core)")
+                ->check(CLI::Range(1, 1024));
             app.add_flag("--json", options->json, "one JSON object");
             return [&context, options] { return diagnose_logs(context, *options); };
           }};
