@@ -51,7 +51,8 @@ class Rewriter {
   }
   // Escapes that stand for a character by its number, for a class of Unicode or for quoted text.
   static bool is_opaque(char letter) {
-    return is_digit(letter) || std::string_view("xpPQEcNoKRXG").find(letter) != std::string_view::npos;
+    return is_digit(letter) ||
+           std::string_view("xpPQEcNoKRXG").find(letter) != std::string_view::npos;
   }
   void escape() {
     if (rest_.size() > 1 && is_opaque(rest_[1])) out_.digits_alike = false;

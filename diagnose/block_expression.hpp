@@ -2,8 +2,8 @@
 // perhaps more. Anchors are gone (a line's message starts behind its labels, which only the caller
 // knows), no digit is told from another, and what may be a digit may be left out. So it also finds
 // something in the line that is left when each run of digits becomes a single '0', whenever the
-// expression finds something in the line itself: the digits of a run are matched one after the other,
-// one of them by the '0' and the others by nothing.
+// expression finds something in the line itself: the digits of a run are matched one after the
+// other, one of them by the '0' and the others by nothing.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace stoker::diagnose {
 
 struct BlockExpression {
   std::string text;
-  bool digits_alike = true;  // false: it could not be rewritten so; its anchors are gone all the same
+  bool digits_alike =
+      true;  // false: it could not be rewritten so; its anchors are gone all the same
 };
 
 BlockExpression block_expression(const std::string& expression);

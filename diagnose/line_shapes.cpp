@@ -147,8 +147,8 @@ bool ShapeText::read(std::string_view line) {
   const auto run_from = [&](std::size_t begin) {
     std::size_t end = begin + 1;
     while (end < line.size() && line[end] >= '0' && line[end] <= '9') ++end;
-    const bool fraction = begin > 1 && line[begin - 1] == '.' && line[begin - 2] >= '0' &&
-                          line[begin - 2] <= '9';
+    const bool fraction =
+        begin > 1 && line[begin - 1] == '.' && line[begin - 2] >= '0' && line[begin - 2] <= '9';
     if (count_ == kMostRuns || end - begin > (fraction ? kLongestFraction : kLongestCount))
       return false;
     const std::size_t between = begin - done;
@@ -185,8 +185,8 @@ LineShapes::Known LineShapes::find(std::string_view line) {
   has_shape_ = false;
   if (line.size() > ShapeText::kLongest) return {};
   const std::uint64_t hash = print_hash(line);
-  const auto print = lookup(print_slots_, hash,
-                            [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
+  const auto print =
+      lookup(print_slots_, hash, [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
   if (print != 0) {
     const Print& known = prints_[print - 1];
     credit_ = std::min(credit_ + 1, kMostCredit);

@@ -1,9 +1,9 @@
-// LineShapes: lines have one shape if they are equal once each run of digits is a single '0' (groups
-// of thousands keep their length). What was found out about a line holds for all lines of its shape
-// (block_expression.hpp, step_places.hpp), so a training's lines are looked at in full a few times,
-// not a million times. Lines whose digits also stand in the same columns have one print: the quick
-// way to the shape. A line is taken for known only after every byte of it was compared. Bounded; one
-// thread.
+// LineShapes: lines have one shape if they are equal once each run of digits is a single '0'
+// (groups of thousands keep their length). What was found out about a line holds for all lines of
+// its shape (block_expression.hpp, step_places.hpp), so a training's lines are looked at in full a
+// few times, not a million times. Lines whose digits also stand in the same columns have one print:
+// the quick way to the shape. A line is taken for known only after every byte of it was compared.
+// Bounded; one thread.
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ class LineShapes {
     StepPlaces places;             // of a step
   };
   Known find(std::string_view line);
-  // After find() said nothing: is it worth learning this line's shape? It is when it was there before
-  // and what is known already was worth it. Then the caller finds out and calls learn().
+  // After find() said nothing: is it worth learning this line's shape? It is when it was there
+  // before and what is known already was worth it. Then the caller finds out and calls learn().
   bool worth_learning();
   [[nodiscard]] std::string_view text() const { return now_.text(); }  // of the shape
   Known learn(Shape shape);

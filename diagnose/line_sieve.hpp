@@ -1,7 +1,7 @@
 // LineSieve: which lines of a log need a look, and what for. Lines of a known shape cost a
-// comparison; all others are searched by Vectorscan, in runs as long as they come. The answer is the
-// same as if each line had been searched alone for every expression. One a thread; the logs of a
-// thread share it, so that what one taught the next one knows.
+// comparison; all others are searched by Vectorscan, in runs as long as they come. The answer is
+// the same as if each line had been searched alone for every expression. One a thread; the logs of
+// a thread share it, so that what one taught the next one knows.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ class LineSieve {
       : patterns_(&patterns), scratch_(patterns), iteration_(iteration) {}
 
   struct Line {
-    std::uint64_t number;   // in the block, from 0
-    std::string_view text;  // without the newline
+    std::uint64_t number;           // in the block, from 0
+    std::string_view text;          // without the newline
     std::span<const unsigned> ids;  // ascending; expressions that may match
-    const StepPlaces* step;  // not null: an iteration line, and where its numbers are
-    bool coloured;           // of a step: terminal sequences stand in it
+    const StepPlaces* step;         // not null: an iteration line, and where its numbers are
+    bool coloured;                  // of a step: terminal sequences stand in it
   };
   using Take = std::function<void(const Line&)>;
   // Calls `take` for each line on which something may match, in order. `block` holds whole lines;

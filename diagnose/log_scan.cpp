@@ -76,8 +76,7 @@ void LogScanner::block(std::string_view whole_lines) {
   if (!begun_) log_.first_time_ms = first_time(whole_lines);
   begun_ = true;
   const std::uint64_t before = log_.lines;
-  log_.lines +=
-      sieve_.block(whole_lines, [&](const LineSieve::Line& line) { look(before, line); });
+  log_.lines += sieve_.block(whole_lines, [&](const LineSieve::Line& line) { look(before, line); });
   keep_tail(whole_lines);
 }
 

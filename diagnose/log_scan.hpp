@@ -43,7 +43,8 @@ class LogScanner {
  public:
   // `file` is the log's place in the list of inputs. `kernel_log`: every line is the kernel's.
   // `sieve` outlives the scanner; scanners of one thread share it.
-  LogScanner(const Detector& detector, LineSieve& sieve, std::string name, std::uint32_t file, bool kernel_log);
+  LogScanner(const Detector& detector, LineSieve& sieve, std::string name, std::uint32_t file,
+             bool kernel_log);
   void block(std::string_view whole_lines);
   void note(std::string text) { log_.notes.push_back(std::move(text)); }
   // Before the first block: the number of lines in front of it; whose log it is.

@@ -30,21 +30,30 @@ std::optional<double> number_behind(std::string_view text, std::string_view key)
 }  // namespace
 
 void LossWindow::add(double value) {
-  double* const begin = sorted_.data();
-  if (size_ == kMost) {
-    double* const gone = std::lower_bound(begin, begin + size_, ring_[oldest_]);
-    std::copy(gone + 1, begin + size_, gone);
-    --size_;
-    ring_[oldest_] = value;
-    oldest_ = (oldest_ + 1) % kMost;
-  } else {
+  double* const sorted = sorted_.data();
+  if (size_ < kMost) {
     if (size_ == 0) oldest_ = 0;
     ring_[size_] = value;
+    double* const place = std::upper_bound(sorted, sorted + size_, value);
+    std::copy_backward(place, sorted + size_, sorted + size_ + 1);
+    *place = value;
+    ++size_;
+    return;
   }
-  double* const place = std::upper_bound(begin, begin + size_, value);
-  std::copy_backward(place, begin + size_, begin + size_ + 1);
-  *place = value;
-  ++size_;
+  const double gone = std::exchange(ring_[oldest_], value);
+  oldest_ = (oldest_ + 1) % kMost;
+  std::size_t from = 0, to = 0;  // counted: the branches of a search would be guessed wrong
+  for (std::size_t i = 0; i < kMost; ++i) {
+    from += sorted[i] < gone ? 1 : 0;
+    to += sorted[i] < value ? 1 : 0;
+  }
+  if (from < to) {
+    std::copy(sorted + from + 1, sorted + to, sorted + from);
+    sorted[to - 1] = value;
+  } else {
+    std::copy_backward(sorted + to, sorted + from, sorted + from + 1);
+    sorted[to] = value;
+  }
 }
 
 void LossWatch::keep_first(std::optional<Place>& place, const Here& here) {
@@ -64,8 +73,7 @@ Finding LossWatch::found(FailureClass c, Severity severity, double confidence, c
   return f;
 }
 
-void LossWatch::iteration(std::uint64_t line, std::string_view text,
-                          const StepNumbers& metrics) {
+void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepNumbers& metrics) {
   const Here here{line, text};
   ++iterations_;
   if (metrics.iteration) {

@@ -18,7 +18,8 @@ ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& 
       auto& result = results[i];
       result = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
       // Only of a log that failed the last lines are shown; of 100,000 logs they would be 500 MB.
-      if (*result && (*result)->findings.empty()) std::vector<std::string>().swap((*result)->last_lines);
+      if (*result && (*result)->findings.empty())
+        std::vector<std::string>().swap((*result)->last_lines);
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());

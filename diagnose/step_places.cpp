@@ -96,8 +96,9 @@ double simple_number(std::string_view text) {
     exponent += down ? -power : power;
   }
   if (i != text.size() || mantissa > (1ull << 53) || exponent < -22 || exponent > 22) return kNot;
-  const double value = exponent < 0 ? static_cast<double>(mantissa) / kPowers[static_cast<std::size_t>(-exponent)]
-                                    : static_cast<double>(mantissa) * kPowers[static_cast<std::size_t>(exponent)];
+  const double value =
+      exponent < 0 ? static_cast<double>(mantissa) / kPowers[static_cast<std::size_t>(-exponent)]
+                   : static_cast<double>(mantissa) * kPowers[static_cast<std::size_t>(exponent)];
   return negative ? -value : value;
 }
 
@@ -228,7 +229,8 @@ std::optional<StepForm> find_step_form(std::string_view line) {
     return std::nullopt;
   for (unsigned round = 0; round < kRounds; ++round)
     if (!holds_for(form, changed(line, {}, false, round))) return std::nullopt;
-  if (!holds_for(form, stretched(line, runs, false)) || !holds_for(form, stretched(line, runs, true)))
+  if (!holds_for(form, stretched(line, runs, false)) ||
+      !holds_for(form, stretched(line, runs, true)))
     return std::nullopt;
   return form;
 }

@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> files, kernel_logs, signatures;
-  std::string html;  // where to write the page, "" = nowhere
+  std::string html;      // where to write the page, "" = nowhere
   unsigned threads = 0;  // 0: one a core
   bool json = false;
 };

@@ -69,7 +69,8 @@ int main(int argc, char** argv) {
     scans.push_back(scan);
   }
   fmt::print(
-      "{{\"floor_s\": {}, \"scan_s\": {}, \"lines\": {}, \"iteration_lines\": {}, \"findings\": {}, "
+      "{{\"floor_s\": {}, \"scan_s\": {}, \"lines\": {}, \"iteration_lines\": {}, \"findings\": "
+      "{}, "
       "\"signatures\": {}}}\n",
       median(floors), median(scans), log.lines, log.iteration_lines, log.findings.size(),
       detector->knowledge().signatures.size());

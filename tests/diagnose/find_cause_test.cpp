@@ -1,5 +1,6 @@
 // Root causes of small logs: cascades, what was outlived, forged lines, several files. Each text is
 // how the software prints it.
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
@@ -198,6 +199,57 @@ TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the
   const auto d = find_cause(all.logs, detector().knowledge().causes);
   CHECK(d.failure_class == FailureClass::CudaOom);
   CHECK(d.root->file.ends_with("main.log"));
+  fs::remove_all(folder);
+}
+
+TEST_CASE(
+    "cause: 200,000 ranks on as many nodes in 1,000 logs -> the first stays first, few are named") {
+  const auto& signatures = detector().knowledge().signatures;
+  const auto oom = std::find_if(signatures.begin(), signatures.end(), [](const Signature& s) {
+    return s.failure_class == FailureClass::CudaOom && s.severity == Severity::Fatal;
+  });
+  std::vector<ScannedLog> logs(1000);
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    ScannedLog& log = logs[i % logs.size()];
+    log.name = std::to_string(i % logs.size());
+    Finding f;
+    f.signature = &*oom;
+    f.failure_class = oom->failure_class;
+    f.weight = oom->weight;
+    f.file = i % 1000;
+    f.line = log.findings.size() + 1;
+    f.node = "n" + std::to_string(i);
+    f.ranks = {i};
+    f.time_ms = i;
+    log.findings.push_back(std::move(f));
+  }
+  const auto d = find_cause(logs, detector().knowledge().causes);
+  CHECK(d.failure_class == FailureClass::CudaOom);
+  CHECK(d.rank == 0);
+  CHECK(d.node == "n0");
+  CHECK(d.ranks.size() == 4096);
+  CHECK(d.nodes.size() == 4096);
+}
+
+TEST_CASE("scan: files whose last lines nobody asks for -> not kept") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / "stoker-many-logs";
+  fs::create_directories(folder);
+  std::vector<ScanInput> inputs;
+  for (int i = 0; i < 300; ++i) {
+    const auto path = folder / ("rank-" + std::to_string(i) + ".log");
+    std::ofstream(path) << iteration(i + 1) << (i == 120 ? kOom : std::string("all is well\n"));
+    inputs.push_back({path.string(), false});
+  }
+  for (const unsigned threads : {1u, 3u}) {
+    const auto all = scan_files(detector(), inputs, threads);
+    REQUIRE(all.logs.size() == 300);
+    CHECK(all.logs[7].last_lines.empty());
+    CHECK_FALSE(all.logs[120].last_lines.empty());
+    const auto d = find_cause(all.logs, detector().knowledge().causes);
+    CHECK(d.failure_class == FailureClass::CudaOom);
+    CHECK(d.root->file == inputs[120].path);
+  }
   fs::remove_all(folder);
 }
 

@@ -17,7 +17,8 @@ using namespace stoker::diagnose;
 namespace {
 
 constexpr std::array kHealthy{
-    " iteration    12695/  115311 | consumed samples:      9841584 | elapsed time per iteration (s): "
+    " iteration    12695/  115311 | consumed samples:      9841584 | elapsed time per iteration "
+    "(s): "
     "105.22 | learning rate: 5.969E-05 | global batch size:  2048 | lm loss: 2.463556E+00 | loss "
     "scale: 131072.0 | grad norm: 0.174 | number of skipped iterations:   0 | number of nan "
     "iterations:   0 |",
@@ -28,7 +29,8 @@ constexpr std::array kHealthy{
     "\x1b[33mmemory: 68.57GiB(86.69%)  \x1b[34mtps: 6,785  \x1b[35mmfu: 39.73%\x1b[39m",
     "step:12/6200 train_loss:7.4058 train_time:76822ms step_avg:38.41ms",
     "step 39: train loss 3.970751 (took 1323.779000 ms)",
-    ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1696564728691, \"key\": \"train_loss\", \"value\": "
+    ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1696564728691, \"key\": \"train_loss\", "
+    "\"value\": "
     "2.19, \"metadata\": {\"samples_count\": 640, \"lr\": 1e-4}}",
     "Epoch 0:  12%|#2        | 120/1000 [10:00<73:20,  5.00s/it, v_num=0, loss=2.1]",
     "2023-11-10T15:06:02.978+08:00 INFO [training_internlm.py, line 601] - pid=78690 : "
@@ -98,7 +100,8 @@ TEST_CASE("line sieve: fragments of errors anywhere in healthy lines -> no hit i
     const std::string& example = signature.example;
     for (int round = 0; round < 6; ++round) {
       const std::size_t from = round < 3 ? 0 : random() % (example.size() / 2 + 1);
-      const std::size_t length = round < 3 ? example.size() : random() % (example.size() - from) + 1;
+      const std::size_t length =
+          round < 3 ? example.size() : random() % (example.size() - from) + 1;
       std::string line = kHealthy.at(random() % kHealthy.size());
       line.insert(round == 0 ? line.size() : random() % (line.size() + 1),
                   example.substr(from, length));
@@ -107,7 +110,8 @@ TEST_CASE("line sieve: fragments of errors anywhere in healthy lines -> no hit i
       for (int before = 0; before < 3; ++before) lines.push_back(other_digits(line, random, true));
       lines.push_back(line);
     }
-    for (int before = 0; before < 3; ++before) lines.push_back(other_digits(example, random, false));
+    for (int before = 0; before < 3; ++before)
+      lines.push_back(other_digits(example, random, false));
     lines.push_back(example);
   }
   const auto said = sieved(lines);
@@ -126,7 +130,8 @@ TEST_CASE("line sieve: fragments of errors anywhere in healthy lines -> no hit i
   CHECK(found.size() == signatures);
 }
 
-TEST_CASE("line sieve: healthy lines whose numbers move -> known, and read as the parser reads them") {
+TEST_CASE(
+    "line sieve: healthy lines whose numbers move -> known, and read as the parser reads them") {
   std::mt19937 random(11);
   std::vector<std::string> lines;
   for (int round = 0; round < 1500; ++round)
@@ -137,8 +142,8 @@ TEST_CASE("line sieve: healthy lines whose numbers move -> known, and read as th
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::string storage;
     const auto metrics = parse_iteration_line(without_colours(lines[i], storage));
-    const bool parsed_later = std::count(said[i].ids.begin(), said[i].ids.end(),
-                                         detector().iteration_pattern()) > 0;
+    const bool parsed_later =
+        std::count(said[i].ids.begin(), said[i].ids.end(), detector().iteration_pattern()) > 0;
     if (parsed_later) continue;
     ++known;
     CAPTURE(lines[i]);
@@ -148,7 +153,9 @@ TEST_CASE("line sieve: healthy lines whose numbers move -> known, and read as th
   CHECK(known * 10 > lines.size() * 9);
 }
 
-TEST_CASE("line sieve: shapes that never come again, and lines of one shape by the thousand -> same findings") {
+TEST_CASE(
+    "line sieve: shapes that never come again, and lines of one shape by the thousand -> same "
+    "findings") {
   std::mt19937 random(3);
   std::string log;
   for (int i = 0; i < 20'000; ++i) {
@@ -205,8 +212,8 @@ TEST_CASE("block expressions: no anchor, no digit told from another, a digit may
 
 TEST_CASE("line sieve: a line of many MiB -> cut, the lines behind it counted and read") {
   std::string log(5u << 20, 'x');
-  log += "\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n" + std::string(1u << 20, 'y') +
-         "\nlast\n";
+  log += "\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n" +
+         std::string(1u << 20, 'y') + "\nlast\n";
   const auto scanned = scan_text(detector(), log, "main.log");
   CHECK(scanned.lines == 4);
   REQUIRE(scanned.findings.size() == 1);

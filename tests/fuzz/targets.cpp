@@ -83,7 +83,8 @@ void sieve(std::string_view bytes) {
     return scanner.finish();
   };
   const ScannedLog quick = scanned(false), full = scanned(true);
-  must(quick.lines == full.lines && quick.findings.size() == full.findings.size(), "as many findings");
+  must(quick.lines == full.lines && quick.findings.size() == full.findings.size(),
+       "as many findings");
   must(quick.iteration_lines == full.iteration_lines && quick.last_iteration == full.last_iteration,
        "the same iterations");
   for (std::size_t i = 0; i < full.findings.size(); ++i)
