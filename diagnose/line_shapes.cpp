@@ -181,17 +181,25 @@ bool ShapeText::read(std::string_view line) {
   return true;
 }
 
+LineShapes::Known LineShapes::known_by(std::uint32_t print) {
+  if (latest_ != 0) prints_[latest_ - 1].next = print;
+  latest_ = print;
+  const Print& known = prints_[print - 1];
+  credit_ = std::min(credit_ + 1, kMostCredit);
+  return {&shapes_[known.shape], known.places};
+}
+
 LineShapes::Known LineShapes::find(std::string_view line) {
   has_shape_ = false;
   if (line.size() > ShapeText::kLongest) return {};
+  if (latest_ != 0)  // lines come in the same order again and again
+    if (const auto next = prints_[latest_ - 1].next;
+        next != 0 && has_print(line, prints_[next - 1].text))
+      return known_by(next);
   const std::uint64_t hash = print_hash(line);
-  const auto print =
-      lookup(print_slots_, hash, [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
-  if (print != 0) {
-    const Print& known = prints_[print - 1];
-    credit_ = std::min(credit_ + 1, kMostCredit);
-    return {&shapes_[known.shape], known.places};
-  }
+  const auto print = lookup(print_slots_, hash,
+                            [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
+  if (print != 0) return known_by(print);
   if (!now_.read(line)) return {};
   has_shape_ = true;
   now_hash_ = print_hash(now_.text());
@@ -225,11 +233,11 @@ void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32
   if (prints_.size() >= kMostPrints || print_bytes_ > kMostBytes) {
     prints_.clear();
     print_slots_.clear();
-    print_bytes_ = 0;
+    print_bytes_ = latest_ = 0;
   }
   if (print_slots_.empty()) print_slots_.resize(4 * kMostPrints);
   print_bytes_ += line.size();
-  prints_.push_back({print_text(line), shape, places});
+  prints_.push_back({print_text(line), shape, 0, places});
   enter(print_slots_, hash, static_cast<std::uint32_t>(prints_.size()));
 }
 
@@ -238,7 +246,7 @@ void LineShapes::forget() {
   shape_slots_.clear();
   prints_.clear();  // they point to shapes
   print_slots_.clear();
-  shape_bytes_ = print_bytes_ = 0;
+  shape_bytes_ = print_bytes_ = latest_ = 0;
 }
 
 }  // namespace stoker::diagnose

@@ -62,8 +62,10 @@ class LineShapes {
   struct Print {
     std::string text;  // each digit is '0'
     std::uint32_t shape = 0;
+    std::uint32_t next = 0;  // the print that followed last time, from 1; 0 = none
     StepPlaces places;
   };
+  Known known_by(std::uint32_t print);
   void remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
                 const StepPlaces& places);
   void forget();
@@ -73,6 +75,7 @@ class LineShapes {
   std::uint64_t now_hash_ = 0;
   std::vector<Shape> shapes_;
   std::vector<Print> prints_;
+  std::uint32_t latest_ = 0;  // print, from 1
   std::vector<Slot> shape_slots_, print_slots_;
   std::vector<std::uint32_t> seen_shapes_, seen_prints_;
   std::size_t shape_bytes_ = 0, print_bytes_ = 0;
