@@ -41,7 +41,6 @@ class LineShapes {
     std::vector<unsigned> ids;  // of the expressions that may match; the iteration pattern only
                                 // if the line must be parsed each time
     StepForm form;
-    bool coloured = false;  // terminal sequences stand in it
   };
   struct Known {
     const Shape* shape = nullptr;  // null: this line must be looked at; lasts until the next call

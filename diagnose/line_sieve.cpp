@@ -25,8 +25,7 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
       run_number = number + 1;
       const bool is_step = known.shape->form.is_step;
       if (is_step || !known.shape->ids.empty())
-        take({number, text, known.shape->ids, is_step ? &known.places : nullptr,
-              known.shape->coloured});
+        take({number, text, known.shape->ids, is_step ? &known.places : nullptr});
     }
     at = next;
   }
@@ -36,7 +35,7 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
 
 std::uint64_t LineSieve::search(std::string_view run, std::uint64_t number, const Take& take) {
   return patterns_->scan(run, scratch_, [&](std::uint64_t place, std::string_view text, auto ids) {
-    take({number + place, text, ids, nullptr, false});
+    take({number + place, text, ids, nullptr});
   });
 }
 
@@ -44,7 +43,6 @@ LineShapes::Known LineSieve::learn(std::string_view line) {
   if (line.find('\r') != std::string_view::npos) return {};  // several lines in one
   LineShapes::Shape shape;
   shape.text = shapes_.text();
-  shape.coloured = line.find('\x1b') != std::string_view::npos;
   patterns_->scan(shape.text, scratch_, [&](std::uint64_t, std::string_view, auto ids) {
     shape.ids.assign(ids.begin(), ids.end());
   });

@@ -22,7 +22,6 @@ class LineSieve {
     std::string_view text;          // without the newline
     std::span<const unsigned> ids;  // ascending; expressions that may match
     const StepPlaces* step;         // not null: an iteration line, and where its numbers are
-    bool coloured;                  // of a step: terminal sequences stand in it
   };
   using Take = std::function<void(const Line&)>;
   // Calls `take` for each line on which something may match, in order. `block` holds whole lines;

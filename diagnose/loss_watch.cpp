@@ -57,7 +57,9 @@ void LossWindow::add(double value) {
 }
 
 void LossWatch::keep_first(std::optional<Place>& place, const Here& here) {
-  if (!place) place = Place{here.line, std::string(here.text.substr(0, kKeptText))};
+  if (place) return;
+  std::string storage;
+  place = Place{here.line, std::string(without_colours(here.text, storage).substr(0, kKeptText))};
 }
 
 Finding LossWatch::found(FailureClass c, Severity severity, double confidence, const Place& where,
@@ -92,8 +94,10 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepN
   const bool counts_nan = metrics.nan.value_or(0) > 0;
   if (!metrics.loss && !counts_nan) return;
   // Hugging Face's Trainer shows a NaN gradient as a loss of exactly 0.
+  std::string storage;
   const bool hidden =
-      metrics.loss == 0.0 && text.find("'grad_norm': nan") != std::string_view::npos;
+      metrics.loss == 0.0 &&
+      without_colours(text, storage).find("'grad_norm': nan") != std::string_view::npos;
   if (counts_nan || hidden || !std::isfinite(*metrics.loss)) {
     if (skipped && !counts_nan) return;  // the step was thrown away with its loss
     keep_first(nan_, here);

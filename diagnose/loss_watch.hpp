@@ -42,6 +42,7 @@ class LossWindow {
 
 class LossWatch {
  public:
+  // `text` may hold terminal sequences.
   void iteration(std::uint64_t line, std::string_view text, const StepNumbers& numbers);
   // "OVERFLOW! … Attempted loss scale: 65536, reducing to 32768".
   void overflow(std::uint64_t line, std::string_view text);
