@@ -197,8 +197,8 @@ LineShapes::Known LineShapes::find(std::string_view line) {
         next != 0 && has_print(line, prints_[next - 1].text))
       return known_by(next);
   const std::uint64_t hash = print_hash(line);
-  const auto print = lookup(print_slots_, hash,
-                            [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
+  const auto print =
+      lookup(print_slots_, hash, [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
   if (print != 0) return known_by(print);
   if (!now_.read(line)) return {};
   has_shape_ = true;

@@ -91,8 +91,7 @@ void LogScanner::keep_tail(std::string_view block) {
 
 void LogScanner::look(std::uint64_t before, const LineSieve::Line& line) {
   const std::uint64_t number = before + line.number + 1;
-  if (line.step != nullptr)
-    progress(number, line.text, read_step(*line.step, line.text));
+  if (line.step != nullptr) progress(number, line.text, read_step(*line.step, line.text));
   if (!line.ids.empty()) hit(number, line.text, line.ids);
 }
 
