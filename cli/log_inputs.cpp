@@ -6,11 +6,11 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <glob.h>
 #include <string_view>
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/files.hpp"
 #include "diagnose/pickle.hpp"
 
 namespace stoker::cli {
@@ -66,15 +66,6 @@ void add_folder(const std::string& folder, bool kernel_log, LogInputs& inputs) {
   for (auto& path : found) inputs.files.push_back({std::move(path), kernel_log});
 }
 
-std::vector<std::string> expand(const std::string& pattern) {
-  glob_t matches{};
-  std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
-    for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
-  ::globfree(&matches);
-  return paths;
-}
-
 }  // namespace
 
 void add_log_inputs(const std::vector<std::string>& named, bool kernel_log, LogInputs& inputs) {
@@ -86,7 +77,7 @@ void add_log_inputs(const std::vector<std::string>& named, bool kernel_log, LogI
       add_folder(name, kernel_log, inputs);
     } else if (fs::exists(fs::symlink_status(name, error))) {
       inputs.files.push_back({name, kernel_log});
-    } else if (const auto paths = expand(name); !paths.empty()) {
+    } else if (const auto paths = os::matching_paths(name); !paths.empty()) {
       for (const auto& path : paths) {
         if (fs::is_directory(path, error))
           add_folder(path, kernel_log, inputs);

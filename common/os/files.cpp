@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <glob.h>
 #include <memory>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -145,6 +146,15 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<std::string> matching_paths(const std::string& pattern) {
+  glob_t matches{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+    for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
+  ::globfree(&matches);
+  return paths;
 }
 
 bool exists(const std::string& path) {

@@ -37,6 +37,8 @@ Status make_directories(const std::string& path, unsigned mode = 0755);
 Status sync_directory(const std::string& path);
 Result<std::vector<std::string>> list_directory(
     const std::string& path);  // names, sorted; no "." and ".."
+// Existing paths that a shell pattern (*, ?, [...]) stands for, sorted; itself where it is one.
+std::vector<std::string> matching_paths(const std::string& pattern);
 bool exists(const std::string& path);
 Result<std::string> absolute_path(
     const std::string& path);  // lexical, against the working directory

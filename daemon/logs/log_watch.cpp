@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <glob.h>
 
 #include "common/os/files.hpp"
 #include "watch/tail_source.hpp"
@@ -19,15 +18,6 @@ constexpr std::size_t kPiece = 1u << 20;
 
 std::string key_of(const RunName& run) {
   return "log:" + run.text + ":";
-}
-
-std::vector<std::string> paths_of(const std::string& pattern) {
-  glob_t matches{};
-  std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
-    for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
-  ::globfree(&matches);
-  return paths;
 }
 
 // What stands for %N in a path that the pattern gave.
@@ -179,7 +169,7 @@ void LogWatch::find_logs(std::vector<core::Input>& out) {
 
   std::size_t found = 0;
   const auto add = [&](const std::string& pattern, bool kernel) {
-    for (const std::string& path : paths_of(with_star(pattern))) {
+    for (const std::string& path : os::matching_paths(with_star(pattern))) {
       ++found;
       if (logs_.contains(path) || logs_.size() >= kMostLogs || !take_up(out)) continue;
       follow(path, {path, kernel, node_of(pattern, path)}, !known_);

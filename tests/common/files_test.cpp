@@ -89,3 +89,15 @@ TEST_CASE("files: folders are made with their parents; a file in the way is an e
   CHECK(*os::read_file(folder.file("log")) == "1\n2\n");
   CHECK_FALSE(os::make_directories(folder.file("log/below")));
 }
+
+TEST_CASE("files: a shell pattern -> the paths that exist, sorted; what matches nothing -> none") {
+  const Folder folder;
+  for (const char* name : {"b.log", "a.log", "c.txt"})
+    REQUIRE(os::append_file(folder.file(name), "x", os::Durability::Cached));
+  CHECK(os::matching_paths(folder.file("*.log")) ==
+        std::vector<std::string>{folder.file("a.log"), folder.file("b.log")});
+  CHECK(os::matching_paths(folder.file("[c].txt")) == std::vector{folder.file("c.txt")});
+  CHECK(os::matching_paths(folder.file("c.txt")) == std::vector{folder.file("c.txt")});
+  CHECK(os::matching_paths(folder.file("*.gone")).empty());
+  CHECK(os::matching_paths("").empty());
+}
