@@ -36,6 +36,15 @@ class Places {
   std::set<std::uint32_t> ranks_;
 };
 
+// The kernel names the GPU; the training's logs tell who computes there.
+void add_rank_of_gpu(Blame& blame, const Finding& root, const std::vector<ScannedLog>& logs) {
+  if (root.gpu_pci.empty()) return;
+  std::vector<GpuPlace> places;
+  for (const auto& log : logs) places.insert(places.end(), log.gpus.begin(), log.gpus.end());
+  const std::string node = blame.nodes.empty() ? root.node : blame.nodes.front();
+  if (const auto rank = rank_on_gpu(places, node, root.gpu_pci)) blame.ranks.push_back(*rank);
+}
+
 // Rows of the table that failed as the first one did.
 void add_elastic(Places& blame, const ScannedLog& log) {
   const auto root = std::find_if(log.elastic.begin(), log.elastic.end(),
@@ -61,6 +70,7 @@ Blame blame_for(const Finding& root, const Finding& line,
   for (const auto* f : candidates)
     if (f->failure_class == root.failure_class && f->weight >= line.weight) own.add_places(*f);
   Blame blame = own.told();
+  if (blame.ranks.empty()) add_rank_of_gpu(blame, root, logs);
   if (root.from_kernel) return blame;
   Places table;
   for (const auto& log : logs) add_elastic(table, log);

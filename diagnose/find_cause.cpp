@@ -10,6 +10,7 @@
 #include "diagnose/blame.hpp"
 #include "diagnose/bystanders.hpp"
 #include "diagnose/diagnosis.hpp"
+#include "diagnose/time_notes.hpp"
 
 namespace stoker::diagnose {
 
@@ -269,6 +270,7 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
     settle(d, line, logs, blame, rules);
     add_followed(d, {&sorted.fatal, &sorted.warnings}, logs);
     if (d.failure_class == FailureClass::Unknown) d.last_lines = logs[line->file].last_lines;
+    for (auto& note : time_notes(candidates, logs)) d.notes.push_back(std::move(note));
   } else if (!sorted.warnings.empty()) {
     const Found line = chosen_warning(sorted.warnings, rules);
     d.failure_class = line->failure_class;

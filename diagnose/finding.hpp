@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "diagnose/collectives.hpp"
+#include "diagnose/gpu_places.hpp"
 #include "diagnose/signature.hpp"
 
 namespace stoker::diagnose {
@@ -51,8 +52,9 @@ struct ScannedLog {
   std::vector<Finding> findings;  // by line
   std::vector<ElasticRow> elastic;
   std::vector<CollectiveReport> collectives;
-  std::string stacks;  // the text, when the file is a stack dump of one rank
-  std::string node;    // whose file it is, as its path tells; "" = not told
+  std::vector<GpuPlace> gpus;  // which rank computes on which GPU
+  std::string stacks;          // the text, when the file is a stack dump of one rank
+  std::string node;            // whose file it is, as its path tells; "" = not told
   std::optional<std::uint32_t> rank;
   std::uint64_t lines = 0;
   std::uint64_t iteration_lines = 0;

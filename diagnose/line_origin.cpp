@@ -7,6 +7,8 @@
 #include <memory>
 #include <re2/re2.h>
 
+#include "diagnose/line_time.hpp"
+
 namespace stoker::diagnose {
 
 namespace {
@@ -110,12 +112,6 @@ std::int64_t epoch_ms(int year, int month, const re2::StringPiece* day_to_second
   return static_cast<std::int64_t>(timegm(&t)) * 1000;
 }
 
-std::int64_t fraction_ms(re2::StringPiece digits) {
-  std::int64_t ms = 0;
-  for (std::size_t i = 0; i < 3; ++i) ms = ms * 10 + (i < digits.size() ? digits[i] - '0' : 0);
-  return ms;
-}
-
 using Groups = std::array<re2::StringPiece, 8>;
 
 void take(Label label, const Groups& g, LineOrigin& origin) {
@@ -135,7 +131,7 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
       origin.rank_label = true;
       return;
     case Label::Iso:
-      origin.time_ms = epoch_ms(number(g[1]), number(g[2]) - 1, &g[3]) + fraction_ms(g[7]);
+      if (const auto time = read_line_time({g[0].data(), g[0].size()})) origin.time_ms = time->ms;
       return;
     case Label::Ctime:
       origin.time_ms = epoch_ms(number(g[6]), month_number(g[1]), &g[2]);

@@ -67,10 +67,13 @@ def seeds():
     threads = 'Thread 0x7f01 (most recent call first):\n  File "t.py", line 7 in step\nThread 12 (idle): "main"\n    recv (s.py:3)\n'
     event = json.dumps({"version": 1, "at": 1, "wall": 1, "body": {"beat": {}}}) + " 00000000"
     sieve = log + [line.encode() for line in rows.split("\n")]
+    clocks = "Dec 31 23:59:00 n01 kernel: x\n2026-05-01T10:00:00.5+08:00 y\nE1218 20:27:21.4 z\nn01:1:2 [0] NCCL INFO comm 0x1 rank 1 " \
+             "nranks 2 cudaDev 0 busId cb000 - Init COMPLETE\n** Starting validation **\n iteration 2/ 3 | elapsed time per iteration " \
+             "(ms): 5.0 | lm loss: 2.0 |\n:::MLLOG {\"time_ms\": 1696564728839, \"key\": \"eval_stop\"}\n"
     return {"log": log, "rank_log": log, "sieve": sieve, "kernel": log, "origin": [line.encode() for line in lines], "metrics": [rows.encode()],
             "journal": [export.encode()], "pickle": [flight_dump(p) for p in range(6)], "stacks": [threads.encode()],
             "collectives": [ras.encode(), watchdog.encode()], "signatures": [text[:3000].encode() for text in families],
-            "agent_event": [event.encode()]}
+            "agent_event": [event.encode()], "clocks": [clocks.encode()]}
 
 
 def fuzz(name, limits):

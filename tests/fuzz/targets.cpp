@@ -12,13 +12,16 @@
 #include "diagnose/collectives.hpp"
 #include "diagnose/diagnosis.hpp"
 #include "diagnose/flight_recorder.hpp"
+#include "diagnose/gpu_places.hpp"
 #include "diagnose/iteration_line.hpp"
 #include "diagnose/journal_export.hpp"
 #include "diagnose/kernel_line.hpp"
 #include "diagnose/line_finding.hpp"
 #include "diagnose/line_origin.hpp"
+#include "diagnose/log_clock.hpp"
 #include "diagnose/log_file.hpp"
 #include "diagnose/parse_file.hpp"
+#include "diagnose/phase_line.hpp"
 #include "diagnose/pickle.hpp"
 #include "diagnose/stack_groups.hpp"
 #include "diagnose/xid_catalogue.hpp"
@@ -156,6 +159,25 @@ void agent_event(std::string_view bytes) {
   (void)wire::parse_event_line(bytes, "fuzz");
 }
 
+void clocks(std::string_view bytes) {
+  LogClock clock({0, 1'700'000'000'000});
+  std::int64_t before = INT64_MIN;
+  GpuPlaces places;
+  places.look(bytes);
+  (void)rank_on_gpu(places.found(), "n01", "0000:cb:00");
+  while (!bytes.empty()) {
+    const auto end = std::min(bytes.find('\n'), bytes.size());
+    const auto line = bytes.substr(0, end);
+    const auto told = parse_iteration_line(line);
+    const std::int64_t now = clock.line(line, told ? &*told : nullptr);
+    must(now >= before, "the clock of a log never runs back");
+    before = now;
+    (void)parse_phase_line(line);
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  }
+  (void)clock.notes();
+}
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view);
@@ -171,7 +193,8 @@ constexpr std::array kTargets{Target{"log", log},
                               Target{"collectives", collectives},
                               Target{"stacks", stacks},
                               Target{"signatures", signatures},
-                              Target{"agent_event", agent_event}};
+                              Target{"agent_event", agent_event},
+                              Target{"clocks", clocks}};
 
 void (*chosen)(std::string_view) = nullptr;
 

@@ -1,0 +1,235 @@
+// libarchive undoes the compression ("raw" format with all its filters); plain files come through
+// read(2). Blocks are cut at the last newline.
+#include "diagnose/log_reader.hpp"
+
+#include <algorithm>
+#include <archive.h>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/fd.hpp"
+#include "diagnose/journal_export.hpp"
+
+namespace stoker::diagnose {
+
+namespace {
+
+constexpr std::size_t kPiece = 256u << 10;
+constexpr std::size_t kLongestLineKept = 1u << 20;
+
+bool is_compressed(std::string_view head) {
+  using namespace std::string_view_literals;
+  static constexpr std::array kMagics{"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv,
+                                      "\xfd"
+                                      "7zXZ"sv,
+                                      "BZh"sv, "\x04\x22\x4d\x18"sv};
+  return std::any_of(kMagics.begin(), kMagics.end(),
+                     [&](std::string_view magic) { return head.starts_with(magic); });
+}
+
+Result<os::Fd> open_log(const std::string& path) {
+  // Not blocking: opening a FIFO would wait for a writer that never comes.
+  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return fail(errno_error(errno, "cannot open", path));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) return fail(errno_error(errno, "cannot look at", path));
+  if (!S_ISREG(status.st_mode))
+    return fail("is no regular file", path, "pipe it into `stoker diagnose -`");
+  return fd;
+}
+
+ssize_t read_again(int fd, char* to, std::size_t bytes) {
+  while (true) {
+    const ssize_t got = ::read(fd, to, bytes);
+    if (got >= 0 || errno != EINTR) return got;
+  }
+}
+
+}  // namespace
+
+struct LogReader::Impl {
+  os::Fd owned;
+  int fd = -1;              // -1: there is only `piece`
+  std::vector<char> piece;  // as stored
+  std::size_t got = 0;      // bytes of `piece` that nobody has taken yet
+  bool begun = false, ended = false;
+
+  std::unique_ptr<archive, int (*)(archive*)> unpacker{nullptr, archive_read_free};
+  std::vector<char> unpacked;
+  std::unique_ptr<JournalExport> journal;
+  std::string journal_lines;
+
+  std::string_view pending;  // plain bytes that are not in `held` yet
+  std::string held;
+  std::size_t given = 0;  // of `held`, with the last answer
+  std::uint64_t cut = 0;
+  bool skipping = false;  // the rest of a line that was cut
+  std::vector<std::string> notes;
+
+  static la_ssize_t give_stored(archive*, void* client, const void** buffer) {
+    auto& self = *static_cast<Impl*>(client);
+    *buffer = self.piece.data();
+    if (self.got > 0) return static_cast<la_ssize_t>(std::exchange(self.got, 0));
+    return self.fd < 0 ? 0 : read_again(self.fd, self.piece.data(), self.piece.size());
+  }
+
+  void trouble() {
+    const char* why = archive_error_string(unpacker.get());
+    notes.push_back(std::string("unpacking stopped: ") + (why != nullptr ? why : "damaged"));
+    ended = true;
+  }
+
+  void begin() {
+    begun = true;
+    if (!is_compressed({piece.data(), got})) return;
+    unpacker.reset(archive_read_new());
+    archive_read_support_filter_all(unpacker.get());
+    archive_read_support_format_raw(unpacker.get());
+    archive_entry* entry = nullptr;
+    unpacked.resize(kPiece);
+    if (archive_read_open(unpacker.get(), this, nullptr, give_stored, nullptr) != ARCHIVE_OK ||
+        archive_read_next_header(unpacker.get(), &entry) != ARCHIVE_OK)
+      return trouble();
+    if (archive_filter_count(unpacker.get()) >= 2) return;
+    notes.emplace_back("unpacking stopped: damaged");  // its head is there, and no more
+    ended = true;
+  }
+
+  // The next plain bytes; empty: the end.
+  std::string_view plain() {
+    if (ended) return {};
+    if (unpacker) {
+      const auto more = archive_read_data(unpacker.get(), unpacked.data(), unpacked.size());
+      if (more < 0) trouble();
+      if (more == 0) ended = true;
+      return more > 0 ? std::string_view(unpacked.data(), static_cast<std::size_t>(more))
+                      : std::string_view();
+    }
+    if (got > 0) return {piece.data(), std::exchange(got, 0)};
+    const ssize_t more = fd < 0 ? 0 : read_again(fd, piece.data(), piece.size());
+    if (more < 0) notes.push_back(errno_error(errno, "reading stopped", "").message());
+    if (more > 0) return {piece.data(), static_cast<std::size_t>(more)};
+    ended = true;
+    return {};
+  }
+
+  bool fetch() {
+    const bool first = !begun;
+    if (first) begin();
+    const std::string_view bytes = plain();
+    if (first && is_journal_export(bytes)) journal = std::make_unique<JournalExport>();
+    if (!journal) {
+      pending = bytes;
+      return !bytes.empty();
+    }
+    journal_lines.clear();
+    journal->feed(bytes.empty() ? "\n\n" : bytes,
+                  [this](std::string_view line) { journal_lines.append(line).push_back('\n'); });
+    if (bytes.empty()) journal.reset();
+    pending = journal_lines;
+    return !bytes.empty() || !pending.empty();
+  }
+
+  std::string_view give(std::size_t bytes) {
+    given = bytes;
+    return std::string_view(held).substr(0, bytes);
+  }
+
+  std::string_view next() {
+    held.erase(0, std::exchange(given, 0));
+    while (true) {
+      if (pending.empty()) {
+        if (fetch()) continue;
+        if (cut > 0) notes.emplace_back("lines over 1 MiB were cut");
+        cut = 0;
+        return give(held.size());
+      }
+      if (skipping) {
+        const auto newline = pending.find('\n');
+        pending.remove_prefix(std::min(newline, pending.size() - 1) + 1);
+        skipping = newline == std::string_view::npos;  // the cut line was given its newline already
+        continue;
+      }
+      const std::size_t room = kLongestLineKept - std::min(kLongestLineKept, held.size());
+      const std::string_view part = pending.substr(0, std::max<std::size_t>(room, 1));
+      const std::size_t before = held.size();
+      held.append(part);
+      pending.remove_prefix(part.size());
+      const auto last = part.rfind('\n');
+      if (last != std::string_view::npos) return give(before + last + 1);
+      if (held.size() < kLongestLineKept) continue;
+      held += '\n';
+      skipping = true;
+      ++cut;
+      return give(held.size());
+    }
+  }
+};
+
+LogReader::LogReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LogReader::LogReader(LogReader&&) noexcept = default;
+LogReader& LogReader::operator=(LogReader&&) noexcept = default;
+LogReader::~LogReader() = default;
+
+Result<LogReader> LogReader::open(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  impl->fd = STDIN_FILENO;
+  if (path != "-") {
+    STOKER_TRY(opened, open_log(path));
+    impl->owned = std::move(opened);
+    impl->fd = impl->owned.get();
+  }
+  impl->piece.resize(kPiece);
+  while (impl->got < 16) {  // enough to know the kind; a pipe may give less at once
+    const ssize_t more =
+        read_again(impl->fd, impl->piece.data() + impl->got, impl->piece.size() - impl->got);
+    if (more < 0) return fail(errno_error(errno, "cannot read", path));
+    if (more == 0) break;
+    impl->got += static_cast<std::size_t>(more);
+  }
+  return LogReader(std::move(impl));
+}
+
+LogReader LogReader::of_text(std::string text) {
+  auto impl = std::make_unique<Impl>();
+  impl->begun = true;  // taken as it is
+  impl->journal_lines = std::move(text);
+  impl->ended = true;
+  if (is_journal_export(impl->journal_lines)) {
+    JournalExport whole;
+    std::string lines;
+    const auto take = [&](std::string_view line) { lines.append(line).push_back('\n'); };
+    whole.feed(impl->journal_lines, take);
+    whole.feed("\n\n", take);
+    impl->journal_lines = std::move(lines);
+  }
+  impl->pending = impl->journal_lines;
+  return LogReader(std::move(impl));
+}
+
+std::string_view LogReader::head() const {
+  return {impl_->piece.data(), impl_->got};
+}
+
+std::optional<std::string> LogReader::stored(std::size_t limit) {
+  std::string all(head());
+  while (all.size() <= limit) {
+    const ssize_t more = read_again(impl_->fd, impl_->piece.data(), impl_->piece.size());
+    if (more <= 0) return all;
+    all.append(impl_->piece.data(), static_cast<std::size_t>(more));
+  }
+  return std::nullopt;
+}
+
+std::string_view LogReader::next() {
+  return impl_->next();
+}
+
+const std::vector<std::string>& LogReader::notes() const {
+  return impl_->notes;
+}
+
+}  // namespace stoker::diagnose
