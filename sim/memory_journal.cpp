@@ -9,8 +9,9 @@ Status MemoryJournal::append(const std::vector<core::JournalRow>& rows, const co
                              const std::vector<core::Cursor>& cursors) {
   if (full_) return fail("no space left on device", "journal");
   for (const core::JournalRow& row : rows)
-    rows_.push_back(
-        {row.seq, to_json_text(row.event), to_json_text(row.decision), to_json_text(row.intents)});
+    if (keep_)
+      rows_.push_back({row.seq, to_json_text(row.event), to_json_text(row.decision),
+                       to_json_text(row.intents)});
   state_ = state;
   for (const core::Cursor& cursor : cursors) cursors_[cursor.path] = cursor;
   return ok();
@@ -48,7 +49,7 @@ Result<std::vector<core::Intent>> MemoryJournal::open_intents() {
 }
 
 Status MemoryJournal::close_intent(const EffectKey& key) {
-  closed_.insert(key);
+  if (keep_) closed_.insert(key);
   return ok();
 }
 

@@ -12,6 +12,7 @@ namespace stoker::sim {
 
 class MemoryJournal : public core::Journal {
  public:
+  [[nodiscard]] bool wants_state(Sequence /*seq*/) const override { return keep_; }
   Status append(const std::vector<core::JournalRow>& rows, const core::StateRow& state,
                 const std::vector<core::Cursor>& cursors) override;
   Result<std::optional<core::StateRow>> load_state() override;
@@ -21,6 +22,7 @@ class MemoryJournal : public core::Journal {
   Result<std::vector<core::Cursor>> cursors() override;
 
   void set_full(bool full) { full_ = full; }
+  void forget_rows() { keep_ = false; }  // from now on: for lives that are not audited
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   // For tests of damage: the text of row `seq` (from 1).
   std::string& text_of(std::size_t seq) { return rows_.at(seq - 1).decision; }
@@ -30,7 +32,7 @@ class MemoryJournal : public core::Journal {
     Sequence seq;
     std::string event, decision, intents;
   };
-  bool full_ = false;
+  bool full_ = false, keep_ = true;
   std::vector<Stored> rows_;
   std::optional<core::StateRow> state_;
   std::map<std::string, core::Cursor> cursors_;

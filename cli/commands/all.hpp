@@ -25,6 +25,7 @@ Command cmd_pause();
 Command cmd_plan();
 Command cmd_pulse();
 Command cmd_restart();
+Command cmd_replay();
 Command cmd_resume();
 Command cmd_rollback();
 Command cmd_run();
@@ -34,6 +35,7 @@ Command cmd_sim();
 Command cmd_stacks();
 Command cmd_status();
 Command cmd_stop();
+Command cmd_tail();
 Command cmd_why();
 
 }  // namespace stoker::cli

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/detector.hpp"
 #include "cli/diagnosis_html.hpp"
 #include "cli/diagnosis_page.hpp"
 #include "cli/log_inputs.hpp"
@@ -19,38 +20,6 @@ struct Options {
   bool json = false;
 };
 
-// Reads the site's signature files; false: one of them is wrong (said).
-bool read_site_files(Console& console, const std::vector<std::string>& paths,
-                     std::vector<diagnose::SiteFile>& files) {
-  for (const auto& path : paths) {
-    auto text = os::read_file(path, 1u << 20);
-    if (!text) {
-      console.say(text.error().message());
-      return false;
-    }
-    files.push_back({path, std::move(*text)});
-  }
-  return true;
-}
-
-const char* environment_value(const Context& context, const char* name) {
-  const auto found = context.environment.find(name);
-  return found == context.environment.end() ? nullptr : found->second.c_str();
-}
-
-Result<diagnose::Detector> make_detector(Context& context, const Options& options) {
-  Console& console = context.console;
-  std::vector<diagnose::SiteFile> site;
-  if (!read_site_files(console, options.signatures, site)) return fail("no signatures");
-  configs::Diagnostics errors;
-  auto knowledge = diagnose::load_knowledge(site, errors);
-  for (const auto& error : errors) console.say(printable(error.text()));
-  if (!errors.empty()) return fail("signature files with mistakes are not used");
-  const diagnose::PatternCache cache(diagnose::PatternCache::usual_folder(
-      environment_value(context, "XDG_CACHE_HOME"), environment_value(context, "HOME")));
-  return diagnose::Detector::make(std::move(knowledge), &cache);
-}
-
 int diagnose_logs(Context& context, const Options& options) {
   Console& console = context.console;
   LogInputs inputs;
@@ -58,7 +27,7 @@ int diagnose_logs(Context& context, const Options& options) {
   add_log_inputs(options.kernel_logs, true, inputs);
   for (const auto& error : inputs.errors) console.say(printable(error));
   if (inputs.files.empty()) return kFailed;
-  const auto detector = make_detector(context, options);
+  const auto detector = make_detector(context, options.signatures);
   if (!detector) return console.say(detector.error().message()), kUsage;
 
   std::vector<diagnose::ScanInput> wanted;

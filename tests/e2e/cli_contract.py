@@ -14,12 +14,14 @@ import time
 BIN = os.environ.get("STOKER_BIN") or os.path.abspath(
     os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin"))
 STOKER = os.path.join(BIN, "stoker")
-READING = ["status", "pulse", "why", "events", "chronicle", "nodes", "alerts", "parse", "doctor", "check", "plan"]
+READING = ["status", "pulse", "why", "events", "chronicle", "nodes", "alerts", "parse", "doctor", "check", "plan",
+           "diagnose", "replay", "tail"]
 ACTING = ["save", "stop", "pause", "resume", "restart", "rollback", "exclude", "include", "ack", "silence", "stacks"]
 FLAGS = {
     "check": ["--effective"], "plan": ["--nodes"], "run": ["--foreground", "--dry-run", "--yes"], "status": ["--watch"],
     "why": ["--last"], "events": ["--follow", "--since"], "logs": ["-f", "-n", "--rank", "--node"],
     "save": ["--at-iteration"], "stop": ["--after-checkpoint", "--now", "--at", "--at-iteration"],
+    "diagnose": ["--kernel-log", "--html"], "replay": ["--config"],
     "rollback": ["--to", "--lr-scale", "--skip-samples"], "exclude": ["--for"], "silence": ["--for"],
 }
 STATUS_KEYS = {"run", "state", "conditions", "since", "reason", "stale", "job", "generation", "nodes", "iteration", "total",

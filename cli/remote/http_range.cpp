@@ -1,0 +1,216 @@
+// Adapter to libcurl's easy interface; its handle lives here only and keeps the connection.
+#include "cli/remote/http_range.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <mutex>
+#include <sys/socket.h>
+
+namespace stoker::cli {
+
+namespace {
+
+constexpr long kMostRedirects = 5, kConnectMs = 10'000, kIdleSeconds = 30;
+constexpr std::size_t kLongestHeader = 1024;
+constexpr long kSureSeconds = 2;  // a file older than this when it was sent has one state a date
+
+curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+struct Transfer {
+  CURL* easy = nullptr;
+  const RangeRequest* request = nullptr;
+  RangeAnswer answer;
+  std::string date;
+  std::uint64_t read = 0;  // bytes of the body
+  bool overflow = false;
+  bool ranged = false;  // the answer says which part it is
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.back() == '\r' || text.back() == '\n' || text.back() == ' '))
+    text.remove_suffix(1);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  return text;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "bytes 100-199/1000", "bytes */1000".
+void take_content_range(std::string_view text, RangeAnswer& answer) {
+  if (!text.starts_with("bytes ")) return;
+  text.remove_prefix(6);
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return;
+  answer.total = number(text.substr(slash + 1));
+  const auto dash = text.substr(0, slash).find('-');
+  if (dash == std::string_view::npos) return;
+  answer.begin = number(text.substr(0, dash)).value_or(UINT64_MAX);
+}
+
+std::size_t take_header(char* data, std::size_t size, std::size_t count, void* target) {
+  auto& t = *static_cast<Transfer*>(target);
+  const std::size_t bytes = size * count;
+  const std::string_view line(data, std::min(bytes, kLongestHeader));
+  if (line.starts_with("HTTP/")) {  // the next answer of a chain of redirects
+    t.answer = {};
+    t.date.clear();
+    t.ranged = false;
+    return bytes;
+  }
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos) return bytes;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string value(trimmed(line.substr(colon + 1)));
+  if (name == "content-range") {
+    take_content_range(value, t.answer);
+    t.ranged = true;
+  }
+  if (name == "etag") t.answer.etag = value;
+  if (name == "last-modified") t.answer.modified = value;
+  if (name == "date") t.date = value;
+  if (name == "content-encoding" && value != "identity") t.answer.encoding = value;
+  return bytes;
+}
+
+std::size_t take_body(char* data, std::size_t size, std::size_t count, void* target) {
+  auto& t = *static_cast<Transfer*>(target);
+  const std::size_t bytes = size * count;
+  long status = 0;
+  curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status);
+  if (status != 200 && status != 206) return bytes;  // a page that explains; nobody reads it
+  std::string_view part(data, bytes);
+  const std::uint64_t at = t.read;
+  t.read += bytes;
+  if (status == 206) {
+    if (t.answer.body.size() + bytes > t.request->bytes) t.overflow = true;
+    if (!t.overflow) t.answer.body.append(part);
+    return t.overflow ? 0 : bytes;
+  }
+  t.answer.whole = true;
+  if (t.read > t.request->whole_limit) {
+    t.answer.too_large = true;
+    return 0;
+  }
+  if (t.request->from && at < *t.request->from)
+    part.remove_prefix(
+        static_cast<std::size_t>(std::min<std::uint64_t>(*t.request->from - at, bytes)));
+  t.answer.body.append(part);
+  if (t.request->from) return bytes;
+  if (t.answer.body.size() > 2 * t.request->bytes)  // the last bytes are wanted
+    t.answer.body.erase(0, t.answer.body.size() - static_cast<std::size_t>(t.request->bytes));
+  return bytes;
+}
+
+std::string without_password(const std::string& url) {
+  const auto scheme = url.find("://");
+  if (scheme == std::string::npos) return url;
+  const auto end = std::min(url.find_first_of("/?#", scheme + 3), url.size());
+  const auto at = url.rfind('@', end);
+  if (at == std::string::npos || at < scheme || at >= end) return url;
+  return fmt::format("{}…@{}", url.substr(0, scheme + 3), url.substr(at + 1));
+}
+
+}  // namespace
+
+struct HttpRange::Impl {
+  std::string url;
+  CURL* easy = nullptr;
+  ~Impl() {
+    if (easy != nullptr) curl_easy_cleanup(easy);
+  }
+};
+
+HttpRange::HttpRange(std::string url)
+    : impl_(std::make_unique<Impl>()), shown_(without_password(url)) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  impl_->url = std::move(url);
+  impl_->easy = curl_easy_init();
+  CURL* easy = impl_->easy;
+  const bool secure = impl_->url.starts_with("https:");
+  curl_easy_setopt(easy, CURLOPT_URL, impl_->url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, secure ? "https" : "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(easy, CURLOPT_MAXREDIRS, kMostRedirects);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
+  curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, nullptr);
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, kIdleSeconds);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+}
+
+HttpRange::~HttpRange() = default;
+
+RangeAnswer HttpRange::get(const RangeRequest& request) {
+  CURL* easy = impl_->easy;
+  Transfer transfer;
+  transfer.easy = easy;
+  transfer.request = &request;
+  const std::string range =
+      request.from ? fmt::format("{}-{}", *request.from, *request.from + request.bytes - 1)
+                   : fmt::format("-{}", request.bytes);
+  curl_slist* headers = nullptr;
+  if (!request.etag.empty())
+    headers = curl_slist_append(headers, fmt::format("If-None-Match: {}", request.etag).c_str());
+  else if (!request.modified.empty())
+    headers =
+        curl_slist_append(headers, fmt::format("If-Modified-Since: {}", request.modified).c_str());
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+  curl_easy_setopt(easy, CURLOPT_RANGE, range.c_str());
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, &transfer);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
+  const CURLcode code = curl_easy_perform(easy);
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
+  curl_slist_free_all(headers);
+  RangeAnswer answer = std::move(transfer.answer);
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer.status);
+  curl_off_t seconds = 0;
+  if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
+    answer.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 3600));
+  if (answer.status == 206 && !transfer.ranged) answer.begin = UINT64_MAX;
+  if (answer.whole) {
+    answer.total = transfer.read;
+    answer.begin =
+        request.from ? std::min(*request.from, transfer.read) : transfer.read - answer.body.size();
+  }
+  if (code != CURLE_OK && !answer.too_large) {
+    answer.error =
+        transfer.overflow ? "the server sends more than was asked for" : curl_easy_strerror(code);
+    if (code != CURLE_PARTIAL_FILE && code != CURLE_OPERATION_TIMEDOUT) answer.status = 0;
+  }
+  // Two changes within a second have the same date; only one that is over is a state.
+  const auto sent = curl_getdate(transfer.date.c_str(), nullptr);
+  const auto changed = curl_getdate(answer.modified.c_str(), nullptr);
+  if (sent < 0 || changed < 0 || sent - changed < kSureSeconds) answer.modified.clear();
+  return answer;
+}
+
+Status check_url(const std::string& url) {
+  const bool http = url.starts_with("http://") || url.starts_with("https://");
+  const auto host = url.find("://");
+  if (!http) return fail("is no http or https URL", without_password(url));
+  if (url.size() == host + 3 || url[host + 3] == '/')
+    return fail("names no host", without_password(url));
+  const bool clean =
+      std::none_of(url.begin(), url.end(), [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
+  if (!clean) return fail("has blanks or control characters in it; write them as %20", "the URL");
+  return ok();
+}
+
+}  // namespace stoker::cli
