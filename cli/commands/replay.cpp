@@ -114,6 +114,8 @@ int replay_logs(Context& context, const Options& options) {
       replay(inputs.files, how, std::make_shared<const diagnose::Detector>(std::move(*detector)));
   if (!result) return console.say(result.error().message()), kFailed;
   for (const auto& error : result->errors) console.say(error);
+  if (options.config.empty())
+    result->notes.emplace_back("no --config: the default limits and policy hold");
   if (options.json)
     console.line(dump_json(to_json_object(*result)));
   else

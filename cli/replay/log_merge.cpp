@@ -24,19 +24,25 @@ std::int64_t newest_ms(const std::string& path) {
 
 constexpr std::uint64_t kHead = 64u << 20;  // a log that tells times tells one in this much of it
 
-// The first time that a log tells: of the lines in front of it too. Empty: it tells none.
-std::optional<std::int64_t> first_stamp(const std::string& path, diagnose::ClockRules rules) {
+// When a log begins: its first stamp, less what the iterations in front of it took. Empty: no line
+// tells a time.
+std::optional<std::int64_t> beginning(const std::string& path, diagnose::ClockRules rules) {
   auto reader = diagnose::LogReader::open(path);
   if (!reader) return std::nullopt;
   diagnose::LogClock clock(rules);
   std::uint64_t read = 0;
+  std::int64_t before = 0;
   for (auto block = reader->next(); !block.empty() && read < kHead; block = reader->next()) {
     read += block.size();
     for (std::string_view rest = block; !rest.empty();) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-      const std::int64_t ms = clock.line(line, nullptr);
-      if (clock.stamped()) return ms;
+      const auto metrics = line.size() <= kLongestIterationLine
+                               ? diagnose::parse_iteration_line(line)
+                               : std::optional<diagnose::IterationMetrics>();
+      const std::int64_t ms = clock.line(line, metrics ? &*metrics : nullptr);
+      if (clock.stamped()) return ms - before;
+      before = ms;
     }
   }
   return std::nullopt;
@@ -67,7 +73,7 @@ LogMerge::LogMerge(const std::vector<LogInput>& inputs, diagnose::ClockRules rul
     rules.newest_ms = newest_ms(input.path);
     auto log = std::make_unique<Log>(std::move(*reader), rules);
     log->line.source = logs_.size();
-    log->begins = first_stamp(input.path, rules);
+    log->begins = beginning(input.path, rules);
     if (log->begins) earliest = std::min(earliest.value_or(*log->begins), *log->begins);
     names_.push_back({input.path, input.kernel_log});
     logs_.push_back(std::move(log));

@@ -73,7 +73,7 @@ ReplayRun::ReplayRun(core::RunPolicy policy, Shape shape)
       world_([this](const core::JournalRow& row) { observe(row); }) {
   if (policy_.run.empty()) policy_.run = RunName("replay");
   if (policy_.directory.empty()) policy_.directory = fmt::format("/runs/{}", policy_.run.text);
-  if (shape_.nodes.empty()) shape_.nodes = {NodeName("node")};
+  if (shape_.nodes.empty()) shape_.nodes = {NodeName("a-node")};
   world_.journal.forget_rows();
 }
 

@@ -179,6 +179,23 @@ TEST_CASE("replay: a clock that jumps back, no times at all -> said, and nothing
   CHECK(none.at("iterations") == 2);
 }
 
+TEST_CASE("replay: iterations in front of the first time -> it is the end of them") {
+  const Site site;
+  std::string text;
+  for (int i = 2; i <= 4; ++i)
+    text += fmt::format(
+        " iteration {:8}/    1000 | elapsed time per iteration (ms): 120000.0 | lm loss: 4.0 |\n",
+        i);
+  text +=
+      "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2021-05-27T21:42:11 DUE TO TIME LIMIT "
+      "***\n";
+  site.write(site.folder() + "/main.log", text);
+  const auto json = replayed(site, {site.folder() + "/main.log"});
+  CHECK(json.at("to") == "2021-05-27T21:42:11Z");
+  CHECK(json.at("from") == "2021-05-27T21:38:11Z");
+  CHECK(json.at("notes").dump().find("default limits") != std::string::npos);
+}
+
 TEST_CASE("replay: what it cannot do -> one line, exit 2 or 1") {
   const Site site;
   site.write(site.folder() + "/main.log", iterations(1, 2, 0));

@@ -6,9 +6,10 @@ import json
 import lzma
 import os
 import re
+import subprocess
 import xml.etree.ElementTree as ElementTree
 
-from e2e._harness import check, main, run_program
+from e2e._harness import BIN, check, main, run_program
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 # A captured log (SLURM with PMIx; the host ran out of memory).
@@ -157,17 +158,23 @@ def what_is_no_log(site):
         found, said = diagnosed(site, path, good, code=1)
         check(found["class"] == "cuda_oom", f"{path}: the rest is not diagnosed: {found}")
         check(len(said) == 1 and word in said[0] and said[0].startswith("stoker: "), f"{path}: {said}")
-    closed = write(site, "closed.log", OUT_OF_MEMORY)
-    os.chmod(closed, 0)
-    if os.geteuid() == 0:
-        print("SKIPPED: root may read everything, so no file is unreadable", flush=True)
-    else:
-        found, said = diagnosed(site, closed, good, code=1)
-        check(len(said) == 1 and "ermission" in said[0], f"{said}")
     found, said = diagnosed(site, write(site, "core", bytes(range(256)) * 4 + bytes(4000)), good)
     check(found["class"] == "cuda_oom" and any("binary" in n for n in found["notes"]), f"binary: {found['notes']}")
     hole = write(site, "hole.log", bytes(100_000) + b"\n" + OUT_OF_MEMORY.encode())
     check(diagnosed(site, hole)[0]["class"] == "cuda_oom", "a hole of NUL bytes hides a failure")
+    closed = write(site, "closed.log", OUT_OF_MEMORY)
+    os.chmod(closed, 0)
+    os.chmod(site.folder, 0o755)
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may read everything
+    argv = [os.path.join(BIN, "stoker"), "diagnose", "--json", closed, good]
+    try:
+        done = subprocess.run(argv, env=dict(site.env, HOME="/nonexistent"), text=True, capture_output=True, timeout=60, check=False,
+                              **nobody)
+    except PermissionError:
+        print("SKIPPED: this folder is closed to others, and root may read everything", flush=True)
+        return
+    check(done.returncode == 1 and len(done.stderr.splitlines()) == 1 and "ermission" in done.stderr, f"unreadable: {done.stderr}")
+    check(json.loads(done.stdout)["class"] == "cuda_oom", "unreadable: the rest is not diagnosed")
 
 
 def bytes_of_all_kinds(site):
