@@ -153,13 +153,20 @@ struct LogReader::Impl {
         skipping = newline == std::string_view::npos;  // the cut line was given its newline already
         continue;
       }
-      const std::size_t room = kLongestLineKept - std::min(kLongestLineKept, held.size());
-      const std::string_view part = pending.substr(0, std::max<std::size_t>(room, 1));
-      const std::size_t before = held.size();
+      // Whole lines are given as they lie there; only what stands at the edge of a piece is copied.
+      if (held.empty()) {
+        const std::string_view window = pending.substr(0, kLongestLineKept);
+        if (const auto last = window.rfind('\n'); last != std::string_view::npos) {
+          pending.remove_prefix(last + 1);
+          return window.substr(0, last + 1);
+        }
+      }
+      const std::size_t line = std::min(pending.find('\n'), pending.size() - 1) + 1;
+      const std::string_view part =
+          pending.substr(0, std::min(line, kLongestLineKept - held.size()));
       held.append(part);
       pending.remove_prefix(part.size());
-      const auto last = part.rfind('\n');
-      if (last != std::string_view::npos) return give(before + last + 1);
+      if (held.back() == '\n') return give(held.size());
       if (held.size() < kLongestLineKept) continue;
       held += '\n';
       skipping = true;
@@ -174,8 +181,9 @@ LogReader::LogReader(LogReader&&) noexcept = default;
 LogReader& LogReader::operator=(LogReader&&) noexcept = default;
 LogReader::~LogReader() = default;
 
-Result<LogReader> LogReader::open(const std::string& path) {
+Result<LogReader> LogReader::open(const std::string& path, std::vector<char> room) {
   auto impl = std::make_unique<Impl>();
+  impl->piece = std::move(room);
   impl->fd = STDIN_FILENO;
   if (path != "-") {
     STOKER_TRY(opened, open_log(path));
@@ -208,6 +216,10 @@ LogReader LogReader::of_text(std::string text) {
   }
   impl->pending = impl->journal_lines;
   return LogReader(std::move(impl));
+}
+
+std::vector<char> LogReader::take_room() {
+  return std::move(impl_->piece);
 }
 
 std::string_view LogReader::head() const {

@@ -16,8 +16,10 @@ namespace stoker::diagnose {
 class LogReader {
  public:
   // "-" is standard input. Errors: the file cannot be opened, or it is no regular file (a FIFO or
-  // device would block; only standard input may be one).
-  static Result<LogReader> open(const std::string& path);
+  // device would block; only standard input may be one). `room`: of a reader that is done, so that
+  // many files are read into the same memory.
+  static Result<LogReader> open(const std::string& path, std::vector<char> room = {});
+  std::vector<char> take_room();  // and read no more
   static LogReader of_text(std::string text);
   LogReader(LogReader&&) noexcept;
   LogReader& operator=(LogReader&&) noexcept;

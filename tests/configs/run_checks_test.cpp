@@ -174,9 +174,10 @@ TEST_CASE("run_checks: a batch script -> read, on SLURM, with logs to follow, wi
   CHECK(bad.file.errors.size() == 4);
   for (const char* words : {"cannot read", "needs scheduler.kind: slurm", "needs watch.logs",
                             "no use beside train.batch_script"})
-    CHECK_MESSAGE(std::any_of(bad.file.errors.begin(), bad.file.errors.end(),
-                              [&](const auto& e) { return e.message.find(words) != e.message.npos; }),
-                  words);
+    CHECK_MESSAGE(
+        std::any_of(bad.file.errors.begin(), bad.file.errors.end(),
+                    [&](const auto& e) { return e.message.find(words) != e.message.npos; }),
+        words);
   const auto none = f.check(good + "train: {batch_script: y.slurm}\n");
   REQUIRE(none.file.errors.size() == 1);
   CHECK(none.file.errors[0].message.find("no batch script") != std::string::npos);
