@@ -191,7 +191,7 @@ std::vector<Finding> check_site(const Context& context) {
                                 check_clock(),          check_curl(),
                                 check_kernel_log(),     check_stack_tools(context),
                                 check_shared_memory(),  check_programs(),
-                                check_daemon(context)};
+                                check_daemon(context),  check_keeper(context)};
   for (Finding& found : check_scheduler(context)) findings.push_back(std::move(found));
   return findings;
 }

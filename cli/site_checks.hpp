@@ -2,11 +2,13 @@
 // how to mend it. Reads and asks; changes nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/command.hpp"
 #include "common/json.hpp"
+#include "common/os/process.hpp"
 
 namespace stoker::cli {
 
@@ -29,6 +31,13 @@ std::vector<Finding> check_running(const Context& context);
 std::vector<Finding> check_slurm(const Context& context);
 // Exposed for tests: what `scontrol show config` means, against our clock in seconds.
 std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t now);
+
+// What starts stokerd again after a reboot (keeper_checks.cpp): the user's systemd, a crontab line,
+// or a job of its own.
+Finding check_keeper(const Context& context);
+// Exposed for tests. `crontab`: what `crontab -l` said; none: there is no such command.
+Finding judge_keeper(bool user_manager, const std::optional<os::CommandOutput>& crontab,
+                     const std::string& start);
 
 // Exposed for tests: SQLite before 3.51.3 can lose a WAL reset when two connections checkpoint.
 Finding check_sqlite(const std::string& version);

@@ -79,8 +79,10 @@ std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t 
                       ""});
   const auto array = number(setting(config, "MaxArraySize")).value_or(0);
   if (array < 3)
-    findings.push_back({"job arrays", Health::Bad, fmt::format("MaxArraySize is {}", array),
-                        "this version submits arrays; ask for MaxArraySize of at least 11"});
+    findings.push_back(
+        {"job arrays", Health::Note,
+         fmt::format("MaxArraySize is {}: arrays are not to be had here", array),
+         "scheduler.array: {tasks: 1, top_up_below: 1} makes a chain of plain jobs"});
   else
     findings.push_back({"job arrays", Health::Good,
                         fmt::format("up to {} tasks in scheduler.array.tasks", array - 1), ""});

@@ -3,21 +3,24 @@
 
 #include "common/os/files.hpp"
 #include "daemon/logs/log_watch.hpp"
+#include "diagnose/pattern_cache.hpp"
 
 namespace stoker::daemon {
 
-LogKnowledge::Made LogKnowledge::make(const std::vector<diagnose::SiteFile>& files) {
+LogKnowledge::Made LogKnowledge::make(const std::vector<diagnose::SiteFile>& files,
+                                      const std::string& cache) {
   Made made;
+  const diagnose::PatternCache folder(cache);
   configs::Diagnostics errors;
   auto knowledge = diagnose::load_knowledge(files, errors);
   for (const auto& error : errors) made.wrong.push_back(error.text());
-  auto detector = diagnose::Detector::make(std::move(knowledge));
+  auto detector = diagnose::Detector::make(std::move(knowledge), &folder);
   if (detector) {
     made.detector = std::make_shared<const diagnose::Detector>(std::move(*detector));
     return made;
   }
   made.wrong.push_back(detector.error().message());
-  if (!files.empty()) made.detector = make({}).detector;
+  if (!files.empty()) made.detector = make({}, cache).detector;
   return made;
 }
 
@@ -37,7 +40,8 @@ std::shared_ptr<const diagnose::Detector> LogKnowledge::with(
   }
   auto& made = made_[key];
   if (!made.valid())
-    made = std::async(std::launch::async, [files = std::move(files)] { return make(files); });
+    made = std::async(std::launch::async,
+                      [files = std::move(files), cache = cache_] { return make(files, cache); });
   if (!at_once_ && made.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
     return nullptr;
   wrong = std::move(unread);

@@ -22,7 +22,9 @@ namespace stoker::daemon {
 class LogKnowledge {
  public:
   // `at_once`: wait for the compilation (a second on a busy machine); else it is done beside.
-  explicit LogKnowledge(bool at_once = true) : at_once_(at_once) {}
+  // `cache`: a folder for what was compiled, so that the next daemon need not; "" = none.
+  explicit LogKnowledge(bool at_once = true, std::string cache = "")
+      : at_once_(at_once), cache_(std::move(cache)) {}
   // Null: not ready yet. Files with mistakes are left out and named in `wrong`, a sentence each.
   std::shared_ptr<const diagnose::Detector> with(const std::vector<std::string>& signatures,
                                                  std::vector<std::string>& wrong);
@@ -32,8 +34,9 @@ class LogKnowledge {
     std::shared_ptr<const diagnose::Detector> detector;
     std::vector<std::string> wrong;
   };
-  static Made make(const std::vector<diagnose::SiteFile>& files);
+  static Made make(const std::vector<diagnose::SiteFile>& files, const std::string& cache);
   bool at_once_;
+  std::string cache_;
   std::map<std::string, std::shared_future<Made>> made_;  // by names and texts
 };
 

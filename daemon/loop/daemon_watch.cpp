@@ -94,7 +94,8 @@ MountThread& Daemon::mount_of(const std::string& directory) {
   if (!mount)
     mount = std::make_unique<MountThread>(
         *foundation_.clock,
-        [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
+        [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); },
+        LogKnowledge(options_.once, foundation_.state_directory + "/patterns"));
   return *mount;
 }
 

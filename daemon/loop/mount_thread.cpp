@@ -16,10 +16,11 @@ constexpr Duration kLongestSleep = 5s;
 
 }  // namespace
 
-MountThread::MountThread(core::Clock& clock, Post post)
+MountThread::MountThread(core::Clock& clock, Post post, LogKnowledge knowledge)
     : clock_(clock),
       post_(std::move(post)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      knowledge_(std::move(knowledge)),
       thread_([this] { work(); }) {}
 
 MountThread::~MountThread() {

@@ -23,7 +23,8 @@ class MountThread {
  public:
   using Post = std::function<void(std::vector<core::Input>)>;
 
-  MountThread(core::Clock& clock, Post post);
+  // `knowledge`: of what the logs say, for the runs on this mount.
+  MountThread(core::Clock& clock, Post post, LogKnowledge knowledge = LogKnowledge{false});
   ~MountThread();
 
   // Watches a run from `cursors` on, instead of as before.
@@ -68,7 +69,7 @@ class MountThread {
     std::vector<core::Input> poll(Instant now);
     [[nodiscard]] Instant next_poll(Instant now) const;
   };
-  LogKnowledge knowledge_{false};
+  LogKnowledge knowledge_;
   std::map<RunName, Watched> watchers_;
   std::map<RunName, Generation> generations_;
   watch::Inotify inotify_;

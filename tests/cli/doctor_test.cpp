@@ -70,5 +70,27 @@ TEST_CASE("doctor: scontrol show config of 22.05.8 -> version, arrays, memory, c
   REQUIRE(skewed.size() == 5);
   CHECK(skewed[4].health == Health::Bad);
   CHECK(skewed[4].found == "slurmctld's clock differs by -298 s");
-  CHECK(judge_slurm_config("MaxArraySize = 1\n", now)[1].health == Health::Bad);
+  CHECK(judge_slurm_config("MaxArraySize = 1\n", now)[1].health == Health::Note);
+}
+
+TEST_CASE("doctor: what starts stokerd again, as far as this user may") {
+  os::CommandOutput none;
+  none.status.code = 1;
+  none.err = "no crontab for alice\n";
+  os::CommandOutput barred;
+  barred.status.code = 1;
+  barred.err = "You (alice) are not allowed to use this program (crontab)\n";
+  os::CommandOutput ours;
+  ours.out = "*/5 * * * * /opt/stoker/bin/stokerd --once\n";
+  const std::string start = "/opt/stoker/bin/stokerd --state /home/a%b";
+  CHECK(judge_keeper(true, none, start).health == Health::Good);
+  CHECK(judge_keeper(false, ours, start).health == Health::Good);
+  const Finding line = judge_keeper(false, none, start);
+  CHECK(line.health == Health::Note);
+  CHECK(line.fix.find("@reboot /opt/stoker/bin/stokerd --state /home/a\\%b ") != std::string::npos);
+  CHECK(line.fix.find("*/5 * * * * /opt/stoker/bin/stokerd --state /home/a\\%b --once") !=
+        std::string::npos);
+  for (const auto& crontab :
+       {std::optional<os::CommandOutput>(barred), std::optional<os::CommandOutput>()})
+    CHECK(judge_keeper(false, crontab, start).fix.find("stoker-cron.slurm") != std::string::npos);
 }
