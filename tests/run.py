@@ -387,7 +387,7 @@ def main():
         else:
             all_parts(tally, options, began)
     print(f"\n{time.monotonic() - began:.0f}s in all")
-    for name in tally.again:
+    for name in [n for n in tally.again if n not in tally.failed]:
         print(f"passed at the second try: {name}")
     for name in tally.failed:
         print(f"failed: {name}")

@@ -80,10 +80,11 @@ def requeued(site):
     site.start_daemon()
     site.run_loop(scheduler=", extra: [--requeue]", tasks=1, top_up_below=0)
     before = site.wait_training(beyond=20)
-    site.cluster.run("scontrol", "requeue", before["job"])
-    # SLURM holds a requeued task back for two minutes (its begin time); release it.
-    site.wait(lambda: [j for j in site.waiting_jobs() if j[0] + "_" + j[1] == before["job"]], LIMIT, "the requeued task")
-    site.cluster.run("scontrol", "update", "JobId=" + before["job"], "StartTime=now", ok=False)
+    job = site.job_id()  # one task is a plain job: SLURM knows it by its bare id
+    site.cluster.run("scontrol", "requeue", job)
+    # SLURM holds a requeued job back for two minutes (its begin time); release it.
+    site.wait(lambda: [j for j in site.waiting_jobs() if j[0] == job], LIMIT, "the requeued job")
+    site.cluster.run("scontrol", "update", "JobId=" + job, "StartTime=now", ok=False)
     after = site.wait_training(generation=before["generation"] + 1, seconds=200)
     check(after["job"] == before["job"], f"requeued under the same id, it goes on as {after['job']}")
     check(site.status()["restarts"] == before["restarts"], "a requeue by the scheduler was counted as a failure")
