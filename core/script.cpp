@@ -32,10 +32,18 @@ void begin(Turn& turn, const supply::Submission& s, const JobSeen& seen) {
                        run.newest.value, job_text(seen.job)));
 }
 
+namespace {
+
+// The next task of an array starts before the switch file is away, and would leave as well.
+bool burns_next(const RunPolicy& policy) {
+  return policy.scheduler.array_tasks > 1;
+}
+
+}  // namespace
+
 bool leaves_when_told(const RunPolicy& policy) {
   if (!policy.train.save_signal.empty()) return true;
-  // The next task of an array starts before the switch file is away, and would leave as well.
-  return !policy.train.kill_switch.empty() && policy.scheduler.array_tasks == 1;
+  return !policy.train.kill_switch.empty() && !burns_next(policy);
 }
 
 bool ask_save(Turn& turn) {
@@ -48,7 +56,9 @@ bool ask_save(Turn& turn) {
 void ask_to_leave(Turn& turn, wire::Level level) {
   const TrainPolicy& train = turn.r().policy.train;
   if (level != wire::Level::SaveAndLeave) return cancel_task(turn);
-  if (!train.kill_switch.empty()) {
+  const auto* stopping = turn.in<training::Stopping>();
+  const bool goes_on = stopping != nullptr && stopping->goal == training::Goal::Next;
+  if (!train.kill_switch.empty() && !(goes_on && burns_next(turn.r().policy))) {
     turn.say(fmt::format("its switch file {} is set", train.kill_switch));
     return turn.act(SetKillSwitch{train.kill_switch, true});
   }
