@@ -11,6 +11,7 @@ import threading
 import time
 
 from e2e._harness import BIN, check, main, run_program
+from e2e._server import serve
 
 STOKER = os.path.join(BIN, "stoker")
 NGINX = shutil.which("nginx") or ("/usr/sbin/nginx" if os.path.exists("/usr/sbin/nginx") else None)
@@ -225,18 +226,7 @@ class Odd:
                 if get is None or not get(self):
                     super().do_GET()
 
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):
-                pass
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/main.log"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server, self.url = serve(Handler, "/main.log")
 
     def close(self):
         self.server.shutdown()

@@ -8,6 +8,7 @@ import threading
 import time
 
 from e2e._harness import check, main
+from e2e._server import serve
 
 HELD = dict(command="sh, -c, 'echo no luck; exit 3'", without_progress=1, restarts=1)
 
@@ -40,18 +41,7 @@ class Hook:
 
             do_GET = do_POST
 
-            def log_message(self, *_):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):
-                pass
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/alerts"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server, self.url = serve(Handler, "/alerts")
 
     def moods(self):
         return [mood for mood, _ in self.asked]
