@@ -11,6 +11,9 @@ target_compile_options(stoker_options INTERFACE
   -ffp-contract=off)  # the decider gives the same bits on every CPU
 target_include_directories(stoker_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(stoker_options INTERFACE STOKER_VERSION="${PROJECT_VERSION}")
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(stoker_options INTERFACE -Wno-subobject-linkage)  # takes every included .cpp for a header
+endif()
 if(STOKER_WERROR)
   target_compile_options(stoker_options INTERFACE -Werror)
 endif()
@@ -20,22 +23,19 @@ if(LLD)
 endif()
 
 # What nearly every file includes is compiled once: three quarters of a small file's time. Of our own headers none, so
-# that a change of ours compiles only what it reaches. Not in unity builds, which share headers anyway.
-if(NOT CMAKE_UNITY_BUILD)
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
-  add_library(stoker_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(stoker_precompiled PRIVATE stoker_options fmt::fmt nlohmann_json::nlohmann_json)
-  target_precompile_headers(stoker_precompiled PRIVATE
-    <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional>
-    <set> <span> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
-endif()
+# that a change of ours compiles only what it reaches.
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "")
+add_library(stoker_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(stoker_precompiled PRIVATE stoker_options fmt::fmt nlohmann_json::nlohmann_json)
+target_precompile_headers(stoker_precompiled PRIVATE
+  <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional>
+  <set> <span> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
+set_target_properties(stoker_precompiled PROPERTIES UNITY_BUILD OFF)
 function(stoker_precompiled target)
-  if(TARGET stoker_precompiled)
-    target_precompile_headers(${target} REUSE_FROM stoker_precompiled)
-  endif()
+  target_precompile_headers(${target} REUSE_FROM stoker_precompiled)
 endfunction()
 
-# With CMAKE_UNITY_BUILD (the sanitizer presets) the sources of a target are compiled many at once; cmake/batches.py keeps
+# With CMAKE_UNITY_BUILD (presets once, asan, tsan) the sources of a target are compiled many at once; cmake/batches.py keeps
 # files apart that define the same name. Call it in the folder that made the target.
 function(stoker_unity target)
   if(NOT CMAKE_UNITY_BUILD)

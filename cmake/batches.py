@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Which sources may share one translation unit: `batches.py FILE...` prints `NUMBER<tab>FILE` for each.
 
-The sanitizer builds and clang-tidy compile many files at once, because most of the time goes into the headers that all
-of them share. Headers are looked for from the current folder. Two files that define the same name at the left margin (both have a `struct Options` in their anonymous
-namespace, say) must not meet, so that nobody has to think of this when he names a thing. Reads text, parses no C++: a
-name too many costs a batch, a name too few is a compile error that tells what to rename.
+Builds from nothing, sanitizer builds and clang-tidy compile many files at once, because most of the time goes into
+the headers that all of them share. Headers are looked for from the current folder. Two files that define the same name
+at the left margin (both have a `struct Options` in their anonymous namespace, say) must not meet, so that nobody has to
+think of this when he names a thing. Reads text, parses no C++: a name too many costs a batch, a name too few is a
+compile error that tells what to rename.
 """
 import re
 import sys
@@ -13,6 +14,7 @@ MAX_FILES, MAX_LINES = 16, 2400
 # The word before the first of ( { = ; on a line that begins at the margin; `X::y` belongs to a class and cannot clash.
 DEFINED = re.compile(r"[A-Za-z][^({=;]*?\b((?:\w+::)*~?\w+)\s*(?:\[[^\]]*\]\s*)?(?::\s*[\w:]+\s*)?[({=;]")
 NO_NAME = re.compile(r"(?:namespace|using namespace|template|extern|return|TEST_CASE|DOCTEST)\b")
+TAKEN = re.compile(r"using [\w:]+::(\w+);")
 WITHIN = re.compile(r"STOKER_\w+\(")
 
 
@@ -20,6 +22,9 @@ def local_names(text):
     """The names that this text defines at the left margin."""
     found = set()
     for line in text.split("\n"):
+        taken = TAKEN.match(line)
+        if taken:
+            found.add(taken.group(1))
         if NO_NAME.match(line) or WITHIN.match(line):
             continue
         m = DEFINED.match(line)

@@ -87,7 +87,8 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
     starting->silent_since = turn.now();
   } else if (auto* stopping = turn.in<training::Stopping>()) {
     run.control.level = stopping->level;
-  } else if (!turn.active()) {
+  } else if (const auto* held = turn.in<training::Held>();
+             !turn.active() && !(held != nullptr && held->retry_at)) {  // else it is the next try
     run.control.level = wire::Level::LeaveNow;
     turn.say(fmt::format("the run is {}: it must leave", state_name(run.training)));
   }

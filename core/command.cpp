@@ -71,8 +71,10 @@ Cancel cancel_of(const supply::Submission& s) {
 }  // namespace
 
 supply::Submission* running_submission(RunState& run) {
+  supply::Submission* newest = nullptr;  // an older one may count as running for want of proof
   for (auto& [token, s] : run.supply)
-    if (runs(s)) return &s;
+    if (runs(s) && (newest == nullptr || newest->order < s.order)) newest = &s;
+  if (newest != nullptr) return newest;
   for (auto& [token, s] : run.supply)
     if (std::holds_alternative<supply::Ending>(s.state)) return &s;
   return nullptr;

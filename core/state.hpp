@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/node_list.hpp"
 #include "core/action.hpp"
 #include "core/event.hpp"
 #include "core/learned.hpp"
@@ -57,11 +58,11 @@ struct LiveGeneration {
   Token token;
   JobId job;
   OrderNumber order;
-  std::vector<NodeName> nodes;  // of the allocation
-  std::vector<NodeName> lost;   // whose agent is gone, or that were taken out of the attempts
-  std::uint32_t joined = 0;     // agents that spoke up
+  NodeList nodes;              // of the allocation
+  std::vector<NodeName> lost;  // whose agent is gone, or that were taken out of the attempts
+  std::uint32_t joined = 0;    // agents that spoke up
   Attempt attempt;
-  std::vector<NodeName> attempt_nodes;
+  NodeList attempt_nodes;
   std::uint32_t world_size = 0;
   Iteration loaded;  // where the attempt resumed
   Iteration best;    // highest iteration that the run had completed when it began

@@ -44,7 +44,9 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   check_destruction(row, excuse);
   if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
     broken("a digest was rejected: " + row.decision.reason);
-  for (const auto& [name, run] : state.runs) check_budget(run);
+  const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
+  const bool resumed = asked != nullptr && asked->verb == "resume" && !row.decision.rejected;
+  for (const auto& [name, run] : state.runs) check_budget(run, resumed);
   if (row.decision.from != row.decision.to) {
     if (row.decision.to == "recovering" ||
         (row.decision.to == "queued" && row.decision.from != "idle" &&
@@ -57,6 +59,8 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     }
   }
   check_exclusions(state);
+  if (const auto run = state.runs.find(row.event.run); run != state.runs.end() && run->second.live)
+    known_ = run->second.live->generation;
   blind_ = state.blind_since.has_value();
 }
 
@@ -88,7 +92,7 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
   const bool ran = from == "training" || from == "starting" || from == "suspect";
   if (!ran || from_a_person(row.event.body) || excuse.person) return;
   SimGeneration* live = training_.live();
-  if (live == nullptr) return;
+  if (live == nullptr || live->number != known_) return;  // it is about one before
   if (to == "queued") {
     const auto job = cluster_.jobs().find(live->job);
     if (job == cluster_.jobs().end() || live->zombie) return;
@@ -99,7 +103,7 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
   }
 }
 
-void Checker::check_budget(const core::RunState& run) {
+void Checker::check_budget(const core::RunState& run, bool resumed) {
   const core::RecoverPolicy& policy = scenario_.policy.recover;
   if (run.budget.best > best_) {
     best_ = run.budget.best;
@@ -107,8 +111,8 @@ void Checker::check_budget(const core::RunState& run) {
   }
   if (run.budget.restarts < restarts_) restarts_ = run.budget.restarts;
   const std::string where = core::state_name(run.training);
-  if (where == "held" || where == "stopped") {
-    restarts_ = run.budget.restarts;  // a person resumes it with a fresh budget
+  if (resumed || where == "held" || where == "stopped") {
+    restarts_ = run.budget.restarts;  // whom a person resumes has a fresh budget
     return;
   }
   if (run.budget.restarts - restarts_ > policy.restarts_without_progress + 1)
@@ -162,7 +166,7 @@ void Checker::count_lines(std::size_t told, std::size_t taken) {
 }
 
 void Checker::rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
-                   Iteration progress_since) {
+                   Iteration since, Iteration reached) {
   for (const auto& [path, text] : files.content)
     if (path.starts_with("/runs/sim/switch/") && !path.starts_with("/runs/sim/switch/."))
       broken("a switch file was never taken up: " + path);
@@ -181,9 +185,10 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
       continue;
     }
     if (where == "idle" && run.paused) continue;
-    if (best_ <= progress_since || where == "suspect" || where == "idle")
-      stuck(fmt::format("{} since {}, best iteration {}: {}", where,
-                        format_duration(run.since - Instant{}), best_.value, run.why));
+    if (reached <= since || where == "suspect" || where == "idle")
+      stuck(fmt::format("{} since {}, iteration {} then and {} now: {}", where,
+                        format_duration(run.since - Instant{}), since.value, reached.value,
+                        run.why));
   }
 }
 

@@ -35,7 +35,7 @@ class Checker {
   void broken(const std::string& what);  // found elsewhere
   // At the end, after everything has healed.
   void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
-            Iteration progress_since);
+            Iteration since, Iteration reached);
   void count_lines(std::size_t told, std::size_t taken);
 
   [[nodiscard]] const std::vector<std::string>& safety() const { return safety_; }
@@ -48,7 +48,7 @@ class Checker {
   void check_actions(const core::JournalRow& row, const Excuse& excuse);
   [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
-  void check_budget(const core::RunState& run);
+  void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
   void stuck(const std::string& what);
 
@@ -57,6 +57,7 @@ class Checker {
   Cluster& cluster_;
   Instant now_;
   bool blind_ = false;
+  Generation known_;  // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
   std::set<std::string> alerts_wanted_;
   std::vector<std::string> safety_, liveness_;

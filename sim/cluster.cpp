@@ -118,7 +118,20 @@ void Cluster::node_dies(const NodeName& node) {
 
 void Cluster::repair(const NodeName& node) {
   nodes_.at(node) = SimNode{};
+  slow_.erase(node);
   poll();
+}
+
+void Cluster::repair_all() {
+  for (auto& [name, node] : nodes_) node = SimNode{};
+  slow_.clear();
+}
+
+void Cluster::set_slow(const NodeName& node, bool slow) {
+  if (slow)
+    slow_.insert(node);
+  else
+    slow_.erase(node);
 }
 
 bool Cluster::may_start(const SimJob& job) const {

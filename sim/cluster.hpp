@@ -20,7 +20,6 @@ struct SimNode {
   bool up = true;
   bool told_down = false;  // the controller has noticed
   bool bad = false;        // its GPU fails again and again
-  bool slow = false;
 };
 
 struct SimTask {
@@ -61,12 +60,15 @@ class Cluster {
   void take_for_dead(std::uint64_t id, std::uint32_t task);             // although it lives
   void node_dies(const NodeName& node);
   void repair(const NodeName& node);
+  void repair_all();
+  void set_slow(const NodeName& node, bool slow);
   void poll();  // starts what can start, ends what is over its limit, forgets
 
   [[nodiscard]] const std::map<std::uint64_t, SimJob>& jobs() const { return jobs_; }
   std::map<std::uint64_t, SimJob>& jobs() { return jobs_; }
   std::map<NodeName, SimNode>& nodes() { return nodes_; }
   [[nodiscard]] bool is_up(const NodeName& node) const { return nodes_.at(node).up; }
+  [[nodiscard]] const std::set<NodeName>& slow() const { return slow_; }
   // The running task of this name; null: none.
   std::pair<SimJob*, std::uint32_t> running(const std::string& name);
 
@@ -82,6 +84,7 @@ class Cluster {
   std::uint64_t last_id_ = 1000;
   std::map<std::uint64_t, SimJob> jobs_;
   std::map<NodeName, SimNode> nodes_;
+  std::set<NodeName> slow_;
 };
 
 }  // namespace stoker::sim

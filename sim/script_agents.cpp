@@ -128,7 +128,7 @@ Status Script::do_script(Words& words) {
   const core::RunState& run = found->second;
   generation_ = run.newest;
   attempt_ = Attempt{1};
-  attempt_nodes_ = run.live ? run.live->nodes : attempt_nodes_;
+  if (run.live) attempt_nodes_ = run.live->nodes;
   ranks_ = run.live ? run.live->world_size : ranks_;
   if (!words.take("silent")) {
     if (!words.take("log")) return fail("script log iteration N, or script silent");

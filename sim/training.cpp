@@ -233,8 +233,9 @@ void Training::iterate(SimGeneration& g) {
   if (shape.evaluate_every != 0) until = std::min(until, next(shape.evaluate_every));
   until = std::max(until, g.base.value + 1);
   g.step = shape.iteration;
-  for (const NodeName& node : g.attempt_nodes)
-    if (cluster_.nodes().at(node).slow) g.step = shape.iteration * 149 / 140;  // tr11, 2022
+  for (const NodeName& node : cluster_.slow())
+    if (std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node) != g.attempt_nodes.end())
+      g.step = shape.iteration * 149 / 140;  // tr11, 2022
   enter(g, Stage::Iterate, static_cast<std::int64_t>(until - g.base.value) * g.step);
 }
 
@@ -259,6 +260,10 @@ void Training::account(SimGeneration& g) {
   if (g.stage == Stage::Iterate && g.step > 0ns)
     g.stage_since += static_cast<std::int64_t>(now.value - g.base.value) * g.step;
   g.base = now;
+}
+
+Iteration Training::reached() const {
+  return generations_.empty() ? Iteration{} : generations_.rbegin()->second.base;
 }
 
 void Training::settle() {

@@ -98,6 +98,7 @@ class Training {
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
   [[nodiscard]] Duration lost() const { return lost_; }
   [[nodiscard]] Iteration best() const { return best_; }
+  [[nodiscard]] Iteration reached() const;  // as of settle(), by the newest generation
   [[nodiscard]] Duration useful() const { return useful_; }
   void settle();  // counts the progress of what runs now
 

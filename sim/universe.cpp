@@ -262,12 +262,14 @@ Outcome Universe::live() {
     heal();
     time_.run_until(faulty + scenario_.heals / 2, stop);
     training_->settle();
-    const Iteration since = training_->best();
+    const Iteration since = training_->reached();
     time_.run_until(faulty + scenario_.heals, stop);
+    training_->settle();
     if (checker_->safety().empty()) {
       checker_->now(time_.now());
+      take_lines();  // of the last moment
       checker_->count_lines(lines_.size(), delivered_);
-      checker_->rest(daemon_->state(), files_, alerts_, since);
+      checker_->rest(daemon_->state(), files_, alerts_, since, training_->reached());
     }
   }
   outcome.safety = checker_->safety();

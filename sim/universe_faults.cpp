@@ -125,10 +125,10 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
     case Fault::SlowNode: {
       if (!trains) return false;
       const NodeName node = some_node();
-      cluster_->nodes().at(node).slow = true;
+      cluster_->set_slow(node, true);
       training_->look_at_nodes();
       time_.after(lasts, [this, node] {
-        cluster_->nodes().at(node).slow = false;
+        cluster_->set_slow(node, false);
         training_->look_at_nodes();
       });
       return true;
@@ -271,7 +271,7 @@ void Universe::heal() {
   for (std::size_t i = 0; i < kFaults; ++i) slurm_->wake(static_cast<Fault>(i), false);
   lines_from_ = storage_free_ = disk_full_until_ = doomed_until_ = time_.now();
   files_.refuse("");
-  for (auto& [name, node] : cluster_->nodes()) node = SimNode{};
+  cluster_->repair_all();
   cluster_->poll();
   if (!daemon_->up()) daemon_->start(1min);
   if (daemon_->up()) daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});

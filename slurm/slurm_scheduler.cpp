@@ -80,15 +80,27 @@ std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& n
 }
 
 // How SLURM names the job, when this id is in the queue, carries this token, and the task (0 = any)
-// has not ended; "" otherwise. A job outside an array counts as its own first task: SLURM knows it
-// by its bare id.
+// has not ended; "" when both squeue and scontrol know nothing of the kind. A job outside an array
+// counts as its own first task: SLURM knows it by its bare id.
 Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
+  bool shown = false;
   for (const QueueRow& row : rows) {
+    shown = shown || row.id.job == job.job;
     const bool plain = row.id.task == 0;
     const bool meant = row.id.job == job.job && (job.task == 0 || plain || row.id.task == job.task);
     if (meant && token_of(row) == token && !core::is_terminal(row.state))
       return (plain ? row.id : job).text();
+  }
+  if (shown) return std::string();
+  STOKER_TRY(records, details(JobId{job.job, 0}));  // an answer about others proves nothing
+  for (const JobDetail& record : records) {
+    const Token submitted = token_of_command(record.command);
+    const bool ours =
+        submitted == token || (submitted.empty() && record.name == run_of(token).text);
+    if (ours && !core::is_terminal(record.state))
+      return fail("squeue does not show a job that scontrol shows", record.id.text(),
+                  "look for SQUEUE_* in the environment and at the squeue in PATH");
   }
   return std::string();
 }

@@ -20,6 +20,15 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 E2E_LIMIT_S = 600
 BUDGET_S = 55 * 60  # of CI's hour, on two cores that had compiled nothing before: what computes beside may not be done by then
 SKIP_EXIT = 77
+# As in ./dev: a clone that was never built compiles many files at once, from nothing in half the time.
+PRESET = "dev" if os.path.exists(os.path.join(ROOT, "build", "build.ninja")) else "once"
+
+
+def folder_of(preset):
+    return "build" if preset == "dev" else f"build-{preset}"
+
+
+BIN = os.path.join(ROOT, folder_of(PRESET), "bin")
 
 
 class Tally:
@@ -49,11 +58,11 @@ def command(argv, limit=3600, **kwargs):
     return subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=limit, **kwargs).returncode
 
 
-def build(tally, preset="dev", targets=()):
+def build(tally, preset=PRESET, targets=()):
     """Configures and builds a preset; True when that worked."""
-    folder = os.path.join(ROOT, "build" if preset == "dev" else f"build-{preset}")
+    folder = os.path.join(ROOT, folder_of(preset))
     os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=ROOT)
-    strict = preset == "dev"  # the sanitizers compile many files at once, with warnings off
+    strict = preset == PRESET  # the sanitizers are built with warnings off
     good = command(["cmake", "--preset", preset, f"-DSTOKER_WERROR={'ON' if strict else 'OFF'}"],
                    stdout=subprocess.DEVNULL) == 0
     argv = ["cmake", "--build", folder, "-j", str(os.cpu_count())]
@@ -102,7 +111,7 @@ def tries(options):
 
 def part_unit(tally, options):
     title("unit and golden tests")
-    ctest(tally, "build", most_tries=tries(options))
+    ctest(tally, folder_of(PRESET), most_tries=tries(options))
 
 
 def script_test(tally, name, script, environment, limit, most_tries):
@@ -129,7 +138,7 @@ def script_test(tally, name, script, environment, limit, most_tries):
 
 def part_e2e(tally, options):
     title("end-to-end tests")
-    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"), PYTHONPATH=os.path.join(ROOT, "tests"))
+    environment = dict(os.environ, STOKER_BIN=BIN, PYTHONPATH=os.path.join(ROOT, "tests"))
     if options.long:
         environment["STOKER_LONG"] = "1"
     for script in sorted(glob.glob(os.path.join(ROOT, "tests", "e2e", "*.py"))):
@@ -143,7 +152,7 @@ def part_slurm(tally, options):
     title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
     argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options))]
     argv += ["--random", "100"] if options.long else []
-    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"))
+    environment = dict(os.environ, STOKER_BIN=BIN)
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
                            stdout=subprocess.PIPE)
     said = ""
@@ -164,7 +173,7 @@ def part_slurm(tally, options):
 
 def part_lint(tally, _options):
     title("lint")
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", "build"], cwd=ROOT, text=True,
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", folder_of(PRESET)], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
     tally.read(run.stdout)
@@ -176,14 +185,14 @@ def part_lint(tally, _options):
 
 def part_bundle(tally, _options):
     title("relocatable bundle in an empty chroot")
-    good = command([sys.executable, "deploy/bundle.py", "--build", "build"]) == 0
+    good = command([sys.executable, "deploy/bundle.py", "--build", folder_of(PRESET)]) == 0
     tally.add("bundle: builds", "passed" if good else "failed")
     if not good:
         return
     if os.geteuid() != 0:
         tally.add("bundle: runs in an empty chroot", "skipped", "chroot needs root")
         return
-    good = command([sys.executable, "deploy/bundle.py", "--build", "build", "--prove"]) == 0
+    good = command([sys.executable, "deploy/bundle.py", "--build", folder_of(PRESET), "--prove"]) == 0
     tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
 
 
@@ -207,7 +216,7 @@ def sanitizer(tally, options, preset, folders, programs=()):
     os.environ.update(SANITIZER_OPTIONS)
     if not build(tally, preset, [f"test_{folder}" for folder in folders] + list(programs)):
         return False
-    ctest(tally, f"build-{preset}", prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders),
+    ctest(tally, folder_of(preset), prefix=f"{preset}: ", select="|".join(f"^{folder}:" for folder in folders),
           most_tries=tries(options))
     return True
 
@@ -216,8 +225,8 @@ def sanitized_e2e(tally):
     """End-to-end tests with sanitized daemon, client and agent (and the ordinary training): a report fails the test."""
     title("end-to-end tests under asan")
     with tempfile.TemporaryDirectory(prefix="stoker-asan-") as folder:
-        for name, preset in (("stokerd", "-asan"), ("stoker", "-asan"), ("stoker-agent", "-asan"), ("stoker-train", "")):
-            os.symlink(os.path.join(ROOT, "build" + preset, "bin", name), os.path.join(folder, name))
+        for name, preset in (("stokerd", "asan"), ("stoker", "asan"), ("stoker-agent", "asan"), ("stoker-train", PRESET)):
+            os.symlink(os.path.join(ROOT, folder_of(preset), "bin", name), os.path.join(folder, name))
         where = os.path.join(folder, "report")
         environment = dict(os.environ, STOKER_BIN=folder, PYTHONPATH=os.path.join(ROOT, "tests"),
                            ASAN_OPTIONS=f"detect_leaks=1:log_path={where}", UBSAN_OPTIONS=f"log_path={where}")
@@ -260,7 +269,7 @@ def part_fuzz(tally, options):
 def part_sim(tally, options):
     title("simulated lives: every guard, every scenario, chaos")
     seeds = 10000 if options.long else 16
-    environment = dict(os.environ, STOKER_BIN=os.path.join(ROOT, "build", "bin"))
+    environment = dict(os.environ, STOKER_BIN=BIN)
     run = subprocess.run([sys.executable, "tests/sim/prove.py", "--seeds", str(seeds)], cwd=ROOT, env=environment,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
     print(run.stdout, end="", flush=True)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/node_list.hpp"
 #include "core/event.hpp"
 
 namespace stoker::core::supply {
@@ -54,7 +55,7 @@ struct Task {
   JobState state = JobState::Pending;
   std::uint32_t restart = 0;
   std::string reason;
-  std::vector<NodeName> nodes;
+  NodeList nodes;
   std::optional<WallTime> ends_at;
   STOKER_FIELDS(Task, state, restart, reason, nodes, ends_at)
 };

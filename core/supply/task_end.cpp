@@ -232,6 +232,10 @@ void supersede(Turn& turn, const Token& token) {
       turn.go(s, Pending{}, SupplyTrigger::Decided);
     else
       turn.go(s, Terminal{"superseded"}, SupplyTrigger::Exhausted);
+    // It was told to leave so that the next one goes on; the next one is not to leave.
+    if (const auto* stopping = turn.in<training::Stopping>();
+        stopping != nullptr && stopping->goal == training::Goal::Next)
+      turn.go(training::Queued{}, Trigger::TaskEnds, "");
   }
 }
 

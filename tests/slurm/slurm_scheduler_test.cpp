@@ -204,6 +204,8 @@ TEST_CASE("slurm cancel: id with our token -> scancel of the task, or of what is
 
 TEST_CASE("slurm cancel: id given away to another token, or gone -> success, nothing cancelled") {
   Fixture f;
+  f.processes.answers["scontrol"] = {
+      says("", "slurm_load_jobs error: Invalid job id specified\n", 1)};
   f.processes.answers["scancel"] = {says("")};
   f.processes.answers["squeue"] = {says(Fixture::mine("PENDING", "1", "tr11-43-ffffffff"))};
   CHECK(
@@ -212,6 +214,24 @@ TEST_CASE("slurm cancel: id given away to another token, or gone -> success, not
       says("", "slurm_load_jobs error: Invalid job id specified\n", 1)};
   CHECK(
       std::holds_alternative<std::monostate>(f.scheduler.cancel({f.token, {123, 1}, true, false})));
+  CHECK(f.processes.count("scancel") == 0);
+}
+
+TEST_CASE("slurm cancel: an answer about others' jobs does not make ours gone") {
+  Fixture f;
+  f.processes.answers["squeue"] = {says(Fixture::mine("RUNNING", "1", "other-1-ffffffff"))};
+  const std::string before = f.processes.answers["squeue"].front()->out;
+  std::string foreign = before;
+  for (auto at = foreign.find("123"); at != std::string::npos; at = foreign.find("123", at))
+    foreign.replace(at, 3, "777");
+  f.processes.answers["squeue"] = {says(foreign)};
+  f.processes.answers["scontrol"] = {
+      says("JobId=123 ArrayJobId=123 ArrayTaskId=2-10%1 JobName=tr11 JobState=PENDING "
+           "ExcNodeList=(null) Command=/runs/tr11/batch/tr11-42-0badcafe.sh\n")};
+  const auto answer = f.scheduler.cancel({f.token, {123, 0}, true, true});
+  REQUIRE(std::holds_alternative<core::PortError>(answer));
+  CHECK(std::get<core::PortError>(answer).error.message().find("scontrol shows") !=
+        std::string::npos);
   CHECK(f.processes.count("scancel") == 0);
 }
 
