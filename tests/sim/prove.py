@@ -18,6 +18,7 @@ SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
           "verify-checkpoint", "stale-phase", "lease", "dedupe"]
 LIMIT_S = 1800
+ONCE_FAILED = [18, 20, 21, 52, 96, 180, 232, 334, 442, 880]  # seeds of chaos that found something
 failed = 0
 
 
@@ -45,6 +46,12 @@ def chaos(seeds):
     code, report, said = simulate("chaos.yaml", "--seeds", f"1-{seeds}")
     tell(f"sim: chaos, {report.get('runs')} seeds and {report.get('hours', 0):.0f} hours without a violation",
          code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
+
+
+def once_failed():
+    for seed in ONCE_FAILED:
+        code, _, said = simulate("chaos.yaml", "--seed", str(seed))
+        tell(f"sim: chaos, seed {seed} again", code == 0, f"exit {code}: {said}")
 
 
 def scenarios():
@@ -93,6 +100,7 @@ def main():
     options = parser.parse_args()
     guards()
     scenarios()
+    once_failed()
     chronicles()
     closed_form()
     chaos(options.seeds)
