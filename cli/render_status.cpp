@@ -74,6 +74,23 @@ std::string budget_line(const wire::StatusDocument& s) {
                      s.budget.without_progress_limit, s.restarts);
 }
 
+std::string goodput_line(const wire::StatusGoodput& g) {
+  std::string text = fmt::format("{:.1f} % of {}", 100 * g.ettr, seconds(g.whole_s));
+  for (const char* cause : {"queue", "start", "repeated", "checkpoint", "slow", "down"}) {
+    const auto found = g.spent_s.find(cause);
+    if (found == g.spent_s.end() || found->second < 0.0005 * g.whole_s) continue;
+    text += fmt::format(", {} {:.1f} %", cause, 100 * found->second / g.whole_s);
+  }
+  if (g.lost_gpu_hours > 0) text += fmt::format("; {:.1f} GPU hours lost", g.lost_gpu_hours);
+  return text;
+}
+
+std::string saves_line(const wire::StatusSaves& s) {
+  return fmt::format("every {}, best every {} (Daly: a save costs {}, {} {}, one every {})",
+                     seconds(s.usual_s), seconds(s.best_s), seconds(s.cost_s), s.failures,
+                     s.failures == 1 ? "failure" : "failures", seconds(s.mtbf_s));
+}
+
 std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
   std::string text;
   for (const wire::StatusAlert& alert : s.alerts) {
@@ -134,6 +151,10 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
     text += row("loss", loss);
   }
   if (s.step_s > 0) text += row("step", step_line(s));
+  if (s.slow && s.slow->now && s.slow->usual_s > 0)
+    text += row("slow", fmt::format("{:+.1f} % since iteration {}: stoker bisect {}",
+                                    100 * (s.slow->step_s / s.slow->usual_s - 1),
+                                    with_commas(s.slow->iteration), printable(s.run)));
   text += row("checkpoint", s.checkpoint ? "iteration " + with_commas(s.checkpoint->iteration) +
                                                ", " + seconds(s.checkpoint->age_s) + " old"
                                          : "none yet");
@@ -142,6 +163,8 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
         row("eta", seconds(*s.eta_s) + (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9
                                             ? ", at " + format_rfc3339(now + from_seconds(*s.eta_s))
                                             : ""));
+  if (s.saves) text += row("saves", saves_line(*s.saves));
+  if (s.goodput) text += row("goodput", goodput_line(*s.goodput));
   text += row("budget", budget_line(s));
   text += alert_lines(s, console);
   if (s.stale) text += row("published", ago(s.published, now));

@@ -6,6 +6,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
+#include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -24,11 +25,14 @@ bool task_is_over(const RunState& run, const wire::GenerationStarted& e) {
 // Says which files are not what the generation before had.
 void note_digests(Turn& turn, const std::map<std::string, std::string>& digests) {
   if (digests.empty()) return;
+  turn.r().trail.check.changed = false;
   for (const auto& [path, digest] : digests)
     if (const auto before = turn.r().digests.find(path);
-        before != turn.r().digests.end() && before->second != digest)
+        before != turn.r().digests.end() && before->second != digest) {
+      turn.r().trail.check.changed = true;
       turn.say(fmt::format("{} has changed since the generation before (XXH3 {}, was {})", path,
                            digest.substr(0, 8), before->second.substr(0, 8)));
+    }
   turn.r().digests = digests;
 }
 
@@ -73,8 +77,12 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
     run.save.reset();
   }
   run.control.exclude.clear();
+  const bool had_known = !run.checkpoint.known.empty();
   std::erase_if(run.checkpoint.known,
                 [&](const auto& known) { return known.first > e.iteration.value; });
+  if (had_known)  // what is left of them is of this ancestry
+    run.trail.saved =
+        Iteration(run.checkpoint.known.empty() ? 0 : run.checkpoint.known.rbegin()->first);
   turn.say(fmt::format("generation {} of {} started on {}, {}", e.generation.value, job_text(e.job),
                        nodes_text(e.nodes),
                        e.iteration.value == 0
@@ -125,7 +133,7 @@ void on(Turn& turn, const wire::DamagedCheckpoint& e) {
   turn.say(fmt::format("the checkpoint {} is damaged ({}); the newest good one is used",
                        e.checkpoint, e.why));
   if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
-    turn.r().checkpoint.known.erase(id->iteration.value);
+    forget_saved(turn.r(), id->iteration);
   raise(turn, {Severity::Warning, "checkpoint_damaged",
                fmt::format("checkpoint {} of {} is damaged", e.checkpoint, turn.name().text),
                fmt::format("stoker-train inspect {}/{}/{} --verify", turn.r().policy.directory,
@@ -143,6 +151,7 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   live.attempt_at = turn.now();
   live.outcome.reset();
   run.verdict.reset();
+  begin_numbers(turn, e.iteration);
   run.progress.phase = wire::Phase::Startup;
   run.progress.deadline = detect::phase_deadline(run, wire::Phase::Startup);
   run.progress.phase_since = turn.now();
@@ -224,6 +233,7 @@ void on(Turn& turn, const wire::CheckpointSaved& e) {
   }
   facts.known[e.iteration.value] = run.live->generation;
   if (facts.known.size() > 256) facts.known.erase(facts.known.begin());
+  note_saved(turn, e.iteration);
   turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({:.1f} MiB)",
                        e.iteration.value, e.seconds, static_cast<double>(e.bytes) / (1 << 20)));
   resolve(turn, "save_failed");
@@ -307,7 +317,8 @@ void on(Turn& turn, const wire::CheckpointsDeleted& e) {
     names += (names.empty() ? "" : ", ") + name;
     const auto id = wire::parse_checkpoint_name(name);
     const auto found = id ? known.find(id->iteration.value) : known.end();
-    if (found != known.end() && found->second == id->generation) known.erase(found);
+    if (found != known.end() && found->second == id->generation)
+      forget_saved(turn.r(), id->iteration);
   }
   turn.say(fmt::format("old checkpoints were deleted, as checkpoints.keep says: {}", names));
 }

@@ -113,8 +113,13 @@ const RunPolicy* policy_of(const JournalRow& row) {
   return nullptr;
 }
 
+// What the training's own numbers told: a spike, a slower step, how a rollback turned out.
+bool tells_of_numbers(const JournalRow& row) {
+  return std::holds_alternative<Digest>(row.event.body);
+}
+
 bool worth_a_note(const JournalRow& row) {
-  return std::holds_alternative<OperatorAsked>(row.event.body) ||
+  return tells_of_numbers(row) || std::holds_alternative<OperatorAsked>(row.event.body) ||
          std::holds_alternative<DaemonStarted>(row.event.body) ||
          std::holds_alternative<SchedulerBlind>(row.event.body) ||
          std::holds_alternative<SchedulerSees>(row.event.body) ||

@@ -168,7 +168,8 @@ struct Digest {
   Generation generation;
   wire::Beat last;               // newest beat; its ages are as of `event.at`: arrival time counts
   wire::Quantiles iteration_ms;  // of all iterations completed since the digest before
-  STOKER_FIELDS(Digest, generation, last, iteration_ms)
+  wire::StepLosses losses;       // of the same
+  STOKER_FIELDS(Digest, generation, last, iteration_ms, losses)
 };
 struct LeadSilent {  // no new line in lead.jsonl for this long (counted anew when the daemon was
                      // away)

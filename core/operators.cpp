@@ -8,6 +8,7 @@
 #include "core/command.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -117,6 +118,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
   run.paused = false;
   run.observe_only = false;
   run.planned_stop.reset();
+  if (has(asked, "as-is")) run.trail.as_is = true;
   if (was_paused || watched) resolve(turn, "quarantined");
   switch (turn.kind()) {
     case TrainingKind::Held:
@@ -172,10 +174,28 @@ void on_restart(Turn& turn, const OperatorAsked& asked) {
   }
 }
 
+// Where the losses went wrong, if they did.
+std::optional<Iteration> onset_of(const RunState& run) {
+  if (run.loss.bad_from) return run.loss.bad_from;
+  if (run.loss.spike) return run.loss.spike->onset;
+  return std::nullopt;
+}
+
 void on_rollback(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("rollback asked by {}", who(asked));
-  const auto to = number(asked, "to");
+  auto to = number(asked, "to");
+  RollbackPlan plan;
+  const auto word = asked.arguments.find("to");
+  if (word != asked.arguments.end() && word->second == "auto") {  // as the policy would
+    const auto onset = onset_of(run);
+    if (!onset)
+      return turn.reject(
+          fmt::format("{}; no loss has gone wrong that would tell where to go back to", sentence));
+    plan = plan_rollback(run, *onset);
+    if (!plan.why_not.empty()) return turn.reject(fmt::format("{}; {}", sentence, plan.why_not));
+    to = plan.to.value;
+  }
   if (!to) return turn.reject(fmt::format("{}; --to ITERATION is missing", sentence));
   const auto known = run.checkpoint.known.find(*to);
   if (known == run.checkpoint.known.end()) {
@@ -188,22 +208,17 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
                     "ancestry (newest: {})",
                     sentence, *to, have.empty() ? "none" : have));
   }
-  double lr_scale = 1;
+  double lr_scale = plan.lr_scale;
   if (const auto found = asked.arguments.find("lr-scale"); found != asked.arguments.end())
     std::from_chars(found->second.data(), found->second.data() + found->second.size(), lr_scale);
   if (!(lr_scale > 0) || lr_scale > 100)
     return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
-  const std::uint64_t skip = number(asked, "skip-samples").value_or(0);
-  wire::Resume resume{wire::ResumeMode::Exact, Iteration(*to), known->second};
-  run.lr_scale = lr_scale;
-  supply::write_orders(turn, resume, skip);
-  const std::string plan = fmt::format(
+  const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
+  const std::string text = fmt::format(
       "{}; going back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
       lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
       skip == 0 ? "" : fmt::format(", skipping {} samples", skip));
-  run.budget.best = Iteration(*to);
-  if (turn.active()) return leave(turn, training::Goal::Next, wire::Level::LeaveNow, plan);
-  turn.say(plan);
+  go_back(turn, {Iteration(*to), known->second, lr_scale, skip, ""}, asked.by, text);
   if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
     on_resume(turn, asked);
 }

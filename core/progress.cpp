@@ -7,6 +7,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
+#include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
@@ -177,6 +178,7 @@ void on_digest(Turn& turn, const Digest& digest) {
       turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
   if (watched && hang.verdict == detect::Verdict::Bad) return suspect_hang(turn, hang);
   if (watched) check_planned(turn);
+  watch_numbers(turn, digest);
 }
 
 void act_on_suspicion(Turn& turn) {

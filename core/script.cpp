@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/command.hpp"
+#include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 
@@ -26,6 +27,7 @@ void begin(Turn& turn, const supply::Submission& s, const JobSeen& seen) {
   live.attempt_at = turn.now();
   run.newest = live.generation;
   run.live = std::move(live);
+  begin_numbers(turn, Iteration{});
   run.progress.phase = wire::Phase::Startup;
   run.progress.at = run.progress.phase_since = turn.now();
   turn.say(fmt::format("generation {} of {} is a script without agents: its logs are followed",

@@ -11,11 +11,17 @@
 
 #include "common/node_list.hpp"
 #include "core/action.hpp"
+#include "core/bisect.hpp"
+#include "core/detect/loss.hpp"
+#include "core/detect/throughput.hpp"
 #include "core/event.hpp"
+#include "core/experiment.hpp"
+#include "core/goodput.hpp"
 #include "core/learned.hpp"
 #include "core/ledger.hpp"
 #include "core/policy.hpp"
 #include "core/supply/submission.hpp"
+#include "core/trail.hpp"
 #include "core/training/finished.hpp"
 #include "core/training/held.hpp"
 #include "core/training/idle.hpp"
@@ -165,6 +171,12 @@ struct RunState {
   Progress progress;
   std::vector<LossPoint> losses;  // at most kLossPoints, thinned evenly
   std::uint64_t loss_stride = 1;
+  detect::LossWatch loss;
+  detect::SpeedWatch speed;
+  Trail trail;                          // what was logged, and what a start is held against
+  Bisect bisect;                        // the search for a slow node
+  std::vector<Experiment> experiments;  // rollbacks, oldest first
+  Goodput goodput;                      // where the time went
   std::map<std::string, PhaseFacts> phases;
   CheckpointFacts checkpoint;
   Budget budget;
@@ -186,10 +198,11 @@ struct RunState {
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, order,
-                lr_scale, exact_order, control, live, newest, progress, losses, loss_stride, phases,
-                checkpoint, budget, incident, verdict, failed_of, save, planned_stop, save_at,
-                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
-                paused, observe_only, daemon_away)
+                lr_scale, exact_order, control, live, newest, progress, losses, loss_stride, loss,
+                speed, trail, bisect, experiments, goodput, phases, checkpoint, budget, incident,
+                verdict, failed_of, save, planned_stop, save_at, leftover_at, overdue_told,
+                disk_full, no_room_since, refused, digests, finish_file, paused, observe_only,
+                daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

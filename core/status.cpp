@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/command.hpp"
+#include "core/numbers.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/pending_reason.hpp"
 
@@ -78,6 +79,54 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
     doc.eta_s = static_cast<double>(p.total - doc.iteration) * doc.step_norm_s;
 }
 
+void fill_slow(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
+  if (!run.speed.slow && run.bisect.suspects.empty()) return;
+  const auto names = [](const std::vector<NodeName>& nodes) {
+    std::vector<std::string> texts;
+    for (const NodeName& node : nodes) texts.push_back(node.text);
+    return texts;
+  };
+  wire::StatusSlow slow;
+  slow.now = run.speed.slow.has_value();
+  slow.iteration = run.bisect.from.value;
+  if (run.speed.slow) {
+    slow.iteration = run.speed.slow->from.value;
+    slow.usual_s = run.speed.slow->usual_ms / 1e3;
+    slow.step_s = run.speed.slow->now_ms / 1e3;
+    if (const auto node = detect::slow_node(*run.speed.slow)) slow.node = node->text;
+  }
+  slow.suspects = names(run.bisect.suspects);
+  slow.of = run.bisect.of;
+  slow.spare = static_cast<std::uint32_t>(spare_nodes(run));
+  slow.next_out = names(bisected_out(run, slow.spare));
+  slow.starts_left = rounds_left(run.bisect.suspects.size(), slow.spare);
+  for (const BisectRound& r : run.bisect.rounds)
+    slow.rounds.push_back({r.iteration.value, names(r.out), r.slow, r.left});
+  if (const auto worth = restart_worth(run, wall)) {
+    slow.restart_cost_s = to_seconds(worth->cost);
+    slow.restart_gain_s = to_seconds(worth->gain);
+    slow.restart_chance = worth->chance;
+  }
+  doc.slow = std::move(slow);
+}
+
+void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
+  if (whole(run.goodput) > 0ns) {
+    wire::StatusGoodput goodput;
+    goodput.whole_s = to_seconds(whole(run.goodput));
+    goodput.ettr = ettr(run.goodput);
+    for (const auto& [cause, time] : run.goodput.spent) goodput.spent_s[cause] = to_seconds(time);
+    goodput.lost_node_hours = run.goodput.node_hours;
+    goodput.lost_gpu_hours =
+        run.goodput.node_hours * run.policy.scheduler.gpus_per_node.value_or(0);
+    doc.goodput = std::move(goodput);
+  }
+  if (const auto advice = save_advice(run))
+    doc.saves =
+        wire::StatusSaves{to_seconds(advice->usual), to_seconds(advice->best),
+                          to_seconds(advice->cost), to_seconds(advice->mtbf), advice->failures};
+}
+
 // What SLURM says of the task that is next: "job 7_1: Priority (others are before it)".
 std::string waits_for(const RunState& run) {
   for (const auto& [token, s] : run.supply)
@@ -131,6 +180,8 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
       recover.restarts_total - std::min(recover.restarts_total, run.budget.spent);
   doc.budget.without_progress = run.budget.without_progress;
   doc.budget.without_progress_limit = recover.restarts_without_progress;
+  fill_slow(doc, run, wall);
+  fill_goodput(doc, run);
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;
 }

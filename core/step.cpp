@@ -92,7 +92,10 @@ Decision step(SiteState& state, const Event& event) {
     state.runs.try_emplace(event.run);
   const auto found = state.runs.find(event.run);
   if (found != state.runs.end()) turn.run = &found->second;
-  if (turn.run != nullptr) decision.from = state_name(turn.run->training);
+  if (turn.run != nullptr) {
+    decision.from = state_name(turn.run->training);
+    account(*turn.run, state.now);
+  }
 
   if (turn.run == nullptr && needs_run(event.body))
     turn.reject(fmt::format("no run \"{}\" is under supervision ({})", event.run.text,

@@ -37,6 +37,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"phase", &Script::do_phase},
             {"beat", &Script::do_beat},
             {"script", &Script::do_script},
+            {"iterate", &Script::do_iterate},
             {"freeze", &Script::do_freeze},
             {"saved", &Script::do_saved},
             {"save-failed", &Script::do_save_failed},
@@ -129,7 +130,7 @@ std::vector<core::Input> Script::digests() {
     if (!frozen_since_ || !frozen_rank_ || frozen_rank_->value != rank)
       entry(rank, frozen_rank_ ? others : oldest);
   std::vector<core::Input> inputs;
-  inputs.push_back({policy_.run, core::Digest{generation_, beat, {}}, {}});
+  inputs.push_back({policy_.run, core::Digest{generation_, beat, {}, {}}, {}});
   return inputs;
 }
 

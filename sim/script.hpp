@@ -49,6 +49,7 @@ class Script {
   Status do_phase(Words& words);
   Status do_beat(Words& words);
   Status do_script(Words& words);
+  Status do_iterate(Words& words);
   Status do_freeze(Words& words);
   Status do_saved(Words& words);
   Status do_save_failed(Words& words);

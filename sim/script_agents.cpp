@@ -105,6 +105,7 @@ Status Script::do_beat(Words& words) {
   beat.total = words.number("total", beat_.total);
   beat.consumed_samples = beat.iteration_max.value * 8;
   if (const auto loss = words.value("loss")) beat.loss = std::stod(*loss);
+  beat.checkpoint = Iteration{words.number("saved", beat_.checkpoint.value)};
   beat.saves_answered = words.number("answered", beat_.saves_answered);
   beat.phase_age_ms = words.duration("phase_age", 0ns) / std::chrono::milliseconds(1);
   const double step_ms = to_seconds(words.duration("step")) * 1e3;

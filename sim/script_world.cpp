@@ -39,6 +39,9 @@ Status Script::do_policy(Words& words) {
       static_cast<std::uint32_t>(words.number("without_progress", r.restarts_without_progress));
   r.exclude_for = words.duration("exclude_for", r.exclude_for);
   r.refill = words.duration("refill", r.refill);
+  if (const auto v = words.value("rollback")) r.rollback_enabled = *v == "on";
+  r.rollback_lr_scale = words.real("lr_scale", r.rollback_lr_scale);
+  r.rollback_at_most = static_cast<std::uint32_t>(words.number("at_most", r.rollback_at_most));
   if (const auto v = words.value("in_allocation")) r.in_allocation = *v == "yes";
   if (const auto v = words.value("on_scancel"))
     r.on_scancel = *v == "restart" ? core::OnScancel::Restart : core::OnScancel::Hold;

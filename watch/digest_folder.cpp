@@ -7,6 +7,7 @@
 namespace stoker::watch {
 
 namespace {
+constexpr double kWorthNaming = 1.02;    // a rank that computes longer than most; less is noise
 constexpr std::size_t kMostParts = 256;  // more beats than that without a digest: one is emitted
 
 // The beat without what changes while nothing happens.
@@ -15,6 +16,8 @@ wire::Beat without_ages(wire::Beat beat) {
   beat.oldest.clear();
   beat.free_memory_bytes = beat.free_shm_bytes = 0;
   beat.iteration_ms = {};
+  beat.losses = {};
+  beat.slowest.reset();
   return beat;
 }
 
@@ -63,12 +66,17 @@ wire::Quantiles merge_quantiles(const std::vector<wire::Quantiles>& parts) {
 }
 
 std::optional<core::Digest> DigestFolder::beat(const wire::Beat& beat, Instant at) {
+  if (state_.pending && state_.pending->attempt != beat.attempt)
+    forget_pending();  // numbers of another attempt say nothing of this one
   if (beat.iteration_ms.count > 0) state_.parts.push_back(beat.iteration_ms);
+  wire::merge(state_.losses, beat.losses);
   state_.pending = beat;
   state_.pending_at = at;
   if (!state_.told || is_edge(beat) || state_.parts.size() >= kMostParts) return emit();
   const bool due = at < state_.told_at || at - state_.told_at >= interval_;
-  const bool changed = !state_.parts.empty() || without_ages(beat) != without_ages(*state_.told);
+  const bool numbers = state_.losses.count + state_.losses.not_finite > 0;
+  const bool changed =
+      !state_.parts.empty() || numbers || without_ages(beat) != without_ages(*state_.told);
   if (due && changed) return emit();
   return std::nullopt;
 }
@@ -81,6 +89,7 @@ std::optional<core::Digest> DigestFolder::flush() {
 void DigestFolder::forget_pending() {
   state_.pending.reset();
   state_.parts.clear();
+  state_.losses = {};
 }
 
 core::Digest DigestFolder::emit() {
@@ -88,6 +97,8 @@ core::Digest DigestFolder::emit() {
   digest.generation = generation_;
   digest.last = *state_.pending;
   digest.iteration_ms = merge_quantiles(state_.parts);
+  digest.losses = state_.losses;
+  digest.last.losses = {};  // the digest has them all
   // In a healthy run the list of the slowest is noise that would fill the journal; no limit is
   // shorter than the hang floor, which is two intervals or more. Nor does anybody decide by memory.
   auto& oldest = digest.last.oldest;
@@ -96,14 +107,23 @@ core::Digest DigestFolder::emit() {
     oldest.pop_back();
   for (double* figure :
        {&digest.last.learning_rate, &digest.last.gradient_norm, &digest.last.tflops,
-        &digest.iteration_ms.p50, &digest.iteration_ms.p99, &digest.iteration_ms.max})
+        &digest.iteration_ms.p50, &digest.iteration_ms.p99, &digest.iteration_ms.max,
+        &digest.losses.mean, &digest.losses.low, &digest.losses.high, &digest.losses.gradient_norm})
     *figure = six_digits(*figure);
+  if (auto& slowest = digest.last.slowest;
+      slowest && slowest->ms < kWorthNaming * slowest->median_ms)
+    slowest.reset();
+  if (auto& slowest = digest.last.slowest) {
+    slowest->ms = six_digits(slowest->ms);
+    slowest->median_ms = six_digits(slowest->median_ms);
+  }
   if (digest.last.loss) digest.last.loss = six_digits(*digest.last.loss);
   digest.last.free_memory_bytes = digest.last.free_shm_bytes = 0;
   state_.told = digest.last;
   state_.told_at = state_.pending_at;
   state_.pending.reset();
   state_.parts.clear();
+  state_.losses = {};
   return digest;
 }
 

@@ -22,7 +22,8 @@ struct FolderState {                  // part of core::Cursor::parser_state
   std::optional<wire::Beat> pending;  // newest beat since
   Instant pending_at;
   std::vector<wire::Quantiles> parts;  // iteration times since the last digest, one a beat
-  STOKER_FIELDS(FolderState, told, told_at, pending, pending_at, parts)
+  wire::StepLosses losses;             // since the last digest
+  STOKER_FIELDS(FolderState, told, told_at, pending, pending_at, parts, losses)
 };
 
 class DigestFolder {

@@ -16,6 +16,7 @@
 #include "wire/heartbeat_page.hpp"
 #include "wire/lineage.hpp"
 #include "wire/resume_audit.hpp"
+#include "wire/step_losses.hpp"
 
 namespace stoker::wire {
 
@@ -122,6 +123,15 @@ struct Quantiles {  // of durations in milliseconds
   STOKER_FIELDS(Quantiles, count, p50, p99, max)
 };
 
+// The rank that computes longest, without its waits for others: where all wait for one, only this
+// tells which.
+struct SlowestRank {
+  Rank rank;
+  NodeName node;
+  double ms = 0, median_ms = 0;  // of its last iteration, and of all ranks'
+  STOKER_FIELDS(SlowestRank, rank, node, ms, median_ms)
+};
+
 struct Beat {  // folded heartbeats of all ranks, about once a second
   static constexpr const char* kKind = "beat";
   Attempt attempt;
@@ -134,16 +144,18 @@ struct Beat {  // folded heartbeats of all ranks, about once a second
   std::optional<double> loss;
   double learning_rate = 0, gradient_norm = 0, tflops = 0;
   Quantiles iteration_ms;                   // of iterations completed since the beat before
+  StepLosses losses;                        // of the same
+  std::optional<SlowestRank> slowest;       // where the heartbeat pages tell compute times
   std::int64_t progress_age_ms = 0;         // of the rank with the oldest progress
   std::int64_t newest_progress_age_ms = 0;  // of the rank with the newest
   std::vector<RankAge> oldest;              // up to 8 ranks, oldest progress first
-  Iteration checkpoint;                     // last one saved
+  Iteration checkpoint;                     // last one saved, by its page or its output
   std::uint64_t saves_answered = 0;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;  // smallest of all nodes
   STOKER_FIELDS(Beat, attempt, phase, phase_age_ms, ranks, reporting, iteration_min, iteration_max,
                 total, consumed_samples, consumed_tokens, loss, learning_rate, gradient_norm,
-                tflops, iteration_ms, progress_age_ms, newest_progress_age_ms, oldest, checkpoint,
-                saves_answered, free_memory_bytes, free_shm_bytes)
+                tflops, iteration_ms, losses, slowest, progress_age_ms, newest_progress_age_ms,
+                oldest, checkpoint, saves_answered, free_memory_bytes, free_shm_bytes)
 };
 
 struct CheckpointSaved {

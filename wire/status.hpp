@@ -3,6 +3,7 @@
 // site's list is <state>/published/site.json.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,39 @@ struct StatusAlert {
   std::string id, severity, kind, summary, reason, command, since;
   bool acknowledged = false;
   STOKER_FIELDS(StatusAlert, id, severity, kind, summary, reason, command, since, acknowledged)
+};
+
+struct StatusBisectRound {
+  std::uint64_t iteration = 0;
+  std::vector<std::string> out;  // suspects that were left out
+  bool slow = false;
+  std::uint32_t left = 0;  // suspects that remained
+  STOKER_FIELDS(StatusBisectRound, iteration, out, slow, left)
+};
+struct StatusSlow {  // a step change that lasts, or a search for its node that is not over
+  bool now = true;
+  std::uint64_t iteration = 0;  // since
+  double usual_s = 0, step_s = 0;
+  std::vector<std::string> suspects, next_out;
+  std::uint32_t of = 0, spare = 0, starts_left = 0;
+  std::optional<std::string> node;  // of the slowest rank, where compute times tell
+  std::optional<double> restart_cost_s, restart_gain_s, restart_chance;
+  std::vector<StatusBisectRound> rounds;
+  STOKER_FIELDS(StatusSlow, now, iteration, usual_s, step_s, suspects, next_out, of, spare,
+                starts_left, node, restart_cost_s, restart_gain_s, restart_chance, rounds)
+};
+
+struct StatusGoodput {  // where the time went; `held` is not part of the whole
+  double whole_s = 0, ettr = 0;
+  std::map<std::string, double> spent_s;  // train repeated slow checkpoint start queue down held
+  double lost_node_hours = 0,
+         lost_gpu_hours = 0;  // GPU hours: 0 = scheduler.gpus_per_node is not given
+  STOKER_FIELDS(StatusGoodput, whole_s, ettr, spent_s, lost_node_hours, lost_gpu_hours)
+};
+struct StatusSaves {  // Daly, by this run's own failures and save cost
+  double usual_s = 0, best_s = 0, cost_s = 0, mtbf_s = 0;
+  std::uint32_t failures = 0;
+  STOKER_FIELDS(StatusSaves, usual_s, best_s, cost_s, mtbf_s, failures)
 };
 
 struct StatusBudget {
@@ -57,12 +91,15 @@ struct StatusDocument {
   std::uint32_t restarts = 0;
   StatusBudget budget;
   std::optional<double> eta_s;
+  std::optional<StatusSlow> slow;
+  std::optional<StatusGoodput> goodput;
+  std::optional<StatusSaves> saves;
   std::vector<StatusAlert> alerts;
   STOKER_FIELDS(StatusDocument, version, run, directory, state, conditions, since, reason, stale,
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
-                progress_age_s, deadline_s, loss_history, checkpoint, restarts, budget, eta_s,
-                alerts)
+                progress_age_s, deadline_s, loss_history, checkpoint, restarts, budget, eta_s, slow,
+                goodput, saves, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

@@ -15,7 +15,16 @@ Command cmd_resume() {
             deed->request.verb = "resume";
             deed->switch_file = "resume";
             add_acting_options(app, *deed, false);
-            return [&context, deed] { return act(context, *deed); };
+            const auto as_is = std::make_shared<bool>(false);
+            app.add_flag("--as-is", *as_is,
+                         "take the next start as it is, also where the resume audit would stop it");
+            return [&context, deed, as_is] {
+              if (*as_is) {
+                deed->request.arguments["as-is"] = "true";
+                deed->switch_file.clear();  // a file cannot say it
+              }
+              return act(context, *deed);
+            };
           }};
 }
 

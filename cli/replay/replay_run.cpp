@@ -194,6 +194,7 @@ Status ReplayRun::rejoin(Iteration from) {
 wire::Beat ReplayRun::beat_now() {
   wire::Beat beat = beat_;
   beat.iteration_ms = {};
+  beat.losses = {};
   beat.phase_age_ms = milliseconds(world_.clock.now() - phase_since_);
   beat.progress_age_ms = beat.newest_progress_age_ms =
       milliseconds(world_.clock.now() - progress_at_);
@@ -201,8 +202,11 @@ wire::Beat ReplayRun::beat_now() {
 }
 
 std::vector<core::Input> ReplayRun::digests() {
-  core::Digest digest{generation_, beat_now(), {}};
-  if (const auto pending = folder_->flush()) digest.iteration_ms = pending->iteration_ms;
+  core::Digest digest{generation_, beat_now(), {}, {}};
+  if (const auto pending = folder_->flush()) {
+    digest.iteration_ms = pending->iteration_ms;
+    digest.losses = pending->losses;
+  }
   std::vector<core::Input> inputs;
   inputs.push_back({policy_.run, std::move(digest), {}});
   return inputs;
@@ -260,6 +264,8 @@ Status ReplayRun::iteration(const diagnose::IterationMetrics& m, bool restarted)
   STOKER_TRY_STATUS(enter(wire::Phase::Iteration));
   wire::Beat beat = beat_now();
   beat.iteration_ms = took;
+  wire::add(beat.losses,
+            {number, m.loss, m.grad_norm, m.loss_scale, m.skipped.value_or(0), m.nan.value_or(0)});
   if (const auto digest = folder_->beat(beat, now)) STOKER_TRY_STATUS(feed(*digest));
   if (beat_.total != 0 && number.value >= beat_.total) over_ = true;
   return ok();

@@ -153,7 +153,6 @@ void read_recover(MapReader& m, core::RecoverPolicy& p) {
   });
   m.map("rollback", [&](MapReader& r) {
     r.read("enabled", p.rollback_enabled);
-    refuse_unless(r, "enabled", !p.rollback_enabled, "rolling back by itself");
     r.read("lr_scale", p.rollback_lr_scale);
     r.check("lr_scale", p.rollback_lr_scale > 0 && p.rollback_lr_scale <= 10,
             "must be above 0 and at most 10");

@@ -5,6 +5,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -75,6 +76,8 @@ std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeNa
   };
   take(suspects);
   take(excluded_nodes(turn.site.ledger, turn.now()));
+  if (live.nodes.size() > out.size() + active)  // what is left over tells which node is slow
+    take(bisected_out(turn.r(), live.nodes.size() - out.size() - active));
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -7,6 +7,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/numbers.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -32,6 +33,37 @@ void forget_old(RunState& run) {
   for (std::size_t i = 0; i + kTerminalKept < over.size(); ++i) run.supply.erase(over[i].second);
 }
 
+// What a job is submitted without: nodes excluded, and those that a bisection would do without, as
+// far as the cluster is known to have others.
+std::vector<NodeName> avoided(const Turn& turn, std::uint32_t needed) {
+  const RunState& run = turn.r();
+  const NodeLedger& ledger = turn.site.ledger;
+  auto nodes = exclusions_for_submit(ledger, run.policy.scheduler.exclude, needed, turn.now());
+  const std::size_t known = known_nodes(ledger);
+  const std::size_t taken = nodes.size() + size_for(turn).with_spares;
+  if (run.bisect.suspects.empty() || known <= taken) return nodes;
+  for (const NodeName& node : bisected_out(run, known - taken))
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+// What is kept for ever: what RUN.yaml says, and the checkpoints on both sides of each spike, which
+// people want to look at.
+std::vector<std::uint64_t> pins_of(const RunState& run) {
+  std::vector<std::uint64_t> pins = run.policy.checkpoints.pin;
+  const auto& known = run.checkpoint.known;
+  for (const detect::PastSpike& spike : run.loss.past) {
+    const auto after = known.lower_bound(spike.end.value);
+    auto before = known.lower_bound(spike.onset.value);
+    if (after != known.end()) pins.push_back(after->first);
+    if (before != known.begin()) pins.push_back((--before)->first);
+  }
+  std::sort(pins.begin(), pins.end());
+  pins.erase(std::unique(pins.begin(), pins.end()), pins.end());
+  return pins;
+}
+
 Submission& add_submission(Turn& turn, const std::string& dependency) {
   RunState& run = turn.r();
   forget_old(run);
@@ -43,7 +75,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   submit.array_tasks = std::max(1u, policy.array_tasks);
   submit.nodes = size.with_spares;
   submit.time_limit = policy.time_limit;
-  submit.exclude = exclusions_for_submit(turn.site.ledger, policy.exclude, size.active, turn.now());
+  submit.exclude = avoided(turn, size.active);
   if (run.order.value == 1) submit.begin = policy.begin;
   submit.dependency = dependency;
 
@@ -124,7 +156,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.verify_checkpoints = policy.checkpoints.verify;
   orders.keep_last = policy.checkpoints.keep_last;
   orders.keep_every = policy.checkpoints.keep_every;
-  orders.keep_pin = policy.checkpoints.pin;
+  orders.keep_pin = pins_of(run);
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.exclude =
@@ -209,8 +241,7 @@ void resize_waiting(Turn& turn) {
 
 void update_exclusions(Turn& turn) {
   RunState& run = turn.r();
-  const auto wanted = exclusions_for_submit(turn.site.ledger, run.policy.scheduler.exclude,
-                                            size_for(turn).active, turn.now());
+  const auto wanted = avoided(turn, size_for(turn).active);
   for (auto& [token, s] : run.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.exclude == wanted) continue;
     s.exclude = wanted;

@@ -39,7 +39,7 @@ Json without_defaults(Json value, const Json& usual) {
 // Digests are most of a journal, and their keys most of a digest. A key that is not here stays as
 // it is; none of the short ones is a key of its own. Rows keep what they were written with: add,
 // never change.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kShortKeys{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kShortKeys{{
     {"consumed_samples", "cs"},
     {"consumed_tokens", "ct"},
     {"generation", "g"},
@@ -54,6 +54,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kShortKe
     {"reporting", "rp"},
     {"saves_answered", "sa"},
     {"checkpoint", "cp"},
+    {"losses", "ls"},
+    {"high_at", "ha"},
+    {"not_finite", "nf"},
+    {"skipped", "sk"},
 }};
 
 Json with_keys(const Json& value, bool shorten) {

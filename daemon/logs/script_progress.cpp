@@ -2,6 +2,9 @@
 #include "daemon/logs/script_progress.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "diagnose/phase_line.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -52,6 +55,7 @@ void ScriptProgress::set_generation(Generation live, Instant now, WallTime wall)
   folder_.emplace(live, interval_);
   late_ = false;
   durations_.clear();
+  losses_ = {};
   iterated_at_.reset();
   leader_.clear();
   last_ = {};
@@ -74,6 +78,9 @@ void ScriptProgress::line(const std::string& source, std::string_view text, Inst
   const auto metrics = reader_.read(text);
   if (!metrics) {
     if (diagnose::parse_validation_line(text)) progressed(now, wall);
+    const auto phase = diagnose::parse_phase_line(text);
+    if (phase && phase->mark == diagnose::PhaseMark::SaveEnds && phase->iteration)
+      saved_ = Iteration(*phase->iteration);
     return;
   }
   const bool leads = leader_.empty() || source == leader_ || now - leader_at_ > kLeaderSilent;
@@ -85,6 +92,8 @@ void ScriptProgress::line(const std::string& source, std::string_view text, Inst
     durations_.push_back(*metrics->elapsed_ms);
   else if (iterated_at_ && now > *iterated_at_)
     durations_.push_back(static_cast<double>(milliseconds(now - *iterated_at_)));
+  wire::add(losses_, {Iteration(*metrics->iteration), metrics->loss, metrics->grad_norm,
+                      metrics->loss_scale, metrics->skipped.value_or(0), metrics->nan.value_or(0)});
   memory_.iteration = Iteration(*metrics->iteration);
   iterated_at_ = now;
   last_ = *metrics;
@@ -110,6 +119,8 @@ wire::Beat ScriptProgress::beat(Instant now) {
   beat.tflops = last_.tflops.value_or(0);
   beat.iteration_ms = quantiles_of(std::move(durations_));
   durations_.clear();
+  beat.losses = std::exchange(losses_, {});
+  beat.checkpoint = saved_;
   beat.progress_age_ms = beat.newest_progress_age_ms = milliseconds(now - progressed_);
   return beat;
 }

@@ -54,6 +54,8 @@ class ScriptProgress {
   std::optional<Instant> iterated_at_;
   diagnose::IterationMetrics last_;
   std::vector<double> durations_;  // ms, since the last beat
+  wire::StepLosses losses_;        // since the last beat
+  Iteration saved_;                // newest checkpoint that the logs told of
   std::optional<watch::DigestFolder> folder_;
 };
 

@@ -70,3 +70,21 @@ TEST_CASE("fold: nobody has reported -> startup, as old as the attempt") {
   CHECK(beat.phase_age_ms == 1234);
   CHECK(beat.progress_age_ms == 1234);
 }
+
+TEST_CASE("fold: compute times of all ranks -> the slowest one and the median; of some -> none") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n01")].ranks = {sample(0, 7, 20), sample(1, 7, 30)};
+  nodes[NodeName("n02")].ranks = {sample(2, 7, 50), sample(3, 7, 10)};
+  for (auto& [node, samples] : nodes)
+    for (RankSample& s : samples.ranks) s.compute_ms = s.rank.value == 2 ? 99 : 93;
+  nodes[NodeName("n01")].ranks[1].losses = {3, 2.5, 2.4, 2.6, Iteration(6), 0, 0, 0.2, 0};
+  const auto beat = fold_beat(Attempt(1), nodes, 60000);
+  REQUIRE(beat.slowest.has_value());
+  CHECK(beat.slowest->rank == Rank(2));
+  CHECK(beat.slowest->node == NodeName("n02"));
+  CHECK(beat.slowest->ms == 99);
+  CHECK(beat.slowest->median_ms == 93);
+  CHECK(beat.losses.count == 3);
+  nodes[NodeName("n01")].ranks[0].compute_ms = 0;
+  CHECK_FALSE(fold_beat(Attempt(1), nodes, 60000).slowest.has_value());
+}

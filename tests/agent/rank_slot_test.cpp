@@ -2,6 +2,7 @@
 #include "worker/agent/rank_slot.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 using namespace stoker;
@@ -88,4 +89,50 @@ TEST_CASE("slot: a lot of output -> its last 2 KiB") {
     h.slot.feed(1, "line " + std::to_string(i) + "\n", monotonic_now());
   CHECK(h.slot.last_lines().size() <= 2048);
   CHECK(h.slot.last_lines().ends_with("line 999\n"));
+}
+
+TEST_CASE(
+    "slot: losses of iteration lines -> level, the highest and where, what is no number, a save") {
+  Heard h;
+  const auto line = [](int n, const char* loss, const char* rest = "") {
+    return fmt::format(
+        " iteration {}/ 100 | elapsed time per iteration (ms): 20.0 | lm loss: {} | "
+        "grad norm: 0.5 | loss scale: 1024.0 |{}\n",
+        n, loss, rest);
+  };
+  const Instant now = monotonic_now();
+  h.slot.feed(1, line(4, "2.0E+00") + line(5, "5.0E+00") + line(6, "nan") + line(6, "9.0E+00"),
+              now);
+  h.slot.feed(1, "  successfully saved checkpoint at iteration       6 to /c\n", now);
+  const RankSample taken = h.slot.take_sample(now);
+  CHECK(taken.losses.count == 2);
+  CHECK(taken.losses.mean == 3.5);
+  CHECK(taken.losses.high == 5.0);
+  CHECK(taken.losses.high_at == Iteration(5));
+  CHECK(taken.losses.not_finite == 1);
+  CHECK(taken.losses.scale == 1024);
+  CHECK(taken.losses.gradient_norm == 0.5);
+  CHECK(taken.checkpoint == Iteration(6));
+  CHECK(h.slot.take_sample(now).losses == wire::StepLosses{});
+}
+
+TEST_CASE("slot: lines of a resume audit -> no progress, whatever numbers they repeat") {
+  Heard h;
+  const Instant now = monotonic_now();
+  h.slot.feed(2, "stoker-event {\"kind\":\"resume_audit\",\"step\":80,\"loss\":2.5}\n", now);
+  h.slot.feed(1, "resume audit: step-000080 passed | iteration 80/ 100 | lm loss: 2.5E+00 |\n",
+              now);
+  CHECK_FALSE(h.slot.take_sample(now).reported);
+}
+
+TEST_CASE("slot: a validation line -> progress, but no iteration") {
+  Heard h;
+  const Instant now = monotonic_now();
+  h.slot.feed(1, " iteration 4/ 100 | elapsed time per iteration (ms): 20.0 | lm loss: 2.0E+00 |\n",
+              now);
+  h.slot.feed(1, " valid loss at iteration 4 | lm loss value: 2.3E+00 | lm loss PPL: 1.0E+01 |\n",
+              now + 20min);
+  const RankSample taken = h.slot.take_sample(now + 21min);
+  CHECK(taken.progress_age_ms == 60'000);
+  CHECK(taken.iteration == Iteration(4));
 }

@@ -48,6 +48,8 @@ wire::Beat beat_at(std::uint64_t second) {
     beat.iteration_ms = {1, 11700.0 + 1.0 / static_cast<double>(n + 17),
                          11700.0 + 1.0 / static_cast<double>(n + 17),
                          11700.0 + 1.0 / static_cast<double>(n + 17)};
+  if (second * 10 % 117 < 10)
+    wire::add(beat.losses, {beat.iteration_max, beat.loss, beat.gradient_norm, {}, 0, 0});
   beat.progress_age_ms = static_cast<std::int64_t>(second * 1000 % 11'700);
   beat.newest_progress_age_ms = beat.progress_age_ms / 2;
   for (std::uint32_t rank = 0; rank < 8; ++rank)

@@ -52,6 +52,7 @@ TEST_CASE("script_progress: start-up, iterations, silence -> phases and ages") {
   CHECK(digest->last.total == 1000);
   CHECK(digest->iteration_ms.count == 2);
   CHECK(digest->iteration_ms.p50 == 2500);
+  CHECK(digest->losses.count == 2);
   CHECK(digest->last.progress_age_ms == 1000);
 
   CHECK(!progress.poll(kStart + 64s, false));  // only ages: told when asked

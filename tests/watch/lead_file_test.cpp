@@ -275,3 +275,29 @@ TEST_CASE("generations: many passed while the daemon was away -> each told once,
   CHECK(numbers() == std::vector<std::uint32_t>{5, 6, 7, 8, 9});
   CHECK(numbers().empty());
 }
+
+TEST_CASE("digest: losses of many beats -> one fold; numbers of another attempt -> forgotten") {
+  DigestFolder folder(Generation(1), 30s);
+  REQUIRE(folder.beat(beat_of(1), at(0s)));
+  for (unsigned i = 1; i <= 20; ++i) {
+    wire::Beat beat = beat_of(1 + i);
+    wire::add(beat.losses, {Iteration(1 + i), i == 7 ? 9.0 : 2.0, 0.1, std::nullopt, 0, 0});
+    REQUIRE_FALSE(folder.beat(beat, at(i * 1s)));
+  }
+  const auto digest = folder.flush();
+  REQUIRE(digest);
+  CHECK(digest->losses.count == 20);
+  CHECK(digest->losses.high == 9.0);
+  CHECK(digest->losses.high_at == Iteration(8));
+  CHECK(digest->last.losses == wire::StepLosses{});
+  wire::Beat beat = beat_of(30);
+  wire::add(beat.losses, {Iteration(30), 5.0, 0.1, std::nullopt, 0, 0});
+  REQUIRE_FALSE(folder.beat(beat, at(21s)));
+  beat = beat_of(25);
+  beat.attempt = beat.attempt.next();
+  beat.iteration_ms = {};
+  const auto next = folder.beat(beat, at(22s));
+  REQUIRE(next);
+  CHECK(next->losses.count == 0);
+  CHECK(next->iteration_ms.count == 0);
+}

@@ -39,6 +39,10 @@ bool speaks_better(const RankSample& a, const RankSample& b) {
   return a.loss.has_value() && !b.loss.has_value();
 }
 
+std::uint64_t told(const wire::StepLosses& losses) {
+  return losses.count + losses.not_finite;
+}
+
 void take_voice(wire::Beat& beat, const RankSample& voice) {
   beat.total = voice.total;
   beat.consumed_samples = voice.consumed_samples;
@@ -47,6 +51,17 @@ void take_voice(wire::Beat& beat, const RankSample& voice) {
   beat.learning_rate = voice.learning_rate;
   beat.gradient_norm = voice.gradient_norm;
   beat.tflops = voice.tflops;
+}
+
+// All ranks wait for the slowest one in each iteration: only their compute times differ.
+void take_slowest(wire::Beat& beat, std::vector<Weighted>& computes,
+                  const wire::SlowestRank& most) {
+  if (computes.size() < 2 || computes.size() < beat.reporting) return;
+  const auto middle = computes.begin() + static_cast<std::ptrdiff_t>((computes.size() - 1) / 2);
+  std::nth_element(computes.begin(), middle, computes.end(),
+                   [](const Weighted& a, const Weighted& b) { return a.ms < b.ms; });
+  beat.slowest = most;
+  beat.slowest->median_ms = middle->ms;
 }
 
 }  // namespace
@@ -59,6 +74,9 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   std::vector<wire::RankAge> ages;
   std::vector<Weighted> durations;
   const RankSample* voice = nullptr;
+  const wire::StepLosses* losses = nullptr;
+  std::vector<Weighted> computes;
+  wire::SlowestRank slowest;
   bool pages = false;
   for (const auto& [name, node] : nodes)
     for (const RankSample& s : node.ranks) pages = pages || s.page;
@@ -76,6 +94,9 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
         beat.saves_answered = std::max(beat.saves_answered, s.saves_answered);
         if (s.completed > 0) durations.push_back({s.iteration_ms, s.completed});
         if (voice == nullptr || speaks_better(s, *voice)) voice = &s;
+        if (losses == nullptr || told(s.losses) > told(*losses)) losses = &s.losses;
+        if (s.compute_ms > 0) computes.push_back({s.compute_ms, 1});
+        if (s.compute_ms > slowest.ms) slowest = {s.rank, name, s.compute_ms, 0};
       } else if (!pages) {
         continue;  // a foreign training where one rank prints for all
       }
@@ -85,6 +106,8 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
     }
   }
   if (voice != nullptr) take_voice(beat, *voice);
+  if (losses != nullptr) beat.losses = *losses;
+  take_slowest(beat, computes, slowest);
   beat.iteration_ms = quantiles_of(std::move(durations));
   const auto most = std::max_element(phases.begin(), phases.end());
   beat.phase = static_cast<wire::Phase>(most - phases.begin());

@@ -229,8 +229,11 @@ void Lead::on_report(const NodeName& node, NodeReport report) {
             follower.standbys = r.standbys;
             // Completed iterations add up until they are told.
             if (r.ranks.size() == follower.samples.ranks.size())
-              for (std::size_t i = 0; i < r.ranks.size(); ++i)
+              for (std::size_t i = 0; i < r.ranks.size(); ++i) {
                 r.ranks[i].completed += follower.samples.ranks[i].completed;
+                wire::merge(follower.samples.ranks[i].losses, r.ranks[i].losses);
+                r.ranks[i].losses = follower.samples.ranks[i].losses;
+              }
             follower.samples = {std::move(r.ranks), r.free_memory_bytes, r.free_shm_bytes, 0};
             follower.sampled_at = monotonic_now();
             if (r.attempt == attempt_) fold_and_tell(true);

@@ -205,7 +205,10 @@ void Lead::fold_and_tell(bool only_on_edge) {
     tell(wire::PhaseEdge{attempt_, folded.phase, folded.iteration_max});
   }
   for (auto& [node, f] : followers_)
-    for (RankSample& sample : f.samples.ranks) sample.completed = 0;
+    for (RankSample& sample : f.samples.ranks) {
+      sample.completed = 0;
+      sample.losses = {};
+    }
   slowest_iteration_ms_ = std::max(slowest_iteration_ms_, folded.iteration_ms.max);
   last_beat_ = folded;
   tell(std::move(folded));

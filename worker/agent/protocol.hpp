@@ -123,9 +123,11 @@ struct RankSample {
   double learning_rate = 0, gradient_norm = 0, tflops = 0;
   double iteration_ms = 0;      // of the last one
   std::uint64_t completed = 0;  // iterations since the sample before
+  wire::StepLosses losses;      // of those
+  double compute_ms = 0;        // of the last one, without waits; 0 = not told
   STOKER_FIELDS(RankSample, rank, reported, page, phase, phase_age_ms, progress_age_ms, iteration,
                 checkpoint, total, consumed_samples, consumed_tokens, saves_answered, loss,
-                learning_rate, gradient_norm, tflops, iteration_ms, completed)
+                learning_rate, gradient_norm, tflops, iteration_ms, completed, losses, compute_ms)
 };
 struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   static constexpr const char* kKind = "node_beat";

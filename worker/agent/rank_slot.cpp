@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "diagnose/phase_line.hpp"
 #include "wire/resume_audit.hpp"
 
 namespace stoker::agent {
@@ -69,8 +70,15 @@ void RankSlot::on_line(std::string_view line, int stream, Instant now) {
     on_event_line(line.substr(std::string_view(wire::kEventLinePrefix).size()));
     return;
   }
-  if (!sample_.page)
-    if (const auto progress = progress_.read(line)) note_progress(*progress, now);
+  if (sample_.page) return;
+  if (const auto progress = progress_.read(line)) return note_progress(*progress, now);
+  if (diagnose::parse_validation_line(line)) {  // one of many data sets: tr11 had 29
+    progress_at_ = now;
+    return;
+  }
+  const auto phase = diagnose::parse_phase_line(line);
+  if (phase && phase->mark == diagnose::PhaseMark::SaveEnds && phase->iteration)
+    sample_.checkpoint = std::max(sample_.checkpoint, Iteration(*phase->iteration));
 }
 
 void RankSlot::on_event_line(std::string_view json) {
@@ -98,6 +106,9 @@ void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
     sample_.completed += step;
     sample_.iteration_ms = p.elapsed_ms.value_or(sample_.reported ? guess : 0);
   }
+  if (iteration != sample_.iteration)
+    wire::add(sample_.losses, {iteration, p.loss, p.grad_norm, p.loss_scale, p.skipped.value_or(0),
+                               p.nan.value_or(0)});
   sample_.reported = true;
   sample_.phase = wire::Phase::Iteration;
   progress_at_ = now;
@@ -111,6 +122,14 @@ void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   sample_.tflops = p.tflops.value_or(sample_.tflops);
 }
 
+// A page that had a loss and has none after an iteration tells of one that was no number.
+void RankSlot::note_losses(const wire::Heartbeat& beat) {
+  wire::StepTold told{beat.iteration, beat.loss, beat.gradient_norm, std::nullopt, 0, 0};
+  losses_told_ = losses_told_ || beat.loss.has_value();
+  if (!beat.loss && losses_told_) told.not_finite = 1;
+  wire::add(sample_.losses, told);
+}
+
 bool RankSlot::look(Instant now) {
   if (!page_) return false;
   const auto beat = page_->read();
@@ -118,8 +137,10 @@ bool RankSlot::look(Instant now) {
   const bool edge = !sample_.page || sample_.phase != beat->phase ||
                     sample_.checkpoint != beat->checkpoint ||
                     sample_.saves_answered != beat->saves_answered;
-  if (beat->iteration > sample_.iteration && sample_.page)
+  if (beat->iteration > sample_.iteration && sample_.page) {
     sample_.completed += beat->iteration.value - sample_.iteration.value;
+    note_losses(*beat);
+  }
   sample_.reported = sample_.page = true;
   sample_.phase = beat->phase;
   phase_since_ = std::min(beat->phase_since, now);
@@ -135,6 +156,7 @@ bool RankSlot::look(Instant now) {
   sample_.gradient_norm = beat->gradient_norm;
   sample_.tflops = beat->tflops;
   sample_.iteration_ms = beat->iteration_seconds * 1000;
+  sample_.compute_ms = static_cast<double>(std::max<std::int64_t>(0, beat->compute.count())) / 1e6;
   return edge;
 }
 
@@ -146,6 +168,7 @@ RankSample RankSlot::take_sample(Instant now) {
   sample_.progress_age_ms = ms(now - progress_at_);
   RankSample taken = sample_;
   sample_.completed = 0;
+  sample_.losses = {};
   return taken;
 }
 

@@ -44,6 +44,7 @@ class RankSlot {
  private:
   void on_line(std::string_view line, int stream, Instant now);
   void on_event_line(std::string_view json);
+  void note_losses(const wire::Heartbeat& beat);
   void note_progress(const diagnose::IterationMetrics& progress, Instant now);
 
   NodeName node_;
@@ -54,6 +55,7 @@ class RankSlot {
   LineSplitter splitters_[2];
   BufferingDetector buffering_;
   bool told_buffering_ = false;
+  bool losses_told_ = false;  // the page had one in this attempt
   std::string tail_;
   std::optional<wire::HeartbeatPage> page_;
   RankSample sample_;

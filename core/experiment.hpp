@@ -1,0 +1,26 @@
+// Experiment: a rollback, written down with the line that it left so that the two can be compared.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/json.hpp"
+#include "common/time.hpp"
+
+namespace stoker::core {
+
+struct Experiment {
+  std::uint32_t number = 1;
+  std::string by;  // "stoker", or who ordered it
+  WallTime wall;
+  Iteration to, left;      // from `left` back to `to`
+  Iteration compare_from;  // the losses from here to `left` are compared
+  double lr_scale = 1;
+  std::uint64_t skip = 0;
+  std::optional<double> left_loss, now_loss;  // means over those iterations
+  bool judged = false, better = false;
+  STOKER_FIELDS(Experiment, number, by, wall, to, left, compare_from, lr_scale, skip, left_loss,
+                now_loss, judged, better)
+};
+
+}  // namespace stoker::core

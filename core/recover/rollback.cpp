@@ -1,0 +1,186 @@
+// Plans and their comparison are pure; the journal has them as decisions.
+#include "core/recover/rollback.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr std::size_t kExperimentsKept = 16;
+constexpr double kSameLoss = 0.005;  // of the loss: less is no difference
+constexpr const char* kBySelf = "stoker";
+
+// Tries since one helped: the newest first.
+std::uint32_t tries(const RunState& run) {
+  std::uint32_t count = 0;
+  for (auto it = run.experiments.rbegin(); it != run.experiments.rend(); ++it) {
+    if (it->judged && it->better) break;
+    if (it->by == kBySelf) ++count;
+  }
+  return count;
+}
+
+// Before this iteration the next try begins: the last one did not go back far enough if the loss
+// went wrong again without its having helped.
+Iteration begin_before(const RunState& run, Iteration onset) {
+  if (run.experiments.empty()) return onset;
+  const Experiment& last = run.experiments.back();
+  const bool helped = last.judged && last.better;
+  const std::uint64_t redone = last.left.value - std::min(last.left.value, last.to.value);
+  const bool near = onset > last.to && onset.value <= last.left.value + redone;
+  return !helped && near && last.to < onset ? last.to : onset;
+}
+
+std::string pinned_between(const RunState& run, Iteration to) {
+  for (const std::uint64_t pin : run.policy.checkpoints.pin)
+    if (pin > to.value && pin <= run.progress.iteration.value)
+      return fmt::format("it would go past the pinned checkpoint of {}", pin);
+  return "";
+}
+
+void judge(Turn& turn, Experiment& e, std::optional<double> now, bool again) {
+  e.judged = true;
+  const std::string name =
+      fmt::format("experiment {} (back to {}, learning rate x {}{})", e.number, e.to.value,
+                  e.lr_scale, e.skip == 0 ? "" : fmt::format(", without {} samples", e.skip));
+  if (again) {
+    e.better = false;
+    return turn.say(fmt::format("{} did not help: the loss went wrong again before iteration {}",
+                                name, e.left.value));
+  }
+  if (!now || !e.left_loss) return;
+  e.now_loss = now;
+  const double change = *now / *e.left_loss - 1;
+  e.better = change < -kSameLoss;
+  turn.say(
+      fmt::format("{} is {}: over iterations {}-{} the loss is {:.4g}, on the line that it left "
+                  "{:.4g} ({:+.1f} %)",
+                  name,
+                  e.better              ? "better"
+                  : change <= kSameLoss ? "no different"
+                                        : "worse",
+                  e.compare_from.value, e.left.value, *now, *e.left_loss, 100 * change));
+}
+
+}  // namespace
+
+RollbackPlan plan_rollback(const RunState& run, Iteration onset) {
+  RollbackPlan plan;
+  const Iteration before = begin_before(run, onset);
+  const auto& known = run.checkpoint.known;
+  auto found = known.lower_bound(before.value);
+  if (run.policy.checkpoints.format != "stoker" || !has_agents(run.policy)) {
+    plan.why_not = "only a training whose checkpoints stoker knows can go back by itself";
+    return plan;
+  }
+  if (found == known.begin()) {
+    plan.why_not = fmt::format("there is no checkpoint before iteration {}", before.value);
+    return plan;
+  }
+  --found;
+  plan.to = Iteration(found->first);
+  plan.generation = found->second;
+  plan.lr_scale = run.lr_scale * run.policy.recover.rollback_lr_scale;
+  if (const auto at = samples_at(run.trail.points, plan.to);
+      at && run.progress.samples > static_cast<std::uint64_t>(at->high))
+    plan.skip = run.progress.samples - static_cast<std::uint64_t>(at->high);
+  plan.why_not = pinned_between(run, plan.to);
+  return plan;
+}
+
+std::string plan_text(const RollbackPlan& plan) {
+  return fmt::format("to the checkpoint of {}{}{}", plan.to.value,
+                     plan.lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", plan.lr_scale),
+                     plan.skip == 0 ? "" : fmt::format(", skipping {} samples", plan.skip));
+}
+
+std::string rollback_command(const RunState& run, const RollbackPlan& plan) {
+  return fmt::format("stoker rollback {} --to {} --lr-scale {}{} --reason \"...\"",
+                     run.policy.run.text, plan.to.value, plan.lr_scale,
+                     plan.skip == 0 ? "" : fmt::format(" --skip-samples {}", plan.skip));
+}
+
+void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const std::string& why) {
+  RunState& run = turn.r();
+  Experiment e;
+  e.number = run.experiments.empty() ? 1 : run.experiments.back().number + 1;
+  e.by = by;
+  e.wall = turn.event.wall;
+  e.to = plan.to;
+  e.left = run.progress.iteration;
+  e.lr_scale = plan.lr_scale;
+  e.skip = plan.skip;
+  const std::uint64_t onset = run.loss.bad_from ? run.loss.bad_from->value : 0;
+  e.compare_from = Iteration(std::max(plan.to.value + 1, onset));
+  e.left_loss = mean_loss(run.trail.points, Iteration(e.compare_from.value - 1), e.left);
+  run.experiments.push_back(std::move(e));
+  if (run.experiments.size() > kExperimentsKept) run.experiments.erase(run.experiments.begin());
+  run.trail.rate_factor = plan.lr_scale;
+  run.trail.rate_ratio = plan.lr_scale / run.lr_scale;
+  run.trail.skip = plan.skip;
+  run.lr_scale = plan.lr_scale;
+  detect::forget_after(run.loss, plan.to);
+  resolve(turn, "loss_spike");
+  supply::write_orders(turn, wire::Resume{wire::ResumeMode::Exact, plan.to, plan.generation},
+                       plan.skip);
+  run.budget.best = plan.to;
+  if (turn.active()) return leave(turn, training::Goal::Next, wire::Level::LeaveNow, why);
+  turn.say(why);
+}
+
+bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence) {
+  RunState& run = turn.r();
+  const RecoverPolicy& policy = run.policy.recover;
+  turn.say(evidence);
+  for (Experiment& e : run.experiments)
+    if (!e.judged && run.progress.iteration < Iteration(e.left.value + 1)) judge(turn, e, {}, true);
+  const RollbackPlan plan = plan_rollback(run, run.loss.bad_from.value_or(run.progress.iteration));
+  const std::string summary = fmt::format("{}: {}", turn.name().text, evidence);
+  if (!plan.why_not.empty()) {
+    turn.say(fmt::format("no way back: {}", plan.why_not));
+    raise(turn, {Severity::Critical, kind, summary, command_text(turn.name(), "why"), ""});
+    return false;
+  }
+  if (!policy.rollback_enabled) {
+    turn.say(fmt::format("recover.rollback is off; it would go back {}", plan_text(plan)));
+    raise(turn, {Severity::Critical, kind, summary, rollback_command(run, plan), ""});
+    return false;
+  }
+  if (tries(run) >= policy.rollback_at_most) {
+    hold(turn, {kind,
+                fmt::format("{} did not help (recover.rollback.at_most {})",
+                            count_text(tries(run), "rollback"), policy.rollback_at_most),
+                fmt::format("look at `{}`, change the recipe, then go back by hand: {}",
+                            command_text(turn.name(), "chronicle"), rollback_command(run, plan)),
+                {}});
+    return true;
+  }
+  raise(turn, {Severity::Critical, kind, summary, command_text(turn.name(), "why"), ""});
+  go_back(turn, plan, kBySelf,
+          fmt::format("going back {} (try {} of {})", plan_text(plan), tries(run) + 1,
+                      policy.rollback_at_most));
+  return true;
+}
+
+void judge_experiments(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.experiments.empty()) return;
+  Experiment& e = run.experiments.back();
+  if (e.judged || run.progress.iteration < e.left || run.trail.points.empty() ||
+      run.trail.points.back().iteration < e.left)
+    return;
+  judge(turn, e, mean_loss(run.trail.points, Iteration(e.compare_from.value - 1), e.left), false);
+  if (e.better) {
+    resolve(turn, "loss_diverged");
+    resolve(turn, "loss_not_finite");
+  }
+}
+
+}  // namespace stoker::core

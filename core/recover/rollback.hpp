@@ -1,0 +1,38 @@
+// Going back: where to, with what, and what came of it. A person orders it, or the policy
+// (recover.rollback, off by default). Each is an experiment: written down with what it left, and
+// compared with that line once the training has come as far again.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/turn.hpp"
+
+namespace stoker::core {
+
+struct RollbackPlan {
+  Iteration to;
+  Generation generation;   // whose checkpoint
+  double lr_scale = 1;     // of the configuration's
+  std::uint64_t skip = 0;  // samples after the checkpoint
+  std::string why_not;     // "" = it can be done
+};
+
+// What recover.rollback would do about losses that went wrong at `onset`: the newest checkpoint
+// before it (one further back than the last try that did not help), the learning rate scaled once
+// more, the samples since left out. Never past a pinned checkpoint.
+RollbackPlan plan_rollback(const RunState& run, Iteration onset);
+// "to the checkpoint of 90, learning rate x 0.75, without 512 samples"
+std::string plan_text(const RollbackPlan& plan);
+// The command line that does it.
+std::string rollback_command(const RunState& run, const RollbackPlan& plan);
+
+void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const std::string& why);
+
+// The loss has gone wrong for good: told, and where the policy says so gone back, or held when its
+// tries are spent. True: the run was told to leave.
+bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence);
+// Compares an experiment that has come as far as the line that it left.
+void judge_experiments(Turn& turn);
+
+}  // namespace stoker::core

@@ -1,0 +1,144 @@
+// A step change: told, its node named where compute times tell it, searched for by bisection where
+// they do not.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/numbers.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr Duration kUnknownStart = 10min;  // of a start, while none was seen
+
+Duration usual(const RunState& run, wire::Phase phase, Duration unknown) {
+  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
+  if (found == run.phases.end()) return unknown;
+  return found->second.durations.quantile(500).value_or(unknown);
+}
+
+void accuse(Turn& turn, const NodeName& node, const std::string& text) {
+  const Evidence evidence{turn.now(), turn.event.wall, turn.name(), "slow", text};
+  turn.say(note_evidence(turn.site.ledger, node, evidence, true, turn.r().policy.recover));
+  supply::update_exclusions(turn);
+  raise(turn, {Severity::Warning, "node_fault", fmt::format("{} is slow: {}", node.text, text),
+               fmt::format("stoker nodes {}", turn.name().text), node.text});
+}
+
+std::string worth_text(const RunState& run, WallTime wall) {
+  const auto worth = restart_worth(run, wall);
+  if (!worth || worth->gain <= 0ns) return "";
+  return fmt::format(
+      "; a restart of its own costs {} and gains {} until the task's end{}: {}",
+      format_duration(worth->cost), format_duration(worth->gain),
+      worth->chance < 1 ? fmt::format(" with a chance of {:.0f} %", 100 * worth->chance) : "",
+      worth->gain > worth->cost ? "it pays" : "it does not pay");
+}
+
+void begin_search(Turn& turn) {
+  RunState& run = turn.r();
+  const detect::Slow& slow = *run.speed.slow;
+  if (const auto node = detect::slow_node(slow)) {
+    accuse(turn, *node,
+           fmt::format("its rank computes longest since iteration {}", slow.from.value));
+    return turn.say("the next start goes without it" + worth_text(run, turn.event.wall));
+  }
+  std::vector<NodeName> nodes = run.live->attempt_nodes;
+  std::sort(nodes.begin(), nodes.end());
+  if (nodes.size() < 2) return;
+  if (run.bisect.suspects.empty()) {
+    run.bisect = {};
+    run.bisect.of = static_cast<std::uint32_t>(nodes.size());
+    run.bisect.from = slow.from;
+    run.bisect.suspects = nodes;
+  } else {
+    turn.say(observe(run.bisect, slow.from, nodes, true));
+  }
+  const auto out = bisected_out(run, spare_nodes(run));
+  turn.say(fmt::format(
+      "any of {} may hold it up; {}{}",
+      count_text(static_cast<std::uint32_t>(run.bisect.suspects.size()), "node"),
+      out.empty()
+          ? "no node can be spared to search for it"
+          : fmt::format("the next start that happens anyway goes without {}", nodes_text(out)),
+      worth_text(run, turn.event.wall)));
+}
+
+void end_search(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.bisect.suspects.size() == 1) {
+    const NodeName node = run.bisect.suspects.front();
+    accuse(turn, node,
+           fmt::format("of {} nodes the one whose absence made iterations fast again, in {} starts",
+                       run.bisect.of, run.bisect.rounds.size()));
+    run.bisect = {};
+  } else if (run.bisect.suspects.empty()) {
+    run.bisect = {};
+  }
+}
+
+}  // namespace
+
+std::size_t spare_nodes(const RunState& run) {
+  if (!run.live) return run.policy.scheduler.spares;
+  const std::size_t used = run.live->attempt_nodes.size() + run.live->lost.size();
+  return run.live->nodes.size() > used ? run.live->nodes.size() - used : 0;
+}
+
+std::vector<NodeName> bisected_out(const RunState& run, std::size_t free) {
+  return next_out(run.bisect, free);
+}
+
+std::optional<RestartWorth> restart_worth(const RunState& run, WallTime wall) {
+  if (!run.speed.slow || !run.live) return std::nullopt;
+  const double share = run.speed.slow->share();
+  RestartWorth worth;
+  worth.cost = usual(run, wire::Phase::Startup, kUnknownStart) + usual(run, wire::Phase::Load, 0s) +
+               from_seconds(run.checkpoint.longest_seconds);
+  Duration rest = run.policy.scheduler.time_limit;
+  if (const supply::Submission* s = running_submission(run))
+    if (const auto task = s->tasks.find(running_task(*s));
+        task != s->tasks.end() && task->second.ends_at)
+      rest = *task->second.ends_at - wall;
+  if (run.progress.total > run.progress.iteration.value) {
+    const double left = static_cast<double>(run.progress.total - run.progress.iteration.value);
+    rest = std::min(rest, from_seconds(std::min(1e8, left * run.speed.slow->now_ms / 1000)));
+  }
+  const std::size_t free = spare_nodes(run);
+  worth.chance = 1;
+  if (!run.bisect.suspects.empty())
+    worth.chance = static_cast<double>(std::min(free, run.bisect.suspects.size())) /
+                   static_cast<double>(run.bisect.suspects.size());
+  worth.gain = from_seconds(to_seconds(std::max<Duration>(0s, rest - worth.cost)) * share /
+                            (1 + share) * worth.chance);
+  return worth;
+}
+
+void watch_slow(Turn& turn, const Digest& digest) {
+  RunState& run = turn.r();
+  if (digest.iteration_ms.count == 0) return;
+  const wire::Beat& beat = digest.last;
+  detect::SpeedPoint point{turn.now(),           beat.iteration_max,    digest.iteration_ms.p50,
+                           run.progress.tflops,  beat.consumed_samples, beat.consumed_tokens,
+                           run.live->world_size, beat.slowest};
+  const detect::SpeedVerdict v = detect::watch_speed(run.speed, point);
+  if (v.attempt_slow && !run.bisect.suspects.empty()) {
+    turn.say(observe(run.bisect, beat.iteration_max, run.live->attempt_nodes, *v.attempt_slow));
+    end_search(turn);
+  }
+  if (v.news == detect::SpeedNews::Slower) {
+    turn.say(v.evidence);
+    begin_search(turn);
+    raise(turn, {Severity::Warning, "slow", fmt::format("{}: {}", turn.name().text, v.evidence),
+                 command_text(turn.name(), "bisect"), ""});
+  } else if (v.news == detect::SpeedNews::AsUsual) {
+    turn.say(v.evidence);
+    resolve(turn, "slow");
+    if (!v.attempt_slow && run.bisect.rounds.empty()) run.bisect = {};
+  }
+}
+
+}  // namespace stoker::core

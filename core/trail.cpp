@@ -1,0 +1,231 @@
+// Tolerances stand here with their reason.
+#include "core/trail.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "core/detect/robust.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr double kRateTolerance = 0.1;   // of a learning rate: printed with three digits
+constexpr double kRampBend = 0.3;        // of a gap: the batch may grow within
+constexpr double kAnyRate = 1000;        // times the rates around a gap with a peak in it
+constexpr std::uint64_t kBeyond = 5000;  // iterations past the newest point
+constexpr std::size_t kLeftPoints = 64;
+constexpr std::size_t kRawPoints = 48;  // the newest are all kept
+constexpr double kForeignLevel = 0.25;  // of the loss, and
+constexpr double kForeignNoise = 10;    // times its noise: not the weights that were saved
+
+std::pair<const TrailPoint*, const TrailPoint*> neighbours(const std::vector<TrailPoint>& line,
+                                                           Iteration iteration) {
+  const auto after =
+      std::lower_bound(line.begin(), line.end(), iteration,
+                       [](const TrailPoint& p, Iteration i) { return p.iteration < i; });
+  const TrailPoint* b = after == line.end() ? nullptr : &*after;
+  const TrailPoint* a = nullptr;
+  if (b != nullptr && b->iteration == iteration)
+    a = b;
+  else if (after != line.begin())
+    a = &*(after - 1);
+  return {a, b};
+}
+
+// A value at an iteration, linear between two points; `slack`: share of their distance that a curve
+// between them may bend.
+Range between(double a, double b, double place, double slack) {
+  const double middle = a + (b - a) * place;
+  const double bend = detect::magnitude(b - a) * slack;
+  return {middle - bend, middle + bend};
+}
+
+double place_of(const TrailPoint& a, const TrailPoint& b, Iteration i) {
+  if (a.iteration == b.iteration) return 0;
+  return static_cast<double>(i.value - a.iteration.value) /
+         static_cast<double>(b.iteration.value - a.iteration.value);
+}
+
+std::string number(double value) {
+  return fmt::format("{:.4g}", value);
+}
+
+std::string count(std::uint64_t value) {
+  return fmt::format("{}", value);
+}
+
+}  // namespace
+
+void record(Trail& trail, const TrailPoint& point) {
+  auto& points = trail.points;
+  while (!points.empty() && points.back().iteration >= point.iteration) points.pop_back();
+  points.push_back(point);
+  if (points.size() <= kTrailPoints) return;
+  // The one that is missed least: gaps grow with age, about a tenth of it for 100,000 iterations.
+  std::size_t least = 1;
+  double smallest = 0;
+  for (std::size_t i = 1; i + kRawPoints < points.size(); ++i) {
+    const auto gap =
+        static_cast<double>(points[i + 1].iteration.value - points[i - 1].iteration.value);
+    const auto age = static_cast<double>(point.iteration.value - points[i].iteration.value);
+    if (i > 1 && gap / age >= smallest) continue;
+    smallest = gap / age;
+    least = i;
+  }
+  points.erase(points.begin() + static_cast<std::ptrdiff_t>(least));
+}
+
+void turn_back(Trail& trail, Iteration from) {
+  std::vector<TrailPoint> left;
+  auto& points = trail.points;
+  const auto first = std::find_if(points.begin(), points.end(),
+                                  [&](const TrailPoint& p) { return p.iteration > from; });
+  left.assign(first, points.end());
+  points.erase(first, points.end());
+  if (left.empty()) return;
+  if (left.size() > kLeftPoints)
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(kLeftPoints), left.end());
+  trail.left = std::move(left);
+}
+
+std::optional<Range> samples_at(const std::vector<TrailPoint>& line, Iteration iteration) {
+  const auto [a, b] = neighbours(line, iteration);
+  if (a == nullptr || a->samples == 0) return std::nullopt;
+  if (b != nullptr) {
+    if (b->samples == 0) return std::nullopt;
+    const bool gap = b->iteration.value > a->iteration.value + 1;
+    Range range = between(static_cast<double>(a->samples), static_cast<double>(b->samples),
+                          place_of(*a, *b, iteration), gap ? kRampBend : 0);
+    return range;
+  }
+  if (a == &line.front() || iteration.value - a->iteration.value > kBeyond) return std::nullopt;
+  const TrailPoint& before = *(a - 1);
+  if (before.samples == 0 || before.samples >= a->samples) return std::nullopt;
+  const double batch = static_cast<double>(a->samples - before.samples) /
+                       static_cast<double>(a->iteration.value - before.iteration.value);
+  const double grown = batch * static_cast<double>(iteration.value - a->iteration.value);
+  const auto base = static_cast<double>(a->samples);
+  return Range{base + 0.5 * grown, base + 2 * grown};  // the batch may be ramped up
+}
+
+std::optional<Range> learning_rate_at(const std::vector<TrailPoint>& line, Iteration iteration) {
+  const auto [a, b] = neighbours(line, iteration);
+  if (a == nullptr || a->learning_rate <= 0) return std::nullopt;
+  const std::uint64_t near = std::max<std::uint64_t>(20, iteration.value / 20);
+  double other = a->learning_rate;
+  bool peak = false;  // the end of a warm-up may lie between them
+  if (b != nullptr) {
+    other = b->learning_rate;
+    peak = b->iteration.value - a->iteration.value > near;
+  } else {
+    if (iteration.value - a->iteration.value > near) return std::nullopt;
+    if (a != &line.front()) {
+      const TrailPoint& before = *(a - 1);
+      const double slope = (a->learning_rate - before.learning_rate) /
+                           static_cast<double>(a->iteration.value - before.iteration.value);
+      other += slope * static_cast<double>(iteration.value - a->iteration.value);
+    }
+  }
+  if (other <= 0) return std::nullopt;
+  const double high = std::max(a->learning_rate, other);
+  return Range{std::min(a->learning_rate, other), peak ? kAnyRate * high : high};
+}
+
+std::optional<double> mean_loss(const std::vector<TrailPoint>& line, Iteration after,
+                                Iteration until) {
+  double sum = 0;
+  std::uint64_t n = 0;
+  for (const TrailPoint& p : line)
+    if (p.iteration > after && p.iteration <= until) {
+      sum += p.loss * static_cast<double>(p.count);
+      n += p.count;
+    }
+  if (n == 0) return std::nullopt;
+  return sum / static_cast<double>(n);
+}
+
+std::optional<double> likeness(const std::vector<TrailPoint>& one,
+                               const std::vector<TrailPoint>& other, std::size_t least) {
+  std::vector<std::pair<double, double>> both;
+  for (const TrailPoint& p : one) {
+    if (p.count != 1) continue;
+    const auto [a, b] = neighbours(other, p.iteration);
+    if (b == nullptr || b->iteration != p.iteration || b->count != 1) continue;
+    both.emplace_back(p.loss, b->loss);
+  }
+  if (both.size() < std::max<std::size_t>(least, 3)) return std::nullopt;
+  double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  const auto n = static_cast<double>(both.size());
+  for (const auto& [p, q] : both) {
+    x += p / n;
+    y += q / n;
+  }
+  for (const auto& [p, q] : both) {
+    xx += (p - x) * (p - x);
+    yy += (q - y) * (q - y);
+    xy += (p - x) * (q - y);
+  }
+  if (xx <= 0 || yy <= 0) return std::nullopt;
+  return xy / std::sqrt(xx * yy);
+}
+
+std::vector<wire::AuditItem> compare_start(const Trail& trail, const TrailPoint& first) {
+  std::vector<wire::AuditItem> items;
+  const ResumeCheck& check = trail.check;
+  const std::uint64_t before = first.iteration.value - std::min(first.iteration.value, first.count);
+  if (check.saved.value > 0 && !check.rolled_back && !check.told)
+    items.push_back({"iteration", fmt::format("{} saved", check.saved.value),
+                     fmt::format("{} resumed", before), before + 1 >= check.saved.value});
+  if (check.told && first.iteration != check.from)  // programs count from 0 or from 1
+    items.push_back({"iteration", fmt::format("{} loaded", check.from.value),
+                     fmt::format("{} shown", first.iteration.value), first.iteration > check.from});
+  if (const auto samples = samples_at(trail.points, first.iteration);
+      samples && first.samples > 0) {
+    const double slack = 1 + 0.001 * samples->high;
+    const auto now = static_cast<double>(first.samples);
+    const bool skipped = check.skip > 0 && now >= samples->low - slack &&
+                         now <= samples->high + slack + static_cast<double>(check.skip);
+    const bool same = now >= samples->low - slack && now <= samples->high + slack;
+    items.push_back({"consumed samples", count(static_cast<std::uint64_t>(samples->low)),
+                     count(first.samples), same || skipped});
+  }
+  if (check.ranks_before > 0 && check.ranks > 0)
+    items.push_back({"ranks", count(check.ranks_before), count(check.ranks), true});
+  return items;
+}
+
+std::optional<wire::AuditItem> compare_rate(const Trail& trail, const TrailPoint& first) {
+  const auto before = learning_rate_at(trail.points, first.iteration);
+  if (!before || first.learning_rate <= 0) return std::nullopt;
+  const auto fits = [&](double factor) {
+    return first.learning_rate >= before->low * factor * (1 - kRateTolerance) &&
+           first.learning_rate <= before->high * factor * (1 + kRateTolerance);
+  };
+  return wire::AuditItem{"learning rate", number(before->high), number(first.learning_rate),
+                         fits(1) || fits(trail.check.rate_factor) || fits(trail.check.rate_ratio)};
+}
+
+// Held against the same iterations of the line that was left, or the last ones before the start,
+// whichever is higher: a loss falls.
+std::optional<wire::AuditItem> compare_level(const Trail& trail) {
+  constexpr std::size_t kEnough = 8;
+  const ResumeCheck& check = trail.check;
+  std::vector<double> before;
+  for (const TrailPoint& p : trail.points)
+    if (p.count > 0 && p.iteration <= check.from) detect::keep(before, p.loss, kEnough);
+  std::vector<double> all = before;
+  for (const TrailPoint& p : trail.left) all.push_back(p.loss);
+  if (all.size() < kEnough || check.count == 0) return std::nullopt;
+  double level = detect::median(before);
+  if (!trail.points.empty())
+    level = std::max(
+        level, mean_loss(trail.left, check.from, trail.points.back().iteration).value_or(level));
+  if (level <= 0) return std::nullopt;
+  const double noise = detect::noise_between_neighbours(all);
+  const double now = check.sum / static_cast<double>(check.count);
+  const double margin = std::max(kForeignNoise * noise, kForeignLevel * level);
+  return wire::AuditItem{"loss", number(level), number(now), now <= level + margin};
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,170 @@
+// What was logged before, against what a start shows.
+#include "core/trail.hpp"
+
+#include <doctest/doctest.h>
+
+#include "core/bisect.hpp"
+
+using namespace stoker;
+using namespace stoker::core;
+
+namespace {
+
+double wave(std::uint64_t n) {  // a hard batch now and then
+  const std::uint64_t mixed = n * 2654435761u % 1000;
+  return static_cast<double>(mixed) / 10'000;
+}
+
+Trail trained(std::uint64_t from, std::uint64_t to, std::uint64_t batch = 64) {
+  Trail trail;
+  for (std::uint64_t n = from; n <= to; ++n)
+    record(trail, {Iteration(n), n * batch, n * batch * 2048, 6e-5, 2.2 + wave(n), 1, 0});
+  return trail;
+}
+
+std::string wrong(const std::vector<wire::AuditItem>& items) {
+  std::string text;
+  for (const auto& item : items)
+    if (!item.equal) text += item.what + ";";
+  return text;
+}
+
+ResumeCheck check_from(std::uint64_t from, std::uint64_t saved) {
+  ResumeCheck check;
+  check.due = true;
+  check.from = Iteration(from);
+  check.saved = Iteration(saved);
+  return check;
+}
+
+}  // namespace
+
+TEST_CASE("trail: a start that goes on where the line was -> nothing is different") {
+  Trail trail = trained(1, 120);
+  trail.check = check_from(100, 100);
+  const TrailPoint first{Iteration(101), 101 * 64, 0, 6e-5, 2.2, 1, 0};
+  CHECK(wrong(compare_start(trail, first)).empty());
+  CHECK(compare_rate(trail, first)->equal);
+}
+
+TEST_CASE(
+    "trail: samples counted anew, an old checkpoint, a learning rate from the start -> named") {
+  Trail trail = trained(1, 120);
+  trail.check = check_from(100, 100);
+  CHECK(wrong(compare_start(trail, {Iteration(101), 64, 0, 6e-5, 2.2, 1, 0})) ==
+        "consumed samples;");
+  CHECK(wrong(compare_start(trail, {Iteration(61), 61 * 64, 0, 6e-5, 2.2, 1, 0})) == "iteration;");
+  CHECK_FALSE(compare_rate(trail, {Iteration(101), 101 * 64, 0, 3.75e-8, 2.2, 1, 0})->equal);
+  CHECK_FALSE(compare_rate(trail, {Iteration(101), 101 * 64, 0, 1.2e-4, 2.2, 1, 0})->equal);
+  trail.check.rate_factor = 2;  // ordered by a rollback
+  CHECK(compare_rate(trail, {Iteration(101), 101 * 64, 0, 1.2e-4, 2.2, 1, 0})->equal);
+}
+
+TEST_CASE("trail: a thinned line and a ramp -> samples and rates between its points are known") {
+  Trail trail;
+  std::uint64_t samples = 0;
+  for (std::uint64_t n = 1; n <= 5000; ++n) {
+    samples += 32 + n / 10;
+    record(trail, {Iteration(n), samples, 0, 6e-5 * static_cast<double>(n) / 5000, 3, 1, 0});
+  }
+  CHECK(trail.points.size() <= kTrailPoints);
+  std::uint64_t at = 0;
+  for (std::uint64_t n = 1; n <= 4000; ++n) at += 32 + n / 10;
+  trail.check = check_from(3999, 3999);
+  const double rate = 6e-5 * 4000 / 5000;
+  CHECK(wrong(compare_start(trail, {Iteration(4000), at, 0, rate, 3, 1, 0})).empty());
+  CHECK(compare_rate(trail, {Iteration(4000), at, 0, rate, 3, 1, 0})->equal);
+  CHECK(wrong(compare_start(trail, {Iteration(4000), at / 2, 0, rate, 3, 1, 0})) ==
+        "consumed samples;");
+}
+
+TEST_CASE("trail: losses of a fresh model -> not the weights that were saved") {
+  Trail trail = trained(1, 120);
+  trail.check = check_from(100, 100);
+  turn_back(trail, Iteration(100));
+  CHECK(trail.left.size() == 20);
+  trail.check.count = 20;
+  trail.check.sum = 20 * 2.3;
+  CHECK(compare_level(trail)->equal);
+  trail.check.sum = 20 * 10.8;
+  CHECK_FALSE(compare_level(trail)->equal);
+}
+
+TEST_CASE("trail: the same data in the same order -> losses alike; shuffled -> not") {
+  Trail trail = trained(1, 140);
+  turn_back(trail, Iteration(100));
+  Trail same = trail, other = trail;
+  for (std::uint64_t n = 101; n <= 140; ++n) {
+    record(same, {Iteration(n), 0, 0, 0, 2.2 + wave(n) + 0.1 * wave(n + 7), 1, 0});
+    record(other, {Iteration(n), 0, 0, 0, 2.2 + wave(n * 31 + 5), 1, 0});
+  }
+  CHECK(*likeness(same.points, same.left, 16) > 0.9);
+  CHECK(*likeness(other.points, other.left, 16) < 0.3);
+  CHECK_FALSE(likeness(same.points, same.left, 100).has_value());
+}
+
+TEST_CASE(
+    "bisect: one slow node of 48 -> found by halves in ceil(log2 48) = 6 starts, with 3 spares in "
+    "17") {
+  CHECK(rounds_left(48, 24) == 6);
+  for (const std::size_t free : {std::size_t{24}, std::size_t{3}}) {
+    std::uint32_t worst = 0;
+    for (int guilty = 0; guilty < 48; ++guilty) {
+      Bisect bisect;
+      std::vector<NodeName> all;
+      for (int i = 0; i < 48; ++i) all.emplace_back("n" + std::to_string(100 + i));
+      bisect.suspects = all;
+      bisect.of = 48;
+      std::uint32_t rounds = 0;
+      while (bisect.suspects.size() > 1 && rounds < 60) {
+        auto out =
+            next_out(bisect, bisect.suspects.size() <= free ? bisect.suspects.size() / 2 : free);
+        std::vector<NodeName> in;
+        for (const NodeName& node : all)
+          if (std::find(out.begin(), out.end(), node) == out.end()) in.push_back(node);
+        const bool slow =
+            std::find(in.begin(), in.end(), all[static_cast<std::size_t>(guilty)]) != in.end();
+        observe(bisect, Iteration(rounds), in, slow);
+        ++rounds;
+      }
+      CHECK(bisect.suspects == std::vector<NodeName>{all[static_cast<std::size_t>(guilty)]});
+      worst = std::max(worst, rounds);
+    }
+    CHECK(worst == rounds_left(48, free));
+  }
+}
+
+TEST_CASE("bisect: few enough suspects to go without them all -> all of them are left out") {
+  Bisect bisect;
+  bisect.suspects = {NodeName("a"), NodeName("b")};
+  CHECK(next_out(bisect, 2).size() == 2);
+  CHECK(next_out(bisect, 1).size() == 1);
+  CHECK(next_out(bisect, 0).empty());
+  CHECK(observe(bisect, Iteration(1), {NodeName("a"), NodeName("b")}, true).empty());
+}
+
+TEST_CASE("trail: the end of a warm-up between two sparse points -> no rate above them is wrong") {
+  Trail trail;
+  for (const auto& [n, rate] : std::vector<std::pair<std::uint64_t, double>>{
+           {10, 1e-5}, {20, 2e-5}, {200, 5e-5}, {210, 4.9e-5}})
+    record(trail, {Iteration(n), n * 8, 0, rate, 5, 1, 0});
+  trail.check = check_from(100, 100);
+  CHECK(compare_rate(trail, {Iteration(101), 808, 0, 1e-4, 5, 1, 0})->equal);
+  CHECK_FALSE(compare_rate(trail, {Iteration(101), 808, 0, 1e-6, 5, 1, 0})->equal);
+}
+
+TEST_CASE(
+    "trail: an early loss that falls fast -> the same iterations are compared, not later ones") {
+  Trail trail;
+  for (std::uint64_t n = 1; n <= 100; ++n)
+    record(trail, {Iteration(n), n * 8, 0, 1e-4, 10.8 - 0.06 * static_cast<double>(n), 1, 0});
+  trail.check = check_from(20, 20);
+  turn_back(trail, Iteration(20));
+  for (std::uint64_t n = 21; n <= 30; ++n)
+    record(trail, {Iteration(n), n * 8, 0, 1e-4, 10.8 - 0.06 * static_cast<double>(n), 1, 0});
+  trail.check.count = 10;
+  trail.check.sum = 10 * 9.3;
+  CHECK(compare_level(trail)->equal);
+  trail.check.sum = 10 * 14.0;
+  CHECK_FALSE(compare_level(trail)->equal);
+}

@@ -1,0 +1,52 @@
+// One iteration, and one fold after another.
+#include "wire/step_losses.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stoker::wire {
+namespace {
+
+// Beyond it sums of squares and of many iterations would end at infinity.
+bool is_number(const std::optional<double>& value) {
+  constexpr double kLargest = 1e30;
+  return value && std::isfinite(*value) && std::abs(*value) < kLargest;
+}
+
+}  // namespace
+
+void add(StepLosses& losses, const StepTold& told) {
+  StepLosses one;
+  one.skipped = told.skipped;
+  if (is_number(told.loss)) {
+    one.count = 1;
+    one.mean = one.low = one.high = *told.loss;
+    one.high_at = told.iteration;
+  }
+  one.not_finite = told.not_finite;
+  if (told.loss && one.count == 0) one.not_finite = std::max<std::uint64_t>(1, told.not_finite);
+  if (is_number(told.gradient_norm)) one.gradient_norm = *told.gradient_norm;
+  if (is_number(told.scale)) one.scale = *told.scale;
+  merge(losses, one);
+}
+
+void merge(StepLosses& losses, const StepLosses& later) {
+  if (later.count > 0) {
+    const bool first = losses.count == 0;
+    const auto before = static_cast<double>(losses.count);
+    const auto more = static_cast<double>(later.count);
+    losses.mean = (losses.mean * before + later.mean * more) / (before + more);
+    losses.low = first ? later.low : std::min(losses.low, later.low);
+    if (first || later.high > losses.high) {
+      losses.high = later.high;
+      losses.high_at = later.high_at;
+    }
+    losses.count += later.count;
+  }
+  losses.not_finite += later.not_finite;
+  losses.skipped += later.skipped;
+  losses.gradient_norm = std::max(losses.gradient_norm, later.gradient_norm);
+  if (later.scale > 0) losses.scale = later.scale;
+}
+
+}  // namespace stoker::wire
