@@ -15,8 +15,7 @@ namespace stoker::diagnose {
 
 namespace {
 
-constexpr std::uint64_t kLookedAt = 64u << 20;
-constexpr std::size_t kMostPlaces = 65'536, kTableLines = 256;
+constexpr std::size_t kMostPlaces = 65'536, kMostTables = 8192, kTableLines = 256;
 constexpr auto npos = std::string_view::npos;
 
 template <class T>
@@ -38,12 +37,6 @@ std::optional<T> number_behind(std::string_view line, std::string_view word, int
 // NCCL packs the digits of "0000:cb:00.0" into one number.
 std::string pci_of_bus_id(std::uint64_t id) {
   return fmt::format("{:04x}:{:02x}:{:02x}", id >> 20 & 0xffff, id >> 12 & 0xff, id >> 4 & 0xff);
-}
-
-std::string_view line_around(std::string_view block, std::size_t at) {
-  const auto before = at == 0 ? npos : block.rfind('\n', at - 1);
-  const std::size_t begin = before == npos ? 0 : before + 1;
-  return block.substr(begin, std::min(block.find('\n', at), block.size()) - begin);
 }
 
 std::string_view short_name(std::string_view host) {
@@ -107,17 +100,10 @@ void GpuPlaces::table(std::string_view rest) {
   }
 }
 
-void GpuPlaces::look(std::string_view block) {
-  if (looked_at_ >= kLookedAt) return;
-  looked_at_ += block.size();
-  for (auto at = block.find(" busId "); at != npos; at = block.find(" busId ", at + 7))
-    nccl_line(line_around(block, at));
-  for (auto at = block.find("using GPU "); at != npos; at = block.find("using GPU ", at + 10)) {
-    const std::string_view line = line_around(block, at);
-    torch_line(line, static_cast<std::size_t>(block.data() + at - line.data()));
-  }
-  for (auto at = block.find("Bus-Id"); at != npos; at = block.find("Bus-Id", at + 6))
-    table(block.substr(std::min(block.find('\n', at), block.size())));
+void GpuPlaces::line(std::string_view text, std::string_view behind) {
+  if (text.find(" busId ") != npos) nccl_line(text);
+  if (const auto at = text.find("using GPU "); at != npos) torch_line(text, at);
+  if (text.find("Bus-Id") != npos && tables_++ < kMostTables) table(behind);
 }
 
 std::optional<std::uint32_t> rank_on_gpu(const std::vector<GpuPlace>& places, std::string_view node,

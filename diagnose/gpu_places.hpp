@@ -28,8 +28,10 @@ class GpuPlaces {
   // `node`, `rank`: of the log, as its path tells.
   explicit GpuPlaces(std::string node = "", std::optional<std::uint32_t> rank = {})
       : node_(std::move(node)), rank_(rank) {}
-  // Whole lines; only the first 64 MiB are looked at, and 65,536 places kept.
-  void look(std::string_view block);
+  // What a line must have to be of use here.
+  static constexpr const char* kWords = "(?: busId |using GPU |Bus-Id)";
+  // Such a line, and the lines behind it (of a table some are read). 65,536 places are kept.
+  void line(std::string_view text, std::string_view behind);
   [[nodiscard]] std::vector<GpuPlace> found() const { return {found_.begin(), found_.end()}; }
 
  private:
@@ -40,7 +42,7 @@ class GpuPlaces {
 
   std::string node_;
   std::optional<std::uint32_t> rank_;
-  std::uint64_t looked_at_ = 0;
+  std::size_t tables_ = 0;
   std::set<GpuPlace> found_;
 };
 

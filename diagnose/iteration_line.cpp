@@ -1,6 +1,7 @@
 // One function a family of printers, tried in the order of the table at the end.
 #include "diagnose/iteration_line.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -263,9 +264,13 @@ std::optional<IterationMetrics> parse_dict(std::string_view line) {
   bool summary = false;
   for_each_dict_number(line, [&](std::string_view key, double value) {
     summary |= key == "train_runtime" || key.starts_with("eval_") || key.starts_with("val_");
-    if ((key == "step" || key == "global_step" || key == "iteration" || key == "iter") &&
-        value >= 0 && value < 1e15)
+    constexpr std::array kSteps{"step", "global_step",   "iteration",
+                                "iter", "current_steps", "num_updates"};
+    const bool counts = value >= 0 && value < 1e15;
+    if (counts && std::find(kSteps.begin(), kSteps.end(), key) != kSteps.end())
       metrics.iteration = static_cast<std::uint64_t>(value);
+    else if (counts && key == "total_steps")
+      metrics.total = static_cast<std::uint64_t>(value);
     else
       assign_metric(metrics, key, value);
   });

@@ -89,16 +89,25 @@ std::string print_text(std::string_view line) {
   return text;
 }
 
-bool has_print(std::string_view line, const std::string& print) {
+// Not 0 where a byte of the line is none that the print has there: above it by less than 10 where a
+// '0' stands, and by nothing elsewhere.
+inline Bytes differs(const char* line, const char* print) {
+  const Bytes known = load(print);
+  const Bytes most = reinterpret_cast<Bytes>(known == '0') & 9;
+  return reinterpret_cast<Bytes>(static_cast<Bytes>(load(line) - known) > most);
+}
+
+bool has_print(std::string_view line, std::string_view print) {
   if (line.size() != print.size()) return false;
-  if (line.size() < kChunk) return print_text(line) == print;
-  const auto differs = [&](std::size_t at) {
-    const Halves d = halves(without_digits(line.data() + at) ^ load(print.data() + at));
-    return d.low | d.high;
-  };
-  std::uint64_t difference = differs(line.size() - kChunk);
-  for (std::size_t i = 0; i + kChunk <= line.size(); i += kChunk) difference |= differs(i);
-  return difference == 0;
+  if (line.size() < kChunk)
+    return std::equal(line.begin(), line.end(), print.begin(),
+                      [](char c, char known) { return (c >= '0' && c <= '9' ? '0' : c) == known; });
+  const std::size_t last = line.size() - kChunk;
+  Bytes difference = differs(line.data() + last, print.data() + last);
+  for (std::size_t i = 0; i < last; i += kChunk)
+    difference |= differs(line.data() + i, print.data() + i);
+  const Halves two = halves(difference);
+  return (two.low | two.high) == 0;
 }
 
 // The place behind a hash that `same` agrees with, or 0.
@@ -182,20 +191,32 @@ bool ShapeText::read(std::string_view line) {
 }
 
 LineShapes::Known LineShapes::known_by(std::uint32_t print) {
-  if (latest_ != 0) prints_[latest_ - 1].next = print;
+  if (latest_ != 0) {
+    auto& next = prints_[latest_ - 1].next;
+    if (next[0] != print) next = {print, next[0]};
+  }
   latest_ = print;
   const Print& known = prints_[print - 1];
   credit_ = std::min(credit_ + 1, kMostCredit);
   return {&shapes_[known.shape], known.places};
 }
 
+LineShapes::Known LineShapes::follow(const char* at, const char* end, std::size_t& length) {
+  if (latest_ == 0) return {};
+  const auto left = static_cast<std::size_t>(end - at);
+  for (const std::uint32_t next : prints_[latest_ - 1].next) {
+    if (next == 0) break;
+    const std::string& print = prints_[next - 1].text;
+    length = print.size();
+    if (length > left || (length < left && at[length] != '\n')) continue;
+    if (has_print({at, length}, print)) return known_by(next);
+  }
+  return {};
+}
+
 LineShapes::Known LineShapes::find(std::string_view line) {
   has_shape_ = false;
   if (line.size() > ShapeText::kLongest) return {};
-  if (latest_ != 0)  // lines come in the same order again and again
-    if (const auto next = prints_[latest_ - 1].next;
-        next != 0 && has_print(line, prints_[next - 1].text))
-      return known_by(next);
   const std::uint64_t hash = print_hash(line);
   const auto print =
       lookup(print_slots_, hash, [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
@@ -237,7 +258,7 @@ void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32
   }
   if (print_slots_.empty()) print_slots_.resize(4 * kMostPrints);
   print_bytes_ += line.size();
-  prints_.push_back({print_text(line), shape, 0, places});
+  prints_.push_back({print_text(line), shape, {}, places});
   enter(print_slots_, hash, static_cast<std::uint32_t>(prints_.size()));
 }
 

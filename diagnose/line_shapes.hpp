@@ -46,6 +46,9 @@ class LineShapes {
     const Shape* shape = nullptr;  // null: this line must be looked at; lasts until the next call
     StepPlaces places;             // of a step
   };
+  // The next line, when it is like one that came behind such a line as the last one: no search for
+  // its newline either. Else null, and find() is the way. `at` < `end`; `length` without newline.
+  Known follow(const char* at, const char* end, std::size_t& length);
   Known find(std::string_view line);
   // After find() said nothing: is it worth learning this line's shape? It is when it was there
   // before and what is known already was worth it. Then the caller finds out and calls learn().
@@ -61,7 +64,7 @@ class LineShapes {
   struct Print {
     std::string text;  // each digit is '0'
     std::uint32_t shape = 0;
-    std::uint32_t next = 0;  // the print that followed last time, from 1; 0 = none
+    std::array<std::uint32_t, 2> next{};  // the prints that followed last, from 1; 0 = none
     StepPlaces places;
   };
   Known known_by(std::uint32_t print);

@@ -13,12 +13,17 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
   const char* run = block.data();  // of lines that must be searched
   std::uint64_t number = 0, run_number = 0;
   for (const char* at = block.data(); at < end; ++number) {
-    const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
-    const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
-    const char* next = newline != nullptr ? stop + 1 : end;
-    const std::string_view text(at, static_cast<std::size_t>(stop - at));
-    LineShapes::Known known = shapes_.find(text);
-    if (known.shape == nullptr && shapes_.worth_learning()) known = learn(text);
+    std::size_t length = 0;
+    LineShapes::Known known = shapes_.follow(at, end, length);
+    if (known.shape == nullptr) {
+      const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
+      length = static_cast<std::size_t>(
+          (newline != nullptr ? static_cast<const char*>(newline) : end) - at);
+      known = shapes_.find({at, length});
+      if (known.shape == nullptr && shapes_.worth_learning()) known = learn({at, length});
+    }
+    const std::string_view text(at, length);
+    const char* next = at + length < end ? at + length + 1 : end;
     if (known.shape != nullptr) {
       if (run < at) search({run, static_cast<std::size_t>(at - run)}, run_number, take);
       run = next;

@@ -28,18 +28,14 @@ void LiveScan::lines(const LiveSource& source, std::uint64_t before, std::string
         *detector_, sieve_, source.name, static_cast<std::uint32_t>(place), source.kernel_log));
     scanner->starts_behind(before);
     if (!source.node.empty()) scanner->stands_on(source.node);
-    const PathOrigin origin = read_path_origin(source.name);
-    gpus_.emplace_back(source.node.empty() ? origin.node : source.node, origin.rank).look(block);
     return scanner->block(block);
   }
-  gpus_[known->second].look(block);
   scanners_[known->second]->block(block);
 }
 
 void LiveScan::forget() {
   places_.clear();
   scanners_.clear();
-  gpus_.clear();
   looked_at_ = 0;
   told_.clear();
 }
@@ -58,9 +54,8 @@ std::optional<Diagnosis> LiveScan::news() {
   if (version == looked_at_) return std::nullopt;
   looked_at_ = version;
   std::vector<ScannedLog> logs;
-  for (std::size_t i = 0; i < scanners_.size(); ++i) {
-    logs.push_back(scanners_[i]->so_far());
-    logs.back().gpus = gpus_[i].found();
+  for (const auto& scanner : scanners_) {
+    logs.push_back(scanner->so_far());
     std::erase_if(logs.back().findings, [this](const Finding& f) { return !is_ours(f); });
   }
   Diagnosis diagnosis = find_cause(logs, detector_->knowledge().causes);

@@ -45,7 +45,6 @@ class LiveScan {
   std::vector<std::string> nodes_;
   std::map<std::string, std::size_t> places_;
   std::vector<std::unique_ptr<LogScanner>> scanners_;
-  std::vector<GpuPlaces> gpus_;  // of each
   std::uint64_t looked_at_ = 0;  // sum of the scanners' versions
   std::string told_;
 };

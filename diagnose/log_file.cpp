@@ -74,15 +74,11 @@ ScanDesk::ScanDesk(const Detector& detector) : sieve(detector.sieve()) {}
 
 namespace {
 
-ScannedLog scan_lines(LogReader& reader, LogScanner& scanner, GpuPlaces& gpus) {
-  for (std::string_view block = reader.next(); !block.empty(); block = reader.next()) {
+ScannedLog scan_lines(LogReader& reader, LogScanner& scanner) {
+  for (std::string_view block = reader.next(); !block.empty(); block = reader.next())
     scanner.block(block);
-    gpus.look(block);
-  }
   for (const auto& note : reader.notes()) scanner.note(note);
-  ScannedLog log = scanner.finish();
-  log.gpus = gpus.found();
-  return log;
+  return scanner.finish();
 }
 
 }  // namespace
@@ -108,9 +104,7 @@ Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std
   if (is_stack_dump(reader.head())) stacks = std::string(reader.head().substr(0, kLargestStacks));
   if (is_binary(reader.head()))
     scanner.note("looks binary: what is text in it was looked at all the same");
-  const PathOrigin origin = read_path_origin(path);
-  GpuPlaces gpus(origin.node, origin.rank);
-  ScannedLog log = scan_lines(reader, scanner, gpus);
+  ScannedLog log = scan_lines(reader, scanner);
   desk.piece = reader.take_room();
   log.stacks = std::move(stacks);
   return log;
@@ -121,8 +115,7 @@ ScannedLog scan_text(const Detector& detector, std::string_view text, const std:
   LineSieve sieve = detector.sieve();
   LogScanner scanner(detector, sieve, name, place, kernel_log);
   LogReader reader = LogReader::of_text(std::string(text));
-  GpuPlaces gpus;
-  return scan_lines(reader, scanner, gpus);
+  return scan_lines(reader, scanner);
 }
 
 }  // namespace stoker::diagnose

@@ -26,6 +26,7 @@ Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge,
   std::vector<std::string> expressions;
   for (const auto& signature : knowledge->signatures) expressions.push_back(signature.pattern);
   expressions.emplace_back(kIterationWords);
+  expressions.emplace_back(GpuPlaces::kWords);
   expressions.emplace_back(kTraceWords);
   STOKER_TRY(patterns, PatternSet::compile(expressions, cache));
   return Detector(std::move(knowledge), std::move(patterns));
@@ -34,8 +35,11 @@ Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge,
 unsigned Detector::iteration_pattern() const {
   return static_cast<unsigned>(knowledge_->signatures.size());
 }
-unsigned Detector::trace_pattern() const {
+unsigned Detector::gpu_pattern() const {
   return iteration_pattern() + 1;
+}
+unsigned Detector::trace_pattern() const {  // the last one
+  return iteration_pattern() + 2;
 }
 
 LogScanner::LogScanner(const Detector& detector, LineSieve& sieve, std::string name,
@@ -44,6 +48,12 @@ LogScanner::LogScanner(const Detector& detector, LineSieve& sieve, std::string n
   log_.name = std::move(name);
   log_.kernel_log = kernel_log;
   path_ = read_path_origin(log_.name);
+  gpus_ = GpuPlaces(path_.node, path_.rank);
+}
+
+void LogScanner::stands_on(std::string node) {
+  path_.node = std::move(node);
+  gpus_ = GpuPlaces(path_.node, path_.rank);
 }
 
 bool LogScanner::is_kernel_log(std::string_view block) const {
@@ -75,6 +85,7 @@ void LogScanner::block(std::string_view whole_lines) {
   if (!begun_ && !log_.kernel_log) log_.kernel_log = is_kernel_log(whole_lines);
   if (!begun_) log_.first_time_ms = first_time(whole_lines);
   begun_ = true;
+  block_ = whole_lines;
   const std::uint64_t before = log_.lines;
   log_.lines += sieve_.block(whole_lines, [&](const LineSieve::Line& line) { look(before, line); });
   keep_tail(whole_lines);
@@ -92,7 +103,12 @@ void LogScanner::keep_tail(std::string_view block) {
 void LogScanner::look(std::uint64_t before, const LineSieve::Line& line) {
   const std::uint64_t number = before + line.number + 1;
   if (line.step != nullptr) progress(number, line.text, read_step(*line.step, line.text));
-  if (!line.ids.empty()) hit(number, line.text, line.ids);
+  if (line.ids.empty()) return;
+  if (std::binary_search(line.ids.begin(), line.ids.end(), detector_.gpu_pattern())) {
+    const char* const behind = line.text.data() + line.text.size();
+    gpus_.line(line.text, block_.substr(static_cast<std::size_t>(behind - block_.data())));
+  }
+  hit(number, line.text, line.ids);
 }
 
 // A progress bar rewrites its line with '\r': each version is looked at as a line of its own.
@@ -282,6 +298,7 @@ void LogScanner::tell_end(ScannedLog& log) const {
   if (log.iteration_lines > 0 && !log.kernel_log)  // then it is what a rank printed
     std::erase_if(log.findings, [](const Finding& f) { return f.bare_kernel_words; });
   for (auto& report : ras_.reports()) log.collectives.push_back(std::move(report));
+  log.gpus = gpus_.found();
   log.node = path_.node;
   log.rank = path_.rank;
   std::stable_sort(log.findings.begin(), log.findings.end(),

@@ -28,6 +28,7 @@ class Detector {
   [[nodiscard]] const Knowledge& knowledge() const { return *knowledge_; }
   [[nodiscard]] const PatternSet& patterns() const { return patterns_; }
   [[nodiscard]] unsigned iteration_pattern() const;  // a line that may tell an iteration
+  [[nodiscard]] unsigned gpu_pattern() const;        // a line that may tell which GPU a rank has
   [[nodiscard]] unsigned trace_pattern() const;      // `set -x` of a batch script
   // What a thread scans its logs with. The detector outlives it.
   [[nodiscard]] LineSieve sieve() const { return {patterns_, iteration_pattern()}; }
@@ -49,7 +50,7 @@ class LogScanner {
   void note(std::string text) { log_.notes.push_back(std::move(text)); }
   // Before the first block: the number of lines in front of it; whose log it is.
   void starts_behind(std::uint64_t lines) { log_.lines = lines; }
-  void stands_on(std::string node) { path_.node = std::move(node); }
+  void stands_on(std::string node);
   // What the lines so far say.
   [[nodiscard]] ScannedLog so_far() const;
   ScannedLog finish();
@@ -84,6 +85,8 @@ class LogScanner {
   std::uint32_t file_;
   PathOrigin path_;
   LossWatch losses_;
+  GpuPlaces gpus_;
+  std::string_view block_;  // the present one
   std::string plain_, tail_;
   std::uint64_t last_traceback_ = 0;
   std::uint64_t latest_progress_ = 0;

@@ -30,30 +30,25 @@ std::optional<double> number_behind(std::string_view text, std::string_view key)
 }  // namespace
 
 void LossWindow::add(double value) {
-  double* const sorted = sorted_.data();
+  if (size_ == 0) {
+    oldest_ = 0;
+    at_least_ = value;
+  }
+  at_least_ = std::min(at_least_, value);
   if (size_ < kMost) {
-    if (size_ == 0) oldest_ = 0;
-    ring_[size_] = value;
-    double* const place = std::upper_bound(sorted, sorted + size_, value);
-    std::copy_backward(place, sorted + size_, sorted + size_ + 1);
-    *place = value;
-    ++size_;
+    ring_[size_++] = value;
     return;
   }
-  const double gone = std::exchange(ring_[oldest_], value);
-  oldest_ = (oldest_ + 1) % kMost;
-  std::size_t from = 0, to = 0;  // counted: the branches of a search would be guessed wrong
-  for (std::size_t i = 0; i < kMost; ++i) {
-    from += sorted[i] < gone ? 1 : 0;
-    to += sorted[i] < value ? 1 : 0;
-  }
-  if (from < to) {
-    std::copy(sorted + from + 1, sorted + to, sorted + from);
-    sorted[to - 1] = value;
-  } else {
-    std::copy_backward(sorted + to, sorted + from, sorted + from + 1);
-    sorted[to] = value;
-  }
+  ring_[oldest_] = value;
+  oldest_ = oldest_ + 1 == kMost ? 0 : oldest_ + 1;
+}
+
+double LossWindow::median() {
+  std::array<double, kMost> sorted = ring_;
+  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(size_);
+  std::sort(sorted.begin(), end);
+  at_least_ = sorted.front();  // a low one may have gone
+  return sorted[size_ / 2];
 }
 
 void LossWatch::keep_first(std::optional<Place>& place, const Here& here) {
@@ -110,9 +105,11 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepN
 }
 
 void LossWatch::watch_spike(const Here& here, double loss) {
-  if (losses_.size() >= kFewest) {
-    const double usual = losses_.median();
-    if (loss > kSpikeRatio * usual && loss - usual > kSpikeLeast) {
+  const auto stands_out = [loss](double usual) {
+    return loss > kSpikeRatio * usual && loss - usual > kSpikeLeast;
+  };
+  if (losses_.size() >= kFewest && stands_out(losses_.at_least())) {
+    if (stands_out(losses_.median())) {
       keep_first(spike_, here);
       ++spikes_;
       if (++high_in_a_row_ < kWindow) return;  // a spike is no norm, a new level is
@@ -145,9 +142,14 @@ void LossWatch::overflow(std::uint64_t line, std::string_view text) {
   keep_first(skip_, here);
   ++skips_;
   told_skip_ = true;
-  const auto from = number_behind(text, "Attempted loss scale:");
-  const auto to = number_behind(text, "reducing to ");
-  if (!from || !to || *to >= *from) return;
+  // DeepSpeed; Apex; fairseq.
+  auto to = number_behind(text, "reducing to ");
+  if (!to) to = number_behind(text, "reducing loss scale to ");
+  if (!to) to = number_behind(text, "setting loss scale to:");
+  if (!to) return;
+  auto from = number_behind(text, "Attempted loss scale:");
+  if (!from) from = last_scale_ > 0 ? last_scale_ : 2 * *to;
+  if (*to >= *from) return;
   const bool searching = !mid_training_ && latest_iteration_ < kSearchUntil;
   if (last_scale_ == 0) last_scale_ = *from;
   // Lines of several ranks repeat each other; an iteration line may have told the new scale first.

@@ -26,17 +26,19 @@ inline StepNumbers step_numbers(const IterationMetrics& m) {
   return {m.iteration, m.loss, m.loss_scale, m.skipped, m.nan};
 }
 
-// The last values that make the norm, in the order of time and by size.
+// The last values that make the norm. Its median is only asked for when a value stands out of all.
 class LossWindow {
  public:
   static constexpr std::size_t kMost = 20;
   void clear() { size_ = 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
   void add(double value);
-  [[nodiscard]] double median() const { return sorted_[size_ / 2]; }  // of one or more
+  [[nodiscard]] double at_least() const { return at_least_; }  // no value is lower; of one or more
+  double median();                                             // of one or more
 
  private:
-  std::array<double, kMost> ring_{}, sorted_{};
+  std::array<double, kMost> ring_{};
+  double at_least_ = 0;
   std::size_t size_ = 0, oldest_ = 0;
 };
 

@@ -60,6 +60,7 @@ constexpr std::array kKnown{
     Known{"lm_loss", Field::Loss},
     Known{"loss", Field::Loss},
     Known{"loss scale", Field::LossScale},
+    Known{"loss train", Field::Loss},
     Known{"loss_scale", Field::LossScale},
     Known{"lr", Field::Lr},
     Known{"model_tflops_per_gpu", Field::Tflops},

@@ -24,28 +24,29 @@ RE2::Options options() {
   return o;
 }
 
-// Made at the first line that may match; any thread.
-struct Expression {
-  explicit Expression(std::string expression) : text(std::move(expression)) {}
-  const std::string text;
-  std::once_flag once;
-  std::unique_ptr<RE2> re;
-  std::vector<std::string> group_names;  // by group, "" = unnamed
-
-  const RE2& made() {
-    std::call_once(once, [this] {
-      re = std::make_unique<RE2>(text, options());
-      group_names.resize(static_cast<std::size_t>(std::max(re->NumberOfCapturingGroups(), 0)) + 1);
-      for (const auto& [group, name] : re->CapturingGroupNames())
-        group_names[static_cast<std::size_t>(group)] = name;
-    });
-    return *re;
-  }
-};
-
 }  // namespace
 
 struct PatternSet::Compiled {
+  // Made at the first line that may match; any thread.
+  struct Expression {
+    explicit Expression(std::string expression) : text(std::move(expression)) {}
+    const std::string text;
+    std::once_flag once;
+    std::unique_ptr<RE2> re;
+    std::vector<std::string> group_names;  // by group, "" = unnamed
+
+    const RE2& made() {
+      std::call_once(once, [this] {
+        re = std::make_unique<RE2>(text, options());
+        group_names.resize(static_cast<std::size_t>(std::max(re->NumberOfCapturingGroups(), 0)) +
+                           1);
+        for (const auto& [group, name] : re->CapturingGroupNames())
+          group_names[static_cast<std::size_t>(group)] = name;
+      });
+      return *re;
+    }
+  };
+
   hs_database_t* database = nullptr;
   std::deque<Expression> expressions;
   bool digits_alike = true;
@@ -192,7 +193,7 @@ bool PatternSet::digits_alike() const {
 }
 
 bool PatternSet::match(unsigned which, std::string_view line, std::vector<Group>& groups) const {
-  Expression& expression = compiled_->expressions.at(which);
+  auto& expression = compiled_->expressions.at(which);
   const RE2& re = expression.made();
   const auto& names = expression.group_names;
   std::vector<re2::StringPiece> found(names.size());

@@ -47,6 +47,18 @@ void take_pair(IterationMetrics& metrics, std::string_view name, std::string_vie
   if (loss && !metrics.loss && !name.starts_with("val")) metrics.loss = number->value;
 }
 
+// tqdm's description stands in front of the bar: torchtune's "1|25|Loss: 0.92:   2%|".
+std::optional<double> described_loss(std::string_view text) {
+  for (const std::string_view word : {"loss", "Loss"}) {
+    const auto at = find_word(text, word);
+    if (at == npos) continue;
+    std::string_view rest = trim_left(text.substr(at + word.size()));
+    if (rest.starts_with(':') || rest.starts_with('=')) rest = trim_left(rest.substr(1));
+    if (const auto number = scan_number(rest)) return number->value;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<IterationMetrics> parse_progress_bar(std::string_view line) {
@@ -72,6 +84,7 @@ std::optional<IterationMetrics> parse_progress_bar(std::string_view line) {
     const auto equals = pair.find('=');
     if (equals != npos) take_pair(metrics, pair.substr(0, equals), pair.substr(equals + 1));
   }
+  if (!metrics.loss) metrics.loss = described_loss(line.substr(0, percent));
   if (!metrics.loss) return std::nullopt;
   if (!metrics.iteration) metrics.iteration = *done;
   if (total) metrics.total = *total;

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -23,6 +24,17 @@ def seconds(argv, times=3, environment=None):
         began = time.monotonic()
         subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, check=False)
         taken.append(time.monotonic() - began)
+    return statistics.median(taken)
+
+
+def cpu_seconds(argv, times=3):
+    """The median CPU time, of user and system."""
+    taken = []
+    for _ in range(times):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return statistics.median(taken)
 
 
@@ -51,8 +63,8 @@ def ripgrep(log, told):
     if subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode > 1:
         yield dict(name=name, value=None, unit="x", goal=">= 4", ok=False, note="rg refuses the patterns")
         return
-    ratio = seconds(argv) / told["scan_s"]
-    yield dict(name=name, value=ratio, unit="x", goal=">= 4", ok=ratio >= 4, note="rg -j1 -c -f, the same patterns; ours parses too")
+    ratio = cpu_seconds(argv) / told["scan_s"]
+    yield dict(name=name, value=ratio, unit="x", goal=">= 4", ok=ratio >= 4, note="CPU time of rg -j1 -c -f, the same patterns; ours parses too")
 
 
 def signatures():

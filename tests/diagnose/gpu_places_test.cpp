@@ -22,11 +22,19 @@ const Detector& detector() {
   return made;
 }
 
+GpuPlaces looked_at(std::string_view text) {
+  GpuPlaces places;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    places.line(text.substr(0, end), text.substr(end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return places;
+}
+
 std::optional<std::uint32_t> rank_of(const std::string& text, std::string_view node,
                                      std::string_view pci) {
-  GpuPlaces places;
-  places.look(text);
-  return rank_on_gpu(places.found(), node, pci);
+  return rank_on_gpu(looked_at(text).found(), node, pci);
 }
 
 const std::string kNccl =
@@ -96,8 +104,7 @@ TEST_CASE("gpu_places: an Xid in a node's kernel log -> the diagnosis names the 
 }
 
 TEST_CASE("gpu_places: hostile lines -> nothing kept") {
-  GpuPlaces places;
-  places.look(
+  const GpuPlaces places = looked_at(
       " busId \n busId zz rank 1 nranks 2 NCCL INFO\nusing GPU \nRank using GPU 99999999999999\n"
       "Bus-Id\n|||\n|x|y|\n| 9999 | 00000000:99:00.0\nBus-Id");
   CHECK(places.found().empty());

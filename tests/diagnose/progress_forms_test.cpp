@@ -45,6 +45,32 @@ TEST_CASE("iteration line: progress bars of NeMo and Lightning -> step, loss and
   CHECK_FALSE(parse_iteration_line(" 45%|████▌     | 723/1602 [2:12:45<2:59:53, 12.28s/it]"));
 }
 
+TEST_CASE("iteration line: a loss in front of the bar, or under another trainer's names -> read") {
+  // torchtune, LitGPT, LLaMA-Factory, fairseq
+  const auto tune =
+      parse_iteration_line("1|25|Loss: 0.92:   2%|2         | 25/1000 [01:00<39:00,  2.40s/it]");
+  REQUIRE(tune);
+  CHECK(tune->iteration == 25);
+  CHECK(tune->total == 1000);
+  CHECK(tune->loss == 0.92);
+  const auto lit = parse_iteration_line(
+      "Epoch 1 | iter 100 step 25 | loss train: 2.301, val: n/a | iter time: 301.50 ms (step)");
+  REQUIRE(lit);
+  CHECK(lit->iteration == 25);
+  CHECK(lit->loss == 2.301);
+  const auto factory = parse_iteration_line(
+      R"({"current_steps": 10, "total_steps": 300, "loss": 1.25, "lr": 1e-05, "epoch": 0.1})");
+  REQUIRE(factory);
+  CHECK(factory->iteration == 10);
+  CHECK(factory->total == 300);
+  CHECK(factory->loss == 1.25);
+  const auto fairseq = parse_iteration_line(
+      R"(| INFO | train_inner | {"epoch": 1, "train_loss": "9.5", "num_updates": "200", "lr": "1e-05"})");
+  REQUIRE(fairseq);
+  CHECK(fairseq->iteration == 200);
+  CHECK(fairseq->loss == 9.5);
+}
+
 TEST_CASE(
     "iteration line: MLPerf's train_loss event -> loss, samples and rate; eval -> validation") {
   // mlcommons/training_results_v4.1

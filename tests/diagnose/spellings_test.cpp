@@ -162,6 +162,70 @@ constexpr Spelling kSpellings[] = {
     {"gpu_fallen_off_bus",
      "4,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."},
     {"sxid", "[ 1.2] nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 28 sourcetrack"},
+    {"cuda_oom",
+     "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/ge"
+     "neric/THCStorage.cu:58"},
+    {"cuda_error",
+     "RuntimeError: cuda runtime error (59) : device-side assert triggered at /pytorch"
+     "/aten/src/THC/THCCachingHostAllocator.cpp:265"},
+    {"cuda_error",
+     "RuntimeError: /opt/te/transformer_engine/common/gemm/cublaslt_gemm.cu:338 in fun"
+     "ction cublas_gemm: cuBLAS Error: an internal operation failed"},
+    {"cuda_error", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."},
+    {"cuda_error", "[ 5123.1] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!"},
+    {"nccl_error",
+     "348: n1:123:456 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-"
+     "fatal async event: port error(10)"},
+    {"nccl_error",
+     "n1:1:2 [0] transport/net_ib.cc:234 NCCL WARN NET/IB : mlx5_1:1 async fatal event"
+     " on QP (0x7f): local access violation work queue error"},
+    {"nccl_error",
+     "n1:1:2 [1] transport/net_ib.cc:2264 NCCL WARN NET/IB: Got completion from peer 1"
+     "0.0.0.2<41234> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)"},
+    {"nccl_error",
+     "n1:1:2 [1] misc/ibvwrap.cc:140 NCCL WARN Call to ibv_reg_mr failed with error Ca"
+     "nnot allocate memory"},
+    {"healthy",
+     "348: n1:123:456 [0] transport/net_ib.cc:253 NCCL WARN NET/IB : mlx5_1:1 Got non-"
+     "fatal async event: port active(9)"},
+    {"healthy",
+     "n1:1:2 [0] transport/net_ib.cc:100 NCCL WARN NET/IB : mlx5_3:1 Got async event :"
+     " GID table change"},
+    {"host_oom", "=>> PBS: job killed: mem 536870912kb exceeded limit 528482304kb"},
+    {"segfault",
+     "terminate called after throwing an instance of 'std::runtime_error'\n  what():  "
+     "bad"},
+    {"python_traceback",
+     "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    ma"
+     "in()\ntorch._dynamo.exc.Unsupported: call_function BuiltinVariable(eval)"},
+    {"slurm_task_exit", "srun: error: n07: task 12: Killed"},
+    {"slurm_task_exit",
+     "slurmstepd: error: *** STEP 5.0 ON n01 FAILED (non-zero exit code or other failu"
+     "re mode) ***"},
+    {"slurm_cancelled",
+     "slurmstepd: error: *** STEP 5.0 ON n01 CANCELLED AT 2024-01-01T00:00:00 DUE TO J"
+     "OB REQUEUE ***"},
+    {"slurm_launch_failure",
+     "/var/spool/slurmd/job4711/slurm_script: line 31: torchrun: command not found"},
+    {"slurm_node_fail",
+     "srun: error: step_launch_notify_io_failure: aborting, io error with slurmstepd o"
+     "n node 3"},
+    {"slow_node",
+     "slurmstepd: error: *** STEP 5.0 ON n17 UNCORRECTABLE MEMORY ERROR AT 2024-01-01T"
+     "00:00:00 ***"},
+    {"fs_stale", "OSError: [Errno 37] No locks available"},
+    {"net_link_down",
+     "kernel: [123.4] mlx5_core 0000:d2:00.0: print_health_info:431:(pid 0): Health is"
+     "sue observed, firmware internal error, severity(3) ERROR:"},
+    {"checkpoint_corrupt",
+     "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded u"
+     "sed a DP world size of 4 but the current world size is 1. Automatic adjustment"},
+    {"data_loader",
+     "tensorflow.python.framework.errors_impl.DataLossError: corrupted record at 12345"},
+    {"loss_nan_inf", "ValueError: The loss returned in `training_step` is nan."},
+    {"grad_overflow_skip",
+     "[deepspeed] fp16 dynamic loss scale overflow! Skipping step. Attempted loss scal"
+     "e: 65536, reducing to 32768"},
     {"torchelastic_child_failed",
      "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED"},
     {"healthy",

@@ -163,11 +163,10 @@ void clocks(std::string_view bytes) {
   LogClock clock({0, 1'700'000'000'000});
   std::int64_t before = INT64_MIN;
   GpuPlaces places;
-  places.look(bytes);
-  (void)rank_on_gpu(places.found(), "n01", "0000:cb:00");
   while (!bytes.empty()) {
     const auto end = std::min(bytes.find('\n'), bytes.size());
     const auto line = bytes.substr(0, end);
+    places.line(line, bytes.substr(end));
     const auto told = parse_iteration_line(line);
     const std::int64_t now = clock.line(line, told ? &*told : nullptr);
     must(now >= before, "the clock of a log never runs back");
@@ -176,6 +175,7 @@ void clocks(std::string_view bytes) {
     bytes.remove_prefix(std::min(end + 1, bytes.size()));
   }
   (void)clock.notes();
+  (void)rank_on_gpu(places.found(), "n01", "0000:cb:00");
 }
 
 struct Target {
