@@ -14,6 +14,8 @@ constexpr std::size_t kMostShapes = 2048, kMostPrints = 8192;
 constexpr std::size_t kMostBytes = 4u << 20;  // of each kind
 constexpr std::size_t kSeen = 1u << 14;
 constexpr std::size_t kProbes = 8;
+constexpr std::size_t kShapeSlots = 4 * kMostShapes, kPrintSlots = 4 * kMostPrints;
+static_assert(std::has_single_bit(kShapeSlots) && std::has_single_bit(kPrintSlots));
 // A shape costs as much as this many lines save.
 constexpr std::int64_t kPrice = 32, kMostCredit = 1 << 16;
 
@@ -82,13 +84,6 @@ std::uint64_t print_hash(std::string_view line) {
   return (sum * kOther) ^ (sum >> 17);
 }
 
-std::string print_text(std::string_view line) {
-  std::string text(line);
-  for (char& c : text)
-    if (c >= '0' && c <= '9') c = '0';
-  return text;
-}
-
 // Not 0 where a byte of the line is none that the print has there: above it by less than 10 where a
 // '0' stands, and by nothing elsewhere.
 inline Bytes differs(const char* line, const char* print) {
@@ -114,7 +109,7 @@ bool has_print(std::string_view line, std::string_view print) {
 template <class Slots, class Same>
 std::uint32_t lookup(const Slots& slots, std::uint64_t hash, Same same) {
   for (std::size_t probe = 0; probe < kProbes && !slots.empty(); ++probe) {
-    const auto& slot = slots[(hash + probe) % slots.size()];
+    const auto& slot = slots[(hash + probe) & (slots.size() - 1)];
     if (slot.place == 0) return 0;
     if (slot.hash == hash && same(slot.place - 1)) return slot.place;
   }
@@ -124,7 +119,7 @@ std::uint32_t lookup(const Slots& slots, std::uint64_t hash, Same same) {
 template <class Slots>
 void enter(Slots& slots, std::uint64_t hash, std::uint32_t place) {
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
-    auto& slot = slots[(hash + probe) % slots.size()];
+    auto& slot = slots[(hash + probe) & (slots.size() - 1)];
     if (slot.place == 0) {
       slot = {hash, place};
       return;
@@ -206,7 +201,7 @@ LineShapes::Known LineShapes::follow(const char* at, const char* end, std::size_
   const auto left = static_cast<std::size_t>(end - at);
   for (const std::uint32_t next : prints_[latest_ - 1].next) {
     if (next == 0) break;
-    const std::string& print = prints_[next - 1].text;
+    const std::string_view print = text_of(prints_[next - 1]);
     length = print.size();
     if (length > left || (length < left && at[length] != '\n')) continue;
     if (has_print({at, length}, print)) return known_by(next);
@@ -218,8 +213,8 @@ LineShapes::Known LineShapes::find(std::string_view line) {
   has_shape_ = false;
   if (line.size() > ShapeText::kLongest) return {};
   const std::uint64_t hash = print_hash(line);
-  const auto print =
-      lookup(print_slots_, hash, [&](std::uint32_t i) { return has_print(line, prints_[i].text); });
+  const auto print = lookup(print_slots_, hash,
+                            [&](std::uint32_t i) { return has_print(line, text_of(prints_[i])); });
   if (print != 0) return known_by(print);
   if (!now_.read(line)) return {};
   has_shape_ = true;
@@ -241,7 +236,7 @@ bool LineShapes::worth_learning() {
 LineShapes::Known LineShapes::learn(Shape shape) {
   credit_ -= kPrice;
   if (shapes_.size() >= kMostShapes || shape_bytes_ > kMostBytes) forget();
-  if (shape_slots_.empty()) shape_slots_.resize(4 * kMostShapes);
+  if (shape_slots_.empty()) shape_slots_.resize(kShapeSlots);
   shape_bytes_ += shape.text.size();
   shapes_.push_back(std::move(shape));
   enter(shape_slots_, now_hash_, static_cast<std::uint32_t>(shapes_.size()));
@@ -251,14 +246,22 @@ LineShapes::Known LineShapes::learn(Shape shape) {
 
 void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
                           const StepPlaces& places) {
-  if (prints_.size() >= kMostPrints || print_bytes_ > kMostBytes) {
+  if (prints_.size() >= kMostPrints || print_text_.size() > kMostBytes) {
     prints_.clear();
+    print_text_.clear();
     print_slots_.clear();
-    print_bytes_ = latest_ = 0;
+    latest_ = 0;
   }
-  if (print_slots_.empty()) print_slots_.resize(4 * kMostPrints);
-  print_bytes_ += line.size();
-  prints_.push_back({print_text(line), shape, {}, places});
+  if (print_slots_.empty()) print_slots_.resize(kPrintSlots);
+  prints_.push_back({static_cast<std::uint32_t>(print_text_.size()),
+                     static_cast<std::uint32_t>(line.size()),
+                     shape,
+                     {},
+                     places});
+  print_text_.insert(print_text_.end(), line.begin(), line.end());
+  std::replace_if(
+      print_text_.end() - static_cast<std::ptrdiff_t>(line.size()), print_text_.end(),
+      [](char c) { return c >= '0' && c <= '9'; }, '0');
   enter(print_slots_, hash, static_cast<std::uint32_t>(prints_.size()));
 }
 
@@ -266,8 +269,9 @@ void LineShapes::forget() {
   shapes_.clear();
   shape_slots_.clear();
   prints_.clear();  // they point to shapes
+  print_text_.clear();
   print_slots_.clear();
-  shape_bytes_ = print_bytes_ = latest_ = 0;
+  shape_bytes_ = latest_ = 0;
 }
 
 }  // namespace stoker::diagnose

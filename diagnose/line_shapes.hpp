@@ -62,12 +62,15 @@ class LineShapes {
     std::uint32_t place = 0;  // from 1; 0 = free
   };
   struct Print {
-    std::string text;  // each digit is '0'
+    std::uint32_t begin = 0, size = 0;  // of its text in print_text_
     std::uint32_t shape = 0;
     std::array<std::uint32_t, 2> next{};  // the prints that followed last, from 1; 0 = none
     StepPlaces places;
   };
   Known known_by(std::uint32_t print);
+  [[nodiscard]] std::string_view text_of(const Print& print) const {
+    return {print_text_.data() + print.begin, print.size};
+  }
   void remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
                 const StepPlaces& places);
   void forget();
@@ -80,7 +83,8 @@ class LineShapes {
   std::uint32_t latest_ = 0;  // print, from 1
   std::vector<Slot> shape_slots_, print_slots_;
   std::vector<std::uint32_t> seen_shapes_, seen_prints_;
-  std::size_t shape_bytes_ = 0, print_bytes_ = 0;
+  std::vector<char> print_text_;  // of all prints, one behind the other; each digit is '0'
+  std::size_t shape_bytes_ = 0;
   std::int64_t credit_ = 8192;
 };
 
