@@ -238,6 +238,23 @@ void settle(Diagnosis& d, Found line, const std::vector<ScannedLog>& logs, const
   d.summary = summary_of(d, *line, rules);
 }
 
+// What is said of many logs is said once.
+void add_log_notes(Diagnosis& d, const std::vector<ScannedLog>& logs) {
+  constexpr std::size_t kSaidEach = 3, kMostNotes = 32;
+  std::map<std::string_view, std::size_t> times;
+  for (const auto& log : logs)
+    for (const auto& note : log.notes) ++times[note];
+  for (const auto& log : logs)
+    for (const auto& note : log.notes) {
+      std::size_t& count = times[note];
+      if (count == 0 || d.notes.size() >= kMostNotes) continue;
+      const bool many = count > kSaidEach;
+      d.notes.push_back(many ? fmt::format("{} and {} more logs: {}", log.name, count - 1, note)
+                             : log.name + ": " + note);
+      if (many) count = 0;
+    }
+}
+
 void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t outlived) {
   d.failure_class = FailureClass::Healthy;
   d.confidence = outlived == 0 ? 0.9 : 0.8;
@@ -251,10 +268,8 @@ void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t ou
 
 Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rules) {
   Diagnosis d;
-  for (const auto& log : logs) {
-    d.last_iteration = std::max(d.last_iteration, log.last_iteration);
-    for (const auto& note : log.notes) d.notes.push_back(log.name + ": " + note);
-  }
+  for (const auto& log : logs) d.last_iteration = std::max(d.last_iteration, log.last_iteration);
+  add_log_notes(d, logs);
   const Sorted sorted = sort_findings(logs);
   if (!sorted.fatal.empty() || !sorted.clues.empty()) {
     const auto& candidates = sorted.fatal.empty() ? sorted.clues : sorted.fatal;

@@ -8,6 +8,13 @@
 
 namespace stoker::diagnose {
 
+namespace {
+bool may_be_unknown(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return f.failure_class == FailureClass::Unknown; });
+}
+}  // namespace
+
 ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& inputs,
                         unsigned threads) {
   std::vector<std::optional<Result<ScannedLog>>> results(inputs.size());
@@ -17,8 +24,9 @@ ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& 
     for (std::size_t i = next++; i < inputs.size(); i = next++) {
       auto& result = results[i];
       result = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
-      // Only of a log that failed the last lines are shown; of 100,000 logs they would be 500 MB.
-      if (*result && (*result)->findings.empty())
+      // Only of a failure that no rule knows the last lines are shown; of 100,000 logs they would
+      // be 500 MB.
+      if (*result && !may_be_unknown((*result)->findings))
         std::vector<std::string>().swap((*result)->last_lines);
     }
   };

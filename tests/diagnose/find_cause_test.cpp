@@ -231,6 +231,30 @@ TEST_CASE(
   CHECK(d.nodes.size() == 4096);
 }
 
+TEST_CASE("cause: what is noted of many logs -> said once") {
+  std::vector<ScannedLog> logs(40);
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    logs[i].name = "rank-" + std::to_string(i) + ".log";
+    logs[i].notes = {"lines over 1 MiB were cut"};
+  }
+  logs[7].notes.push_back("looks binary");
+  const auto d = find_cause(logs, detector().knowledge().causes);
+  CHECK(d.notes ==
+        std::vector<std::string>{"rank-0.log and 39 more logs: lines over 1 MiB were cut",
+                                 "rank-7.log: looks binary"});
+}
+
+TEST_CASE("scan: a log of 60,000 ranks that all fail -> in bounds, the first one is the cause") {
+  std::string log;
+  for (int i = 0; i < 60'000; ++i)
+    log += "[rank" + std::to_string(i) + "]: RuntimeError: CUDA error: unknown error\n";
+  const auto scanned = scan_text(detector(), log, "main.log");
+  CHECK(scanned.findings.size() == 20'000);
+  const auto d = find_cause({scanned}, detector().knowledge().causes);
+  CHECK(d.failure_class == FailureClass::CudaError);
+  CHECK(d.rank == 0);
+}
+
 TEST_CASE("scan: files whose last lines nobody asks for -> not kept") {
   namespace fs = std::filesystem;
   const fs::path folder = fs::temp_directory_path() / "stoker-many-logs";
@@ -238,14 +262,18 @@ TEST_CASE("scan: files whose last lines nobody asks for -> not kept") {
   std::vector<ScanInput> inputs;
   for (int i = 0; i < 300; ++i) {
     const auto path = folder / ("rank-" + std::to_string(i) + ".log");
-    std::ofstream(path) << iteration(i + 1) << (i == 120 ? kOom : std::string("all is well\n"));
+    std::ofstream(path) << iteration(i + 1)
+                        << (i == 120   ? kOom
+                            : i == 121 ? std::string("bye\nexited with code 3\n")
+                                       : std::string("all is well\n"));
     inputs.push_back({path.string(), false});
   }
   for (const unsigned threads : {1u, 3u}) {
     const auto all = scan_files(detector(), inputs, threads);
     REQUIRE(all.logs.size() == 300);
     CHECK(all.logs[7].last_lines.empty());
-    CHECK_FALSE(all.logs[120].last_lines.empty());
+    CHECK(all.logs[120].last_lines.empty());  // the failure is known
+    CHECK_FALSE(all.logs[121].last_lines.empty());
     const auto d = find_cause(all.logs, detector().knowledge().causes);
     CHECK(d.failure_class == FailureClass::CudaOom);
     CHECK(d.root->file == inputs[120].path);
