@@ -226,6 +226,12 @@ constexpr Spelling kSpellings[] = {
     {"grad_overflow_skip",
      "[deepspeed] fp16 dynamic loss scale overflow! Skipping step. Attempted loss scal"
      "e: 65536, reducing to 32768"},
+    {"gpu_fallen_off_bus",
+     "Unable to determine the device handle for GPU1: 0000:3B:00.0: Unknown Error"},
+    {"disk_full", "write /var/lib/docker/tmp/GetImageBlob1: no space left on device"},
+    {"slurm_launch_failure",
+     "[2025-12-17T12:59:34.342] error: execve(): /opt/run.sh: No such file or directory"},
+    {"checkpoint_corrupt", "OSError: Unable to open file (truncated file: eof = 96, sblock->base"},
     {"torchelastic_child_failed",
      "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED"},
     {"healthy",
