@@ -59,12 +59,14 @@ def ripgrep(log, told):
     patterns = os.path.join(os.path.dirname(log), "patterns")
     with open(patterns, "w", encoding="utf-8") as file:
         file.write(signatures())
-    argv = ["rg", "--no-config", "-j1", "-c", "--no-unicode", "-a", "-f", patterns, log]
+    argv = ["rg", "--no-config", "-j1", "-c", "-a", "-f", patterns, log]
     if subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode > 1:
         yield dict(name=name, value=None, unit="x", goal=">= 4", ok=False, note="rg refuses the patterns")
         return
     ratio = cpu_seconds(argv) / told["scan_s"]
-    yield dict(name=name, value=ratio, unit="x", goal=">= 4", ok=ratio >= 4, note="CPU time of rg -j1 -c -f, the same patterns; ours parses too")
+    in_bytes = cpu_seconds([*argv, "--no-unicode"]) / told["scan_s"]
+    yield dict(name=name, value=ratio, unit="x", goal=">= 4", ok=ratio >= 4,
+               note=f"CPU time of rg -j1 -a -c -f, the same patterns; {in_bytes:.1f}x if told that lines are bytes (--no-unicode); ours parses too")
 
 
 def signatures():
