@@ -88,3 +88,34 @@ TEST_CASE("fold: compute times of all ranks -> the slowest one and the median; o
   nodes[NodeName("n01")].ranks[0].compute_ms = 0;
   CHECK_FALSE(fold_beat(Attempt(1), nodes, 60000).slowest.has_value());
 }
+
+TEST_CASE(
+    "fold: a foreign training, the rank that prints no iterations says that it saves -> all save") {
+  std::map<NodeName, NodeSamples> nodes;
+  RankSample printing = sample(3, 9, 90'000);
+  printing.page = false;
+  RankSample saving;
+  saving.rank = Rank(0);
+  saving.phase = wire::Phase::Checkpoint;
+  saving.phase_age_ms = saving.progress_age_ms = 60'000;
+  nodes[NodeName("n01")].ranks = {saving, printing};
+  const auto saves = fold_beat(Attempt(1), nodes, 600'000);
+  CHECK(saves.phase == wire::Phase::Checkpoint);
+  CHECK(saves.phase_age_ms == 60'000);
+  CHECK(saves.progress_age_ms == 60'000);
+  CHECK(saves.reporting == 1);
+  CHECK(saves.iteration_min.value == 9);
+  // The save is over: the silence is counted from its end, in the norm of an iteration.
+  nodes[NodeName("n01")].ranks[0].phase = wire::Phase::Iteration;
+  nodes[NodeName("n01")].ranks[0].phase_age_ms = nodes[NodeName("n01")].ranks[0].progress_age_ms =
+      100;
+  const auto saved = fold_beat(Attempt(1), nodes, 600'000);
+  CHECK(saved.phase == wire::Phase::Iteration);
+  CHECK(saved.progress_age_ms == 100);
+  // An iteration since: the word is stale.
+  nodes[NodeName("n01")].ranks[0].phase = wire::Phase::Checkpoint;
+  nodes[NodeName("n01")].ranks[1].progress_age_ms = 50;
+  const auto on = fold_beat(Attempt(1), nodes, 600'000);
+  CHECK(on.phase == wire::Phase::Iteration);
+  CHECK(on.progress_age_ms == 50);
+}

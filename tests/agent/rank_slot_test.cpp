@@ -136,3 +136,33 @@ TEST_CASE("slot: a validation line -> progress, but no iteration") {
   CHECK(taken.progress_age_ms == 60'000);
   CHECK(taken.iteration == Iteration(4));
 }
+
+TEST_CASE("slot: lines of an evaluation and a save -> their phases, and back with an iteration") {
+  Heard h;
+  const Instant start = monotonic_now();
+  const auto says = [&](const char* text, int seconds) {
+    h.slot.feed(1, std::string(text) + "\n", start + std::chrono::seconds(seconds));
+    return h.slot.take_sample(start + std::chrono::seconds(seconds + 1));
+  };
+  CHECK(says("loading checkpoint from /ckpt at iteration 3", 1).phase == wire::Phase::Load);
+  CHECK(says("  successfully loaded checkpoint from /ckpt at iteration 3", 9).phase ==
+        wire::Phase::Startup);
+  const char* iteration = " iteration 4/ 100 | consumed samples: 8 | lm loss: 2.5E+00 |";
+  CHECK(says(iteration, 10).phase == wire::Phase::Iteration);
+  const auto evaluating = says("Evaluating iter 1/10", 20);
+  CHECK(evaluating.phase == wire::Phase::Evaluation);
+  CHECK(evaluating.phase_age_ms == 1000);
+  CHECK(evaluating.reported);
+  const auto again = says("Evaluating iter 2/10", 30);
+  CHECK(again.phase_age_ms == 11'000);
+  CHECK(again.progress_age_ms == 1000);
+  CHECK(says("saving checkpoint at iteration       4 to /ckpt", 40).phase ==
+        wire::Phase::Checkpoint);
+  CHECK(says("  successfully saved checkpoint at iteration       4 to /ckpt", 50).phase ==
+        wire::Phase::Iteration);
+  CHECK(says("saving checkpoint at iteration       4 to /ckpt", 60).phase ==
+        wire::Phase::Checkpoint);
+  const auto on = says(" iteration 5/ 100 | consumed samples: 16 | lm loss: 2.4E+00 |", 70);
+  CHECK(on.phase == wire::Phase::Iteration);
+  CHECK(on.phase_age_ms == 1000);
+}

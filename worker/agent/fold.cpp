@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace stoker::agent {
 namespace {
@@ -43,6 +44,24 @@ std::uint64_t told(const wire::StepLosses& losses) {
   return losses.count + losses.not_finite;
 }
 
+// A foreign training: often one rank prints the iterations and another one the saves. What the
+// latter said last holds for those that have been silent longer than it.
+struct Word {
+  wire::Phase phase = wire::Phase::Iteration;
+  std::int64_t phase_age_ms = 0, age_ms = std::numeric_limits<std::int64_t>::max();
+};
+Word latest_word(const std::map<NodeName, NodeSamples>& nodes) {
+  Word latest;
+  for (const auto& [name, node] : nodes)
+    for (const RankSample& s : node.ranks) {
+      if (s.page) return {};
+      const std::int64_t age = s.progress_age_ms + node.age_ms;
+      if (s.reported || s.phase == wire::Phase::Startup || age >= latest.age_ms) continue;
+      latest = {s.phase, s.phase_age_ms + node.age_ms, age};
+    }
+  return latest;
+}
+
 void take_voice(wire::Beat& beat, const RankSample& voice) {
   beat.total = voice.total;
   beat.consumed_samples = voice.consumed_samples;
@@ -77,6 +96,10 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   const wire::StepLosses* losses = nullptr;
   std::vector<Weighted> computes;
   wire::SlowestRank slowest;
+  const Word word = latest_word(nodes);
+  const auto outdated = [&word](const RankSample& s, std::int64_t age_ms) {
+    return s.reported && s.progress_age_ms + age_ms > word.age_ms;
+  };
   bool pages = false;
   for (const auto& [name, node] : nodes)
     for (const RankSample& s : node.ranks) pages = pages || s.page;
@@ -100,9 +123,13 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       } else if (!pages) {
         continue;  // a foreign training where one rank prints for all
       }
-      ++phases[static_cast<std::size_t>(s.phase)];
-      const std::int64_t age = s.reported ? s.progress_age_ms + node.age_ms : -1;
-      ages.push_back({s.rank, name, age, s.phase, s.iteration});
+      const bool by_word = outdated(s, node.age_ms);
+      const wire::Phase phase = by_word ? word.phase : s.phase;
+      ++phases[static_cast<std::size_t>(phase)];
+      const std::int64_t age = by_word      ? word.age_ms
+                               : s.reported ? s.progress_age_ms + node.age_ms
+                                            : -1;
+      ages.push_back({s.rank, name, age, phase, s.iteration});
     }
   }
   if (voice != nullptr) take_voice(beat, *voice);
@@ -113,9 +140,12 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   beat.phase = static_cast<wire::Phase>(most - phases.begin());
   beat.phase_age_ms = beat.reporting == 0 ? attempt_age_ms : -1;
   for (const auto& [name, node] : nodes)
-    for (const RankSample& s : node.ranks)
-      if (s.reported && s.phase == beat.phase)
-        beat.phase_age_ms = std::max(beat.phase_age_ms, s.phase_age_ms + node.age_ms);
+    for (const RankSample& s : node.ranks) {
+      const bool by_word = outdated(s, node.age_ms);
+      if (s.reported && (by_word ? word.phase : s.phase) == beat.phase)
+        beat.phase_age_ms =
+            std::max(beat.phase_age_ms, by_word ? word.phase_age_ms : s.phase_age_ms + node.age_ms);
+    }
   const auto effective = [attempt_age_ms](const wire::RankAge& a) {
     return a.age_ms < 0 ? attempt_age_ms : a.age_ms;
   };

@@ -77,8 +77,31 @@ void RankSlot::on_line(std::string_view line, int stream, Instant now) {
     return;
   }
   const auto phase = diagnose::parse_phase_line(line);
-  if (phase && phase->mark == diagnose::PhaseMark::SaveEnds && phase->iteration)
+  if (!phase) return;
+  if (phase->mark == diagnose::PhaseMark::SaveEnds && phase->iteration)
     sample_.checkpoint = std::max(sample_.checkpoint, Iteration(*phase->iteration));
+  note_phase(phase->mark, now);
+}
+
+void RankSlot::note_phase(diagnose::PhaseMark mark, Instant now) {
+  using diagnose::PhaseMark;
+  const bool iterated = sample_.reported;
+  wire::Phase phase = iterated ? wire::Phase::Iteration : wire::Phase::Startup;
+  switch (mark) {
+    case PhaseMark::LoadBegins:
+      if (iterated) return;
+      phase = wire::Phase::Load;
+      break;
+    case PhaseMark::EvaluationBegins: phase = wire::Phase::Evaluation; break;
+    case PhaseMark::SaveBegins: phase = wire::Phase::Checkpoint; break;
+    case PhaseMark::EvaluationEnds:
+    case PhaseMark::SaveEnds: phase = wire::Phase::Iteration; break;  // perhaps another rank's
+    case PhaseMark::LoadEnds: break;
+    case PhaseMark::Leaves: return;  // what follows has no limit of its own
+  }
+  if (phase != sample_.phase) phase_since_ = now;
+  sample_.phase = phase;
+  progress_at_ = now;
 }
 
 void RankSlot::on_event_line(std::string_view json) {
@@ -99,7 +122,7 @@ void RankSlot::on_event_line(std::string_view json) {
 
 void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   const Iteration iteration(*p.iteration);
-  if (!sample_.reported) phase_since_ = now;
+  if (!sample_.reported || sample_.phase != wire::Phase::Iteration) phase_since_ = now;
   if (iteration > sample_.iteration || !sample_.reported) {
     const std::uint64_t step = sample_.reported ? iteration.value - sample_.iteration.value : 1;
     const double guess = to_seconds(now - progress_at_) * 1000 / static_cast<double>(step);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "diagnose/phase_line.hpp"
 #include "diagnose/progress_reader.hpp"
 #include "wire/agent_event.hpp"
 #include "worker/agent/output.hpp"
@@ -46,6 +47,9 @@ class RankSlot {
   void on_event_line(std::string_view json);
   void note_losses(const wire::Heartbeat& beat);
   void note_progress(const diagnose::IterationMetrics& progress, Instant now);
+  // Of a training without heartbeat pages: what a line says about its phase. A rank that prints no
+  // iterations may still speak for all ("saving checkpoint"): fold.cpp.
+  void note_phase(diagnose::PhaseMark mark, Instant now);
 
   NodeName node_;
   Attempt attempt_;
