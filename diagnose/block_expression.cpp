@@ -138,6 +138,8 @@ class Rewriter {
     const bool some = held > 0 && held < holds.size();
     if (some && negated) out_.digits_alike = false;
     if (some && !negated) out_.text += "0-9";
+    if (negated)
+      out_.text += "\\n";  // Vectorscan 5.4.9 runs past the only character that ends a run
     copy(1);
     if (negated ? held < holds.size() : held > 0) optional();
   }

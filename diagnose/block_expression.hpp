@@ -3,7 +3,7 @@
 // knows), no digit is told from another, and what may be a digit may be left out. So it also finds
 // something in the line that is left when each run of digits becomes a single '0', whenever the
 // expression finds something in the line itself: the digits of a run are matched one after the
-// other, one of them by the '0' and the others by nothing.
+// other, one of them by the '0' and the others by nothing. No expression goes on in the next line.
 #pragma once
 
 #include <string>

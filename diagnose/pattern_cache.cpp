@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "stoker-patterns 1\n";
 // Changes with block_expression.cpp: what is compiled of the same expressions.
-constexpr const char* kForm = "2 ";
+constexpr const char* kForm = "3 ";
 constexpr std::size_t kLargest = 64u << 20;
 
 std::string header(const std::string& key, std::string_view bytes) {
