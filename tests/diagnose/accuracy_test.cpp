@@ -2,6 +2,8 @@
 // fatal in the whole logs of runs that went well. Prints what is wrong, the confusions and the
 // reliability table; the goals are those of the product.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <map>
@@ -45,6 +47,49 @@ struct Share {
   [[nodiscard]] double share() const { return all == 0 ? 1 : static_cast<double>(right) / all; }
 };
 
+// How sure the answers were, and how often such answers were right.
+class Reliability {
+ public:
+  void count(double confidence, bool good) {
+    auto& bin = bins_.at(
+        std::min<std::size_t>(bins_.size() - 1, static_cast<std::size_t>(confidence * 10)));
+    bin.right.count(good);
+    bin.said += confidence;
+  }
+  void print() const {
+    for (std::size_t i = 0; i < bins_.size(); ++i)
+      if (const auto& [right, said] = bins_.at(i); right.all > 0)
+        fmt::print("  confidence {:.1f}-{:.1f}: {} of {} right, {:.2f} said\n",
+                   static_cast<double>(i) / 10, static_cast<double>(i + 1) / 10, right.right,
+                   right.all, said / right.all);
+    fmt::print("  calibration: said and seen lie {:.3f} apart\n", error());
+  }
+  // The mean distance of what was said from what was seen.
+  [[nodiscard]] double error() const {
+    double apart = 0;
+    int all = 0;
+    for (const auto& [right, said] : bins_) {
+      apart += std::abs(said - right.right);
+      all += right.all;
+    }
+    return all == 0 ? 0 : apart / all;
+  }
+  // By how much an answer was said too surely, at worst; of bins with ten answers or more.
+  [[nodiscard]] double boast() const {
+    double most = 0;
+    for (const auto& [right, said] : bins_)
+      if (right.all >= 10) most = std::max(most, said / right.all - right.share());
+    return most;
+  }
+
+ private:
+  struct Bin {
+    Share right;
+    double said = 0;
+  };
+  std::array<Bin, 10> bins_;
+};
+
 // The index names some nodes that the excerpt does not: nobody can tell those.
 bool place_is_told(const Json& row, const std::string& path) {
   if (row.at("ranks").is_array()) return true;
@@ -69,7 +114,7 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
   if (rows.empty()) return;
   Share classes, roots, places, codes;
   std::map<std::string, std::map<std::string, int>> confusion;
-  std::array<Share, 5> reliability;
+  Reliability reliability;
   for (const auto& row : rows) {
     const std::string file = row.at("file");
     const std::string path = corpus_folder() + "/dev/" + file;
@@ -77,8 +122,7 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
     const std::string wanted = expected_class(row), got(name_of(d.failure_class));
     classes.count(wanted == got);
     if (wanted != got) ++confusion[wanted][got];
-    reliability.at(std::min<std::size_t>(4, static_cast<std::size_t>(d.confidence * 5)))
-        .count(wanted == got);
+    reliability.count(d.confidence, wanted == got);
     if (wanted != got)
       fmt::print("class: {}: {} instead of {} ({})\n", file, got, wanted,
                  d.root ? d.root->text.substr(0, 160) : "-");
@@ -112,9 +156,9 @@ TEST_CASE("accuracy: captured failures -> class, root line, node and rank as the
   for (const auto& [wanted, others] : confusion)
     for (const auto& [got, count] : others)
       fmt::print("  {:28} taken for {:28} {}\n", wanted, got, count);
-  for (std::size_t i = 0; i < reliability.size(); ++i)
-    fmt::print("  confidence {:.1f}-{:.1f}: {} of {} right\n", static_cast<double>(i) / 5,
-               static_cast<double>(i + 1) / 5, reliability.at(i).right, reliability.at(i).all);
+  reliability.print();
+  CHECK(reliability.error() <= 0.15);
+  CHECK(reliability.boast() <= 0.03);
   CHECK(classes.share() >= 0.97);
   CHECK(roots.share() >= 0.90);
   CHECK(places.share() >= 0.95);
