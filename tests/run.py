@@ -280,8 +280,8 @@ def part_sim(tally, options):
 
 # What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
-COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "asan": part_asan, "tsan": part_tsan}
-PARTS = {**WAITING, **COMPUTING, "fuzz": part_fuzz}  # fuzzing: asked for by name
+COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan}
+PARTS = {**WAITING, **COMPUTING}
 
 
 def run_parts(names, tally, options, done=lambda name: None):

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Fuzzes every parser of hostile bytes with libFuzzer under ASan and UBSan.
 
-Each target begins with seeds made here from the signatures' own examples, and with the inputs kept from runs before
-(build-fuzz/corpus), and keeps what it learns. Without options: short, for CI. --long: ten million executions a target.
-The last line is "N passed, N failed, N skipped".
+Each target begins with the inputs in tests/fuzz/corpus/TARGET, with seeds made here from the signatures' own examples, and
+with what runs before have learnt (build-fuzz/corpus). Without options: short, for CI; with its build it ends within --minutes.
+--long: ten million executions a target. --minimise: the smallest inputs that reach most go to tests/fuzz/corpus.
+An input that fails is printed with the command that repeats it. The last line is "N passed, N failed, N skipped".
 """
 import argparse
+import base64
+import concurrent.futures
 import glob
 import json
 import os
@@ -13,10 +16,15 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "build-fuzz")
-SECONDS = 7
+KEPT = os.path.join(ROOT, "tests", "fuzz", "corpus")
+KEPT_MOST, KEPT_LARGEST = 64, 2048  # inputs of a target; bytes of an input
+SECONDS = 8  # of a target in the short form, unless the build took too long
+FEWEST_SECONDS = 2
+START_SECONDS = 4  # what a target needs beside
 LONG_RUNS = 10_000_000
 
 
@@ -76,34 +84,89 @@ def seeds():
             "agent_event": [event.encode()], "clocks": [clocks.encode()]}
 
 
+def command(name, *more):
+    return [named(name), "-close_fd_mask=1", "-timeout=10", "-rss_limit_mb=2048", "-max_len=16384", *more]
+
+
+def run(argv):
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", env=dict(os.environ, ASAN_OPTIONS="detect_leaks=1"), check=False)
+
+
+def inputs(name):
+    """The folders that a target begins with; the first one is where it puts what it learns."""
+    folders = [os.path.join(FOLDER, kind, name) for kind in ("corpus", "seeds")]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    for number, seed in enumerate(seeds().get(name, [])):
+        with open(os.path.join(folders[1], str(number)), "wb") as file:
+            file.write(seed)
+    kept = os.path.join(KEPT, name)
+    return folders + [kept] * os.path.isdir(kept)
+
+
+def show_failure(name, path):
+    """How to repeat it, here and where only this output is at hand."""
+    with open(path, "rb") as file:
+        text = base64.b64encode(file.read()).decode()
+    print(f"repeat: ./dev fuzz --repeat {os.path.relpath(path, ROOT)} {name}\n"
+          f"elsewhere: echo {text} | base64 -d >input && ./dev fuzz --repeat input {name}", flush=True)
+
+
 def fuzz(name, limits):
-    kept = os.path.join(FOLDER, "corpus", name)
-    os.makedirs(kept, exist_ok=True)
     found = os.path.join(FOLDER, "found", name) + "-"
     os.makedirs(os.path.dirname(found), exist_ok=True)
-    argv = [named(name), kept, "-close_fd_mask=1", "-timeout=10", "-rss_limit_mb=2048", "-max_len=16384",
-            f"-artifact_prefix={found}", "-print_final_stats=1", *limits]
-    start = os.path.join(FOLDER, "seeds", name)
-    os.makedirs(start, exist_ok=True)
-    for number, seed in enumerate(seeds().get(name, [])):
-        with open(os.path.join(start, str(number)), "wb") as file:
-            file.write(seed)
-    argv.insert(2, start)
-    run = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         errors="replace", env=dict(os.environ, ASAN_OPTIONS="detect_leaks=1"))
-    runs = [line.split()[-1] for line in run.stdout.split("\n") if line.startswith("stat::number_of_executed_units")]
-    print(f"{'passed' if run.returncode == 0 else 'failed'}: fuzz: {name} ({runs[0] if runs else '?'} executions)", flush=True)
-    if run.returncode:
-        print(run.stdout[-5000:], flush=True)
-    return run.returncode == 0
+    for old in glob.glob(found + "*"):
+        os.unlink(old)
+    done = run(command(name, *inputs(name), f"-artifact_prefix={found}", "-print_final_stats=1", *limits))
+    runs = [line.split()[-1] for line in done.stdout.split("\n") if line.startswith("stat::number_of_executed_units")]
+    if done.returncode:
+        print(done.stdout[-5000:], flush=True)
+        for path in sorted(glob.glob(found + "*")):
+            show_failure(name, path)
+    print(f"{'failed' if done.returncode else 'passed'}: fuzz: {name} ({runs[0] if runs else '?'} executions)", flush=True)
+    return done.returncode == 0
+
+
+def minimise(name):
+    """Of all that is known the smallest inputs that reach as much, in bounds, to tests/fuzz/corpus."""
+    best = os.path.join(FOLDER, "best", name)
+    shutil.rmtree(best, ignore_errors=True)
+    os.makedirs(best)
+    found = os.path.join(FOLDER, "found", name) + "-"
+    os.makedirs(os.path.dirname(found), exist_ok=True)
+    done = run(command(name, "-merge=1", f"-artifact_prefix={found}", best, *inputs(name)))
+    kept = os.path.join(KEPT, name)
+    shutil.rmtree(kept, ignore_errors=True)
+    os.makedirs(kept)
+    sizes = sorted((os.path.getsize(path), path) for path in glob.glob(os.path.join(best, "*")))
+    fit = [path for size, path in sizes if 0 < size <= KEPT_LARGEST]
+    chosen = fit if len(fit) <= KEPT_MOST else [fit[i * len(fit) // KEPT_MOST] for i in range(KEPT_MOST)]  # small and large ones
+    for path in chosen:
+        shutil.copy(path, kept)
+    print(f"{'failed' if done.returncode else 'passed'}: fuzz: {name} minimised to {len(chosen)} inputs, "
+          f"{sum(map(os.path.getsize, chosen))} bytes", flush=True)
+    return done.returncode == 0
+
+
+def repeat(name, path):
+    done = run(command(name, path))
+    print(done.stdout[-8000:])
+    print(f"{'failed' if done.returncode else 'passed'}: fuzz: {name} on {path}")
+    return done.returncode == 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="ten million executions a target")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each target in the short form")
+    parser.add_argument("--minutes", type=float, default=4.5, help="of all, with the build, in the short form")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
+    parser.add_argument("--minimise", action="store_true", help="write tests/fuzz/corpus anew from what was learnt")
+    parser.add_argument("--repeat", metavar="FILE", help="run this input once, on the target named")
     parser.add_argument("target", nargs="*", help="all by default")
     options = parser.parse_args()
+    began = time.monotonic()
     if shutil.which("clang++") is None:
         print("clang++ is not here")
         return 77
@@ -111,8 +174,15 @@ def main():
         print("failed: fuzz: builds")
         return 1
     targets = options.target or subprocess.run([named("names")], stdout=subprocess.PIPE, text=True).stdout.split()
-    limits = [f"-runs={LONG_RUNS}"] if options.long else [f"-max_total_time={options.seconds}"]
-    good = [fuzz(name, limits) for name in targets]
+    if options.repeat:
+        return 0 if repeat(targets[0], options.repeat) else 1
+    left = options.minutes * 60 - (time.monotonic() - began)
+    each = max(FEWEST_SECONDS, min(options.seconds, int(left * options.jobs / len(targets)) - START_SECONDS))
+    limits = [f"-runs={LONG_RUNS}"] if options.long else [f"-max_total_time={each}"]
+    subprocess.run([named(targets[0]), "-runs=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, check=False)  # compiles the patterns once for all
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        good = list(pool.map(minimise if options.minimise else lambda name: fuzz(name, limits), targets))
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed, 0 skipped")
     return 0 if good and all(good) else 1
 
