@@ -50,8 +50,9 @@ std::string observe(Bisect& bisect, Iteration iteration, const std::vector<NodeN
   if (bisect.suspects.size() == 1)
     return fmt::format("{}: {} is the one, of {} nodes in {} starts", seen,
                        bisect.suspects.front().text, bisect.of, bisect.rounds.size());
-  return fmt::format("{}: {} of {} suspects are left, {}", seen, bisect.suspects.size(), before,
-                     nodes_text(bisect.suspects));
+  constexpr std::size_t kListed = 32;  // `stoker bisect` lists them all
+  return fmt::format("{}: {} of {} suspects are left{}", seen, bisect.suspects.size(), before,
+                     bisect.suspects.size() > kListed ? "" : ", " + nodes_text(bisect.suspects));
 }
 
 }  // namespace stoker::core

@@ -137,7 +137,7 @@ void watch_slow(Turn& turn, const Digest& digest) {
   } else if (v.news == detect::SpeedNews::AsUsual) {
     turn.say(v.evidence);
     resolve(turn, "slow");
-    if (!v.attempt_slow && run.bisect.rounds.empty()) run.bisect = {};
+    if (!v.attempt_slow) run.bisect = {};  // by itself: what comes later is something else
   }
 }
 

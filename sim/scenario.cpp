@@ -42,6 +42,7 @@ void read_training(configs::MapReader& m, TrainingShape& t) {
   positive(m, "evaluation", t.evaluation);
   at_least_one(m, "total", t.total);
   m.read("tflops", t.tflops);
+  m.read("tells_compute", t.tells_compute);
   m.check("tflops", t.tflops >= 0 && t.tflops < 1e7, "must be between 0 and 1e7");
 }
 

@@ -114,6 +114,7 @@ struct TrainingShape {
   Duration evaluation = 5min;
   std::uint64_t total = 100'000'000;
   double tflops = 150;
+  bool tells_compute = false;  // heartbeat pages tell compute times without waits
 };
 
 struct PlannedFault {  // `events:`

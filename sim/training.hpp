@@ -92,6 +92,7 @@ class Training {
   std::map<Generation, SimGeneration>& all() { return generations_; }
   [[nodiscard]] Iteration completed(const SimGeneration& g) const;
   [[nodiscard]] wire::Beat beat(SimGeneration& g);
+  [[nodiscard]] std::optional<wire::SlowestRank> slowest(const SimGeneration& g) const;
   [[nodiscard]] wire::Quantiles fresh_iterations(SimGeneration& g);
   [[nodiscard]] bool healthy(const SimGeneration& g) const;
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }

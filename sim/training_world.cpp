@@ -262,6 +262,20 @@ wire::Quantiles Training::fresh_iterations(SimGeneration& g) {
   return fresh;
 }
 
+std::optional<wire::SlowestRank> Training::slowest(const SimGeneration& g) const {
+  constexpr double kComputes = 0.97;  // of an iteration
+  if (!scenario_.training.tells_compute || g.stage != Stage::Iterate) return std::nullopt;
+  for (const NodeName& node : cluster_.slow()) {
+    const auto place = std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node);
+    if (place == g.attempt_nodes.end()) continue;
+    const auto first = static_cast<std::uint32_t>(place - g.attempt_nodes.begin());
+    return wire::SlowestRank{Rank(first * g.orders.ranks_per_node), node,
+                             kComputes * static_cast<double>(ms(g.step)),
+                             kComputes * static_cast<double>(ms(scenario_.training.iteration))};
+  }
+  return std::nullopt;
+}
+
 wire::Beat Training::beat(SimGeneration& g) {
   static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,    wire::Phase::Startup,
                                             wire::Phase::Load,       wire::Phase::Iteration,
@@ -283,6 +297,7 @@ wire::Beat Training::beat(SimGeneration& g) {
     beat.tflops =
         scenario_.training.tflops * to_seconds(scenario_.training.iteration) / to_seconds(g.step);
   beat.saves_answered = g.saves_answered;
+  beat.slowest = slowest(g);
   Duration age = 0ms;
   if (g.stage == Stage::Iterate && g.step > 0ns)
     age = (now - g.stage_since) % g.step;

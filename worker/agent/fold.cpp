@@ -104,7 +104,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   for (const auto& [name, node] : nodes)
     for (const RankSample& s : node.ranks) pages = pages || s.page;
   for (const auto& [name, node] : nodes) {
-    const auto least = [](std::uint64_t a, std::uint64_t b) { return a == 0 ? b : std::min(a, b); };
+    const auto least = [](auto a, auto b) { return a == 0 ? b : std::min(a, b); };
     beat.free_memory_bytes = least(beat.free_memory_bytes, node.free_memory_bytes);
     beat.free_shm_bytes = least(beat.free_shm_bytes, node.free_shm_bytes);
     for (const RankSample& s : node.ranks) {
@@ -126,25 +126,23 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       const bool by_word = outdated(s, node.age_ms);
       const wire::Phase phase = by_word ? word.phase : s.phase;
       ++phases[static_cast<std::size_t>(phase)];
-      const std::int64_t age = by_word      ? word.age_ms
-                               : s.reported ? s.progress_age_ms + node.age_ms
-                                            : -1;
-      ages.push_back({s.rank, name, age, phase, s.iteration});
+      const std::int64_t own = s.reported ? s.progress_age_ms + node.age_ms : -1;
+      ages.push_back({s.rank, name, by_word ? word.age_ms : own, phase, s.iteration});
     }
   }
   if (voice != nullptr) take_voice(beat, *voice);
   if (losses != nullptr) beat.losses = *losses;
   take_slowest(beat, computes, slowest);
   beat.iteration_ms = quantiles_of(std::move(durations));
-  const auto most = std::max_element(phases.begin(), phases.end());
-  beat.phase = static_cast<wire::Phase>(most - phases.begin());
+  beat.phase =
+      static_cast<wire::Phase>(std::max_element(phases.begin(), phases.end()) - phases.begin());
   beat.phase_age_ms = beat.reporting == 0 ? attempt_age_ms : -1;
   for (const auto& [name, node] : nodes)
     for (const RankSample& s : node.ranks) {
       const bool by_word = outdated(s, node.age_ms);
+      const auto since = by_word ? word.phase_age_ms : s.phase_age_ms + node.age_ms;
       if (s.reported && (by_word ? word.phase : s.phase) == beat.phase)
-        beat.phase_age_ms =
-            std::max(beat.phase_age_ms, by_word ? word.phase_age_ms : s.phase_age_ms + node.age_ms);
+        beat.phase_age_ms = std::max(beat.phase_age_ms, since);
     }
   const auto effective = [attempt_age_ms](const wire::RankAge& a) {
     return a.age_ms < 0 ? attempt_age_ms : a.age_ms;
