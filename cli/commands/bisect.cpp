@@ -21,7 +21,7 @@ std::string hosts(const std::vector<std::string>& names) {
   return printable(compress_hostlist(std::move(nodes)));
 }
 
-std::string seconds(double s) {
+std::string span(double s) {
   return s >= 0 && s < 1e9 ? format_duration(from_seconds(s)) : "?";
 }
 
@@ -30,7 +30,7 @@ std::string change(const wire::StatusSlow& slow) {
     return fmt::format("as fast as before; the search of iteration {} goes on",
                        with_commas(slow.iteration));
   return fmt::format("since iteration {} an iteration takes {} instead of {} ({:+.1f} %)",
-                     with_commas(slow.iteration), seconds(slow.step_s), seconds(slow.usual_s),
+                     with_commas(slow.iteration), span(slow.step_s), span(slow.usual_s),
                      slow.usual_s > 0 ? 100 * (slow.step_s / slow.usual_s - 1) : 0);
 }
 
@@ -60,7 +60,7 @@ void show(const Console& console, const wire::StatusSlow& slow) {
   if (slow.restart_cost_s && slow.restart_gain_s && slow.restart_chance)
     row("restart",
         fmt::format("a restart of its own costs {} and gains {} (chance {:.0f} %): {}",
-                    seconds(*slow.restart_cost_s), seconds(*slow.restart_gain_s),
+                    span(*slow.restart_cost_s), span(*slow.restart_gain_s),
                     100 * *slow.restart_chance,
                     *slow.restart_gain_s > *slow.restart_cost_s ? "it pays" : "it does not pay"));
 }
