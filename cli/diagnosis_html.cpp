@@ -24,7 +24,7 @@ constexpr const char* kStyle =
     "h1{font-size:1.4em}pre{background:#f4f4f4;padding:.6em;white-space:pre-wrap;"
     "word-break:break-all}table{border-collapse:collapse}td{padding:.15em .8em .15em 0;"
     "vertical-align:top}.bad{color:#b00020}.good{color:#1b7f3b}.mild{color:#9a6700}"
-    "svg text{font:12px sans-serif}";
+    "svg text{font:12px sans-serif}svg .root{font-weight:bold;fill:#b00020}";
 
 std::string escaped(std::string_view text) {
   std::string safe;
@@ -89,23 +89,23 @@ std::string mark(const Finding& f, const Axis& axis, int y) {
       escaped(f.text.substr(0, 300)));
 }
 
-std::string row(const ScannedLog& log, const Axis& axis, int y) {
+std::string row(const ScannedLog& log, const Axis& axis, int y, bool has_root) {
   const std::int64_t end =
       axis.by_time ? log.last_time_ms.value_or(axis.first) : static_cast<std::int64_t>(log.lines);
   const std::int64_t begin = axis.by_time ? log.first_time_ms.value_or(axis.first) : 0;
   const double from = axis.at(begin), to = std::max(axis.at(end), from + 1);
   std::string text = fmt::format(
-      "<text x=\"0\" y=\"{}\">{}</text><rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"8\" "
+      "<text x=\"0\" y=\"{}\"{}>{}</text><rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"8\" "
       "rx=\"2\" fill=\"#9db8d9\"><title>{}: {} lines, last iteration {}</title></rect>",
-      y + 13, escaped(row_name(log)), from, y + 5, to - from, escaped(log.name), log.lines,
-      log.last_iteration);
+      y + 13, has_root ? " class=\"root\"" : "", escaped(row_name(log)), from, y + 5, to - from,
+      escaped(log.name), log.lines, log.last_iteration);
   std::size_t marks = 0;
   for (const Finding& f : log.findings)
     if (++marks <= kMostMarks) text += mark(f, axis, y);
   return text + "\n";
 }
 
-std::string timeline(const std::vector<ScannedLog>& logs) {
+std::string timeline(const diagnose::Diagnosis& d, const std::vector<ScannedLog>& logs) {
   std::vector<const ScannedLog*> rows;
   for (const auto& log : logs) rows.push_back(&log);
   const auto key = [](const ScannedLog* log) {
@@ -125,7 +125,7 @@ std::string timeline(const std::vector<ScannedLog>& logs) {
       fmt::format("<svg width=\"{}\" height=\"{}\" role=\"img\">\n", kLabel + kWidth + 10, height);
   int y = 0;
   for (const ScannedLog* log : rows) {
-    text += row(*log, axis, y);
+    text += row(*log, axis, y, d.root && d.root->file == log->name);
     y += kRow;
   }
   const auto wall = [](std::int64_t ms) {
@@ -175,7 +175,7 @@ std::string diagnosis_html(const diagnose::Diagnosis& d, const std::vector<Scann
       "<style>{1}</style></head><body>\n<h1 class=\"{2}\">{0}</h1>\n<p>{3} (confidence {4:.0f} %)"
       "</p>\n<table>\n{5}</table>\n<h2>Ranks</h2>\n{6}</body></html>\n",
       name_of(d.failure_class), kStyle, d.fatal ? "bad" : (healthy ? "good" : "mild"),
-      escaped(d.summary), d.confidence * 100, rows, timeline(logs));
+      escaped(d.summary), d.confidence * 100, rows, timeline(d, logs));
 }
 
 }  // namespace stoker::cli
