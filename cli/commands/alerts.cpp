@@ -8,7 +8,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct AlertsOptions {
   std::string run;
   bool json = false;
 };
@@ -23,7 +23,7 @@ void show(const Console& console, const std::string& run, const wire::StatusAler
   if (!a.acknowledged) console.line("    ack stoker ack " + printable(a.id));
 }
 
-int alerts(Context& context, const Options& options) {
+int alerts(Context& context, const AlertsOptions& options) {
   const Console& console = context.console;
   const auto runs = published_runs(context.state);
   if (!runs) return console.say(runs.error().message()), kFailed;
@@ -59,7 +59,7 @@ Command cmd_alerts() {
           "the open alerts; `alerts test` sends one through every sink",
           {"stoker alerts", "stoker alerts test"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<AlertsOptions>();
             const auto deed = std::make_shared<Deed>();
             deed->request.verb = "alerts-test";
             app.add_flag("--json", options->json, "one JSON array");

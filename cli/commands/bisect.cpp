@@ -10,7 +10,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct BisectOptions {
   std::string run;
   bool json = false;
 };
@@ -65,7 +65,7 @@ void show(const Console& console, const wire::StatusSlow& slow) {
                     *slow.restart_gain_s > *slow.restart_cost_s ? "it pays" : "it does not pay"));
 }
 
-int bisect(Context& context, const Options& options) {
+int bisect(Context& context, const BisectOptions& options) {
   const Console& console = context.console;
   const auto run = find_run(context.state, options.run);
   if (!run) return console.say(run.error().message()), kFailed;
@@ -88,7 +88,7 @@ Command cmd_bisect() {
           "which node makes a run slow: suspects, what the next starts go without",
           {"stoker bisect hello", "stoker bisect hello --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<BisectOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory")->required();
             app.add_flag("--json", options->json, "one JSON document");
             return [&context, options] { return bisect(context, *options); };

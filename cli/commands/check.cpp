@@ -8,7 +8,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct CheckOptions {
   std::string path;
   bool effective = false, json = false;
 };
@@ -34,7 +34,7 @@ Json as_json(const configs::CheckedRun& run) {
   return out;
 }
 
-int check(Context& context, const Options& options) {
+int check(Context& context, const CheckOptions& options) {
   const auto run = read_run_file(context, options.path);
   if (!run) {
     context.console.say(run.error().message());
@@ -65,7 +65,7 @@ Command cmd_check() {
           "validate a RUN.yaml and the TRAIN.yaml of its command",
           {"stoker check hello.yaml", "stoker check hello.yaml --effective"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<CheckOptions>();
             app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
             app.add_flag("--effective", options->effective,
                          "print the full configuration with where each value came from");

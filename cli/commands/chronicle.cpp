@@ -10,7 +10,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct ChronicleOptions {
   std::string run;
   bool json = false;
 };
@@ -37,7 +37,7 @@ std::optional<core::JournalRow> row_of(const wire::PublishedEvent& e) {
   return row;
 }
 
-int chronicle(Context& context, const Options& options) {
+int chronicle(Context& context, const ChronicleOptions& options) {
   const Console& console = context.console;
   auto opened = open_events(context, options.run);
   if (!opened) return console.say(opened.error().message()), kFailed;
@@ -76,7 +76,7 @@ Command cmd_chronicle() {
           "the run's story in Markdown: incidents, evidence, what was done, what it cost",
           {"stoker chronicle hello > chronicle.md"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<ChronicleOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory");
             app.add_flag("--json", options->json, "one JSON document with the text");
             return [&context, options] { return chronicle(context, *options); };

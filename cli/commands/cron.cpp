@@ -11,12 +11,12 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct CronOptions {
   std::string file;
   std::int64_t after = 0, until = 0;
 };
 
-int cron(Context& context, const Options& options) {
+int cron(Context& context, const CronOptions& options) {
   const auto text = os::read_file(options.file, 1u << 20);
   if (!text) return context.console.say(text.error().message()), kFailed;
   const std::int64_t until = options.until != 0 ? options.until : std::time(nullptr);
@@ -37,7 +37,7 @@ Command cmd_cron() {
           "the commands of a crontab that were due, one a line (deploy/cron-emulation)",
           {"stoker cron ~/.stoker-cron/crontab --after 1700000000 --until 1700003600"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<CronOptions>();
             app.add_option("FILE", options->file, "five-field lines as crontab(5) of Debian")
                 ->required();
             app.add_option("--after", options->after,

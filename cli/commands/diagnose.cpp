@@ -13,14 +13,14 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct DiagnoseOptions {
   std::vector<std::string> files, kernel_logs, signatures;
   std::string html;      // where to write the page, "" = nowhere
   unsigned threads = 0;  // 0: one a core
   bool json = false;
 };
 
-int diagnose_logs(Context& context, const Options& options) {
+int diagnose_logs(Context& context, const DiagnoseOptions& options) {
   Console& console = context.console;
   LogInputs inputs;
   add_log_inputs(options.files, false, inputs);
@@ -61,7 +61,7 @@ Command cmd_diagnose() {
           {"stoker diagnose main.log", "stoker diagnose logs/ --kernel-log dmesg-n04.txt --json",
            "journalctl -k -o export | stoker diagnose main.log --kernel-log -"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<DiagnoseOptions>();
             app.add_option("FILE", options->files,
                            "logs, folders, patterns; .gz, .zst, .xz; - is standard input")
                 ->required();

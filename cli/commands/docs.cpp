@@ -10,12 +10,12 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct DocsOptions {
   std::string directory;
   bool check = false;
 };
 
-int docs(Context& context, const Options& options) {
+int docs(Context& context, const DocsOptions& options) {
   const std::vector<std::pair<std::string, std::string>> pages = {
       {"configuration.md", configs::render_configuration()},
       {"cli.md", render_cli_reference()},
@@ -45,7 +45,7 @@ Command cmd_docs() {
                   "write the generated pages of docs/",
                   {"stoker docs docs --check"},
                   [](CLI::App& app, Context& context) -> Action {
-                    const auto options = std::make_shared<Options>();
+                    const auto options = std::make_shared<DocsOptions>();
                     app.add_option("DIR", options->directory, "folder of the pages")->required();
                     app.add_flag("--check", options->check, "only compare; exit 1 on a difference");
                     return [&context, options] { return docs(context, *options); };

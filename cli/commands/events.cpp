@@ -9,7 +9,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct EventsOptions {
   std::string run, since;
   std::size_t last = 0;
   bool json = false, follow = false;
@@ -24,7 +24,7 @@ std::string render(const Console& console, const wire::PublishedEvent& e) {
   return text;
 }
 
-int events(Context& context, const Options& options) {
+int events(Context& context, const EventsOptions& options) {
   const Console& console = context.console;
   std::optional<WallTime> since;
   if (!options.since.empty()) {
@@ -59,7 +59,7 @@ Command cmd_events() {
           "the journal of a run",
           {"stoker events hello --since 2h", "stoker events hello --follow --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<EventsOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory")->required();
             app.add_flag("--follow,-f", options->follow, "go on with what is new");
             app.add_option("--since", options->since, "from this time on (RFC 3339), or 2h")

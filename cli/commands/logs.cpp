@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kLook = 200ms;
 
-struct Options {
+struct LogsOptions {
   std::string run, nodes, ranks;
   std::uint64_t last = 100;
   bool follow = false, json = false;
@@ -28,7 +28,7 @@ Json as_json(const LogLine& line) {
   return out;
 }
 
-Result<LogFilter> filter_of(const Options& options) {
+Result<LogFilter> filter_of(const LogsOptions& options) {
   LogFilter filter;
   if (!options.ranks.empty()) {
     STOKER_TRY(ranks, parse_ranks(options.ranks));
@@ -40,7 +40,7 @@ Result<LogFilter> filter_of(const Options& options) {
   return filter;
 }
 
-int logs(Context& context, const Options& options) {
+int logs(Context& context, const LogsOptions& options) {
   const Console& console = context.console;
   auto filter = filter_of(options);
   if (!filter) return console.say(filter.error().message()), kUsage;
@@ -75,7 +75,7 @@ Command cmd_logs() {
       {"stoker logs hello -n 50", "stoker logs hello -f --rank 3",
        "stoker logs hello -f --node 'n[01-04]' --json"},
       [](CLI::App& app, Context& context) -> Action {
-        const auto options = std::make_shared<Options>();
+        const auto options = std::make_shared<LogsOptions>();
         app.add_option("RUN", options->run, "name of a run or a run directory")->required();
         app.add_flag("-f,--follow", options->follow, "go on with what is new, until Ctrl-C");
         app.add_option("-n,--lines", options->last, "how many lines (default 100)")->type_name("N");

@@ -9,7 +9,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct NodesOptions {
   std::string run;
   bool json = false;
 };
@@ -27,7 +27,7 @@ void show(const Console& console, const std::vector<wire::PublishedNode>& nodes)
     console.line(console.paint(Ink::Bold, printable(compress_hostlist(names))) + "  " + text);
 }
 
-int nodes(Context& context, const Options& options) {
+int nodes(Context& context, const NodesOptions& options) {
   const Console& console = context.console;
   auto all = published_nodes(context.state);
   if (!all) return console.say(all.error().message()), kFailed;
@@ -58,7 +58,7 @@ Command cmd_nodes() {
           "what is known of the nodes: state, exclusion, evidence",
           {"stoker nodes", "stoker nodes hello --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<NodesOptions>();
             app.add_option("RUN", options->run, "only the nodes that this run has now");
             app.add_flag("--json", options->json, "JSON lines");
             return [&context, options] { return nodes(context, *options); };

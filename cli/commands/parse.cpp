@@ -8,7 +8,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct ParseOptions {
   std::string file;
   bool json = false;
 };
@@ -22,7 +22,7 @@ std::string shown(const Json& fields) {
   return text;
 }
 
-int parse(Context& context, const Options& options) {
+int parse(Context& context, const ParseOptions& options) {
   std::uint64_t found = 0;
   const auto read = diagnose::parse_file(options.file, [&](const diagnose::FoundMetrics& m) {
     ++found;
@@ -51,7 +51,7 @@ Command cmd_parse() {
           "the iteration metrics found in a log",
           {"stoker parse main.log --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<ParseOptions>();
             app.add_option("FILE", options->file, "a log; - is standard input")->required();
             app.add_flag("--json", options->json, "JSON lines");
             return [&context, options] { return parse(context, *options); };

@@ -17,7 +17,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::string path, mtbf, save_cost;
   std::uint32_t nodes = 0;
   std::optional<double> tflops;
@@ -153,7 +153,7 @@ bool read_duration(const Console& console, const char* name, const std::string& 
   return false;
 }
 
-int plan(Context& context, const Options& options) {
+int plan(Context& context, const PlanOptions& options) {
   const Console& console = context.console;
   const auto run = read_run_file(context, options.path);
   if (!run) return console.say(run.error().message()), kUsage;
@@ -194,7 +194,7 @@ Command cmd_plan() {
       "size, memory, legal node counts, iterations, ETA, checkpoints, best save interval",
       {"stoker plan hello.yaml", "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s"},
       [](CLI::App& app, Context& context) -> Action {
-        const auto options = std::make_shared<Options>();
+        const auto options = std::make_shared<PlanOptions>();
         app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
         app.add_option("--nodes", options->nodes, "another number of nodes than the file's")
             ->check(CLI::Range(1, 16384))

@@ -8,12 +8,12 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct PulseOptions {
   std::string run;
   bool json = false;
 };
 
-int pulse(Context& context, const Options& options) {
+int pulse(Context& context, const PulseOptions& options) {
   const Console& console = context.console;
   std::vector<wire::SiteRun> runs;
   if (options.run.empty()) {
@@ -55,7 +55,7 @@ Command cmd_pulse() {
           "one line a run, PULSE or ***ALERT, for a log of logs",
           {"stoker pulse hello >> pulse.log"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<PulseOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory; default: all");
             app.add_flag("--json", options->json, "one JSON array");
             return [&context, options] { return pulse(context, *options); };

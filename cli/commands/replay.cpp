@@ -12,7 +12,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct ReplayFlags {
   std::vector<std::string> files, kernel_logs, signatures;
   std::string config, until, zone;
   bool json = false;
@@ -77,7 +77,7 @@ void show(const Console& console, const ReplayResult& r) {
     console.line(fmt::format("note      {}", printable(note)));
 }
 
-int replay_logs(Context& context, const Options& options) {
+int replay_logs(Context& context, const ReplayFlags& options) {
   const Console& console = context.console;
   ReplayOptions how;
   std::vector<std::string> signatures = options.signatures;
@@ -131,7 +131,7 @@ Command cmd_replay() {
           {"stoker replay main.log --config hello.yaml",
            "stoker replay runs/hello/gen-*/main.log --kernel-log dmesg-n04.txt --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<ReplayFlags>();
             app.add_option("FILE", options->files, "logs, folders, patterns; .gz, .zst, .xz")
                 ->required();
             app.add_option("--config", options->config,

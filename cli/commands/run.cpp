@@ -21,7 +21,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct RunFlags {
   std::string path;
   bool foreground = false, dry_run = false, yes = false, json = false;
 };
@@ -58,7 +58,7 @@ Json known_policy(const std::string& run_directory) {
 }
 
 // Shows what changed and asks. True: go on.
-bool confirm(const Context& context, const core::RunPolicy& policy, const Options& options) {
+bool confirm(const Context& context, const core::RunPolicy& policy, const RunFlags& options) {
   const Console& console = context.console;
   const Json before = known_policy(policy.directory);
   if (!before.is_object()) return true;
@@ -145,7 +145,7 @@ int submit(const Context& context, const core::RunPolicy& policy, const std::str
   return act(context, std::move(deed));
 }
 
-int run(Context& context, const Options& options) {
+int run(Context& context, const RunFlags& options) {
   const Console& console = context.console;
   const auto checked = read_run_file(context, options.path);
   if (!checked) return console.say(checked.error().message()), kUsage;
@@ -178,7 +178,7 @@ Command cmd_run() {
           {"stoker run hello.yaml", "stoker run hello.yaml --dry-run",
            "stoker run hello.yaml --foreground"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<RunFlags>();
             app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
             app.add_flag("--foreground", options->foreground,
                          "be the daemon until the run ends: exit 0 finished, 3 held, 4 stopped");

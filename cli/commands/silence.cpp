@@ -7,13 +7,13 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct SilenceOptions {
   Deed deed;
   std::vector<std::string> matchers;
   std::string length = "2h";
 };
 
-int silence(Context& context, const Options& options) {
+int silence(Context& context, const SilenceOptions& options) {
   Deed deed = options.deed;
   deed.request.verb = "silence";
   for (const std::string& matcher : options.matchers) {
@@ -40,7 +40,7 @@ Command cmd_silence() {
           "keep alerts that match back for a while",
           {"stoker silence run=hello kind=hang --for 2h --reason 'known, being mended'"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<SilenceOptions>();
             app.add_option("MATCHER", options->matchers,
                            "label=value: run, kind, severity, node; all must match")
                 ->required();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSafetyBroken = 2, kLivenessBroken = 3, kWrongUse = 64;
 
-struct Options {
+struct SimOptions {
   std::string file, guard = "none", seeds;
   std::uint64_t seed = 1, runs = 1;
   double hours = 0;
@@ -22,7 +22,7 @@ struct Options {
 };
 
 // "5" or "5-20".
-bool read_seeds(const Options& options, sim::Campaign& campaign) {
+bool read_seeds(const SimOptions& options, sim::Campaign& campaign) {
   campaign.first = options.seed;
   campaign.last = options.seed + std::max<std::uint64_t>(1, options.runs) - 1;
   if (options.seeds.empty()) return true;
@@ -35,7 +35,7 @@ bool read_seeds(const Options& options, sim::Campaign& campaign) {
   return true;
 }
 
-void tell_failures(Console& console, const Options& options, const sim::Report& report) {
+void tell_failures(Console& console, const SimOptions& options, const sim::Report& report) {
   for (const sim::Failure& failure : report.failures) {
     for (const std::string& text : failure.safety) console.say(fmt::format("safety: {}", text));
     for (const std::string& text : failure.liveness) console.say(fmt::format("liveness: {}", text));
@@ -91,7 +91,7 @@ std::string chronicle_row(const sim::Scenario& scenario, const sim::Report& repo
                      scenario.source);
 }
 
-int simulate(Context& context, const Options& options) {
+int simulate(Context& context, const SimOptions& options) {
   Console& console = context.console;
   const auto text = os::read_file(options.file, 1u << 20);
   if (!text) return console.say(text.error().message()), kWrongUse;
@@ -140,7 +140,7 @@ Command cmd_sim() {
            "stoker sim sim/scenarios/chaos.yaml --seed 7 --trace",
            "stoker sim sim/scenarios/chaos.yaml --break fencing --runs 1000"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<SimOptions>();
             app.add_option("SCENARIO", options->file, "a scenario (docs/recovery.md)")->required();
             app.add_option("--seed", options->seed, "the first seed");
             app.add_option("--runs", options->runs, "how many seeds");

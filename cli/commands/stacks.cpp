@@ -16,7 +16,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct StacksOptions {
   std::string run;
   bool last = false, json = false;
   std::string wait = "30s";
@@ -129,7 +129,7 @@ Result<std::string> collect(Context& context, const wire::SiteRun& run, Duration
               "stoker why " + run.run + " shows what the agents said");
 }
 
-int stacks(Context& context, const Options& options) {
+int stacks(Context& context, const StacksOptions& options) {
   const Console& console = context.console;
   const auto limit = parse_duration(options.wait);
   if (!limit) return console.say("--wait: " + limit.error().message()), kUsage;
@@ -162,7 +162,7 @@ Command cmd_stacks() {
       "collect the stacks of all ranks, group equal ones, name the odd ranks",
       {"stoker stacks hello", "stoker stacks hello --last --json"},
       [](CLI::App& app, Context& context) -> Action {
-        const auto options = std::make_shared<Options>();
+        const auto options = std::make_shared<StacksOptions>();
         app.add_option("RUN", options->run, "name of a run or a run directory")->required();
         app.add_flag("--last", options->last, "group what was collected last, ask nobody");
         app.add_option("--wait", options->wait, "how long to wait (default 30s)")->type_name("30s");

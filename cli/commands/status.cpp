@@ -10,13 +10,14 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::string run;
   bool json = false, watch = false;
 };
 
 // The runs asked for; false after an error that was told.
-bool collect(Context& context, const Options& options, std::vector<wire::StatusDocument>& out) {
+bool collect(Context& context, const StatusOptions& options,
+             std::vector<wire::StatusDocument>& out) {
   std::vector<wire::SiteRun> runs;
   if (!options.run.empty()) {
     auto run = find_run(context.state, options.run);
@@ -58,7 +59,7 @@ bool is_over(const std::vector<wire::StatusDocument>& documents) {
 }
 
 // Redraws every two seconds until the runs are over (or Ctrl-C).
-int watch(Context& context, const Options& options) {
+int watch(Context& context, const StatusOptions& options) {
   for (;;) {
     std::vector<wire::StatusDocument> documents;
     const bool good = collect(context, options, documents);
@@ -73,7 +74,7 @@ int watch(Context& context, const Options& options) {
   }
 }
 
-int status(Context& context, const Options& options) {
+int status(Context& context, const StatusOptions& options) {
   if (options.watch) return watch(context, options);
   std::vector<wire::StatusDocument> documents;
   const bool good = collect(context, options, documents);
@@ -97,7 +98,7 @@ Command cmd_status() {
           "one block a run: state, why, progress, loss, checkpoint, ETA, budget, alerts",
           {"stoker status hello", "stoker status --json", "stoker status hello --watch"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<StatusOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory; default: all");
             app.add_flag("--json", options->json,
                          "one JSON document (an array without RUN; lines with --watch)");

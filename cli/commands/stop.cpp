@@ -8,14 +8,14 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct StopOptions {
   Deed deed;
   bool after_checkpoint = false, now = false;
   std::string at;
   std::optional<std::uint64_t> at_iteration;
 };
 
-int stop(Context& context, const Options& options) {
+int stop(Context& context, const StopOptions& options) {
   Deed deed = options.deed;
   deed.request.verb = "stop";
   auto& arguments = deed.request.arguments;
@@ -40,7 +40,7 @@ Command cmd_stop() {
           {"stoker stop hello --reason 'new data set'", "stoker stop hello --now --reason broken",
            "stoker stop hello --at 2h --reason maintenance"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<StopOptions>();
             add_acting_options(app, options->deed, true);
             auto* when = app.add_option_group("when", "at most one of");
             when->add_flag("--after-checkpoint", options->after_checkpoint,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kFirstPause = 1s, kLongestPause = 60s;
 
-struct Options {
+struct TailFlags {
   std::string url, every = "2s", give_up;
   std::uint64_t last = 100;
   bool once = false, json = false;
@@ -31,7 +31,7 @@ void show(const Console& console, const RemoteTail::Line& line, bool json) {
     console.line(printable(line.text));
 }
 
-int follow(const Console& console, HttpRange& http, const Options& options, const Pace& pace) {
+int follow(const Console& console, HttpRange& http, const TailFlags& options, const Pace& pace) {
   RemoteTail tail([&](const RangeRequest& request) { return http.get(request); }, options.last);
   std::string trouble;  // told
   Instant since;
@@ -72,7 +72,7 @@ int follow(const Console& console, HttpRange& http, const Options& options, cons
   }
 }
 
-int tail_url(Context& context, const Options& options) {
+int tail_url(Context& context, const TailFlags& options) {
   const Console& console = context.console;
   if (const auto good = check_url(options.url); !good)
     return console.say(good.error().message()), kUsage;
@@ -100,7 +100,7 @@ Command cmd_tail() {
           {"stoker tail https://logs.example.org/hello/main.log",
            "stoker tail -n 20 --once http://127.0.0.1:8000/main.log --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<TailFlags>();
             app.add_option("URL", options->url, "http or https")->required();
             app.add_option("-n,--lines", options->last, "how many lines first (default 100)")
                 ->type_name("N");

@@ -8,7 +8,7 @@
 namespace stoker::cli {
 namespace {
 
-struct Options {
+struct WhyOptions {
   std::string run;
   std::size_t last = 5;
   bool json = false;
@@ -27,7 +27,7 @@ std::string render(const Console& console, const wire::PublishedEvent& e) {
   return text;
 }
 
-int why(Context& context, const Options& options) {
+int why(Context& context, const WhyOptions& options) {
   const Console& console = context.console;
   auto opened = open_events(context, options.run);
   if (!opened) return console.say(opened.error().message()), kFailed;
@@ -51,7 +51,7 @@ Command cmd_why() {
           "the last decisions with their reasons and evidence",
           {"stoker why hello", "stoker why hello --last 20 --json"},
           [](CLI::App& app, Context& context) -> Action {
-            const auto options = std::make_shared<Options>();
+            const auto options = std::make_shared<WhyOptions>();
             app.add_option("RUN", options->run, "name of a run or a run directory");
             app.add_option("--last", options->last, "how many (default 5)")->type_name("N");
             app.add_flag("--json", options->json, "one JSON array");
