@@ -65,6 +65,16 @@ class Script {
   std::string text_, bad_;
 };
 
+// srun hands a signal to every process of its step (measured with 22.05.8), the ranks too, and USR1
+// ends whatever does not trap it: SLURM's warning of the wall is asked for only where the training
+// knows what it means. Others are told by the daemon, and by the agent's own clock.
+bool traps_usr1(const core::TrainPolicy& train) {
+  if (!train.save_signal.empty()) return train.save_signal == "USR1";
+  if (train.command.empty()) return false;
+  const std::string& program = train.command.front();
+  return program.substr(program.rfind('/') + 1) == "stoker-train";
+}
+
 void add_options(Script& s, const core::SubmitRequest& request) {
   const core::Submit& submit = request.submit;
   const core::SchedulerPolicy& policy = request.policy.scheduler;
@@ -80,7 +90,8 @@ void add_options(Script& s, const core::SubmitRequest& request) {
   s.option("time", slurm_duration(submit.time_limit));
   const Duration before =
       std::min({request.policy.train.exit_before_limit, submit.time_limit / 2, kMaxSignalTime});
-  if (before >= 1s) s.option("signal", fmt::format("B:USR1@{}", before / std::chrono::seconds(1)));
+  if (before >= 1s && traps_usr1(request.policy.train))
+    s.option("signal", fmt::format("B:USR1@{}", before / std::chrono::seconds(1)));
   std::string dependency = "singleton";
   if (!submit.dependency.empty()) dependency += "," + submit.dependency;
   s.option("dependency", dependency);
@@ -170,7 +181,8 @@ Result<std::string> batch_script(const core::SubmitRequest& request) {
   }
   s.line("");
   s.line("# srun runs in the background: bash runs no trap while a foreground child runs.");
-  s.line("trap 'kill -USR1 \"$step\" 2>/dev/null' USR1");
+  s.line(traps_usr1(request.policy.train) ? "trap 'kill -USR1 \"$step\" 2>/dev/null' USR1"
+                                          : "trap '' USR1");
   s.line("trap 'kill -TERM \"$step\" 2>/dev/null' TERM");
   add_step(s, request);
   return s.done();

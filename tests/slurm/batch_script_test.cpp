@@ -146,3 +146,16 @@ TEST_CASE("batch script: USR1 at the script -> reaches srun, and the script wait
   CHECK(status.code == 10);
   CHECK(*os::read_file(f.path + "/usr1") == "got\n");
 }
+
+TEST_CASE("batch script: a command that does not trap USR1 -> never asked for, ignored if sent") {
+  core::SubmitRequest request = example_request();
+  request.policy.train.command = {"python3", "train.py"};
+  const auto plain = batch_script(request);
+  REQUIRE(plain);
+  CHECK(!holds(*plain, "--signal"));
+  CHECK(holds(*plain, "trap '' USR1\n"));
+  request.policy.train.save_signal = "USR2";
+  CHECK(!holds(*batch_script(request), "--signal"));
+  request.policy.train.save_signal = "USR1";
+  CHECK(holds(*batch_script(request), "#SBATCH --signal=B:USR1@"));
+}

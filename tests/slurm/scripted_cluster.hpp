@@ -84,6 +84,8 @@ inline core::SubmitRequest example_request() {
   request.submit.exclude = {NodeName("n052"), NodeName("n053")};
   request.policy.run = RunName("tr11");
   request.policy.directory = "/gpfs/tr11/run";
+  request.policy.train.command = {"/sw/stoker-train", "--config", "tr11.yaml"};
+  request.policy.scheduler.exclude = request.submit.exclude;
   request.policy.scheduler.partition = "gpu_p5";
   request.policy.scheduler.account = "six@a100";
   request.policy.scheduler.gpus_per_node = 8;
