@@ -92,7 +92,7 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   auto effect = take(turn, failed.key);
   if (!effect) return;
   if (supply::Submission* s = submission_of(turn, effect->action))
-    return supply::on_submit_failed(turn, *s, failed.why);
+    return supply::on_submit_failed(turn, *s, failed);
   if (std::holds_alternative<LookUpToken>(effect->action))
     return turn.say(fmt::format("the search for the token failed: {}", failed.why));
   ++effect->failures;

@@ -134,6 +134,14 @@ struct JobGone {
   std::string why;
   STOKER_FIELDS(JobGone, token, job, why)
 };
+// Live jobs that carry the run's name or whose script lies in its folders, and are none of its own:
+// a colleague's, another stokerd's, submitted by hand. Sent when they changed; empty: none any
+// more.
+struct RivalsSeen {
+  static constexpr const char* kKind = "rivals_seen";
+  std::vector<std::string> jobs;  // "job 4711 of bob (RUNNING): it has the run's name"
+  STOKER_FIELDS(RivalsSeen, jobs)
+};
 struct SchedulerBlind {  // failed, slow, empty or torn answers since `since`; proves nothing about
                          // any job
   static constexpr const char* kKind = "scheduler_blind";
@@ -226,7 +234,8 @@ struct EffectFailed {  // proven not to have happened
   EffectKey key;
   std::string action, why;
   bool no_room = false;  // because a disk is full or a quota spent
-  STOKER_FIELDS(EffectFailed, key, action, why, no_room)
+  bool starved = false;  // a submission that only its exclusions make impossible
+  STOKER_FIELDS(EffectFailed, key, action, why, no_room, starved)
 };
 struct EffectUnknown {  // asked, no answer (time-out, or the daemon died in between): may have
                         // happened
@@ -270,7 +279,7 @@ using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRef
                                DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
                                SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
                                Diagnosed, LogFollowed, EffectDone, EffectFailed, EffectUnknown,
-                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen>;
+                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen, RivalsSeen>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

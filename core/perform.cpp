@@ -34,8 +34,10 @@ struct Context {
     return status ? done() : failed(status.error());
   }
   [[nodiscard]] Results of(const PortError& error) const {
-    return error.certainty == Certainty::Definite ? failed(error.error)
-                                                  : unknown(error.error.message());
+    if (error.certainty == Certainty::Unknown) return unknown(error.error.message());
+    Results results = failed(error.error);
+    std::get<EffectFailed>(results.front()).starved = error.starved;
+    return results;
   }
 };
 

@@ -3,6 +3,7 @@
 // them from its own threads, the simulator inline.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ enum class Certainty { Definite, Unknown };
 struct PortError {
   Error error;
   Certainty certainty = Certainty::Definite;
+  bool starved = false;  // of a submission: without its exclusions it would have been taken
 };
 template <class T>
 using PortResult = std::variant<T, PortError>;
@@ -42,15 +44,26 @@ using PortResult = std::variant<T, PortError>;
 // A submission that should be in the queue: what the decider believes.
 struct JobExpected {
   Token token;
-  JobId job;  // of the array
+  JobId job;         // of the array
+  WallTime since{};  // it was not submitted before
   auto operator<=>(const JobExpected&) const = default;
 };
+
+// Where nobody but the run itself may have a live job: its name, and scripts in these folders.
+struct RunGrounds {
+  RunName run;
+  std::vector<std::string> folders;  // each with its last '/'
+  std::string group;                 // its members' jobs are looked at too; "" = only our own
+  auto operator<=>(const RunGrounds&) const = default;
+};
+RunGrounds grounds_of(const RunPolicy& policy);
 
 struct SchedulerView {  // one good answer: all our jobs that the scheduler knows, finished ones as
                         // long as it remembers
   std::vector<JobSeen> jobs;
   std::vector<NodeSeen> nodes;
   std::vector<JobGone> gone{};  // expected ones that the scheduler has denied twice
+  std::map<RunName, std::vector<std::string>> rivals{};  // of every guarded run; empty: it has none
 };
 
 class Scheduler {
@@ -70,6 +83,8 @@ class Scheduler {
   virtual Result<SchedulerView> observe(const std::vector<RunName>& runs) = 0;
   // What the next observe() looks for besides: jobs that a scheduler may have forgotten.
   virtual void expect(std::vector<JobExpected> /*jobs*/) {}
+  // The runs whose rivals it looks for.
+  virtual void guard(std::vector<RunGrounds> /*runs*/) {}
   // How long the next observe() must wait, so that this host does not ask too often.
   virtual Duration rest() { return {}; }
 };

@@ -161,8 +161,10 @@ struct RunState {
 
   std::map<Token, supply::Submission> supply;
   std::uint32_t failed_submits = 0;
-  OrderNumber order;    // newest order written
-  double lr_scale = 1;  // of the last rollback; holds until the next one
+  std::vector<std::string> rivals;  // live jobs on its name or in its folders, none of its own
+  bool without_exclusions = false;  // they left too few nodes; until a task runs
+  OrderNumber order;                // newest order written
+  double lr_scale = 1;              // of the last rollback; holds until the next one
   std::optional<OrderNumber>
       exact_order;        // a rollback's order, until a checkpoint was saved beyond it
   wire::Control control;  // of the live generation: levels and counters
@@ -197,12 +199,12 @@ struct RunState {
   bool paused = false;
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
-  STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, order,
-                lr_scale, exact_order, control, live, newest, progress, losses, loss_stride, loss,
-                speed, trail, bisect, experiments, goodput, phases, checkpoint, budget, incident,
-                verdict, failed_of, save, planned_stop, save_at, leftover_at, overdue_told,
-                disk_full, no_room_since, refused, digests, finish_file, paused, observe_only,
-                daemon_away)
+  STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
+                without_exclusions, order, lr_scale, exact_order, control, live, newest, progress,
+                losses, loss_stride, loss, speed, trail, bisect, experiments, goodput, phases,
+                checkpoint, budget, incident, verdict, failed_of, save, planned_stop, save_at,
+                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
+                paused, observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

@@ -15,6 +15,7 @@ namespace stoker::core {
 std::vector<std::string> conditions_of(const SiteState& state, const RunState& run) {
   std::vector<std::string> conditions;
   if (state.blind_since) conditions.emplace_back("scheduler_blind");
+  if (!run.rivals.empty()) conditions.emplace_back("rival");
   if (run.paused) conditions.emplace_back("paused");
   const bool fewer = run.live && !run.live->lost.empty();
   if (run.observe_only || fewer) conditions.emplace_back("degraded");

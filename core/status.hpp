@@ -20,7 +20,7 @@ std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& 
 std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now);
 wire::PublishedEvent published_event(const JournalRow& row);
 
-// "scheduler_blind" "paused" "degraded" "disk_full" "daemon_away", in this order.
+// "scheduler_blind" "rival" "paused" "degraded" "disk_full" "daemon_away", in this order.
 std::vector<std::string> conditions_of(const SiteState& state, const RunState& run);
 
 }  // namespace stoker::core

@@ -27,6 +27,12 @@ std::vector<Input> ViewDiff::good(const SchedulerView& view,
   }
   for (const JobGone& gone : view.gone)
     if (const RunName run = run_of(gone.token); !run.empty()) inputs.push_back({run, gone, {}});
+  for (const auto& [run, jobs] : view.rivals) {
+    auto [known, fresh] = rivals_.try_emplace(run, jobs);
+    if (!fresh && known->second == jobs) continue;
+    known->second = jobs;
+    inputs.push_back({run, RivalsSeen{jobs}, {}});
+  }
   // Absence proves nothing; what the scheduler forgot is only forgotten here too.
   std::erase_if(jobs_, [&present](const auto& entry) { return !present.contains(entry.first); });
   return inputs;

@@ -74,6 +74,10 @@ core::PortResult<JobId> SimScheduler::submit(const core::SubmitRequest& request)
   if (how == NextSubmit::Refused)
     return core::PortError{{"sbatch: error: Invalid account", request.policy.run.text, ""},
                            core::Certainty::Definite};
+  if (how == NextSubmit::Starved)
+    return core::PortError{{"its exclusions leave too few nodes", request.policy.run.text, ""},
+                           core::Certainty::Definite,
+                           true};
   const core::PortError no_answer{{"sbatch: no answer within 60s", request.policy.run.text, ""},
                                   core::Certainty::Unknown};
   if (how == NextSubmit::LostRequest) return no_answer;

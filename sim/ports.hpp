@@ -55,7 +55,7 @@ class SimAlerts : public core::Alerts {
 // A controller that takes what it is told to take. Jobs start and end only by script.
 class SimScheduler : public core::Scheduler {
  public:
-  enum class NextSubmit { Works, Refused, LostAnswer, LostRequest };
+  enum class NextSubmit { Works, Refused, Starved, LostAnswer, LostRequest };
 
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;

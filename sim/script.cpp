@@ -21,6 +21,8 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"daemon", &Script::do_daemon},
             {"nodes", &Script::do_nodes},
             {"job", &Script::do_job},
+            {"gone", &Script::do_gone},
+            {"rival", &Script::do_rival},
             {"scheduler", &Script::do_scheduler},
             {"operator", &Script::do_operator},
             {"switch", &Script::do_switch},

@@ -32,6 +32,8 @@ class Script {
   Status do_daemon(Words& words);
   Status do_nodes(Words& words);
   Status do_job(Words& words);
+  Status do_gone(Words& words);
+  Status do_rival(Words& words);
   Status do_scheduler(Words& words);
   Status do_operator(Words& words);
   Status do_switch(Words& words);

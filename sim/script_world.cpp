@@ -110,7 +110,20 @@ Status Script::do_job(Words& words) {
   return feed(std::move(seen));
 }
 
-// scheduler blind "why" | sees | next submit refused|unknown-done|unknown-lost
+// rival "job 4711 of bob (RUNNING): it has the run's name" | gone
+Status Script::do_rival(Words& words) {
+  core::RivalsSeen seen;
+  if (!words.take("gone")) seen.jobs.push_back(words.quoted());
+  return feed(std::move(seen));
+}
+
+// gone 1 "why"
+Status Script::do_gone(Words& words) {
+  const JobId job = parse_job(words.next());
+  return feed(core::JobGone{world_.scheduler.token_of(job.job), job, words.quoted()});
+}
+
+// scheduler blind "why" | sees | next submit refused|starved|unknown-done|unknown-lost
 Status Script::do_scheduler(Words& words) {
   if (words.take("blind")) {
     world_.scheduler.set_blind(true);
@@ -123,6 +136,7 @@ Status Script::do_scheduler(Words& words) {
   if (!words.take("next") || !words.take("submit")) return fail("scheduler blind|sees|next submit");
   const std::string how = words.next();
   if (how == "refused") world_.scheduler.next_submit(SimScheduler::NextSubmit::Refused);
+  if (how == "starved") world_.scheduler.next_submit(SimScheduler::NextSubmit::Starved);
   if (how == "unknown-done") world_.scheduler.next_submit(SimScheduler::NextSubmit::LostAnswer);
   if (how == "unknown-lost") world_.scheduler.next_submit(SimScheduler::NextSubmit::LostRequest);
   return ok();

@@ -204,6 +204,8 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
   if (is(Fault::SubmitRefused))
     return refuses("sbatch: error: Batch job submission failed: job submit limit (user's)\n");
   if (is(Fault::SubmitLost)) return fail("timed out", "sbatch");
+  if (std::find(argv.begin(), argv.end(), "--test-only") != argv.end())
+    return refuses("sbatch: Job 1 to start at 2026-05-01T06:40:00 using 8 processors\n", 0);
   const auto script = files_.read(argv.back(), 1u << 20);
   if (!script) return refuses("sbatch: error: Unable to open file " + argv.back() + "\n");
   SimJob job;

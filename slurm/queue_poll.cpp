@@ -135,8 +135,8 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
   return out;
 }
 
-Result<std::vector<QueueRow>> parse_queue(std::string_view text,
-                                          const std::vector<RunName>& names) {
+Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vector<RunName>& names,
+                                          const std::vector<std::string>& folders) {
   std::vector<QueueRow> rows;
   if (!text.empty() && text.back() != '\n') return torn("the answer is cut off", "");
   bool after_row = false;
@@ -152,8 +152,11 @@ Result<std::vector<QueueRow>> parse_queue(std::string_view text,
     }
     after_row = true;
     const bool wanted =
-        names.empty() || std::any_of(names.begin(), names.end(), [&fields](const RunName& name) {
-          return name.text == (*fields)[12];
+        names.empty() ||
+        std::any_of(names.begin(), names.end(),
+                    [&fields](const RunName& name) { return name.text == (*fields)[12]; }) ||
+        std::any_of(folders.begin(), folders.end(), [&fields](const std::string& folder) {
+          return (*fields)[11].starts_with(folder);
         });
     if (!wanted) continue;
     STOKER_TRY(row, parse_row(*fields, line));

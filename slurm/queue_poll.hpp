@@ -43,8 +43,9 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 // Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
 // fields or an unknown state is an error: such an answer proves nothing about any job. Rows of
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
-// of these job names are looked at closely.
+// of these job names, and those whose script lies below one of `folders`, are looked at closely.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
-                                          const std::vector<RunName>& names = {});
+                                          const std::vector<RunName>& names = {},
+                                          const std::vector<std::string>& folders = {});
 
 }  // namespace stoker::slurm

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.hpp"
+#include "slurm/accounting.hpp"
 #include "slurm/client_call.hpp"
+#include "slurm/job_json.hpp"
 #include "slurm/node_states.hpp"
+#include "slurm/rivals.hpp"
 #include "slurm/slurm_scheduler.hpp"
 
 namespace stoker::slurm {
@@ -13,6 +16,9 @@ namespace {
 
 constexpr Duration kNodesEvery = 10min;
 constexpr Duration kDenialsApart = 60s;
+constexpr std::size_t kMissingAPass = 2;  // the others next time: the hour's questions are few
+constexpr Duration kMembersEvery = 10min;
+constexpr std::size_t kMostUsers = 100;  // more, and the whole queue is asked for
 
 bool is_node_death(core::JobState state) {
   return state == core::JobState::NodeFail || state == core::JobState::BootFail;
@@ -23,6 +29,47 @@ bool is_node_death(core::JobState state) {
 void SlurmScheduler::expect(std::vector<core::JobExpected> jobs) {
   const std::scoped_lock lock(mutex_);
   expected_ = std::move(jobs);
+}
+
+void SlurmScheduler::guard(std::vector<core::RunGrounds> runs) {
+  const std::scoped_lock lock(mutex_);
+  grounds_ = std::move(runs);
+}
+
+std::set<std::uint64_t> SlurmScheduler::known_jobs() const {
+  const std::scoped_lock lock(mutex_);
+  std::set<std::uint64_t> jobs;
+  for (const core::JobExpected& job : expected_) jobs.insert(job.job.job);
+  return jobs;
+}
+
+// The queue of everybody who may have a job on these runs: ours and the members' of their groups.
+Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
+    const std::vector<RunName>& names, const std::vector<core::RunGrounds>& grounds) {
+  std::set<std::string> users{options_.user};
+  std::vector<std::string> folders;
+  for (const core::RunGrounds& run : grounds) {
+    folders.insert(folders.end(), run.folders.begin(), run.folders.end());
+    if (run.group.empty() || !options_.members) continue;
+    const Instant now = options_.now();
+    std::optional<std::vector<std::string>> known;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = members_.find(run.group);
+      if (found != members_.end() && now - found->second.asked < kMembersEvery)
+        known = found->second.names;
+    }
+    if (!known) {
+      known = options_.members(run.group);
+      const std::scoped_lock lock(mutex_);
+      members_[run.group] = {*known, now};
+    }
+    users.insert(known->begin(), known->end());
+  }
+  const bool all = options_.user.empty() || users.size() > kMostUsers;
+  STOKER_TRY(output, question(queue_command(all ? "" : fmt::format("{}", fmt::join(users, ",")))));
+  if (!output.status.ok()) return fail("squeue failed: " + what_it_said(output), "squeue");
+  return parse_queue(output.out, names, folders);
 }
 
 bool SlurmScheduler::was_cancelled_here(const JobId& job) const {
@@ -37,7 +84,10 @@ Status SlurmScheduler::learn_numbers(const std::vector<QueueRow>& rows) {
   for (const QueueRow& row : rows) {
     const auto found = known_.find({row.id, row.raw_id});
     const bool edge = found == known_.end() || found->second.state != row.state;
-    if (edge && row.state != core::JobState::Pending) ask.insert(row.id.job);
+    // A task that waits again after it ran was requeued: only its restart count proves that this is
+    // no answer from the past.
+    const bool again = found != known_.end();
+    if (edge && (row.state != core::JobState::Pending || again)) ask.insert(row.id.job);
   }
   std::map<JobId, JobNumbers> numbers;
   if (!ask.empty()) {
@@ -106,14 +156,39 @@ Result<std::string> SlurmScheduler::cluster_name() {
   constexpr std::string_view kKey = "\nClusterName";
   const auto at = output.out.find(kKey);
   if (at == std::string::npos) return fail("scontrol told no cluster name", "scontrol");
-  std::string line = output.out.substr(at + kKey.size());
-  line.resize(std::min(line.find('\n'), line.size()));
-  const auto value = line.find_first_not_of(" =");
-  return value == std::string::npos ? std::string() : line.substr(value);
+  const auto value_at = [&output](std::size_t from) {
+    std::string line = output.out.substr(from);
+    line.resize(std::min(line.find('\n'), line.size()));
+    const auto value = line.find_first_not_of(" =");
+    return value == std::string::npos ? std::string() : line.substr(value);
+  };
+  constexpr std::string_view kStorage = "\nAccountingStorageType", kVersion = "\nSLURM_VERSION";
+  if (const auto storage = output.out.find(kStorage); storage != std::string::npos)
+    accounts_ = value_at(storage + kStorage.size()).find("slurmdbd") != std::string::npos;
+  if (const auto version = output.out.find(kVersion); version != std::string::npos) {
+    const std::scoped_lock lock(mutex_);
+    json_ = scontrol_writes_json(value_at(version + kVersion.size()));
+  }
+  return value_at(at + kKey.size());
+}
+
+bool SlurmScheduler::ask_accounts(const core::JobExpected& job, core::SchedulerView& view) {
+  if (!accounts_ || job.since == WallTime{}) return false;
+  const Duration age = std::max<Duration>(options_.wall() - job.since, Duration{}) + 1min;
+  const auto output = question(accounting_command(job.job.job, age));
+  if (!output || !output->status.ok()) return false;
+  const auto rows = parse_accounting(output->out);
+  if (!rows) return false;
+  auto ends = proven_ends(*rows, job.token, options_.user, job.since - 1min);
+  for (core::JobSeen& end : ends) {
+    end.cancelled_by_us = end.state == core::JobState::Cancelled && was_cancelled_here(end.job);
+    view.jobs.push_back(std::move(end));
+  }
+  return !ends.empty();
 }
 
 // Empty: not proven. Else a sentence's end.
-std::string SlurmScheduler::why_gone(const core::JobExpected& job) {
+std::string SlurmScheduler::why_gone(const core::JobExpected& job, core::SchedulerView& view) {
   const auto output = question({"scontrol", "show", "job", "-o", std::to_string(job.job.job)});
   if (!output) return "";
   const bool denied = output->err.find("Invalid job id") != std::string::npos;
@@ -125,9 +200,14 @@ std::string SlurmScheduler::why_gone(const core::JobExpected& job) {
       denials_.erase(job.token);  // it is there, squeue has kept it from us
       return "";
     }
+    denials_[job.token].last = options_.now();
     return fmt::format("its id {} belongs to another job now", job.job.job);
   }
   const Instant now = options_.now();
+  if (ask_accounts(job, view)) {
+    denials_[job.token] = Denial{now, now};
+    return "";
+  }
   auto [denial, first] = denials_.try_emplace(job.token, Denial{now, now});
   denial->second.last = now;
   if (first || now - denial->second.first < kDenialsApart) return "";
@@ -145,19 +225,39 @@ void SlurmScheduler::look_for_missing(const std::vector<QueueRow>& rows,
     expected = expected_;
   }
   std::set<Token> present;
-  for (const QueueRow& row : rows) present.insert(token_of(row));
+  for (const QueueRow& row : rows)
+    if (is_own(row, options_.user)) present.insert(token_of(row));
   std::erase_if(denials_, [&](const auto& entry) { return present.count(entry.first) > 0; });
+  std::vector<std::pair<Instant, const core::JobExpected*>>
+      missing;  // and when they were asked for
+  std::map<Token, Instant> asked;
   for (const core::JobExpected& job : expected) {
     if (job.job.job == 0 || present.count(job.token) > 0) continue;
+    const auto before = asked_.find(job.token);
+    if (before != asked_.end()) asked.insert(*before);
     const auto denial = denials_.find(job.token);
     if (denial != denials_.end() && options_.now() - denial->second.last < kDenialsApart) continue;
-    if (std::string why = why_gone(job); !why.empty())
-      view.gone.push_back({job.token, job.job, std::move(why)});
+    missing.emplace_back(before == asked_.end() ? Instant::min() : before->second, &job);
   }
+  std::sort(missing.begin(), missing.end());
+  if (missing.size() > kMissingAPass) missing.resize(kMissingAPass);
+  for (const auto& [before, job] : missing) {
+    asked[job->token] = options_.now();
+    if (std::string why = why_gone(*job, view); !why.empty())
+      view.gone.push_back({job->token, job->job, std::move(why)});
+  }
+  asked_ = std::move(asked);
 }
 
 Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& runs) {
-  STOKER_TRY(rows, queue(runs));
+  const std::vector<core::RunGrounds> grounds = [this] {
+    const std::scoped_lock lock(mutex_);
+    return grounds_;
+  }();
+  STOKER_TRY(all, guarded_queue(runs, grounds));
+  std::vector<QueueRow> rows;  // ours
+  for (const QueueRow& row : all)
+    if (is_own(row, options_.user)) rows.push_back(row);
   if (cluster_.empty()) {
     STOKER_TRY(name, cluster_name());
     cluster_ = std::move(name);
@@ -169,13 +269,12 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   STOKER_TRY_STATUS(learn_numbers(rows));
   core::SchedulerView view;
   look_at_nodes(view, node_died);
-  for (const QueueRow& row : rows)
-    if (const Token token = token_of(row); !token.empty())  // else of this name, but none of ours
-      view.jobs.push_back(seen_of(row, token));
+  for (const QueueRow& row : rows) view.jobs.push_back(seen_of(row, token_of(row)));
+  view.rivals = find_rivals(all, grounds, options_.user, known_jobs());
   // What has ended is told before what runs instead.
+  look_for_missing(rows, view);
   std::stable_partition(view.jobs.begin(), view.jobs.end(),
                         [](const core::JobSeen& job) { return core::is_terminal(job.state); });
-  look_for_missing(rows, view);
   return view;
 }
 

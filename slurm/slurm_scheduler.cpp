@@ -4,8 +4,7 @@
 
 #include "common/hostlist.hpp"
 #include "slurm/client_call.hpp"
-#include "slurm/submission.hpp"
-#include "slurm/submit_answer.hpp"
+#include "slurm/job_json.hpp"
 
 namespace stoker::slurm {
 namespace {
@@ -62,7 +61,18 @@ Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& 
   return parse_queue(output.out, names);
 }
 
+// JSON where scontrol writes it, for names with blanks; any trouble with it, and the text is asked.
 Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
+  const bool json = [this] {
+    const std::scoped_lock lock(mutex_);
+    return json_;
+  }();
+  if (json) {
+    STOKER_TRY(output, question(json_command(job)));
+    if (says_gone(output)) return std::vector<JobDetail>{};
+    if (output.status.ok())
+      if (auto jobs = parse_job_json(output.out)) return jobs;
+  }
   STOKER_TRY(output, question({"scontrol", "show", "job", "-o", job.text()}));
   if (!output.status.ok()) {
     if (says_gone(output)) return std::vector<JobDetail>{};
@@ -103,44 +113,6 @@ Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job
                   "look for SQUEUE_* in the environment and at the squeue in PATH");
   }
   return std::string();
-}
-
-core::PortResult<std::optional<JobId>> SlurmScheduler::look_up(const Token& token) {
-  const auto rows = queue({run_of(token)});
-  if (!rows) return definite(rows.error());
-  for (const QueueRow& row : *rows)
-    if (token_of(row) == token) return std::optional(JobId{row.id.job, 0});
-  const auto all = question({"scontrol", "-a", "show", "job", "-o"});
-  if (!all) return definite(all.error());
-  if (!all->status.ok())
-    return definite({"scontrol failed: " + what_it_said(*all), "scontrol", ""});
-  if (all->out.find(token.text) != std::string::npos)
-    return definite({"squeue does not show a job that scontrol shows", token.text,
-                     "look for SQUEUE_* in the environment and at the squeue in PATH"});
-  return std::optional<JobId>{};
-}
-
-core::PortResult<JobId> SlurmScheduler::submit(const core::SubmitRequest& request) {
-  core::SubmitRequest possible = request;
-  possible.submit.exclude = known_nodes(request.submit.exclude);
-  const auto prepared = prepare(possible);
-  if (!prepared) return definite(prepared.error());
-  const auto before = look_up(request.submit.token);
-  if (const auto* error = std::get_if<core::PortError>(&before)) return definite(error->error);
-  if (const auto& id = std::get<std::optional<JobId>>(before)) return *id;
-  if (!prepared->text.empty()) {
-    const Status made = files_.make_directories(request.policy.directory + "/batch", 0755);
-    if (!made) return definite(made.error());
-    if (const Status written = files_.replace(prepared->argv.back(), prepared->text); !written)
-      return definite(written.error());
-  }
-  os::SpawnOptions sbatch = client_call(prepared->argv, options_.environment);
-  sbatch.working_directory = prepared->folder;
-  for (const auto& [name, value] : prepared->environment) sbatch.environment[name] = value;
-  const auto output = run(sbatch);
-  if (!output)
-    return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
-  return judge_submit(*output);
 }
 
 core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& cancel) {

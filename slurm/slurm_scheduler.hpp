@@ -14,6 +14,7 @@
 #include "slurm/call_budget.hpp"
 #include "slurm/job_detail.hpp"
 #include "slurm/queue_poll.hpp"
+#include "slurm/submission.hpp"
 
 namespace stoker::slurm {
 
@@ -23,6 +24,10 @@ struct SlurmOptions {
   Duration deadline = 60s;                         // of one command
   Duration question_every = 45s;                   // refill of the budget (call_budget.hpp)
   std::function<Instant()> now = monotonic_now;
+  std::function<WallTime()> wall = wall_now;
+  // The login names of a group's members; a name that this host does not know makes squeue
+  // complain.
+  std::function<std::vector<std::string>(const std::string&)> members{};
 };
 
 class SlurmScheduler : public core::Scheduler {
@@ -49,6 +54,7 @@ class SlurmScheduler : public core::Scheduler {
   // minutes and when a node has failed; scontrol for expected jobs that are not in the queue.
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
   void expect(std::vector<core::JobExpected> jobs) override;
+  void guard(std::vector<core::RunGrounds> runs) override;
   Duration rest() override { return budget_.wait(options_.now()); }
 
  private:
@@ -66,6 +72,21 @@ class SlurmScheduler : public core::Scheduler {
   Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
+  Result<std::vector<QueueRow>> guarded_queue(const std::vector<RunName>& names,
+                                              const std::vector<core::RunGrounds>& grounds);
+  // One question about the token and about rivals: an id, an error, or neither.
+  struct Before {
+    std::optional<JobId> job;
+    std::optional<Error> error;
+  };
+  Before before_submission(const core::SubmitRequest& request);
+  core::PortResult<std::optional<JobId>> find_token(const std::vector<QueueRow>& rows,
+                                                    const Token& token);
+  std::set<std::uint64_t> known_jobs() const;  // that we submitted
+  // Proves that the exclusions alone leave too few nodes.
+  bool starves(const core::SubmitRequest& request, const Submission& prepared);
+  Result<os::CommandOutput> call_sbatch(const Submission& prepared, bool test_only);
+  Status write_script(const core::SubmitRequest& request, const Submission& prepared);
   Result<std::vector<JobDetail>> details(const JobId& job);
   // Without names that the cluster does not know (any more): SLURM refuses the whole list for one.
   std::vector<NodeName> known_nodes(const std::vector<NodeName>& nodes) const;
@@ -76,7 +97,9 @@ class SlurmScheduler : public core::Scheduler {
   bool was_cancelled_here(const JobId& job) const;
   void look_at_nodes(core::SchedulerView& view, bool now);
   void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
-  std::string why_gone(const core::JobExpected& job);
+  std::string why_gone(const core::JobExpected& job, core::SchedulerView& view);
+  // What sacct proves of a job that slurmctld has forgotten; false: nothing.
+  bool ask_accounts(const core::JobExpected& job, core::SchedulerView& view);
   Result<std::string> cluster_name();
 
   core::Processes& processes_;
@@ -86,12 +109,21 @@ class SlurmScheduler : public core::Scheduler {
   // Of the observing thread.
   std::map<TaskKey, Known> known_;
   std::map<Token, Denial> denials_;
+  std::map<Token, Instant> asked_;  // missing jobs, and when they were last looked for
   std::optional<Instant> nodes_at_;
   std::string cluster_;
+  bool accounts_ = false;  // there is a slurmdbd
+  struct Members {
+    std::vector<std::string> names;
+    Instant asked;
+  };
   // Of all threads.
   mutable std::mutex mutex_;
   std::set<JobId> cancelled_;  // by us, since this process started
   std::vector<core::JobExpected> expected_;
+  std::vector<core::RunGrounds> grounds_;
+  std::map<std::string, Members> members_;
+  bool json_ = false;         // scontrol writes JSON
   std::set<NodeName> nodes_;  // that sinfo knows; empty: not asked yet
 };
 

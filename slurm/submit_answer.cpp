@@ -1,5 +1,6 @@
 #include "slurm/submit_answer.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "slurm/client_call.hpp"
@@ -17,6 +18,7 @@ constexpr Refusal kRefusals[] = {
     {"Invalid qos", "remove or change the --qos in scheduler.extra"},
     {"Job violates accounting/QOS policy", "ask for less, or have the limit raised"},
     {"Requested time limit is invalid", "lower scheduler.time_limit to the partition's"},
+    {"Memory specification can not be satisfied", "lower the --mem in scheduler.extra"},
     {"Requested node configuration is not available",
      "lower scheduler.nodes, or include nodes again (stoker nodes)"},
     {"Node count specification invalid", "lower scheduler.nodes to what the partition gives"},
@@ -34,6 +36,19 @@ constexpr Refusal kRefusals[] = {
     {"Invalid user id", "submit as a user that the cluster knows"},
     {"Protocol authentication error", "munge does not run here, or the clocks differ"},
     {"Invalid begin time", "write scheduler.begin as sbatch --begin takes it"},
+    {"Invalid --begin specification", "write scheduler.begin as sbatch --begin takes it"},
+    {"Requested reservation is invalid", "remove or change the --reservation in scheduler.extra"},
+    {"Invalid license specification", "remove or change the --licenses in scheduler.extra"},
+    {"Invalid feature specification", "remove or change the --constraint in scheduler.extra"},
+    {"unrecognized option", "this sbatch does not know an option of scheduler.extra"},
+    {"Unable to process configuration file",
+     "set SLURM_CONF to the cluster's slurm.conf, or unset it"},
+    {"Unable to open file", "sbatch cannot read the batch script: see its rights on this host"},
+    {"Unable to contact slurm controller", "slurmctld is away; it is tried again"},
+    {"Pathname of a file, directory or other parameter too long", "shorten directory or --chdir"},
+    {"Job script size exceeds", "shorten the batch script"},
+    {"Requested partition configuration not available now", "another partition, or wait"},
+    {"Invalid wckey", "remove or change the --wckey in scheduler.extra"},
     {"Invalid node name specified", "an excluded node does not exist any more"},
 };
 
@@ -42,6 +57,12 @@ constexpr std::string_view kUnsure[] = {"Socket timed out",   "timed out",
                                         "Connection reset",   "Zero Bytes were transmitted",
                                         "Unexpected message", "Message receive failure",
                                         "Transport endpoint", "Broken pipe"};
+
+bool knows(std::string_view refusal) {
+  return std::any_of(std::begin(kRefusals), std::end(kRefusals), [refusal](const Refusal& known) {
+    return refusal.find(known.text) != std::string_view::npos;
+  });
+}
 
 }  // namespace
 
@@ -63,6 +84,11 @@ std::optional<std::uint64_t> parse_parsable(std::string_view out) {
   return found;
 }
 
+bool leaves_too_few_nodes(const os::CommandOutput& tried) {
+  return !tried.status.ok() &&
+         tried.err.find("Requested node configuration is not available") != std::string::npos;
+}
+
 std::string advice_for(std::string_view refusal) {
   for (const Refusal& known : kRefusals)
     if (refusal.find(known.text) != std::string_view::npos) return std::string(known.advice);
@@ -82,8 +108,9 @@ core::PortResult<JobId> judge_submit(const os::CommandOutput& output) {
   for (const std::string_view text : kUnsure)
     if (output.err.find(text) != std::string::npos) return unknown("sbatch lost the controller");
   if (id) return unknown("sbatch named a job and failed");
-  if (output.err.find("error:") == std::string::npos)
-    return unknown("sbatch failed without a reason");
+  const bool said_why = output.err.find("error:") != std::string::npos ||
+                        output.err.find("fatal:") != std::string::npos || knows(output.err);
+  if (!said_why) return unknown("sbatch failed without a reason");
   return core::PortError{{"sbatch refused: " + said, "sbatch", advice_for(output.err)},
                          core::Certainty::Definite};
 }

@@ -17,6 +17,10 @@ std::optional<std::uint64_t> parse_parsable(std::string_view out);
 // time-out of the socket, a missing id, a kill: Unknown, and the token must be looked up.
 core::PortResult<JobId> judge_submit(const os::CommandOutput& output);
 
+// sbatch --test-only: no set of nodes can satisfy this, busy or not. (Where nodes are only busy it
+// names a time.)
+bool leaves_too_few_nodes(const os::CommandOutput& tried);
+
 // What to do about a refusal ("Invalid account or account/partition combination specified", …);
 // "" when it is not a documented one.
 std::string advice_for(std::string_view refusal);

@@ -47,12 +47,21 @@ void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
     turn.act(Cancel{s.token, s.job, true, false});
 }
 
-void on_submit_failed(Turn& turn, Submission& s, const std::string& why) {
+void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   RunState& run = turn.r();
+  const std::string& why = failed.why;
   if (!std::holds_alternative<Intended>(s.state) && !std::holds_alternative<Unknown>(s.state))
     return turn.say(fmt::format("the submission {} was seen since", s.token.text));
   turn.go(s, Terminal{why}, SupplyTrigger::Refused);
   if (!run.no_room_since) ++run.failed_submits;  // its order could not be written
+  if (failed.starved && !run.without_exclusions) {
+    run.without_exclusions = true;
+    run.failed_submits = 0;
+    raise(turn, {Severity::Warning, "exclusions_starve",
+                 fmt::format("{} is submitted with all nodes, the excluded ones too: {}",
+                             turn.name().text, why),
+                 command_text(turn.name(), "nodes", "# then: stoker include NODE..."), ""});
+  }
   const Duration pause = submit_pause(std::max(1u, run.failed_submits));
   auto* queued = turn.in<training::Queued>();
   turn.say(fmt::format("the scheduler did not take the submission: {}", why));

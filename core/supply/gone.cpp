@@ -1,19 +1,26 @@
 // Jobs that the scheduler has forgotten or lost: it denied them twice, or gave their id away. That
 // is no proof that their processes are gone: agents that still speak are alive, and silence counts
 // only where nobody ever spoke or the lead has fallen silent.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {
 namespace {
 
-// Somebody of this submission still speaks, or may speak soon.
-bool speaks(const RunState& run, const Submission& s) {
-  return run.live && run.live->token == s.token && !run.live->goodbye_at && !run.live->lead_silent;
+// Somebody of this submission still speaks, or may speak soon. A script says no goodbye: its logs
+// are its voice, and a silence that would be called a hang ends it.
+bool speaks(const Turn& turn, const Submission& s) {
+  const RunState& run = turn.r();
+  if (!run.live || run.live->token != s.token) return false;
+  if (has_agents(run.policy)) return !run.live->goodbye_at && !run.live->lead_silent;
+  const Instant last = std::max(run.progress.newest, run.live->attempt_at);
+  return turn.now() - last < std::min(run.policy.hang.ceiling, script::kOrphanGrace);
 }
 
 }  // namespace
@@ -24,10 +31,10 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
   if (found == run.supply.end() || !found->second.live()) return;
   Submission& s = found->second;
   if (s.job.job != gone.job.job || std::holds_alternative<Ending>(s.state)) return;
-  if (speaks(run, s)) {
+  if (speaks(turn, s)) {
     const std::string text = fmt::format(
-        "{} is unknown to the scheduler ({}), but its agents speak: it counts as running",
-        job_text(gone.job), gone.why);
+        "{} is unknown to the scheduler ({}), but its {}: it counts as running", job_text(gone.job),
+        gone.why, has_agents(run.policy) ? "agents speak" : "logs were not silent for long");
     turn.say(text);
     raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
     return;

@@ -127,6 +127,7 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
     decide_end(turn, s);
   }
   if (!same) turn.go(s, Running{seen.job.task}, SupplyTrigger::Runs);
+  if (std::exchange(run.without_exclusions, false)) resolve(turn, "exclusions_starve");
   if (turn.kind() == TrainingKind::Queued || (turn.kind() == TrainingKind::Idle && !run.paused)) {
     turn.go(
         training::Starting{turn.now()}, Trigger::JobRuns,

@@ -25,6 +25,15 @@ Token make_token(const Turn& turn, OrderNumber order) {
   return Token(fmt::format("{}-{}-{}", turn.name().text, order.value, hex32(crc32c(seed))));
 }
 
+// Evidence excludes nodes as long as enough remain; where the scheduler has said that too few do,
+// only RUN.yaml's own list is kept.
+std::vector<NodeName> to_avoid(const Turn& turn, std::uint32_t needed) {
+  const RunState& run = turn.r();
+  const auto& fixed = run.policy.scheduler.exclude;
+  if (run.without_exclusions) return fixed;
+  return exclusions_for_submit(turn.site.ledger, fixed, needed, turn.now());
+}
+
 void forget_old(RunState& run) {
   std::vector<std::pair<OrderNumber, Token>> over;
   for (const auto& [token, s] : run.supply)
@@ -35,13 +44,13 @@ void forget_old(RunState& run) {
 
 // What a job is submitted without: nodes excluded, and those that a bisection would do without, as
 // far as the cluster is known to have others.
-std::vector<NodeName> avoided(const Turn& turn, std::uint32_t needed) {
+std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) {
   const RunState& run = turn.r();
   const NodeLedger& ledger = turn.site.ledger;
-  auto nodes = exclusions_for_submit(ledger, run.policy.scheduler.exclude, needed, turn.now());
+  auto nodes = to_avoid(turn, needed);
   const std::size_t known = known_nodes(ledger);
   const std::size_t taken = nodes.size() + size_for(turn).with_spares;
-  if (run.bisect.suspects.empty() || known <= taken) return nodes;
+  if (run.without_exclusions || run.bisect.suspects.empty() || known <= taken) return nodes;
   for (const NodeName& node : bisected_out(run, known - taken))
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   std::sort(nodes.begin(), nodes.end());
@@ -75,7 +84,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   submit.array_tasks = std::max(1u, policy.array_tasks);
   submit.nodes = size.with_spares;
   submit.time_limit = policy.time_limit;
-  submit.exclude = avoided(turn, size.active);
+  submit.exclude = submitted_without(turn, size.active);
   if (run.order.value == 1) submit.begin = policy.begin;
   submit.dependency = dependency;
 
@@ -118,7 +127,7 @@ Size size_for(const Turn& turn) {
   if (!has_agents(run.policy)) return size;  // the script knows its size
   const NodeLedger& ledger = turn.site.ledger;
   if (ledger.nodes.size() < size.with_spares) return size;  // the cluster is not known
-  const auto avoid = exclusions_for_submit(ledger, policy.exclude, size.active, turn.now());
+  const auto avoid = to_avoid(turn, size.active);
   const std::uint32_t usable = usable_nodes(ledger, avoid);
   if (usable < size.active)
     for (const std::uint32_t allowed : policy.nodes_allowed)
@@ -159,8 +168,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.keep_pin = pins_of(run);
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
-  orders.exclude =
-      exclusions_for_submit(turn.site.ledger, policy.scheduler.exclude, orders.nodes, turn.now());
+  orders.exclude = to_avoid(turn, orders.nodes);
   orders.progress = policy.watch.progress;
   if (resume.mode == wire::ResumeMode::Exact)
     run.exact_order = run.order;
@@ -171,6 +179,9 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
 
 void submit(Turn& turn, const std::string& why) {
   RunState& run = turn.r();
+  if (const std::string rival = rival_text(run); !rival.empty())
+    return turn.go(training::Queued{}, Trigger::Submits,
+                   fmt::format("{}not submitting while {}", why.empty() ? "" : why + "; ", rival));
   if (!run.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,
@@ -202,6 +213,7 @@ void ensure(Turn& turn, const std::string& why) {
         training::Idle{}, Trigger::Drains,
         fmt::format("{}the run is paused, nothing is submitted", why.empty() ? "" : why + "; "));
   if (queued->submit_at && *queued->submit_at > turn.now()) return turn.say(why);
+  if (!run.rivals.empty()) return turn.say(why);
   submit(turn, why);
 }
 
@@ -211,7 +223,7 @@ void top_up(Turn& turn) {
   if (!dry || run.paused || !turn.active() || turn.in<training::Stopping>() != nullptr) return;
   const Submission* running = running_submission(run);
   if (running == nullptr || running->job.job == 0) return;
-  if (run.exact_order) return;
+  if (run.exact_order || !run.rivals.empty()) return;
   if (!has_agents(run.policy)) return;  // its next job waits for the proven end of this one
   turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
   write_orders(turn, wire::Resume{});
@@ -222,9 +234,7 @@ void resize_waiting(Turn& turn) {
   RunState& run = turn.r();
   if (turn.in<training::Queued>() == nullptr || turn.site.ledger.nodes.empty()) return;
   const Size size = size_for(turn);
-  const std::uint32_t usable = usable_nodes(
-      turn.site.ledger, exclusions_for_submit(turn.site.ledger, run.policy.scheduler.exclude,
-                                              size.active, turn.now()));
+  const std::uint32_t usable = usable_nodes(turn.site.ledger, to_avoid(turn, size.active));
   for (auto& [token, s] : run.supply) {
     const bool pending = std::holds_alternative<Pending>(s.state) && s.waiting() > 0;
     if (!pending || turn.site.ledger.nodes.size() < s.nodes || usable >= s.nodes ||
@@ -241,7 +251,7 @@ void resize_waiting(Turn& turn) {
 
 void update_exclusions(Turn& turn) {
   RunState& run = turn.r();
-  const auto wanted = avoided(turn, size_for(turn).active);
+  const auto wanted = submitted_without(turn, size_for(turn).active);
   for (auto& [token, s] : run.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.exclude == wanted) continue;
     s.exclude = wanted;

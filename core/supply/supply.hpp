@@ -35,6 +35,11 @@ void on_job_seen(Turn& turn, const JobSeen& seen);
 void on_job_gone(Turn& turn, const JobGone& gone);
 // A job of `token` has won its claim, so that whatever ran for another submission is over.
 void supersede(Turn& turn, const Token& token);
+// Somebody else's live job on this run's name or folders: nothing is submitted beside it
+// (rivals.cpp).
+void on_rivals(Turn& turn, const RivalsSeen& seen);
+// What nothing is submitted beside, as a sentence's end; "" = no rival.
+std::string rival_text(const RunState& run);
 // A task after `task` is known to run already.
 bool next_runs(const Submission& submission, std::uint32_t task);
 // The task's end, with whatever its agents said: what comes next.
@@ -46,7 +51,7 @@ void warn_cancelled(Turn& turn, const JobSeen& seen);
 void decide_hand_cancel(Turn& turn, const JobSeen& seen);
 
 void on_submit_done(Turn& turn, Submission& submission, const JobId& job);
-void on_submit_failed(Turn& turn, Submission& submission, const std::string& why);
+void on_submit_failed(Turn& turn, Submission& submission, const EffectFailed& failed);
 void on_submit_unknown(Turn& turn, Submission& submission, const std::string& why);
 void on_looked_up(Turn& turn, const TokenLookedUp& answer);
 void look_up(Turn& turn, Submission& submission);

@@ -183,11 +183,13 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
   std::map<core::SchedulerKind, std::vector<RunName>> names;
   std::map<core::SchedulerKind, bool> active;
   std::map<core::SchedulerKind, std::vector<core::JobExpected>> expected;
+  std::map<core::SchedulerKind, std::vector<core::RunGrounds>> grounds;
   for (const RunBrief& run : runs) {
     const auto kind = run.policy.scheduler.kind;
     names[kind];
     if (run.retired) continue;
     names[kind].push_back(run.policy.run);
+    grounds[kind].push_back(core::grounds_of(run.policy));
     // A training that iterates needs no hurry: its agents tell first when something happens.
     const bool steady = kind == core::SchedulerKind::Slurm && run.state == "training";
     active[kind] = active[kind] || (run.active && !steady);
@@ -199,7 +201,8 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
       observer = std::make_unique<SchedulerObserver>(
           scheduler_->of(kind), pace_of(kind, options_.slurm_pace),
           [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
-    observer->watch(std::move(list), active[kind], std::move(expected[kind]));
+    observer->watch(std::move(list), active[kind], std::move(expected[kind]),
+                    std::move(grounds[kind]));
   }
 }
 

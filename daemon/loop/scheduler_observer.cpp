@@ -39,9 +39,11 @@ void SchedulerObserver::stop() {
 }
 
 void SchedulerObserver::watch(std::vector<RunName> runs, bool active,
-                              std::vector<core::JobExpected> expected) {
+                              std::vector<core::JobExpected> expected,
+                              std::vector<core::RunGrounds> grounds) {
   {
     const std::scoped_lock lock(mutex_);
+    grounds_ = std::move(grounds);
     expected_ = std::move(expected);
     if (runs != runs_ || (active && !active_)) kicked_ = true;
     runs_ = std::move(runs);
@@ -91,9 +93,11 @@ void SchedulerObserver::work() {
     kicked_ = false;
     const std::vector<RunName> runs = runs_;
     const std::vector<core::JobExpected> expected = expected_;
+    const std::vector<core::RunGrounds> grounds = grounds_;
     lock.unlock();
     const Instant asked = monotonic_now();
     scheduler_.expect(expected);
+    scheduler_.guard(grounds);
     const auto view = scheduler_.observe(runs);
     lock.lock();
     auto inputs = view ? diff.good(*view, [this](const Token& t) { return run_of(t); })

@@ -34,7 +34,8 @@ class SchedulerObserver {
   ~SchedulerObserver();
 
   // The runs to ask for; `active`: ask often. No runs: it asks nothing.
-  void watch(std::vector<RunName> runs, bool active, std::vector<core::JobExpected> expected = {});
+  void watch(std::vector<RunName> runs, bool active, std::vector<core::JobExpected> expected = {},
+             std::vector<core::RunGrounds> grounds = {});
   // Ask soon: a submission or a cancellation was just made.
   void kick();
   void stop();
@@ -54,6 +55,7 @@ class SchedulerObserver {
   std::condition_variable wake_;
   std::vector<RunName> runs_;
   std::vector<core::JobExpected> expected_;
+  std::vector<core::RunGrounds> grounds_;
   bool active_ = false, kicked_ = false, stopping_ = false;
   std::size_t answers_ = 0;
   int failures_ = 0;

@@ -26,7 +26,8 @@ std::vector<RunBrief> briefs_of(const core::SiteState& state) {
     for (const auto& [token, submission] : run.supply) {
       live = live || submission.live();
       if (submission.live() && submission.job.job != 0)
-        brief.expected.push_back({token, submission.job});
+        brief.expected.push_back(
+            {token, submission.job, state.wall - (state.now - submission.intended_at)});
     }
     brief.active = live || wants_jobs(run);
     brief.retired = !brief.active && brief.state != "idle";

@@ -25,6 +25,23 @@ std::optional<gid_t> group_id(const std::string& group) {
   return record.gr_gid;
 }
 
+std::vector<std::string> group_members(const std::string& group) {
+  std::vector<char> buffer(kRecord * 4), entry(kRecord);
+  struct group record {};
+  struct group* found = nullptr;
+  std::vector<std::string> names;
+  if (::getgrnam_r(group.c_str(), &record, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr)
+    return names;
+  for (char** name = record.gr_mem; *name != nullptr && names.size() < kMostUsers; ++name) {
+    passwd person{};
+    passwd* known = nullptr;
+    if (::getpwnam_r(*name, &person, entry.data(), entry.size(), &known) == 0 && known != nullptr)
+      names.emplace_back(*name);
+  }
+  return names;
+}
+
 bool we_belong_to(gid_t group) {
   if (::geteuid() == 0 || ::getegid() == group) return true;
   std::vector<gid_t> groups(65536);  // NGROUPS_MAX of Linux

@@ -33,6 +33,9 @@ class PeerRights {
 bool we_belong_to(gid_t group);
 
 // The group's id, or empty when there is no such group.
+// The login names of a group's members that this host knows, as the group's own list says (members
+// by their primary group alone are not in it). May ask a directory service: blocks.
+std::vector<std::string> group_members(const std::string& group);
 std::optional<gid_t> group_id(const std::string& group);
 
 }  // namespace stoker::daemon

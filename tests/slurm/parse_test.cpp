@@ -131,6 +131,51 @@ TEST_CASE("sbatch: refused -> Definite with advice; lost controller -> Unknown")
         JobId{12, 0});
 }
 
+TEST_CASE("sbatch: refusals as Debian's 22.05.8 words them -> Definite, each with what to do") {
+  using stoker::slurm::testing::says;
+  const std::string failed = "sbatch: error: Batch job submission failed: ";
+  const std::vector<std::pair<std::string, std::string>> captured{
+      {"sbatch: error: invalid partition specified: nope\n" + failed +
+           "Invalid partition name "
+           "specified\n",
+       "scheduler.partition"},
+      {"Invalid time specification (pos=0): zz\nsbatch: error: Invalid --begin specification\n",
+       "scheduler.begin"},
+      {"sbatch: error: Memory specification can not be satisfied\n" + failed +
+           "Requested node configuration is not available\n",
+       "--mem"},
+      {failed + "Requested node configuration is not available\n", "scheduler.nodes"},
+      {"sbatch: error: Invalid generic resource (gres) specification\n", "gpus_per_node"},
+      {failed + "Invalid job array specification\n", "array.tasks"},
+      {failed + "Invalid node name specified\n", "excluded node"},
+      {failed + "Requested reservation is invalid\n", "--reservation"},
+      {failed + "Invalid license specification\n", "--licenses"},
+      {failed + "Invalid feature specification\n", "--constraint"},
+      {"sbatch: unrecognized option '--bogus'\nTry \"sbatch --help\" for more information\n",
+       "scheduler.extra"},
+      {"sbatch: error: Unable to open file /x.sh\n", "rights"},
+      {"sbatch: error: s_p_parse_file: cannot stat file /x: No such file or directory, retrying in "
+       "1sec up to 60sec\nsbatch: error: ClusterName needs to be specified\nsbatch: fatal: Unable "
+       "to process configuration file\n",
+       "SLURM_CONF"},
+      {failed + "Job violates accounting/QOS policy (job submit limit, user's size and/or time "
+                "limits)\n",
+       "raised"}};
+  for (const auto& [said, advice] : captured) {
+    const auto judged = judge_submit(*says("", said, 1));
+    const auto& error = std::get<core::PortError>(judged);
+    CHECK_MESSAGE(error.certainty == core::Certainty::Definite, said);
+    CHECK_MESSAGE(error.error.hint.find(advice) != std::string::npos, said);
+  }
+  CHECK(leaves_too_few_nodes(
+      *says("", "allocation failure: Requested node configuration is not available\n", 1)));
+  CHECK(!leaves_too_few_nodes(
+      *says("",
+            "sbatch: Job 863244 to start at 2026-11-22T14:22:22 using 2 processors on nodes "
+            "n[04-05] in partition main\n")));
+  CHECK(!leaves_too_few_nodes(*says("", "allocation failure: Invalid node name specified\n", 1)));
+}
+
 TEST_CASE("scontrol: records of an array -> details; damaged -> error") {
   const auto records = parse_job_details(
       "JobId=124 ArrayJobId=123 ArrayTaskId=1 JobName=tr11 UserId=u(1000) Restarts=2 "

@@ -283,3 +283,93 @@ TEST_CASE("slurm: a job outside an array is its own first task, and SLURM hears 
       f.scheduler.cancel(core::Cancel{f.token, {124, 1}, false, false})));
   CHECK(f.processes.calls.back().argv == std::vector<std::string>{"scancel", "124"});
 }
+
+TEST_CASE("slurm submit: only the exclusions leave too few nodes -> told, nothing submitted") {
+  Fixture f;
+  core::SubmitRequest request = example_request();
+  request.policy.scheduler.exclude = {NodeName("n053")};  // RUN.yaml's own, which stays
+  const auto no =
+      says("", "allocation failure: Requested node configuration is not available\n", 1);
+  const auto yes = says("", "sbatch: Job 5 to start at 2026-11-22T14:22:22 using 2 processors\n");
+  f.processes.answers["sbatch"] = {no, yes};
+  const auto starved = f.scheduler.submit(request);
+  CHECK(std::get<core::PortError>(starved).starved);
+  CHECK(f.certainty(starved) == Certainty::Definite);
+  CHECK(f.processes.count("sbatch") == 2);
+  for (const auto& call : f.processes.calls)
+    if (call.argv.front() == "sbatch") {  // refused tries stay in the queue: never with the token
+      CHECK(std::find(call.argv.begin(), call.argv.end(), "--test-only") != call.argv.end());
+      CHECK(std::find(call.argv.begin(), call.argv.end(), "--comment=stoker-test") !=
+            call.argv.end());
+    }
+  CHECK(f.files.content.begin()->second.find("--exclude=n053\n") != std::string::npos);
+
+  f.processes.answers["sbatch"] = {no, no, says("123\n")};  // too large with all nodes, too
+  CHECK(std::get<JobId>(f.scheduler.submit(request)) == JobId{123, 0});
+  CHECK(f.files.content.begin()->second.find("--exclude=n[052-053]\n") != std::string::npos);
+
+  f.processes.answers["sbatch"] = {yes, says("124\n")};  // enough nodes
+  CHECK(std::get<JobId>(f.scheduler.submit(request)) == JobId{124, 0});
+  f.processes.answers["sbatch"] = {fail("timed out after 60s", "sbatch"), says("125\n")};
+  CHECK(std::get<JobId>(f.scheduler.submit(request)) == JobId{125, 0});  // not known: submitted
+}
+
+TEST_CASE("slurm exclusions: read back as JSON from 23.02 on, as text when that cannot be read") {
+  Fixture f;
+  const auto config = says("x\nClusterName = jean\nSLURM_VERSION           = 24.05.1\n");
+  f.processes.answers["scontrol"] = {config};
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));
+  f.processes.answers["squeue"] = {says(Fixture::mine("PENDING"))};
+  const core::SetExclusions change{f.token, {123, 0}, {NodeName("n001")}};
+  const std::string json =
+      R"({"jobs": [{"job_id": 123, "job_state": ["PENDING"], "excluded_nodes": "n001"}]})";
+  f.processes.answers["scontrol"] = {says(""), says(json)};
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.set_exclusions(change)));
+  CHECK(f.processes.calls.back().argv.back() == "--json");
+  f.processes.answers["scontrol"] = {
+      says(""), says("{\"jobs\": 7}"),
+      says("JobId=123 JobState=PENDING ExcNodeList=n001 JobName=tr11\n")};
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.set_exclusions(change)));
+  CHECK(f.processes.calls.back().argv.at(3) == "-o");
+}
+
+TEST_CASE("slurm: hostile names of jobs and users -> words of an argv, never a shell's") {
+  Fixture f;
+  const std::string name = "$(touch /tmp/x); `id` \"'|&\x07";
+  f.processes.answers["squeue"] = {says(
+      Fixture::mine("PENDING") + row({"9", "9", "N/A", "RUNNING", "None", "1", "2", "3", "n001",
+                                      "7", "eve", "/gpfs/tr11/run/batch/a b;c.sh", name, name}))};
+  f.processes.answers["scancel"] = {says("")};
+  core::RunGrounds grounds{RunName("tr11"), {"/gpfs/tr11/run/batch/"}, ""};
+  f.scheduler.guard({grounds});
+  const auto view = f.scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  CHECK(view->jobs.size() == 1);
+  CHECK(view->rivals.at(RunName("tr11")).size() == 1);
+  (void)f.scheduler.cancel({f.token, {123, 1}, false, false});
+  for (const auto& call : f.processes.calls)
+    for (const std::string& word : call.argv) {
+      CHECK(word.find("touch") == std::string::npos);
+      CHECK(word != "-c");
+    }
+}
+
+TEST_CASE("slurm: commands missing, not executable, of another cluster, SLURM_CONF wrong") {
+  Fixture f;
+  f.processes.answers["squeue"] = {fail("command not found in PATH", "squeue")};
+  CHECK(f.scheduler.observe({RunName("tr11")}).error().message().find("squeue") !=
+        std::string::npos);
+  f.processes.answers["squeue"] = {fail("cannot start: Permission denied", "squeue")};
+  CHECK(!f.scheduler.observe({RunName("tr11")}));
+  f.processes.answers["squeue"] = {
+      says("",
+           "squeue: error: s_p_parse_file: cannot stat file /x/slurm.conf: No such file or "
+           "directory, retrying in 1sec up to 60sec\nsqueue: error: ClusterName needs to be "
+           "specified\nsqueue: fatal: Unable to process configuration file\n",
+           1)};
+  const auto wrong = f.scheduler.observe({RunName("tr11")});
+  REQUIRE(!wrong);
+  CHECK(wrong.error().message().find("configuration file") != std::string::npos);
+  CHECK(f.certainty(f.scheduler.submit(example_request())) == Certainty::Definite);
+  CHECK(f.processes.count("sbatch") == 0);
+}

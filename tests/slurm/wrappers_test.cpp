@@ -1,6 +1,7 @@
 // What wrappers of SLURM got wrong, one test a row of the list in the design (each row names issues
 // of real projects); here the same fault meets our port.
 #include <doctest/doctest.h>
+#include <set>
 
 #include "scripted_cluster.hpp"
 #include "slurm/client_call.hpp"
@@ -80,6 +81,14 @@ TEST_CASE("wrappers: NODE_FAIL with automatic requeue counted as failure or twic
   CHECK(third.jobs[0].job == first.jobs[0].job);
 }
 
+TEST_CASE("slurm observe: requeued and seen first as PENDING -> its restart count is asked for") {
+  Site site;
+  CHECK(site.look(Site::job("123", "PENDING")).jobs.at(0).restart == 0);
+  CHECK(site.processes.count("squeue") == 1);  // a job that never ran has no restarts
+  CHECK(site.look(Site::job("123", "RUNNING"), "123_1 0 0\n").jobs.at(0).restart == 0);
+  CHECK(site.look(Site::job("123", "PENDING"), "123_1 1 0\n").jobs.at(0).restart == 1);
+}
+
 TEST_CASE("wrappers: partition or queue filter hides a moved job") {
   const auto argv = queue_command("alice");
   CHECK(std::find(argv.begin(), argv.end(), "-a") != argv.end());
@@ -156,6 +165,32 @@ TEST_CASE("wrappers: RPC storm") {
   }
   CHECK(site.processes.calls.size() <= 120);
   CHECK(site.processes.calls.size() >= 60);  // and it does look
+}
+
+TEST_CASE("wrappers: RPC storm, when fifty jobs are missing at once and there are accounts") {
+  Site site;
+  site.processes.answers["scontrol"] = {
+      says("x\nAccountingStorageType = accounting_storage/slurmdbd\nClusterName = jean\n"),
+      says("", "slurm_load_jobs error: Invalid job id specified\n", 1)};
+  site.processes.answers["sacct"] = {says("")};
+  std::vector<RunName> runs;
+  std::vector<core::JobExpected> expected;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    runs.emplace_back("run" + std::to_string(i));
+    expected.push_back({Token(runs.back().text + "-1-00000000"), {100 + i, 0}, WallTime(1s)});
+  }
+  const Instant end = site.now + 1h;
+  std::set<std::string> asked_for;
+  while (site.now < end) {
+    site.processes.answers["squeue"] = {says("")};
+    site.scheduler.expect(expected);
+    REQUIRE(site.scheduler.observe(runs));
+    site.now += std::max<Duration>(15s, site.scheduler.rest());
+  }
+  for (const auto& call : site.processes.calls)
+    if (call.argv.front() == "sacct") asked_for.insert(call.argv.at(9));
+  CHECK(site.processes.calls.size() <= 122);  // the last pass may overdraw
+  CHECK(asked_for.size() >= 25);              // and each gets its turn
 }
 
 TEST_CASE("wrappers: duplicate submit") {

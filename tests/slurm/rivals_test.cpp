@@ -1,0 +1,94 @@
+// Rivals: somebody else's live job on a run's name or folders.
+#include "slurm/rivals.hpp"
+
+#include <doctest/doctest.h>
+
+#include "scripted_cluster.hpp"
+#include "slurm/slurm_scheduler.hpp"
+
+using namespace stoker;
+using namespace stoker::slurm;
+using namespace stoker::slurm::testing;
+
+namespace {
+
+const core::RunGrounds kGrounds{
+    RunName("tr11"), {"/gpfs/tr11/run/batch/", "/gpfs/tr11/run/checkpoints/"}, "six"};
+
+std::string job(const std::string& user, const std::string& state, const std::string& name,
+                const std::string& command = "/home/x/a.slurm", const std::string& comment = "",
+                const std::string& id = "77", const std::string& task = "N/A") {
+  return row(
+      {id, id, task, state, "None", "1", "2", "1", "", "1000", user, command, name, comment});
+}
+std::vector<std::string> rivals(const std::string& text, const std::set<std::uint64_t>& ours = {}) {
+  const auto rows = parse_queue(text, {RunName("tr11")}, kGrounds.folders);
+  REQUIRE(rows);
+  return find_rivals(*rows, {kGrounds}, "alice", ours).at(RunName("tr11"));
+}
+
+}  // namespace
+
+TEST_CASE("rivals: a live job of the name that is none of ours -> told, also our own by hand") {
+  CHECK(rivals(job("bob", "PENDING", "tr11")) ==
+        std::vector<std::string>{"job 77 of bob (PENDING): it has the run's name"});
+  CHECK(rivals(job("alice", "RUNNING", "tr11")).size() == 1);
+  CHECK(rivals(job("bob", "COMPLETING", "tr11")).size() == 1);
+}
+
+TEST_CASE("rivals: another stokerd of a colleague on the same folders -> told, whatever its name") {
+  CHECK(rivals(job("bob", "RUNNING", "tr11b", "/gpfs/tr11/run/batch/tr11b-1-00000000.sh",
+                   "tr11b-1-00000000")) ==
+        std::vector<std::string>{
+            "job 77 of bob (RUNNING): its script lies in /gpfs/tr11/run/batch/"});
+  CHECK(rivals(job("bob", "RUNNING", "x", "/gpfs/tr11/run/checkpoints/go.sh")).size() == 1);
+  CHECK(rivals(job("bob", "RUNNING", "tr11", "/x.sh", "tr11-42-0badcafe")).size() == 1);
+}
+
+TEST_CASE("rivals: our own jobs, ended ones, other names and folders -> none") {
+  CHECK(rivals(job("alice", "RUNNING", "tr11", "/x.sh", "tr11-42-0badcafe")).empty());
+  CHECK(rivals(job("alice", "RUNNING", "tr11", "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh",
+                   "charged: six"))
+            .empty());
+  CHECK(rivals(job("alice", "RUNNING", "tr11", "/x.sh", "charged: six"), {77}).empty());
+  CHECK(rivals(job("bob", "COMPLETED", "tr11")).empty());
+  CHECK(rivals(job("bob", "RUNNING", "tr12", "/gpfs/tr11/run/other.sh")).empty());
+  CHECK(rivals("").empty());
+}
+
+TEST_CASE("rivals: the tasks of an array -> one line, of the one that runs") {
+  CHECK(rivals(job("bob", "RUNNING", "tr11", "/x", "", "77", "1") +
+               job("bob", "PENDING", "tr11", "/x", "", "77", "2")) ==
+        std::vector<std::string>{"job 77 of bob (RUNNING): it has the run's name"});
+}
+
+TEST_CASE("rivals: one squeue asks for us and the group's members; a rival refuses a submission") {
+  ScriptedProcesses processes;
+  MemoryFiles files;
+  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [] { return Instant{}; }};
+  int asked = 0;
+  options.members = [&asked](const std::string& group) {
+    ++asked;
+    CHECK(group == "six");
+    return std::vector<std::string>{"bob", "carol"};
+  };
+  SlurmScheduler scheduler(processes, files, options);
+  processes.answers["squeue"] = {says(job("bob", "RUNNING", "tr11"))};
+  processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
+  processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
+  processes.answers["sbatch"] = {says("123\n")};
+  scheduler.guard({kGrounds});
+  const auto view = scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  CHECK(view->jobs.empty());
+  CHECK(view->rivals.at(RunName("tr11")).size() == 1);
+  const auto& argv = processes.calls.front().argv;
+  CHECK(std::find(argv.begin(), argv.end(), "alice,bob,carol") != argv.end());
+  REQUIRE(scheduler.observe({RunName("tr11")}));
+  CHECK(asked == 1);  // not at every look
+  core::SubmitRequest request = example_request();
+  request.policy.group = "six";
+  const auto refused = scheduler.submit(request);
+  CHECK(std::get<core::PortError>(refused).certainty == core::Certainty::Definite);
+  CHECK(processes.count("sbatch") == 0);
+}
