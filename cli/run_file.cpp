@@ -5,6 +5,7 @@
 
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
+#include "common/os/self.hpp"
 #include "diagnose/knowledge.hpp"
 
 namespace stoker::cli {
@@ -57,6 +58,22 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
 int show_errors(const Console& console, const configs::Diagnostics& errors) {
   for (const configs::Diagnostic& error : errors) console.raw_error(printable(error.text()) + "\n");
   return errors.empty() ? kDone : kUsage;
+}
+
+core::SubmitRequest first_submission(const core::RunPolicy& policy) {
+  core::SubmitRequest request;
+  request.policy = policy;
+  request.submit.token = Token(policy.run.text + "-1-dryrun");
+  request.submit.order = OrderNumber(1);
+  request.submit.array_tasks = policy.scheduler.array_tasks;
+  request.submit.nodes = policy.scheduler.nodes.front().nodes + policy.scheduler.spares;
+  request.submit.time_limit = policy.scheduler.time_limit;
+  request.submit.exclude = policy.scheduler.exclude;
+  request.submit.begin = policy.scheduler.begin;
+  const std::string agent =
+      policy.train.agent.empty() ? os::own_program("stoker-agent") : policy.train.agent;
+  request.agent_command = {agent, "run", "--run-dir", policy.directory, "--generation", "auto"};
+  return request;
 }
 
 }  // namespace stoker::cli

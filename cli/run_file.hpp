@@ -6,6 +6,7 @@
 
 #include "cli/command.hpp"
 #include "configs/schema/run_checks.hpp"
+#include "core/ports.hpp"
 
 namespace stoker::cli {
 
@@ -20,5 +21,9 @@ std::string regex_error(const std::string& expression);
 // Every error as "file:line:col: error: …" on standard error. Returns kUsage, or kDone when there
 // is none.
 int show_errors(const Console& console, const configs::Diagnostics& errors);
+
+// The first submission that a run would make: what `run --dry-run` shows and `doctor RUN.yaml`
+// tries out.
+core::SubmitRequest first_submission(const core::RunPolicy& policy);
 
 }  // namespace stoker::cli

@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "common/json.hpp"
 #include "common/os/process.hpp"
+#include "core/policy.hpp"
 
 namespace stoker::cli {
 
@@ -29,8 +30,16 @@ std::vector<Finding> check_running(const Context& context);
 
 // SLURM, where its commands are in PATH (slurm_checks.cpp).
 std::vector<Finding> check_slurm(const Context& context);
-// Exposed for tests: what `scontrol show config` means, against our clock in seconds.
+// Exposed for tests: what `scontrol show config` means, against our clock in seconds, and what
+// `scontrol show partition -o` does.
 std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t now);
+std::vector<Finding> judge_partitions(const std::string& text);
+
+// Whether SLURM would take the run's first submission (sbatch --test-only), where its logs go, and
+// which of its keys are to be changed (slurm_checks.cpp). Nothing is submitted.
+std::vector<Finding> check_slurm_run(const Context& context, const core::RunPolicy& policy);
+// Exposed for tests.
+Finding judge_test_only(const os::CommandOutput& answer);
 
 // What starts stokerd again after a reboot (keeper_checks.cpp): the user's systemd, a crontab line,
 // or a job of its own.

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/run_file.hpp"
 #include "cli/site_checks.hpp"
 
 namespace stoker::cli {
@@ -26,6 +27,7 @@ int nagios(const Console& console, const std::vector<Finding>& findings) {
 }
 
 struct Options {
+  std::string run_file;
   bool json = false, nagios = false;
 };
 
@@ -33,6 +35,13 @@ int doctor(Context& context, const Options& options) {
   const Console& console = context.console;
   std::vector<Finding> findings = check_site(context);
   for (Finding& told : check_running(context)) findings.push_back(std::move(told));
+  if (!options.run_file.empty()) {
+    const auto checked = read_run_file(context, options.run_file);
+    if (!checked) return console.say(checked.error().message()), kUsage;
+    if (show_errors(console, checked->file.errors) != kDone) return kUsage;
+    for (Finding& told : check_slurm_run(context, checked->file.policy))
+      findings.push_back(std::move(told));
+  }
   if (options.nagios) return nagios(console, findings);
   const bool good = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& f) { return f.health == Health::Bad; });
@@ -63,9 +72,12 @@ int doctor(Context& context, const Options& options) {
 Command cmd_doctor() {
   return {"doctor",
           "check the site and say how to mend each finding",
-          {"stoker doctor", "stoker doctor --json", "stoker doctor --nagios"},
+          {"stoker doctor", "stoker doctor tr11.yaml", "stoker doctor --json",
+           "stoker doctor --nagios"},
           [](CLI::App& app, Context& context) -> Action {
             const auto options = std::make_shared<Options>();
+            app.add_option("RUN.yaml", options->run_file,
+                           "also whether the cluster would take this run (submits nothing)");
             auto* json = app.add_flag("--json", options->json, "one JSON document");
             app.add_flag("--nagios", options->nagios,
                          "one line, and exit 0, 1 (worth knowing) or 2 (mend it)")

@@ -5,14 +5,33 @@
 #include "cli/commands/all.hpp"
 #include "cli/published.hpp"
 #include "common/hostlist.hpp"
+#include "slurm/drain_proposal.hpp"
 
 namespace stoker::cli {
 namespace {
 
 struct NodesOptions {
   std::string run;
-  bool json = false;
+  bool json = false, drain = false;
 };
+
+// For an administrator to paste: a line a node that is excluded for evidence. The newest evidence
+// is the last.
+int propose(const Console& console, const std::vector<wire::PublishedNode>& nodes) {
+  bool any = false;
+  for (const wire::PublishedNode& n : nodes) {
+    if (n.state != "excluded" || n.evidence.empty()) continue;
+    const auto line = slurm::drain_command(NodeName(n.node), n.evidence.back());
+    if (!line) {
+      console.say(line.error().message());
+      continue;
+    }
+    any = true;
+    console.line(printable(*line));
+  }
+  if (!any) console.say("no node is excluded");
+  return kDone;
+}
 
 // Nodes that have the same to tell share a line: "n[001-128]  ok".
 void show(const Console& console, const std::vector<wire::PublishedNode>& nodes) {
@@ -42,6 +61,7 @@ int nodes(Context& context, const NodesOptions& options) {
       return std::find(status->nodes.begin(), status->nodes.end(), n.node) == status->nodes.end();
     });
   }
+  if (options.drain) return propose(console, chosen);
   if (options.json)
     for (const wire::PublishedNode& n : chosen) console.line(to_json_text(n));
   else if (chosen.empty())
@@ -56,11 +76,14 @@ int nodes(Context& context, const NodesOptions& options) {
 Command cmd_nodes() {
   return {"nodes",
           "what is known of the nodes: state, exclusion, evidence",
-          {"stoker nodes", "stoker nodes hello --json"},
+          {"stoker nodes", "stoker nodes hello --json", "stoker nodes --drain"},
           [](CLI::App& app, Context& context) -> Action {
             const auto options = std::make_shared<NodesOptions>();
             app.add_option("RUN", options->run, "only the nodes that this run has now");
-            app.add_flag("--json", options->json, "JSON lines");
+            auto* json = app.add_flag("--json", options->json, "JSON lines");
+            app.add_flag("--drain", options->drain,
+                         "the commands by which an administrator drains what is excluded here")
+                ->excludes(json);
             return [&context, options] { return nodes(context, *options); };
           }};
 }

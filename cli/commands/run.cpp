@@ -89,18 +89,7 @@ std::string shell_words(const std::vector<std::string>& argv) {
 // What would be submitted.
 int show_plan(const Context& context, const core::RunPolicy& policy) {
   const Console& console = context.console;
-  core::SubmitRequest request;
-  request.policy = policy;
-  request.submit.token = Token(policy.run.text + "-1-dryrun");
-  request.submit.order = OrderNumber(1);
-  request.submit.array_tasks = policy.scheduler.array_tasks;
-  request.submit.nodes = policy.scheduler.nodes.front().nodes + policy.scheduler.spares;
-  request.submit.time_limit = policy.scheduler.time_limit;
-  request.submit.exclude = policy.scheduler.exclude;
-  request.submit.begin = policy.scheduler.begin;
-  const std::string agent =
-      policy.train.agent.empty() ? os::own_program("stoker-agent") : policy.train.agent;
-  request.agent_command = {agent, "run", "--run-dir", policy.directory, "--generation", "auto"};
+  const core::SubmitRequest request = first_submission(policy);
   console.say(
       fmt::format("nothing is submitted; run {} in {} would get {} tasks of {} nodes, {} "
                   "each",

@@ -94,3 +94,30 @@ TEST_CASE("doctor: what starts stokerd again, as far as this user may") {
        {std::optional<os::CommandOutput>(barred), std::optional<os::CommandOutput>()})
     CHECK(judge_keeper(false, crontab, start).fix.find("stoker-cron.slurm") != std::string::npos);
 }
+
+TEST_CASE("doctor: partitions of scontrol show partition -o -> limits, what is down, none up") {
+  const std::string main =
+      "PartitionName=main AllowGroups=ALL Default=YES MaxNodes=UNLIMITED MaxTime=UNLIMITED "
+      "MinNodes=0 Nodes=n[01-08] State=UP TotalCPUs=32 TotalNodes=8\n";
+  const std::string down =
+      "PartitionName=old Default=NO MaxNodes=2 MaxTime=1-00:00:00 State=DOWN TotalNodes=2\n";
+  const auto findings = judge_partitions(main + down);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].found == "main* (8 nodes, at most all a job and any time)");
+  CHECK(findings[1].check == "partition old");
+  CHECK(findings[1].health == Health::Note);
+  CHECK(judge_partitions(down).front().health == Health::Bad);
+  CHECK(judge_partitions("nonsense\n").front().health == Health::Bad);
+}
+
+TEST_CASE("doctor: sbatch --test-only -> when it would start, or what to change") {
+  os::CommandOutput answer;
+  answer.err = "sbatch: Job 863244 to start at 2026-11-22T14:22:22 using 2 processors\n";
+  CHECK(judge_test_only(answer).health == Health::Good);
+  answer.status.code = 1;
+  answer.err = "allocation failure: Requested node configuration is not available\n";
+  CHECK(judge_test_only(answer).health == Health::Bad);
+  CHECK(judge_test_only(answer).fix.find("scheduler.nodes") != std::string::npos);
+  answer.err = "allocation failure: something new\n";
+  CHECK(judge_test_only(answer).fix.find("--dry-run") != std::string::npos);
+}
