@@ -152,7 +152,7 @@ def part_slurm(tally, options):
     title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
     argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options))]
     argv += ["--random", "100"] if options.long else []
-    environment = dict(os.environ, STOKER_BIN=BIN)
+    environment = dict(os.environ, STOKER_BIN=BIN, **({"STOKER_LONG": "1"} if options.long else {}))
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
                            stdout=subprocess.PIPE)
     said = ""

@@ -1,4 +1,5 @@
 """A real SLURM for one test: slurmctld, eight slurmd and munged on loopback, everything under one temporary folder.
+`Cluster(accounting=True)` also has slurmdbd and a MariaDB.
 
     with Cluster() as cluster:
         cluster.run("sinfo")                     # as the cluster's ordinary user
@@ -41,7 +42,7 @@ SlurmdLogFile={folder}/log/%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -61,6 +62,28 @@ NodeName=n[01-08] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{
 PartitionName=main Nodes=n[01-08] Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:4
 PartitionName=service Nodes=n[01-08] MaxTime=INFINITE State=UP OverSubscribe=YES:8
 """
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={folder}/munge/socket
+AccountingStoreFlags=job_comment"""
+SLURMDBD_CONF = """\
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+LogFile={folder}/log/slurmdbd.log
+PidFile={folder}/run/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database_port}
+StorageUser=slurm
+StoragePass=stoker
+StorageLoc=slurm_acct_db
+"""
 NODES = [f"n{i:02}" for i in range(1, 9)]
 JANITOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "janitor.py")
 
@@ -69,13 +92,14 @@ class Unavailable(Exception):
     """SLURM or root is missing here."""
 
 
-def why_not():
+def why_not(accounting=False):
     """Why no cluster can run here; "" when it can."""
     if os.geteuid() != 0:
         return "the daemons of a test cluster run as root"
     search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    missing = [p for p in ("slurmctld", "slurmd", "munged", "mungekey", "sbatch", "useradd")
-               if not shutil.which(p, path=search)]
+    needed = ["slurmctld", "slurmd", "munged", "mungekey", "sbatch", "useradd"]
+    needed += ["slurmdbd", "mariadbd", "mariadb-install-db", "mariadb", "sacct"] if accounting else []
+    missing = [p for p in needed if not shutil.which(p, path=search)]
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 
@@ -103,8 +127,8 @@ def free_ports(count):
 
 class Cluster:
     def __init__(self, slurmd_timeout=15, min_job_age=300, more="", scheduler_parameters="sched_interval=5,bf_interval=5",
-                 keep=False):
-        reason = why_not()
+                 keep=False, accounting=False):
+        reason = why_not(accounting)
         if reason:
             raise Unavailable(reason)
         self.folder = tempfile.mkdtemp(prefix="stoker-slurm-")
@@ -114,6 +138,7 @@ class Cluster:
         self.keep = keep or bool(os.environ.get("STOKER_KEEP"))
         self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more,
                             scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000))
+        self.accounting = accounting
         self.conf = os.path.join(self.folder, "slurm.conf")
         self.munge_socket = os.path.join(self.folder, "munge", "socket")
         self.daemons = {}
@@ -136,6 +161,8 @@ class Cluster:
         self.make_user()
         self.write_files()
         self.start_munge()
+        if self.accounting:
+            self.start_database()
         self.start_controller()
         for node in NODES:
             self.start_node(node)
@@ -165,10 +192,16 @@ class Cluster:
     def write_files(self):
         for name, mode in (("state", 0o755), ("spool", 0o755), ("run", 0o755), ("log", 0o755), ("munge", 0o755)):
             os.mkdir(os.path.join(self.folder, name), mode)
-        self.controller_port = free_ports(9)
+        self.controller_port = free_ports(11)
+        ports = dict(port=self.controller_port + 9, database_port=self.controller_port + 10)
+        accounting = ACCOUNTING.format(folder=self.folder, **ports) if self.accounting else "AccountingStorageType=accounting_storage/none"
+        path = os.path.join(self.folder, "slurmdbd.conf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(SLURMDBD_CONF.format(folder=self.folder, **ports))
+        os.chmod(path, 0o600)
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(SLURM_CONF.format(name=self.name, folder=self.folder, controller_port=self.controller_port,
-                                      first_port=self.controller_port + 1, last_port=self.controller_port + 8,
+                                      accounting=accounting, first_port=self.controller_port + 1, last_port=self.controller_port + 8,
                                       **self.options))
 
     def root_environment(self):
@@ -189,6 +222,26 @@ class Cluster:
                                      "--pid-file", folder + "/pid", "--seed-file", folder + "/seed"])
         self.wait(lambda: subprocess.run(["munge", "-n", "-S", self.munge_socket], stdout=subprocess.DEVNULL,
                                          stderr=subprocess.DEVNULL).returncode == 0, 20, "munged")
+
+    def start_database(self):
+        """MariaDB and slurmdbd in this folder, root's, on loopback; the cluster and its user are known to them."""
+        data, port = os.path.join(self.folder, "database"), self.controller_port + 10
+        socket_path = os.path.join(self.folder, "database.sock")
+        self.run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root", "--auth-root-authentication-method=normal",
+                 "--skip-test-db", root=True)
+        self.start_daemon("mariadbd", ["mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={socket_path}", f"--port={port}",
+                                       "--bind-address=127.0.0.1", f"--pid-file={self.folder}/run/mariadb.pid", "--innodb-buffer-pool-size=32M",
+                                       "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900",
+                                       "--performance-schema=0", "--skip-log-bin"])
+        admin = ["mariadb", "--no-defaults", f"--socket={socket_path}", "-u", "root", "-e"]
+        self.wait(lambda: self.run(*admin, "SELECT 1", root=True, ok=False).returncode == 0, 60, "MariaDB")
+        self.run(*admin, "CREATE USER slurm@'127.0.0.1' IDENTIFIED BY 'stoker'; GRANT ALL ON *.* TO slurm@'127.0.0.1'; "
+                 "CREATE USER slurm@localhost IDENTIFIED BY 'stoker'; GRANT ALL ON *.* TO slurm@localhost; CREATE DATABASE slurm_acct_db", root=True)
+        # slurmdbd looks for its configuration beside slurm.conf
+        self.start_daemon("slurmdbd", ["slurmdbd", "-D"])
+        self.wait(lambda: self.run("sacctmgr", "-i", "add", "cluster", self.name, root=True, ok=False).returncode == 0, 60, "slurmdbd")
+        self.run("sacctmgr", "-i", "add", "account", "physics", "Description=none", "Organization=none", root=True)
+        self.run("sacctmgr", "-i", "add", "user", self.user, "Account=physics", root=True)
 
     def start_controller(self, clean=False):
         self.start_daemon("slurmctld", ["slurmctld", "-D", "-f", self.conf] + (["-c"] if clean else []))

@@ -29,10 +29,10 @@ train:
   exit_before_limit: {exit_before_limit}
 {train}
 hang: {{floor: 5s, ceiling: 60s, phases: {{startup: 90s, load: 60s, checkpoint: 60s, evaluation: 60s, shutdown: 60s}}}}
-recover: {{restarts: {{total: 20, without_progress: 5, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
+recover: {{restarts: {{total: {restarts}, without_progress: 5, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
 {more}
 """
-DEFAULTS = dict(nodes=1, spares=0, time_limit="1h", tasks=6, top_up_below=2, ranks_per_node=2, exit_before_limit="20s",
+DEFAULTS = dict(restarts=20, nodes=1, spares=0, time_limit="1h", tasks=6, top_up_below=2, ranks_per_node=2, exit_before_limit="20s",
                 scheduler="", recover="", more="", train="")
 
 
@@ -229,7 +229,7 @@ def main(*cases):
         print("\n".join(c.__name__ for c in cases))
         return
     chosen = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
-    failed = 0
+    failed, skipped = 0, 0
     for case in chosen:
         began = time.monotonic()
         try:
@@ -244,7 +244,10 @@ def main(*cases):
                     print(story, flush=True)
                     raise
             print(f"ok {case.__name__} ({time.monotonic() - began:.0f}s)", flush=True)
-        except (Failed, RuntimeError, subprocess.TimeoutExpired, Unavailable) as failure:
+        except Unavailable as reason:  # this case wants more of SLURM than is here
+            skipped += 1
+            print(f"skipped {case.__name__}: {reason}", flush=True)
+        except (Failed, RuntimeError, subprocess.TimeoutExpired) as failure:
             failed += 1
             print(f"not ok {case.__name__} ({time.monotonic() - began:.0f}s): {failure}", flush=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed else 77 if skipped == len(chosen) else 0)
