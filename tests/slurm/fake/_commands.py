@@ -72,13 +72,22 @@ def script_options(path):
     return found
 
 
+def count_nodes(hostlist):
+    """Of "n[01-03,7],gpu3": 5."""
+    count = 0
+    for _, inside in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", hostlist):
+        for part in inside.split(","):
+            first, _, last = part.partition("-")
+            count += int(last) - int(first) + 1 if last else 1
+    return count
+
+
 def sbatch(cluster):
     options = script_options(sys.argv[-1])
     for word in sys.argv[1:-1]:
         name, _, value = word[2:].partition("=")
         options[name] = value
-    excluded = [n for n in options.get("exclude", "").split(",") if n]
-    if len(excluded) >= cluster["nodes_here"]:
+    if count_nodes(options.get("exclude", "")) >= cluster["nodes_here"]:
         said = "Requested node configuration is not available\n"
         return "", ("allocation failure: " if "test-only" in options else "sbatch: error: Batch job submission failed: ") + said, 1
     if "test-only" in options:
