@@ -17,7 +17,7 @@ namespace {
 // From a task's proven end to the decision without its agents: their files may be seen late on a
 // cluster's file system, at once on this host.
 Duration last_words(const RunState& run) {
-  return run.policy.scheduler.kind == SchedulerKind::Local ? 2s : 10s;
+  return run.policy.scheduler.kind == SchedulerKind::Local ? 2s : 7s;
 }
 
 bool is_ours(const Turn& turn, const JobSeen& seen) {

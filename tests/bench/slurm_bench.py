@@ -28,7 +28,7 @@ def resubmission():
     found = [line for line in done.stdout.splitlines() if line.startswith("end seen -> next submission: ")]
     seconds = float(found[0].split(": ")[1].rstrip("s")) if found else None
     yield dict(name="slurm: end of a job seen -> next sbatch", value=seconds, unit="s", goal="<= 10", ok=seconds is not None and seconds <= 10,
-               note="the last lines of its logs are awaited for 10 s" if found else done.stdout[-200:])
+               note="the last lines of its logs are awaited for 7 s" if found else done.stdout[-200:])
 
 
 def slurm():

@@ -190,7 +190,7 @@ def rate_of_questions(site):
 
 
 def end_seen_to_next_submission(site):
-    """The end of a job is seen, and the next submission follows when the last lines of its logs were awaited (10 s)."""
+    """The end of a job is seen, and the next submission follows when the last lines of its logs were awaited (7 s)."""
     site.begin()
     site.trains()
     site.end_task("FAILED", exit=1)
@@ -198,7 +198,7 @@ def end_seen_to_next_submission(site):
     seen = time.monotonic()
     site.wait_jobs(2)
     took = time.monotonic() - seen
-    check(took <= 12, f"{took:.1f}s from the end seen to the next submission")
+    check(took <= 10, f"{took:.1f}s from the end seen to the next submission")
     print(f"end seen -> next submission: {took:.1f}s", flush=True)
 
 
