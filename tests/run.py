@@ -7,14 +7,14 @@ does not fit into CI.
 """
 import argparse
 import glob
-import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+
+from beside import Beside, write_result
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 E2E_LIMIT_S = 600
@@ -268,7 +268,7 @@ def part_fuzz(tally, options):
 
 def part_sim(tally, options):
     title("simulated lives: every guard, every scenario, chaos")
-    seeds = 10000 if options.long else 16
+    seeds = 10000 if options.long else 150
     environment = dict(os.environ, STOKER_BIN=BIN)
     run = subprocess.run([sys.executable, "tests/sim/prove.py", "--seeds", str(seeds)], cwd=ROOT, env=environment,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
@@ -292,12 +292,6 @@ def run_parts(names, tally, options, done=lambda name: None):
         done(name)
 
 
-def write_result(path, tally, parts):
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump({"tally": vars(tally), "parts": parts}, file)
-    os.rename(path + ".new", path)
-
-
 def run_beside(path, names, tally, options):
     """The other end of Beside."""
     parts = []
@@ -309,68 +303,9 @@ def run_beside(path, names, tally, options):
     run_parts(names, tally, options, done)
 
 
-class Beside:
-    """Parts in a process of their own, at the lowest priority; their output comes in one piece when they are done."""
-
-    def __init__(self, names, options):
-        self.names = names
-        self.folder = tempfile.TemporaryDirectory(prefix="stoker-test-")
-        self.result = os.path.join(self.folder.name, "tally.json")
-        self.output = open(os.path.join(self.folder.name, "output"), "w+", errors="replace")
-        argv = [sys.executable, os.path.abspath(__file__), "--beside", self.result, *names] + ["--long"] * options.long
-        self.process = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=self.output,
-                                        stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=stand_back)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
-        self.output.close()
-        self.folder.cleanup()
-
-    def end(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
-
-    def join(self, tally, seconds):
-        """Waits at most so long (None: to the end); parts that were not done by then are skipped, aloud."""
-        late = False
-        try:
-            self.process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            late = True
-            self.end()
-        self.output.seek(0)
-        print(self.output.read(), flush=True)
-        said = {"tally": {}, "parts": []}
-        if os.path.exists(self.result):
-            with open(self.result, encoding="utf-8") as file:
-                said = json.load(file)
-        for outcome, names in said["tally"].items():
-            getattr(tally, outcome).extend(names)
-        for name in [n for n in self.names if n not in said["parts"]]:
-            if late:
-                tally.add(f"{name}: all of it", "skipped", f"no time was left for it; ./dev test --only {name}")
-            else:
-                tally.add(f"{name}: all of it", "failed", f"its process ended with {self.process.returncode}")
-
-
-def stand_back():
-    os.nice(19)
-    try:  # a session is scheduled as one group, which has a priority of its own
-        with open("/proc/self/autogroup", "w", encoding="ascii") as file:
-            file.write("19")
-    except OSError:
-        pass
-
-
 def all_parts(tally, options, began):
     run_parts(["unit"], tally, options)
-    with Beside(list(COMPUTING), options) as beside:
+    with Beside(os.path.abspath(__file__), list(COMPUTING), options) as beside:
         run_parts([name for name in WAITING if name != "unit"], tally, options)
         beside.join(tally, None if options.long else max(0, began + BUDGET_S - time.monotonic()))
 
