@@ -1,9 +1,11 @@
 #include "common/hostlist.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
+#include <tuple>
 
 namespace stoker {
 namespace {
@@ -38,9 +40,14 @@ std::optional<Number10> read_number(Reader& in) {
   return n;
 }
 
-// The suffixes of one bracket: "001-004,7" -> "001".."004","7".
-Result<std::vector<std::string>> read_bracket(Reader& in) {
-  std::vector<std::string> out;
+// What stands in one bracket: "001-004,7" are two ranges.
+struct Range {
+  std::uint64_t first = 0, last = 0;
+  std::size_t width = 0;
+};
+Result<std::vector<Range>> read_bracket(Reader& in) {
+  std::vector<Range> ranges;
+  std::uint64_t count = 0;
   while (true) {
     const auto first = read_number(in);
     if (!first) return in.bad("expected a number");
@@ -52,17 +59,40 @@ Result<std::vector<std::string>> read_bracket(Reader& in) {
     }
     if (last->value < first->value) return in.bad("range runs backwards");
     if (last->value - first->value >= kMaxNodes) return in.bad("range too long");
-    for (std::uint64_t v = first->value; v <= last->value; ++v)
-      out.push_back(fmt::format("{:0{}}", v, first->width));
-    if (out.size() > kMaxNodes) return in.bad("more than 100000 nodes");
+    ranges.push_back({first->value, last->value, first->width});
+    count += last->value - first->value + 1;
+    if (count > kMaxNodes) return in.bad("more than 100000 nodes");
     if (in.peek() == ',') {
       ++in.at;
       continue;
     }
     if (in.peek() != ']') return in.bad("expected ']' or ','");
     ++in.at;
-    return out;
+    return ranges;
   }
+}
+
+void append_number(std::string& name, std::uint64_t value, std::size_t width) {
+  std::array<char, 20> digits{};
+  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  const auto length = static_cast<std::size_t>(end - digits.data());
+  if (length < width) name.append(width - length, '0');
+  name.append(digits.data(), length);
+}
+
+// Each of `names` with each number of the bracket; false: too many.
+bool multiply(std::vector<std::string>& names, const std::vector<Range>& ranges) {
+  std::uint64_t count = 0;
+  for (const Range& range : ranges) count += range.last - range.first + 1;
+  if (names.size() * count > kMaxNodes) return false;
+  std::vector<std::string> product;
+  product.reserve(names.size() * count);
+  for (const std::string& name : names)
+    for (const Range& range : ranges)
+      for (std::uint64_t v = range.first; v <= range.last; ++v)
+        append_number(product.emplace_back(name), v, range.width);
+  names = std::move(product);
+  return true;
 }
 
 bool is_name_char(char c) {
@@ -77,12 +107,8 @@ Result<std::vector<std::string>> read_name(Reader& in) {
   while (!in.done() && in.peek() != ',') {
     if (in.peek() == '[') {
       ++in.at;
-      STOKER_TRY(suffixes, read_bracket(in));
-      if (names.size() * suffixes.size() > kMaxNodes) return in.bad("more than 100000 nodes");
-      std::vector<std::string> product;
-      for (const auto& name : names)
-        for (const auto& suffix : suffixes) product.push_back(name + suffix);
-      names = std::move(product);
+      STOKER_TRY(ranges, read_bracket(in));
+      if (!multiply(names, ranges)) return in.bad("more than 100000 nodes");
     } else if (is_name_char(in.peek())) {
       for (auto& name : names) name += in.peek();
       ++in.at;
@@ -95,10 +121,9 @@ Result<std::vector<std::string>> read_name(Reader& in) {
 }
 
 struct Split {
-  std::string prefix;
-  std::string digits;
+  std::string_view prefix, digits;  // of the name
 };
-Split split_name(const std::string& name) {
+Split split_name(std::string_view name) {
   std::size_t at = name.size();
   while (at > 0 && name.size() - at < 9 && name[at - 1] >= '0' && name[at - 1] <= '9') --at;
   return {name.substr(0, at), name.substr(at)};
@@ -113,6 +138,7 @@ Result<std::vector<NodeName>> expand_hostlist(std::string_view text) {
   Reader in{text};
   while (true) {
     STOKER_TRY(names, read_name(in));
+    if (nodes.empty()) nodes.reserve(names.size());
     for (auto& name : names) nodes.emplace_back(std::move(name));
     if (nodes.size() > kMaxNodes) return in.bad("more than 100000 nodes");
     if (in.done()) return nodes;
@@ -125,18 +151,19 @@ std::string compress_hostlist(std::vector<NodeName> nodes) {
     Split split;
     std::uint64_t value;
   };
-  std::sort(nodes.begin(), nodes.end());
+  if (!std::is_sorted(nodes.begin(), nodes.end())) std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   std::vector<Item> items;
+  items.reserve(nodes.size());
   for (const auto& node : nodes) {
     Item item{split_name(node.text), 0};
     std::from_chars(item.split.digits.data(), item.split.digits.data() + item.split.digits.size(),
                     item.value);
-    items.push_back(std::move(item));
+    items.push_back(item);
   }
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return std::tuple(a.split.prefix, a.split.digits.size(), a.value) <
-           std::tuple(b.split.prefix, b.split.digits.size(), b.value);
+    return std::forward_as_tuple(a.split.prefix, a.split.digits.size(), a.value) <
+           std::forward_as_tuple(b.split.prefix, b.split.digits.size(), b.value);
   });
   std::string out;
   for (std::size_t i = 0; i < items.size();) {
@@ -152,12 +179,13 @@ std::string compress_hostlist(std::vector<NodeName> nodes) {
       while (same_name(end + 1) && items[end + 1].value == items[end].value + 1) ++end;
       if (!ranges.empty()) ranges += ",";
       ranges += items[j].split.digits;
-      if (end > j) ranges += "-" + items[end].split.digits;
+      if (end > j) ranges.append("-").append(items[end].split.digits);
       count += static_cast<int>(end - j) + 1;
       j = end + 1;
     }
     if (!out.empty()) out += ",";
-    out += items[i].split.prefix + (count > 1 ? "[" + ranges + "]" : ranges);
+    out += items[i].split.prefix;
+    out += count > 1 ? "[" + ranges + "]" : ranges;
     i = j;
   }
   return out;
