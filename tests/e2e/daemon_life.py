@@ -3,6 +3,7 @@ import grp
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -135,7 +136,10 @@ def as_stranger(site, groups, *argv):
         os.setgroups(groups)
         os.setgid(gid)
         os.setuid(65534)
-    return subprocess.run([os.path.join(BIN, "stoker"), "--state", site.state, *argv], env=site.env, text=True,
+    program = os.path.join(site.folder, "stoker")  # the build's own folder may be closed to others
+    if not os.path.exists(program):
+        shutil.copy(os.path.join(BIN, "stoker"), program)
+    return subprocess.run([program, "--state", site.state, *argv], env=site.env, text=True,
                           capture_output=True, timeout=30, preexec_fn=become)
 
 
