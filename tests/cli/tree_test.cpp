@@ -51,8 +51,8 @@ TEST_CASE("tree: the reference -> every command with its options") {
   const std::string page = render_cli_reference();
   for (const Command& command : commands())
     CHECK((page.find("## stoker " + command.name + "\n") != std::string::npos) == !command.hidden);
-  CHECK(page.find("| `--to ITERATION` | iteration of the checkpoint (required) |") !=
-        std::string::npos);
+  CHECK(page.find("| `--to ITERATION` | iteration of the checkpoint; auto: where "
+                  "recover.rollback would go back to") != std::string::npos);
 }
 
 TEST_CASE("tree: unknown commands and none -> exit 2, the nearest name") {

@@ -161,7 +161,9 @@ TEST_CASE("sbatch: refusals as Debian's 22.05.8 words them -> Definite, each wit
       {failed + "Job violates accounting/QOS policy (job submit limit, user's size and/or time "
                 "limits)\n",
        "raised"}};
-  for (const auto& [said, advice] : captured) {
+  for (const auto& refusal : captured) {  // clang 14 captures no structured binding
+    const auto& said = refusal.first;
+    const auto& advice = refusal.second;
     const auto judged = judge_submit(*says("", said, 1));
     const auto& error = std::get<core::PortError>(judged);
     CHECK_MESSAGE(error.certainty == core::Certainty::Definite, said);

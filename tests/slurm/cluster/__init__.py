@@ -228,7 +228,7 @@ class Cluster:
         data, port = os.path.join(self.folder, "database"), self.controller_port + 10
         socket_path = os.path.join(self.folder, "database.sock")
         self.run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root", "--auth-root-authentication-method=normal",
-                 "--skip-test-db", root=True)
+                 "--skip-test-db", "--force", root=True)  # also where the host's own name cannot be looked up
         self.start_daemon("mariadbd", ["mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={socket_path}", f"--port={port}",
                                        "--bind-address=127.0.0.1", f"--pid-file={self.folder}/run/mariadb.pid", "--innodb-buffer-pool-size=32M",
                                        "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=900",

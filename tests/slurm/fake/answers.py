@@ -84,7 +84,7 @@ def id_given_to_a_stranger(site):
     with site.changing() as cluster:
         cluster["jobs"][0].update(name="strange", comment="", user="somebody", command="/home/somebody/x.sh")
         cluster["jobs"][0]["tasks"]["1"]["state"] = "RUNNING"
-    site.wait_jobs(2, 120)
+    site.wait_jobs(2, 300)  # asked once a minute, believed at the third time
     check(not site.calls("scancel"), "the stranger's job was touched")
     check(site.jobs()[0]["tasks"]["1"]["state"] == "RUNNING", "the stranger's job was cancelled")
 
