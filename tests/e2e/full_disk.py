@@ -16,7 +16,8 @@ def fill(path):
                 f.write(b"x" * 65536)
                 f.flush()
     except OSError:
-        pass
+        held = subprocess.run(["du", "-ka", os.path.dirname(path)], capture_output=True, text=True).stdout
+        check(os.path.exists(path) and os.path.getsize(path) > 1 << 20, f"the disk was full before the test filled it:\n{held}")
 
 
 def full_disk_hurts_nothing(site):
