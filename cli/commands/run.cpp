@@ -15,6 +15,7 @@
 #include "cli/run_file.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
+#include "configs/schema/yaml_reader.hpp"
 #include "slurm/batch_script.hpp"
 #include "slurm/submission.hpp"
 
@@ -153,8 +154,7 @@ int run(Context& context, const RunFlags& options) {
   if (!confirm(context, policy, options)) return kFailed;
   if (options.dry_run) return show_plan(context, policy);
   if (options.foreground) return become_daemon(context, policy);
-  constexpr std::size_t kMaxBytes = 1u << 20;
-  const auto text = os::read_file(policy.config_path, kMaxBytes);
+  const auto text = os::read_file(policy.config_path, configs::kLargestYaml);
   if (!text) return console.say(text.error().message()), kFailed;
   return submit(context, policy, *text, options.json);
 }

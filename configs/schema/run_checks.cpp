@@ -342,8 +342,7 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
 
 Result<CheckedRun> load_run_config(const std::string& path, RunSchemaContext context,
                                    const RunWorld& world) {
-  constexpr std::size_t kMaxBytes = 1u << 20;
-  STOKER_TRY(text, os::read_file(path, kMaxBytes));
+  STOKER_TRY(text, os::read_file(path, kLargestYaml));
   STOKER_TRY(absolute, os::absolute_path(path));
   context.file = path;
   context.config_path = absolute;

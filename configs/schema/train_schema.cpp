@@ -274,8 +274,7 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
 }
 
 Result<TrainConfigFile> load_train_config(const std::string& path) {
-  constexpr std::size_t kMaxBytes = 1u << 20;
-  STOKER_TRY(text, os::read_file(path, kMaxBytes));
+  STOKER_TRY(text, os::read_file(path, kLargestYaml));
   return read_train_config(text, path);
 }
 

@@ -29,8 +29,11 @@ struct YamlNode {
   std::vector<YamlNode> items;  // of a sequence or map, in the order of the file
 };
 
+// Of a RUN.yaml or TRAIN.yaml; the parser may take 200 times as much.
+inline constexpr std::size_t kLargestYaml = 256u << 10;
+
 struct YamlLimits {
-  std::size_t bytes = 256u << 10;  // the parser may take 200 times as much
+  std::size_t bytes = kLargestYaml;
   std::size_t nodes = 20000;
   std::size_t depth = 32;
   std::size_t aliases = 64;

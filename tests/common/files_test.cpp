@@ -9,30 +9,17 @@
 #include <unistd.h>
 #include <vector>
 
+#include "tests/folder.hpp"
+
 using namespace stoker;
 
-namespace {
-
 namespace fs = std::filesystem;
-
-struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/stoker-files-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { fs::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
-};
-
-}  // namespace
+using stoker::testing::Folder;
 
 TEST_CASE("files: eight claimants of one name -> one winner, and its content stands") {
   const Folder folder;
   for (int round = 0; round < 50; ++round) {
-    const std::string path = folder.file("claim" + std::to_string(round));
+    const std::string path = folder / "claim" + std::to_string(round);
     std::atomic<int> winners = 0, winner = -1;
     std::vector<std::thread> claimants;
     for (int who = 0; who < 8; ++who)
@@ -49,7 +36,7 @@ TEST_CASE("files: eight claimants of one name -> one winner, and its content sta
 
 TEST_CASE("files: replaced while it is read -> the old or the new content, never less") {
   const Folder folder;
-  const std::string path = folder.file("control.json"), a(100000, 'a'), b(50000, 'b');
+  const std::string path = folder / "control.json", a(100000, 'a'), b(50000, 'b');
   REQUIRE(os::replace_file(path, a, os::Durability::Cached));
   std::atomic<bool> done = false;
   std::thread writer([&] {
@@ -67,37 +54,37 @@ TEST_CASE("files: replaced while it is read -> the old or the new content, never
 
 TEST_CASE("files: what is no regular file, too large or a link -> refused by name") {
   const Folder folder;
-  REQUIRE(os::replace_file(folder.file("big"), std::string(1000, 'x'), os::Durability::Cached));
-  REQUIRE(::mkfifo(folder.file("fifo").c_str(), 0600) == 0);
-  fs::create_symlink(folder.file("big"), folder.file("link"));
+  REQUIRE(os::replace_file(folder / "big", std::string(1000, 'x'), os::Durability::Cached));
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink(folder / "big", folder / "link");
   for (const auto& refused :
-       {os::read_file(folder.file("big"), 999), os::read_file(folder.file("fifo")),
-        os::read_file(folder.file("link"), 5000, true), os::read_file(folder.path),
-        os::read_file(folder.file("none"))}) {
+       {os::read_file(folder / "big", 999), os::read_file(folder / "fifo"),
+        os::read_file(folder / "link", 5000, true), os::read_file(folder.path),
+        os::read_file(folder / "none")}) {
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().message().find(folder.path) != std::string::npos);
   }
-  CHECK(os::read_file(folder.file("link")).has_value());
+  CHECK(os::read_file(folder / "link").has_value());
 }
 
 TEST_CASE("files: folders are made with their parents; a file in the way is an error") {
   const Folder folder;
-  CHECK(os::make_directories(folder.file("a/b/c")));
-  CHECK(os::make_directories(folder.file("a/b/c")));
-  REQUIRE(os::append_file(folder.file("log"), "1\n", os::Durability::Synced));
-  REQUIRE(os::append_file(folder.file("log"), "2\n", os::Durability::Cached));
-  CHECK(*os::read_file(folder.file("log")) == "1\n2\n");
-  CHECK_FALSE(os::make_directories(folder.file("log/below")));
+  CHECK(os::make_directories(folder / "a/b/c"));
+  CHECK(os::make_directories(folder / "a/b/c"));
+  REQUIRE(os::append_file(folder / "log", "1\n", os::Durability::Synced));
+  REQUIRE(os::append_file(folder / "log", "2\n", os::Durability::Cached));
+  CHECK(*os::read_file(folder / "log") == "1\n2\n");
+  CHECK_FALSE(os::make_directories(folder / "log/below"));
 }
 
 TEST_CASE("files: a shell pattern -> the paths that exist, sorted; what matches nothing -> none") {
   const Folder folder;
   for (const char* name : {"b.log", "a.log", "c.txt"})
-    REQUIRE(os::append_file(folder.file(name), "x", os::Durability::Cached));
-  CHECK(os::matching_paths(folder.file("*.log")) ==
-        std::vector<std::string>{folder.file("a.log"), folder.file("b.log")});
-  CHECK(os::matching_paths(folder.file("[c].txt")) == std::vector{folder.file("c.txt")});
-  CHECK(os::matching_paths(folder.file("c.txt")) == std::vector{folder.file("c.txt")});
-  CHECK(os::matching_paths(folder.file("*.gone")).empty());
+    REQUIRE(os::append_file(folder / name, "x", os::Durability::Cached));
+  CHECK(os::matching_paths(folder / "*.log") ==
+        std::vector<std::string>{folder / "a.log", folder / "b.log"});
+  CHECK(os::matching_paths(folder / "[c].txt") == std::vector{folder / "c.txt"});
+  CHECK(os::matching_paths(folder / "c.txt") == std::vector{folder / "c.txt"});
+  CHECK(os::matching_paths(folder / "*.gone").empty());
   CHECK(os::matching_paths("").empty());
 }

@@ -204,7 +204,7 @@ class Life {
     return Token();
   }
   void start() {
-    if (!journal_) journal_ = std::make_unique<Journal>(folder_.file("j.db"), points_, held_);
+    if (!journal_) journal_ = std::make_unique<Journal>(folder_ / "j.db", points_, held_);
     engine_ = std::make_unique<core::Engine>(*journal_, runner_, clock_, "build");
     core::DaemonStarted started;
     started.epoch = Epoch(++epoch_);

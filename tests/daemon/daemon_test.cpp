@@ -71,36 +71,32 @@ std::string ask(const std::string& state, const std::string& line) {
   (state + "/stokerd.sock").copy(address.sun_path, sizeof address.sun_path - 1);
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
   (void)::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL);
-  std::string out;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
-    out.append(buffer, static_cast<std::size_t>(n));
-  return out;
+  return read_all(fd);
 }
 
 }  // namespace
 
 TEST_CASE("stokerd: starts, answers, refuses a second one, says goodbye") {
   Folder folder;
-  Child first(folder.file("st"));
+  Child first(folder / "st");
   REQUIRE(first.says("ready: 0 runs, epoch 1"));
-  CHECK(ask(folder.file("st"), "{\"verb\":\"ping\"}\n").find("\"ok\":true") != std::string::npos);
-  CHECK(ask(folder.file("st"), "{\"verb\":\n").find("\"ok\":false") != std::string::npos);
-  CHECK(ask(folder.file("st"), "{\"verb\":\"stop\",\"run\":\"x\"}\n").find("no run") !=
+  CHECK(ask(folder / "st", "{\"verb\":\"ping\"}\n").find("\"ok\":true") != std::string::npos);
+  CHECK(ask(folder / "st", "{\"verb\":\n").find("\"ok\":false") != std::string::npos);
+  CHECK(ask(folder / "st", "{\"verb\":\"stop\",\"run\":\"x\"}\n").find("no run") !=
         std::string::npos);
-  Child second(folder.file("st"));
+  Child second(folder / "st");
   CHECK(second.wait() == 1);
   CHECK(second.says("works on it"));
   CHECK(first.end(SIGTERM) == 0);
-  CHECK_FALSE(os::exists(folder.file("st/stokerd.sock")));
-  Child third(folder.file("st"));
+  CHECK_FALSE(os::exists(folder / "st/stokerd.sock"));
+  Child third(folder / "st");
   REQUIRE(third.says("ready: 0 runs, epoch 2"));
   CHECK(third.log().find("had not said goodbye") == std::string::npos);
 }
 
 TEST_CASE("stokerd: a flipped bit in the journal -> named, restored, goes on") {
   Folder folder;
-  const std::string state = folder.file("st");
+  const std::string state = folder / "st";
   {
     Child daemon(state);
     REQUIRE(daemon.says("ready"));
@@ -124,7 +120,7 @@ TEST_CASE("stokerd: a flipped bit in the journal -> named, restored, goes on") {
 
 TEST_CASE("stokerd: a journal of a newer version -> one clear line, exit 1, nothing touched") {
   Folder folder;
-  const std::string state = folder.file("st");
+  const std::string state = folder / "st";
   {
     Child daemon(state);
     REQUIRE(daemon.says("ready"));
@@ -141,7 +137,7 @@ TEST_CASE("stokerd: a journal of a newer version -> one clear line, exit 1, noth
 
 TEST_CASE("stokerd: no room for the journal -> nothing is done, it says so; with room it goes on") {
   Folder folder;
-  const std::string state = folder.file("st");
+  const std::string state = folder / "st";
   REQUIRE(os::make_directories(state));
   if (::mount("none", state.c_str(), "tmpfs", 0, "size=1m") != 0) {
     std::puts("SKIPPED: a small tmpfs cannot be mounted here (needs root)");
@@ -172,7 +168,7 @@ TEST_CASE("stokerd: a shared disk -> epochs are announced; a successor stops the
   Folder folder;
   ::setenv("STOKER_STATE_FS", "network", 1);
   ::setenv("STOKER_LEASE_TIMEOUT", "600ms", 1);
-  const std::string state = folder.file("st");
+  const std::string state = folder / "st";
   {
     Child first(state);
     REQUIRE(first.says("epoch 1 works on its own"));

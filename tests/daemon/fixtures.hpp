@@ -1,32 +1,25 @@
-// Fixtures of the daemon's tests: a folder that goes away, and journal rows made in one line.
+// Fixtures of the daemon's tests: journal rows made in one line, what a socket answers.
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
+#include <sys/socket.h>
 
+#include "common/os/fd.hpp"
 #include "core/journal.hpp"
+#include "tests/folder.hpp"
 
 namespace stoker::daemon::test {
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "stokerd-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-  [[nodiscard]] const std::string& path() const { return path_; }
+using stoker::testing::Folder;
 
- private:
-  std::string path_;
-};
+// All that comes until the other side closes.
+inline std::string read_all(const os::Fd& socket) {
+  std::string out;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
+    out.append(buffer, static_cast<std::size_t>(n));
+  return out;
+}
 
 inline core::JournalRow row(std::uint64_t seq, core::EventBody body,
                             std::string reason = "because") {

@@ -52,11 +52,7 @@ struct Web {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     (void)::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL);
-    std::string out;
-    char buffer[4096];
-    for (ssize_t n = 0; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
-      out.append(buffer, static_cast<std::size_t>(n));
-    return out;
+    return read_all(fd);
   }
 };
 
@@ -103,12 +99,12 @@ TEST_CASE("http: pages -> escaped, typed, complete") {
 
 TEST_CASE("http: the token's file -> 0600 and kept") {
   Folder folder;
-  const auto token = http_token(folder.file("http-token"));
+  const auto token = http_token(folder / "http-token");
   REQUIRE(token);
   CHECK(token->size() == 32);
-  CHECK(*http_token(folder.file("http-token")) == *token);
+  CHECK(*http_token(folder / "http-token") == *token);
   struct stat info {};
-  REQUIRE(::stat(folder.file("http-token").c_str(), &info) == 0);
+  REQUIRE(::stat((folder / "http-token").c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0600);
 }
 
@@ -139,13 +135,13 @@ TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are
   Folder folder;
   boost::asio::io_context io;
   const auto render = [](std::string_view) { return Page{}; };
-  const std::string path = folder.file("page.sock");
+  const std::string path = folder / "page.sock";
   HttpServer first(io, render), second(io, render);
   REQUIRE(first.listen(path, ""));
   const auto taken = second.listen(path, "");
   REQUIRE_FALSE(taken);
   CHECK(taken.error().what.find("listens there already") != std::string::npos);
-  const std::string stale = folder.file("stale.sock");
+  const std::string stale = folder / "stale.sock";
   {
     const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
@@ -154,7 +150,7 @@ TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are
     REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   }
   CHECK(second.listen(stale, ""));
-  const std::string file = folder.file("notes.txt");
+  const std::string file = folder / "notes.txt";
   REQUIRE(os::replace_file(file, "mine", os::Durability::Cached));
   HttpServer third(io, render);
   REQUIRE_FALSE(third.listen(file, ""));

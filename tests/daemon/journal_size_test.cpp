@@ -92,7 +92,7 @@ void begin(core::Engine& engine, const RunName& run) {
 TEST_CASE("journal: a month of one run -> at most 50 MB") {
   Folder folder;
   const RunName run("tr11-176B-ml");
-  auto opened = SqliteJournal::open({folder.file("journal.db"), false, {}});
+  auto opened = SqliteJournal::open({folder / "journal.db", false, {}});
   REQUIRE(opened);
   sim::SimClock clock;
   Answers effects;
@@ -101,7 +101,7 @@ TEST_CASE("journal: a month of one run -> at most 50 MB") {
   watch::DigestFolder folded(Generation(1), watch::digest_interval(60s));
   core::Cursor cursor{"/gpfs/projects/tr11/tr11-176B-ml/gen-000001/lead.jsonl", 1, 2, 3, 4, ""};
   const auto size = [&] {
-    auto db = Database::open(folder.file("journal.db"), OpenMode::ReadOnly);
+    auto db = Database::open(folder / "journal.db", OpenMode::ReadOnly);
     REQUIRE(db);
     return *db->integer("PRAGMA page_count") * *db->integer("PRAGMA page_size");
   };

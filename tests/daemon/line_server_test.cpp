@@ -36,7 +36,7 @@ struct Served {
           answer("answer to " + text.substr(0, 20));
         },
         limits);
-    REQUIRE(server->listen(folder.path(), "s.sock", static_cast<gid_t>(-1)));
+    REQUIRE(server->listen(folder.path, "s.sock", static_cast<gid_t>(-1)));
     thread = std::thread([this] { io.run(); });
   }
   ~Served() {
@@ -48,19 +48,11 @@ struct Served {
     os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    folder.file("s.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    (folder / "s.sock").copy(address.sun_path, sizeof address.sun_path - 1);
     REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     return fd;
   }
 };
-
-std::string read_all(const os::Fd& fd) {
-  std::string out;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
-    out.append(buffer, static_cast<std::size_t>(n));
-  return out;
-}
 
 }  // namespace
 
@@ -73,7 +65,7 @@ TEST_CASE("control socket: a line -> the answer, who asked, and the end") {
   CHECK(served.seen.uid == ::geteuid());
   CHECK(served.seen.pid == ::getpid());
   struct stat info {};
-  REQUIRE(::stat(served.folder.file("s.sock").c_str(), &info) == 0);
+  REQUIRE(::stat((served.folder / "s.sock").c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0660);
 }
 

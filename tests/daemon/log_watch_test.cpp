@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::daemon;
@@ -13,7 +13,7 @@ namespace {
 struct Watched {
   Watched() {
     policy.run = RunName("demo");
-    policy.directory = folder.path();
+    policy.directory = folder.path;
     std::filesystem::create_directory(folder / "gen-000001");
   }
   LogWatch start() { return {policy, false, cursors, knowledge}; }
@@ -36,7 +36,7 @@ struct Watched {
   core::Input said(wire::AgentBody body) const {
     return {policy.run, core::AgentSaid{Generation{1}, "lead", {1, now, {}, std::move(body)}}, {}};
   }
-  watch::testing::Folder folder;
+  stoker::testing::Folder folder;
   core::RunPolicy policy;
   LogKnowledge knowledge;
   std::vector<core::Cursor> cursors;

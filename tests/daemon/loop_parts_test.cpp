@@ -59,7 +59,7 @@ void die_stepping(const std::string& note, const std::vector<core::Input>& input
 TEST_CASE(
     "poison: aborts in a batch, then alone -> the guilty input is named, the others are not") {
   Folder folder;
-  const std::string note = folder.file("stepping.json");
+  const std::string note = folder / "stepping.json";
   die_stepping(note, {input("a"), input("b"), input("c")}, SIGABRT);
   {
     auto guard = PoisonGuard::open(note);
@@ -81,8 +81,8 @@ TEST_CASE(
 
 TEST_CASE("poison: kill -9 while stepping -> accuses nobody") {
   Folder folder;
-  for (int i = 0; i < 3; ++i) die_stepping(folder.file("stepping.json"), {input("a")}, SIGKILL);
-  auto guard = PoisonGuard::open(folder.file("stepping.json"));
+  for (int i = 0; i < 3; ++i) die_stepping(folder / "stepping.json", {input("a")}, SIGKILL);
+  auto guard = PoisonGuard::open(folder / "stepping.json");
   REQUIRE(guard);
   CHECK_FALSE(guard->careful());
 }

@@ -13,24 +13,24 @@ using namespace stoker::daemon::test;
 
 TEST_CASE("possession: two daemons on a local disk -> the second names the first; epochs grow") {
   Folder folder;
-  auto first = Possession::take({folder.path(), false, 30s, {}});
+  auto first = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(first);
   CHECK((*first)->epoch() == Epoch(1));
-  const auto second = Possession::take({folder.path(), false, 30s, {}});
+  const auto second = Possession::take({folder.path, false, 30s, {}});
   REQUIRE_FALSE(second);
   CHECK(second.error().what.find("pid " + std::to_string(::getpid())) != std::string::npos);
   first->reset();
-  const auto third = Possession::take({folder.path(), false, 30s, {}});
+  const auto third = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(third);
   CHECK((*third)->epoch() == Epoch(2));
 }
 
 TEST_CASE("possession: a network lease that is renewed -> refused to another daemon") {
   Folder folder;
-  auto first = Possession::take({folder.path(), true, 5s, {}});
+  auto first = Possession::take({folder.path, true, 5s, {}});
   REQUIRE(first);
   int waits = 0;
-  const auto second = Possession::take({folder.path(), true, 5s, [&](Duration) {
+  const auto second = Possession::take({folder.path, true, 5s, [&](Duration) {
                                           REQUIRE(++waits < 10);
                                           return bool((*first)->renew());
                                         }});
@@ -40,17 +40,17 @@ TEST_CASE("possession: a network lease that is renewed -> refused to another dae
 
 TEST_CASE("possession: a lease whose counter stands still -> taken over; the old owner is fenced") {
   Folder folder;
-  auto first = Possession::take({folder.path(), true, 5s, {}});
+  auto first = Possession::take({folder.path, true, 5s, {}});
   REQUIRE(first);
   auto old = SqliteJournal::open(
       {(*first)->journal_path(), true, [&first] { return (*first)->still_ours(); }});
   REQUIRE(old);
   REQUIRE((*old)->append({row(1, core::SchedulerSees{})}, state(1, "S1"), {}));
 
-  auto second = Possession::take({folder.path(), true, 0ms, {}});
+  auto second = Possession::take({folder.path, true, 0ms, {}});
   REQUIRE_MESSAGE(second, (second ? "" : second.error().message()));
   CHECK((*second)->epoch() == Epoch(2));
-  CHECK((*second)->journal_path() == folder.file("journal.2.db"));
+  CHECK((*second)->journal_path() == folder / "journal.2.db");
   auto successor = SqliteJournal::open({(*second)->journal_path(), true, {}});
   REQUIRE_MESSAGE(successor, (successor ? "" : successor.error().message()));
   CHECK((*(*successor)->load_state())->bytes == "S1");
@@ -65,19 +65,19 @@ TEST_CASE("possession: a lease whose counter stands still -> taken over; the old
 TEST_CASE("possession: a released lease -> taken at once") {
   Folder folder;
   {
-    auto first = Possession::take({folder.path(), true, 1h, {}});
+    auto first = Possession::take({folder.path, true, 1h, {}});
     REQUIRE(first);
   }
-  CHECK(Possession::take({folder.path(), true, 1h, {}}));
+  CHECK(Possession::take({folder.path, true, 1h, {}}));
 }
 
 TEST_CASE("possession: STOKER_STATE_FS -> decides against statfs") {
   Folder folder;
   std::string name;
   ::setenv("STOKER_STATE_FS", "network", 1);
-  CHECK(*state_is_on_network(folder.path(), name));
+  CHECK(*state_is_on_network(folder.path, name));
   ::setenv("STOKER_STATE_FS", "local", 1);
-  CHECK_FALSE(*state_is_on_network(folder.path(), name));
+  CHECK_FALSE(*state_is_on_network(folder.path, name));
   ::unsetenv("STOKER_STATE_FS");
   CHECK_FALSE(name.empty());
 }

@@ -21,7 +21,7 @@ std::vector<core::JournalRow> rows(std::uint64_t from, std::uint64_t to) {
 
 std::vector<std::uint64_t> published(const Folder& folder) {
   std::vector<std::uint64_t> seqs;
-  std::istringstream text(os::read_file(folder.file("events.jsonl")).value_or(""));
+  std::istringstream text(os::read_file(folder / "events.jsonl").value_or(""));
   for (std::string line; std::getline(text, line);)
     seqs.push_back(from_json_text<wire::PublishedEvent>(line, "line").value().seq);
   return seqs;
@@ -32,10 +32,10 @@ std::vector<std::uint64_t> published(const Folder& folder) {
 TEST_CASE("publisher: rows again after a restart -> each is there once") {
   Folder folder;
   {
-    RunPublisher publisher(folder.path());
+    RunPublisher publisher(folder.path);
     REQUIRE(publisher.append(rows(1, 3)));
   }
-  RunPublisher publisher(folder.path());
+  RunPublisher publisher(folder.path);
   REQUIRE(publisher.open());
   CHECK(publisher.last() == Sequence(3));
   REQUIRE(publisher.append(rows(2, 5)));
@@ -45,12 +45,12 @@ TEST_CASE("publisher: rows again after a restart -> each is there once") {
 TEST_CASE("publisher: a torn last line -> cut off and written again") {
   Folder folder;
   {
-    RunPublisher publisher(folder.path());
+    RunPublisher publisher(folder.path);
     REQUIRE(publisher.append(rows(1, 3)));
   }
-  const auto size = std::filesystem::file_size(folder.file("events.jsonl"));
-  std::filesystem::resize_file(folder.file("events.jsonl"), size - 10);
-  RunPublisher publisher(folder.path());
+  const auto size = std::filesystem::file_size(folder / "events.jsonl");
+  std::filesystem::resize_file(folder / "events.jsonl", size - 10);
+  RunPublisher publisher(folder.path);
   REQUIRE(publisher.open());
   CHECK(publisher.last() == Sequence(2));
   REQUIRE(publisher.append(rows(1, 3)));
@@ -72,27 +72,27 @@ TEST_CASE(
   const std::string told = core::chronicle({moved, again}, policy);
   CHECK(told.find("Rank 3 on n02 exited with 137.") != std::string::npos);
   for (int life = 0; life < 2; ++life) {
-    RunPublisher publisher(folder.path(), RunName("hello"));
+    RunPublisher publisher(folder.path, RunName("hello"));
     REQUIRE(publisher.open());
     CHECK(publisher.wanted_after() == Sequence(0));
     REQUIRE(publisher.append({moved}));
-    CHECK(os::read_file(folder.file("chronicle.md"))->find("This is not over.") !=
+    CHECK(os::read_file(folder / "chronicle.md")->find("This is not over.") !=
           std::string::npos);
     REQUIRE(publisher.append({moved, again}));
-    CHECK(*os::read_file(folder.file("chronicle.md")) == told);
+    CHECK(*os::read_file(folder / "chronicle.md") == told);
   }
 }
 
 TEST_CASE("publisher: the site -> no chronicle") {
   Folder folder;
-  RunPublisher publisher(folder.path());
+  RunPublisher publisher(folder.path);
   REQUIRE(publisher.append(rows(1, 3)));
-  CHECK_FALSE(os::exists(folder.file("chronicle.md")));
+  CHECK_FALSE(os::exists(folder / "chronicle.md"));
 }
 
 TEST_CASE("publisher: events.jsonl that is a symbolic link -> refused") {
   Folder folder;
-  REQUIRE(::symlink("/etc/passwd", folder.file("events.jsonl").c_str()) == 0);
-  RunPublisher publisher(folder.path());
+  REQUIRE(::symlink("/etc/passwd", (folder / "events.jsonl").c_str()) == 0);
+  RunPublisher publisher(folder.path);
   CHECK_FALSE(publisher.open());
 }

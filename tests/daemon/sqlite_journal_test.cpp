@@ -49,12 +49,12 @@ void flip(const std::string& path, const std::string& text) {
 
 TEST_CASE("journal: rows, state, cursors and intents -> come back as they were") {
   Folder folder;
-  auto journal = open(folder.file("journal.db"));
+  auto journal = open(folder / "journal.db");
   auto first = row(1, note(1));
   first.intents = {look_up("hello/1/0", "tok-1"), look_up("hello/1/1", "tok-2")};
   core::Cursor cursor{"/run/lead.jsonl", ~0ull, ~1ull, 77, 3, "{}"};
   REQUIRE(journal->append({first, row(2, note(2))}, state(2, "S"), {cursor}));
-  journal = open(folder.file("journal.db"));
+  journal = open(folder / "journal.db");
   CHECK(journal->last_sequence() == Sequence(2));
   const auto rows = journal->rows_after(Sequence(0), 10);
   REQUIRE(rows);
@@ -69,7 +69,7 @@ TEST_CASE("journal: rows, state, cursors and intents -> come back as they were")
 
 TEST_CASE("journal: a result event -> closes its intent in the same transaction") {
   Folder folder;
-  auto journal = open(folder.file("journal.db"));
+  auto journal = open(folder / "journal.db");
   auto first = row(1, note(1));
   first.intents = {look_up("hello/1/0", "tok-1"), look_up("hello/1/1", "tok-2")};
   REQUIRE(journal->append({first}, state(1), {}));
@@ -82,16 +82,16 @@ TEST_CASE("journal: a result event -> closes its intent in the same transaction"
 
 TEST_CASE("journal: a gap in the sequence -> refused, nothing written") {
   Folder folder;
-  auto journal = open(folder.file("journal.db"));
+  auto journal = open(folder / "journal.db");
   CHECK_FALSE(journal->append({row(2, note(2))}, state(2), {}));
   CHECK(journal->rows_after(Sequence(0), 10)->empty());
 }
 
 TEST_CASE("journal: a flipped bit in a row -> the row is named; restored from the backup") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 30);
-  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  { REQUIRE(open(path)->copy_to(folder / "journal-2026-01-01.db")); }
   {
     auto journal = open(path);
     for (std::uint64_t n = 31; n <= 40; ++n)
@@ -103,7 +103,7 @@ TEST_CASE("journal: a flipped bit in a row -> the row is named; restored from th
   CHECK(broken.error().message().find("row 17 is damaged") != std::string::npos);
 
   const auto report =
-      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+      recover_journal(path, {folder / "journal-2026-01-01.db"}, WallTime(1'800'000'000s));
   REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
   CHECK(report->from_backup == 1);
   CHECK(report->lost.empty());
@@ -117,7 +117,7 @@ TEST_CASE("journal: a flipped bit in a row -> the row is named; restored from th
 
 TEST_CASE("journal: a damaged row that no backup holds -> a named hole, the rest is kept") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 20);
   flip(path, "answer 17 was");
   const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
@@ -133,9 +133,9 @@ TEST_CASE("journal: a damaged row that no backup holds -> a named hole, the rest
 
 TEST_CASE("journal: a damaged state row -> the backup's state, all rows kept for the replay") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 20);
-  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  { REQUIRE(open(path)->copy_to(folder / "journal-2026-01-01.db")); }
   {
     auto journal = open(path);
     REQUIRE(journal->append({row(21, note(21))}, state(21, "state twentyone"), {}));
@@ -143,7 +143,7 @@ TEST_CASE("journal: a damaged state row -> the backup's state, all rows kept for
   flip(path, "state twentyone");
   CHECK_FALSE(SqliteJournal::open({path, false, {}}));
   const auto report =
-      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+      recover_journal(path, {folder / "journal-2026-01-01.db"}, WallTime(1'800'000'000s));
   REQUIRE(report);
   CHECK(report->rows == 21);
   CHECK(report->state_seq == 20);
@@ -153,7 +153,7 @@ TEST_CASE("journal: a damaged state row -> the backup's state, all rows kept for
 TEST_CASE("journal: a damaged first page -> rows and state are read past it, without a backup") {
   for (const char* text : {"SQLite format 3", "CREATE TABLE rows", "prev_hash BLOB", "STKR"}) {
     Folder folder;
-    const std::string path = folder.file("journal.db");
+    const std::string path = folder / "journal.db";
     fill(path, 20);
     flip(path, text);
     const auto broken = SqliteJournal::open({path, false, {}});
@@ -171,7 +171,7 @@ TEST_CASE("journal: a damaged first page -> rows and state are read past it, wit
 TEST_CASE(
     "journal: the newest row damaged -> a hole that the state bridges; the next row follows") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 20);
   flip(path, "answer 20 was");
   const auto report = recover_journal(path, {}, WallTime(1'800'000'000s));
@@ -187,7 +187,7 @@ TEST_CASE(
 
 TEST_CASE("journal: a damaged state row and no backup -> all rows are there to replay it from") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 20);
   flip(path, "state 20");
   CHECK_FALSE(SqliteJournal::open({path, false, {}}));
@@ -201,13 +201,13 @@ TEST_CASE("journal: a damaged state row and no backup -> all rows are there to r
 
 TEST_CASE("journal: no database at all any more -> said so, a new one; with a backup -> from it") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 20);
-  { REQUIRE(open(path)->copy_to(folder.file("journal-2026-01-01.db"))); }
+  { REQUIRE(open(path)->copy_to(folder / "journal-2026-01-01.db")); }
   std::ofstream(path, std::ios::trunc) << "garbage\n";
   CHECK_FALSE(SqliteJournal::open({path, false, {}}));
   auto report =
-      recover_journal(path, {folder.file("journal-2026-01-01.db")}, WallTime(1'800'000'000s));
+      recover_journal(path, {folder / "journal-2026-01-01.db"}, WallTime(1'800'000'000s));
   REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
   CHECK(report->from_backup == 20);
   CHECK((*open(path)->load_state())->bytes == "state 20");
@@ -221,7 +221,7 @@ TEST_CASE("journal: no database at all any more -> said so, a new one; with a ba
 TEST_CASE(
     "journal: a flipped bit in a cursor or an open intent -> named; the intent derived again") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   {
     auto journal = open(path);
     auto first = row(1, note(1));
@@ -256,7 +256,7 @@ TEST_CASE(
 
 TEST_CASE("journal: a newer version and a foreign file -> refused in one line") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 1);
   {
     auto db = Database::open(path, OpenMode::ReadWrite);
@@ -276,7 +276,7 @@ TEST_CASE("journal: a newer version and a foreign file -> refused in one line") 
 
 TEST_CASE("journal: one wrong bit in its version -> damage, unless the tables are a newer one's") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 1);
   const auto opening_fails_with = [&](const char* change) {
     auto db = Database::open(path, OpenMode::ReadWrite);
@@ -293,15 +293,15 @@ TEST_CASE("journal: one wrong bit in its version -> damage, unless the tables ar
 
 TEST_CASE("journal: a migration -> a copy of the old file first, then the new tables") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   fill(path, 3);
   const Migration two[] = {journal_migrations()[0],
                            {"a note column", "ALTER TABLE rows ADD COLUMN note TEXT"}};
   auto db = Database::open(path, OpenMode::ReadWrite);
-  REQUIRE(migrate(*db, two, folder.file("copy.db")));
+  REQUIRE(migrate(*db, two, folder / "copy.db"));
   CHECK(*db->integer("PRAGMA user_version") == 2);
   CHECK(*db->integer("SELECT count(*) FROM rows WHERE note IS NULL") == 3);
-  auto copy = Database::open(folder.file("copy.db"), OpenMode::ReadOnly);
+  auto copy = Database::open(folder / "copy.db", OpenMode::ReadOnly);
   CHECK(*copy->integer("SELECT count(*) FROM rows") == 3);
 }
 
@@ -310,7 +310,7 @@ TEST_CASE("journal: no room -> append fails with the disk-full hint, works again
   const pid_t child = ::fork();
   if (child == 0) {  // RLIMIT_FSIZE stands for a full disk; it cannot be taken back for files
     ::signal(SIGXFSZ, SIG_IGN);
-    auto journal = open(folder.file("journal.db"));
+    auto journal = open(folder / "journal.db");
     rlimit before{};
     ::getrlimit(RLIMIT_FSIZE, &before);
     const rlimit tight{256 * 1024, before.rlim_max};
@@ -330,12 +330,12 @@ TEST_CASE("journal: no room -> append fails with the disk-full hint, works again
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
-  CHECK(SqliteJournal::open({folder.file("journal.db"), false, {}}));
+  CHECK(SqliteJournal::open({folder / "journal.db", false, {}}));
 }
 
 TEST_CASE("journal: kill -9 at any moment -> no acknowledged row is lost, the chain holds") {
   Folder folder;
-  const std::string path = folder.file("journal.db");
+  const std::string path = folder / "journal.db";
   std::uint64_t acknowledged = 0;
   const Instant end = monotonic_now() + 3s;
   int kills = 0;

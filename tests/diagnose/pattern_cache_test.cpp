@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 
 #include "diagnose/pattern_set.hpp"
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker::diagnose;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -23,7 +23,7 @@ bool finds(const PatternSet& set, const std::string& line) {
 }
 
 std::string only_file(const Folder& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path))
     return entry.path().string();
   return "";
 }
@@ -32,7 +32,7 @@ std::string only_file(const Folder& folder) {
 
 TEST_CASE("pattern cache: stored, then loaded -> the same matches") {
   const Folder folder;
-  const PatternCache cache(folder.path());
+  const PatternCache cache(folder.path);
   const std::vector<std::string> patterns{"out of (?P<what>memory)", "Xid"};
   CHECK_FALSE(cache.load(pattern_key(patterns)).has_value());
   CHECK(finds(*PatternSet::compile(patterns, &cache), "CUDA out of memory"));
@@ -45,7 +45,7 @@ TEST_CASE("pattern cache: stored, then loaded -> the same matches") {
 
 TEST_CASE("pattern cache: any byte flipped, cut, writable by others, a link -> compiled anew") {
   const Folder folder;
-  const PatternCache cache(folder.path());
+  const PatternCache cache(folder.path);
   const std::vector<std::string> patterns{"out of memory"};
   const std::string key = pattern_key(patterns);
   REQUIRE(PatternSet::compile(patterns, &cache).has_value());
@@ -80,7 +80,7 @@ TEST_CASE(
     "pattern cache: bytes that are whole and no database, a folder that cannot be made -> "
     "compiled") {
   const Folder folder;
-  const PatternCache cache(folder.path());
+  const PatternCache cache(folder.path);
   const std::vector<std::string> patterns{"out of memory"};
   cache.store(pattern_key(patterns), "no database");
   CHECK(finds(*PatternSet::compile(patterns, &cache), "out of memory"));

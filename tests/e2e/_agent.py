@@ -16,6 +16,17 @@ BIN = os.environ.get("STOKER_BIN") or os.path.join(ROOT, "build", "bin")
 AGENT = os.path.join(BIN, "stoker-agent")
 
 
+# A rank that iterates and tells it.
+STEPS = """
+from heartbeat_client import Heartbeat
+beat = Heartbeat()
+beat.phase("iteration")
+for i in range(1, 100000):
+    beat.step(i, loss=1.0, seconds=0.02)
+    time.sleep(0.02)
+"""
+
+
 class Failed(Exception):
     pass
 

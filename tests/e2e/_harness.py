@@ -258,6 +258,19 @@ class Site:
                 found.append(int(pid))
         return found
 
+    def programs(self, name, word):
+        """Our processes that are `NAME WORD ...`."""
+        found = []
+        for pid in self.our_processes():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    argv = f.read().decode(errors="replace").split("\0")
+            except OSError:
+                continue
+            if os.path.basename(argv[0]) == name and word in argv[1:2]:
+                found.append(pid)
+        return found
+
     def close(self):
         if self.daemon and self.daemon.poll() is None:
             self.kill_daemon(signal.SIGTERM)

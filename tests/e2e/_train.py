@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -42,6 +43,18 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def run_test(test):
+    """Runs test() and ends the program with its outcome."""
+    if not os.path.exists(TRAIN):
+        print(f"SKIPPED: {TRAIN} was not built")
+        sys.exit(77)
+    try:
+        test()
+    except Failed as failure:
+        print(f"FAILED: {failure}")
+        sys.exit(1)
 
 
 class Training:

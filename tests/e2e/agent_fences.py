@@ -6,16 +6,7 @@ import signal
 import subprocess
 import time
 
-from _agent import check, run_cases, wait_for
-
-STEPS = """
-from heartbeat_client import Heartbeat
-beat = Heartbeat()
-beat.phase("iteration")
-for i in range(1, 100000):
-    beat.step(i, loss=1.0, seconds=0.02)
-    time.sleep(0.02)
-"""
+from _agent import STEPS, check, run_cases, wait_for
 
 FAULTHANDLER = """
 import faulthandler

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from _agent import check, run_cases, wait_for
+from _agent import STEPS, check, run_cases, wait_for
 
 # A rank with a child, a setsid'ed grandchild, and one that has even dropped its environment.
 FAMILY = """
@@ -22,15 +22,6 @@ if os.fork() == 0:
 subprocess.Popen(["/bin/sleep", "1004"])
 print("family is up", flush=True)
 time.sleep(1000)
-"""
-
-STEPS = """
-from heartbeat_client import Heartbeat
-beat = Heartbeat()
-beat.phase("iteration")
-for i in range(1, 100000):
-    beat.step(i, loss=1.0, seconds=0.02)
-    time.sleep(0.02)
 """
 
 # A rank that can be a warm standby: it is ready after a slow start, then becomes a rank by its order.

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from _agent import AGENT, Failed, check, run_cases, wait_for
+from _agent import AGENT, check, run_cases, wait_for
 
 TRAIN = """
 from heartbeat_client import Heartbeat

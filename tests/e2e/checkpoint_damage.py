@@ -9,9 +9,8 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
-from _train import Failed, Training, TRAIN, check
+from _train import Training, check, run_test
 
 
 def shard(training, name):
@@ -137,9 +136,6 @@ def test_full_disk(training):
 
 
 def main():
-    if not os.path.exists(TRAIN):
-        print(f"SKIPPED: {TRAIN} was not built")
-        return 77
     training = Training(samples=160)
     try:
         training.run()
@@ -148,13 +144,8 @@ def main():
         test_damage(training, names, want)
         test_full_disk(training)
         test_audit(training, names)
-    except Failed as failure:
-        print(f"FAILED: {failure}")
-        return 1
     finally:
         training.remove()
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+run_test(main)

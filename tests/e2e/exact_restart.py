@@ -7,10 +7,9 @@ kills a topology gets (default 3).
 import os
 import random
 import re
-import sys
 import time
 
-from _train import Failed, Training, TRAIN, check
+from _train import Training, check, run_test
 
 KILLS = int(os.environ.get("STOKER_KILLS", "3"))
 
@@ -58,21 +57,12 @@ def exact(world, dtype, kills, seed, asynchronous="false"):
         training.remove()
 
 
-def main():
-    if not os.path.exists(TRAIN):
-        print(f"SKIPPED: {TRAIN} was not built")
-        return 77
-    try:
-        exact(1, "f32", KILLS, 1)
-        exact(1, "bf16", 1, 2)
-        exact(2, "f32", KILLS, 5, "true")
-        exact(2, "f32", KILLS, 3)
-        exact(4, "f32", max(1, KILLS - 1), 4)
-    except Failed as failure:
-        print(f"FAILED: {failure}")
-        return 1
-    return 0
+def restarts_are_exact():
+    exact(1, "f32", KILLS, 1)
+    exact(1, "bf16", 1, 2)
+    exact(2, "f32", KILLS, 5, "true")
+    exact(2, "f32", KILLS, 3)
+    exact(4, "f32", max(1, KILLS - 1), 4)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+run_test(restarts_are_exact)

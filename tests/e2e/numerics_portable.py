@@ -3,10 +3,9 @@
 
 The other CPU is played by the variables that its users set: the tensor libraries then take the code of an older one.
 """
-import os
 import sys
 
-from _train import Failed, TRAIN, Training, check
+from _train import Training, check, run_test
 
 OLDER_CPU = {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Prescott"}
 
@@ -35,25 +34,16 @@ def resumed_elsewhere():
         training.remove()
 
 
-def main():
-    if not os.path.exists(TRAIN):
-        print(f"SKIPPED: {TRAIN} was not built")
-        return 77
-    if not {"avx2", "fma"} <= set(open("/proc/cpuinfo").read().split()):
-        print("SKIPPED: this CPU has no AVX2 or no FMA")
-        return 77
-    try:
-        here, there = digests("native"), digests("native", **OLDER_CPU)
-        check(here[1] != there[1] and here[0] != there[0], "the older CPU's code gives the same bits: this test shows nothing")
-        here, there = digests("portable"), digests("portable", **OLDER_CPU)
-        check(here == there, f"portable, yet different: {here} and {there}")
-        check(resumed_elsewhere() == here[0][-1], "resumed on the other CPU, the last checkpoint differs")
-        print(f"identical with {here[1]}")
-    except Failed as failure:
-        print(f"FAILED: {failure}")
-        return 1
-    return 0
+def portable_is_identical():
+    here, there = digests("native"), digests("native", **OLDER_CPU)
+    check(here[1] != there[1] and here[0] != there[0], "the older CPU's code gives the same bits: this test shows nothing")
+    here, there = digests("portable"), digests("portable", **OLDER_CPU)
+    check(here == there, f"portable, yet different: {here} and {there}")
+    check(resumed_elsewhere() == here[0][-1], "resumed on the other CPU, the last checkpoint differs")
+    print(f"identical with {here[1]}")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if not {"avx2", "fma"} <= set(open("/proc/cpuinfo").read().split()):
+    print("SKIPPED: this CPU has no AVX2 or no FMA")
+    sys.exit(77)
+run_test(portable_is_identical)

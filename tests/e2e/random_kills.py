@@ -13,19 +13,6 @@ SHAPE = dict(nodes=2, spares=1, ranks_per_node=1, hidden=64, ffn=256, sequence=6
              without_progress=50, tasks=8, floor="3s")
 
 
-def agents(site):
-    found = []
-    for pid in site.our_processes():
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                argv = f.read().split(b"\0")
-        except OSError:
-            continue
-        if os.path.basename(argv[0]) == b"stoker-agent" and b"run" in argv[1:2]:
-            found.append(pid)
-    return found
-
-
 def kill_something(site, dice):
     what = dice.choice(["daemon", "rank", "rank", "agent"])
     if what == "daemon":
@@ -33,7 +20,7 @@ def kill_something(site, dice):
         time.sleep(dice.uniform(0, 1.5))
         site.start_daemon()
         return what
-    targets = sorted(site.page_pids().values()) if what == "rank" else sorted(agents(site))
+    targets = sorted(site.page_pids().values()) if what == "rank" else sorted(site.programs("stoker-agent", "run"))
     if not targets:
         return f"no {what}"
     try:

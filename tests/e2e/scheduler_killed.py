@@ -8,20 +8,6 @@ from e2e._harness import check, main
 SHAPE = dict(samples=60000, hidden=64, ffn=256, sequence=64, save_every=20)
 
 
-def processes(site, word):
-    """Pids of the site's processes whose second argument is `word`."""
-    found = []
-    for pid in site.our_processes():
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                argv = f.read().split(b"\0")
-        except OSError:
-            continue
-        if len(argv) > 1 and argv[1] == word.encode() and os.path.basename(argv[0]) == b"stokerd":
-            found.append(pid)
-    return found
-
-
 def start(site, **more):
     prefix = site.prepare_data()
     site.start_daemon()
@@ -37,7 +23,7 @@ def the_scheduler(site):
     start(site)
     pids, job = site.page_pids(), site.status()["job"]
     for _ in range(3):
-        for pid in site.wait(lambda: processes(site, "local-scheduler"), 20, "the scheduler's process"):
+        for pid in site.wait(lambda: site.programs("stokerd", "local-scheduler"), 20, "the scheduler's process"):
             os.kill(pid, signal.SIGKILL)
         time.sleep(1)
         check(site.page_pids() == pids, "ranks died with the scheduler")
@@ -56,7 +42,7 @@ def the_scheduler_with_its_daemon(site):
     start(site)
     pids = site.page_pids()
     site.kill_daemon()
-    for pid in processes(site, "local-scheduler"):
+    for pid in site.programs("stokerd", "local-scheduler"):
         os.kill(pid, signal.SIGKILL)
     time.sleep(1)
     check(site.page_pids() == pids, "ranks died with daemon and scheduler")
@@ -73,7 +59,7 @@ def the_job_process(site):
     site.wait(lambda: site.status().get("checkpoint"), 30, "a checkpoint")
     job = site.status()["job"]
     before = set(site.page_pids().values())
-    for pid in processes(site, "local-node"):
+    for pid in site.programs("stokerd", "local-node"):
         os.kill(pid, signal.SIGKILL)
     site.wait(lambda: not before & set(site.page_pids().values()), 10, "the end of all ranks")
     site.wait(lambda: site.status()["state"] == "training" and site.status()["job"] != job, 60, "the next task")
@@ -91,7 +77,7 @@ def two_schedulers_side_by_side(site):
     try:
         start(other)
         check(not set(site.page_pids().values()) & set(other.page_pids().values()), "ranks are shared")
-        for pid in processes(other, "local-scheduler") + processes(other, "local-node"):
+        for pid in other.programs("stokerd", "local-scheduler") + other.programs("stokerd", "local-node"):
             os.kill(pid, signal.SIGKILL)
         now = site.status()["iteration"]
         site.wait_iteration(now + 30)

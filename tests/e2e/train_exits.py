@@ -7,10 +7,9 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 
-from _train import Failed, Training, TRAIN, check, free_port
+from _train import TRAIN, Failed, Training, check, free_port, run_test
 
 
 def wait_for(condition, what, limit=60):
@@ -211,9 +210,6 @@ def test_standby(training):
 
 
 def main():
-    if not os.path.exists(TRAIN):
-        print(f"SKIPPED: {TRAIN} was not built")
-        return 77
     training = Training(directory="saved")
     try:
         fresh = 0
@@ -231,13 +227,8 @@ def main():
                      test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_standby):
             own_folder()
             test(training)
-    except Failed as failure:
-        print(f"FAILED: {failure}")
-        return 1
     finally:
         training.remove()
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+run_test(main)

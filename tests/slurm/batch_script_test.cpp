@@ -11,27 +11,18 @@
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
 #include "scripted_cluster.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
 using stoker::slurm::testing::example_request;
+using stoker::testing::Folder;
 
 namespace {
 
 bool holds(const std::string& text, const std::string& line) {
   return text.find(line) != std::string::npos;
 }
-
-struct Folder {
-  std::string path;
-  Folder() {
-    std::string pattern = "/tmp/stoker-script-XXXXXX";
-    path = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-};
 
 // Runs the script with this text as srun; `signal` is sent once the file "up" is there.
 os::ExitStatus run_script(const Folder& f, const std::string& script, const std::string& srun,

@@ -8,22 +8,14 @@
 #include <thread>
 
 #include "common/os/files.hpp"
+#include "tests/folder.hpp"
 #include "worker/train/data/training_data.hpp"
 
 using namespace stoker;
 using namespace stoker::train;
+using stoker::testing::Folder;
 
 namespace {
-
-struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/stoker-data-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
 
 void write_documents(const std::string& prefix, const std::vector<std::vector<TokenId>>& documents,
                      TokenType type = TokenType::U16) {

@@ -6,6 +6,7 @@
 
 #include "common/os/files.hpp"
 #include "common/time.hpp"
+#include "tests/folder.hpp"
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
 #include "worker/train/data/indexed_dataset.hpp"
@@ -14,22 +15,9 @@
 
 using namespace stoker;
 using namespace stoker::train;
+using stoker::testing::Folder;
 
 namespace {
-
-struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/stoker-prepare-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path + "/" + name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    REQUIRE(os::replace_file(*this / name, text, os::Durability::Cached).has_value());
-    return *this / name;
-  }
-};
 
 // The documents of a prefix as text, without the end-of-document marker.
 std::vector<std::string> documents_of(const std::string& prefix) {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "common/os/files.hpp"
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 #include "watch/run_watcher.hpp"
 
 using namespace stoker;
@@ -25,21 +25,21 @@ core::RunPolicy policy_of(const std::string& directory, const std::string& file)
 
 TEST_CASE("finish file: absent, there, gone -> told at each change, not after a restart") {
   testing::Folder folder;
-  const auto policy = policy_of(folder.path(), "DONE");
+  const auto policy = policy_of(folder.path, "DONE");
   std::vector<core::Input> out;
   FinishFile watched(policy, {});
   watched.poll(out);
   CHECK(out.empty());
-  REQUIRE(os::replace_file(folder.path() + "/DONE", "", os::Durability::Cached));
+  REQUIRE(os::replace_file(folder.path + "/DONE", "", os::Durability::Cached));
   watched.poll(out);
   watched.poll(out);
   REQUIRE(out.size() == 1);
-  CHECK(std::get<core::FinishFileSeen>(out[0].body).path == folder.path() + "/DONE");
+  CHECK(std::get<core::FinishFileSeen>(out[0].body).path == folder.path + "/DONE");
   CHECK(std::get<core::FinishFileSeen>(out[0].body).there);
   FinishFile again(policy, out[0].cursors);
   again.poll(out);
   CHECK(out.size() == 1);
-  REQUIRE(::unlink((folder.path() + "/DONE").c_str()) == 0);
+  REQUIRE(::unlink((folder.path + "/DONE").c_str()) == 0);
   again.poll(out);
   REQUIRE(out.size() == 2);
   CHECK_FALSE(std::get<core::FinishFileSeen>(out[1].body).there);
@@ -47,26 +47,26 @@ TEST_CASE("finish file: absent, there, gone -> told at each change, not after a 
 
 TEST_CASE("finish file: a folder, a FIFO of that name -> is no such file") {
   testing::Folder folder;
-  REQUIRE(os::make_directories(folder.path() + "/DONE"));
-  REQUIRE(::mkfifo((folder.path() + "/PIPE").c_str(), 0600) == 0);
+  REQUIRE(os::make_directories(folder.path + "/DONE"));
+  REQUIRE(::mkfifo((folder.path + "/PIPE").c_str(), 0600) == 0);
   for (const char* name : {"DONE", "PIPE"}) {
     std::vector<core::Input> out;
-    FinishFile(policy_of(folder.path(), name), {}).poll(out);
+    FinishFile(policy_of(folder.path, name), {}).poll(out);
     CHECK(out.empty());
   }
 }
 
 TEST_CASE("run watcher: the file and the end of the ranks at one look -> the file comes first") {
   testing::Folder folder;
-  const std::string generation = folder.path() + "/gen-000001";
+  const std::string generation = folder.path + "/gen-000001";
   REQUIRE(os::make_directories(generation));
-  RunWatcher watcher({policy_of(folder.path(), "DONE"), false}, {});
+  RunWatcher watcher({policy_of(folder.path, "DONE"), false}, {});
   (void)watcher.poll(Instant{} + 1s);
   wire::AgentEvent ended;
   ended.body = wire::AttemptEnded{};
   REQUIRE(os::append_file(generation + "/lead.jsonl", wire::format_event_line(ended),
                           os::Durability::Cached));
-  REQUIRE(os::replace_file(folder.path() + "/DONE", "", os::Durability::Cached));
+  REQUIRE(os::replace_file(folder.path + "/DONE", "", os::Durability::Cached));
   const auto inputs = watcher.poll(Instant{} + 2s);
   REQUIRE(inputs.size() == 2);
   CHECK(std::holds_alternative<core::FinishFileSeen>(inputs[0].body));
@@ -75,9 +75,9 @@ TEST_CASE("run watcher: the file and the end of the ranks at one look -> the fil
 
 TEST_CASE("run watcher: beats between two digests -> the newest is there to be shown") {
   testing::Folder folder;
-  const std::string generation = folder.path() + "/gen-000001";
+  const std::string generation = folder.path + "/gen-000001";
   REQUIRE(os::make_directories(generation));
-  RunWatcher watcher({policy_of(folder.path(), ""), false}, {});
+  RunWatcher watcher({policy_of(folder.path, ""), false}, {});
   for (std::uint64_t n = 1; n <= 3; ++n) {
     wire::AgentEvent event;
     event.at = Instant{} + std::chrono::seconds(n);

@@ -2,17 +2,17 @@
 #include "watch/inotify.hpp"
 
 #include "common/os/files.hpp"
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::watch;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 TEST_CASE("inotify: a file that a watcher reads -> a hint; what stoker writes for others -> none") {
   const Folder folder;
   Inotify inotify;
   REQUIRE(inotify.fd() >= 0);
-  inotify.watch(std::vector<std::string>{folder.path()});
+  inotify.watch(std::vector<std::string>{folder.path});
   const auto write = [&](const std::string& name) { folder.append(name, "x\n"); };
   CHECK_FALSE(inotify.drain());
   write("main.log");

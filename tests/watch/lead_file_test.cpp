@@ -2,12 +2,12 @@
 // damage, generations.
 #include <set>
 
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 #include "watch/generations.hpp"
 
 using namespace stoker;
 using namespace stoker::watch;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -229,7 +229,7 @@ TEST_CASE(
   };
   make("gen-000001");
   folder.append("gen-000001/lead.jsonl", line_of(beat_of(1), 1s));
-  Generations generations({RunName("run"), folder.path(), 30s, {}}, {});
+  Generations generations({RunName("run"), folder.path, 30s, {}}, {});
   std::vector<core::Input> out;
   generations.poll(at(0s), out);
   CHECK(kinds(out) == Kinds{"digest"});
@@ -258,7 +258,7 @@ TEST_CASE("generations: many passed while the daemon was away -> each told once,
   };
   std::vector<core::Cursor> cursors;
   const auto numbers = [&]() {
-    Generations generations({RunName("run"), folder.path(), 30s, {}}, cursors);
+    Generations generations({RunName("run"), folder.path, 30s, {}}, cursors);
     std::vector<core::Input> out;
     generations.poll(at(0s), out);
     generations.poll(at(1s), out);

@@ -2,13 +2,13 @@
 #include <grp.h>
 #include <sys/stat.h>
 
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 #include "watch/inotify.hpp"
 #include "watch/run_watcher.hpp"
 
 using namespace stoker;
 using namespace stoker::watch;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -21,7 +21,7 @@ struct Switches {
   std::unique_ptr<SwitchFiles> files = start();
 
   std::unique_ptr<SwitchFiles> start() const {
-    return std::make_unique<SwitchFiles>(SwitchOptions{RunName("run"), folder.path(), group},
+    return std::make_unique<SwitchFiles>(SwitchOptions{RunName("run"), folder.path, group},
                                          cursors);
   }
   std::vector<core::Input> poll(WallTime wall = kLater) {
@@ -177,7 +177,7 @@ TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inoti
   std::filesystem::create_directories(folder / "gen-000001");
   RunWatchOptions options;
   options.policy.run = RunName("run");
-  options.policy.directory = folder.path();
+  options.policy.directory = folder.path;
   options.policy.watch.disk_min_free = 0;
   options.policy.watch.disk_min_free_inodes = 0;
   RunWatcher watcher(options, {});

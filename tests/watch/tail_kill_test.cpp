@@ -8,12 +8,12 @@
 #include "common/hash.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 #include "watch/tail.hpp"
 
 using namespace stoker;
 using namespace stoker::watch;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 namespace {
 

@@ -3,11 +3,11 @@
 
 #include <sys/stat.h>
 
-#include "tests/watch/folder.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::watch;
-using stoker::watch::testing::Folder;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -216,7 +216,7 @@ TEST_CASE("tail: a FIFO, a folder, no permission -> an error, never a block") {
   const Folder folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   CHECK(LineTail(folder / "fifo").poll(at(0s)).error->what == "is no regular file");
-  CHECK(LineTail(folder.path()).poll(at(0s)).error.has_value());
+  CHECK(LineTail(folder.path).poll(at(0s)).error.has_value());
 }
 
 TEST_CASE("tail: from_end -> only what comes later") {

@@ -69,7 +69,7 @@ std::uint32_t threads_of(const recipe::TrainConfig& config) {
 
 Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend) {
   Prepared p;
-  auto text = os::read_file(options.config, 16u << 20);
+  auto text = os::read_file(options.config, configs::kLargestYaml);
   if (!text) return failed(ExitCode::Configuration, text.error());
   p.text = std::move(*text);
   p.file = configs::read_train_config(p.text, options.config);
@@ -141,7 +141,7 @@ ExitCode run_session(const SessionOptions& options, const Backend& backend) {
     if (!outcome) return failed(ExitCode::Failed, outcome.error()).code;
     if (*outcome == StandbyOutcome::Dismissed) return ExitCode::Finished;
     began = monotonic_now();
-    const auto text = os::read_file(options.config, 16u << 20);
+    const auto text = os::read_file(options.config, configs::kLargestYaml);
     if (!text || *text != ready.text) {  // changed while we waited: what we prepared is stale
       prepared = prepare(options, backend);
       if (const auto* failure = std::get_if<Failure>(&prepared)) return failure->code;
