@@ -57,10 +57,9 @@ TEST_CASE("files: what is no regular file, too large or a link -> refused by nam
   REQUIRE(os::replace_file(folder / "big", std::string(1000, 'x'), os::Durability::Cached));
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   fs::create_symlink(folder / "big", folder / "link");
-  for (const auto& refused :
-       {os::read_file(folder / "big", 999), os::read_file(folder / "fifo"),
-        os::read_file(folder / "link", 5000, true), os::read_file(folder.path),
-        os::read_file(folder / "none")}) {
+  for (const auto& refused : {os::read_file(folder / "big", 999), os::read_file(folder / "fifo"),
+                              os::read_file(folder / "link", 5000, true),
+                              os::read_file(folder.path), os::read_file(folder / "none")}) {
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().message().find(folder.path) != std::string::npos);
   }

@@ -76,8 +76,7 @@ TEST_CASE(
     REQUIRE(publisher.open());
     CHECK(publisher.wanted_after() == Sequence(0));
     REQUIRE(publisher.append({moved}));
-    CHECK(os::read_file(folder / "chronicle.md")->find("This is not over.") !=
-          std::string::npos);
+    CHECK(os::read_file(folder / "chronicle.md")->find("This is not over.") != std::string::npos);
     REQUIRE(publisher.append({moved, again}));
     CHECK(*os::read_file(folder / "chronicle.md") == told);
   }

@@ -206,8 +206,7 @@ TEST_CASE("journal: no database at all any more -> said so, a new one; with a ba
   { REQUIRE(open(path)->copy_to(folder / "journal-2026-01-01.db")); }
   std::ofstream(path, std::ios::trunc) << "garbage\n";
   CHECK_FALSE(SqliteJournal::open({path, false, {}}));
-  auto report =
-      recover_journal(path, {folder / "journal-2026-01-01.db"}, WallTime(1'800'000'000s));
+  auto report = recover_journal(path, {folder / "journal-2026-01-01.db"}, WallTime(1'800'000'000s));
   REQUIRE_MESSAGE(report, (report ? "" : report.error().message()));
   CHECK(report->from_backup == 20);
   CHECK((*open(path)->load_state())->bytes == "state 20");
