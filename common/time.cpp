@@ -133,6 +133,9 @@ Result<WallTime> parse_rfc3339(std::string_view text) {
       return fail(fmt::format("time without a zone: \"{}\"", copy), {}, "end it with Z for UTC");
     offset_minutes = (sign[0] == '-' ? -1 : 1) * (hours * 60L + minutes);
   }
+  constexpr int kFirstYear = 1970, kLastYear = 2261;  // what nanoseconds since 1970 can tell
+  if (parts.tm_year < kFirstYear || parts.tm_year > kLastYear)
+    return fail(fmt::format("no year from {} to {}: \"{}\"", kFirstYear, kLastYear, copy));
   parts.tm_year -= 1900;
   parts.tm_mon -= 1;
   const std::tm asked = parts;

@@ -3,7 +3,6 @@
 #include "diagnose/line_origin.hpp"
 
 #include <array>
-#include <ctime>
 #include <memory>
 #include <re2/re2.h>
 
@@ -45,11 +44,9 @@ constexpr std::array kForms{
     Form{Label::Rank, "[", R"(\[[Rr]ank ?(\d+)\]:? ?)"},
     Form{Label::NodeRank, "[", R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
     Form{Label::TaskRank, "0", R"((\d{1,6}): )"},
-    Form{
-        Label::Iso, "[0",
-        R"(\[?(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
-    Form{Label::Ctime, "[",
-         R"(\[[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{4})\] ?)"},
+    Form{Label::Iso, "[0",
+         R"(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
+    Form{Label::Ctime, "[", R"(\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ?)"},
     Form{Label::Syslog, "A",
          R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
     Form{Label::Uptime, "[<", R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
@@ -89,29 +86,6 @@ std::optional<std::uint32_t> small_number(re2::StringPiece text, std::uint32_t b
   return value;
 }
 
-int number(re2::StringPiece text) {
-  int value = 0;
-  RE2::FullMatch(text, R"((\d+))", &value);
-  return value;
-}
-
-int month_number(re2::StringPiece name) {
-  static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  const auto at = kMonths.find(std::string_view(name.data(), name.size()));
-  return at == std::string_view::npos ? 0 : static_cast<int>(at / 3);
-}
-
-std::int64_t epoch_ms(int year, int month, const re2::StringPiece* day_to_second) {
-  std::tm t{};
-  t.tm_year = year - 1900;
-  t.tm_mon = month;
-  t.tm_mday = number(day_to_second[0]);
-  t.tm_hour = number(day_to_second[1]);
-  t.tm_min = number(day_to_second[2]);
-  t.tm_sec = number(day_to_second[3]);
-  return static_cast<std::int64_t>(timegm(&t)) * 1000;
-}
-
 using Groups = std::array<re2::StringPiece, 8>;
 
 void take(Label label, const Groups& g, LineOrigin& origin) {
@@ -134,7 +108,8 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
       if (const auto time = read_line_time({g[0].data(), g[0].size()})) origin.time_ms = time->ms;
       return;
     case Label::Ctime:
-      origin.time_ms = epoch_ms(number(g[6]), month_number(g[1]), &g[2]);
+      if (const auto time = read_line_time({g[0].data(), g[0].size()}); time && time->has_year)
+        origin.time_ms = time->ms;
       origin.kernel_header = true;
       return;
     case Label::Syslog:

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <set>
 
+#include "diagnose/line_origin.hpp"
+
 using namespace stoker;
 using namespace stoker::diagnose;
 
@@ -42,6 +44,19 @@ TEST_CASE("kernel line: Xid in all its spellings -> code and PCI address") {
       parse_kernel_line("NVRM: Xid (PCI:0000:9b:00): 119, pid=2024380, name=nvidia-smi, Timeout");
   CHECK(named->pid == 2024380);
   CHECK(named->process == "nvidia-smi");
+}
+
+TEST_CASE("kernel line: the time in its header -> milliseconds; a year that cannot be -> none") {
+  const char* const kXid = " NVRM: Xid (PCI:0000:cb:00): 109, pid=1";
+  CHECK(read_origin(std::string("[Fri Aug 30 11:43:14 2024]") + kXid).time_ms == 1725018194000);
+  for (const char* header :
+       {"[Fri Aug 30 11:43:14 3024]", "[Fri Aug 30 11:43:14 0024]", "[Fri Feb 30 11:43:14 2024]"}) {
+    const std::string line = std::string(header) + kXid;
+    const auto origin = read_origin(line);
+    CHECK_MESSAGE(!origin.time_ms, line);
+    CHECK_MESSAGE(origin.kernel_header, line);
+    CHECK_MESSAGE(origin.message.starts_with("NVRM"), line);
+  }
 }
 
 TEST_CASE("kernel line: SXid -> code and severity; its detail lines -> none") {
