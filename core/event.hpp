@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/node_list.hpp"
 #include "core/policy.hpp"
 #include "wire/agent_event.hpp"
 
@@ -116,7 +117,7 @@ struct JobSeen {  // a job of ours, present in a good answer, or proven terminal
   std::uint32_t restart = 0;
   JobState state = JobState::Pending;
   std::string reason;  // "Resources", "JobHeldUser", …
-  std::vector<NodeName> nodes;
+  NodeList nodes;
   std::optional<WallTime> ends_at;  // the wall of a running job
   int exit_code = 0, signal = 0;    // terminal ones
   std::uint32_t cancelled_by_uid = 0;

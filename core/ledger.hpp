@@ -5,12 +5,12 @@
 // exclusion.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/shared_map.hpp"
 #include "core/policy.hpp"
 
 namespace stoker::core {
@@ -40,8 +40,8 @@ struct NodeEntry {
 inline constexpr std::size_t kEvidenceKept = 8;
 
 struct NodeLedger {
-  std::map<NodeName, NodeEntry> nodes;  // that something is known about
-  std::uint32_t at_least = 0;           // nodes that the site has: the largest allocation ever seen
+  SharedMap<NodeName, NodeEntry> nodes;  // that something is known about
+  std::uint32_t at_least = 0;  // nodes that the site has: the largest allocation ever seen
   STOKER_FIELDS(NodeLedger, nodes, at_least)
 };
 

@@ -121,6 +121,8 @@ void Checker::check_budget(const core::RunState& run, bool resumed) {
 }
 
 void Checker::check_exclusions(const core::SiteState& state) {
+  if (nodes_.shares(state.ledger.nodes)) return;  // time alone only ends exclusions
+  nodes_ = state.ledger.nodes;
   std::uint32_t automatic = 0;
   for (const auto& [name, node] : state.ledger.nodes)
     if (node.excluded_until && *node.excluded_until > state.now && !node.by_operator) ++automatic;

@@ -64,6 +64,7 @@ class Checker {
   std::uint32_t manual_ = 0, incidents_ = 0;
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew
   Iteration best_;
+  SharedMap<NodeName, core::NodeEntry> nodes_;  // as last looked at
 };
 
 }  // namespace stoker::sim

@@ -52,7 +52,23 @@ Unexpected torn(std::string_view what, std::string_view line) {
               "such an answer is not used; see `stoker doctor`");
 }
 
-Result<QueueRow> parse_row(const Fields& f, std::string_view line) {
+// Of the answer before, where it had the same list.
+Result<NodeList> nodes_of(std::string_view text, const NodeLists* known, NodeLists& seen) {
+  if (const auto again = seen.find(text); again != seen.end()) return again->second;
+  NodeList nodes;
+  if (const auto before = known == nullptr ? NodeLists::const_iterator() : known->find(text);
+      known != nullptr && before != known->end()) {
+    nodes = before->second;
+  } else {
+    STOKER_TRY(expanded, expand_hostlist(text));
+    nodes = NodeList(std::move(expanded));
+  }
+  seen.emplace(text, nodes);
+  return nodes;
+}
+
+Result<QueueRow> parse_row(const Fields& f, std::string_view line, const NodeLists* known,
+                           NodeLists& seen) {
   QueueRow row;
   const auto raw = number<std::uint64_t>(f[0]);
   const auto array = number<std::uint64_t>(f[1]);
@@ -74,7 +90,7 @@ Result<QueueRow> parse_row(const Fields& f, std::string_view line) {
   row.ends = time_of(f[6]);
   row.submitted = time_of(f[7]);
   if (!f[8].empty() && f[8] != "(null)") {
-    auto nodes = expand_hostlist(f[8]);
+    auto nodes = nodes_of(f[8], known, seen);
     if (!nodes) return torn("a node list that cannot be read", line);
     row.nodes = std::move(*nodes);
   }
@@ -136,8 +152,10 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
 }
 
 Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vector<RunName>& names,
-                                          const std::vector<std::string>& folders) {
+                                          const std::vector<std::string>& folders,
+                                          NodeLists* lists) {
   std::vector<QueueRow> rows;
+  NodeLists seen;
   if (!text.empty() && text.back() != '\n') return torn("the answer is cut off", "");
   bool after_row = false;
   while (!text.empty()) {
@@ -159,9 +177,10 @@ Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vect
           return (*fields)[11].starts_with(folder);
         });
     if (!wanted) continue;
-    STOKER_TRY(row, parse_row(*fields, line));
+    STOKER_TRY(row, parse_row(*fields, line, lists, seen));
     rows.push_back(std::move(row));
   }
+  if (lists != nullptr) *lists = std::move(seen);
   return rows;
 }
 

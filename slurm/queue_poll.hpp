@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/node_list.hpp"
 #include "core/event.hpp"
 
 namespace stoker::slurm {
@@ -20,7 +21,7 @@ struct QueueRow {
   std::uint32_t cancelled_by_uid = 0;
   std::string reason;
   std::optional<WallTime> starts, ends, submitted;
-  std::vector<NodeName> nodes;
+  NodeList nodes;
   std::uint32_t uid = 0;
   std::string user, command;  // login name; path of the batch script, "" = none
   std::string name, comment;
@@ -40,12 +41,17 @@ std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs)
 // By array and task. Lines that are none are an error.
 Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 
+// The node lists of the answer before, by their text: jobs run for days on the nodes they have.
+using NodeLists = std::map<std::string, NodeList, std::less<>>;
+
 // Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
 // fields or an unknown state is an error: such an answer proves nothing about any job. Rows of
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
 // of these job names, and those whose script lies below one of `folders`, are looked at closely.
+// `lists` spares the expansion of lists that it knows, and then holds those of this answer.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
                                           const std::vector<RunName>& names = {},
-                                          const std::vector<std::string>& folders = {});
+                                          const std::vector<std::string>& folders = {},
+                                          NodeLists* lists = nullptr);
 
 }  // namespace stoker::slurm

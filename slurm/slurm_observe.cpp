@@ -69,7 +69,15 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
   const bool all = options_.user.empty() || users.size() > kMostUsers;
   STOKER_TRY(output, question(queue_command(all ? "" : fmt::format("{}", fmt::join(users, ",")))));
   if (!output.status.ok()) return fail("squeue failed: " + what_it_said(output), "squeue");
-  return parse_queue(output.out, names, folders);
+  NodeLists lists;
+  {
+    const std::scoped_lock lock(mutex_);
+    lists = node_lists_;
+  }
+  auto rows = parse_queue(output.out, names, folders, &lists);
+  const std::scoped_lock lock(mutex_);
+  node_lists_ = std::move(lists);
+  return rows;
 }
 
 bool SlurmScheduler::was_cancelled_here(const JobId& job) const {

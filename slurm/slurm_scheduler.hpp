@@ -123,6 +123,7 @@ class SlurmScheduler : public core::Scheduler {
   std::vector<core::JobExpected> expected_;
   std::vector<core::RunGrounds> grounds_;
   std::map<std::string, Members> members_;
+  NodeLists node_lists_;      // of the queue, as it was last seen
   bool json_ = false;         // scontrol writes JSON
   std::set<NodeName> nodes_;  // that sinfo knows; empty: not asked yet
 };

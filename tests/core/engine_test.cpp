@@ -43,6 +43,23 @@ TEST_CASE(
   CHECK(audit_journal(world.journal));
 }
 
+TEST_CASE("engine: the journal is full -> what a node is known for stays as it was, too") {
+  sim::World world;
+  REQUIRE(start(world));
+  NodeSeen seen;
+  seen.node = NodeName("n1");
+  REQUIRE(world.feed({RunName{}, seen, {}}));
+  const std::string before = to_json_text(world.state());
+  world.journal.set_full(true);
+  seen.usable = !seen.usable;
+  CHECK_FALSE(world.feed({RunName{}, seen, {}}));
+  CHECK(to_json_text(world.state()) == before);
+  world.journal.set_full(false);
+  CHECK(world.feed({RunName{}, seen, {}}));
+  CHECK(world.state().ledger.nodes.at(seen.node).usable == seen.usable);
+  CHECK(audit_journal(world.journal));
+}
+
 TEST_CASE("engine: killed before the effects, at every start again -> one live submission") {
   sim::World world;
   REQUIRE(start(world));

@@ -70,6 +70,26 @@ TEST_CASE("queue: empty good answer -> no rows; torn, foreign or odd ones -> err
   CHECK(!parse_queue(row({"1", "1", "1", "RUNNING", "", "", "", "", "n[1-", "0", "a", "b"})));
 }
 
+TEST_CASE("queue: the node list of the answer before -> taken from it, and forgotten with it") {
+  const auto with = [](const std::string& nodes) {
+    return row({"124", "123", "4", "RUNNING", "None", "1700000000", "1700072000", "1699990000",
+                nodes, "1000", "alice", "/x.sh", "tr11", "c"});
+  };
+  NodeLists lists;
+  const auto first = parse_queue(with("n[1-3]"), {}, {}, &lists);
+  REQUIRE(first);
+  CHECK(lists.size() == 1);
+  const auto again = parse_queue(with("n[1-3]"), {}, {}, &lists);
+  REQUIRE(again);
+  CHECK(&again->at(0).nodes.list() == &first->at(0).nodes.list());
+  const auto other = parse_queue(with("n[4-5]"), {}, {}, &lists);
+  REQUIRE(other);
+  CHECK(other->at(0).nodes.list() == std::vector{NodeName("n4"), NodeName("n5")});
+  CHECK(lists.size() == 1);
+  CHECK_FALSE(parse_queue(with("n[1-"), {}, {}, &lists));
+  CHECK(lists.contains("n[4-5]"));
+}
+
 TEST_CASE("queue: odd rows of other names -> kept out when names are given") {
   const std::string odd = row({"9", "9", "1-5", "WHAT", "", "", "", "", "", "0", "other", ""});
   const std::string mine =
