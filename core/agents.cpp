@@ -378,6 +378,8 @@ void on_agent_said(Turn& turn, const AgentSaid& said) {
   RunState& run = turn.r();
   run.daemon_away = false;
   const bool starts = std::holds_alternative<wire::GenerationStarted>(said.event.body);
+  if (const auto* gone = std::get_if<wire::CheckpointsDeleted>(&said.event.body))
+    return on(turn, *gone);  // gone is gone, whoever tells it and when
   if (said.generation < run.newest || (starts && said.generation == run.newest && run.live))
     return turn.say(
         fmt::format("generation {} speaks late ({}); {} is the newest, so it is only "

@@ -189,7 +189,6 @@ void begin_numbers(Turn& turn, Iteration from) {
   trail.check.changed = changed;
   trail.check.rolled_back = run.live && run.exact_order && run.live->order == *run.exact_order;
   trail.check.rate_factor = trail.rate_factor;
-  trail.check.rate_ratio = trail.rate_ratio;
   trail.check.skip = trail.skip;
   detect::forget_after(run.loss, from.value > 0 ? from : run.progress.iteration);
   detect::begin_attempt(run.speed);
@@ -213,7 +212,8 @@ void watch_numbers(Turn& turn, const Digest& digest) {
   const bool told = digest.iteration_ms.count + digest.losses.count + digest.losses.not_finite > 0;
   if (turn.kind() != TrainingKind::Training || !told || digest.last.iteration_max.value == 0)
     return;
-  const TrailPoint point = point_of(digest);
+  TrailPoint point = point_of(digest);
+  point.rate_scale = run.lr_scale;
   const bool advanced =
       run.trail.points.empty() || point.iteration != run.trail.points.back().iteration;
   if (audit_start(turn, point)) return;

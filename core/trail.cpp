@@ -55,6 +55,23 @@ std::string count(std::uint64_t value) {
   return fmt::format("{}", value);
 }
 
+// Without the straight line through the values: where the loss still falls, two different orders of
+// the data fall together.
+std::vector<double> detrended(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double mean = 0, slope = 0, spread = 0;
+  for (const double v : values) mean += v / n;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double place = static_cast<double>(i) - (n - 1) / 2;
+    slope += place * (values[i] - mean);
+    spread += place * place;
+  }
+  std::vector<double> rest;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    rest.push_back(values[i] - mean - slope / spread * (static_cast<double>(i) - (n - 1) / 2));
+  return rest;
+}
+
 }  // namespace
 
 void record(Trail& trail, const TrailPoint& point) {
@@ -120,7 +137,10 @@ std::optional<Range> learning_rate_at(const std::vector<TrailPoint>& line, Itera
     peak = b->iteration.value - a->iteration.value > near;
   } else {
     if (iteration.value - a->iteration.value > near) return std::nullopt;
-    if (a != &line.front()) {
+    if (a == &line.front()) {  // it may be warming up from nothing
+      other *= static_cast<double>(iteration.value) /
+               static_cast<double>(std::max<std::uint64_t>(1, a->iteration.value));
+    } else {
       const TrailPoint& before = *(a - 1);
       const double slope = (a->learning_rate - before.learning_rate) /
                            static_cast<double>(a->iteration.value - before.iteration.value);
@@ -147,24 +167,22 @@ std::optional<double> mean_loss(const std::vector<TrailPoint>& line, Iteration a
 
 std::optional<double> likeness(const std::vector<TrailPoint>& one,
                                const std::vector<TrailPoint>& other, std::size_t least) {
-  std::vector<std::pair<double, double>> both;
-  for (const TrailPoint& p : one) {
-    if (p.count != 1) continue;
-    const auto [a, b] = neighbours(other, p.iteration);
-    if (b == nullptr || b->iteration != p.iteration || b->count != 1) continue;
-    both.emplace_back(p.loss, b->loss);
+  std::vector<double> p, q;
+  for (const TrailPoint& point : one) {
+    if (point.count != 1) continue;
+    const auto [a, b] = neighbours(other, point.iteration);
+    if (b == nullptr || b->iteration != point.iteration || b->count != 1) continue;
+    p.push_back(point.loss);
+    q.push_back(b->loss);
   }
-  if (both.size() < std::max<std::size_t>(least, 3)) return std::nullopt;
-  double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
-  const auto n = static_cast<double>(both.size());
-  for (const auto& [p, q] : both) {
-    x += p / n;
-    y += q / n;
-  }
-  for (const auto& [p, q] : both) {
-    xx += (p - x) * (p - x);
-    yy += (q - y) * (q - y);
-    xy += (p - x) * (q - y);
+  if (p.size() < std::max<std::size_t>(least, 4)) return std::nullopt;
+  p = detrended(p);
+  q = detrended(q);
+  double xx = 0, yy = 0, xy = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    xx += p[i] * p[i];
+    yy += q[i] * q[i];
+    xy += p[i] * q[i];
   }
   if (xx <= 0 || yy <= 0) return std::nullopt;
   return xy / std::sqrt(xx * yy);
@@ -202,8 +220,11 @@ std::optional<wire::AuditItem> compare_rate(const Trail& trail, const TrailPoint
     return first.learning_rate >= before->low * factor * (1 - kRateTolerance) &&
            first.learning_rate <= before->high * factor * (1 + kRateTolerance);
   };
+  // Rollbacks since then have scaled it.
+  const TrailPoint* point = neighbours(trail.points, first.iteration).first;
+  const double ratio = point->rate_scale > 0 ? first.rate_scale / point->rate_scale : 1;
   return wire::AuditItem{"learning rate", number(before->high), number(first.learning_rate),
-                         fits(1) || fits(trail.check.rate_factor) || fits(trail.check.rate_ratio)};
+                         fits(1) || fits(trail.check.rate_factor) || fits(ratio)};
 }
 
 // Held against the same iterations of the line that was left, or the last ones before the start,

@@ -19,7 +19,9 @@ struct TrailPoint {
   double loss = 0;                        // mean of `count` iterations
   std::uint64_t count = 0;
   double scale = 0;
-  STOKER_FIELDS(TrailPoint, iteration, samples, tokens, learning_rate, loss, count, scale)
+  double rate_scale = 1;  // what rollbacks had made of the learning rate by then
+  STOKER_FIELDS(TrailPoint, iteration, samples, tokens, learning_rate, loss, count, scale,
+                rate_scale)
 };
 
 // What a start is held against.
@@ -31,8 +33,7 @@ struct ResumeCheck {
   bool told = false;       // the agents said where it resumes
   Iteration from;          // there
   Iteration saved;         // newest checkpoint that was there
-  double rate_factor = 1;  // what a rollback asked for: as it is, and against the one before
-  double rate_ratio = 1;
+  double rate_factor = 1;  // what the newest rollback asked for
   std::uint64_t skip = 0;
   bool rolled_back = false;
   bool changed = false;  // its configuration is not that of the generation before
@@ -41,7 +42,7 @@ struct ResumeCheck {
   std::uint64_t count = 0;
   double sum = 0;  // of `count` losses
   STOKER_FIELDS(ResumeCheck, due, rate_due, level_due, order_due, told, from, saved, rate_factor,
-                rate_ratio, skip, rolled_back, changed, ranks, ranks_before, readings, count, sum)
+                skip, rolled_back, changed, ranks, ranks_before, readings, count, sum)
 };
 
 struct Trail {
@@ -51,9 +52,9 @@ struct Trail {
   ResumeCheck check;
   bool as_is = false;  // a person takes the next start as it is
   // Of the newest rollback: starts behind it may show what was logged before it, or this.
-  double rate_factor = 1, rate_ratio = 1;
+  double rate_factor = 1;
   std::uint64_t skip = 0;
-  STOKER_FIELDS(Trail, points, left, saved, check, as_is, rate_factor, rate_ratio, skip)
+  STOKER_FIELDS(Trail, points, left, saved, check, as_is, rate_factor, skip)
 };
 
 void record(Trail& trail, const TrailPoint& point);

@@ -35,6 +35,13 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
   report.incidents += outcome.incidents;
   report.manual += outcome.manual;
   report.lost += outcome.lost;
+  report.hangs += outcome.found.hangs;
+  report.slows += outcome.found.slows;
+  report.false_hangs += outcome.found.false_hangs;
+  report.false_slows += outcome.found.false_slows;
+  report.hang_verdict = std::max(report.hang_verdict, outcome.found.hang_longest);
+  report.slow_found = std::max(report.slow_found, outcome.found.slow_longest);
+  for (const auto& [kind, n] : outcome.found.alerts) report.alerts[kind] += n;
   report.state = outcome.state;
   report.why = outcome.why;
   report.safety += outcome.safety.empty() ? 0 : 1;

@@ -42,6 +42,10 @@ void Checker::stuck(const std::string& what) {
 void Checker::row(const core::JournalRow& row, const core::SiteState& state, const Excuse& excuse) {
   check_actions(row, excuse);
   check_destruction(row, excuse);
+  if (SimGeneration* live = training_.live(); live != nullptr && !training_.goes_on(*live))
+    odd_until_ = now_ + 48h;
+  check_rollback(row, state);
+  judge_hang(row, excuse);
   if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
     broken("a digest was rejected: " + row.decision.reason);
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
@@ -77,11 +81,68 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
 void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
-    if (const auto* alert = std::get_if<core::SendAlert>(&action)) alerts_wanted_.insert(alert->id);
+    if (const auto* alert = std::get_if<core::SendAlert>(&action))
+      if (alerts_wanted_.insert(alert->id).second) judge_alert(*alert);
     if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
         row.decision.reason.find("again, after") == std::string::npos &&  // decided before
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
+  }
+}
+
+// By itself it goes back only to a checkpoint that is there, and never past a pinned one.
+void Checker::check_rollback(const core::JournalRow& row, const core::SiteState& state) {
+  if (from_a_person(row.event.body)) return;
+  for (const core::Action& action : row.decision.actions) {
+    const auto* write = std::get_if<core::WriteOrders>(&action);
+    if (write == nullptr || write->orders.resume.mode != wire::ResumeMode::Exact) continue;
+    const wire::Resume& to = write->orders.resume;
+    const auto& there = training_.checkpoints();
+    if (std::none_of(there.begin(), there.end(), [&](const SimCheckpoint& c) {
+          return c.id == wire::CheckpointId{to.iteration, to.generation};
+        }))
+      broken(fmt::format("goes back to {}, which is not there",
+                         wire::checkpoint_name(to.iteration, to.generation)));
+    const Iteration reached = state.runs.at(row.event.run).progress.iteration;
+    for (const std::uint64_t pin : scenario_.policy.checkpoints.pin)
+      if (pin > to.iteration.value && pin <= reached.value)
+        broken(fmt::format("goes back to {}, past the pinned {}", to.iteration.value, pin));
+  }
+}
+
+// A suspicion of a hang, against what really stands still.
+void Checker::judge_hang(const core::JournalRow& row, const Excuse& excuse) {
+  if (row.decision.to != "suspect" || row.decision.from == "suspect" ||
+      !std::holds_alternative<core::Digest>(row.event.body))
+    return;
+  SimGeneration* live = training_.live();
+  if (live == nullptr) return;
+  if (live->frozen_at) {
+    ++found_.hangs;
+    found_.hang_longest = std::max(found_.hang_longest, now_ - *live->frozen_at);
+  } else if (training_.healthy(*live) && !excuse.lines_delayed && !excuse.person) {
+    ++found_.false_hangs;
+  }
+}
+
+void Checker::judge_alert(const core::SendAlert& alert) {
+  const auto first = alert.id.find('/');
+  const auto last = alert.id.rfind('/');
+  if (first == std::string::npos || last <= first) return;
+  const std::string kind = alert.id.substr(first + 1, last - first - 1);
+  ++found_.alerts[kind];
+  SimGeneration* live = training_.live();
+  if (kind.starts_with("loss_") && !training_.sick())
+    broken("took a calm loss for sick: " + alert.summary);
+  if ((kind == "resume_audit" || kind == "data_order") && live != nullptr &&
+      training_.goes_on(*live) && odd_until_ < now_ && !training_.sick())
+    broken("refused a start that goes on where the one before was: " + alert.summary);
+  if (kind != "slow") return;
+  if (live != nullptr && live->slow_since != Instant{}) {
+    ++found_.slows;
+    found_.slow_longest = std::max(found_.slow_longest, now_ - live->slow_since);
+  } else {
+    ++found_.false_slows;
   }
 }
 
@@ -110,6 +171,10 @@ void Checker::check_budget(const core::RunState& run, bool resumed) {
     restarts_ = run.budget.restarts;
   }
   if (run.budget.restarts < restarts_) restarts_ = run.budget.restarts;
+  if (run.budget.best < best_) {  // it went back: progress counts from there
+    best_ = run.budget.best;
+    restarts_ = run.budget.restarts;
+  }
   const std::string where = core::state_name(run.training);
   if (resumed || where == "held" || where == "stopped") {
     restarts_ = run.budget.restarts;  // whom a person resumes has a fresh budget

@@ -3,6 +3,7 @@
 // with the truth that only the simulation knows.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,6 +43,13 @@ class Checker {
   [[nodiscard]] const std::vector<std::string>& liveness() const { return liveness_; }
   [[nodiscard]] std::uint32_t manual() const { return manual_; }
   [[nodiscard]] std::uint32_t incidents() const { return incidents_; }
+  struct Found {                              // how detectors did against the truth
+    Duration hang_longest{}, slow_longest{};  // from the fault to the word
+    std::uint32_t hangs = 0, slows = 0;
+    std::uint32_t false_hangs = 0, false_slows = 0;
+    std::map<std::string, std::uint32_t> alerts;  // told, by kind
+  };
+  [[nodiscard]] const Found& found() const { return found_; }
   void now(Instant at) { now_ = at; }
 
  private:
@@ -50,6 +58,9 @@ class Checker {
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
+  void check_rollback(const core::JournalRow& row, const core::SiteState& state);
+  void judge_hang(const core::JournalRow& row, const Excuse& excuse);
+  void judge_alert(const core::SendAlert& alert);
   void stuck(const std::string& what);
 
   const Scenario& scenario_;
@@ -62,6 +73,8 @@ class Checker {
   std::set<std::string> alerts_wanted_;
   std::vector<std::string> safety_, liveness_;
   std::uint32_t manual_ = 0, incidents_ = 0;
+  Found found_;
+  Instant odd_until_;           // starts are held against a line that did not go on itself
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew
   Iteration best_;
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last looked at

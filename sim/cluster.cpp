@@ -134,8 +134,33 @@ void Cluster::set_slow(const NodeName& node, bool slow) {
     slow_.erase(node);
 }
 
+void Cluster::jam(Instant until) {
+  jammed_until_ = until;
+  time_.at(until, [this] { poll(); });
+}
+
+bool Cluster::preempt(const std::string& name) {
+  const auto [job, number] = running(name);
+  if (job == nullptr) return false;
+  hooks_.say(fmt::format("slurm: job {}_{} is preempted", job->id, number));
+  end(*job, number, JobState::Preempted, 0, 15);
+  hooks_.killed(*job, number, true);
+  return true;
+}
+
+bool Cluster::cut_limit(const std::string& name, Duration rest) {
+  const auto [job, number] = running(name);
+  if (job == nullptr) return false;
+  SimTask& task = job->state.at(number);
+  task.ends_at = std::min(task.ends_at, time_.now() + rest);
+  hooks_.say(fmt::format("slurm: job {}_{} now ends in {}", job->id, number,
+                         format_duration(task.ends_at - time_.now())));
+  time_.at(task.ends_at, [this] { poll(); });
+  return true;
+}
+
 bool Cluster::may_start(const SimJob& job) const {
-  if (job.eligible > time_.now()) return false;
+  if (job.eligible > time_.now() || jammed_until_ > time_.now()) return false;
   for (const auto& [number, task] : job.state)
     if (is_live(task.state)) return false;
   for (const auto& [id, other] : jobs_) {

@@ -62,6 +62,9 @@ class Cluster {
   void repair(const NodeName& node);
   void repair_all();
   void set_slow(const NodeName& node, bool slow);
+  void jam(Instant until);                // nothing starts until then
+  bool preempt(const std::string& name);  // the running task of this name
+  bool cut_limit(const std::string& name, Duration rest);
   void poll();  // starts what can start, ends what is over its limit, forgets
 
   [[nodiscard]] const std::map<std::uint64_t, SimJob>& jobs() const { return jobs_; }
@@ -82,6 +85,7 @@ class Cluster {
   ClusterShape shape_;
   Hooks hooks_;
   std::uint64_t last_id_ = 1000;
+  Instant jammed_until_;
   std::map<std::uint64_t, SimJob> jobs_;
   std::map<NodeName, SimNode> nodes_;
   std::set<NodeName> slow_;

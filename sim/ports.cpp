@@ -1,17 +1,19 @@
 // The ports in memory.
 #include "sim/ports.hpp"
 
-#include <cerrno>
-
 namespace stoker::sim {
 
 Status SimFiles::writable(const std::string& path) const {
-  if (!refused_.empty() && path.find(refused_) != std::string::npos)
-    return fail(errno_error(ENOSPC, "cannot write", path));
+  if (refuses(path)) return fail(errno_error(error_, "cannot write", path));
   return ok();
 }
 
+bool SimFiles::refuses(const std::string& path) const {
+  return !refused_.empty() && path.find(refused_) != std::string::npos;
+}
+
 Result<std::string> SimFiles::read(const std::string& path, std::size_t limit) {
+  if (error_ == ESTALE && refuses(path)) return fail(errno_error(ESTALE, "cannot read", path));
   const auto found = content.find(path);
   if (found == content.end()) return fail("no such file", path);
   return found->second.substr(0, limit);
@@ -54,6 +56,8 @@ Status SimFiles::make_directories(const std::string&, unsigned) {
 }
 
 Result<std::vector<std::string>> SimFiles::list(const std::string& path) {
+  if (error_ == ESTALE && refuses(path + "/"))
+    return fail(errno_error(ESTALE, "cannot list", path));
   std::vector<std::string> names;
   const std::string prefix = path + "/";
   for (const auto& [name, text] : content)

@@ -3,6 +3,7 @@
 // ones.
 #pragma once
 
+#include <cerrno>
 #include <deque>
 #include <map>
 #include <set>
@@ -36,13 +37,18 @@ class SimFiles : public core::Files {
   Status make_directories(const std::string& path, unsigned mode) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
 
-  // Writes to paths that contain this text fail; "" = all work.
-  void refuse(std::string part) { refused_ = std::move(part); }
+  // Writes to paths that contain this text fail, with ESTALE reads too; "" = all work.
+  void refuse(std::string part, int error = ENOSPC) {
+    refused_ = std::move(part);
+    error_ = error;
+  }
   std::map<std::string, std::string> content;
 
  private:
+  [[nodiscard]] bool refuses(const std::string& path) const;
   Status writable(const std::string& path) const;
   std::string refused_;
+  int error_ = ENOSPC;
 };
 
 class SimAlerts : public core::Alerts {

@@ -43,6 +43,13 @@ void read_training(configs::MapReader& m, TrainingShape& t) {
   at_least_one(m, "total", t.total);
   m.read("tflops", t.tflops);
   m.read("tells_compute", t.tells_compute);
+  positive(m, "digest_every", t.digest_every);
+  at_least_one(m, "batch", t.numbers.batch);
+  m.read("learning_rate", t.numbers.learning_rate);
+  m.check("learning_rate", t.numbers.learning_rate > 0 && t.numbers.learning_rate < 1,
+          "must be between 0 and 1");
+  at_least_one(m, "warm_up", t.numbers.warm_up);
+  m.read_share("noise", t.numbers.noise);
   m.check("tflops", t.tflops >= 0 && t.tflops < 1e7, "must be between 0 and 1e7");
 }
 
@@ -67,6 +74,12 @@ void read_policy(configs::MapReader& m, core::RunPolicy& p) {
   positive(m, "evaluation_limit", p.hang.evaluation);
   positive(m, "checkpoint_limit", p.hang.checkpoint);
   m.read("keep_last", p.checkpoints.keep_last);
+  m.read("pin", p.checkpoints.pin);
+  m.read("rollback", p.recover.rollback_enabled);
+  m.read("rollback_at_most", p.recover.rollback_at_most);
+  m.read("lr_scale", p.recover.rollback_lr_scale);
+  m.check("lr_scale", p.recover.rollback_lr_scale > 0 && p.recover.rollback_lr_scale <= 10,
+          "must be above 0 and at most 10");
 }
 
 void read_event(configs::MapReader& m, PlannedFault& e) {
@@ -78,6 +91,10 @@ void read_event(configs::MapReader& m, PlannedFault& e) {
   m.read("in_evaluation", e.in_evaluation);
   m.read("times", e.times);
   m.check("times", e.times >= 1 && e.times <= 1000, "must be between 1 and 1000");
+  m.read("height", e.height);
+  m.check("height", e.height > 0 && e.height <= 100, "must be above 0 and at most 100");
+  m.read("climb", e.climb);
+  m.read("stubborn", e.stubborn);
 }
 
 core::RunPolicy default_policy() {
@@ -129,6 +146,7 @@ Scenario read_scenario(std::string_view text, const std::string& file,
       e.read("lost_at_most", s.expect.lost_at_most);
       e.read_share("ettr_at_least", s.expect.ettr_at_least);
       e.read("held", s.expect.held);
+      e.read("alerts", s.expect.alerts);
     });
     const std::uint32_t wanted = s.policy.scheduler.nodes.front().nodes + s.policy.scheduler.spares;
     m.check("cluster", s.cluster.nodes >= wanted, "has fewer nodes than policy asks for");

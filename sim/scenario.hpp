@@ -9,6 +9,7 @@
 
 #include "configs/schema/diagnostic.hpp"
 #include "core/policy.hpp"
+#include "sim/numbers.hpp"
 
 namespace stoker::sim {
 
@@ -40,11 +41,23 @@ enum class Fault {
   SubmitLost,
   SubmitRefused,
   ControllerDown,
-  Scancel,      // an operator cancels the running task by hand
-  Switch,       // an operator drops a switch file
-  ClockJump,    // the wall clock of the daemon's host
-  DaemonKill,   // kill -9 between any two steps
-  SecondDaemon  // a second daemon takes over while the first one only sleeps
+  Scancel,        // an operator cancels the running task by hand
+  Switch,         // an operator drops a switch file
+  ClockJump,      // the wall clock of the daemon's host
+  DaemonKill,     // kill -9 between any two steps
+  SecondDaemon,   // a second daemon takes over while the first one only sleeps
+  LossSpike,      // that is over by itself
+  LossDiverges,   // and stays with the weights
+  LossNan,        // so
+  RateReset,      // each start loses the schedule of the learning rate (a stray `.orig` file)
+  OtherData,      // each start reads the data in another order
+  ReplicasDrift,  // what is saved no longer agrees with itself; the next load finds it
+  QueueJam,       // nothing starts for hours
+  Preempted,      // the task is taken away
+  LimitCut,       // an administrator shortens the running task
+  StaleHandles,   // the daemon's host gets ESTALE
+  TornLines,      // lines are seen half, or as a hole, before they are seen whole
+  WrongExclusion  // an operator excludes nodes that are well
 };
 
 }  // namespace stoker::sim
@@ -59,7 +72,10 @@ struct stoker::EnumNames<stoker::sim::Fault> {
       "squeue_empty",   "squeue_stale",    "squeue_doubled",    "squeue_shuffled",
       "squeue_foreign", "squeue_torn",     "submit_reply_lost", "submit_lost",
       "submit_refused", "controller_down", "scancel",           "switch",
-      "clock_jump",     "daemon_kill",     "second_daemon"};
+      "clock_jump",     "daemon_kill",     "second_daemon",     "loss_spike",
+      "loss_diverges",  "loss_nan",        "rate_reset",        "other_data",
+      "replicas_drift", "queue_jam",       "preempted",         "limit_cut",
+      "stale_handles",  "torn_lines",      "wrong_exclusion"};
 };
 
 namespace stoker::sim {
@@ -115,6 +131,8 @@ struct TrainingShape {
   std::uint64_t total = 100'000'000;
   double tflops = 150;
   bool tells_compute = false;  // heartbeat pages tell compute times without waits
+  Duration digest_every = 10min;
+  NumbersShape numbers;
 };
 
 struct PlannedFault {  // `events:`
@@ -123,13 +141,17 @@ struct PlannedFault {  // `events:`
   Duration lasts{};           // 0: as its kind usually does
   std::uint64_t iteration{};  // at this iteration instead of a moment
   bool in_evaluation = false;
-  std::uint32_t times = 1;  // again, each time it has recovered
+  std::uint32_t times = 1;   // again, each time it has recovered
+  double height = 0.5;       // of a loss, as a share of its level
+  std::uint64_t climb{};     // iterations until it is so high, or a spike is over; 0: as usual
+  std::uint32_t stubborn{};  // goings back that do not cure it
 };
 
 struct Expectation {
   Duration lost_at_most{};  // of training time, 0: no bound
   double ettr_at_least = 0;
   bool held = false;
+  std::vector<std::string> alerts;  // kinds that must be told
 };
 
 struct Scenario {

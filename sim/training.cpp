@@ -107,14 +107,16 @@ void Training::mint(std::uint64_t job, std::uint32_t task) {
     case wire::ResumeMode::Exact:
       g.resume = orders->resume.iteration;
       parent = &generations_.at(orders->resume.generation);
+      check_way_back(g);
       break;
     case wire::ResumeMode::Scratch: break;
   }
   g.parent = parent == nullptr ? Generation{} : parent->number;
   g.lineage =
       wire::descend(parent == nullptr ? wire::Lineage{} : parent->lineage, g.resume, g.number);
-  if (const auto control = files_.read(kDirectory + "control.json", 1u << 20))
-    if (const auto before = from_json_text<wire::Control>(*control, "control")) {
+  if (const auto control = files_.content.find(kDirectory + "control.json");
+      control != files_.content.end())
+    if (const auto before = from_json_text<wire::Control>(control->second, "control")) {
       g.done = {before->save, before->stacks, before->restart};
       g.epoch = std::max(g.epoch, before->epoch);
     }
@@ -162,6 +164,8 @@ void Training::begin_attempt(SimGeneration& g, const std::string& why) {
         wire::accepts(g.lineage, c.id.generation, c.id.iteration))
       tell(g, wire::DamagedCheckpoint{wire::checkpoint_name(c.id.iteration, c.id.generation),
                                       "shard-0001.bin: XXH3 differs from the manifest"});
+  if (g.attempt.value == 0) cure(g);
+  g.line = line_of_start(g);
   g.attempt = g.attempt.next();
   g.attempt_nodes = std::move(nodes);
   g.frozen_at.reset();
@@ -202,7 +206,7 @@ void Training::next_stage(SimGeneration& g) {
     case Stage::Startup:
       if (hooks_.doomed() && crash("a module is broken")) return;
       return enter(g, Stage::Load, shape.load + storage);
-    case Stage::Load: return iterate(g);
+    case Stage::Load: return refuses_load(g) ? void() : iterate(g);
     case Stage::Iterate: {
       account(g);
       if (g.base.value >= shape.total) {
@@ -233,9 +237,13 @@ void Training::iterate(SimGeneration& g) {
   if (shape.evaluate_every != 0) until = std::min(until, next(shape.evaluate_every));
   until = std::max(until, g.base.value + 1);
   g.step = shape.iteration;
+  const Instant slow_since = g.slow_since == Instant{} ? time_.now() : g.slow_since;
+  g.slow_since = {};
   for (const NodeName& node : cluster_.slow())
-    if (std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node) != g.attempt_nodes.end())
+    if (std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node) != g.attempt_nodes.end()) {
       g.step = shape.iteration * 149 / 140;  // tr11, 2022
+      g.slow_since = slow_since;
+    }
   enter(g, Stage::Iterate, static_cast<std::int64_t>(until - g.base.value) * g.step);
 }
 
@@ -279,7 +287,7 @@ void Training::finish_save(SimGeneration& g, bool) {
   const wire::CheckpointId id{g.base, g.number};
   const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(),
                                  [&](const SimCheckpoint& c) { return c.id == id; });
-  if (!there) checkpoints_.push_back({id, false, g.zombie});
+  if (!there) checkpoints_.push_back({id, false, g.zombie, g.line, drifts_});
   wire::CheckpointSaved saved;
   saved.iteration = g.base;
   saved.checkpoint = wire::checkpoint_name(g.base, g.number);
@@ -300,6 +308,8 @@ void Training::prune(SimGeneration& g) {
   wire::CheckpointsDeleted deleted;
   for (std::size_t i = 0; i + g.orders.keep_last < good.size(); ++i) {
     if (good[i].id.iteration == g.resume) continue;  // in use
+    const auto& pins = g.orders.keep_pin;
+    if (std::find(pins.begin(), pins.end(), good[i].id.iteration.value) != pins.end()) continue;
     deleted.checkpoints.push_back(
         wire::checkpoint_name(good[i].id.iteration, good[i].id.generation));
     std::erase_if(checkpoints_, [&](const SimCheckpoint& c) { return c.id == good[i].id; });

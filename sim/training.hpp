@@ -26,6 +26,8 @@ struct SimCheckpoint {
   wire::CheckpointId id;
   bool damaged = false;
   bool late = false;  // of a generation that had been given up
+  TrainingLine line;
+  bool drifted = false;  // its replicas do not agree
 };
 
 // Where an attempt stands.
@@ -48,6 +50,8 @@ struct SimGeneration {
   Instant stage_since;
   Iteration base;  // completed when the stage began
   Duration step{};
+  Instant slow_since;  // of its pace; 0: as usual
+  TrainingLine line;   // what it trains on
   std::optional<Instant> frozen_at;
   std::optional<Rank> odd;
   Instant last_fault;  // of this attempt
@@ -85,7 +89,12 @@ class Training {
   bool freeze(bool one);
   bool lose_node(const NodeName& node);
   bool tear_newest();
-  void look_at_nodes();  // slow and bad nodes changed
+  void look_at_nodes();          // slow and bad nodes changed
+  bool sicken(Ailment ailment);  // the weights of what trains now
+  void forget_rate(bool forgets) { forgets_rate_ = forgets; }
+  void read_other_data(std::uint64_t order) { other_data_ = order; }  // 0: what was saved
+  void drift(bool drifts) { drifts_ = drifts; }
+  void mend();  // a person has repaired what starts and checkpoints suffer from
 
   [[nodiscard]] SimGeneration* live();  // the newest one, while its processes are there
   [[nodiscard]] const std::map<Generation, SimGeneration>& all() const { return generations_; }
@@ -93,7 +102,10 @@ class Training {
   [[nodiscard]] Iteration completed(const SimGeneration& g) const;
   [[nodiscard]] wire::Beat beat(SimGeneration& g);
   [[nodiscard]] std::optional<wire::SlowestRank> slowest(const SimGeneration& g) const;
-  [[nodiscard]] wire::Quantiles fresh_iterations(SimGeneration& g);
+  // What was iterated since the digest before.
+  void tell_iterations(SimGeneration& g, core::Digest& digest);
+  [[nodiscard]] bool goes_on(const SimGeneration& g) const;  // where its checkpoint was
+  [[nodiscard]] bool sick() const { return !ailments_.empty(); }
   [[nodiscard]] bool healthy(const SimGeneration& g) const;
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
@@ -117,6 +129,10 @@ class Training {
   void obey(SimGeneration& g, const wire::Control& control);
   void obey_level(SimGeneration& g, const wire::Control& control);
   void prune(SimGeneration& g);
+  [[nodiscard]] TrainingLine line_of_start(const SimGeneration& g);
+  void cure(const SimGeneration& g);
+  bool refuses_load(SimGeneration& g);
+  void check_way_back(const SimGeneration& g);
   void tell(SimGeneration& g, wire::AgentBody body);
   void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
   void account(SimGeneration& g);
@@ -136,6 +152,9 @@ class Training {
   std::uint64_t failures_ = 0;
   Iteration best_;
   Duration lost_{}, useful_{};
+  std::vector<Ailment> ailments_;
+  bool forgets_rate_ = false, drifts_ = false;
+  std::uint64_t other_data_ = 0;
 };
 
 }  // namespace stoker::sim

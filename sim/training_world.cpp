@@ -148,9 +148,9 @@ void Training::save_and_leave(SimGeneration& g, const std::string& why) {
 }
 
 void Training::control_written() {
-  const auto text = files_.read(kDirectory + "control.json", 1u << 20);
-  if (!text) return;
-  const auto control = from_json_text<wire::Control>(*text, "control");
+  const auto text = files_.content.find(kDirectory + "control.json");
+  if (text == files_.content.end()) return;
+  const auto control = from_json_text<wire::Control>(text->second, "control");
   if (!control) return;
   time_.after(500ms, [this, control = *control] {
     for (auto& [number, g] : generations_)
@@ -246,20 +246,7 @@ void Training::obey_level(SimGeneration& g, const wire::Control& control) {
 
 bool Training::healthy(const SimGeneration& g) const {
   return g.alive && !g.zombie && !g.frozen_at && g.last_fault == Instant{} &&
-         g.stage != Stage::Waiting && !g.leaving;
-}
-
-wire::Quantiles Training::fresh_iterations(SimGeneration& g) {
-  wire::Quantiles fresh;
-  const std::uint64_t now = completed(g).value;
-  if (now <= g.digested) return fresh;
-  fresh.count = now - g.digested;
-  const auto noise = static_cast<double>(random_.below(200)) / 100'000;  // up to 0.2 %
-  fresh.p50 = static_cast<double>(ms(g.step)) * (1 + noise);
-  fresh.p99 = fresh.p50 * 1.02;
-  fresh.max = fresh.p50 * 1.05;
-  g.digested = now;
-  return fresh;
+         g.stage != Stage::Waiting && !g.leaving && !ails(ailments_, completed(g));
 }
 
 std::optional<wire::SlowestRank> Training::slowest(const SimGeneration& g) const {
@@ -289,10 +276,11 @@ wire::Beat Training::beat(SimGeneration& g) {
   beat.reporting = beat.ranks;
   beat.iteration_max = beat.iteration_min = completed(g);
   beat.total = scenario_.training.total;
-  beat.consumed_samples = beat.iteration_max.value * 512;
-  beat.loss = 1.9 + 900.0 / (150.0 + static_cast<double>(beat.iteration_max.value));
-  beat.learning_rate = 6e-5;
-  beat.gradient_norm = 0.2;
+  const NumbersShape& numbers = scenario_.training.numbers;
+  beat.consumed_samples = samples_at(numbers, g.line, beat.iteration_max);
+  beat.loss = loss_at(numbers, g.line, ailments_, beat.iteration_max);
+  beat.learning_rate = learning_rate_at(numbers, g.line, beat.iteration_max);
+  beat.gradient_norm = gradient_norm_at(ailments_, beat.iteration_max);
   if (g.step > 0ns)
     beat.tflops =
         scenario_.training.tflops * to_seconds(scenario_.training.iteration) / to_seconds(g.step);

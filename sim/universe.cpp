@@ -9,7 +9,6 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kDigestEvery = 10min;
 constexpr Duration kSilences[] = {30s, 2min, 10min, 1h};  // watch: LeadFile
 const std::string kCursor = "/runs/sim/lead";
 
@@ -126,6 +125,7 @@ void Universe::take_lines() {
   if (settings_.broken == Guard::Dedupe) at = std::min<std::uint64_t>(at, taken_);
   for (; at < lines_.size(); ++at) {
     const Line& line = lines_[at];
+    if (reads_torn(line.text)) return;
     heard_ = time_.now();
     const auto event = wire::parse_event_line(
         std::string_view(line.text).substr(0, line.text.size() - 1), "lead.jsonl");
@@ -156,7 +156,7 @@ std::vector<core::Input> Universe::digests() {
   core::Digest digest;
   digest.generation = g->number;
   digest.last = training_->beat(*g);
-  digest.iteration_ms = training_->fresh_iterations(*g);
+  training_->tell_iterations(*g, digest);
   heard_ = time_.now();
   std::vector<core::Input> inputs;
   inputs.push_back({told_policy_.run, std::move(digest), {}});
@@ -164,7 +164,7 @@ std::vector<core::Input> Universe::digests() {
 }
 
 void Universe::plan_digests() {
-  time_.after(kDigestEvery, [this] {
+  time_.after(scenario_.training.digest_every, [this] {
     if (daemon_->up() && !daemon_->asleep())
       for (core::Input& input : digests()) daemon_->feed(std::move(input));
     plan_digests();
@@ -227,6 +227,7 @@ void Universe::look_after_held() {
     const auto* held = std::get_if<core::training::Held>(&run->second.training);
     if (held == nullptr || held->retry_at) return;
     doomed_until_ = time_.now();
+    training_->mend();
     core::OperatorAsked asked;
     asked.verb = "resume";
     asked.by = "alice";
@@ -258,6 +259,7 @@ Outcome Universe::live() {
   outcome.reached = training_->best();
   outcome.incidents = checker_->incidents();
   outcome.manual = checker_->manual();
+  outcome.found = checker_->found();
   if (checker_->safety().empty() && scenario_.heals > 0ns) {
     heal();
     time_.run_until(faulty + scenario_.heals / 2, stop);

@@ -28,7 +28,8 @@ struct Outcome {
   Duration waited{};          // of it, without an allocation
   Duration useful{}, lost{};  // of the training: iterations that count, and repeated ones
   Iteration reached;
-  std::string state, why;             // at the end
+  std::string state, why;  // at the end
+  Checker::Found found;
   [[nodiscard]] double ettr() const;  // useful / (length - waited)
 };
 
@@ -58,13 +59,19 @@ class Universe {
   void plan_faults();
   void plan_next(Fault fault, Duration mean);
   void plan_event(const PlannedFault& event, std::uint32_t number);
-  void strike(Fault fault, Duration lasts);
+  void strike(Fault fault, Duration lasts, const PlannedFault& how = {});
   void strike_scheduler(Fault fault, Duration lasts);
   void strike_daemon(Fault fault);
   void strike_people(Fault fault);
   bool strike_training(Fault fault, Duration lasts);
   bool strike_storage(Fault fault, Instant end);
   void recur_bad_nodes();
+
+  // universe_more.cpp
+  bool strike_numbers(Fault fault, Duration lasts, const PlannedFault& how);
+  bool strike_site(Fault fault, Duration lasts);
+  bool reads_torn(const std::string& line);
+  void refuse_files();
   void heal();
 
   const Scenario& scenario_;
@@ -84,7 +91,8 @@ class Universe {
   std::size_t taken_ = 0, delivered_ = 0;
   std::vector<std::size_t> stale_;  // lines that turn up again
   Instant lines_from_;              // until then the agents' lines are not seen
-  Instant storage_free_, disk_full_until_, doomed_until_, blind_end_, person_at_;
+  Instant storage_free_, disk_full_until_, stale_until_, torn_until_, doomed_until_, blind_end_,
+      person_at_;
   Instant heard_;
   bool silent_told_ = false, healed_ = false;
   std::uint32_t faults_ = 0, numbered_ = 0, struck_ = 0, switches_ = 0;

@@ -27,6 +27,12 @@ Duration usual_length(Fault fault, Random& random) {
     case Fault::SubmitRefused: return random.between(1min, 30min);
     case Fault::SlowNode: return 24h;
     case Fault::CrashLoop: return random.between(1h, 4h);
+    case Fault::RateReset:
+    case Fault::OtherData:
+    case Fault::ReplicasDrift: return 24h;
+    case Fault::QueueJam: return random.between(1h, 10h);
+    case Fault::StaleHandles:
+    case Fault::TornLines: return random.between(1min, 20min);
     default: return 0s;
   }
 }
@@ -75,12 +81,13 @@ void Universe::plan_event(const PlannedFault& event, std::uint32_t number) {
       return;
     }
     struck_ = number;
-    strike(event.fault, event.lasts > 0ns ? event.lasts : usual_length(event.fault, random_));
+    strike(event.fault, event.lasts > 0ns ? event.lasts : usual_length(event.fault, random_),
+           event);
   };
   time_.after(event.at, *try_it);
 }
 
-void Universe::strike(Fault fault, Duration lasts) {
+void Universe::strike(Fault fault, Duration lasts, const PlannedFault& how) {
   ++faults_;
   say(fmt::format("fault {} {}{}", struck_, name_of(fault),
                   lasts > 0ns ? " for " + format_duration(lasts) : ""));
@@ -88,7 +95,10 @@ void Universe::strike(Fault fault, Duration lasts) {
   if (fault == Fault::DaemonKill || fault == Fault::SecondDaemon || fault == Fault::ClockJump)
     return strike_daemon(fault);
   if (fault == Fault::Scancel || fault == Fault::Switch) return strike_people(fault);
-  if (!strike_training(fault, lasts)) --faults_;
+  const bool struck = fault >= Fault::QueueJam    ? strike_site(fault, lasts)
+                      : fault >= Fault::LossSpike ? strike_numbers(fault, lasts, how)
+                                                  : strike_training(fault, lasts);
+  if (!struck) --faults_;
 }
 
 void Universe::strike_scheduler(Fault fault, Duration lasts) {
@@ -181,10 +191,10 @@ bool Universe::strike_storage(Fault fault, Instant end) {
       return true;
     case Fault::DiskFull:
       disk_full_until_ = std::max(disk_full_until_, end);
-      files_.refuse("/runs/sim/");
+      refuse_files();
       time_.at(disk_full_until_, [this] {
         if (disk_full_until_ > time_.now()) return;
-        files_.refuse("");
+        refuse_files();
         if (daemon_->up())
           daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
       });
@@ -270,7 +280,10 @@ void Universe::heal() {
   say("everything heals");
   for (std::size_t i = 0; i < kFaults; ++i) slurm_->wake(static_cast<Fault>(i), false);
   lines_from_ = storage_free_ = disk_full_until_ = doomed_until_ = time_.now();
-  files_.refuse("");
+  stale_until_ = torn_until_ = time_.now();
+  refuse_files();
+  training_->mend();
+  cluster_->jam(time_.now());
   cluster_->repair_all();
   cluster_->poll();
   if (!daemon_->up()) daemon_->start(1min);

@@ -63,7 +63,13 @@ bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Rep
   if (!loss)
     console.say(fmt::format("expected at most {} lost, it is {}",
                             format_duration(scenario.expect.lost_at_most), format_duration(lost)));
-  return ettr && loss;
+  bool told = true;
+  for (const std::string& kind : scenario.expect.alerts)
+    if (!report.alerts.contains(kind)) {
+      console.say(fmt::format("expected an alert {}, none was told", kind));
+      told = false;
+    }
+  return ettr && loss && told;
 }
 
 void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {

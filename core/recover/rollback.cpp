@@ -123,7 +123,6 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
   run.experiments.push_back(std::move(e));
   if (run.experiments.size() > kExperimentsKept) run.experiments.erase(run.experiments.begin());
   run.trail.rate_factor = plan.lr_scale;
-  run.trail.rate_ratio = plan.lr_scale / run.lr_scale;
   run.trail.skip = plan.skip;
   run.lr_scale = plan.lr_scale;
   detect::forget_after(run.loss, plan.to);

@@ -16,11 +16,11 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration save scan slurm (default: all)")
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration save scan sim slurm (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the log of `scan`")
-    parser.add_argument("--long", action="store_true", help="`scan`: 10,000 files of 1 MB instead of 50 KB")
+    parser.add_argument("--long", action="store_true", help="`scan`: 10,000 files of 1 MB instead of 50 KB; `sim`: 10^6 hours")
     options = parser.parse_args()
     os.environ.update(STOKER_BIN=os.path.abspath(options.bin), STOKER_SCAN_MB=str(options.megabytes),
                       STOKER_LONG="1" if options.long else "")
@@ -28,12 +28,13 @@ def main():
     import fleet_bench
     import restart_bench
     import scan_bench
+    import sim_bench
     import slurm_bench
     import train_bench
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
                "commands": daemon_bench.commands, "journal": daemon_bench.journal, "iteration": train_bench.iteration, "save": train_bench.save,
-               "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm}
+               "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim}
     if options.name and options.name not in benches:
         print(f"bench: no figure named {options.name}; there are: {' '.join(benches)}", file=sys.stderr)
         return 2

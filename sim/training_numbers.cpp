@@ -1,0 +1,122 @@
+// What a start takes over from its checkpoint, what goes wrong with that, and what iterations tell.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "sim/training.hpp"
+#include "wire/lineage.hpp"
+#include "wire/resume_audit.hpp"
+
+namespace stoker::sim {
+namespace {
+
+constexpr Duration kStop = 4s;
+constexpr int kRefused = 21;  // exit code of a training that does not take its checkpoint
+
+bool goes_back(const SimGeneration& g) {
+  return g.orders.resume.mode == wire::ResumeMode::Exact && g.resume == g.orders.resume.iteration;
+}
+
+}  // namespace
+
+bool Training::sicken(Ailment ailment) {
+  SimGeneration* g = live();
+  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at) return false;
+  ailment.onset = completed(*g).next();
+  hooks_.say(fmt::format("the loss goes wrong at iteration {}", ailment.onset.value));
+  ailments_.push_back(ailment);
+  return true;
+}
+
+TrainingLine Training::line_of_start(const SimGeneration& g) {
+  TrainingLine line;
+  for (const SimCheckpoint& c : checkpoints_)
+    if (c.id.iteration == g.resume && wire::accepts(g.lineage, c.id.generation, c.id.iteration))
+      line = c.line;
+  line.lr_scale = g.orders.lr_scale;
+  if (goes_back(g)) line.skipped += g.orders.skip_samples;
+  if (forgets_rate_) line.rate_from = g.resume;
+  if (other_data_ != 0) line.order = other_data_;
+  return line;
+}
+
+// Another learning rate, or without the samples that began it: what lies ahead does not come again.
+void Training::cure(const SimGeneration& g) {
+  if (!goes_back(g)) return;
+  std::erase_if(ailments_, [&](Ailment& a) {
+    if (a.onset <= g.resume) return false;
+    if (a.stubborn == 0) return true;
+    --a.stubborn;
+    return false;
+  });
+}
+
+// A training that compares its replicas when it loads finds that they do not agree.
+bool Training::refuses_load(SimGeneration& g) {
+  const auto found = std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
+    return c.drifted && c.id.iteration == g.resume &&
+           wire::accepts(g.lineage, c.id.generation, c.id.iteration);
+  });
+  if (found == checkpoints_.end()) return false;
+  wire::ResumeAudit audit;
+  audit.checkpoint = wire::checkpoint_name(found->id.iteration, found->id.generation);
+  audit.iteration = g.resume;
+  audit.passed = false;
+  audit.items = {{"replicas of the layer norms", "equal", "60 % of them equal", false}};
+  tell(g, std::move(audit));
+  wire::RankExited exited;
+  exited.attempt = g.attempt;
+  exited.node = g.attempt_nodes.front();
+  exited.code = kRefused;
+  tell(g, std::move(exited));
+  ++g.serial;
+  g.last_fault = time_.now();
+  plan(g, kStop, [this](SimGeneration& then) {
+    end_attempt(then, kRefused, then.attempt_nodes.front(), false);
+  });
+  return true;
+}
+
+void Training::mend() {
+  forgets_rate_ = drifts_ = false;
+  other_data_ = 0;
+  for (SimCheckpoint& c : checkpoints_) {
+    c.drifted = false;
+    c.line.rate_from = {};
+    c.line.order = 1;
+  }
+}
+
+void Training::tell_iterations(SimGeneration& g, core::Digest& digest) {
+  const Iteration now = completed(g);
+  if (now.value <= g.digested) return;
+  digest.losses =
+      losses_of(scenario_.training.numbers, g.line, ailments_, Iteration(g.digested), now);
+  wire::Quantiles& fresh = digest.iteration_ms;
+  fresh.count = now.value - g.digested;
+  const auto noise = static_cast<double>(random_.below(200)) / 100'000;  // up to 0.2 %
+  fresh.p50 =
+      static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(g.step).count()) *
+      (1 + noise);
+  fresh.p99 = fresh.p50 * 1.02;
+  fresh.max = fresh.p50 * 1.05;
+  g.digested = now.value;
+}
+
+bool Training::goes_on(const SimGeneration& g) const {
+  const bool drifted = std::any_of(checkpoints_.begin(), checkpoints_.end(),
+                                   [](const SimCheckpoint& c) { return c.drifted; });
+  return g.line.rate_from == Iteration{} && g.line.order == 1 && !drifted;
+}
+
+// What orders name exactly must be there.
+void Training::check_way_back(const SimGeneration& g) {
+  const wire::Resume& to = g.orders.resume;
+  const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
+    return c.id == wire::CheckpointId{to.iteration, to.generation};
+  });
+  if (!there)
+    hooks_.broken(fmt::format("goes back to {}, which is not there",
+                              wire::checkpoint_name(to.iteration, to.generation)));
+}
+
+}  // namespace stoker::sim
