@@ -10,14 +10,13 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "diagnose/block_expression.hpp"
 
 namespace stoker::diagnose {
 
 namespace {
 
 constexpr std::string_view kMagic = "stoker-patterns 1\n";
-// Changes with block_expression.cpp: what is compiled of the same expressions.
-constexpr const char* kForm = "3 ";
 constexpr std::size_t kLargest = 64u << 20;
 
 std::string header(const std::string& key, std::string_view bytes) {
@@ -65,12 +64,12 @@ void PatternCache::store(const std::string& key, std::string_view bytes) const {
 }
 
 std::string pattern_key(const std::vector<std::string>& expressions) {
-  std::string all = std::string(hs_version()) + '\0' + kForm;
+  std::string all = std::string(hs_version()) + '\0';
   hs_platform_info_t platform{};
   hs_populate_platform(&platform);
   all += fmt::format("{} {:x}\n", platform.tune, platform.cpu_features);
   for (const std::string& expression : expressions) {
-    all += expression;
+    all += block_expression(expression).text;  // what the database is made of
     all += '\0';
   }
   return fmt::format("{:016x}", xxh3_64(all));

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "corpus.hpp"
+#include "detector.hpp"
 #include "diagnose/diagnosis.hpp"
 #include "diagnose/log_file.hpp"
 
@@ -16,16 +17,6 @@ using namespace stoker;
 using namespace stoker::diagnose;
 
 namespace {
-
-const Detector& detector() {
-  static const Detector made = [] {
-    configs::Diagnostics errors;
-    auto result = Detector::make(load_knowledge({}, errors));
-    REQUIRE(result.has_value());
-    return std::move(result).value();
-  }();
-  return made;
-}
 
 Diagnosis diagnose_file(const std::string& path) {
   auto log = scan_file(detector(), path, 0, false);

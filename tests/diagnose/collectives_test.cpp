@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "detector.hpp"
 #include "diagnose/bystanders.hpp"
 #include "diagnose/flight_recorder.hpp"
 #include "diagnose/log_file.hpp"
@@ -127,9 +128,6 @@ TEST_CASE("flight recorder: dumps of two ranks -> the one that did not enter is 
 TEST_CASE(
     "diagnose: a time-out, seven ranks that say where they wait and one that says less -> "
     "the one is blamed") {
-  configs::Diagnostics errors;
-  const auto detector = Detector::make(load_knowledge({}, errors));
-  REQUIRE(detector.has_value());
   std::string text;
   for (int rank = 0; rank < 7; ++rank) {
     const std::string r = std::to_string(rank);
@@ -143,7 +141,8 @@ TEST_CASE(
       "[rank7]:[E1218 ProcessGroupNCCL.cpp:1834] [PG ID 0 PG GUID 0(default_pg) Rank 7] Exception "
       "(either an error or timeout) detected by watchdog at work: 80, last enqueued NCCL work: "
       "80, last completed NCCL work: 80.\n";
-  const auto d = find_cause({scan_text(*detector, text, "main.log")}, detector->knowledge().causes);
+  const auto d =
+      find_cause({scan_text(detector(), text, "main.log")}, detector().knowledge().causes);
   CHECK(d.failure_class == FailureClass::NcclTimeout);
   CHECK(d.ranks == std::vector<std::uint32_t>{7});
   CHECK(d.collective.starts_with("rank 7 did not enter collective 81 (ALLREDUCE)"));

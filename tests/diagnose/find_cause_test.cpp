@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sys/stat.h>
 
+#include "detector.hpp"
 #include "diagnose/diagnosis.hpp"
 #include "diagnose/scan_files.hpp"
 
@@ -13,14 +14,6 @@ using namespace stoker;
 using namespace stoker::diagnose;
 
 namespace {
-
-const Detector& detector() {
-  static const Detector made = [] {
-    configs::Diagnostics errors;
-    return std::move(Detector::make(load_knowledge({}, errors))).value();
-  }();
-  return made;
-}
 
 struct Log {
   std::string name, text;

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "detector.hpp"
 #include "diagnose/diagnosis.hpp"
 #include "diagnose/log_file.hpp"
 
@@ -11,16 +12,6 @@ using namespace stoker;
 using namespace stoker::diagnose;
 
 namespace {
-
-const Detector& detector() {
-  static const Detector made = [] {
-    configs::Diagnostics errors;
-    auto detector = Detector::make(load_knowledge({}, errors));
-    REQUIRE(detector);
-    return std::move(*detector);
-  }();
-  return made;
-}
 
 GpuPlaces looked_at(std::string_view text) {
   GpuPlaces places;
