@@ -181,7 +181,7 @@ Words scan_words(std::string_view rest) {
 }
 
 std::optional<Marker> find_word_marker(std::string_view line) {
-  for (const std::string_view word : {"step", "iter", "iteration"})
+  for (const std::string_view word : {"step", "steps", "iter", "iteration"})
     if (auto marker = find_marker(line, word)) return marker;
   return std::nullopt;
 }
@@ -198,6 +198,7 @@ std::optional<IterationMetrics> parse_words(std::string_view line) {
 
 // The first number of "5", "[5, 6]", "{'0_default': 5}".
 std::optional<double> first_number(std::string_view text) {
+  text = trim_left(text);
   if (text.empty()) return std::nullopt;
   if (text.front() == '[') text.remove_prefix(1);
   if (!text.empty() && text.front() == '{') {
@@ -210,9 +211,10 @@ std::optional<double> first_number(std::string_view text) {
   return number->value;
 }
 
-// name=value pairs: DeepSpeed's "step=20, skipped=6, lr=[…]" and InternEvo.
+// name=value pairs: DeepSpeed's "step=20, skipped=6, lr=[…]", InternEvo, fairseq.
 std::optional<IterationMetrics> parse_pairs(std::string_view line) {
-  if (find_word(line, "step=") == npos) return std::nullopt;
+  if (find_word(line, "step=") == npos && find_word(line, "num_updates=") == npos)
+    return std::nullopt;
   IterationMetrics metrics;
   for (auto equals = line.find('='); equals != npos; equals = line.find('=', equals + 1)) {
     std::size_t begin = equals;
@@ -220,7 +222,8 @@ std::optional<IterationMetrics> parse_pairs(std::string_view line) {
     const std::string_view name = line.substr(begin, equals - begin);
     const auto value = first_number(line.substr(equals + 1));
     if (!value || name.empty()) continue;
-    if (name == "step" && *value >= 0 && *value < 1e15)
+    const bool counts = name == "step" || name == "num_updates";
+    if (counts && *value >= 0 && *value < 1e15)
       metrics.iteration = static_cast<std::uint64_t>(*value);
     else
       assign_metric(metrics, name, *value);
@@ -335,8 +338,13 @@ struct Family {
   std::optional<IterationMetrics> (*parse)(std::string_view line);
 };
 constexpr std::array kFamilies{
-    Family{":::MLLOG", parse_mllog}, Family{"%|", parse_progress_bar}, Family{"|", parse_bars},
-    Family{"step=", parse_pairs},    Family{"loss", parse_dict},       Family{"loss", parse_words},
+    Family{":::MLLOG", parse_mllog},
+    Family{"%|", parse_progress_bar},
+    Family{"|", parse_bars},
+    Family{"step=", parse_pairs},
+    Family{"num_updates=", parse_pairs},
+    Family{"loss", parse_dict},
+    Family{"loss", parse_words},
 };
 
 }  // namespace

@@ -235,3 +235,27 @@ TEST_CASE("user pattern: one capture each -> metrics; none -> refused by its key
   CHECK(UserPattern::compile({R"(tick \d+)", ""}).error().object == "watch.progress.iteration");
   CHECK(UserPattern::compile({R"((\d+))", "(("}).error().object == "watch.progress.loss");
 }
+
+TEST_CASE("iteration line: DeepSpeed's pipeline engine and fairseq's pairs -> their fields") {
+  const auto pipe = parse_iteration_line(
+      "[rank0]: steps: 100 loss: 5.1234 iter time (s): 1.234 samples/sec: 103.734");
+  REQUIRE(pipe);
+  CHECK(pipe->iteration == 100);
+  CHECK(pipe->loss == 5.1234);
+  CHECK(pipe->elapsed_ms == 1234.0);
+  CHECK(pipe->samples_per_s == 103.734);
+  const auto fairseq = parse_iteration_line(
+      "2023-01-01 10:00:00 | INFO | train_inner | epoch 001:    100 / 1374 loss=14.351, "
+      "ppl=20899.56, wps=49604, bsz=8563.07, num_updates=190, lr=4.84525e-06, gnorm=3.901, "
+      "clip=0.000, loss_scale=0.062, train_wall=945");
+  REQUIRE(fairseq);
+  CHECK(fairseq->iteration == 190);
+  CHECK(fairseq->loss == 14.351);
+  CHECK(fairseq->lr == 4.84525e-06);
+  CHECK(fairseq->grad_norm == 3.901);
+  CHECK(fairseq->loss_scale == 0.062);
+  const auto padded = parse_iteration_line("step=  310 loss=nan grad_norm=1.5 lr=1.0e-4");
+  REQUIRE(padded);
+  CHECK(padded->iteration == 310);
+  CHECK(std::isnan(*padded->loss));
+}
