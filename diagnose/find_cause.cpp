@@ -40,6 +40,7 @@ bool explains(const CauseRules& rules, const Finding& cause, const Finding& effe
            rules.xid_explains(cause.xid, effect.xid);
   }
   if (rules.explains(from, to, false)) return true;
+  if (rules.explains(to, from, false)) return false;  // no effect explains what always causes it
   if (!rules.explains(from, to, true)) return false;
   switch (order_of(cause, effect)) {
     case Order::Before: return true;
