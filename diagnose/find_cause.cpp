@@ -256,9 +256,14 @@ void add_log_notes(Diagnosis& d, const std::vector<ScannedLog>& logs) {
     }
 }
 
-void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t outlived) {
+void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t outlived,
+                         bool read_nothing) {
   d.failure_class = FailureClass::Healthy;
   d.confidence = outlived == 0 ? 0.9 : 0.8;
+  if (read_nothing) {
+    d.confidence = 0.1;
+    d.notes.emplace_back("there was no line to read: this says nothing about the run");
+  }
   d.summary = rules.meaning(d.failure_class).summary;
   d.advice = rules.meaning(d.failure_class).advice;
   if (outlived > 0)
@@ -295,7 +300,10 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
     settle(d, line, logs, blame_for(*line, *line, sorted.warnings, logs), rules);
     add_followed(d, {&sorted.warnings}, logs);
   } else {
-    settle_without_root(d, rules, sorted.outlived);
+    const auto empty = [](const ScannedLog& log) {
+      return log.lines == 0 && log.stacks.empty() && log.collectives.empty();
+    };
+    settle_without_root(d, rules, sorted.outlived, std::all_of(logs.begin(), logs.end(), empty));
   }
   hear_bystanders(d, logs);
   return d;

@@ -34,7 +34,8 @@ struct Finding {
   std::uint64_t last_line = 0;
   std::optional<std::int64_t> last_time_ms;
   bool from_kernel = false;
-  bool bare_kernel_words = false;  // kernel words without a header
+  // Means little where iterations are printed: kernel words without a header, peers that leave.
+  bool only_without_iterations = false;
 };
 
 // A row of torchelastic's table of failed workers.

@@ -1,9 +1,12 @@
 // Field by field; the message of an entry may come before or after its host.
 #include "diagnose/journal_export.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 #include <fmt/format.h>
+
+#include "common/json.hpp"
 
 namespace stoker::diagnose {
 
@@ -23,15 +26,17 @@ std::string iso_time(std::string_view microseconds) {
 }
 }  // namespace
 
-bool is_journal_export(std::string_view head) {
-  return head.starts_with("__CURSOR=") || head.starts_with("__REALTIME_TIMESTAMP=");
+JournalForm journal_form(std::string_view head) {
+  if (head.starts_with("__CURSOR=") || head.starts_with("__REALTIME_TIMESTAMP="))
+    return JournalForm::Export;
+  const auto first = head.substr(0, head.find('\n'));
+  const bool json = first.starts_with('{') && first.find("\"__CURSOR\"") != first.npos &&
+                    first.find("\"MESSAGE\"") != first.npos;
+  return json ? JournalForm::Json : JournalForm::None;
 }
 
-void JournalExport::field(std::string_view line) {
-  const auto equals = line.find('=');
-  if (equals == std::string_view::npos) return;
-  const std::string_view name = line.substr(0, equals);
-  const std::string_view value = line.substr(equals + 1, kLongestField);
+void JournalExport::field(std::string_view name, std::string_view value) {
+  value = value.substr(0, kLongestField);
   if (name == "__REALTIME_TIMESTAMP") time_ = iso_time(value);
   if (name == "_HOSTNAME") host_ = value;
   if (name == "SYSLOG_IDENTIFIER") program_ = value;
@@ -40,6 +45,9 @@ void JournalExport::field(std::string_view line) {
 }
 
 void JournalExport::end_of_entry(const std::function<void(std::string_view)>& take) {
+  for (std::string* const text : {&message_, &host_, &program_})
+    std::replace_if(
+        text->begin(), text->end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   if (!message_.empty())
     take(fmt::format("{}{} {}: {}", time_, host_.empty() ? "localhost" : host_,
                      kernel_ ? "kernel" : (program_.empty() ? "program" : program_), message_));
@@ -53,6 +61,29 @@ void JournalExport::end_of_entry(const std::function<void(std::string_view)>& ta
 void JournalExport::feed(std::string_view bytes,
                          const std::function<void(std::string_view)>& take) {
   held_ += bytes;
+  if (form_ == JournalForm::Json)
+    feed_objects(take);
+  else
+    feed_fields(take);
+  if (held_.size() > kLongestField * 32) held_.clear();
+}
+
+void JournalExport::feed_objects(const std::function<void(std::string_view)>& take) {
+  std::size_t begin = 0;
+  for (auto newline = held_.find('\n'); newline != std::string::npos;
+       newline = held_.find('\n', begin)) {
+    const auto entry = std::string_view(held_).substr(begin, newline - begin);
+    begin = newline + 1;
+    const auto object = parse_json(entry, "journal");
+    if (!object || !object->is_object()) continue;
+    for (const auto& [name, value] : object->items())
+      if (value.is_string()) field(name, value.get_ref<const std::string&>());
+    end_of_entry(take);
+  }
+  held_.erase(0, begin);
+}
+
+void JournalExport::feed_fields(const std::function<void(std::string_view)>& take) {
   std::size_t begin = 0;
   while (true) {
     const auto newline = held_.find('\n', begin);
@@ -72,16 +103,16 @@ void JournalExport::feed(std::string_view bytes,
         continue;
       }
       if (held_.size() < newline + 9 + length + 1) break;
-      field(std::string(line) + "=" + held_.substr(newline + 9, length));
+      field(line, std::string_view(held_).substr(newline + 9, length));
       begin = newline + 9 + length + 1;
       continue;
     } else {
-      field(line);
+      const auto equals = line.find('=');
+      field(line.substr(0, equals), line.substr(equals + 1));
     }
     begin = newline + 1;
   }
   held_.erase(0, begin);
-  if (held_.size() > kLongestField * 32) held_.clear();
 }
 
 }  // namespace stoker::diagnose

@@ -120,7 +120,9 @@ struct LogReader::Impl {
     const bool first = !begun;
     if (first) begin();
     const std::string_view bytes = plain();
-    if (first && is_journal_export(bytes)) journal = std::make_unique<JournalExport>();
+    if (const auto form = first ? journal_form(bytes) : JournalForm::None;
+        form != JournalForm::None)
+      journal = std::make_unique<JournalExport>(form);
     if (!journal) {
       pending = bytes;
       return !bytes.empty();
@@ -206,8 +208,8 @@ LogReader LogReader::of_text(std::string text) {
   impl->begun = true;  // taken as it is
   impl->journal_lines = std::move(text);
   impl->ended = true;
-  if (is_journal_export(impl->journal_lines)) {
-    JournalExport whole;
+  if (const auto form = journal_form(impl->journal_lines); form != JournalForm::None) {
+    JournalExport whole(form);
     std::string lines;
     const auto take = [&](std::string_view line) { lines.append(line).push_back('\n'); };
     whole.feed(impl->journal_lines, take);

@@ -162,7 +162,8 @@ void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
     finding.severity = Severity::Clue;
     finding.confidence /= 2;
   }
-  if (best->kernel == KernelWords::Bare) finding.bare_kernel_words = true;
+  finding.only_without_iterations =
+      best->kernel == KernelWords::Bare || signature.decode == Decode::Teardown;
   if (best->kernel == KernelWords::Quoted) {
     const auto at = static_cast<std::size_t>(best->groups.front().text.data() - text.data());
     finding.confidence *= 0.8;
@@ -296,7 +297,7 @@ void LogScanner::tell_end(ScannedLog& log) const {
     log.findings.push_back(std::move(finding));
   }
   if (log.iteration_lines > 0 && !log.kernel_log)  // then it is what a rank printed
-    std::erase_if(log.findings, [](const Finding& f) { return f.bare_kernel_words; });
+    std::erase_if(log.findings, [](const Finding& f) { return f.only_without_iterations; });
   for (auto& report : ras_.reports()) log.collectives.push_back(std::move(report));
   log.gpus = gpus_.found();
   log.node = path_.node;

@@ -19,7 +19,17 @@ namespace stoker::diagnose {
 // torchelastic's table), elastic_signal (its word on a row), overflow (a step skipped for its
 // gradients), task_exit (unless it is that of a helper that a batch script runs as $(srun …)), ras
 // (a report of NCCL's RAS: collectives.hpp).
-enum class Decode { None, Kernel, Traceback, ElasticRow, ElasticSignal, Overflow, TaskExit, Ras };
+enum class Decode {
+  None,
+  Kernel,
+  Traceback,
+  ElasticRow,
+  ElasticSignal,
+  Overflow,
+  TaskExit,
+  Teardown,
+  Ras
+};
 
 struct Signature {
   std::string family, name;
@@ -51,6 +61,7 @@ std::vector<Signature> read_signatures(std::string_view text, const std::string&
 
 template <>
 struct stoker::EnumNames<stoker::diagnose::Decode> {
-  static constexpr std::array names{"none",           "kernel",   "traceback", "elastic_row",
-                                    "elastic_signal", "overflow", "task_exit", "ras"};
+  static constexpr std::array names{"none",        "kernel",         "traceback",
+                                    "elastic_row", "elastic_signal", "overflow",
+                                    "task_exit",   "teardown",       "ras"};
 };

@@ -38,11 +38,16 @@ std::vector<std::string> time_notes(const std::vector<const Finding*>& candidate
                        shown(*log.first_time_ms - *log.last_time_ms)));
   }
   if (files.size() < 2) return notes;
-  for (const std::uint32_t file : untimed)
+  constexpr std::size_t kSaidEach = 3;  // of more it is said once
+  for (const std::uint32_t file : untimed) {
+    const bool many = untimed.size() > kSaidEach;
     note(
-        fmt::format("{}: its failures tell no time with a year; what was first in another log is "
-                    "judged by what explains what",
-                    logs[file].name));
+        fmt::format("{}: failures without a time that tells the year; what was first in another "
+                    "log is judged by what explains what",
+                    many ? fmt::format("{} and {} more logs", logs[file].name, untimed.size() - 1)
+                         : logs[file].name));
+    if (many) break;
+  }
   const ScannedLog* before = nullptr;
   for (const std::uint32_t file : files) {
     const ScannedLog& log = logs[file];

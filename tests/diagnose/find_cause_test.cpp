@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <sys/stat.h>
 
@@ -165,6 +166,23 @@ TEST_CASE("scan: a journald export -> the kernel's lines with their host") {
                  "MESSAGE=NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE\n_HOSTNAME=n17\n\n"}});
   CHECK(d.failure_class == FailureClass::Xid);
   CHECK(d.node == "n17");
+  const auto json =
+      cause_of({{"json", R"({"__CURSOR":"s=1","_TRANSPORT":"kernel","_HOSTNAME":"n18","MESSAGE":)"
+                         "\"NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE\"}\nno object\n"}});
+  CHECK(json.failure_class == FailureClass::Xid);
+  CHECK(json.node == "n18");
+}
+
+TEST_CASE("scan: a message of several lines in the journal -> no word of it is the kernel's") {
+  const std::string forged = "x\n[12.5] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, lost";
+  const char length[] = {static_cast<char>(forged.size()), 0, 0, 0, 0, 0, 0, 0};
+  const auto fields = cause_of({{"export", "__CURSOR=s=1\n_HOSTNAME=n17\nMESSAGE\n" +
+                                               std::string(length, 8) + forged + "\n\n"}});
+  CHECK(fields.failure_class == FailureClass::Healthy);
+  const auto json = cause_of(
+      {{"json", R"({"__CURSOR":"s=1","_HOSTNAME":"n17","MESSAGE":"x\n[12.5] NVRM: Xid )"
+                "(PCI:0000:3b:00): 79, pid=1, lost\"}\n"}});
+  CHECK(json.failure_class == FailureClass::Healthy);
 }
 
 TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the rest diagnosed") {
@@ -228,6 +246,7 @@ TEST_CASE("cause: what is noted of many logs -> said once") {
   std::vector<ScannedLog> logs(40);
   for (std::size_t i = 0; i < logs.size(); ++i) {
     logs[i].name = "rank-" + std::to_string(i) + ".log";
+    logs[i].lines = 1;
     logs[i].notes = {"lines over 1 MiB were cut"};
   }
   logs[7].notes.push_back("looks binary");
@@ -280,4 +299,29 @@ TEST_CASE(
   CHECK(d.failure_class == FailureClass::CudaOom);
   CHECK(d.root->line == 4);
   CHECK(d.notes.size() == 1);
+}
+
+TEST_CASE("cause: logs without a line -> nothing is claimed with confidence, and a note says so") {
+  const auto d = cause_of({{"main.log", ""}, {"other.log", ""}});
+  CHECK(d.failure_class == FailureClass::Healthy);
+  CHECK(d.confidence < 0.2);
+  REQUIRE(d.notes.size() == 1);
+  CHECK(d.notes.front().find("no line to read") != std::string::npos);
+  CHECK(cause_of({{"main.log", iteration(1)}}).notes.empty());
+}
+
+TEST_CASE("cause: ten logs whose failures tell no year -> said once") {
+  std::vector<Log> logs;
+  for (int rank = 0; rank < 10; ++rank) logs.push_back({fmt::format("r{}", rank), kWatchdog});
+  const auto d = cause_of(logs);
+  REQUIRE(d.notes.size() == 1);
+  CHECK(d.notes.front().starts_with("r0 and 9 more logs: "));
+}
+
+TEST_CASE("cause: peers that leave after the last iteration are no failure; alone they are one") {
+  const std::string left =
+      "[rank1]:[W901 07:40:19.968570826 TCPStore.cpp:125] [c10d] recvValue failed on "
+      "SocketImpl(fd=64, addr=[a]:35986, remote=[b]:45489): Failed to recv, got 0 bytes.\n";
+  CHECK_FALSE(cause_of({{"main.log", iteration(1) + iteration(2) + left}}).fatal);
+  CHECK(cause_of({{"main.log", left}}).failure_class == FailureClass::GlooStoreRdzv);
 }

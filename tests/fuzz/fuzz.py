@@ -72,6 +72,7 @@ def seeds():
     watchdog = "[PG ID 1 PG GUID 5(tp) Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=" \
                "ALLREDUCE)\n[PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: 4, last completed NCCL work: 0\n"
     export = "__REALTIME_TIMESTAMP=1700000000000000\n_TRANSPORT=kernel\n_HOSTNAME=n01\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n"
+    journal = '{"__CURSOR":"s=1","_TRANSPORT":"kernel","_HOSTNAME":"n01","MESSAGE":"NVRM: Xid (PCI:0000:3b:00): 79"}\n'
     threads = 'Thread 0x7f01 (most recent call first):\n  File "t.py", line 7 in step\nThread 12 (idle): "main"\n    recv (s.py:3)\n'
     event = json.dumps({"version": 1, "at": 1, "wall": 1, "body": {"beat": {}}}) + " 00000000"
     sieve = log + [line.encode() for line in rows.split("\n")]
@@ -79,7 +80,7 @@ def seeds():
              "nranks 2 cudaDev 0 busId cb000 - Init COMPLETE\n** Starting validation **\n iteration 2/ 3 | elapsed time per iteration " \
              "(ms): 5.0 | lm loss: 2.0 |\n:::MLLOG {\"time_ms\": 1696564728839, \"key\": \"eval_stop\"}\n"
     return {"log": log, "rank_log": log, "sieve": sieve, "kernel": log, "origin": [line.encode() for line in lines], "metrics": [rows.encode()],
-            "journal": [export.encode()], "pickle": [flight_dump(p) for p in range(6)], "stacks": [threads.encode()],
+            "journal": [export.encode(), journal.encode()], "pickle": [flight_dump(p) for p in range(6)], "stacks": [threads.encode()],
             "collectives": [ras.encode(), watchdog.encode()], "signatures": [text[:3000].encode() for text in families],
             "agent_event": [event.encode()], "clocks": [clocks.encode()]}
 

@@ -123,11 +123,13 @@ void metrics(std::string_view bytes) {
   reader.finish();
 }
 void journal(std::string_view bytes) {
-  JournalExport whole;
-  whole.feed(bytes, [](std::string_view) {});
-  JournalExport pieces;  // read in other pieces it is the same
-  for (std::size_t at = 0; at < bytes.size(); at += 7)
-    pieces.feed(bytes.substr(at, 7), [](std::string_view) {});
+  for (const auto form : {JournalForm::Export, JournalForm::Json}) {
+    JournalExport whole(form);
+    whole.feed(bytes, [](std::string_view) {});
+    JournalExport pieces(form);  // read in other pieces it is the same
+    for (std::size_t at = 0; at < bytes.size(); at += 7)
+      pieces.feed(bytes.substr(at, 7), [](std::string_view) {});
+  }
 }
 void pickle(std::string_view bytes) {
   (void)read_pickle(bytes, "fuzz", {1u << 14, 16, 1024});
