@@ -25,6 +25,23 @@ std::string one_line(std::string_view text, std::size_t limit) {
   return cut ? out + "…" : out;
 }
 
+namespace {
+
+// Each line made harmless, at most kReportLines of them.
+std::string lines_of(const std::string& text) {
+  constexpr std::size_t kReportLines = 40;
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t n = 0; begin < text.size() && n < kReportLines; ++n) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    out += one_line(std::string_view(text).substr(begin, end - begin), 600) + "\n";
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,
                      WallTime at) {
   RenderedAlert out;
@@ -37,6 +54,7 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   out.summary = one_line(alert.summary, 300);
   out.reason = one_line(alert.reason, 2000);
   out.command = one_line(alert.command, 1000);
+  out.report = lines_of(alert.report);
   out.resolved = alert.resolved;
   out.labels = alert.labels;
   if (!out.run.empty()) out.labels["run"] = out.run;
@@ -57,6 +75,7 @@ std::string text_of(const RenderedAlert& alert) {
   std::string text = title_of(alert) + "\n";
   if (!alert.reason.empty()) text += "Why: " + alert.reason + "\n";
   if (!alert.command.empty()) text += "Do: " + alert.command + "\n";
+  if (!alert.report.empty()) text += "\n" + alert.report;
   return text;
 }
 

@@ -21,8 +21,9 @@ struct RenderedAlert {
   std::map<std::string, std::string> labels;  // of the action, with run, kind and severity
   WallTime since;                             // when the incident was first told
   WallTime at;                                // when this telling was accepted
+  std::string report;                         // several lines to pass on; of the first telling
   STOKER_FIELDS(RenderedAlert, key, id, severity, kind, run, summary, reason, command, resolved,
-                labels, since, at)
+                labels, since, at, report)
 };
 
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,
@@ -30,7 +31,7 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
 
 // "tr11: rank 3 crashed (critical)" / "tr11: resolved: rank 3 crashed"; one line.
 std::string title_of(const RenderedAlert& alert);
-// Title, reason and command, one a line.
+// Title, reason and command, one a line; then the report.
 std::string text_of(const RenderedAlert& alert);
 
 // A line of the log of logs, in the form of the chronicles, with its newline:

@@ -17,6 +17,7 @@ Json payload(const RenderedAlert& alert, const std::string& receiver) {
   labels["alertname"] = alert.kind;
   Json annotations{{"summary", title_of(alert)}, {"reason", alert.reason}};
   if (!alert.command.empty()) annotations["command"] = alert.command;
+  if (!alert.report.empty()) annotations["report"] = alert.report;
   const Json one{{"status", status},
                  {"labels", labels},
                  {"annotations", annotations},

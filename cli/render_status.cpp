@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.hpp"
+#include "core/spares.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -85,6 +86,23 @@ std::string goodput_line(const wire::StatusGoodput& g) {
   return text;
 }
 
+std::string causes_line(const wire::StatusGoodput& g) {
+  std::string text;
+  for (std::size_t i = 0; i < g.causes.size() && i < 5; ++i) {
+    const wire::StatusCost& c = g.causes[i];
+    const bool gpus = c.gpu_hours > 0;
+    text += fmt::format("{}{}{} {:.1f} {} hours", text.empty() ? "" : ", ", printable(c.cause),
+                        c.times > 0 ? fmt::format(" ({} x)", c.times) : "",
+                        gpus ? c.gpu_hours : c.node_hours, gpus ? "GPU" : "node");
+  }
+  return text;
+}
+
+std::string energy_line(const wire::StatusEnergy& e) {
+  return fmt::format("{:.1f} kWh{}, {}", e.kwh,
+                     e.co2_kg ? fmt::format(", {:.1f} kg CO2", *e.co2_kg) : "", printable(e.how));
+}
+
 std::string saves_line(const wire::StatusSaves& s) {
   return fmt::format("every {}, best every {} (Daly: a save costs {}, {} {}, one every {})",
                      seconds(s.usual_s), seconds(s.best_s), seconds(s.cost_s), s.failures,
@@ -105,6 +123,16 @@ std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
 }
 
 }  // namespace
+
+std::string spares_line(const wire::StatusSpares& s) {
+  std::string text =
+      fmt::format("{} known, {} needed, {} out, {} to spare", s.known, s.needed, s.out, s.free);
+  if (s.lost_per_day > 0) text += fmt::format("; {:.2f} lost a day", s.lost_per_day);
+  if (const std::string end = core::spares_text(s.out_in_s); !end.empty()) text += ": " + end;
+  if (s.accused > 0)
+    text += fmt::format("; {} excluded for evidence so far, {} falsely", s.accused, s.falsely);
+  return text;
+}
 
 std::string with_commas(std::uint64_t number) {
   std::string digits = std::to_string(number);
@@ -165,6 +193,12 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
                                             : ""));
   if (s.saves) text += row("saves", saves_line(*s.saves));
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));
+  if (s.goodput && !s.goodput->causes.empty()) text += row("lost to", causes_line(*s.goodput));
+  if (s.goodput && s.goodput->mfu)
+    text += row("mfu", fmt::format("{:.1f} % while it iterates, {:.1f} % of all time",
+                                   100 * *s.goodput->mfu, 100 * s.goodput->mfu_whole.value_or(0)));
+  if (s.goodput && s.goodput->energy) text += row("energy", energy_line(*s.goodput->energy));
+  if (s.spares && s.spares->known > 0) text += row("nodes", spares_line(*s.spares));
   text += row("budget", budget_line(s));
   text += alert_lines(s, console);
   if (s.stale) text += row("published", ago(s.published, now));

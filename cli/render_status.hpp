@@ -19,6 +19,8 @@ std::string render_status(const wire::StatusDocument& status, WallTime now, cons
 std::string sparkline(const std::vector<double>& points);
 
 // "12345678" -> "12,345,678".
+// "50 known, 48 needed, 1 out, 1 to spare; 0.40 lost a day: out of spares in 3.1 days"
+std::string spares_line(const wire::StatusSpares& s);
 std::string with_commas(std::uint64_t number);
 
 }  // namespace stoker::cli

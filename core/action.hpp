@@ -101,7 +101,8 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
   std::string command;  // the exact command to run, "" = nothing to do
   bool resolved = false;
   std::map<std::string, std::string> labels;  // run, node, generation
-  STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels)
+  std::string report;  // text to pass on, of several lines: a node's for its administrators
+  STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels, report)
 };
 
 using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,

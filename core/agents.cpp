@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/accuse.hpp"
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
@@ -63,6 +64,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   live.job = e.job;
   live.order = e.order;
   live.nodes = e.nodes;
+  if (turn.site.ledger.since == Instant{}) turn.site.ledger.since = turn.now();
   turn.site.ledger.at_least =
       std::max(turn.site.ledger.at_least, static_cast<std::uint32_t>(e.nodes.size()));
   live.loaded = e.iteration;
@@ -166,6 +168,7 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
       count_text(e.world_size, "rank"), nodes_text(e.nodes),
       e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
       e.standby ? ", from warm processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
+  begin_parole(turn, e.nodes);
   if (turn.kind() == TrainingKind::Queued)
     turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
   if (turn.in<training::Held>() != nullptr && !turn.in<training::Held>()->retry_at)
@@ -238,6 +241,7 @@ void on(Turn& turn, const wire::CheckpointSaved& e) {
                        e.iteration.value, e.seconds, static_cast<double>(e.bytes) / (1 << 20)));
   resolve(turn, "save_failed");
   resolve(turn, "save_overdue");
+  end_parole(turn);
   if (run.exact_order && run.live->order == *run.exact_order) {
     turn.say("the rollback holds: later starts take the newest checkpoint again");
     run.exact_order.reset();
@@ -324,28 +328,11 @@ void on(Turn& turn, const wire::CheckpointsDeleted& e) {
 }
 
 void on(Turn& turn, const wire::HealthSources& e) {
-  std::string works, fails;
-  for (const wire::HealthSource& source : e.sources) {
-    std::string& text = source.works ? works : fails;
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", source.name, source.detail);
-  }
-  turn.say(fmt::format("{} tells its health by {}{}", e.node.text,
-                       works.empty() ? "nothing" : works,
-                       fails.empty() ? "" : "; not by " + fails));
+  on_health_sources(turn, e);
 }
 
 void on(Turn& turn, const wire::KernelLine& e) {
-  const bool fatal = e.event_class == "xid" && e.xid &&
-                     (*e.xid == 48 || *e.xid == 74 || *e.xid == 79 || *e.xid == 94 ||
-                      *e.xid == 95 || *e.xid == 119);  // NVIDIA: "Xid Errors", r555
-  const Evidence evidence{turn.now(), turn.event.wall, turn.name(), e.event_class, e.text};
-  const std::string note =
-      note_evidence(turn.site.ledger, e.node, evidence, fatal, turn.r().policy.recover);
-  turn.say(fmt::format("kernel of {}: {}; {}", e.node.text, e.text, note));
-  raise(turn, {fatal ? Severity::Critical : Severity::Warning, "node_fault",
-               fmt::format("{}: {}", e.node.text, e.text),
-               fmt::format("stoker nodes {}", turn.name().text), e.node.text});
-  if (fatal) supply::update_exclusions(turn);
+  on_kernel_line(turn, e);
 }
 
 void on(Turn& turn, const wire::Notice& e) {

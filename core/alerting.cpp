@@ -83,7 +83,10 @@ void raise(Turn& turn, const AlertText& text) {
   alert.since = turn.event.wall;
   alert.seq = turn.site.seq;
   const AlertState& kept = turn.site.alerts.emplace(alert.id, alert).first->second;
-  if (!silenced(turn, kept)) turn.act(make_action(kept, false, kept.reason));
+  if (silenced(turn, kept)) return;
+  SendAlert action = make_action(kept, false, kept.reason);
+  action.report = text.report;
+  turn.act(std::move(action));
 }
 
 void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
@@ -101,9 +104,9 @@ void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
 
 void resolve_failures(Turn& turn) {
   for (const char* kind :
-       {"rank_crash", "hang", "node_fault", "job_failed", "agents_silent", "limbo", "crash_loop",
-        "disk_full", "checkpoint_refused", "configuration", "no_restart_helps", "cancelled_by_hand",
-        "submit_failed", "held", "restarted"})
+       {"rank_crash", "hang", "node_fault", "node_convicted", "job_failed", "agents_silent",
+        "limbo", "crash_loop", "disk_full", "checkpoint_refused", "configuration",
+        "no_restart_helps", "cancelled_by_hand", "submit_failed", "held", "restarted"})
     resolve(turn, kind);
 }
 

@@ -13,8 +13,9 @@ struct AlertText {
   Severity severity = Severity::Warning;
   std::string kind;
   std::string summary;
-  std::string command;  // the exact command to run; "" = nothing to do
-  std::string subject;  // node or path of the incident, "" = the run as a whole
+  std::string command;      // the exact command to run; "" = nothing to do
+  std::string subject;      // node or path of the incident, "" = the run as a whole
+  std::string report = {};  // sent with its first telling only
 };
 
 // `reason` of the alert is the decision's sentence so far.

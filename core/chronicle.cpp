@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <optional>
 
 namespace stoker::core {
@@ -15,6 +16,7 @@ struct Chapter {
   std::uint64_t reached = 0;  // iteration when it began
   std::vector<std::string> lines;
   bool trouble = true;
+  std::string kind;
 };
 
 struct Story {
@@ -22,6 +24,7 @@ struct Story {
   Sequence told;
   bool began = false;
   double gpus_per_node = 0;
+  double step_s = 0;  // of the newest iterations
   std::string text;
   std::optional<Chapter> open;
   std::uint64_t iteration = 0, loaded = 0, repeated = 0;
@@ -29,6 +32,11 @@ struct Story {
   Instant first, last;
   Duration lost{};
   std::size_t incidents = 0;
+  struct Kind {
+    std::size_t times = 0;
+    double node_hours = 0;
+  };
+  std::map<std::string, Kind> kinds;  // of the alert that told of it
 };
 
 namespace {
@@ -62,9 +70,21 @@ std::string title_of(const Decision& decision) {
   return decision.reason.substr(0, decision.reason.find(';'));
 }
 
+// Kind of its alert, else the event's.
+std::string kind_of_trouble(const JournalRow& row) {
+  for (const Action& action : row.decision.actions)
+    if (const auto* alert = std::get_if<SendAlert>(&action); alert != nullptr && !alert->resolved)
+      if (const auto kind = alert->labels.find("kind");
+          kind != alert->labels.end() && kind->second != "node_convicted")
+        return kind->second;
+  return kind_of(row.event.body);
+}
+
 void track(Story& story, const JournalRow& row) {
   if (const auto* digest = std::get_if<Digest>(&row.event.body)) {
     story.iteration = std::max(story.loaded, digest->last.iteration_max.value);
+    if (digest->iteration_ms.count > 0 && digest->iteration_ms.p50 > 0)
+      story.step_s = digest->iteration_ms.p50 / 1e3;
     return;
   }
   const auto* said = std::get_if<AgentSaid>(&row.event.body);
@@ -80,10 +100,22 @@ void track(Story& story, const JournalRow& row) {
   }
 }
 
-std::string cost_text(const Story& story, Duration lost) {
-  const double hours = to_seconds(lost) / 3600 * static_cast<double>(story.nodes);
-  if (story.gpus_per_node > 0) return fmt::format("{:.2f} GPU hours", hours * story.gpus_per_node);
-  return fmt::format("{:.3f} node hours", hours);
+std::string hours_text(const Story& story, double node_hours) {
+  if (story.gpus_per_node > 0)
+    return fmt::format("{:.2f} GPU hours", node_hours * story.gpus_per_node);
+  return fmt::format("{:.3f} node hours", node_hours);
+}
+
+double node_hours(const Story& story, Duration lost) {
+  return to_seconds(lost) / 3600 * static_cast<double>(story.nodes);
+}
+
+std::string costs_text(const Story& story) {
+  std::string text;
+  for (const auto& [kind, cost] : story.kinds)
+    text += fmt::format("* {}: {} x, {}\n", kind, cost.times, hours_text(story, cost.node_hours));
+  if (!text.empty()) text = "\nBy cause, with what was repeated:\n\n" + text;
+  return text;
 }
 
 void close(Story& story, const JournalRow& row) {
@@ -96,9 +128,16 @@ void close(Story& story, const JournalRow& row) {
     const bool again = row.decision.to == "training";
     const std::uint64_t repeat =
         again && chapter.reached > story.loaded ? chapter.reached - story.loaded : 0;
-    story.text += fmt::format("\nLost: {} {} to repeat, {}, {}.\n", repeat,
-                              repeat == 1 ? "iteration" : "iterations", format_duration(lost),
-                              cost_text(story, lost));
+    const double anew =
+        static_cast<double>(repeat) * story.step_s / 3600 * static_cast<double>(story.nodes);
+    const double hours = node_hours(story, lost);
+    story.text += fmt::format(
+        "\nLost: {} {} to repeat, {}, {}{}.\n", repeat, repeat == 1 ? "iteration" : "iterations",
+        format_duration(lost), hours_text(story, hours),
+        anew > 0 ? fmt::format(" and {} to repeat", hours_text(story, anew)) : "");
+    Story::Kind& kind = story.kinds[chapter.kind];
+    ++kind.times;
+    kind.node_hours += hours + anew;
     story.lost += lost;
     story.repeated += repeat;
     ++story.incidents;
@@ -136,9 +175,11 @@ void tell(Story& story, const JournalRow& row) {
   if (!story.open && !d.reason.empty()) {
     const bool planned = changed && d.to == "stopping";
     if (trouble || planned) {
-      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, trouble};
+      story.open = Chapter{title_of(d), row.event.wall, row.event.at,        story.iteration,
+                           {},          trouble,        kind_of_trouble(row)};
     } else if (changed && (d.to == "finished" || d.to == "stopped" || d.from.empty())) {
-      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, false};
+      story.open =
+          Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, false, ""};
     }
   }
   const auto* said = std::get_if<AgentSaid>(&row.event.body);
@@ -146,6 +187,7 @@ void tell(Story& story, const JournalRow& row) {
       said != nullptr && std::holds_alternative<wire::DamagedCheckpoint>(said->event.body);
   if (story.open) {
     story.open->trouble = story.open->trouble || trouble;
+    if (story.open->kind.empty() && trouble) story.open->kind = kind_of_trouble(row);
     const bool worth = changed || said != nullptr || worth_a_note(row);
     if (!d.reason.empty() && worth) story.open->lines.push_back(line);
     const bool over =
@@ -204,14 +246,16 @@ std::string Chronicle::text() const {
   }
   const Duration whole = story.last - story.first;
   return text +
-         fmt::format(
-             "## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n", story.incidents,
-             story.incidents == 1 ? "incident" : "incidents", format_duration(whole),
-             story.repeated, format_duration(story.lost), cost_text(story, story.lost),
-             whole > 0ns ? fmt::format("; {:.1f}% of the time was spent training or "
+         fmt::format("## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n",
+                     story.incidents, story.incidents == 1 ? "incident" : "incidents",
+                     format_duration(whole), story.repeated, format_duration(story.lost),
+                     hours_text(story, node_hours(story, story.lost)),
+                     whole > 0ns
+                         ? fmt::format("; {:.1f}% of the time was spent training or "
                                        "waiting in the queue",
                                        100 * (1 - to_seconds(story.lost) / to_seconds(whole)))
-                         : "");
+                         : "") +
+         costs_text(story);
 }
 
 std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy) {

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/accuse.hpp"
 #include "core/alerting.hpp"
+#include "core/command.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -45,14 +48,26 @@ void accuse(Turn& turn, const Diagnosed& d) {
   const std::string text = d.evidence.empty() ? d.summary : d.evidence.front();
   bool fresh = false;
   for (const NodeName& node : d.exclude) {
-    const Evidence evidence{turn.now(), turn.event.wall, turn.name(), d.failure_class, text};
+    const Evidence evidence = evidence_of(turn, d.failure_class, text);
     if (noted_before(turn.site, node, evidence)) continue;
     fresh = true;
-    turn.say(note_evidence(turn.site.ledger, node, evidence, true, turn.r().policy.recover));
+    turn.say(accuse_node(turn, node, evidence, true));
     raise(turn, {Severity::Critical, "node_fault", fmt::format("{}: {}", node.text, d.summary),
                  fmt::format("stoker nodes {}", turn.name().text), node.text});
   }
   if (fresh) supply::update_exclusions(turn);
+}
+
+// The exact command that goes back: before the onset where the losses told one, else to the newest
+// checkpoint.
+std::string way_back(const RunState& run) {
+  Iteration onset(run.progress.iteration.value + 1);
+  if (run.loss.bad_from)
+    onset = *run.loss.bad_from;
+  else if (run.loss.spike)
+    onset = run.loss.spike->onset;
+  const RollbackPlan plan = plan_rollback(run, onset);
+  return plan.why_not.empty() ? rollback_command(run, plan) : command_text(run.policy.run, "why");
 }
 
 }  // namespace
@@ -82,9 +97,8 @@ void on_diagnosed(Turn& turn, const Diagnosed& told) {
   run.verdict = d;
   if (d.fatal && run.live && run.live->failed >= run.live->attempt) heed_late_verdict(turn);
   if (d.action == "rollback" && d.confidence >= kSure)
-    raise(turn,
-          {Severity::Warning, d.failure_class, fmt::format("{}: {}", turn.name().text, d.summary),
-           fmt::format("stoker rollback {} --reason \"...\"", turn.name().text), ""});
+    raise(turn, {Severity::Warning, d.failure_class,
+                 fmt::format("{}: {}", turn.name().text, d.summary), way_back(run), ""});
 }
 
 }  // namespace stoker::core

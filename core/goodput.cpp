@@ -2,6 +2,7 @@
 #include "core/goodput.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "core/state.hpp"
 #include "recipe/save_rounds.hpp"
@@ -25,6 +26,58 @@ std::string cause_of(const RunState& run) {
   return over ? "held" : "down";
 }
 
+void spend(Goodput& g, const std::string& cause, Duration time, double node_hours) {
+  CauseCost& cost = g.costs[cause];
+  cost.time += time;
+  cost.node_hours += node_hours;
+}
+
+// The incident that goes on, or the one whose lost iterations are repeated now; null = none.
+IncidentCost* incident_of(RunState& run, const std::string& cause) {
+  Goodput& g = run.goodput;
+  if (run.incident && (g.incidents.empty() || g.incidents.back().since != run.incident->since)) {
+    IncidentCost cost;
+    cost.kind = run.incident->kind;
+    cost.since = run.incident->since;
+    cost.wall = run.incident->wall;
+    cost.iteration = run.incident->iteration;
+    ++g.costs[cost.kind].times;
+    g.incidents.push_back(std::move(cost));
+    if (g.incidents.size() > kIncidentsKept) g.incidents.erase(g.incidents.begin());
+  }
+  if (g.incidents.empty() || cause == "held") return nullptr;
+  return run.incident || cause == "repeated" ? &g.incidents.back() : nullptr;
+}
+
+void account_power(RunState& run, Duration lasted, double nodes) {
+  Goodput& g = run.goodput;
+  const double hours = to_seconds(lasted) / 3600;
+  g.all_node_hours += hours * nodes;
+  const bool beats = std::holds_alternative<training::Training>(run.training) ||
+                     std::holds_alternative<training::Starting>(run.training);
+  if (!beats || run.progress.gpu_watts <= 0) return;
+  g.measured_kwh += hours * run.progress.gpu_watts / 1000;
+  g.measured_node_hours += hours * nodes;
+}
+
+double usual_step_hours(const RunState& run) {
+  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  const auto step =
+      found == run.phases.end() ? std::optional<Duration>() : found->second.durations.quantile(500);
+  return step ? to_seconds(*step) / 3600 : 0;
+}
+
+// Samples of an iteration, by the two newest points of the trail.
+double batch_of(const RunState& run) {
+  const auto& points = run.trail.points;
+  if (points.size() < 2) return 0;
+  const TrailPoint& a = points[points.size() - 2];
+  const TrailPoint& b = points.back();
+  if (b.iteration <= a.iteration || b.samples <= a.samples || a.samples == 0) return 0;
+  return static_cast<double>(b.samples - a.samples) /
+         static_cast<double>(b.iteration.value - a.iteration.value);
+}
+
 }  // namespace
 
 void account(RunState& run, Instant now) {
@@ -45,9 +98,66 @@ void account(RunState& run, Instant now) {
   } else {
     g.spent[cause] += lasted;
   }
-  const std::size_t nodes = run.live ? run.live->nodes.size() : 0;
-  if (cause != "held")
-    g.node_hours += to_seconds(lasted - good) / 3600 * static_cast<double>(nodes);
+  const auto nodes = static_cast<double>(run.live ? run.live->nodes.size() : 0);
+  account_power(run, lasted, nodes);
+  const Duration bad = lasted - good;
+  const double node_hours = to_seconds(bad) / 3600 * nodes;
+  IncidentCost* incident = incident_of(run, cause);
+  if (cause == "held" || bad <= 0ns) return;
+  g.node_hours += node_hours;
+  if (incident == nullptr) return spend(g, cause == "train" ? "slow" : cause, bad, node_hours);
+  incident->time += bad;
+  incident->node_hours += node_hours;
+  spend(g, incident->kind, bad, node_hours);
+}
+
+std::string hours_text(const RunState& run, double node_hours) {
+  const auto gpus = run.policy.scheduler.gpus_per_node;
+  if (gpus && *gpus > 0) return fmt::format("{:.2f} GPU hours", node_hours * *gpus);
+  return fmt::format("{:.2f} node hours", node_hours);
+}
+
+std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
+  if (!run.incident || run.goodput.incidents.empty() || !run.live) return "";
+  const IncidentCost& cost = run.goodput.incidents.back();
+  if (cost.since != run.incident->since) return "";
+  const double again = static_cast<double>(repeated) * usual_step_hours(run) *
+                       static_cast<double>(run.live->nodes.size());
+  if (again <= 0) return hours_text(run, cost.node_hours);
+  return fmt::format("{} lost, {} with what is repeated", hours_text(run, cost.node_hours),
+                     hours_text(run, cost.node_hours + again));
+}
+
+std::optional<double> mfu(const RunState& run) {
+  const GoodputPolicy& p = run.policy.goodput;
+  const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
+  const double step = usual_step_hours(run) * 3600;
+  const double batch = batch_of(run);
+  if (p.peak_tflops <= 0 || p.sample_flops <= 0 || gpus <= 0 || step <= 0 || batch <= 0 ||
+      !run.live || run.live->attempt_nodes.empty())
+    return std::nullopt;
+  const double all = gpus * static_cast<double>(run.live->attempt_nodes.size());
+  return batch * p.sample_flops / (step * all * p.peak_tflops * 1e12);
+}
+
+std::optional<Energy> energy(const RunState& run) {
+  const Goodput& g = run.goodput;
+  const GoodputPolicy& p = run.policy.goodput;
+  const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
+  if (g.all_node_hours <= 0 || (gpus <= 0 && g.measured_node_hours <= 0)) return std::nullopt;
+  Energy e;
+  const double rest = gpus <= 0 ? 0 : g.all_node_hours - g.measured_node_hours;
+  e.kwh = (g.measured_kwh + std::max(0.0, rest) * gpus * p.gpu_watts / 1000) * p.pue;
+  e.co2_kg = e.kwh * p.co2_g_per_kwh / 1000;
+  e.measured_share = g.measured_node_hours / g.all_node_hours;
+  const std::string model = fmt::format(
+      "{:.0f} W a GPU x PUE {:.2f} (goodput.gpu_watts, goodput.pue)", p.gpu_watts, p.pue);
+  e.how = e.measured_share > 0.999 ? fmt::format("measured by NVML, x PUE {:.2f}", p.pue)
+          : e.measured_share <= 0
+              ? "model: " + model
+              : fmt::format("{:.0f} % measured by NVML, the rest by the model {}",
+                            100 * e.measured_share, model);
+  return e;
 }
 
 Duration whole(const Goodput& goodput) {

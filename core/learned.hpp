@@ -32,9 +32,11 @@ class Histogram {
 // What is known of one phase: its durations, and how often its limit was hit in a row.
 struct PhaseFacts {
   Histogram durations;
-  std::uint32_t hits = 0;    // hang verdicts in this phase since the last progress
-  std::uint32_t factor = 1;  // of the limit: doubled when it was hit twice in a row
-  STOKER_FIELDS(PhaseFacts, durations, hits, factor)
+  std::uint32_t hits = 0;          // hang verdicts in this phase since the last progress
+  std::uint32_t factor = 1;        // of the limit: doubled when it was hit twice in a row
+  std::uint32_t false_alarms = 0;  // suspicions that progress disproved, since false_since
+  Instant false_since;
+  STOKER_FIELDS(PhaseFacts, durations, hits, factor, false_alarms, false_since)
 };
 
 }  // namespace stoker::core

@@ -173,6 +173,15 @@ void watch_losses(Turn& turn, const Digest& digest) {
   }
 }
 
+// Of the newer half of what was trained up to an iteration.
+std::vector<double> losses_before(const Trail& trail, Iteration iteration) {
+  std::vector<double> losses;
+  for (const TrailPoint& p : trail.points)
+    if (p.count > 0 && p.iteration <= iteration && p.iteration.value >= iteration.value / 2)
+      losses.push_back(p.loss);
+  return losses;
+}
+
 }  // namespace
 
 void begin_numbers(Turn& turn, Iteration from) {
@@ -190,7 +199,10 @@ void begin_numbers(Turn& turn, Iteration from) {
   trail.check.rolled_back = run.live && run.exact_order && run.live->order == *run.exact_order;
   trail.check.rate_factor = trail.rate_factor;
   trail.check.skip = trail.skip;
-  detect::forget_after(run.loss, from.value > 0 ? from : run.progress.iteration);
+  const Iteration back = from.value > 0 ? from : run.progress.iteration;
+  detect::go_on_from(
+      run.loss, back,
+      trail.check.rolled_back || changed ? std::vector<double>{} : losses_before(trail, back));
   detect::begin_attempt(run.speed);
 }
 

@@ -8,6 +8,7 @@
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/save_interval.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -140,6 +141,20 @@ void save_due(Turn& turn) {
                  command_text(turn.name(), "stacks"), ""});
 }
 
+void interval_due(Turn& turn) {
+  RunState& run = turn.r();
+  const auto at = interval_save_at(run);
+  if (!at || *at > turn.now()) return;
+  const Duration interval = *save_interval(run);
+  run.interval_asked = turn.now();
+  const bool own = run.policy.checkpoints.interval_auto;
+  ask_save(turn, "checkpoints.interval",
+           fmt::format(
+               "{} since the last save{}: saving", format_duration(interval),
+               own ? fmt::format(" (Daly, {} so far)", count_text(run.budget.restarts, "failure"))
+                   : ""));
+}
+
 void limbo_due(Turn& turn) {  // the generation said goodbye, the job lives on
   RunState& run = turn.r();
   if (!run.live || !run.live->goodbye_at || *run.live->goodbye_at + detect::kLimbo > turn.now())
@@ -247,6 +262,7 @@ void on_time(Turn& turn) {
   limbo_due(turn);
   start_due(turn);
   save_due(turn);
+  interval_due(turn);
   held_due(turn);
   leftover_due(turn);
   overdue_due(turn);

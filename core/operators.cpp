@@ -9,6 +9,7 @@
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/rollback.hpp"
+#include "core/save_interval.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -38,11 +39,6 @@ std::optional<std::uint64_t> number(const OperatorAsked& asked, const std::strin
 bool has(const OperatorAsked& asked, const std::string& key) {
   const auto found = asked.arguments.find(key);
   return found != asked.arguments.end() && found->second != "false";
-}
-
-bool can_save(const RunPolicy& policy) {
-  if (!policy.train.save_signal.empty()) return true;
-  return !policy.train.command.empty() && policy.train.command.front().ends_with("stoker-train");
 }
 
 void on_save(Turn& turn, const OperatorAsked& asked) {
@@ -236,8 +232,12 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
                        exclude ? "excluded" : "included again", who(asked),
                        exclude ? fmt::format(", for {}", format_duration(length)) : ""));
   for (const NodeName& node : asked.nodes) {
-    const Evidence evidence{turn.now(), turn.event.wall, turn.event.run, "operator",
-                            fmt::format("{} by {}", asked.verb, who(asked))};
+    Evidence evidence;
+    evidence.at = turn.now();
+    evidence.wall = turn.event.wall;
+    evidence.run = turn.event.run;
+    evidence.kind = "operator";
+    evidence.text = fmt::format("{} by {}", asked.verb, who(asked));
     if (exclude)
       exclude_node(turn.site.ledger, node, evidence, length);
     else
@@ -246,6 +246,8 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
   RunState* const own = turn.run;
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
+    if (!exclude)
+      for (const NodeName& node : asked.nodes) resolve(turn, "node_convicted", node.text);
     supply::update_exclusions(turn);
   }
   turn.run = own;

@@ -122,8 +122,21 @@ struct CheckpointPolicy {
   std::uint64_t keep_every = 0;
   std::vector<std::uint64_t> pin;
   bool verify = true;
+  bool interval_auto = false;  // asked for by itself at Daly's interval for what this run shows
+  Duration interval{};         // asked for at this interval; 0: the training's own saves only
+  Duration interval_floor = 5min;
   STOKER_FIELDS(CheckpointPolicy, directory, format, complete_when, keep_last, keep_every, pin,
-                verify)
+                verify, interval_auto, interval, interval_floor)
+};
+
+// What MFU, energy and CO2 are reckoned with; 0 = not known.
+struct GoodputPolicy {
+  double peak_tflops = 0;   // of one GPU, dense, in the training's number format
+  double sample_flops = 0;  // of the model for one sample, forward and backward
+  double gpu_watts = 400;   // A100 SXM4's limit (NVIDIA's data sheet)
+  double pue = 1.2;         // Jean Zay's (Luccioni et al. 2022, arXiv 2211.02001)
+  double co2_g_per_kwh = 0;
+  STOKER_FIELDS(GoodputPolicy, peak_tflops, sample_flops, gpu_watts, pue, co2_g_per_kwh)
 };
 
 struct SinkPolicy {  // one entry of alerts.sinks; options beyond `kind` as text, lists joined by
@@ -160,8 +173,9 @@ struct RunPolicy {
   RecoverPolicy recover;
   CheckpointPolicy checkpoints;
   AlertPolicy alerts;
+  GoodputPolicy goodput;
   STOKER_FIELDS(RunPolicy, run, directory, config_path, config_directory, group, scheduler, train,
-                watch, hang, recover, checkpoints, alerts)
+                watch, hang, recover, checkpoints, alerts, goodput)
 };
 
 // An existing batch script runs as it is: nothing of ours is inside its jobs (script.hpp).

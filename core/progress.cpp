@@ -56,6 +56,7 @@ void fold(Turn& turn, const Digest& digest, const detect::Hang& hang) {
   p.learning_rate = finite(beat.learning_rate);
   p.gradient_norm = finite(beat.gradient_norm);
   p.tflops = finite(beat.tflops);
+  p.gpu_watts = finite(beat.gpu_watts);
   p.deadline = hang.deadline;
   if (beat.loss && std::isfinite(*beat.loss)) {
     p.loss = beat.loss;
@@ -104,6 +105,22 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
   write_control(turn, hang.evidence);
 }
 
+// The budget of false alarms is one a day and phase: the second doubles the phase's limit.
+void note_false_alarm(Turn& turn, wire::Phase phase) {
+  constexpr Duration kBudgetOf = 24h;
+  PhaseFacts& facts = turn.r().phases[std::string(stoker::name_of(phase))];
+  if (facts.false_alarms == 0 || facts.false_since + kBudgetOf <= turn.now()) {
+    facts.false_since = turn.now();
+    facts.false_alarms = 0;
+  }
+  if (++facts.false_alarms < 2) return;
+  facts.false_alarms = 0;
+  facts.factor = std::min(16u, facts.factor * 2);
+  turn.say(fmt::format(
+      "the second false alarm in phase {} within a day: its limit is doubled to {}",
+      stoker::name_of(phase), format_duration(detect::phase_deadline(turn.r(), phase))));
+}
+
 void check_planned(Turn& turn) {
   RunState& run = turn.r();
   if (run.save_at && run.progress.iteration >= *run.save_at) {
@@ -131,9 +148,13 @@ void enter_training(Turn& turn) {
     const Incident& incident = *run.incident;
     const std::uint64_t from = run.live->loaded.value;
     const std::uint64_t reached = incident.iteration.value;
+    const std::uint64_t repeated = reached > from ? reached - from : 0;
     sentence = fmt::format("training again from iteration {} after {}: {} to repeat", from,
                            format_duration(turn.now() - incident.since),
-                           count_text(reached > from ? reached - from : 0, "iteration"));
+                           count_text(repeated, "iteration"));
+    if (const std::string cost = incident_cost_text(run, repeated); !cost.empty())
+      sentence += "; " + cost;
+    if (!run.goodput.incidents.empty()) run.goodput.incidents.back().repeated = repeated;
   } else {
     sentence = fmt::format("training from iteration {}", run.live->loaded.value);
   }
@@ -173,6 +194,7 @@ void on_digest(Turn& turn, const Digest& digest) {
       turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
     resolve(turn, "hang");
     run.incident.reset();
+    note_false_alarm(turn, hang.phase);
   }
   const bool watched =
       turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;

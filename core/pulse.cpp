@@ -5,6 +5,7 @@
 
 #include "common/hostlist.hpp"
 #include "core/command.hpp"
+#include "core/spares.hpp"
 
 namespace stoker::core {
 namespace {
@@ -40,6 +41,16 @@ std::string numbers(const RunState& run, Instant now) {
     text += fmt::format(", checkpoint {} of {} ago", run.checkpoint.iteration.value,
                         format_duration(now - run.checkpoint.at));
   return text;
+}
+
+// Said when the nodes will not last for a week.
+std::string spares(const SiteState& state, const RunState& run, Instant now) {
+  if (!run.live || run.live->attempt_nodes.empty()) return "";
+  const auto f =
+      forecast_spares(state.ledger, static_cast<std::uint32_t>(run.live->attempt_nodes.size()),
+                      run.policy.recover.exclude_for, now);
+  if (!f.out_in || f.lost_per_day <= 0 || *f.out_in > 7 * 24h) return "";
+  return ", " + spares_text(to_seconds(*f.out_in));
 }
 
 std::string alert_text(const RunState& run, const std::string& what) {
@@ -78,13 +89,15 @@ std::string pulse_line(const SiteState& state, const RunState& run, Instant now,
   if (run.live) nodes = run.live->attempt_nodes.empty() ? run.live->nodes : run.live->attempt_nodes;
   std::string since = format_rfc3339(run.since_wall);
   since.pop_back();
-  return head + fmt::format("PULSE: {} is {} for {} since {} ({} {} ({})){}{}", name,
-                            std::string_view(state_name(run.training)) == "training"
-                                ? "running"
-                                : state_name(run.training),
-                            slurm_duration(now - run.since), since, job.text(), where(run),
-                            compress_hostlist(nodes), numbers(run, now),
-                            state.blind_since ? ", the scheduler does not answer" : "");
+  return head +
+         fmt::format("PULSE: {} is {} for {} since {} ({} {} ({})){}{}", name,
+                     std::string_view(state_name(run.training)) == "training"
+                         ? "running"
+                         : state_name(run.training),
+                     slurm_duration(now - run.since), since, job.text(), where(run),
+                     compress_hostlist(nodes), numbers(run, now),
+                     state.blind_since ? ", the scheduler does not answer" : "") +
+         spares(state, run, now);
 }
 
 }  // namespace stoker::core

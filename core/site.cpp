@@ -99,6 +99,8 @@ void on_node_seen(Turn& turn, const NodeSeen& seen) {
   entry.scheduler_state = seen.state;
   entry.scheduler_reason = seen.reason;
   if (was && !seen.usable) {
+    if (!entry.excluded_until || *entry.excluded_until <= turn.now())
+      note_loss(turn.site.ledger, turn.now());
     turn.say(fmt::format("the scheduler calls {} {}{}", seen.node.text, seen.state,
                          seen.reason.empty() ? "" : fmt::format(" ({})", seen.reason)));
     raise(turn,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/accuse.hpp"
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/numbers.hpp"
@@ -21,8 +22,7 @@ Duration usual(const RunState& run, wire::Phase phase, Duration unknown) {
 }
 
 void accuse(Turn& turn, const NodeName& node, const std::string& text) {
-  const Evidence evidence{turn.now(), turn.event.wall, turn.name(), "slow", text};
-  turn.say(note_evidence(turn.site.ledger, node, evidence, true, turn.r().policy.recover));
+  turn.say(accuse_node(turn, node, evidence_of(turn, "slow", text), true));
   supply::update_exclusions(turn);
   raise(turn, {Severity::Warning, "node_fault", fmt::format("{} is slow: {}", node.text, text),
                fmt::format("stoker nodes {}", turn.name().text), node.text});

@@ -94,9 +94,11 @@ struct Progress {
   std::optional<double> loss;
   double learning_rate = 0, gradient_norm = 0, tflops = 0;
   double step_ms = 0;
-  Duration deadline{};  // of the oldest rank, in its phase
+  double gpu_watts = 0;  // of all GPUs of the attempt; 0 = nobody measures it
+  Duration deadline{};   // of the oldest rank, in its phase
   STOKER_FIELDS(Progress, at, phase, phase_since, oldest, newest, iteration, slowest, total,
-                samples, tokens, loss, learning_rate, gradient_norm, tflops, step_ms, deadline)
+                samples, tokens, loss, learning_rate, gradient_norm, tflops, step_ms, gpu_watts,
+                deadline)
 };
 
 struct LossPoint {
@@ -133,6 +135,15 @@ struct Incident {
   Iteration iteration;  // reached before it
   Iteration checkpoint;
   STOKER_FIELDS(Incident, kind, since, wall, iteration, checkpoint)
+};
+
+// The last crash by a rank's own fault: the same words at the same iteration are no bad luck.
+struct Crash {
+  std::string words;  // its last line, without digits
+  Iteration iteration;
+  bool moved = false;  // the attempt had completed an iteration
+  std::uint32_t same = 1;
+  STOKER_FIELDS(Crash, words, iteration, moved, same)
 };
 
 // A request that waits for its moment or for its acknowledgement.
@@ -185,10 +196,13 @@ struct RunState {
   std::optional<Incident> incident;
   std::optional<Diagnosed> verdict;  // of the logs, for the newest attempt
   std::string failed_of;             // its class when the last failure was counted, "" = none
+  std::optional<Crash> crash;
   std::optional<SaveRequest> save;
   std::optional<PlannedStop> planned_stop;
-  std::optional<Iteration> save_at;       // `save --at-iteration`
-  Instant leftover_at;                    // over, but a task runs: when it is cancelled (again)
+  std::optional<Iteration> save_at;  // `save --at-iteration`
+  Instant interval_asked;            // when checkpoints.interval asked for a save last
+  std::vector<NodeName> accused;     // excluded by this run's evidence since its best iteration
+  Instant leftover_at;               // over, but a task runs: when it is cancelled (again)
   std::optional<Iteration> overdue_told;  // the checkpoint since which "save overdue" was told
   std::uint32_t disk_full = 0;            // in a row
   std::optional<Instant> no_room_since;   // nothing can be written into the run directory
@@ -202,9 +216,9 @@ struct RunState {
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
                 without_exclusions, order, lr_scale, exact_order, control, live, newest, progress,
                 losses, loss_stride, loss, speed, trail, bisect, experiments, goodput, phases,
-                checkpoint, budget, incident, verdict, failed_of, save, planned_stop, save_at,
-                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
-                paused, observe_only, daemon_away)
+                checkpoint, budget, incident, verdict, failed_of, crash, save, planned_stop,
+                save_at, interval_asked, accused, leftover_at, overdue_told, disk_full,
+                no_room_since, refused, digests, finish_file, paused, observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

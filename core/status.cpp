@@ -8,6 +8,7 @@
 #include "core/command.hpp"
 #include "core/numbers.hpp"
 #include "core/sentence.hpp"
+#include "core/spares.hpp"
 #include "core/supply/pending_reason.hpp"
 
 namespace stoker::core {
@@ -111,6 +112,44 @@ void fill_slow(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
   doc.slow = std::move(slow);
 }
 
+void fill_costs(wire::StatusGoodput& goodput, const RunState& run, double gpus) {
+  for (const auto& [cause, cost] : run.goodput.costs)
+    goodput.causes.push_back(
+        {cause, cost.times, to_seconds(cost.time), cost.node_hours, cost.node_hours * gpus});
+  std::stable_sort(goodput.causes.begin(), goodput.causes.end(),
+                   [](const auto& a, const auto& b) { return a.node_hours > b.node_hours; });
+  for (const IncidentCost& i : run.goodput.incidents)
+    goodput.incidents.push_back({i.kind, format_rfc3339(i.wall), i.iteration.value, i.repeated,
+                                 to_seconds(i.time), i.node_hours, i.node_hours * gpus});
+  goodput.mfu = mfu(run);
+  if (goodput.mfu) goodput.mfu_whole = *goodput.mfu * goodput.ettr;
+  if (const auto e = energy(run)) {
+    wire::StatusEnergy out{e->kwh, {}, e->measured_share, e->how};
+    if (run.policy.goodput.co2_g_per_kwh > 0) out.co2_kg = e->co2_kg;
+    goodput.energy = std::move(out);
+  }
+}
+
+void fill_spares(wire::StatusDocument& doc, const SiteState& state, const RunState& run,
+                 Instant now) {
+  if (!run.live) return;
+  const auto needed = static_cast<std::uint32_t>(run.live->attempt_nodes.empty()
+                                                     ? run.policy.scheduler.nodes.back().nodes
+                                                     : run.live->attempt_nodes.size());
+  const SpareForecast f =
+      forecast_spares(state.ledger, needed, run.policy.recover.exclude_for, now);
+  wire::StatusSpares spares;
+  spares.known = f.known;
+  spares.needed = f.needed;
+  spares.out = f.out;
+  spares.free = f.free;
+  spares.lost_per_day = f.lost_per_day;
+  if (f.out_in) spares.out_in_s = to_seconds(*f.out_in);
+  spares.accused = state.ledger.accused;
+  spares.falsely = state.ledger.false_ones;
+  doc.spares = std::move(spares);
+}
+
 void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
   if (whole(run.goodput) > 0ns) {
     wire::StatusGoodput goodput;
@@ -118,8 +157,9 @@ void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
     goodput.ettr = ettr(run.goodput);
     for (const auto& [cause, time] : run.goodput.spent) goodput.spent_s[cause] = to_seconds(time);
     goodput.lost_node_hours = run.goodput.node_hours;
-    goodput.lost_gpu_hours =
-        run.goodput.node_hours * run.policy.scheduler.gpus_per_node.value_or(0);
+    const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
+    goodput.lost_gpu_hours = run.goodput.node_hours * gpus;
+    fill_costs(goodput, run, gpus);
     doc.goodput = std::move(goodput);
   }
   if (const auto advice = save_advice(run))
@@ -183,6 +223,7 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   doc.budget.without_progress_limit = recover.restarts_without_progress;
   fill_slow(doc, run, wall);
   fill_goodput(doc, run);
+  fill_spares(doc, state, run, now);
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;
 }
@@ -203,25 +244,6 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
     doc.step_s = beat.iteration_ms.p50 / 1e3;
   if (doc.eta_s && doc.total > doc.iteration)
     doc.eta_s = static_cast<double>(doc.total - doc.iteration) * doc.step_norm_s;
-}
-
-std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now) {
-  std::vector<wire::PublishedNode> result;
-  for (const auto& [name, entry] : state.ledger.nodes) {
-    wire::PublishedNode node;
-    node.node = name.text;
-    node.state = stoker::name_of(health_of(entry, now));
-    if (health_of(entry, now) == NodeHealth::Excluded)
-      node.excluded_until = format_rfc3339(*entry.excluded_until_wall);
-    if (!entry.usable)
-      node.evidence.push_back(fmt::format(
-          "the scheduler says {}{}", entry.scheduler_state,
-          entry.scheduler_reason.empty() ? "" : fmt::format(": {}", entry.scheduler_reason)));
-    for (const Evidence& e : entry.evidence)
-      node.evidence.push_back(fmt::format("{} {}: {}", format_rfc3339(e.wall), e.kind, e.text));
-    result.push_back(std::move(node));
-  }
-  return result;
 }
 
 wire::PublishedEvent published_event(const JournalRow& row) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/journal.hpp"
+#include "core/node_view.hpp"
 #include "core/state.hpp"
 #include "wire/status.hpp"
 
@@ -17,7 +18,6 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
 void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age);
 // All open alerts, of a run or (empty name) of the whole site, newest first.
 std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run);
-std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now);
 wire::PublishedEvent published_event(const JournalRow& row);
 
 // "scheduler_blind" "rival" "paused" "degraded" "disk_full" "daemon_away", in this order.

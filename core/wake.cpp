@@ -4,6 +4,7 @@
 
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/save_interval.hpp"
 #include "core/step.hpp"
 
 namespace stoker::core {
@@ -29,6 +30,7 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
     if (retry.effect.run == run.policy.run) earliest(at, retry.at);
   if (run.planned_stop && run.planned_stop->at) earliest(at, *run.planned_stop->at);
   if (run.save && !run.save->taken) earliest(at, run.save->repeat_at);
+  if (const auto save = interval_save_at(run)) earliest(at, *save);
   const bool watched = std::holds_alternative<training::Starting>(run.training) ||
                        std::holds_alternative<training::Training>(run.training);
   if (watched) {

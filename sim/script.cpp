@@ -5,6 +5,7 @@
 
 #include "core/chronicle.hpp"
 #include "core/pulse.hpp"
+#include "core/spares.hpp"
 #include "core/status.hpp"
 
 namespace stoker::sim {
@@ -50,6 +51,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"stacks", &Script::do_stacks},
             {"goodbye", &Script::do_goodbye},
             {"kernel", &Script::do_kernel},
+            {"gpus", &Script::do_gpus},
             {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
             {"lead", &Script::do_lead},
@@ -63,7 +65,7 @@ Result<std::string> Script::run(Words& words) {
     return std::string();
   }
   if (first == "status" || first == "nodes?" || first == "pulse" || first == "chronicle" ||
-      first == "alerts")
+      first == "alerts" || first == "costs" || first == "spares" || first == "report")
     return answer(first);
   if (first != "at") return fail(fmt::format("unknown word \"{}\"", first));
   const auto at = parse_duration(words.next());
@@ -140,6 +142,38 @@ Status Script::audit() {
   return started_ ? core::audit_journal(world_.journal) : ok();
 }
 
+// Where the hours went; how long the nodes last; what their administrators are told.
+std::string Script::answer_costs(const std::string& question, const core::RunState& run) {
+  const core::SiteState& state = world_.state();
+  const auto doc = core::status_of(state, run, world_.clock.now(), world_.clock.wall());
+  std::string out;
+  if (question == "report") {
+    for (const auto& node : core::nodes_of(state, world_.clock.now()))
+      if (node.accused > 0)
+        for (const char c : core::node_report(node)) {
+          if (c == '\n' && (out.empty() || out.back() == '\n')) out += '|';
+          out += c;
+        }
+    return out.empty() ? "none\n" : out;
+  }
+  if (question == "spares" && doc.spares)
+    return fmt::format("known {}, needed {}, out {}, free {}, {:.2f} lost a day {}\n",
+                       doc.spares->known, doc.spares->needed, doc.spares->out, doc.spares->free,
+                       doc.spares->lost_per_day, core::spares_text(doc.spares->out_in_s));
+  if (question == "spares" || !doc.goodput) return "none\n";
+  for (const auto& cost : doc.goodput->causes)
+    out += fmt::format("{}: {} x, {:.0f} s, {:.2f} node hours, {:.2f} GPU hours\n", cost.cause,
+                       cost.times, cost.s, cost.node_hours, cost.gpu_hours);
+  for (const auto& i : doc.goodput->incidents)
+    out += fmt::format("incident {} at iteration {}: {:.0f} s, {} repeated, {:.2f} GPU hours\n",
+                       i.kind, i.iteration, i.s, i.repeated, i.gpu_hours);
+  if (doc.goodput->mfu) out += fmt::format("mfu {:.3f}\n", *doc.goodput->mfu);
+  if (const auto& e = doc.goodput->energy)
+    out += fmt::format("energy {:.2f} kWh, {} kg CO2, {}\n", e->kwh,
+                       e->co2_kg ? fmt::format("{:.2f}", *e->co2_kg) : "?", e->how);
+  return out;
+}
+
 std::string Script::answer(const std::string& question) {
   const core::SiteState& state = world_.state();
   const auto found = state.runs.find(policy_.run);
@@ -149,6 +183,11 @@ std::string Script::answer(const std::string& question) {
       out += fmt::format("{} {}{}\n", node.node, node.state,
                          node.excluded_until ? " until " + *node.excluded_until : "");
       for (const std::string& text : node.evidence) out += "    " + text + "\n";
+      if (node.score > 0)
+        out += fmt::format("    score {:.2f}, accused {}, falsely {}{}\n", node.score, node.accused,
+                           node.falsely, node.parole ? ", on parole" : "");
+      for (const auto& gpu : node.gpus)
+        out += fmt::format("    gpu {} {} {:.2f}\n", gpu.uuid, gpu.serial, gpu.score);
     }
     return out;
   }
@@ -169,6 +208,8 @@ std::string Script::answer(const std::string& question) {
     }
     return out;
   }
+  if (question == "costs" || question == "spares" || question == "report")
+    return answer_costs(question, found->second);
   const auto doc = core::status_of(state, found->second, world_.clock.now(), world_.clock.wall());
   std::string conditions;
   for (const std::string& c : doc.conditions) conditions += " [" + c + "]";

@@ -62,11 +62,13 @@ class Script {
   Status do_stacks(Words& words);
   Status do_goodbye(Words& words);
   Status do_kernel(Words& words);
+  Status do_gpus(Words& words);
   Status do_logs(Words& words);
   Status do_notice(Words& words);
   Status do_lead(Words& words);
   Status do_until(Words& words);
   std::string answer(const std::string& question);
+  std::string answer_costs(const std::string& question, const core::RunState& run);
 
   World world_;
   bool started_ = false;

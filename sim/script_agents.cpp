@@ -223,6 +223,20 @@ Status Script::do_kernel(Words& words) {
   e.event_class = "xid";
   e.xid = static_cast<int>(words.number("xid"));
   e.text = fmt::format("NVRM: Xid (PCI:0000:3b:00): {}", *e.xid);
+  e.node_suspect = words.value("suspect").value_or("");
+  e.node_action = words.value("action").value_or("");
+  e.gpu_uuid = words.value("gpu").value_or("");
+  e.gpu_serial = words.value("serial").value_or("");
+  if (!e.gpu_uuid.empty()) e.gpu_pci = "0000:3b:00";
+  return say(e);
+}
+
+// gpus NODE UUID...: what an agent finds by NVML when it starts
+Status Script::do_gpus(Words& words) {
+  wire::HealthSources e;
+  e.node = NodeName(words.next());
+  while (!words.empty()) e.gpus.push_back({"0000:3b:00", words.next(), ""});
+  e.sources.push_back({"NVML", true, fmt::format("{} GPUs", e.gpus.size())});
   return say(e);
 }
 

@@ -37,6 +37,16 @@ Status Script::do_policy(Words& words) {
   r.restarts_total = static_cast<std::uint32_t>(words.number("restarts", r.restarts_total));
   r.restarts_without_progress =
       static_cast<std::uint32_t>(words.number("without_progress", r.restarts_without_progress));
+  if (const auto gpus = words.number("gpus"))
+    policy_.scheduler.gpus_per_node = static_cast<std::uint32_t>(gpus);
+  policy_.goodput.peak_tflops = words.real("peak_tflops");
+  policy_.goodput.sample_flops = words.real("sample_flops");
+  policy_.goodput.co2_g_per_kwh = words.real("co2");
+  const std::string interval = words.value("interval").value_or("");
+  policy_.checkpoints.interval_auto = interval == "auto";
+  if (const auto length = parse_duration(interval)) policy_.checkpoints.interval = *length;
+  policy_.checkpoints.interval_floor =
+      words.duration("interval_floor", policy_.checkpoints.interval_floor);
   r.exclude_for = words.duration("exclude_for", r.exclude_for);
   r.refill = words.duration("refill", r.refill);
   if (const auto v = words.value("rollback")) r.rollback_enabled = *v == "on";

@@ -41,6 +41,17 @@ bool is_liar(Fault fault) {
   return (fault >= Fault::SqueueFails && fault <= Fault::ControllerDown);
 }
 
+wire::KernelLine lost_gpu(const NodeName& node) {
+  wire::KernelLine line;
+  line.node = node;
+  line.event_class = "xid";
+  line.text = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.";
+  line.xid = 79;
+  line.gpu_pci = "0000:3b:00";
+  line.node_suspect = "yes";
+  return line;
+}
+
 }  // namespace
 
 void Universe::plan_faults() {
@@ -122,9 +133,7 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
                   [this, node] { cluster_->nodes().at(node).bad = false; });
       wire::AgentEvent line;
       line.at = time_.now();
-      line.body = wire::KernelLine{node, "xid",
-                                   "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
-                                   79, "0000:3b:00"};
+      line.body = lost_gpu(node);
       lines_.push_back({g->number, wire::format_event_line(line)});
       return training_->crash("its GPU is lost", node);
     }

@@ -152,10 +152,11 @@ struct Beat {  // folded heartbeats of all ranks, about once a second
   Iteration checkpoint;                     // last one saved, by its page or its output
   std::uint64_t saves_answered = 0;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;  // smallest of all nodes
+  double gpu_watts = 0;  // of all nodes; 0 = not every node measures it
   STOKER_FIELDS(Beat, attempt, phase, phase_age_ms, ranks, reporting, iteration_min, iteration_max,
                 total, consumed_samples, consumed_tokens, loss, learning_rate, gradient_norm,
                 tflops, iteration_ms, losses, slowest, progress_age_ms, newest_progress_age_ms,
-                oldest, checkpoint, saves_answered, free_memory_bytes, free_shm_bytes)
+                oldest, checkpoint, saves_answered, free_memory_bytes, free_shm_bytes, gpu_watts)
 };
 
 struct CheckpointSaved {
@@ -203,11 +204,16 @@ struct HealthSource {
   std::string detail;  // what there is, or why not
   STOKER_FIELDS(HealthSource, name, works, detail)
 };
+struct GpuName {
+  std::string pci, uuid, serial;  // "" where the driver does not tell
+  STOKER_FIELDS(GpuName, pci, uuid, serial)
+};
 struct HealthSources {  // once a node and generation: what its agent can learn from
   static constexpr const char* kKind = "health_sources";
   NodeName node;
   std::vector<HealthSource> sources;
-  STOKER_FIELDS(HealthSources, node, sources)
+  std::vector<GpuName> gpus;
+  STOKER_FIELDS(HealthSources, node, sources, gpus)
 };
 
 struct CheckpointsDeleted {  // old ones, as checkpoints.keep says
@@ -223,7 +229,10 @@ struct KernelLine {
   std::string text;         // at most 512 bytes
   std::optional<int> xid;
   std::string gpu_pci;
-  STOKER_FIELDS(KernelLine, node, event_class, text, xid, gpu_pci)
+  std::string gpu_uuid, gpu_serial;       // by NVML; "" = not known
+  std::string node_suspect, node_action;  // of the Xid catalogue; "" = its agent has none
+  STOKER_FIELDS(KernelLine, node, event_class, text, xid, gpu_pci, gpu_uuid, gpu_serial,
+                node_suspect, node_action)
 };
 
 struct Notice {  // worth telling, no failure: "output of rank 3 is block-buffered", "control of

@@ -44,12 +44,43 @@ struct StatusSlow {  // a step change that lasts, or a search for its node that 
                 starts_left, node, restart_cost_s, restart_gain_s, restart_chance, rounds)
 };
 
+struct StatusCost {
+  std::string cause;  // kind of incident, or queue start repeated checkpoint slow
+  std::uint32_t times = 0;
+  double s = 0, node_hours = 0, gpu_hours = 0;
+  STOKER_FIELDS(StatusCost, cause, times, s, node_hours, gpu_hours)
+};
+struct StatusIncident {
+  std::string kind, time;  // RFC 3339
+  std::uint64_t iteration = 0, repeated = 0;
+  double s = 0, node_hours = 0, gpu_hours = 0;
+  STOKER_FIELDS(StatusIncident, kind, time, iteration, repeated, s, node_hours, gpu_hours)
+};
+struct StatusEnergy {
+  double kwh = 0;
+  std::optional<double> co2_kg;  // without goodput.co2_g_per_kwh: empty
+  double measured_share = 0;     // of the node hours
+  std::string how;               // "measured", or the model in words
+  STOKER_FIELDS(StatusEnergy, kwh, co2_kg, measured_share, how)
+};
 struct StatusGoodput {  // where the time went; `held` is not part of the whole
   double whole_s = 0, ettr = 0;
   std::map<std::string, double> spent_s;  // train repeated slow checkpoint start queue down held
   double lost_node_hours = 0,
-         lost_gpu_hours = 0;  // GPU hours: 0 = scheduler.gpus_per_node is not given
-  STOKER_FIELDS(StatusGoodput, whole_s, ettr, spent_s, lost_node_hours, lost_gpu_hours)
+         lost_gpu_hours = 0;              // GPU hours: 0 = scheduler.gpus_per_node is not given
+  std::vector<StatusCost> causes;         // what the lost hours went into, dearest first
+  std::vector<StatusIncident> incidents;  // the last ones, oldest first
+  std::optional<double> mfu, mfu_whole;   // of the usual iteration; of all time: times ettr
+  std::optional<StatusEnergy> energy;
+  STOKER_FIELDS(StatusGoodput, whole_s, ettr, spent_s, lost_node_hours, lost_gpu_hours, causes,
+                incidents, mfu, mfu_whole, energy)
+};
+struct StatusSpares {  // of the nodes that the site is known to have
+  std::uint32_t known = 0, needed = 0, out = 0, free = 0;
+  double lost_per_day = 0;
+  std::optional<double> out_in_s;  // until fewer than `needed` are left; empty: not within 90 days
+  std::uint32_t accused = 0, falsely = 0;  // exclusions by evidence; those that proved false
+  STOKER_FIELDS(StatusSpares, known, needed, out, free, lost_per_day, out_in_s, accused, falsely)
 };
 struct StatusSaves {  // Daly, by this run's own failures and save cost
   double usual_s = 0, best_s = 0, cost_s = 0, mtbf_s = 0;
@@ -94,12 +125,13 @@ struct StatusDocument {
   std::optional<StatusSlow> slow;
   std::optional<StatusGoodput> goodput;
   std::optional<StatusSaves> saves;
+  std::optional<StatusSpares> spares;
   std::vector<StatusAlert> alerts;
   STOKER_FIELDS(StatusDocument, version, run, directory, state, conditions, since, reason, stale,
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
                 progress_age_s, deadline_s, loss_history, checkpoint, restarts, budget, eta_s, slow,
-                goodput, saves, alerts)
+                goodput, saves, spares, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.
@@ -115,12 +147,24 @@ struct PublishedEvent {
   STOKER_FIELDS(PublishedEvent, seq, time, run, kind, decision, reason, actions, event)
 };
 
+struct PublishedGpu {
+  std::string uuid, serial, pci;
+  double score = 0;
+  STOKER_FIELDS(PublishedGpu, uuid, serial, pci, score)
+};
+
 // One line of `stoker nodes --json`, and of published/nodes.jsonl.
 struct PublishedNode {
   std::string node, state;  // ok suspect excluded down
   std::optional<std::string> excluded_until;
   std::vector<std::string> evidence;
-  STOKER_FIELDS(PublishedNode, node, state, excluded_until, evidence)
+  double score = 0;     // lemon score; 2 excludes
+  bool parole = false;  // was excluded for evidence, and is not trusted again yet
+  std::uint32_t accused = 0, falsely = 0;
+  std::vector<PublishedGpu> gpus;  // accused ones
+  std::string advice;              // what the newest evidence asks for: "reset_gpu", "" = nothing
+  STOKER_FIELDS(PublishedNode, node, state, excluded_until, evidence, score, parole, accused,
+                falsely, gpus, advice)
 };
 
 }  // namespace stoker::wire

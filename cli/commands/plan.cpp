@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/commands/what_if.hpp"
 #include "cli/event_file.hpp"
 #include "cli/published.hpp"
 #include "cli/render_status.hpp"
@@ -18,10 +19,11 @@ namespace stoker::cli {
 namespace {
 
 struct PlanOptions {
-  std::string path, mtbf, save_cost;
+  std::string path, mtbf, save_cost, save_interval, restart_cost, wait;
+  std::optional<std::uint32_t> spares;
   std::uint32_t nodes = 0;
   std::optional<double> tflops;
-  bool json = false;
+  bool json = false, what_if = false;
 };
 
 std::string rounded_size(std::uint64_t bytes) {
@@ -153,10 +155,28 @@ bool read_duration(const Console& console, const char* name, const std::string& 
   return false;
 }
 
+int what_if(Context& context, const PlanOptions& options, const core::RunPolicy& policy) {
+  const Console& console = context.console;
+  WhatIf given;
+  given.spares = options.spares;
+  if (!read_duration(console, "--mtbf", options.mtbf, given.mtbf) ||
+      !read_duration(console, "--save-cost", options.save_cost, given.save_cost) ||
+      !read_duration(console, "--save-interval", options.save_interval, given.interval) ||
+      !read_duration(console, "--restart-cost", options.restart_cost, given.restart_cost) ||
+      !read_duration(console, "--wait", options.wait, given.wait))
+    return kUsage;
+  const wire::SiteRun run{policy.run.text, policy.directory};
+  const auto status = read_status(run, Reach::Away);  // a run that never ran: what is given counts
+  return show_what_if(console, status ? *status : wire::StatusDocument{}, given,
+                      policy.recover.exclude_for, options.json);
+}
+
 int plan(Context& context, const PlanOptions& options) {
   const Console& console = context.console;
   const auto run = read_run_file(context, options.path);
   if (!run) return console.say(run.error().message()), kUsage;
+  if (options.what_if && run->file.errors.empty())
+    return what_if(context, options, run->file.policy);
   // With --nodes the question is about other nodes than the file's: its batch error is the answer.
   const bool train_good = run->train && run->train->errors.empty();
   if (!(options.nodes > 0 && train_good) && show_errors(console, run->file.errors) != kDone)
@@ -192,7 +212,8 @@ Command cmd_plan() {
   return {
       "plan",
       "size, memory, legal node counts, iterations, ETA, checkpoints, best save interval",
-      {"stoker plan hello.yaml", "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s"},
+      {"stoker plan hello.yaml", "stoker plan hello.yaml --what-if --mtbf 12h --save-cost 40s",
+       "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s"},
       [](CLI::App& app, Context& context) -> Action {
         const auto options = std::make_shared<PlanOptions>();
         app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
@@ -208,6 +229,21 @@ Command cmd_plan() {
                        "what one device reaches (default: the speed observed)")
             ->check(CLI::PositiveNumber)
             ->type_name("X");
+        app.add_flag("--what-if", options->what_if,
+                     "other save intervals, failure rates and spares; rollback now or wait");
+        app.add_option("--save-interval", options->save_interval,
+                       "with --what-if: between two saves (default: observed)")
+            ->type_name("30min");
+        app.add_option("--restart-cost", options->restart_cost,
+                       "with --what-if: of a failure without what is repeated (default: observed, "
+                       "else 5min)")
+            ->type_name("5min");
+        app.add_option("--wait", options->wait,
+                       "with --what-if: before a rollback (default: 30min)")
+            ->type_name("30min");
+        app.add_option("--spares", options->spares, "with --what-if: this many spare nodes")
+            ->check(CLI::Range(0, 1024))
+            ->type_name("N");
         app.add_flag("--json", options->json, "one JSON document");
         return [&context, options] { return plan(context, *options); };
       }};

@@ -17,6 +17,7 @@
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
 #include "recipe/numerics.hpp"
+#include "recipe/plan.hpp"
 
 namespace stoker::configs {
 namespace {
@@ -278,6 +279,10 @@ void check_training(CheckedRun& run) {
   run.file.errors.insert(run.file.errors.end(), run.train->errors.begin(), run.train->errors.end());
   if (!run.train->errors.empty()) return;
   check_ramp(run);
+  if (p.goodput.sample_flops <= 0)
+    p.goodput.sample_flops = recipe::step_flops(
+        recipe::FlopsConvention::Model,
+        recipe::flops_shape(run.train->config.model, run.train->config.train.recompute), 1);
   check_checkpoint_directory(run);
   pin_numerics(run);
 }

@@ -103,6 +103,7 @@ RunConfigFile read_run_config(std::string_view text, const RunSchemaContext& con
     root.map("hang", [&](MapReader& m) { read_hang(m, p.hang); });
     root.map("recover", [&](MapReader& m) { read_recover(m, p.recover); });
     root.map("checkpoints", [&](MapReader& m) { read_checkpoints(m, p.checkpoints); });
+    root.map("goodput", [&](MapReader& m) { read_goodput(m, p.goodput); });
     root.map("alerts", [&](MapReader& m) { read_alerts(m, p.alerts, context); });
   });
   result.errors = reader.errors();

@@ -103,6 +103,24 @@ void read_route(const ValueReader& item, core::AlertPolicy& p) {
 
 }  // namespace
 
+namespace {
+
+// `auto`, a duration, or nothing.
+void read_interval(MapReader& m, core::CheckpointPolicy& p) {
+  std::optional<std::string> word;
+  m.read("interval", word);
+  if (word) {
+    const auto length = parse_duration(*word);
+    p.interval_auto = *word == "auto";
+    if (length && *length > Duration(0)) p.interval = *length;
+    m.check("interval", p.interval_auto || p.interval > Duration(0),
+            "expected auto or a duration like 30min, got \"" + *word + "\"");
+  }
+  read_positive(m, "interval_floor", p.interval_floor);
+}
+
+}  // namespace
+
 // What nothing acts on yet is refused where it is asked for, so that nobody relies on it.
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
   m.read("logs", p.logs);
@@ -186,6 +204,19 @@ void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
   if (archive.given() && archive.shape() != Shape::Null)
     archive.error("archive: copying checkpoints away is not supported by this version of stoker");
   m.read("verify", p.verify);
+  read_interval(m, p);
+}
+
+void read_goodput(MapReader& m, core::GoodputPolicy& p) {
+  const auto read = [&](const char* key, double& out, double low, double high) {
+    m.read(key, out);
+    m.check(key, out >= low && out <= high, fmt::format("must be between {} and {}", low, high));
+  };
+  read("peak_tflops", p.peak_tflops, 0, 1e6);
+  read("flops_per_sample", p.sample_flops, 0, 1e24);
+  read("gpu_watts", p.gpu_watts, 0, 1e5);
+  read("pue", p.pue, 1, 10);
+  read("co2_g_per_kwh", p.co2_g_per_kwh, 0, 1e5);
 }
 
 void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context) {

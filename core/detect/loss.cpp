@@ -308,4 +308,16 @@ void forget_after(LossWatch& w, Iteration iteration) {
   w.told_scale = false;
 }
 
+void go_on_from(LossWatch& w, Iteration iteration, const std::vector<double>& before) {
+  // Of a reading of many iterations the highest stands above its mean.
+  const double above = w.levels.empty() ? 0 : std::max(0.0, median(w.highs) - median(w.levels));
+  forget_after(w, iteration);
+  if (before.size() < kToLearn) return;
+  for (const double loss : before) {
+    keep(w.levels, loss, kCalmReadings);
+    keep(w.highs, loss + above, kCalmReadings);
+  }
+  w.lowest = median(w.levels);
+}
+
 }  // namespace stoker::core::detect

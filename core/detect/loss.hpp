@@ -83,6 +83,9 @@ struct LossVerdict {
 LossVerdict watch_loss(LossWatch& watch, const LossReading& reading);
 // The iterations after `iteration` are trained again: what is known of them is of another line.
 void forget_after(LossWatch& watch, Iteration iteration);
+// The same, where the recipe stays: `before` are the losses that were logged up to `iteration`,
+// oldest first. The norm that they make goes on; too few: it is learned anew.
+void go_on_from(LossWatch& watch, Iteration iteration, const std::vector<double>& before);
 
 inline constexpr std::size_t kCalmReadings = 64;
 inline constexpr std::size_t kPastSpikes = 16;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/accuse.hpp"
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
@@ -35,13 +36,9 @@ void spend(Turn& turn, const Failure& failure) {
 
 std::string note_nodes(Turn& turn, const Failure& failure) {
   std::string text;
-  for (const NodeName& node : failure.nodes) {
-    const Evidence evidence{turn.now(), turn.event.wall, turn.name(), failure.kind,
-                            failure.evidence};
-    const std::string note =
-        note_evidence(turn.site.ledger, node, evidence, failure.strong, turn.r().policy.recover);
-    text += fmt::format("; {}", note);
-  }
+  for (const NodeName& node : failure.nodes)
+    text += "; " + accuse_node(turn, node, evidence_of(turn, failure.kind, failure.evidence),
+                               failure.strong);
   return text;
 }
 
@@ -119,12 +116,13 @@ void recover(Turn& turn, const Failure& seen) {
   if (finished_by_file(run))
     return finish(turn, fmt::format("{}; {} is there, so the training is finished", seen.evidence,
                                     run.policy.train.finished.file));
-  const Failure failure = with_verdict(run, seen);
+  const Failure failure = with_memory(run, with_verdict(run, seen));
   if (run.live)
     for (const NodeName& node : failure.lost)
       if (!contains(run.live->lost, node)) run.live->lost.push_back(node);
-  const std::string nodes = note_nodes(turn, failure);
+  std::string nodes = note_nodes(turn, failure);
   spend(turn, failure);
+  nodes += acquit_accused(turn, failure.nodes);
   if (!failure.why_hold.empty())
     return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
@@ -161,6 +159,7 @@ void count_progress(RunState& run, Iteration iteration, Instant now) {
   if (iteration <= budget.best) return;
   budget.best = iteration;
   budget.without_progress = 0;
+  run.accused.clear();
   run.disk_full = 0;
   run.refused = 0;
   run.failed_submits = 0;

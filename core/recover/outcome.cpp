@@ -134,6 +134,7 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
       fmt::format("{} ended with {}{} {}{}", who, exit_text(exited.code, exited.signal),
                   exited.core ? ", core dumped," : "", where_text(run), last_words(exited));
   failure.nodes = {exited.node};
+  failure.words = last_words(exited);
   recover(turn, failure);
 }
 

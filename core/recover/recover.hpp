@@ -20,7 +20,12 @@ struct Failure {
   bool inside = true;           // a restart inside the allocation can help
   bool free = false;            // nobody's fault (preemption): costs no budget
   std::string why_hold;         // no restart mends it: the advice of the logs' verdict
+  std::string words = {};       // the last line of the rank that crashed
 };
+
+// Counts crashes with the same words at the same iteration; where they are no bad luck any more
+// (the second that had moved, the third that had not), `why_hold` says so.
+Failure with_memory(RunState& run, Failure failure);
 
 // What the logs of the failed attempt say about it (verdict.cpp): the cause is named, its nodes are
 // the guilty ones, and a cause that a restart meets again is for a person.

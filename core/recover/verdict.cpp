@@ -1,4 +1,5 @@
 // The verdict of the logs in the ladder: restart, restart without a node, or hold.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "core/command.hpp"
@@ -51,6 +52,35 @@ Failure with_verdict(const RunState& run, Failure failure) {
     failure.nodes.clear();  // the program's fault speaks against no node
   }
   if (restart_meets_it(run, *d, 0)) failure.why_hold = d->advice;
+  return failure;
+}
+
+Failure with_memory(RunState& run, Failure failure) {
+  if (failure.words.empty() || failure.free) return failure;
+  std::string words;
+  for (const char c : failure.words)
+    if (c < '0' || c > '9') words += c;
+  const Iteration at = run.progress.iteration;
+  const bool moved = run.live && at > run.live->loaded;
+  constexpr std::uint64_t kNear = 2;  // iterations: a digest may miss the last ones
+  const auto near = [&](Iteration before) {
+    return std::max(at, before).value - std::min(at, before).value <= kNear;
+  };
+  if (run.crash && run.crash->words == words && near(run.crash->iteration))
+    ++run.crash->same;
+  else
+    run.crash = Crash{words, at, moved, 1};
+  run.crash->moved = moved;
+  const Diagnosed* d = verdict_of(run);
+  const bool explained =
+      d != nullptr && (d->action == "restart" || d->action == "restart_excluding");
+  if (run.crash->same < (moved ? 2u : 3u) || explained || !failure.why_hold.empty()) return failure;
+  failure.evidence += fmt::format(
+      "; the same words at the same iteration {} times in a row: the "
+      "configuration, the data or the program, not bad luck",
+      run.crash->same);
+  if (!failure.strong) failure.nodes.clear();
+  failure.why_hold = "read the last lines of the rank and mend the cause";
   return failure;
 }
 

@@ -169,6 +169,9 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.exclude = to_avoid(turn, orders.nodes);
+  for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
+    if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())
+      orders.exclude.push_back(node);
   orders.progress = policy.watch.progress;
   if (resume.mode == wire::ResumeMode::Exact)
     run.exact_order = run.order;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/accuse.hpp"
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
@@ -85,10 +86,8 @@ void unexpected_end(Turn& turn, const Failure& failure) {
   RunState& run = turn.r();
   std::string text = failure.evidence;
   for (const NodeName& node : failure.nodes)
-    text += "; " + note_evidence(turn.site.ledger, node,
-                                 Evidence{turn.now(), turn.event.wall, turn.name(), failure.kind,
-                                          failure.evidence},
-                                 failure.strong, run.policy.recover);
+    text += "; " + accuse_node(turn, node, evidence_of(turn, failure.kind, failure.evidence),
+                               failure.strong);
   note_incident(turn, failure.kind);
   if (!failure.free) {
     ++run.budget.spent;

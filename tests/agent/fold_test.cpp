@@ -119,3 +119,12 @@ TEST_CASE(
   CHECK(on.phase == wire::Phase::Iteration);
   CHECK(on.progress_age_ms == 50);
 }
+
+TEST_CASE("fold: the power of the GPUs -> of all nodes, or none where one does not measure it") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n1")].gpu_watts = 2500;
+  nodes[NodeName("n2")].gpu_watts = 2600;
+  CHECK(fold_beat(Attempt(1), nodes, 0).gpu_watts == doctest::Approx(5100));
+  nodes[NodeName("n2")].gpu_watts = 0;
+  CHECK(fold_beat(Attempt(1), nodes, 0).gpu_watts == 0);
+}

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "worker/agent/kernel_event.hpp"
+#include "worker/agent/node_health.hpp"
 #include "worker/agent/nvml.hpp"
 #include "worker/agent/rank_environment.hpp"
 #include "worker/agent/run_context.hpp"
@@ -101,9 +103,38 @@ NvmlTable fake_nvml() {
     *c = g_remapped;
     return *u = *p = *f = 0, 0;
   };
+  t.uuid = [](void*, char* text, unsigned size) {
+    return std::snprintf(text, size, "GPU-8f6e0c1a") > 0 ? 0 : 1;
+  };
+  t.serial = [](void*, char* text, unsigned size) {
+    return std::snprintf(text, size, "1564720004631") > 0 ? 0 : 1;
+  };
+  t.power = [](void*, unsigned* milliwatts) { return *milliwatts = 312500, 0; };
   return t;
 }
 }  // namespace
+
+TEST_CASE("GPUs: a driver without serial numbers and power -> empty and 0, the rest works") {
+  NvmlTable table = fake_nvml();
+  table.serial = nullptr;
+  table.power = [](void*, unsigned*) { return 3; };  // NVML_ERROR_NOT_SUPPORTED
+  const auto watcher = GpuWatcher::make(table);
+  REQUIRE(watcher);
+  CHECK(watcher->gpus()[0].serial.empty());
+  CHECK(watcher->watts() == 0);
+}
+
+TEST_CASE("kernel lines: an Xid -> the catalogue's word and the serial number of its GPU") {
+  auto line = kernel_event(NodeName("n1"),
+                           "NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.");
+  REQUIRE(line);
+  CHECK(line->node_suspect == "yes");
+  CHECK(line->node_action == "reboot");
+  name_gpu(*line, {{"0000:3b:00", "GPU-1", "1"}, {"0000:cb:00", "GPU-2", "2"}});
+  CHECK(line->gpu_uuid == "GPU-2");
+  CHECK(line->gpu_serial == "2");
+  CHECK(xid_event(NodeName("n1"), 43, "NVML: Xid 43").node_suspect == "no");
+}
 
 TEST_CASE("GPUs: an Xid event and a growing counter -> told once each") {
   auto watcher = GpuWatcher::make(fake_nvml());
@@ -113,7 +144,11 @@ TEST_CASE("GPUs: an Xid event and a growing counter -> told once each") {
   auto news = watcher->wait(0);
   REQUIRE(news.size() == 1);
   CHECK(news[0].xid == 79);
-  CHECK(news[0].pci == "0000:cb:00");
+  CHECK(news[0].gpu.pci == "0000:cb:00");
+  CHECK(news[0].gpu.serial == "1564720004631");
+  REQUIRE(watcher->gpus().size() == 1);
+  CHECK(watcher->gpus()[0].uuid == "GPU-8f6e0c1a");
+  CHECK(watcher->watts() == doctest::Approx(312.5));
   g_remapped = 2;
   news = watcher->wait(0);
   REQUIRE(news.size() == 1);

@@ -49,7 +49,7 @@ TEST_CASE("stacks_of: a process -> its threads; one that is gone -> said") {
 }
 
 TEST_CASE("health_sources: each source is told with what it has or lacks") {
-  const auto found = health_sources(NodeName("n01"), false, 2);
+  const auto found = health_sources(NodeName("n01"), false, {{"0000:3b:00", "GPU-1", "1"}, {}});
   REQUIRE(found.sources.size() == 4);
   CHECK(found.sources[0].works);
   CHECK(found.sources[0].detail == "2 GPUs");

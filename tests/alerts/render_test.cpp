@@ -1,4 +1,5 @@
 // Texts, routes and the table of sinks.
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
@@ -110,4 +111,16 @@ TEST_CASE("webhook: secrets from files -> read at each delivery; a missing one i
   outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
   CHECK(std::holds_alternative<Delivery>(outcome));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("render: a report -> after the text, its lines made harmless and counted") {
+  core::SendAlert alert;
+  alert.id = "tr11/node_convicted/12";
+  alert.summary = "n04 is excluded";
+  alert.report = "Node n04\nline \x1b[2J two\n";
+  const RenderedAlert rendered = render(EffectKey("tr11/12/0"), alert, kMayDay, kMayDay);
+  CHECK(text_of(rendered).find("\n\nNode n04\nline  [2J two\n") != std::string::npos);
+  for (int i = 0; i < 500; ++i) alert.report += "x\n";
+  const std::string report = render(EffectKey("tr11/12/0"), alert, kMayDay, kMayDay).report;
+  CHECK(std::count(report.begin(), report.end(), '\n') == 40);
 }

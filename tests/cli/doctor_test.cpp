@@ -20,10 +20,10 @@ std::string line(wire::AgentBody body) {
 TEST_CASE("doctor: a run under way -> what each node's agent can learn from, late output") {
   const Site site;
   site.publish(training_status());
-  wire::HealthSources n01{NodeName("n01"),
-                          {{"NVML", true, "8 GPUs"}, {"kernel log", true, "/dev/kmsg"}}};
-  wire::HealthSources n02{NodeName("n02"),
-                          {{"NVML", true, "8 GPUs"}, {"kernel log", false, "not for this user"}}};
+  wire::HealthSources n01{
+      NodeName("n01"), {{"NVML", true, "8 GPUs"}, {"kernel log", true, "/dev/kmsg"}}, {}};
+  wire::HealthSources n02{
+      NodeName("n02"), {{"NVML", true, "8 GPUs"}, {"kernel log", false, "not for this user"}}, {}};
   const std::string path = site.directory() + "/gen-000002/lead.jsonl";
   site.write(path, line(n01) + "{\"torn health_sources\n" + line(n02) +
                        line(wire::Notice{NodeName("n01"), "output of rank 3 is block-buffered"}));
@@ -40,7 +40,7 @@ TEST_CASE("doctor: a finished run -> nothing of its nodes") {
   status.state = "finished";
   site.publish(status);
   site.write(site.directory() + "/gen-000002/lead.jsonl",
-             line(wire::HealthSources{NodeName("n01"), {{"NVML", true, "8 GPUs"}}}));
+             line(wire::HealthSources{NodeName("n01"), {{"NVML", true, "8 GPUs"}}, {}}));
   CHECK(site.stoker({"doctor"}).out.find("hello/n01") == std::string::npos);
 }
 

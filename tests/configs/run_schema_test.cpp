@@ -238,3 +238,25 @@ TEST_CASE("run_schema: --effective -> each value with its origin") {
   CHECK(file.position_of("train.command.[0]") == Position{3, 13});
   CHECK(file.position_of("hang.ceiling") == Position{4, 15});
 }
+
+TEST_CASE("run_schema: checkpoints.interval -> auto, a duration, or nothing") {
+  CHECK(!read(kTrain).policy.checkpoints.interval_auto);
+  CHECK(read(kTrain + "checkpoints: {interval: auto}").policy.checkpoints.interval_auto);
+  const auto fixed = read(kTrain + "checkpoints: {interval: 30min, interval_floor: 2min}");
+  CHECK(fixed.errors.empty());
+  CHECK(fixed.policy.checkpoints.interval == 30min);
+  CHECK(fixed.policy.checkpoints.interval_floor == 2min);
+  CHECK(error_of("checkpoints: {interval: often}").find("expected auto or a duration") !=
+        std::string::npos);
+}
+
+TEST_CASE("run_schema: goodput -> what MFU and energy are reckoned with; nonsense is refused") {
+  const auto file =
+      read(kTrain + "goodput: {peak_tflops: 312, flops_per_sample: 1.2e16, pue: 1.1}");
+  CHECK(file.errors.empty());
+  CHECK(file.policy.goodput.peak_tflops == 312);
+  CHECK(file.policy.goodput.sample_flops == 1.2e16);
+  CHECK(file.policy.goodput.pue == 1.1);
+  CHECK(error_of("goodput: {pue: 0.5}").find("between 1 and 10") != std::string::npos);
+  CHECK(error_of("goodput: {gpu_watts: -1}").find("between") != std::string::npos);
+}

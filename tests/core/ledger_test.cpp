@@ -14,7 +14,13 @@ NodeLedger ledger_of(std::initializer_list<const char*> names) {
   return ledger;
 }
 Evidence evidence(const char* kind, Duration at) {
-  return {Instant{} + at, WallTime{} + at, RunName("r"), kind, "text"};
+  Evidence e;
+  e.at = Instant{} + at;
+  e.wall = WallTime{} + at;
+  e.run = RunName("r");
+  e.kind = kind;
+  e.text = "text";
+  return e;
 }
 const NodeName kN1("n1"), kN2("n2"), kN3("n3");
 
@@ -60,4 +66,95 @@ TEST_CASE("ledger: a node is down -> it counts as not usable, exclusion or not")
   CHECK(usable_nodes(ledger, {}) == 2);
   CHECK(usable_nodes(ledger, {kN1}) == 1);
   CHECK(health_of(ledger.nodes[kN3], Instant{}) == NodeHealth::Down);
+}
+
+namespace {
+
+Evidence of_gpu(const char* uuid, Duration at, double weight) {
+  Evidence e = evidence("xid", at);
+  e.gpu_uuid = uuid;
+  e.gpu_serial = "1564";
+  e.gpu_pci = "0000:3b:00";
+  e.weight = weight;
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("ledger: a score -> half after 30 days, linear between") {
+  CHECK(decayed(2, 0s) == 2);
+  CHECK(decayed(2, 15 * 24h) == doctest::Approx(1.5));
+  CHECK(decayed(2, 30 * 24h) == doctest::Approx(1));
+  CHECK(decayed(2, 90 * 24h) == doctest::Approx(0.25));
+  CHECK(decayed(2, 4000 * 24h) == 0);
+}
+
+TEST_CASE("ledger: a sign a week, never two within a day -> a lemon at the score of 2") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  int weeks = 0;
+  Noted noted;
+  while (!noted.convicted && weeks < 20)
+    noted = note_evidence(ledger, kN1, evidence("rank_crash", ++weeks * 7 * 24h), false, {});
+  CHECK(weeks == 6);  // 0.5 each: 4 without decay
+  CHECK(noted.text.find("lemon score") != std::string::npos);
+}
+
+TEST_CASE("ledger: back from an exclusion -> the next sign doubles it, and the one after again") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  CHECK(note_evidence(ledger, kN1, evidence("hang", 1h), true, {}).convicted);
+  CHECK(!note_evidence(ledger, kN1, evidence("rank_crash", 2h), false, {}).convicted);  // is out
+  CHECK(note_evidence(ledger, kN1, evidence("rank_crash", 30h), false, {}).convicted);
+  CHECK(*ledger.nodes[kN1].excluded_until == Instant{} + 30h + 48h);
+  CHECK(note_evidence(ledger, kN1, evidence("rank_crash", 100h), false, {}).convicted);
+  CHECK(*ledger.nodes[kN1].excluded_until == Instant{} + 100h + 96h);
+}
+
+TEST_CASE(
+    "ledger: trained well for long enough on parole -> trusted; false unless the kernel said") {
+  for (const bool kernel : {false, true}) {
+    NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+    note_evidence(ledger, kN1, kernel ? of_gpu("GPU-1", 1h, 1) : evidence("hang", 1h), true, {});
+    CHECK(watch_parole(ledger, {kN1}, Instant{} + 2h).empty());  // it is out
+    CHECK(watch_parole(ledger, {kN1, kN2}, Instant{} + 26h) == std::vector<NodeName>{kN1});
+    CHECK(watch_parole(ledger, {kN1}, Instant{} + 27h).empty());  // watched already
+    CHECK(trust_again(ledger, {kN1}, Instant{} + 40h, 24h).empty());
+    const auto trusted = trust_again(ledger, {kN1, kN2}, Instant{} + 51h, 24h);
+    REQUIRE(trusted.size() == 1);
+    CHECK(trusted[0].false_accusation == !kernel);
+    CHECK(ledger.accused == 1);
+    CHECK(ledger.false_ones == (kernel ? 0 : 1));
+    note_evidence(ledger, kN1, evidence("hang", 60h), true, {});
+    CHECK(*ledger.nodes[kN1].excluded_until == Instant{} + 84h);  // the first length again
+  }
+}
+
+TEST_CASE("ledger: one fault told several times within minutes -> one sign") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  for (int i = 0; i < 8; ++i)
+    note_evidence(ledger, kN1, of_gpu("GPU-1", 1h + i * 1s, 0.5), false, {});
+  CHECK(health_of(ledger.nodes[kN1], Instant{} + 2h) == NodeHealth::Suspect);
+  CHECK(score_of(ledger.nodes[kN1], Instant{} + 1h) == doctest::Approx(0.5));
+  CHECK(note_evidence(ledger, kN1, of_gpu("GPU-1", 2h, 0.5), false, {}).convicted);
+}
+
+TEST_CASE("ledger: the program's own fault -> accuses nobody") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  for (int i = 1; i < 9; ++i) note_evidence(ledger, kN1, of_gpu("GPU-1", i * 1h, 0), false, {});
+  CHECK(health_of(ledger.nodes[kN1], Instant{} + 10h) == NodeHealth::Ok);
+  CHECK(score_of(ledger.nodes[kN1], Instant{} + 10h) == 0);
+}
+
+TEST_CASE("ledger: an accused GPU is moved -> its score goes with it") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  note_evidence(ledger, kN1, of_gpu("GPU-1", 1h, 0.5), false, {});
+  CHECK(note_gpus(ledger, kN1, {{"GPU-1", "", "0000:3b:00"}}, Instant{} + 2h).empty());
+  const auto news = note_gpus(ledger, kN2, {{"GPU-1", "", "0000:3b:00"}}, Instant{} + 3h);
+  REQUIRE(news.size() == 1);
+  CHECK(ledger.nodes[kN1].record->gpus.empty());
+  CHECK(score_of(ledger.nodes[kN2], Instant{} + 3h) == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(note_gpus(ledger, kN2, {{"GPU-2", "", ""}}, Instant{} + 4h).size() == 1);
+  CHECK(score_of(ledger.nodes[kN2], Instant{} + 4h) == doctest::Approx(0).epsilon(0.01));
+  CHECK(note_gpus(ledger, kN3, {{"GPU-1", "", "0000:3b:00"}}, Instant{} + 5h).size() == 1);
+  CHECK(score_of(ledger.nodes[kN3], Instant{} + 5h) == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(ledger.nodes[kN2].record->gpus.empty());
 }

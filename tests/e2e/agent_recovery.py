@@ -175,6 +175,21 @@ def spare_goes_in(allocation):
     a.nothing_left()
 
 
+def avoided_rather_than_left(allocation):
+    """the orders' exclusions are gone without as far as there are spares; without one the allocation is not given up"""
+    a = allocation(nodes=2, spares=1, orders={"exclude": ["n01"]})
+    a.script(STEPS)
+    a.start()
+    check(a.wait_event("attempt_started")["nodes"] == ["n02", "n03"], "without n01")
+    a.wait_event("phase", phase="iteration")
+    a.write_control(restart=1, exclude=["n03"])  # the daemon's own word: never with it
+    check(sorted(a.wait_event("attempt_started", attempt=2)["nodes"]) == ["n01", "n02"], "better with n01 than not at all")
+    a.wait_event("phase", attempt=2, phase="iteration")
+    a.write_control(level="leave_now")
+    check(a.exit_code() == 0, "left")
+    a.nothing_left()
+
+
 def lead_dies(allocation):
     """the lead is killed: the follower tells so, gives up after its bound, and nothing of it is left"""
     a = allocation(nodes=2)
@@ -213,4 +228,4 @@ def warm(allocation):
     a.nothing_left()
 
 
-run_cases([nothing_survives, restart_by_control, orphaned, frozen_rank, spare_goes_in, lead_dies, warm])
+run_cases([nothing_survives, restart_by_control, orphaned, frozen_rank, spare_goes_in, avoided_rather_than_left, lead_dies, warm])

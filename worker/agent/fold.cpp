@@ -83,6 +83,19 @@ void take_slowest(wire::Beat& beat, std::vector<Weighted>& computes,
   beat.slowest->median_ms = middle->ms;
 }
 
+// What the nodes have least of, and the power of all; 0 where one does not measure it.
+void take_nodes(wire::Beat& beat, const std::map<NodeName, NodeSamples>& nodes) {
+  bool all_measure = true;
+  for (const auto& [name, node] : nodes) {
+    const auto least = [](auto a, auto b) { return a == 0 ? b : std::min(a, b); };
+    beat.free_memory_bytes = least(beat.free_memory_bytes, node.free_memory_bytes);
+    beat.free_shm_bytes = least(beat.free_shm_bytes, node.free_shm_bytes);
+    all_measure = all_measure && node.gpu_watts > 0;
+    beat.gpu_watts += node.gpu_watts;
+  }
+  if (!all_measure) beat.gpu_watts = 0;
+}
+
 }  // namespace
 
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
@@ -104,9 +117,6 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   for (const auto& [name, node] : nodes)
     for (const RankSample& s : node.ranks) pages = pages || s.page;
   for (const auto& [name, node] : nodes) {
-    const auto least = [](auto a, auto b) { return a == 0 ? b : std::min(a, b); };
-    beat.free_memory_bytes = least(beat.free_memory_bytes, node.free_memory_bytes);
-    beat.free_shm_bytes = least(beat.free_shm_bytes, node.free_shm_bytes);
     for (const RankSample& s : node.ranks) {
       ++beat.ranks;
       if (s.reported) {
@@ -133,6 +143,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   if (voice != nullptr) take_voice(beat, *voice);
   if (losses != nullptr) beat.losses = *losses;
   take_slowest(beat, computes, slowest);
+  take_nodes(beat, nodes);
   beat.iteration_ms = quantiles_of(std::move(durations));
   beat.phase =
       static_cast<wire::Phase>(std::max_element(phases.begin(), phases.end()) - phases.begin());

@@ -12,6 +12,7 @@ struct NodeSamples {
   std::vector<RankSample> ranks;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
   std::int64_t age_ms = 0;  // since they were taken: added to their ages
+  double gpu_watts = 0;
 };
 
 // `attempt_age_ms`: since the ranks were started; the progress age while nobody has reported.

@@ -9,5 +9,7 @@
 namespace stoker::agent {
 
 std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_view text);
+// An Xid that the driver's library told, with what the catalogue says of it.
+wire::KernelLine xid_event(const NodeName& node, int xid, const std::string& text);
 
 }  // namespace stoker::agent

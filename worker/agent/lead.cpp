@@ -208,45 +208,45 @@ void Lead::on_frame(const NodeName& node, const Frame& frame) {
 void Lead::on_report(const NodeName& node, NodeReport report) {
   Follower& follower = followers_[node];
   std::visit(
-      Overloaded{
-          [](const Hello&) {},
-          [this](const PortChosen& r) {
-            if (stage_ != Stage::AskingPort || r.attempt != attempt_) return;
-            if (r.error.empty()) return start_ranks(r.port);
-            leave(1, r.error);
-          },
-          [this](const RankGone& r) { on_rank_gone(r); },
-          [&](const NodeClear& r) {
-            if (r.attempt != attempt_) return;
-            follower.clear = true;
-            if (!r.stuck.empty()) {
-              stuck_ = true;
-              notice(fmt::format("cannot be killed on {}: {}", node.text, r.stuck));
-            }
-            check_end();
-          },
-          [&](NodeBeat& r) {
-            follower.standbys = r.standbys;
-            // Completed iterations add up until they are told.
-            if (r.ranks.size() == follower.samples.ranks.size())
-              for (std::size_t i = 0; i < r.ranks.size(); ++i) {
-                r.ranks[i].completed += follower.samples.ranks[i].completed;
-                wire::merge(follower.samples.ranks[i].losses, r.ranks[i].losses);
-                r.ranks[i].losses = follower.samples.ranks[i].losses;
-              }
-            follower.samples = {std::move(r.ranks), r.free_memory_bytes, r.free_shm_bytes, 0};
-            follower.sampled_at = monotonic_now();
-            if (r.attempt == attempt_) fold_and_tell(true);
-          },
-          [this](Told& r) {
-            const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
-            tell(std::move(r.body));
-            if (saved) pruner_->saved();
-          },
-          [this](const StacksDone& r) { on_stacks(r); },
-          [&](const Signalled& r) {
-            save_and_leave(fmt::format("signal {} to the agent of {}", r.signal, node.text));
-          }},
+      Overloaded{[](const Hello&) {},
+                 [this](const PortChosen& r) {
+                   if (stage_ != Stage::AskingPort || r.attempt != attempt_) return;
+                   if (r.error.empty()) return start_ranks(r.port);
+                   leave(1, r.error);
+                 },
+                 [this](const RankGone& r) { on_rank_gone(r); },
+                 [&](const NodeClear& r) {
+                   if (r.attempt != attempt_) return;
+                   follower.clear = true;
+                   if (!r.stuck.empty()) {
+                     stuck_ = true;
+                     notice(fmt::format("cannot be killed on {}: {}", node.text, r.stuck));
+                   }
+                   check_end();
+                 },
+                 [&](NodeBeat& r) {
+                   follower.standbys = r.standbys;
+                   // Completed iterations add up until they are told.
+                   if (r.ranks.size() == follower.samples.ranks.size())
+                     for (std::size_t i = 0; i < r.ranks.size(); ++i) {
+                       r.ranks[i].completed += follower.samples.ranks[i].completed;
+                       wire::merge(follower.samples.ranks[i].losses, r.ranks[i].losses);
+                       r.ranks[i].losses = follower.samples.ranks[i].losses;
+                     }
+                   follower.samples = {std::move(r.ranks), r.free_memory_bytes, r.free_shm_bytes, 0,
+                                       r.gpu_watts};
+                   follower.sampled_at = monotonic_now();
+                   if (r.attempt == attempt_) fold_and_tell(true);
+                 },
+                 [this](Told& r) {
+                   const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
+                   tell(std::move(r.body));
+                   if (saved) pruner_->saved();
+                 },
+                 [this](const StacksDone& r) { on_stacks(r); },
+                 [&](const Signalled& r) {
+                   save_and_leave(fmt::format("signal {} to the agent of {}", r.signal, node.text));
+                 }},
       report);
 }
 

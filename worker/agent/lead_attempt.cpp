@@ -56,12 +56,14 @@ std::vector<NodeName> Lead::eligible_nodes() const {
   const auto listed = [](const std::vector<NodeName>& list, const NodeName& node) {
     return std::find(list.begin(), list.end(), node) != list.end();
   };
+  std::vector<NodeName> avoided;  // better with one of them than not at all
   for (const NodeName& node : start_.nodes) {
     const Follower& f = followers_.at(node);
-    if (!f.joined || f.told_lost || !reachable(node)) continue;
-    if (listed(start_.orders.exclude, node) || listed(done_.exclude, node)) continue;
-    nodes.push_back(node);
+    if (!f.joined || f.told_lost || !reachable(node) || listed(done_.exclude, node)) continue;
+    (listed(start_.orders.exclude, node) ? avoided : nodes).push_back(node);
   }
+  for (const NodeName& node : avoided)
+    if (nodes.size() < start_.orders.nodes) nodes.push_back(node);
   return nodes;
 }
 

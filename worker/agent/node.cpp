@@ -48,10 +48,14 @@ void Node::watch_health() {
       if (*alive) wiring_.report(Told{body});
     });
   };
-  std::thread([node = wiring_.context.node, stop = health_stop_, sink] {
-    const bool kernel = watch_kernel_log(node, stop, sink);
-    const std::size_t gpus = watch_gpus(node, stop, sink);
-    sink(health_sources(node, kernel, gpus));
+  std::thread([this, alive = alive_, &loop = wiring_.loop, node = wiring_.context.node,
+               stop = health_stop_, sink] {
+    const GpuWatch watch = watch_gpus(node, stop, sink);
+    const bool kernel = watch_kernel_log(node, stop, sink, watch.gpus);
+    loop.post([this, alive, watts = watch.watts] {
+      if (*alive) gpu_watts_ = watts;
+    });
+    sink(health_sources(node, kernel, watch.gpus));
   }).detach();
 }
 
@@ -251,6 +255,7 @@ void Node::send_beat(Instant now) {
   for (const auto& member : ranks_) beat.ranks.push_back(member->slot->take_sample(now));
   beat.free_memory_bytes = free_memory_bytes();
   beat.free_shm_bytes = free_shm_bytes();
+  if (gpu_watts_) beat.gpu_watts = *gpu_watts_;
   for (const auto& standby : standbys_)
     if (standby->standby_ready()) ++beat.standbys;
   wiring_.report(std::move(beat));

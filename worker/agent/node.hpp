@@ -95,6 +95,7 @@ class Node {
   Instant created_, started_{}, beat_at_{};
   Loop::Timer sample_timer_ = 0, term_timer_ = 0, kill_timer_ = 0;
   std::shared_ptr<std::atomic<bool>> health_stop_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<double>> gpu_watts_;              // null until NVML was looked for
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for threads that post back
 };
 

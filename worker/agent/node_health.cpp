@@ -32,10 +32,10 @@ std::uint64_t free_shm_bytes() {
 }
 
 bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                      HealthSink sink) {
+                      HealthSink sink, std::vector<wire::GpuName> gpus) {
   os::Fd fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd || ::lseek(fd.get(), 0, SEEK_END) < 0) return false;
-  std::thread([fd = std::move(fd), node, stop, sink = std::move(sink)] {
+  std::thread([fd = std::move(fd), node, stop, sink = std::move(sink), gpus = std::move(gpus)] {
     char record[8192];  // one read is one record: "6,339,5140900,-;text\n KEY=value…"
     while (!*stop) {
       pollfd p{fd.get(), POLLIN, 0};
@@ -47,37 +47,58 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
       const auto begin = text.find(';');
       if (begin == std::string_view::npos) continue;
       text = text.substr(begin + 1, text.find('\n', begin) - begin - 1);
-      if (auto event = kernel_event(node, text)) sink(std::move(*event));
+      if (auto event = kernel_event(node, text)) {
+        name_gpu(*event, gpus);
+        sink(std::move(*event));
+      }
     }
   }).detach();
   return true;
 }
 
-std::size_t watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                       HealthSink sink) {
-  const auto table = load_nvml();
-  auto watcher = table ? GpuWatcher::make(*table) : std::nullopt;
-  if (!watcher) return 0;
-  const std::size_t gpus = watcher->gpus();
-  std::thread([watcher = std::move(*watcher), node, stop, sink = std::move(sink)]() mutable {
-    while (!*stop)
-      for (GpuNews& news : watcher.wait(1000)) {
-        if (news.xid)
-          sink(wire::KernelLine{node, "xid", news.text, news.xid, news.pci});
-        else
-          sink(wire::Notice{node, news.text});
-      }
-  }).detach();
-  return gpus;
+void name_gpu(wire::KernelLine& line, const std::vector<wire::GpuName>& gpus) {
+  for (const wire::GpuName& gpu : gpus) {
+    if (line.gpu_pci.empty() || gpu.pci != line.gpu_pci) continue;
+    line.gpu_uuid = gpu.uuid;
+    line.gpu_serial = gpu.serial;
+  }
 }
 
-wire::HealthSources health_sources(const NodeName& node, bool kernel_log, std::size_t gpus) {
-  wire::HealthSources found{node, {}};
+GpuWatch watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                    HealthSink sink) {
+  const auto table = load_nvml();
+  auto watcher = table ? GpuWatcher::make(*table) : std::nullopt;
+  GpuWatch watch{{}, std::make_shared<std::atomic<double>>(0.0)};
+  if (!watcher) return watch;
+  for (GpuIdentity& gpu : watcher->gpus())
+    watch.gpus.push_back({gpu.pci, std::move(gpu.uuid), std::move(gpu.serial)});
+  std::thread([watcher = std::move(*watcher), node, stop, sink = std::move(sink),
+               watts = watch.watts, gpus = watch.gpus]() mutable {
+    while (!*stop) {
+      *watts = watcher.watts();
+      for (GpuNews& news : watcher.wait(1000)) {
+        if (!news.xid) {
+          sink(wire::Notice{node, news.text});
+          continue;
+        }
+        wire::KernelLine line = xid_event(node, *news.xid, news.text);
+        line.gpu_pci = news.gpu.pci;
+        name_gpu(line, gpus);
+        sink(std::move(line));
+      }
+    }
+  }).detach();
+  return watch;
+}
+
+wire::HealthSources health_sources(const NodeName& node, bool kernel_log,
+                                   const std::vector<wire::GpuName>& gpus) {
+  wire::HealthSources found{node, {}, gpus};
   const bool driver = load_nvml().has_value();
-  found.sources.push_back({"NVML", gpus > 0,
-                           gpus > 0 ? fmt::format("{} GPUs", gpus)
-                           : driver ? std::string("no GPU answers")
-                                    : std::string("libnvidia-ml.so.1 is not here")});
+  found.sources.push_back({"NVML", !gpus.empty(),
+                           !gpus.empty() ? fmt::format("{} GPUs", gpus.size())
+                           : driver      ? std::string("no GPU answers")
+                                         : std::string("libnvidia-ml.so.1 is not here")});
   found.sources.push_back(
       {"kernel log", kernel_log,
        kernel_log ? std::string("/dev/kmsg") : std::string("/dev/kmsg is not for this user")});

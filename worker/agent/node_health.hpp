@@ -20,14 +20,21 @@ using HealthSink = std::function<void(wire::AgentBody)>;  // called from the wat
 
 // Follows /dev/kmsg from now on: lines that diagnose/ knows as kernel events. False: not readable.
 bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                      HealthSink sink);
+                      HealthSink sink, std::vector<wire::GpuName> gpus = {});
 
 // NVML through a table of function pointers (opened with dlopen): Xid events, and growing ECC and
-// row-remap counters as notices. Returns how many GPUs it watches; 0: no NVML or no GPU.
-std::size_t watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
-                       HealthSink sink);
+// row-remap counters as notices. Returns the GPUs that it watches; none: no NVML or no GPU.
+struct GpuWatch {
+  std::vector<wire::GpuName> gpus;
+  std::shared_ptr<std::atomic<double>> watts;  // of all of them, each second; 0 = not measured
+};
+GpuWatch watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool>>& stop,
+                    HealthSink sink);
+// Adds the serial number of the GPU that a line is about, where it is one of these.
+void name_gpu(wire::KernelLine& line, const std::vector<wire::GpuName>& gpus);
 
 // Which sources work on this node, for people (`stoker doctor`).
-wire::HealthSources health_sources(const NodeName& node, bool kernel_log, std::size_t gpus);
+wire::HealthSources health_sources(const NodeName& node, bool kernel_log,
+                                   const std::vector<wire::GpuName>& gpus);
 
 }  // namespace stoker::agent

@@ -28,6 +28,12 @@ std::string normal_pci(const NvmlPci& pci) {
   return text.substr(0, text.find('.'));
 }
 
+std::string text_of(int (*ask)(void*, char*, unsigned), void* device) {
+  char text[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+  if (ask == nullptr || ask(device, text, sizeof text - 1) != 0) return "";
+  return text;
+}
+
 }  // namespace
 
 std::optional<NvmlTable> load_nvml() {
@@ -46,6 +52,9 @@ std::optional<NvmlTable> load_nvml() {
   if (!all) return std::nullopt;
   find(library, "nvmlDeviceGetTotalEccErrors", t.ecc);
   find(library, "nvmlDeviceGetRemappedRows", t.remapped);
+  find(library, "nvmlDeviceGetUUID", t.uuid);
+  find(library, "nvmlDeviceGetSerial", t.serial);
+  find(library, "nvmlDeviceGetPowerUsage", t.power);
   return t;
 }
 
@@ -74,12 +83,30 @@ std::optional<GpuWatcher> GpuWatcher::make(const NvmlTable& table) {
     Gpu gpu;
     NvmlPci pci;
     if (table.handle(i, &gpu.handle) != 0) continue;
-    if (table.pci(gpu.handle, &pci) == 0) gpu.pci = normal_pci(pci);
+    if (table.pci(gpu.handle, &pci) == 0) gpu.name.pci = normal_pci(pci);
+    gpu.name.uuid = text_of(table.uuid, gpu.handle);
+    gpu.name.serial = text_of(table.serial, gpu.handle);
     table.register_events(gpu.handle, kXidEvent, watcher.events_);  // not on every GPU: MIG, vGPU
     watcher.read_counters(gpu);
     watcher.gpus_.push_back(gpu);
   }
   return watcher;
+}
+
+std::vector<GpuIdentity> GpuWatcher::gpus() const {
+  std::vector<GpuIdentity> names;
+  for (const Gpu& gpu : gpus_) names.push_back(gpu.name);
+  return names;
+}
+
+double GpuWatcher::watts() const {
+  double sum = 0;
+  for (const Gpu& gpu : gpus_) {
+    unsigned milliwatts = 0;
+    if (table_.power == nullptr || table_.power(gpu.handle, &milliwatts) != 0) return 0;
+    sum += milliwatts / 1000.0;
+  }
+  return sum;
 }
 
 std::vector<GpuNews> GpuWatcher::wait(unsigned timeout_ms) {
@@ -90,14 +117,14 @@ std::vector<GpuNews> GpuWatcher::wait(unsigned timeout_ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(timeout_ms));
   for (Gpu& gpu : gpus_) {
     if (answer == 0 && event.device == gpu.handle && (event.type & kXidEvent) != 0)
-      news.push_back({gpu.pci, static_cast<int>(event.data),
-                      "NVML: Xid " + std::to_string(event.data) + " on " + gpu.pci});
+      news.push_back({gpu.name, static_cast<int>(event.data),
+                      "NVML: Xid " + std::to_string(event.data) + " on " + gpu.name.pci});
     const Gpu before = gpu;
     read_counters(gpu);
     const auto tell = [&](const char* what, unsigned long long from, unsigned long long to) {
       if (to > from)
-        news.push_back({gpu.pci, std::nullopt,
-                        "GPU " + gpu.pci + ": " + what + " " + std::to_string(from) + " -> " +
+        news.push_back({gpu.name, std::nullopt,
+                        "GPU " + gpu.name.pci + ": " + what + " " + std::to_string(from) + " -> " +
                             std::to_string(to)});
     };
     tell("uncorrected ECC errors", before.uncorrected, gpu.uncorrected);

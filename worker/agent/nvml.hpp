@@ -33,12 +33,18 @@ struct NvmlTable {  // 0 = NVML_SUCCESS
   // Optional, by GPU and driver:
   int (*ecc)(void*, int uncorrected, int aggregate, unsigned long long*) = nullptr;
   int (*remapped)(void*, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
+  int (*uuid)(void*, char*, unsigned length) = nullptr;
+  int (*serial)(void*, char*, unsigned length) = nullptr;
+  int (*power)(void*, unsigned* milliwatts) = nullptr;
 };
 // Empty: libnvidia-ml.so.1 or one of its functions is not there.
 std::optional<NvmlTable> load_nvml();
 
+struct GpuIdentity {
+  std::string pci, uuid, serial;  // "" where the driver does not tell
+};
 struct GpuNews {
-  std::string pci;         // "0000:cb:00"
+  GpuIdentity gpu;         // pci: "0000:cb:00"
   std::optional<int> xid;  // an Xid event; else a counter that grew
   std::string text;
 };
@@ -49,12 +55,14 @@ class GpuWatcher {
   static std::optional<GpuWatcher> make(const NvmlTable& table);
   // Waits for an Xid at most `timeout_ms`, then compares the counters with those before.
   std::vector<GpuNews> wait(unsigned timeout_ms);
-  [[nodiscard]] std::size_t gpus() const { return gpus_.size(); }
+  [[nodiscard]] std::vector<GpuIdentity> gpus() const;
+  // Of all GPUs together; 0: not every one measures it.
+  [[nodiscard]] double watts() const;
 
  private:
   struct Gpu {
     void* handle = nullptr;
-    std::string pci;
+    GpuIdentity name;
     unsigned long long uncorrected = 0;
     unsigned remapped = 0, pending = 0, failed = 0;
   };

@@ -134,8 +134,9 @@ struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   Attempt attempt;
   std::vector<RankSample> ranks;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
+  double gpu_watts = 0;        // of the node's GPUs; 0 = not measured
   std::uint32_t standbys = 0;  // warm and ready
-  STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, standbys)
+  STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, gpu_watts, standbys)
 };
 struct Told {  // something of this node that is written as an event as it is
   static constexpr const char* kKind = "told";
