@@ -179,9 +179,9 @@ TEST_CASE("scan: a message of several lines in the journal -> no word of it is t
   const auto fields = cause_of({{"export", "__CURSOR=s=1\n_HOSTNAME=n17\nMESSAGE\n" +
                                                std::string(length, 8) + forged + "\n\n"}});
   CHECK(fields.failure_class == FailureClass::Healthy);
-  const auto json = cause_of(
-      {{"json", R"({"__CURSOR":"s=1","_HOSTNAME":"n17","MESSAGE":"x\n[12.5] NVRM: Xid )"
-                "(PCI:0000:3b:00): 79, pid=1, lost\"}\n"}});
+  const auto json =
+      cause_of({{"json", R"({"__CURSOR":"s=1","_HOSTNAME":"n17","MESSAGE":"x\n[12.5] NVRM: Xid )"
+                         "(PCI:0000:3b:00): 79, pid=1, lost\"}\n"}});
   CHECK(json.failure_class == FailureClass::Healthy);
 }
 
