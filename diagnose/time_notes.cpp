@@ -42,7 +42,7 @@ std::vector<std::string> time_notes(const std::vector<const Finding*>& candidate
   for (const std::uint32_t file : untimed) {
     const bool many = untimed.size() > kSaidEach;
     note(
-        fmt::format("{}: failures without a time that tells the year; what was first in another "
+        fmt::format("{}: failures that tell no time with a year; what was first in another "
                     "log is judged by what explains what",
                     many ? fmt::format("{} and {} more logs", logs[file].name, untimed.size() - 1)
                          : logs[file].name));
