@@ -1,0 +1,110 @@
+"""Facts about SLURM itself that the product relies on, without it: what would have to change here if a release answers differently."""
+import os
+import signal
+import subprocess
+import time
+
+from e2e._harness import check
+from slurm.cluster import processes_with
+from slurm.real._site import LIMIT, main
+
+
+def submit(site, text, *options):
+    """The id of a batch script that runs."""
+    path = os.path.join(site.cluster.scratch, f"fact{time.monotonic_ns()}.sh")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("#!/bin/bash\n" + text)
+    job = site.cluster.run("sbatch", "--parsable", "-o", "/dev/null", *options, path).stdout.strip()
+    site.wait(lambda: state(site, job) == "RUNNING", LIMIT, f"job {job} to run")
+    return job
+
+
+def state(site, job):
+    out = site.cluster.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T", ok=False).stdout.split()
+    return "RUNNING" if "RUNNING" in out else out[0] if out else ""  # of an array: a task runs
+
+
+def steps(site, job):
+    return site.cluster.run("squeue", "-h", "-s", "-j", job, "-o", "%i").stdout.split()
+
+
+def probe_needs_overlap(site):
+    """A step into a running job waits for ever for the CPUs that the job's own step has; with --overlap it is there at once."""
+    job = submit(site, "srun --exact sleep 600\n", "-N1", "-n1", "-c1")
+    site.wait(lambda: f"{job}.0" in steps(site, job), LIMIT, "its step")
+    probe = ["srun", f"--jobid={job}", "-N1", "-n1", "--gres=none"]
+    waiting = site.cluster.popen([*probe, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    began = time.monotonic()
+    site.cluster.run(*probe, "--overlap", "true")
+    took = time.monotonic() - began
+    check(waiting.poll() is None, "a step without --overlap did not wait")
+    print(f"probe with --overlap: {took:.1f}s", flush=True)
+    os.killpg(waiting.pid, signal.SIGKILL)
+    waiting.wait()
+    array = submit(site, "sleep 600\n", "-N1", "--array=1-2%1")
+    refused = site.cluster.run("srun", "--overlap", f"--jobid={array}_1", "true", ok=False)
+    check(refused.returncode != 0 and "Invalid numeric value" in refused.stderr, f"srun takes {array}_1 now: {refused.stderr}")
+    raw = site.cluster.run("squeue", "-h", "-j", f"{array}_1", "-o", "%A").stdout.strip()
+    site.cluster.run("srun", "--overlap", f"--jobid={raw}", "true")
+
+
+def no_kill_wants_both(site):
+    """A dead node: by default the job ends; with sbatch's --no-kill alone the step dies; with both it lives on with fewer nodes."""
+    text = "srun {} --kill-on-bad-exit=0 sleep 600\nsleep 600\n"
+    plain = submit(site, text.format(""), "-N2", "-w", "n01,n08", "--no-requeue")
+    alone = submit(site, text.format(""), "-N2", "-w", "n02,n08", "--no-requeue", "--no-kill")
+    both = submit(site, text.format("--no-kill"), "-N2", "-w", "n03,n08", "--no-requeue", "--no-kill")
+    for job in (plain, alone, both):
+        site.wait(lambda job=job: f"{job}.0" in steps(site, job), LIMIT, f"the step of {job}")
+    site.cluster.kill_node("n08")
+    site.wait(lambda: state(site, plain) == "NODE_FAIL", LIMIT, "the job without --no-kill to end")
+    site.wait(lambda: f"{alone}.0" not in steps(site, alone), LIMIT, "the step without --no-kill to die")
+    check(state(site, alone) == "RUNNING", f"the job with sbatch's --no-kill is {state(site, alone)}")
+    check(state(site, both) == "RUNNING" and f"{both}.0" in steps(site, both), "with both the step lives on")
+    nodes = site.cluster.run("squeue", "-h", "-j", both, "-o", "%N").stdout.strip()
+    check(nodes == "n03", f"the node list shrinks: {nodes}")
+
+
+def batch_host_dead(site):
+    """A dead batch host: the job stays RUNNING, SLURM keeps the steps, and the batch step's node is none of the job's any more."""
+    job = submit(site, "srun --no-kill --kill-on-bad-exit=0 sleep 600\n", "-N2", "-w", "n01,n02", "--no-requeue", "--no-kill")
+    site.wait(lambda: f"{job}.0" in steps(site, job), LIMIT, "its step")
+    site.cluster.kill_node("n01")
+    site.wait(lambda: site.cluster.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip() == "n02", LIMIT, "the node list to shrink")
+    check(state(site, job) == "RUNNING", f"the job is {state(site, job)}")
+    shown = site.cluster.run("scontrol", "-o", "show", "step", job).stdout
+    batch = [line for line in shown.splitlines() if line.startswith(f"StepId={job}.batch ")]
+    check(batch and " NodeList=n01 " in batch[0], f"the batch step: {shown}")
+    check(any(processes_with("SLURMD_NODENAME=n02", site.cluster.folder)), "the other node's rank was ended")
+
+
+def end_time_is_not_told(site):
+    """SLURM_JOB_END_TIME is not set inside a job: the wall is squeue's %e."""
+    out = os.path.join(site.cluster.scratch, "env.txt")
+    job = submit(site, f"env > {out}.new; mv {out}.new {out}; sleep 600\n", "-N1", "-t", "5")
+    site.wait(lambda: os.path.exists(out), LIMIT, "the job's environment")
+    with open(out, encoding="utf-8") as f:
+        check("SLURM_JOB_END_TIME=" not in f.read(), "SLURM_JOB_END_TIME is set now")
+    wall = site.cluster.run("squeue", "-h", "-j", job, "-o", "%S %e", env={**site.cluster.environment(), "SLURM_TIME_FORMAT": "%s"}).stdout.split()
+    check(int(wall[1]) - int(wall[0]) == 300, f"%S and %e: {wall}")
+
+
+def users_do_not_drain(site):
+    """An ordinary user's drain is refused."""
+    done = site.cluster.run("scontrol", "update", "NodeName=n05", "State=DRAIN", "Reason=x", ok=False)
+    check(done.returncode != 0 and "Invalid user id" in done.stderr, f"a user drained a node: {done.stderr}")
+
+
+def filters_lie(site):
+    """SQUEUE_PARTITION and its like: exit 0 and an empty list, with -t all too; a hidden partition needs -a."""
+    job = submit(site, "sleep 600\n", "-N1")
+    for name, value in (("SQUEUE_PARTITION", "service"), ("SQUEUE_NAMES", "other"), ("SQUEUE_ACCOUNT", "nobody")):
+        done = site.cluster.run("squeue", "-h", "-t", "all", "-o", "%i", env={**site.cluster.environment(), name: value}, ok=False)
+        check(done.returncode == 0 and not done.stdout.strip(), f"{name}: exit {done.returncode}, {done.stdout}{done.stderr}")
+    site.cluster.run("scontrol", "update", "PartitionName=main", "Hidden=YES", root=True)
+    check(not site.cluster.run("squeue", "-h", "-o", "%i").stdout.split(), "a hidden partition is shown without -a")
+    check(site.cluster.run("squeue", "-a", "-h", "-o", "%i").stdout.split() == [job], "a hidden partition is not shown with -a")
+
+
+if __name__ == "__main__":
+    main(probe_needs_overlap, no_kill_wants_both, batch_host_dead, end_time_is_not_told, users_do_not_drain, filters_lie)
