@@ -18,10 +18,15 @@ constexpr Duration kNodesEvery = 10min;
 constexpr Duration kDenialsApart = 60s;
 constexpr std::size_t kMissingAPass = 2;  // the others next time: the hour's questions are few
 constexpr Duration kMembersEvery = 10min;
-constexpr std::size_t kMostUsers = 100;  // more, and the whole queue is asked for
+constexpr std::size_t kMostUsers = 10'000;
+constexpr Duration kTooLongFor = 1h;
 
 bool is_node_death(core::JobState state) {
   return state == core::JobState::NodeFail || state == core::JobState::BootFail;
+}
+
+bool is_too_long(const Error& error) {
+  return error.what.starts_with("the answer is longer");
 }
 
 }  // namespace
@@ -43,40 +48,72 @@ std::set<std::uint64_t> SlurmScheduler::known_jobs() const {
   return jobs;
 }
 
+bool SlurmScheduler::is_member(const std::string& user, const std::string& group) {
+  const Instant now = options_.now();
+  {
+    const std::scoped_lock lock(mutex_);
+    if (members_.size() > kMostUsers) members_.clear();
+    const auto found = members_.find({user, group});
+    if (found != members_.end() && now - found->second.asked < kMembersEvery)
+      return found->second.member;
+  }
+  const bool member = options_.is_member(user, group);
+  const std::scoped_lock lock(mutex_);
+  members_[{user, group}] = {member, now};
+  return member;
+}
+
+// Whose jobs squeue is asked for; "" = everybody's. With a group it is everybody's: nobody can list
+// the members by their primary group where the directory service lists no users, and with several
+// users squeue loads the whole queue anyway. Where that is more than is read: those who are listed.
+std::string SlurmScheduler::users_to_ask(const std::set<std::string>& groups) {
+  if (options_.user.empty()) return "";
+  std::set<std::string> users{options_.user};
+  if (!groups.empty()) {
+    const std::scoped_lock lock(mutex_);
+    if (!too_long_at_ || options_.now() - *too_long_at_ > kTooLongFor) return "";
+  }
+  for (const std::string& group : groups)
+    if (options_.members)
+      for (const std::string& name : options_.members(group)) users.insert(name);
+  return fmt::format("{}", fmt::join(users, ","));
+}
+
 // The queue of everybody who may have a job on these runs: ours and the members' of their groups.
 Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
     const std::vector<RunName>& names, const std::vector<core::RunGrounds>& grounds) {
-  std::set<std::string> users{options_.user};
+  std::set<std::string> groups;
   std::vector<std::string> folders;
   for (const core::RunGrounds& run : grounds) {
     folders.insert(folders.end(), run.folders.begin(), run.folders.end());
-    if (run.group.empty() || !options_.members) continue;
-    const Instant now = options_.now();
-    std::optional<std::vector<std::string>> known;
+    if (!run.group.empty() && options_.is_member) groups.insert(run.group);
+  }
+  auto output = question(queue_command(users_to_ask(groups)));
+  if (!output && !groups.empty() && is_too_long(output.error())) {
     {
       const std::scoped_lock lock(mutex_);
-      const auto found = members_.find(run.group);
-      if (found != members_.end() && now - found->second.asked < kMembersEvery)
-        known = found->second.names;
+      too_long_at_ = options_.now();
     }
-    if (!known) {
-      known = options_.members(run.group);
-      const std::scoped_lock lock(mutex_);
-      members_[run.group] = {*known, now};
-    }
-    users.insert(known->begin(), known->end());
+    output = question(queue_command(users_to_ask(groups)));
   }
-  const bool all = options_.user.empty() || users.size() > kMostUsers;
-  STOKER_TRY(output, question(queue_command(all ? "" : fmt::format("{}", fmt::join(users, ",")))));
-  if (!output.status.ok()) return fail("squeue failed: " + what_it_said(output), "squeue");
+  if (!output) return fail(output.error());
+  if (!output->status.ok()) return fail("squeue failed: " + what_it_said(*output), "squeue");
   NodeLists lists;
   {
     const std::scoped_lock lock(mutex_);
     lists = node_lists_;
   }
-  auto rows = parse_queue(output.out, names, folders, &lists);
-  const std::scoped_lock lock(mutex_);
-  node_lists_ = std::move(lists);
+  auto rows = parse_queue(output->out, names, folders, &lists);
+  {
+    const std::scoped_lock lock(mutex_);
+    node_lists_ = std::move(lists);
+  }
+  if (!rows || groups.empty()) return rows;
+  std::erase_if(*rows, [&](const QueueRow& row) {
+    return row.user != options_.user &&
+           std::none_of(groups.begin(), groups.end(),
+                        [&](const std::string& group) { return is_member(row.user, group); });
+  });
   return rows;
 }
 

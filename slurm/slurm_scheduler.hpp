@@ -25,9 +25,10 @@ struct SlurmOptions {
   Duration question_every = 45s;                   // refill of the budget (call_budget.hpp)
   std::function<Instant()> now = monotonic_now;
   std::function<WallTime()> wall = wall_now;
-  // The login names of a group's members; a name that this host does not know makes squeue
-  // complain.
-  std::function<std::vector<std::string>(const std::string&)> members{};
+  // Whether a login name belongs to a group, be it by its primary group alone. No function: nobody.
+  std::function<bool(const std::string& user, const std::string& group)> is_member{};
+  // The members whom this host can list, for queues that are too long to be read whole.
+  std::function<std::vector<std::string>(const std::string& group)> members{};
 };
 
 class SlurmScheduler : public core::Scheduler {
@@ -72,6 +73,8 @@ class SlurmScheduler : public core::Scheduler {
   Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
+  bool is_member(const std::string& user, const std::string& group);
+  std::string users_to_ask(const std::set<std::string>& groups);
   Result<std::vector<QueueRow>> guarded_queue(const std::vector<RunName>& names,
                                               const std::vector<core::RunGrounds>& grounds);
   // One question about the token and about rivals: an id, an error, or neither.
@@ -113,8 +116,8 @@ class SlurmScheduler : public core::Scheduler {
   std::optional<Instant> nodes_at_;
   std::string cluster_;
   bool accounts_ = false;  // there is a slurmdbd
-  struct Members {
-    std::vector<std::string> names;
+  struct Membership {
+    bool member = false;
     Instant asked;
   };
   // Of all threads.
@@ -122,10 +125,11 @@ class SlurmScheduler : public core::Scheduler {
   std::set<JobId> cancelled_;  // by us, since this process started
   std::vector<core::JobExpected> expected_;
   std::vector<core::RunGrounds> grounds_;
-  std::map<std::string, Members> members_;
-  NodeLists node_lists_;      // of the queue, as it was last seen
-  bool json_ = false;         // scontrol writes JSON
-  std::set<NodeName> nodes_;  // that sinfo knows; empty: not asked yet
+  std::map<std::pair<std::string, std::string>, Membership> members_;  // by user and group
+  std::optional<Instant> too_long_at_;  // the whole queue was more than is read
+  NodeLists node_lists_;                // of the queue, as it was last seen
+  bool json_ = false;                   // scontrol writes JSON
+  std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
 };
 
 }  // namespace stoker::slurm

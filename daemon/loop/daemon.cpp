@@ -34,6 +34,7 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   slurm::SlurmOptions slurm;
   slurm.user = PeerRights().name_of(::geteuid());
   if (slurm.user.empty() && user != environment.end()) slurm.user = user->second;
+  slurm.is_member = is_in_group;
   slurm.members = group_members;
   slurm.environment = environment;
   if (options.slurm_pace < 15s) slurm.question_every = Duration{};  // a cluster of one's own

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <grp.h>
+#include <mutex>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -12,6 +13,15 @@ namespace {
 constexpr Duration kRemembered = 60s;
 constexpr std::size_t kMostUsers = 1000;
 constexpr std::size_t kRecord = 65536;  // a group of thousands of members
+constexpr std::size_t kMostListed = 100'000;
+
+std::vector<gid_t> groups_of(const passwd& user) {
+  int count = 1024;
+  std::vector<gid_t> groups(static_cast<std::size_t>(count));
+  if (::getgrouplist(user.pw_name, user.pw_gid, groups.data(), &count) < 0) return {user.pw_gid};
+  groups.resize(static_cast<std::size_t>(count));
+  return groups;
+}
 
 }  // namespace
 
@@ -39,7 +49,31 @@ std::vector<std::string> group_members(const std::string& group) {
     if (::getpwnam_r(*name, &person, entry.data(), entry.size(), &known) == 0 && known != nullptr)
       names.emplace_back(*name);
   }
+  static std::mutex listing;  // one position in the list for the whole process
+  const std::scoped_lock lock(listing);
+  ::setpwent();
+  passwd person{};
+  passwd* next = nullptr;
+  for (std::size_t i = 0; i < kMostListed && names.size() < kMostUsers &&
+                          ::getpwent_r(&person, entry.data(), entry.size(), &next) == 0 && next;
+       ++i)
+    if (next->pw_gid == record.gr_gid &&
+        std::find(names.begin(), names.end(), next->pw_name) == names.end())
+      names.emplace_back(next->pw_name);
+  ::endpwent();
   return names;
+}
+
+bool is_in_group(const std::string& user, const std::string& group) {
+  const auto wanted = group_id(group);
+  std::vector<char> buffer(kRecord);
+  passwd record{};
+  passwd* found = nullptr;
+  if (!wanted || ::getpwnam_r(user.c_str(), &record, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr)
+    return false;
+  const auto groups = groups_of(record);
+  return std::find(groups.begin(), groups.end(), *wanted) != groups.end();
 }
 
 bool we_belong_to(gid_t group) {
@@ -61,12 +95,9 @@ const PeerRights::User& PeerRights::look_up(uid_t uid, gid_t gid) {
   passwd* found = nullptr;
   if (::getpwuid_r(uid, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     user.name = record.pw_name;
-    int count = 1024;
-    std::vector<gid_t> groups(static_cast<std::size_t>(count));
-    if (::getgrouplist(record.pw_name, gid, groups.data(), &count) >= 0) {
-      groups.resize(static_cast<std::size_t>(count));
-      user.groups.insert(user.groups.end(), groups.begin(), groups.end());
-    }
+    record.pw_gid = gid;
+    const auto groups = groups_of(record);
+    user.groups.insert(user.groups.end(), groups.begin(), groups.end());
   }
   return users_[uid] = std::move(user);
 }

@@ -33,9 +33,11 @@ class PeerRights {
 bool we_belong_to(gid_t group);
 
 // The group's id, or empty when there is no such group.
-// The login names of a group's members that this host knows, as the group's own list says (members
-// by their primary group alone are not in it). May ask a directory service: blocks.
-std::vector<std::string> group_members(const std::string& group);
 std::optional<gid_t> group_id(const std::string& group);
+// May ask a directory service: block. The login names of a group's members that this host can list:
+// the group's own list, and whose primary group it is (not where the service lists no users).
+std::vector<std::string> group_members(const std::string& group);
+// Whether this user belongs to the group, by whatever way.
+bool is_in_group(const std::string& user, const std::string& group);
 
 }  // namespace stoker::daemon

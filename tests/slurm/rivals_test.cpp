@@ -62,18 +62,19 @@ TEST_CASE("rivals: the tasks of an array -> one line, of the one that runs") {
         std::vector<std::string>{"job 77 of bob (RUNNING): it has the run's name"});
 }
 
-TEST_CASE("rivals: one squeue asks for us and the group's members; a rival refuses a submission") {
+TEST_CASE("rivals: a group's member by whatever way -> seen in one squeue, refuses a submission") {
   ScriptedProcesses processes;
   MemoryFiles files;
   SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [] { return Instant{}; }};
   int asked = 0;
-  options.members = [&asked](const std::string& group) {
+  options.is_member = [&asked](const std::string& user, const std::string& group) {
     ++asked;
     CHECK(group == "six");
-    return std::vector<std::string>{"bob", "carol"};
+    return user == "bob";  // by his primary group: no list has him
   };
   SlurmScheduler scheduler(processes, files, options);
-  processes.answers["squeue"] = {says(job("bob", "RUNNING", "tr11"))};
+  processes.answers["squeue"] = {
+      says(job("bob", "RUNNING", "tr11") + job("mallory", "RUNNING", "tr11", "/x", "", "78"))};
   processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
   processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
   processes.answers["sbatch"] = {says("123\n")};
@@ -83,12 +84,32 @@ TEST_CASE("rivals: one squeue asks for us and the group's members; a rival refus
   CHECK(view->jobs.empty());
   CHECK(view->rivals.at(RunName("tr11")).size() == 1);
   const auto& argv = processes.calls.front().argv;
-  CHECK(std::find(argv.begin(), argv.end(), "alice,bob,carol") != argv.end());
+  CHECK(std::find(argv.begin(), argv.end(), "-u") == argv.end());  // everybody's
   REQUIRE(scheduler.observe({RunName("tr11")}));
-  CHECK(asked == 1);  // not at every look
+  CHECK(asked == 2);  // each name once, not at every look
   core::SubmitRequest request = example_request();
   request.policy.group = "six";
   const auto refused = scheduler.submit(request);
   CHECK(std::get<core::PortError>(refused).certainty == core::Certainty::Definite);
   CHECK(processes.count("sbatch") == 0);
+}
+
+TEST_CASE("rivals: a queue that is too long to be read -> the members who are listed") {
+  ScriptedProcesses processes;
+  MemoryFiles files;
+  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [] { return Instant{}; }};
+  options.is_member = [](const std::string& user, const std::string&) { return user == "bob"; };
+  options.members = [](const std::string&) { return std::vector<std::string>{"bob", "carol"}; };
+  SlurmScheduler scheduler(processes, files, options);
+  os::CommandOutput cut;
+  cut.truncated = true;
+  processes.answers["squeue"] = {cut, says(job("bob", "RUNNING", "tr11"))};
+  processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
+  processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
+  scheduler.guard({kGrounds});
+  const auto view = scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  CHECK(view->rivals.at(RunName("tr11")).size() == 1);
+  const auto& argv = processes.calls.at(1).argv;
+  CHECK(std::find(argv.begin(), argv.end(), "alice,bob,carol") != argv.end());
 }
