@@ -73,6 +73,27 @@ struct SetKillSwitch {
   STOKER_FIELDS(SetKillSwitch, path, there)
 };
 
+// Asks SLURM which steps it still has of a running job and, of a script's, its nodes from inside
+// (`srun --overlap`): how many processes of the job live there, with their stacks. Changes nothing.
+struct ProbeJob {
+  static constexpr const char* kKind = "probe_job";
+  Token token;
+  JobId job;
+  std::vector<NodeName> nodes;  // asked from inside; empty: none
+  STOKER_FIELDS(ProbeJob, token, job, nodes)
+};
+
+// Which checkpoint a script resumes from: the file that its format keeps for that is set to
+// `iteration`, after the checkpoint was seen to be there; what the file said is kept beside it.
+// Before a write, no job of the run may be live.
+struct SetResumePoint {
+  static constexpr const char* kKind = "set_resume_point";
+  std::string format, directory;  // absolute
+  Iteration iteration;
+  bool write = false;  // false: only whether it could be done
+  STOKER_FIELDS(SetResumePoint, format, directory, iteration, write)
+};
+
 struct LookUpToken {
   static constexpr const char* kKind = "look_up_token";
   Token token;
@@ -105,8 +126,9 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
   STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels, report)
 };
 
-using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,
-                            LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
+using Action =
+    std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch, ProbeJob,
+                 SetResumePoint, LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

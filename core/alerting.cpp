@@ -106,7 +106,8 @@ void resolve_failures(Turn& turn) {
   for (const char* kind :
        {"rank_crash", "hang", "node_fault", "node_convicted", "job_failed", "agents_silent",
         "limbo", "crash_loop", "disk_full", "checkpoint_refused", "configuration",
-        "no_restart_helps", "cancelled_by_hand", "submit_failed", "held", "restarted"})
+        "no_restart_helps", "cancelled_by_hand", "submit_failed", "held", "restarted",
+        "kill_switch", "rollback_failed"})
     resolve(turn, kind);
 }
 

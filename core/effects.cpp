@@ -7,6 +7,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/handlers.hpp"
+#include "core/script.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -37,6 +38,12 @@ bool is_file_of_run(const Action& action) {
          std::holds_alternative<ConsumeSwitch>(action);
 }
 
+// Its failure is told by the submission behind it (EffectFailed::burns), once.
+bool is_moving_aside(const Action& action) {
+  const auto* kill = std::get_if<SetKillSwitch>(&action);
+  return kill != nullptr && !kill->there;
+}
+
 // A second, doubling. Exclusions of waiting tasks are a wish: a scheduler that does not answer for
 // a night is asked, and journalled, six times an hour.
 Duration pause_after(const Action& action, std::uint32_t failures) {
@@ -55,6 +62,9 @@ bool is_stale(const Turn& turn, const Action& action) {
   if (const auto* kill = std::get_if<SetKillSwitch>(&action))
     return run == nullptr ||
            (kill->there && !std::holds_alternative<training::Stopping>(run->training));
+  if (const auto* probe = std::get_if<ProbeJob>(&action))
+    return run == nullptr || !run->live || run->live->job != probe->job;
+  if (std::holds_alternative<SetResumePoint>(action)) return run == nullptr || !run->going_back;
   const auto* change = std::get_if<SetExclusions>(&action);
   if (change == nullptr) return false;
   if (run == nullptr) return true;
@@ -82,6 +92,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     supply::on_submit_done(turn, *s, done.job);
   if (turn.run != nullptr && effect->failures > 0 && is_file_of_run(effect->action))
     note_room(turn);
+  if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
+    script::on_resume_point(turn, *point, "");
   if (effect->failures >= kPageAfter) {
     turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
     resolve(turn, "effect_failed", done.action);
@@ -95,6 +107,10 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
     return supply::on_submit_failed(turn, *s, failed);
   if (std::holds_alternative<LookUpToken>(effect->action))
     return turn.say(fmt::format("the search for the token failed: {}", failed.why));
+  if (is_moving_aside(effect->action))
+    return turn.say(fmt::format("the kill switch cannot be moved aside: {}", failed.why));
+  if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
+    return script::on_resume_point(turn, *point, failed.why);
   ++effect->failures;
   const Duration pause =
       failed.no_room ? kNoRoomPause : pause_after(effect->action, effect->failures);

@@ -143,6 +143,22 @@ struct RivalsSeen {
   std::vector<std::string> jobs;  // "job 4711 of bob (RUNNING): it has the run's name"
   STOKER_FIELDS(RivalsSeen, jobs)
 };
+// What SLURM and the job's nodes answered to a probe. What was not answered proves nothing.
+struct JobProbed {
+  static constexpr const char* kKind = "job_probed";
+  Token token;
+  JobId job;
+  bool told = false;                      // SLURM told its steps, squeue and scontrol alike
+  std::vector<std::string> steps;         // besides its batch script and our probes; at most 16
+  bool batch_left = false;                // its batch script's node is none of the job's any more
+  std::uint32_t asked = 0, answered = 0;  // nodes, from inside
+  std::uint32_t processes = 0;            // of the job, on the nodes that answered
+  std::vector<NodeName> mute;             // asked and without an answer; at most 16
+  std::string stacks;                     // folder in the run directory; "" = none were written
+  std::string why;                        // what was not answered
+  STOKER_FIELDS(JobProbed, token, job, told, steps, batch_left, asked, answered, processes, mute,
+                stacks, why)
+};
 struct SchedulerBlind {  // failed, slow, empty or torn answers since `since`; proves nothing about
                          // any job
   static constexpr const char* kKind = "scheduler_blind";
@@ -236,7 +252,8 @@ struct EffectFailed {  // proven not to have happened
   std::string action, why;
   bool no_room = false;  // because a disk is full or a quota spent
   bool starved = false;  // a submission that only its exclusions make impossible
-  STOKER_FIELDS(EffectFailed, key, action, why, no_room, starved)
+  bool burns = false;    // a submission whose job a kill switch would end at once
+  STOKER_FIELDS(EffectFailed, key, action, why, no_room, starved, burns)
 };
 struct EffectUnknown {  // asked, no answer (time-out, or the daemon died in between): may have
                         // happened
@@ -276,11 +293,12 @@ struct FinishFileSeen {
   STOKER_FIELDS(FinishFileSeen, path, there)
 };
 
-using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                               DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
-                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
-                               Diagnosed, LogFollowed, EffectDone, EffectFailed, EffectUnknown,
-                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen, RivalsSeen>;
+using EventBody =
+    std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                 DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
+                 NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
+                 EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
+                 FinishFileSeen, RivalsSeen, JobProbed>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

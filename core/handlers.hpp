@@ -18,6 +18,9 @@ void enter_training(Turn& turn);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 
+// probe.cpp
+void on_job_probed(Turn& turn, const JobProbed& probed);
+
 // logs: diagnosed.cpp
 void on_diagnosed(Turn& turn, const Diagnosed& diagnosed);
 

@@ -7,6 +7,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
+#include "core/probe.hpp"
 #include "core/recover/recover.hpp"
 #include "core/save_interval.hpp"
 #include "core/sentence.hpp"
@@ -108,6 +109,10 @@ void suspect_due(Turn& turn) {
     suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
     return;
   }
+  const bool on_slurm = probe::is_wanted(turn.r().policy);
+  if (on_slurm && suspect.symptom == training::Symptom::LeadSilent)
+    return probe::on_silence_due(turn);
+  if (on_slurm && !has_agents(turn.r().policy)) return probe::on_script_silence_due(turn);
   act_on_suspicion(turn);
 }
 
@@ -157,18 +162,11 @@ void interval_due(Turn& turn) {
 
 void limbo_due(Turn& turn) {  // the generation said goodbye, the job lives on
   RunState& run = turn.r();
-  if (!run.live || !run.live->goodbye_at || *run.live->goodbye_at + detect::kLimbo > turn.now())
-    return;
+  if (!run.live || !run.live->goodbye_at || probe::limbo_at(*run.live) > turn.now()) return;
   if (turn.in<training::Training>() == nullptr && turn.in<training::Starting>() == nullptr &&
       turn.in<training::Suspect>() == nullptr)
     return;
-  Failure failure;
-  failure.kind = "limbo";
-  failure.inside = false;
-  failure.evidence = fmt::format("the agents left {} ago with exit code {}, but {} lives on",
-                                 format_duration(turn.now() - *run.live->goodbye_at),
-                                 run.live->goodbye_code.value_or(0), job_text(run.live->job));
-  recover(turn, failure);
+  probe::on_limbo_due(turn);
 }
 
 void start_due(Turn& turn) {  // the job runs, and not one agent has spoken

@@ -7,6 +7,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/handlers.hpp"
+#include "core/probe.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/rollback.hpp"
 #include "core/save_interval.hpp"
@@ -41,14 +42,23 @@ bool has(const OperatorAsked& asked, const std::string& key) {
   return found != asked.arguments.end() && found->second != "false";
 }
 
+// Saving may be leaving: a script that saves when it is told to end.
+bool saves_when_asked(const RunPolicy& policy) {
+  return can_save(policy) || (!has_agents(policy) && script::leaves_when_told(policy));
+}
+
 void on_save(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("save asked by {}", who(asked));
-  if (!can_save(run.policy))
+  if (!saves_when_asked(run.policy))
     return turn.reject(
-        fmt::format("{}; refused: this training has no train.save_signal, so "
+        fmt::format("{}; refused: this training has no train.save_signal{}, so "
                     "nothing can tell it to save",
-                    sentence));
+                    sentence,
+                    has_agents(run.policy) ? ""
+                    : run.policy.train.kill_switch.empty()
+                        ? " and no train.kill_switch"
+                        : " and its kill switch would end the next task of its array too"));
   if (const auto at = number(asked, "at-iteration")) {
     run.save_at = Iteration(*at);
     return turn.say(fmt::format("{}; at iteration {}", sentence, *at));
@@ -180,6 +190,7 @@ std::optional<Iteration> onset_of(const RunState& run) {
 void on_rollback(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("rollback asked by {}", who(asked));
+  if (!has_agents(run.policy)) return script::roll_back(turn, asked, sentence);
   auto to = number(asked, "to");
   RollbackPlan plan;
   const auto word = asked.arguments.find("to");
@@ -275,7 +286,13 @@ void on_silence(Turn& turn, const OperatorAsked& asked) {
 
 void on_stacks(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  if (!run.live || run.live->goodbye_at || !has_agents(run.policy))
+  if (!has_agents(run.policy)) {
+    if (!run.live || running_submission(run) == nullptr)
+      return turn.reject(fmt::format("stacks asked by {}; no job of it runs", who(asked)));
+    turn.say(fmt::format("stacks asked by {}; probing {}", who(asked), job_text(run.live->job)));
+    return probe::ask(turn);
+  }
+  if (!run.live || run.live->goodbye_at)
     return turn.reject(fmt::format("stacks asked by {}; no agents are there", who(asked)));
   ++run.control.stacks;
   turn.say(fmt::format("stacks asked by {}", who(asked)));
@@ -288,6 +305,10 @@ void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
   RunState& run = turn.r();
   if (!run.live) return;
   if (!has_agents(run.policy)) {
+    if (run.policy.train.save_signal.empty())
+      return leave(
+          turn, training::Goal::Next, wire::Level::SaveAndLeave,
+          fmt::format("{}; its only way is to save and leave, the next job goes on", sentence));
     turn.say(sentence);
     script::ask_save(turn);
     return;

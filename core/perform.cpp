@@ -4,6 +4,7 @@
 
 #include "common/os/room.hpp"
 #include "core/engine.hpp"
+#include "core/recover/resume_files.hpp"
 #include "wire/environment.hpp"
 
 namespace stoker::core {
@@ -59,7 +60,22 @@ Results run(const Context& c, const WriteOrders& a) {
   return c.done();
 }
 
+// A job of a script would leave at once while its kill switch lies there.
+std::optional<Results> burned_by_switch(const Context& c) {
+  const std::string& path = c.given.policy.train.kill_switch;
+  if (has_agents(c.given.policy) || path.empty()) return std::nullopt;
+  const auto there = c.ports.files.exists(path);
+  if (!there) return c.failed(there.error());
+  if (!*there) return std::nullopt;
+  Results results = c.failed(fmt::format(
+      "the kill switch {} lies there and cannot be moved aside, so that a job would leave at once",
+      path));
+  std::get<EffectFailed>(results.front()).burns = true;
+  return results;
+}
+
 Results run(const Context& c, const Submit& a) {
+  if (auto burned = burned_by_switch(c)) return *std::move(burned);
   auto there = c.ports.files.exists(orders_path(c, a.order));
   if (!there) return c.failed(there.error());
   if (!*there) return c.failed(fmt::format("order {} is not on disk", a.order.value));
@@ -105,6 +121,50 @@ Results run(const Context& c, const SetKillSwitch& a) {
   const auto there = c.ports.files.exists(a.path);
   if (there && !*there) return c.done({}, "gone already");
   return c.of(c.ports.files.rename(a.path, a.path + ".handled"));
+}
+
+Results run(const Context& c, const ProbeJob& a) {
+  ProbeRequest request{a, c.given.agent_command_prefix, ""};
+  std::string name = "stacks/" + c.intent.key.text;
+  for (char& letter : name)
+    if (letter == '/') letter = '-';
+  name[6] = '/';
+  if (!a.nodes.empty()) {
+    request.folder = c.path(name);
+    if (auto made = c.ports.files.make_directories(request.folder, 0775); !made)
+      request.folder.clear();
+  }
+  JobProbed probed = c.ports.scheduler.probe(request);
+  if (!probed.stacks.empty()) probed.stacks = name;
+  Results results{std::move(probed)};
+  results.push_back(c.done(a.job).front());
+  return results;
+}
+
+Results run(const Context& c, const SetResumePoint& a) {
+  const auto files = resume_files(a.format, a.directory, a.iteration);
+  if (files.checkpoint.empty()) return c.failed("no format that can be set back: " + a.format);
+  const auto parts = c.ports.files.list(files.checkpoint);
+  if (!parts) return c.failed(parts.error());
+  if (parts->empty()) return c.failed(fmt::format("{} is empty", files.checkpoint));
+  std::string key = c.intent.key.text;
+  for (char& letter : key)
+    if (letter == '/') letter = '-';
+  std::string was;
+  for (const ResumeFile& file : files.names) {
+    const auto there = c.ports.files.exists(file.path);
+    if (!there) return c.failed(there.error());
+    if (!*there && file.optional) continue;
+    const auto old = c.ports.files.read(file.path, 4096);
+    if (!old) return c.failed(old.error());
+    was += fmt::format("{}{} said \"{}\"", was.empty() ? "" : ", ", file.path,
+                       old->substr(0, old->find('\n')));
+    if (!a.write || *old == file.text) continue;
+    const auto kept = c.ports.files.create_once(file.path + ".before-" + key, *old);
+    if (!kept) return c.failed(kept.error());
+    if (auto set = c.ports.files.replace(file.path, file.text); !set) return c.of(set);
+  }
+  return c.done({}, was);
 }
 
 Results run(const Context& c, const LookUpToken& a) {

@@ -41,6 +41,12 @@ struct PortError {
 template <class T>
 using PortResult = std::variant<T, PortError>;
 
+struct ProbeRequest {
+  ProbeJob probe;
+  std::vector<std::string> agent_command;  // argv of the agent, up to its verb
+  std::string folder;                      // where stacks and answers of the nodes go
+};
+
 // A submission that should be in the queue: what the decider believes.
 struct JobExpected {
   Token token;
@@ -76,6 +82,14 @@ class Scheduler {
   virtual PortResult<std::monostate> signal(const SignalJob& signal) {
     return PortError{{"this scheduler sends no signals", signal.job.text(), ""},
                      Certainty::Definite};
+  }
+  // Bounded in time; what was not answered is left out of the answer.
+  virtual JobProbed probe(const ProbeRequest& request) {
+    JobProbed none;
+    none.token = request.probe.token;
+    none.job = request.probe.job;
+    none.why = "this scheduler cannot be asked for a job's steps";
+    return none;
   }
   // Searches the queue, and accounting where there is one. Empty: a good answer without it.
   virtual PortResult<std::optional<JobId>> look_up(const Token& token) = 0;

@@ -8,6 +8,7 @@
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/numbers.hpp"
+#include "core/probe.hpp"
 #include "core/recover/recover.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
@@ -86,11 +87,13 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
   next.nodes = hang.nodes;
   next.iterating = turn.in<training::Training>() != nullptr;
   next.stacks = ++run.control.stacks;
-  const Duration bound = std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s);
+  const Duration bound = has_agents(run.policy)
+                             ? std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s)
+                             : probe::kAnswerWithin;
+  run.live->probes = 0;
   next.act_at = turn.now() + bound;
   turn.go(next, Trigger::Silence,
-          fmt::format("{}; {} {} before acting", hang.evidence,
-                      has_agents(run.policy) ? "collecting stacks for at most" : "waiting another",
+          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
                       format_duration(bound)));
   if (facts.hits >= 2) {
     facts.hits = 0;
@@ -102,6 +105,7 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
                              turn.name().text, stoker::name_of(hang.phase)),
                  command_text(turn.name(), "stacks"), ""});
   }
+  if (!has_agents(run.policy)) return probe::ask(turn);
   write_control(turn, hang.evidence);
 }
 
@@ -229,6 +233,7 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
   run.live->lead_silent = true;
   if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
   note_incident(turn, "agents_silent");
+  run.live->probes = 0;
   training::Suspect next;
   next.symptom = training::Symptom::LeadSilent;
   next.iterating = turn.kind() == TrainingKind::Training;

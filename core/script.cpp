@@ -2,12 +2,17 @@
 #include "core/script.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
+#include <utility>
 
+#include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/recover/resume_files.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
 
 namespace stoker::core::script {
 
@@ -85,6 +90,102 @@ std::optional<std::string> finished(const RunState& run, const JobSeen& end) {
   const std::uint64_t last = when.iteration ? *when.iteration : run.progress.total;
   if (!when.file.empty() || last == 0 || at < last) return std::nullopt;
   return fmt::format("it reached iteration {} of {}", at, last);
+}
+
+namespace {
+
+std::string checkpoints_of(const RunPolicy& policy) {
+  const std::string& folder = policy.checkpoints.directory;
+  return folder.starts_with("/") ? folder : policy.directory + "/" + folder;
+}
+
+SetResumePoint point_of(const RunPolicy& policy, Iteration to, bool write) {
+  return {policy.checkpoints.format, checkpoints_of(policy), to, write};
+}
+
+// Why this script cannot be set back, and what a person does; "" = it can.
+std::string no_way_back(const RunState& run, const OperatorAsked& asked) {
+  const std::string& format = run.policy.checkpoints.format;
+  if (resume_files(format, "/", Iteration{}).checkpoint.empty())
+    return fmt::format(
+        "stoker cannot set its checkpoints back (checkpoints.format is neither megatron nor "
+        "deepspeed); by hand: `stoker stop {0}`, make the script resume from the checkpoint that "
+        "you want, `stoker resume {0}`",
+        run.policy.run.text);
+  for (const char* key : {"lr-scale", "skip-samples"})
+    if (asked.arguments.contains(key))
+      return fmt::format("--{} cannot be told to a script; change it in the script itself", key);
+  return run.going_back ? fmt::format("a rollback to {} is under way", run.going_back->to.value)
+                        : "";
+}
+
+}  // namespace
+
+void roll_back(Turn& turn, const OperatorAsked& asked, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (const std::string why = no_way_back(run, asked); !why.empty())
+    return turn.reject(fmt::format("{}; {}", sentence, why));
+  std::uint64_t to = 0;
+  const auto word = asked.arguments.find("to");
+  const std::string text = word == asked.arguments.end() ? "" : word->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || to == 0)
+    return turn.reject(fmt::format("{}; --to needs the iteration of a checkpoint", sentence));
+  if (turn.kind() == TrainingKind::Finished || turn.in<training::Stopping>() != nullptr ||
+      turn.in<training::Recovering>() != nullptr)
+    return turn.reject(fmt::format("{}; the run is {}", sentence, state_name(run.training)));
+  run.going_back = GoingBack{Iteration(to), asked.by, false, false};
+  turn.say(fmt::format("{}; looking for the checkpoint of {} first", sentence, to));
+  turn.act(point_of(run.policy, Iteration(to), false));
+}
+
+void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string& failed) {
+  RunState& run = turn.r();
+  if (!run.going_back || run.going_back->to != point.iteration ||
+      run.going_back->written != point.write)
+    return;
+  const std::string back = fmt::format("the rollback to {}", point.iteration.value);
+  if (!failed.empty()) {
+    run.going_back.reset();
+    if (point.write && turn.in<training::Queued>() != nullptr)
+      return hold(turn, {"rollback_failed",
+                         fmt::format("{} failed: {}", back, failed),
+                         "set the script's resume point by hand",
+                         {}});
+    turn.say(fmt::format("{} is given up, nothing was changed: {}", back, failed));
+    return raise(turn, {Severity::Warning, "rollback_failed",
+                        fmt::format("{}: {} is given up: {}", turn.name().text, back, failed),
+                        command_text(turn.name(), "why"), ""});
+  }
+  if (!point.write) {
+    run.going_back->sure = true;
+    cancel_waiting(turn);
+    const std::string sure = fmt::format("the checkpoint of {} is there", point.iteration.value);
+    if (turn.active())
+      return leave(turn, training::Goal::Next, wire::Level::LeaveNow,
+                   fmt::format("{}; its job ends first", sure));
+    turn.say(sure);
+    if (turn.in<training::Queued>() != nullptr) return supply::ensure(turn, "");
+    return turn.say("it is set at the next `stoker resume`");
+  }
+  const Iteration to = run.going_back->to;
+  run.going_back.reset();
+  run.budget.best = run.progress.iteration = to;
+  detect::forget_after(run.loss, to);
+  resolve(turn, "loss_spike");
+  turn.say(fmt::format("{} is set; the files' old words lie beside them", back));
+  if (turn.in<training::Queued>() != nullptr) supply::ensure(turn, "");
+}
+
+bool sets_resume_point(Turn& turn, const std::string& why) {
+  RunState& run = turn.r();
+  if (!run.going_back || !run.going_back->sure) return false;
+  turn.go(training::Queued{}, Trigger::Submits,
+          fmt::format("{}the checkpoint of {} is set as the one to resume from first",
+                      why.empty() ? "" : why + "; ", run.going_back->to.value));
+  if (!std::exchange(run.going_back->written, true))
+    turn.act(point_of(run.policy, run.going_back->to, true));
+  return true;
 }
 
 bool moved(const RunState& run, const LiveGeneration& live) {

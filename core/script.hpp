@@ -35,6 +35,15 @@ bool moved(const RunState& run, const LiveGeneration& live);
 // A job was lost with a node: no submission before the lost node's ranks are still. False: no such
 // wait (an array whose next task SLURM starts by itself).
 bool wait_for_stillness(Turn& turn, const std::string& sentence);
+// Back to a checkpoint of a format that names the one to resume from in a file: the checkpoint is
+// looked for, the job ends, the file is set, the next job is submitted. Else refused with what to
+// do.
+void roll_back(Turn& turn, const OperatorAsked& asked, const std::string& sentence);
+// A look or a write of a rollback went well, or did not.
+void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string& failed);
+// A rollback's file is set first; true: no submission yet.
+bool sets_resume_point(Turn& turn, const std::string& why);
+
 // Logs of the job before still grow.
 void on_late_progress(Turn& turn, const Digest& digest);
 

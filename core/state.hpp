@@ -78,9 +78,11 @@ struct LiveGeneration {
   std::optional<Outcome> outcome;     // of the newest attempt
   std::optional<Instant> goodbye_at;  // the lead left: every process of the generation is gone
   std::optional<int> goodbye_code;
+  Instant probe_at;          // the next probe of its job, when one is wanted
+  std::uint32_t probes = 0;  // asked for in the present silence
   STOKER_FIELDS(LiveGeneration, generation, parent, token, job, order, nodes, lost, joined, attempt,
                 attempt_nodes, world_size, loaded, best, attempt_at, failed, lead_silent, outcome,
-                goodbye_at, goodbye_code)
+                goodbye_at, goodbye_code, probe_at, probes)
 };
 
 // The newest digest, as status shows it. Ages are as of `at`.
@@ -163,6 +165,15 @@ struct PlannedStop {
   STOKER_FIELDS(PlannedStop, at, at_iteration, after_checkpoint, by, reason)
 };
 
+// A rollback of a script on its way: looked at, then (its job is over) written.
+struct GoingBack {
+  Iteration to;
+  std::string by;
+  bool sure = false;     // the checkpoint is there; the job is told to leave
+  bool written = false;  // the write was asked for
+  STOKER_FIELDS(GoingBack, to, by, sure, written)
+};
+
 struct RunState {
   RunPolicy policy;
   TrainingState training;
@@ -189,6 +200,7 @@ struct RunState {
   Trail trail;                          // what was logged, and what a start is held against
   Bisect bisect;                        // the search for a slow node
   std::vector<Experiment> experiments;  // rollbacks, oldest first
+  std::optional<GoingBack> going_back;  // of a script
   Goodput goodput;                      // where the time went
   std::map<std::string, PhaseFacts> phases;
   CheckpointFacts checkpoint;
@@ -215,8 +227,8 @@ struct RunState {
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
                 without_exclusions, order, lr_scale, exact_order, control, live, newest, progress,
-                losses, loss_stride, loss, speed, trail, bisect, experiments, goodput, phases,
-                checkpoint, budget, incident, verdict, failed_of, crash, save, planned_stop,
+                losses, loss_stride, loss, speed, trail, bisect, experiments, going_back, goodput,
+                phases, checkpoint, budget, incident, verdict, failed_of, crash, save, planned_stop,
                 save_at, interval_asked, accused, leftover_at, overdue_told, disk_full,
                 no_room_since, refused, digests, finish_file, paused, observe_only, daemon_away)
 };

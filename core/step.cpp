@@ -28,7 +28,8 @@ bool needs_run(const EventBody& body) {
                std::is_same_v<B, Diagnosed> || std::is_same_v<B, LogFollowed> ||
                std::is_same_v<B, TokenLookedUp> || std::is_same_v<B, SwitchRefused> ||
                std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
-               std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen>;
+               std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen> ||
+               std::is_same_v<B, JobProbed>;
       },
       body);
 }
@@ -51,6 +52,7 @@ void dispatch(Turn& turn) {
                  [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
                  [&](const JobGone& e) { supply::on_job_gone(turn, e); },
                  [&](const RivalsSeen& e) { supply::on_rivals(turn, e); },
+                 [&](const JobProbed& e) { on_job_probed(turn, e); },
                  [&](const SchedulerBlind& e) { on_blind(turn, e); },
                  [&](const SchedulerSees&) { on_sees(turn); },
                  [&](const NodeSeen& e) { on_node_seen(turn, e); },

@@ -4,6 +4,7 @@
 
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/probe.hpp"
 #include "core/save_interval.hpp"
 #include "core/step.hpp"
 
@@ -35,7 +36,7 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
                        std::holds_alternative<training::Training>(run.training);
   if (watched) {
     if (const auto limit = detect::limit_at(run, state.now, state.wall)) earliest(at, *limit);
-    if (run.live && run.live->goodbye_at) earliest(at, *run.live->goodbye_at + detect::kLimbo);
+    if (run.live && run.live->goodbye_at) earliest(at, probe::limbo_at(*run.live));
     // The hang detector needs a fresh digest when the oldest progress comes of age.
     const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
                          !run.live->outcome && !run.live->lead_silent;

@@ -42,6 +42,16 @@ std::string text(const core::SetKillSwitch& a) {
   return fmt::format("kill switch {} {}", a.path, a.there ? "set" : "moved aside");
 }
 
+std::string text(const core::ProbeJob& a) {
+  return fmt::format("probe {}{}", a.job.text(),
+                     a.nodes.empty() ? "" : " inside " + compress_hostlist(a.nodes));
+}
+
+std::string text(const core::SetResumePoint& a) {
+  return fmt::format("{} {} of {} ({})", a.write ? "set back to" : "look for", a.iteration.value,
+                     a.directory, a.format);
+}
+
 std::string text(const core::LookUpToken& a) {
   return "look up " + a.token.text;
 }

@@ -110,6 +110,29 @@ core::PortResult<std::monostate> SimScheduler::signal(const core::SignalJob& sig
   return std::monostate{};
 }
 
+core::JobProbed SimScheduler::probe(const core::ProbeRequest& request) {
+  core::JobProbed out;
+  out.token = request.probe.token;
+  out.job = request.probe.job;
+  if (blind_ || probed_ == Probed::Unknown) {
+    out.why = "squeue: no answer";
+    return out;
+  }
+  out.told = true;
+  out.batch_left = probed_ == Probed::BatchLeft;
+  if (probed_ != Probed::Empty) out.steps = {out.job.text() + ".0"};
+  out.asked = static_cast<std::uint32_t>(request.probe.nodes.size());
+  if (probed_ == Probed::Mute) {
+    out.mute = request.probe.nodes;
+    out.why = "srun: timed out";
+    return out;
+  }
+  out.answered = out.asked;
+  if (probed_ == Probed::Runs) out.processes = out.asked;
+  if (out.processes > 0) out.stacks = request.folder;
+  return out;
+}
+
 core::PortResult<std::optional<JobId>> SimScheduler::look_up(const Token& token) {
   if (blind_)
     return core::PortError{{"squeue: no answer", token.text, ""}, core::Certainty::Unknown};

@@ -20,6 +20,8 @@ Status Script::do_policy(Words& words) {
   p.train.exit_before_limit = words.duration("exit_before", p.train.exit_before_limit);
   p.train.ranks_per_node =
       static_cast<std::uint32_t>(words.number("ranks", p.train.ranks_per_node));
+  p.checkpoints.format = words.value("format").value_or(p.checkpoints.format);
+  p.checkpoints.directory = words.value("tree").value_or(p.checkpoints.directory);
   auto& s = p.scheduler;
   if (const auto v = words.value("kind"))
     s.kind = *v == "slurm" ? core::SchedulerKind::Slurm : core::SchedulerKind::Local;
@@ -143,6 +145,18 @@ Status Script::do_scheduler(Words& words) {
     world_.scheduler.set_blind(false);
     return feed(core::SchedulerSees{}, true);
   }
+  if (words.take("probed")) {
+    using Probed = SimScheduler::Probed;
+    const std::map<std::string, Probed> words_of{{"runs", Probed::Runs},
+                                                 {"empty", Probed::Empty},
+                                                 {"batch-left", Probed::BatchLeft},
+                                                 {"mute", Probed::Mute},
+                                                 {"unknown", Probed::Unknown}};
+    const auto found = words_of.find(words.next());
+    if (found == words_of.end()) return fail("scheduler probed runs|empty|batch-left|mute|unknown");
+    world_.scheduler.set_probed(found->second);
+    return ok();
+  }
   if (!words.take("next") || !words.take("submit")) return fail("scheduler blind|sees|next submit");
   const std::string how = words.next();
   if (how == "refused") world_.scheduler.next_submit(SimScheduler::NextSubmit::Refused);
@@ -204,6 +218,11 @@ Status Script::do_journal(Words& words) {
 }
 
 Status Script::do_files(Words& words) {
+  if (words.take("hold")) {
+    const std::string path = words.next();
+    world_.files.content[path] = words.quoted();
+    return ok();
+  }
   world_.files.refuse(words.take("work") ? "" : words.value("refuse").value_or(""));
   return ok();
 }

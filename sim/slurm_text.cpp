@@ -145,10 +145,33 @@ void SlurmText::bend(std::string& text) {
   if (is(Fault::SqueueTorn) && !text.empty()) text.resize(random_.below(text.size()));
 }
 
+// The steps of running tasks: the batch script's on the first node, and the agents' while they
+// live.
+std::string SlurmText::steps(const std::string& job_text, bool records) {
+  const JobId wanted = parse_job(job_text);
+  std::string out;
+  const auto found = cluster_.jobs().find(wanted.job);
+  if (found == cluster_.jobs().end()) return out;
+  for (const auto& [number, task] : found->second.state) {
+    if (task.state != JobState::Running || (wanted.task != 0 && wanted.task != number)) continue;
+    const std::string id = fmt::format("{}_{}", wanted.job, number);
+    const auto add = [&](const char* step, const std::string& nodes, const char* name) {
+      out += records ? fmt::format("StepId={}.{} UserId=1000 State=RUNNING NodeList={} Name={}\n",
+                                   id, step, nodes, name)
+                     : fmt::format("{}.{}\x1f{}\x1f{}\n", id, step, nodes, name);
+    };
+    add("batch", task.nodes.front().text, "batch");
+    if (task.processes) add("0", task.node_list, "stoker-agent");
+  }
+  return out;
+}
+
 Result<os::CommandOutput> SlurmText::squeue(const Argv& argv) {
   if (is(Fault::SqueueFails))
     return refuses("slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n");
   if (is(Fault::SqueueHangs)) return fail("timed out", "squeue");
+  if (std::find(argv.begin(), argv.end(), "-s") != argv.end())
+    return says(steps(after(argv, "-j"), false));
   const bool formatted = !after(argv, "-O").empty();
   os::CommandOutput output = formatted ? columns(argv) : rows(argv);
   if (!formatted && output.status.ok()) bend(output.out);
@@ -177,6 +200,7 @@ os::CommandOutput SlurmText::scontrol(const Argv& argv) {
   const bool shows = std::find(argv.begin(), argv.end(), "show") != argv.end();
   if (shows && argv.back() == "config")
     return says("Configuration data as of now\nBOOT_TIME = 1\nClusterName             = sim\n");
+  if (shows && argv[argv.size() - 2] == "step") return says(steps(argv.back(), true));
   if (shows) return show_jobs(argv);
   for (const std::string& word : argv) {
     if (!word.starts_with("JobId=")) continue;

@@ -27,6 +27,7 @@ class SlurmText : public core::Processes {
  private:
   using Argv = std::vector<std::string>;
   [[nodiscard]] bool is(Fault liar) const { return awake_.contains(liar); }
+  std::string steps(const std::string& job_text, bool records);
   Result<os::CommandOutput> squeue(const Argv& argv);
   os::CommandOutput rows(const Argv& argv);
   os::CommandOutput columns(const Argv& argv);

@@ -48,6 +48,7 @@ class SlurmScheduler : public core::Scheduler {
   // the list is read again.
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
+  core::JobProbed probe(const core::ProbeRequest& request) override;
   // Two programs must agree that a token is unknown: an empty squeue alone proves nothing.
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
 
@@ -95,6 +96,8 @@ class SlurmScheduler : public core::Scheduler {
   std::vector<NodeName> known_nodes(const std::vector<NodeName>& nodes) const;
   // As commands take it; "" = not in the queue, another token, or over (0 = any task).
   Result<std::string> name_of(const Token& token, const JobId& job);
+  Status look_at_steps(const QueueRow& row, core::JobProbed& out);
+  void look_inside(const core::ProbeRequest& request, const QueueRow& row, core::JobProbed& out);
   Status learn_numbers(const std::vector<QueueRow>& rows);
   core::JobSeen seen_of(const QueueRow& row, const Token& token) const;
   bool was_cancelled_here(const JobId& job) const;

@@ -32,6 +32,10 @@ Result<Collection> newest_collection(const std::string& run_directory) {
   STOKER_TRY(file, EventFile::open(run_directory));
   Collection found;
   const auto said = [](const wire::PublishedEvent& e) -> std::string {
+    if (e.kind == "job_probed" && e.event.is_object()) {  // of a script: from inside its job
+      const Json stacks = e.event.value("stacks", Json());
+      return stacks.is_string() ? stacks.get<std::string>() : std::string();
+    }
     const auto body = e.event.is_object() ? e.event.find("event") : e.event.end();
     if (e.kind != "agent_said" || body == e.event.end() || !body->is_object()) return {};
     const Json inner = body->value("body", Json());
@@ -119,7 +123,7 @@ Result<std::string> collect(Context& context, const wire::SiteRun& run, Duration
                 "--last groups what was collected before; start the daemon with: " +
                     start_command(context));
   if (!answer.response.ok) return fail(answer.response.message);
-  context.console.say("asked the agents; waiting for the stacks");
+  context.console.say("asked; waiting for the stacks");
   for (const Instant end = monotonic_now() + limit; monotonic_now() < end;) {
     const auto now = newest_collection(run.directory);
     if (now && now->seq > seen) return now->directory;

@@ -72,7 +72,8 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"recover.rollback.lr_scale", "factor", "of the learning rate after it"},
       {"recover.rollback.at_most", "rollbacks", "in a row that did not help; then the run is held"},
       {"checkpoints.directory", "path", "relative to the run directory"},
-      {"checkpoints.format", "stoker", "other formats are not judged by this version"},
+      {"checkpoints.format", "stoker, megatron, deepspeed",
+       "the last two only beside train.batch_script, for `stoker rollback`; they are not judged"},
       {"checkpoints.complete_when", "file", "of other formats; not in this version"},
       {"checkpoints.keep.last", "checkpoints",
        "newest good ones; older ones are deleted once a newer one is verified; 0: nothing is "

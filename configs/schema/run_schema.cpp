@@ -42,6 +42,11 @@ void check_together(RunConfigFile& file) {
                    fmt::format("{} is not shorter than scheduler.time_limit {}: every task would "
                                "leave at once",
                                format_duration(p.train.exit_before_limit), format_duration(limit)));
+  if (p.checkpoints.format != "stoker" && core::has_agents(p))
+    file.add_error("checkpoints.format",
+                   "judging checkpoints of the format " + p.checkpoints.format +
+                       " is not supported by this version of stoker; only beside "
+                       "train.batch_script, where `stoker rollback` sets them back");
   if (p.checkpoints.format != "stoker" && p.recover.rollback_enabled)
     file.add_error("recover.rollback.enabled",
                    "rollback needs checkpoints that stoker can judge: checkpoints.format: stoker");

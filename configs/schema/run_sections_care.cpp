@@ -182,12 +182,11 @@ void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
   m.read("directory", p.directory);
   m.check("directory", !p.directory.empty(), "must not be empty");
   m.read("format", p.format);
-  const std::vector<std::string> later{"megatron", "deepspeed", "pattern"};
-  const bool known = std::find(later.begin(), later.end(), p.format) != later.end();
-  if (known)
+  const std::vector<std::string> known{"stoker", "megatron", "deepspeed"};  // run_checks.cpp too
+  if (p.format == "pattern")
     refuse_unless(m, "format", false, "judging checkpoints of the format " + p.format);
   else
-    m.check("format", p.format == "stoker",
+    m.check("format", std::find(known.begin(), known.end(), p.format) != known.end(),
             "expected one of stoker, megatron, deepspeed, pattern, got \"" + p.format + "\"");
   std::optional<std::string> complete_when;
   m.read("complete_when", complete_when);

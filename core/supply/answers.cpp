@@ -6,6 +6,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -53,6 +54,11 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   if (!std::holds_alternative<Intended>(s.state) && !std::holds_alternative<Unknown>(s.state))
     return turn.say(fmt::format("the submission {} was seen since", s.token.text));
   turn.go(s, Terminal{why}, SupplyTrigger::Refused);
+  if (failed.burns && turn.in<training::Queued>() != nullptr)
+    return hold(turn, {"kill_switch",
+                       fmt::format("nothing is submitted: {}", why),
+                       "remove the file, or make its folder writable",
+                       {}});
   if (!run.no_room_since) ++run.failed_submits;  // its order could not be written
   if (failed.starved && !run.without_exclusions) {
     run.without_exclusions = true;

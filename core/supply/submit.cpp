@@ -8,6 +8,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/numbers.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -185,6 +186,7 @@ void submit(Turn& turn, const std::string& why) {
   if (const std::string rival = rival_text(run); !rival.empty())
     return turn.go(training::Queued{}, Trigger::Submits,
                    fmt::format("{}not submitting while {}", why.empty() ? "" : why + "; ", rival));
+  if (script::sets_resume_point(turn, why)) return;
   if (!run.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,

@@ -23,11 +23,14 @@ void EffectPool::stop() {
 }
 
 void EffectPool::start(const core::Intent& intent) {
-  const bool alert = std::holds_alternative<core::SendAlert>(intent.action);
+  // Neither what is told nor a probe that hangs keeps a run's other effects waiting.
+  const char* lane = std::holds_alternative<core::SendAlert>(intent.action)  ? "alert/"
+                     : std::holds_alternative<core::ProbeJob>(intent.action) ? "probe/"
+                                                                             : "run/";
   Job job{intent, context_(intent)};
   {
     const std::scoped_lock lock(mutex_);
-    lanes_[(alert ? "alert/" : "run/") + intent.run.text].jobs.push_back(std::move(job));
+    lanes_[lane + intent.run.text].jobs.push_back(std::move(job));
   }
   wake_.notify_one();
 }

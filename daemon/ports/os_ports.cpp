@@ -86,6 +86,9 @@ core::PortResult<std::monostate> SchedulerRouter::set_exclusions(
 core::PortResult<std::monostate> SchedulerRouter::signal(const core::SignalJob& signal) {
   return of(signal.token).signal(signal);
 }
+core::JobProbed SchedulerRouter::probe(const core::ProbeRequest& request) {
+  return of(request.probe.token).probe(request);
+}
 core::PortResult<std::optional<JobId>> SchedulerRouter::look_up(const Token& token) {
   return of(token).look_up(token);
 }

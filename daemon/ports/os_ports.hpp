@@ -55,6 +55,7 @@ class SchedulerRouter final : public core::Scheduler {
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
+  core::JobProbed probe(const core::ProbeRequest& request) override;
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
   // All runs of one kind; the observer asks each scheduler on its own thread.
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;

@@ -9,6 +9,8 @@
 
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
+#include "wire/probe_answer.hpp"
+#include "worker/agent/job_stacks.hpp"
 #include "worker/agent/node_health.hpp"
 #include "worker/agent/process_tree.hpp"
 
@@ -55,4 +57,61 @@ TEST_CASE("health_sources: each source is told with what it has or lacks") {
   CHECK(found.sources[0].detail == "2 GPUs");
   CHECK_FALSE(found.sources[1].works);
   for (const auto& source : found.sources) CHECK_FALSE(source.detail.empty());
+}
+
+namespace {
+
+os::Child sleeper(std::map<std::string, std::string> environment) {
+  os::SpawnOptions options;
+  options.argv = {"sleep", "100"};
+  options.environment = std::move(environment);
+  options.environment["PATH"] = "/usr/bin:/bin";
+  auto child = os::spawn(options);
+  REQUIRE(child);
+  return *std::move(child);
+}
+
+}  // namespace
+
+TEST_CASE("probe_job: the processes of a job on this node -> stacks by rank, and the answer") {
+  char name[] = "/tmp/stoker-probe-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const std::string job = std::to_string(900'000'000 + ::getpid() % 90'000'000);
+  ::setenv("SLURMD_NODENAME", "n01", 1);
+  ::setenv("SLURM_STEP_ID", "7", 1);
+  const auto of = [&](const std::string& number, const std::string& node, const std::string& step,
+                      const std::string& rank) {
+    std::map<std::string, std::string> e{{"SLURM_JOB_ID", number}, {"SLURMD_NODENAME", node}};
+    if (!step.empty()) e["SLURM_STEP_ID"] = step;
+    e["SLURM_PROCID"] = rank;
+    return sleeper(e);
+  };
+  std::vector<os::Child> children;
+  children.push_back(of(job, "n01", "0", "3"));        // a rank
+  children.push_back(of(job, "n01", "", "0"));         // of the batch script
+  children.push_back(of(job, "n02", "0", "4"));        // of another slurmd on this host
+  children.push_back(of(job, "n01", "7", "0"));        // the probe's own step
+  children.push_back(of(job + "1", "n01", "0", "5"));  // of a job whose number begins so
+  const JobProbe probe{job, folder, "42"};
+  CHECK(probe_job(probe));
+  const auto text = os::read_file(folder + "/n01.probe");
+  REQUIRE(text);
+  const auto answer = from_json_text<wire::ProbeAnswer>(*text, "answer");
+  REQUIRE(answer);
+  CHECK(answer->question == "42");
+  CHECK(answer->processes == 2);
+  CHECK(answer->stacks == 2);
+  CHECK(os::read_file(folder + "/n01.3.txt")->find("thread") != std::string::npos);
+  CHECK(std::filesystem::exists(folder + "/n01.batch.txt"));
+  for (os::Child& child : children) {
+    CHECK(os::send_signal(child.pidfd, SIGKILL));
+    while (!*os::try_wait(child)) ::usleep(1000);
+  }
+  CHECK(probe_job(probe));
+  CHECK(from_json_text<wire::ProbeAnswer>(*os::read_file(folder + "/n01.probe"), "answer")
+            ->processes == 0);
+  CHECK(!probe_job({"4711; rm -rf /", folder, ""}));
+  ::unsetenv("SLURMD_NODENAME");
+  ::unsetenv("SLURM_STEP_ID");
+  std::filesystem::remove_all(folder);
 }

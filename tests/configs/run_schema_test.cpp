@@ -158,7 +158,9 @@ TEST_CASE("run_schema: what is missing -> said at the map around it") {
 }
 
 TEST_CASE("run_schema: values of later versions -> refused at their position") {
-  CHECK(error_of("checkpoints: {format: megatron}").starts_with("run.yaml:3:23: error: format:"));
+  CHECK(error_of("checkpoints: {format: pattern}").starts_with("run.yaml:3:23: error: format:"));
+  CHECK(error_of("checkpoints: {format: megatron}").find("train.batch_script") !=
+        std::string::npos);
   CHECK(error_of("checkpoints: {archive: {to: /x}}").starts_with("run.yaml:3:24: error: archive"));
   CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
   CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));
@@ -166,6 +168,8 @@ TEST_CASE("run_schema: values of later versions -> refused at their position") {
 
 TEST_CASE("run_schema: a batch script needs nothing of the agent's") {
   CHECK(errors_of("run: a\ntrain: {batch_script: x.sh}\n").empty());
+  CHECK(
+      errors_of("run: a\ntrain: {batch_script: x.sh}\ncheckpoints: {format: megatron}\n").empty());
   const auto both = errors_of("run: a\ntrain: {batch_script: x.sh, setup: env.sh}\n");
   REQUIRE(both.size() == 1);
   CHECK(both[0].starts_with("run.yaml:2:36: error: setup: has no use beside batch_script"));

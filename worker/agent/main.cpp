@@ -7,6 +7,7 @@
 
 #include "worker/agent/bench.hpp"
 #include "worker/agent/guardian.hpp"
+#include "worker/agent/job_stacks.hpp"
 #include "worker/agent/run.hpp"
 #include "worker/agent/stacks.hpp"
 
@@ -88,6 +89,16 @@ int cmd_stacks(const std::vector<int>& pids) {
   return missing == 0 ? 0 : 1;
 }
 
+int cmd_probe(const JobProbe& probe) {
+  if (probe.directory.empty()) {
+    fmt::print(stderr, "stoker-agent stacks: --job needs --directory\n");
+    return kExitUsage;
+  }
+  const Status done = probe_job(probe);
+  if (!done) fmt::print(stderr, "stoker-agent: {}\n", done.error().message());
+  return done ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,7 +116,15 @@ int main(int argc, char** argv) {
   bench->add_option("--directory", directory, "where the disk is measured");
   std::vector<int> pids;
   auto* stacks = app.add_subcommand("stacks", "stacks of all threads of processes");
-  stacks->add_option("pid", pids, "process ids")->required();
+  JobProbe probe;
+  auto* pid = stacks->add_option("pid", pids, "process ids");
+  auto* job = stacks->add_option("--job", probe.job, "SLURM's number: all its processes here");
+  stacks->add_option("--directory", probe.directory, "where the stacks of --job go")->needs(job);
+  stacks->add_option("--question", probe.question, "repeated in the answer of --job")->needs(job);
+  pid->excludes(job);
+  stacks->footer(
+      "Example:\n  stoker-agent stacks 4711\n"
+      "  srun --overlap --jobid=815 stoker-agent stacks --job 815 --directory /scratch/s");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -114,5 +133,8 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("run")) return run_agent(options);
   if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
   if (app.got_subcommand("bench")) return cmd_bench(directory, json);
-  return cmd_stacks(pids);
+  if (!probe.job.empty()) return cmd_probe(probe);
+  if (!pids.empty()) return cmd_stacks(pids);
+  fmt::print(stderr, "stoker-agent stacks: name process ids, or --job\n");
+  return kExitUsage;
 }

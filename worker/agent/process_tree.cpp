@@ -42,23 +42,36 @@ char state_of(pid_t pid, std::string* name = nullptr) {
   return (*stat)[close + 2];
 }
 
+// The whole line, and all of it: a mark must not be found as the beginning of a longer one.
+bool has_line(const std::string& environment, const std::string& line) {
+  for (std::size_t at = 0; (at = environment.find(line, at)) != std::string::npos; ++at) {
+    const std::size_t end = at + line.size();
+    if ((at == 0 || environment[at - 1] == '\0') &&
+        (end == environment.size() || environment[end] == '\0'))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-std::vector<pid_t> marked_processes(const std::string& mark, pid_t self) {
+std::vector<pid_t> processes_with(const std::string& line) {
   std::vector<pid_t> found;
-  const std::string needle = std::string(kMarkVariable) + "=" + mark;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   while (const dirent* entry = proc ? ::readdir(proc.get()) : nullptr) {
     const pid_t pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (pid <= 0 || pid == self) continue;
+    if (pid <= 0) continue;
     const auto environment = os::read_file(fmt::format("/proc/{}/environ", pid), 4u << 20);
-    if (!environment) continue;
-    const auto at = environment->find(needle);
-    if (at != std::string::npos && (at == 0 || (*environment)[at - 1] == '\0')) {
-      const char state = state_of(pid);
-      if (state != 'Z' && state != 'X') found.push_back(pid);
-    }
+    if (!environment || !has_line(*environment, line)) continue;
+    const char state = state_of(pid);
+    if (state != 'Z' && state != 'X') found.push_back(pid);
   }
+  return found;
+}
+
+std::vector<pid_t> marked_processes(const std::string& mark, pid_t self) {
+  std::vector<pid_t> found = processes_with(std::string(kMarkVariable) + "=" + mark);
+  std::erase(found, self);
   return found;
 }
 

@@ -16,6 +16,10 @@ inline constexpr const char* kMarkVariable = "STOKER_AGENT_MARK";
 // Processes of this host that carry the mark, without `self`.
 std::vector<pid_t> marked_processes(const std::string& mark, pid_t self);
 
+// Processes of this host whose environment holds this line, "NAME=value", and is readable; without
+// those that have ended.
+std::vector<pid_t> processes_with(const std::string& line);
+
 // Processes of this host with that name (/proc/<pid>/comm).
 std::vector<pid_t> processes_named(const std::string& name);
 

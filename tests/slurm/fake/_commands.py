@@ -45,7 +45,23 @@ def write_field(letter, job, number, task):
             "o": job["command"] or "(null)", "j": job["name"], "k": job["comment"] or "(null)"}[letter]
 
 
+def steps(cluster, name, line):
+    """Steps of the running tasks of a job "1000" or "1000_1": the batch script's, and those of the cluster's `steps`."""
+    number, _, task = name.partition("_")
+    out = ""
+    for job in cluster["jobs"]:
+        for key, entry in job["tasks"].items():
+            if job["id"] != int(number) or (task and task != key) or entry["state"] != "RUNNING":
+                continue
+            label = f"{job['id']}_{key}" if job["array"] else str(job["id"])
+            for step, nodes, program in [["batch", cluster["batch_node"] or entry["nodes"], "batch"], *cluster["steps"]]:
+                out += line.format(id=f"{label}.{step}", nodes=nodes, name=program)
+    return out
+
+
 def squeue(cluster):
+    if "-s" in sys.argv:
+        return steps(cluster, option("-j"), "{id}\x1f{nodes}\x1f{name}\n"), "", 0
     wanted = [int(j.split("_")[0]) for j in option("-j").split(",") if j]
     users = [u for u in option("-u").split(",") if u]
     jobs = [j for j in cluster["jobs"] if (not wanted or j["id"] in wanted) and (not users or j["user"] in users)]
@@ -110,6 +126,8 @@ def scontrol(cluster):
         storage = "slurmdbd" if cluster["accounts"] is not None else "none"
         return (f"Configuration data as of now\nAccountingStorageType   = accounting_storage/{storage}\nClusterName             = fake\n"
                 f"SLURM_VERSION           = {cluster['version']}\n"), "", 0
+    if "step" in words:
+        return steps(cluster, words[-1], "StepId={id} UserId=1 State=RUNNING NodeList={nodes} Name={name} Network=(null)\n"), "", 0
     if "show" in words:
         wanted = next((w for w in words if w.isdigit()), "")
         out = ""
@@ -143,6 +161,19 @@ def scancel(cluster):
     return "", "scancel: error: Kill job error on job id: Invalid job id specified\n", 1
 
 
+def srun(cluster):
+    """A probe: the nodes of `inside` answer with so many processes."""
+    words = sys.argv
+    if "--overlap" not in words:  # the step of a batch script that a test plays: its program runs here
+        program = next(i for i, word in enumerate(words[1:], 1) if not word.startswith("-"))
+        os.execvp(words[program], words[program:])
+    folder, question = words[words.index("--directory") + 1], words[words.index("--question") + 1]
+    for node, processes in cluster["inside"].items():
+        with open(os.path.join(folder, node + ".probe"), "w", encoding="utf-8") as f:
+            json.dump({"question": question, "node": node, "processes": processes, "stacks": processes}, f)
+    return "", "", 0
+
+
 def sinfo(cluster):
     return "".join(f"{n}\x1f{state}\x1f{reason}\n" for n, (state, reason) in cluster["nodes"].items()), "", 0
 
@@ -164,7 +195,8 @@ def main():
         bend = cluster["bend"].get(NAME, {})
         out, err, code = "", "", 0
         if not bend or bend.get("after") or "cut" in bend or set(bend) == {"sleep"}:
-            out, err, code = {"squeue": squeue, "sbatch": sbatch, "scontrol": scontrol, "scancel": scancel, "sinfo": sinfo, "sacct": sacct}[NAME](cluster)
+            out, err, code = {"squeue": squeue, "sbatch": sbatch, "scontrol": scontrol, "scancel": scancel, "sinfo": sinfo, "sacct": sacct,
+                              "srun": srun}[NAME](cluster)
         with open(path + ".new", "w", encoding="utf-8") as f:
             json.dump(cluster, f)
         os.rename(path + ".new", path)

@@ -23,7 +23,7 @@ directory: {directory}
 {group}scheduler: {{kind: slurm, nodes: {nodes}, time_limit: 10h, array: {{tasks: {tasks}, top_up_below: 1}}{scheduler}}}
 train: {{batch_script: {script}{train}}}
 watch: {{logs: [{log}]}}
-hang: {{floor: 5s, ceiling: 60s, phases: {{startup: 60s, load: 60s, checkpoint: 60s}}}}
+hang: {{floor: 5s, ceiling: {ceiling}, phases: {{startup: 60s, load: 60s, checkpoint: 60s}}}}
 recover: {{restarts: {{total: 20, without_progress: 8, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
 """
 
@@ -33,12 +33,12 @@ class FakeSite(Site):
         super().__init__("story")
         self.fake = os.path.join(self.folder, "fake")
         os.makedirs(os.path.join(self.fake, "bin"))
-        for name in ("squeue", "sbatch", "scontrol", "scancel", "sinfo", "sacct"):
+        for name in ("squeue", "sbatch", "scontrol", "scancel", "sinfo", "sacct", "srun"):
             path = os.path.join(self.fake, "bin", name)
             shutil.copy(os.path.join(HERE, "_commands.py"), path)
             os.chmod(path, 0o755)
         self.write_cluster({"jobs": [], "next": 1000, "starts": True, "gives": "n01", "bend": {}, "sbatch_says": "ID", "version": "22.05.8",
-                            "accounts": None, "user": getpass.getuser(), "nodes_here": 4,
+                            "accounts": None, "steps": [["0", "n01", "train"]], "inside": {"n01": 2}, "batch_node": "", "user": getpass.getuser(), "nodes_here": 4,
                             "nodes": {f"n{i:02}": ["idle", "none"] for i in range(1, 5)}})
         self.env["PATH"] = os.path.join(self.fake, "bin") + ":" + self.env["PATH"]
         self.log_path = os.path.join(self.folder, "main.log")
@@ -87,7 +87,7 @@ class FakeSite(Site):
         return []
 
     # ---- the run
-    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", daemon=()):
+    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", ceiling="60s", daemon=()):
         script = os.path.join(self.folder, "train.slurm")
         with open(script, "w", encoding="utf-8") as f:
             f.write("#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
@@ -95,10 +95,34 @@ class FakeSite(Site):
         config = os.path.join(self.folder, "story.yaml")
         with open(config, "w", encoding="utf-8") as f:
             f.write(RUN.format(run=self.run, directory=self.directory, tasks=tasks, nodes=nodes, script=script, log=self.log_path, scheduler=scheduler,
-                               train=train, recover=recover, group=f"group: {group}\n" if group else ""))
+                               train=train, recover=recover, ceiling=ceiling, group=f"group: {group}\n" if group else ""))
         if not self.daemon:
             self.start_daemon("--slurm-pace", "1", *daemon)
         self.stoker("run", config, "--yes")
+
+    def begin_agents(self):
+        """A run with agents, whose batch script the test plays itself (play_batch)."""
+        config = os.path.join(self.folder, "story.yaml")
+        loop = os.path.join(os.path.dirname(HERE), "real", "_loop.py")
+        with open(config, "w", encoding="utf-8") as f:
+            f.write(f"run: {self.run}\ndirectory: {self.directory}\n"
+                    "scheduler: {kind: slurm, nodes: 1, time_limit: 10h, array: {tasks: 3, top_up_below: 1}}\n"
+                    f"train: {{command: [{sys.executable}, {loop}, {self.folder}/tree], ranks_per_node: 1}}\n"
+                    "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}\n"
+                    "hang: {floor: 5s, ceiling: 10min, phases: {startup: 60s, load: 60s}}\n"
+                    "recover: {restarts: {total: 20, without_progress: 8, refill: 24h}}\n")
+        self.start_daemon("--slurm-pace", "1")
+        self.stoker("run", config, "--yes")
+        self.wait_jobs(1)
+
+    def play_batch(self, task="1"):
+        """The batch script of the newest job, on this host as n01: a process group of its own."""
+        job = self.jobs()[-1]
+        env = {**self.env, "SLURM_JOB_ID": str(job["id"] + int(task)), "SLURM_ARRAY_JOB_ID": str(job["id"]), "SLURM_ARRAY_TASK_ID": task,
+               "SLURM_JOB_NODELIST": "n01", "SLURM_NODELIST": "n01", "SLURM_STEP_NODELIST": "n01", "SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1",
+               "SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURMD_NODENAME": "n01"}
+        return subprocess.Popen(["/bin/bash", job["command"]], env=env, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                start_new_session=True)
 
     def trains(self, iterations=5):
         """The job writes lines, and the run is seen to train beyond them."""

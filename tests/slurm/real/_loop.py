@@ -1,6 +1,6 @@
 """A foreign training: counts, prints a line an iteration, saves its count now and then, resumes from it.
 
-    _loop.py TREE [--until N] [--every SECONDS] [--megatron] [--kill-switch-path FILE]
+    _loop.py TREE [--until N] [--every SECONDS] [--megatron] [--checkpoints] [--kill-switch-path FILE]
 """
 import argparse
 import os
@@ -13,6 +13,7 @@ parser.add_argument("tree")
 parser.add_argument("--until", type=int, default=10_000_000)
 parser.add_argument("--every", type=float, default=0.1)
 parser.add_argument("--megatron", action="store_true", help="lines as Megatron-LM prints them")
+parser.add_argument("--checkpoints", action="store_true", help="saves and resumes as Megatron-LM does: iter_0000010, latest_checkpointed_iteration.txt")
 parser.add_argument("--kill-switch-path", default="", help="saves and leaves when this file is there")
 options = parser.parse_args()
 rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
@@ -20,13 +21,26 @@ os.makedirs(options.tree, exist_ok=True)
 saved = os.path.join(options.tree, f"count.{rank}")
 
 
+tracker = os.path.join(options.tree, "latest_checkpointed_iteration.txt")
+
+
 def save(count):
+    if options.checkpoints:
+        if rank == 0:
+            folder = os.path.join(options.tree, f"iter_{count:07d}")
+            os.makedirs(folder, exist_ok=True)
+            open(os.path.join(folder, "model.pt"), "w", encoding="utf-8").close()
+            with open(tracker + ".new", "w", encoding="utf-8") as f:
+                f.write(str(count))
+            os.rename(tracker + ".new", tracker)
+        return
     with open(saved + ".new", "w", encoding="utf-8") as f:
         f.write(str(count))
     os.rename(saved + ".new", saved)
 
 
-count = int(open(saved).read()) if os.path.exists(saved) else 0
+resume = tracker if options.checkpoints else saved
+count = int(open(resume).read()) if os.path.exists(resume) else 0
 leaving = []
 signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
 while count < options.until:

@@ -40,6 +40,25 @@ def batch_host_dies(site):
     site.wait_training(generation=before["generation"] + 1, seconds=240)
 
 
+def nobody_left_to_tell(site):
+    """The batch host dies, and the other node's agent without a word: silence and SLURM's own view of the steps prove limbo."""
+    site.start_daemon()
+    site.run_loop(nodes=2, ranks_per_node=1, tasks=1, top_up_below=1)
+    before = site.wait_training(beyond=20)
+    listed = site.cluster.run("squeue", "-h", "-t", "R", "-n", site.run, "-o", "%N").stdout.strip()  # a job outside an array
+    first, second = site.cluster.run("scontrol", "show", "hostnames", listed).stdout.split()
+    left = [pid for pid in processes_with(f"SLURMD_NODENAME={second}", site.cluster.folder)
+            if b"slurmstepd" not in open(f"/proc/{pid}/cmdline", "rb").read()]
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: it must not tell that the other is gone
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, how)
+        if how == signal.SIGSTOP:
+            site.cluster.kill_node(first)
+    site.wait_event(": limbo", 300)
+    site.wait_training(generation=before["generation"] + 1, seconds=240)
+
+
 def slurmd_alone(site):
     """Only slurmd dies (network loss): the ranks live on, and two trainings never meet."""
     site.start_daemon()
@@ -96,4 +115,4 @@ def lost_step(site):
 
 
 if __name__ == "__main__":
-    main(node_death, batch_host_dies, slurmd_alone, drained, exclude_while_pending, lost_step)
+    main(node_death, batch_host_dies, nobody_left_to_tell, slurmd_alone, drained, exclude_while_pending, lost_step)

@@ -24,14 +24,17 @@ srun --kill-on-bad-exit=1 $CMD \\
 HANG = "hang: {floor: 5s, ceiling: 15s, phases: {startup: 60s, load: 30s, checkpoint: 60s}}\n"
 
 
-def adopt(site, until=10_000_000, nodes=2, keys=()):
+def adopt(site, until=10_000_000, nodes=2, keys=(), no_kill="", loop="", ceiling="15s", more=""):
     """Writes the script, adopts it and puts it under supervision; `keys`: of RUN.yaml's train, beside what was found."""
     script = os.path.join(site.folder, "train.slurm")
     os.makedirs(os.path.join(site.folder, "logs"), exist_ok=True)
     os.chown(os.path.join(site.folder, "logs"), site.cluster.uid, site.cluster.gid)
     with open(script, "w", encoding="utf-8") as f:
-        f.write(SCRIPT.format(nodes=nodes, folder=site.folder, python=site.python, lock=site.ours("_lock.py"),
-                              loop=site.ours("_loop.py"), until=until))
+        text = SCRIPT.format(nodes=nodes, folder=site.folder, python=site.python, lock=site.ours("_lock.py"),
+                             loop=site.ours("_loop.py"), until=until)
+        if no_kill:
+            text = text.replace("srun --kill-on-bad-exit=1", "srun --no-kill --kill-on-bad-exit=0")
+        f.write(text.replace("#SBATCH --nodes", no_kill + "#SBATCH --nodes").replace(" --megatron", " --megatron" + loop))
     config = os.path.join(site.folder, "run.yaml")
     site.stoker("adopt", script, "-o", config)
     with open(config, encoding="utf-8") as f:
@@ -39,7 +42,7 @@ def adopt(site, until=10_000_000, nodes=2, keys=()):
     check(f"{site.folder}/logs/main_log.txt" in text, f"the log of tee was not found:\n{text}")
     text = text.replace("train:\n", "train:\n" + "".join(f"  {key}\n" for key in keys))
     with open(config, "w", encoding="utf-8") as f:
-        f.write(text + HANG + f"directory: {site.directory}\n")
+        f.write(text + HANG.replace("15s", ceiling) + more + f"directory: {site.directory}\n")
     site.stoker("check", config)
     site.stoker("run", config, "--yes")
 
@@ -102,9 +105,61 @@ def script_hangs(site):
         for pid in loops(site, node):
             os.kill(pid, signal.SIGSTOP)
     site.wait_event("made no progress for")
+    site.wait_event("stacks in stacks/")
+    folders = os.listdir(os.path.join(site.directory, "stacks"))
+    names = sorted(os.listdir(os.path.join(site.directory, "stacks", folders[0])))
+    check({"n01.0.txt", "n02.1.txt", "n01.probe", "n02.probe"} <= set(names), f"stacks of both ranks: {names}")
+    text = open(os.path.join(site.directory, "stacks", folders[0], "n02.1.txt"), encoding="utf-8", errors="replace").read()
+    check("_loop.py" in text and "state T" in text, f"the stopped rank in its stacks: {text[:500]}")
     after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
     check(after["job"] != before["job"], "the same job cannot go on")
     check(len(site.running_jobs()) == 1, f"one job runs: {site.running_jobs()}")
+
+
+def script_in_limbo(site):
+    """Its batch host dies and its last rank too; --no-kill keeps the job: a probe of what is left proves limbo, the next job goes on."""
+    site.start_daemon()
+    adopt(site, no_kill="#SBATCH --no-kill\n", ceiling="60s")  # longer than SLURM needs to give the node up
+    before = site.wait_training(beyond=20)
+    site.cluster.kill_node("n01")
+    for pid in loops(site, "n02"):
+        os.kill(pid, signal.SIGKILL)
+    site.wait_event(": limbo", 300)
+    after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"], seconds=240)
+    check(after["job"] != before["job"], "the same job cannot go on")
+
+
+def stacks_of_a_script(site):
+    """`stoker stacks` goes into the running job by srun --overlap, groups the ranks, and disturbs nothing."""
+    site.start_daemon()
+    adopt(site)
+    before = site.wait_training(beyond=20)
+    shown = site.stoker("stacks", site.run, "--wait", "60s").stdout
+    check("0 (n01)" in shown and "1 (n02)" in shown, f"both ranks: {shown}")
+    after = site.wait_training(beyond=before["iteration"] + 20)
+    check(after["job"] == before["job"] and after["restarts"] == before["restarts"], "the probe disturbed the run")
+
+
+def script_rolled_back(site):
+    """Megatron's file is set back while no job runs; the next job resumes from that checkpoint."""
+    site.start_daemon()
+    adopt(site, loop=" --checkpoints", more="checkpoints: {directory: " + site.folder + "/tree, format: megatron}\n")
+    before = site.wait_training(beyond=60)
+    refused = site.stoker("rollback", site.run, "--to", "20", "--lr-scale", "0.5", "--reason", "x", ok=False)
+    check(refused.returncode != 0 and "script" in refused.stderr, f"lr-scale: {refused.stderr}")
+    tree = os.path.join(site.folder, "tree")
+    iterations = sorted(int(n[5:]) for n in os.listdir(tree) if n.startswith("iter_") and os.path.isdir(os.path.join(tree, n)))
+    check(iterations, f"no checkpoints in {os.listdir(tree)}")
+    site.stoker("rollback", site.run, "--to", str(iterations[0]), "--reason", "loss spike")
+    site.wait_event(f"the rollback to {iterations[0]} is set")
+    kept = [n for n in os.listdir(tree) if n.startswith("latest_checkpointed_iteration.txt.before-")]
+    check(len(kept) == 1, f"the file's old word: {os.listdir(tree)}")
+    after = site.wait_training(generation=before["generation"] + 1)
+    check(after["job"] != before["job"], "the same job went on")
+    log = open(os.path.join(site.folder, "logs", "main_log.txt"), encoding="utf-8").read()
+    counts = [int(line.split()[1].split("/")[0]) for line in log.splitlines() if line.startswith(" iteration")]
+    back = [b for a, b in zip(counts, counts[1:]) if b < a - 5]
+    check(back and back[-1] <= iterations[0] + 2, f"it resumed at {back}, not after {iterations[0]}")
 
 
 def script_obeys_people(site):
@@ -139,4 +194,4 @@ def script_loses_a_node(site):
 
 
 if __name__ == "__main__":
-    main(script_crashes_and_finishes, script_hangs, script_obeys_people, script_loses_a_node, job_taken_over)
+    main(script_crashes_and_finishes, script_hangs, script_in_limbo, stacks_of_a_script, script_rolled_back, script_obeys_people, script_loses_a_node, job_taken_over)
