@@ -1,9 +1,11 @@
 // stoker check RUN.yaml: every error with its place, exit 2 on any; --effective shows the whole
 // configuration and where each value came from.
+#include <fmt/format.h>
 #include <memory>
 
 #include "cli/commands/all.hpp"
 #include "cli/run_file.hpp"
+#include "cli/script_abilities.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -30,6 +32,8 @@ Json as_json(const configs::CheckedRun& run) {
       values.push_back({{"key", key}, {"value", v.value}, {"line", v.at.line}});
     }
     out["values"] = values;
+    for (const auto& [what, how] : script_abilities(run.file.policy))
+      out["without_agent"][what] = how;
   }
   return out;
 }
@@ -55,6 +59,10 @@ int check(Context& context, const CheckOptions& options) {
   }
   context.console.line(printable(options.path) + ": good (run " + run->file.policy.run.text +
                        (run->train ? ", " + printable(run->train_path) + " too" : "") + ")");
+  const auto abilities = script_abilities(run->file.policy);
+  if (!abilities.empty()) context.console.line("its script runs without an agent:");
+  for (const auto& [what, how] : abilities)
+    context.console.line(fmt::format("  {:<12} {}", what, printable(how)));
   return kDone;
 }
 

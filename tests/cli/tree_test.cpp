@@ -88,6 +88,31 @@ TEST_CASE("tree: check -> exit 0, 2 and JSON") {
   CHECK(site.stoker({"check", site.folder() + "/none.yaml"}).code == 2);
 }
 
+TEST_CASE("tree: check of a script without an agent -> what works and what does not") {
+  const Site site;
+  site.write(site.folder() + "/tr1.slurm", "#!/bin/bash\nsrun train\n");
+  const auto said = [&](const std::string& train, const std::string& more = "") {
+    const std::string path = site.folder() + "/run.yaml";
+    site.write(path, "run: hello\ntrain: {batch_script: tr1.slurm" + train +
+                         "}\nwatch: {logs: [/x.log]}\nscheduler: {kind: slurm, array: {tasks: 1, "
+                         "top_up_below: 0}}\n" +
+                         more);
+    const auto answer = site.stoker({"check", path});
+    CHECK(answer.code == 0);
+    return answer.out;
+  };
+  const std::string bare = said("");
+  CHECK(bare.find("no: it needs train.save_signal or train.kill_switch") != std::string::npos);
+  CHECK(bare.find("no: it needs checkpoints.format") != std::string::npos);
+  CHECK(said(", save_signal: USR1").find("by USR1 to the processes") != std::string::npos);
+  CHECK(said(", kill_switch: /k").find("only by saving and leaving") != std::string::npos);
+  CHECK(said("", "checkpoints: {format: megatron, directory: /c}\n")
+            .find("sets /c/latest_checkpointed_iteration.txt") != std::string::npos);
+  const auto json =
+      parse_json(site.stoker({"check", site.folder() + "/run.yaml", "--json"}).out, "x");
+  CHECK(json->at("without_agent").contains("limbo"));
+}
+
 TEST_CASE("doctor: this machine -> every question answered, JSON, a fix for what is not good") {
   const Site site;
   const auto said = site.stoker({"doctor", "--json"}, {{"PATH", "/usr/bin:/bin"}});
