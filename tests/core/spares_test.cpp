@@ -34,7 +34,7 @@ TEST_CASE("spares: nobody was lost, or one -> no forecast") {
   CHECK(one.free == 1);
 }
 
-TEST_CASE("spares: one lost every two days, each for a month, five to spare -> the twelfth day") {
+TEST_CASE("spares: one lost every two days, each for a month, five to spare -> ten days") {
   NodeLedger ledger = site(55);
   down(ledger, 1, kStart + 24h);
   down(ledger, 2, kStart + 48h);
