@@ -34,7 +34,9 @@ std::optional<Duration> save_interval(const RunState& run) {
 }
 
 std::optional<Instant> interval_save_at(const RunState& run) {
-  const bool idle = !run.save && !run.no_room_since && run.live && !run.live->goodbye_at;
+  // A foreign training may take a request up and never say that it saved.
+  const bool waits = run.save && !run.save->taken;
+  const bool idle = !waits && !run.no_room_since && run.live && !run.live->goodbye_at;
   if (!idle || !std::holds_alternative<training::Training>(run.training)) return std::nullopt;
   if (!can_save(run.policy)) return std::nullopt;
   const auto interval = save_interval(run);
