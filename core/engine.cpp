@@ -76,7 +76,13 @@ Status Engine::start(const DaemonStarted& started) {
   for (;;) {
     STOKER_TRY(rows, impl_->journal.rows_after(impl_->state.seq, kAuditRows));
     if (rows.empty()) break;
-    for (const JournalRow& later : rows) step(impl_->state, later.event);
+    for (const JournalRow& later : rows) {
+      step(impl_->state, later.event);
+      if (impl_->state.seq != later.seq)
+        return fail(
+            fmt::format("row {} is missing, {} follows", impl_->state.seq.value, later.seq.value),
+            "journal", "restore a backup, or start with a new state directory");
+    }
   }
   STOKER_TRY(open, impl_->journal.open_intents());
   STOKER_TRY_STATUS(feed({{RunName{}, started, {}}}));

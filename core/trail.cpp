@@ -14,6 +14,7 @@ constexpr double kRateTolerance = 0.1;   // of a learning rate: printed with thr
 constexpr double kRampBend = 0.3;        // of a gap: the batch may grow within
 constexpr double kAnyRate = 1000;        // times the rates around a gap with a peak in it
 constexpr std::uint64_t kBeyond = 5000;  // iterations past the newest point
+constexpr std::size_t kLastBatches = 5;
 constexpr std::size_t kLeftPoints = 64;
 constexpr std::size_t kRawPoints = 48;  // the newest are all kept
 constexpr double kForeignLevel = 0.25;  // of the loss, and
@@ -116,11 +117,16 @@ std::optional<Range> samples_at(const std::vector<TrailPoint>& line, Iteration i
                           place_of(*a, *b, iteration), gap ? kRampBend : 0);
     return range;
   }
-  if (a == &line.front() || iteration.value - a->iteration.value > kBeyond) return std::nullopt;
-  const TrailPoint& before = *(a - 1);
-  if (before.samples == 0 || before.samples >= a->samples) return std::nullopt;
-  const double batch = static_cast<double>(a->samples - before.samples) /
-                       static_cast<double>(a->iteration.value - before.iteration.value);
+  if (iteration.value - a->iteration.value > kBeyond) return std::nullopt;
+  std::vector<double> batches;  // one of them may be what a rollback left out
+  for (const TrailPoint* p = a; p != &line.front() && batches.size() < kLastBatches; --p) {
+    const TrailPoint& before = *(p - 1);
+    if (before.samples == 0 || before.samples >= p->samples) break;
+    batches.push_back(static_cast<double>(p->samples - before.samples) /
+                      static_cast<double>(p->iteration.value - before.iteration.value));
+  }
+  if (batches.empty()) return std::nullopt;
+  const double batch = detect::median(batches);
   const double grown = batch * static_cast<double>(iteration.value - a->iteration.value);
   const auto base = static_cast<double>(a->samples);
   return Range{base + 0.5 * grown, base + 2 * grown};  // the batch may be ramped up

@@ -119,7 +119,8 @@ void Checker::judge_hang(const core::JournalRow& row, const Excuse& excuse) {
   if (live == nullptr) return;
   if (live->frozen_at) {
     ++found_.hangs;
-    found_.hang_longest = std::max(found_.hang_longest, now_ - *live->frozen_at);
+    if (live->stage == Stage::Iterate)  // other phases have limits of their own
+      found_.hang_longest = std::max(found_.hang_longest, now_ - *live->frozen_at);
   } else if (training_.healthy(*live) && !excuse.lines_delayed && !excuse.person) {
     ++found_.false_hangs;
   }

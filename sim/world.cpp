@@ -36,6 +36,10 @@ void World::observe() {
 Status World::feed(core::Input input) {
   std::vector<core::Input> inputs;
   inputs.push_back(std::move(input));
+  return feed_turn(std::move(inputs));
+}
+
+Status World::feed_turn(std::vector<core::Input> inputs) {
   STOKER_TRY_STATUS(engine_->feed(std::move(inputs)));
   observe();
   return drain();

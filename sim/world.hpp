@@ -25,6 +25,7 @@ class World {
   Status start(const core::DaemonStarted& started);
   void kill();
   Status feed(core::Input input);
+  Status feed_turn(std::vector<core::Input> inputs);
   // Moves the clock, with a Tick at each moment the decider asked for. `before_tick` gives the
   // up-to-date digests.
   Status advance_to(Instant at, const std::function<std::vector<core::Input>()>& before_tick = {});

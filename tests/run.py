@@ -268,9 +268,8 @@ def part_fuzz(tally, options):
 
 def part_sim(tally, options):
     title("simulated lives: every guard, every scenario, chaos")
-    seeds = 10000 if options.long else 150
     environment = dict(os.environ, STOKER_BIN=BIN)
-    run = subprocess.run([sys.executable, "tests/sim/prove.py", "--seeds", str(seeds)], cwd=ROOT, env=environment,
+    run = subprocess.run([sys.executable, "tests/sim/prove.py", *(["--long"] if options.long else ["--seeds", "150"])], cwd=ROOT, env=environment,
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
     print(run.stdout, end="", flush=True)
     tally.read(run.stdout)

@@ -168,3 +168,49 @@ TEST_CASE(
   trail.check.sum = 10 * 14.0;
   CHECK_FALSE(compare_level(trail)->equal);
 }
+
+TEST_CASE("trail: two rollbacks in a row -> the rate that both ask for is as ordered") {
+  Trail trail;
+  for (std::uint64_t n = 1; n <= 120; ++n) {
+    record(trail, {Iteration(n), n * 64, 0, 4.5e-5, 2.2 + wave(n), 1, 0});
+    trail.points.back().rate_scale = 0.75;
+  }
+  trail.check = check_from(80, 120);
+  trail.check.rate_factor = 0.421875;  // of the configuration's
+  TrailPoint first{Iteration(81), 81 * 64, 0, 4.5e-5 * 0.5625, 2.2, 1, 0};
+  first.rate_scale = 0.421875;
+  CHECK(compare_rate(trail, first)->equal);
+  first.learning_rate = 4.5e-5 * 0.3;
+  CHECK_FALSE(compare_rate(trail, first)->equal);
+}
+
+TEST_CASE(
+    "trail: a start in the middle of the warm-up -> a rate that grew meanwhile is as before") {
+  Trail trail;
+  record(trail, {Iteration(14), 14 * 64, 0, 1.68e-6, 9, 14, 0});
+  CHECK(compare_rate(trail, {Iteration(24), 24 * 64, 0, 2.88e-6, 9, 1, 0})->equal);
+  CHECK_FALSE(compare_rate(trail, {Iteration(24), 24 * 64, 0, 6e-5, 9, 1, 0})->equal);
+}
+
+TEST_CASE("trail: samples that a rollback left out -> no jump that the next starts must show") {
+  Trail trail = trained(1, 100);
+  for (std::uint64_t n = 101; n <= 102; ++n)
+    record(trail, {Iteration(n), n * 64 + 18'000, 0, 6e-5, 2.2, 1, 0});
+  trail.points.erase(trail.points.end() - 1);  // the newest knows only the jump
+  const auto samples = samples_at(trail.points, Iteration(119));
+  REQUIRE(samples);
+  CHECK(samples->low <= 119 * 64 + 18'000);
+  CHECK(samples->high >= 119 * 64 + 18'000);
+}
+
+TEST_CASE("trail: the loss still falls, the data are others -> the fall alone is no likeness") {
+  std::vector<TrailPoint> one, same, other;
+  for (std::uint64_t n = 300; n < 340; ++n) {
+    const double fall = 900.0 / (150.0 + static_cast<double>(n));
+    one.push_back({Iteration(n), n, 0, 6e-5, fall + wave(n), 1, 0});
+    same.push_back({Iteration(n), n, 0, 6e-5, fall + wave(n) + 0.001, 1, 0});
+    other.push_back({Iteration(n), n, 0, 6e-5, fall + wave(n * 31 + 7), 1, 0});
+  }
+  CHECK(*likeness(one, same, 16) > 0.9);
+  CHECK(*likeness(one, other, 16) < 0.3);
+}

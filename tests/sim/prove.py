@@ -2,7 +2,8 @@
 """What the simulator proves, one line a check: "ok NAME" or "not ok NAME: why"; exit 1 when one failed.
 
 The guards: each that is taken out must be caught within 1,000 seeds. Chaos: `--seeds` of them, no safety and no
-liveness violation. The scenarios: what they expect.
+liveness violation. The scenarios: what they expect. `--long`: chaos for 10^6 run-hours over 10^4 seeds instead; it goes
+on where it was stopped as long as the commit is the same, and its result is written into tests/sim/proved.txt.
 """
 import argparse
 import glob
@@ -18,7 +19,9 @@ SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
           "verify-checkpoint", "stale-phase", "lease", "dedupe"]
 LIMIT_S = 1800
-ONCE_FAILED = [18, 20, 21, 52, 96, 180, 232, 334, 442, 880]  # seeds of chaos that found something
+PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
+LONG_HOURS, LONG_SEEDS, CHUNK = 1_000_000, 10_000, 200
+ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880]  # seeds of chaos that found something
 failed = 0
 
 
@@ -46,6 +49,46 @@ def chaos(seeds):
     code, report, said = simulate("chaos.yaml", "--seeds", f"1-{seeds}")
     tell(f"sim: chaos, {report.get('runs')} seeds and {report.get('hours', 0):.0f} hours without a violation",
          code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
+
+
+def commit():
+    """Of the checkout, with a mark when it was changed since."""
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False).stdout
+    changed = [line for line in git("status", "--porcelain", "-uno").splitlines() if not line.endswith("proved.txt")]
+    return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
+
+
+def proof(folder, hours, seeds, chunk=CHUNK, at_most=None):
+    """Chaos until so many hours and seeds are done, in chunks; what is done is kept in `folder`. Stops after `at_most` chunks."""
+    path = os.path.join(folder, "chaos-proof.json")
+    done = {"commit": commit(), "seeds": 0, "hours": 0.0, "faults": 0, "failed": []}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            before = json.load(file)
+        done = before if before.get("commit") == done["commit"] else done
+    chunks = 0
+    while (done["hours"] < hours or done["seeds"] < seeds) and (at_most is None or chunks < at_most):
+        chunks += 1
+        first = done["seeds"] + 1
+        code, report, said = simulate("chaos.yaml", "--seeds", f"{first}-{first + chunk - 1}")
+        if code not in (0, 2, 3) or report.get("runs") != chunk:
+            tell("sim: chaos runs", False, f"exit {code}: {said}")
+            return
+        done["seeds"] += chunk
+        done["hours"] += report["hours"]
+        done["faults"] += report["faults"]
+        done["failed"] += report["failed_seeds"]
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(done, file)
+        os.replace(path + ".new", path)
+        print(f"    {done['seeds']} seeds, {done['hours']:.0f} h, {len(done['failed'])} failed", flush=True)
+    text = (f"commit {done['commit']}: {done['seeds']} seeds of chaos, {done['hours']:.0f} run-hours, {done['faults']} faults, "
+            f"{len(done['failed'])} with a violation{': ' if done['failed'] else ''}{' '.join(map(str, done['failed'][:50]))}")
+    with open(PROVED, "w", encoding="utf-8") as file:
+        file.write("# Written by tests/sim/prove.py --long\n" + text + "\n")
+    enough = done["hours"] >= hours and done["seeds"] >= seeds
+    tell(f"sim: {text}", not done["failed"] and (enough or at_most is not None), "see the failed seeds")
 
 
 def once_failed():
@@ -97,13 +140,22 @@ faults: {{rank_crash: {between:.0f}s}}
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=16, help="of chaos")
+    parser.add_argument("--long", action="store_true", help="10^6 hours of chaos")
+    parser.add_argument("--state", default=os.path.join(ROOT, "build"), help="folder where a long run keeps what it has done")
+    parser.add_argument("--chunks", type=int, help="of a long run: stop after so many chunks of seeds, the next run goes on")
     options = parser.parse_args()
+    if options.chunks:
+        proof(options.state, LONG_HOURS, LONG_SEEDS, at_most=options.chunks)
+        return 1 if failed else 0
     guards()
     scenarios()
     once_failed()
     chronicles()
     closed_form()
-    chaos(options.seeds)
+    if options.long:
+        proof(options.state, LONG_HOURS, LONG_SEEDS, at_most=options.chunks)
+    else:
+        chaos(options.seeds)
     return 1 if failed else 0
 
 
