@@ -7,6 +7,8 @@
 #pragma once
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,6 +92,25 @@ std::string to_json_text(const T& value) {
 
 namespace nlohmann {
 
+// JSON has no NaN and no infinity; what a training says of itself has. They are text here, so that
+// they come back as they were: "nan" "inf" "-inf". Null is read as NaN.
+template <>
+struct adl_serializer<double> {
+  static void to_json(json& j, double value) {
+    if (std::isfinite(value))
+      ::nlohmann::to_json(j, value);
+    else
+      j = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  }
+  static void from_json(const json& j, double& value) {
+    if (j.is_null() || j == "nan")
+      value = std::numeric_limits<double>::quiet_NaN();
+    else if (j == "inf" || j == "-inf")
+      value = (j == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
+    else
+      ::nlohmann::from_json(j, value);
+  }
+};
 template <class Tag>
 struct adl_serializer<stoker::Name<Tag>> {
   static void to_json(json& j, const stoker::Name<Tag>& n) { j = n.text; }

@@ -206,8 +206,11 @@ void on(Turn& turn, const wire::PhaseEdge& e) {
   Progress& p = run.progress;
   if (e.attempt != run.live->attempt) return;  // of another attempt: its phase died with it
   if (e.phase != p.phase) {
-    if (p.phase != wire::Phase::Iteration && p.phase_since != Instant{})
-      run.phases[std::string(stoker::name_of(p.phase))].durations.add(turn.now() - p.phase_since);
+    if (p.phase != wire::Phase::Iteration && p.phase_since != Instant{}) {
+      const Duration took = turn.now() - p.phase_since;
+      run.phases[std::string(stoker::name_of(p.phase))].durations.add(took);
+      note_length(turn, p.phase, took);
+    }
     p.phase = e.phase;
     p.phase_since = turn.now();
   }

@@ -15,6 +15,8 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent);
 void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
 // The first completed iteration of an attempt, or its entry into the loop.
 void enter_training(Turn& turn);
+// Something in this phase took so long: a limit that was doubled stays so as long as it is needed.
+void note_length(Turn& turn, wire::Phase phase, Duration longest);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 

@@ -34,9 +34,10 @@ struct PhaseFacts {
   Histogram durations;
   std::uint32_t hits = 0;          // hang verdicts in this phase since the last progress
   std::uint32_t factor = 1;        // of the limit: doubled when it was hit twice in a row
+  Instant factor_needed;           // when it was doubled, or something took longer than undoubled
   std::uint32_t false_alarms = 0;  // suspicions that progress disproved, since false_since
   Instant false_since;
-  STOKER_FIELDS(PhaseFacts, durations, hits, factor, false_alarms, false_since)
+  STOKER_FIELDS(PhaseFacts, durations, hits, factor, factor_needed, false_alarms, false_since)
 };
 
 }  // namespace stoker::core

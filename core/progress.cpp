@@ -65,12 +65,33 @@ void fold(Turn& turn, const Digest& digest, const detect::Hang& hang) {
   }
 }
 
+void double_limit(Turn& turn, PhaseFacts& facts) {
+  facts.factor = std::min(detect::kLargestFactor, facts.factor * 2);
+  facts.factor_needed = turn.now();
+}
+
+// A doubled limit is halved after each day in which nothing would have hit it.
+void ease_limits(Turn& turn) {
+  constexpr Duration kUnneeded = 24h;
+  RunState& run = turn.r();
+  for (auto& [name, facts] : run.phases) {
+    const auto phase = enum_from<wire::Phase>(name);
+    if (!phase || facts.factor <= 1 || turn.now() - facts.factor_needed < kUnneeded) continue;
+    facts.factor /= 2;
+    facts.factor_needed = turn.now();
+    turn.say(fmt::format("nothing in phase {} needed its doubled limit for {}: it is {} again",
+                         name, format_duration(kUnneeded),
+                         format_duration(detect::phase_deadline(run, *phase))));
+  }
+}
+
 void note_advance(Turn& turn) {
   RunState& run = turn.r();
   if (run.progress.iteration <= run.live->loaded) return;
   if (run.progress.iteration > run.budget.best) {
     for (auto& [phase, facts] : run.phases) facts.hits = 0;
     resolve(turn, "hang_limit");
+    ease_limits(turn);
   }
   count_progress(run, run.progress.iteration, turn.now());
   enter_training(turn);
@@ -97,7 +118,7 @@ void suspect_hang(Turn& turn, const detect::Hang& hang) {
                       format_duration(bound)));
   if (facts.hits >= 2) {
     facts.hits = 0;
-    facts.factor = std::min(16u, facts.factor * 2);
+    double_limit(turn, facts);
     turn.say(fmt::format("this limit was hit twice in a row without progress; it is doubled to {}",
                          format_duration(detect::phase_deadline(run, hang.phase))));
     raise(turn, {Severity::Critical, "hang_limit",
@@ -119,7 +140,7 @@ void note_false_alarm(Turn& turn, wire::Phase phase) {
   }
   if (++facts.false_alarms < 2) return;
   facts.false_alarms = 0;
-  facts.factor = std::min(16u, facts.factor * 2);
+  double_limit(turn, facts);
   turn.say(fmt::format(
       "the second false alarm in phase {} within a day: its limit is doubled to {}",
       stoker::name_of(phase), format_duration(detect::phase_deadline(turn.r(), phase))));
@@ -143,6 +164,13 @@ void check_planned(Turn& turn) {
 }
 
 }  // namespace
+
+void note_length(Turn& turn, wire::Phase phase, Duration longest) {
+  const auto found = turn.r().phases.find(std::string(stoker::name_of(phase)));
+  if (found != turn.r().phases.end() && found->second.factor > 1 &&
+      longest > detect::undoubled_deadline(turn.r(), phase))
+    found->second.factor_needed = turn.now();
+}
 
 void enter_training(Turn& turn) {
   RunState& run = turn.r();
@@ -179,6 +207,8 @@ void on_digest(Turn& turn, const Digest& digest) {
   if (digest.iteration_ms.count > 0) {
     run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
         digest.iteration_ms);
+    note_length(turn, wire::Phase::Iteration,
+                from_seconds(std::clamp(finite(digest.iteration_ms.max), 0.0, 1e9) / 1e3));
     run.progress.step_ms = finite(digest.iteration_ms.p50);
   }
   const detect::Hang hang = detect::detect_hang(run, digest.last);

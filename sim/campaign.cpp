@@ -37,6 +37,7 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
   report.lost += outcome.lost;
   report.hangs += outcome.found.hangs;
   report.slows += outcome.found.slows;
+  report.doubled += outcome.found.doubled;
   report.false_hangs += outcome.found.false_hangs;
   report.false_slows += outcome.found.false_slows;
   report.hang_verdict = std::max(report.hang_verdict, outcome.found.hang_longest);

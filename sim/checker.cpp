@@ -63,8 +63,11 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     }
   }
   check_exclusions(state);
-  if (const auto run = state.runs.find(row.event.run); run != state.runs.end() && run->second.live)
-    known_ = run->second.live->generation;
+  if (const auto run = state.runs.find(row.event.run); run != state.runs.end()) {
+    if (run->second.live) known_ = run->second.live->generation;
+    const auto facts = run->second.phases.find("iteration");
+    doubled_ = facts != run->second.phases.end() && facts->second.factor > 1;
+  }
   blind_ = state.blind_since.has_value();
 }
 
@@ -119,7 +122,9 @@ void Checker::judge_hang(const core::JournalRow& row, const Excuse& excuse) {
   if (live == nullptr) return;
   if (live->frozen_at) {
     ++found_.hangs;
-    if (live->stage == Stage::Iterate)  // other phases have limits of their own
+    if (doubled_)
+      ++found_.doubled;
+    else if (live->stage == Stage::Iterate)  // other phases have limits of their own
       found_.hang_longest = std::max(found_.hang_longest, now_ - *live->frozen_at);
   } else if (training_.healthy(*live) && !excuse.lines_delayed && !excuse.person) {
     ++found_.false_hangs;

@@ -24,6 +24,8 @@ struct Hang {
 // ceiling of the phase), the ceiling while nothing is learned; doubled as often as it was hit
 // twice.
 Duration phase_deadline(const RunState& run, wire::Phase phase);
+Duration undoubled_deadline(const RunState& run, wire::Phase phase);
+inline constexpr std::uint32_t kLargestFactor = 16;
 // Judges a digest by the ages in it, which the nodes' own clocks measured; two beats before the
 // deadline, so that the verdict is not later than it.
 Hang detect_hang(const RunState& run, const wire::Beat& beat);

@@ -84,7 +84,7 @@ Duration judged_from(const RunState& run, Duration deadline) {
 
 }  // namespace
 
-Duration phase_deadline(const RunState& run, wire::Phase phase) {
+Duration undoubled_deadline(const RunState& run, wire::Phase phase) {
   const HangPolicy& policy = run.policy.hang;
   // Logs of a script do not tell when it begins to load, to evaluate or to save: nothing is
   // learned.
@@ -99,7 +99,13 @@ Duration phase_deadline(const RunState& run, wire::Phase phase) {
   Duration limit = ceiling;
   if (learns && facts.durations.count() >= enough)
     limit = std::clamp(3 * *facts.durations.quantile(990), policy.floor, ceiling);
-  return limit * std::clamp<std::uint32_t>(facts.factor, 1, 16);
+  return limit;
+}
+
+Duration phase_deadline(const RunState& run, wire::Phase phase) {
+  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
+  const std::uint32_t factor = found == run.phases.end() ? 1 : found->second.factor;
+  return undoubled_deadline(run, phase) * std::clamp<std::uint32_t>(factor, 1, kLargestFactor);
 }
 
 Hang detect_hang(const RunState& run, const wire::Beat& beat) {

@@ -74,7 +74,8 @@ def hangs():
     limit = max(3 * 1.02 * 10, 60)  # seconds: three times the p99 of an iteration, or the floor
     seen = report["hang_verdict"] / 1e9
     yield figure("sim: slowest verdict of an iteration's hang", seen, "s", f"<= {limit:.0f}", 0 < seen <= limit and report["hangs"] > 100,
-                 f"{report['hangs']} hangs in all phases, the limit is max(3 x p99, 60 s)")
+                 f"{report['hangs']} hangs in all phases, the limit is max(3 x p99, 60 s); {report['doubled']} of them not counted: the "
+                 "limit had been doubled, because it was hit twice in a row without progress")
 
 
 def slows():

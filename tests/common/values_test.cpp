@@ -97,3 +97,14 @@ TEST_CASE("json: hostile text -> an error that names its source") {
   }
   CHECK_FALSE(parse_json("[1,2,3]", "a page", {4, 64}).has_value());
 }
+
+TEST_CASE("json: numbers that are none -> come back as they were; other text is refused") {
+  const double values[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.1};
+  for (const double value : values) {
+    const auto back = from_json_text<std::optional<double>>(to_json_text(value), "test");
+    REQUIRE(back);
+    REQUIRE(back->has_value());
+    CHECK((std::isnan(value) ? std::isnan(**back) : **back == value));
+  }
+  CHECK_FALSE(from_json_text<double>("\"infinite\"", "test").has_value());
+}

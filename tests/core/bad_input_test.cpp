@@ -1,5 +1,5 @@
 // What must not harm the decider, whoever sends it: journals of others, counters that run
-// backwards, ranks from the future, two nodes of one name, a flood.
+// backwards, numbers that are none, ranks from the future, two nodes of one name, a flood.
 #include <doctest/doctest.h>
 #include <limits>
 
@@ -12,6 +12,8 @@ using namespace stoker::core;
 namespace {
 
 const RunName kDemo("demo");
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // A run whose first attempt trains on n1 and n2.
 struct Trained {
@@ -143,6 +145,53 @@ TEST_CASE("bad input: a journal with a hole -> the missing row is named, nothing
   const Status started = engine.start(DaemonStarted{"build", Epoch{2}, 0ns, true});
   REQUIRE_FALSE(started);
   CHECK(started.error().message().find("row 5 is missing, 6 follows") != std::string::npos);
+}
+
+TEST_CASE("bad input: no number in any numeric field of a digest -> journalled, read, harmless") {
+  using Set = void (*)(Digest&, double);
+  const std::vector<std::pair<const char*, Set>> fields{
+      {"loss", [](Digest& d, double v) { d.last.loss = v; }},
+      {"learning_rate", [](Digest& d, double v) { d.last.learning_rate = v; }},
+      {"gradient_norm", [](Digest& d, double v) { d.last.gradient_norm = v; }},
+      {"tflops", [](Digest& d, double v) { d.last.tflops = v; }},
+      {"beat p50",
+       [](Digest& d, double v) {
+         d.last.iteration_ms = {1, v, v, v};
+       }},
+      {"p50", [](Digest& d, double v) { d.iteration_ms.p50 = v; }},
+      {"p99", [](Digest& d, double v) { d.iteration_ms.p99 = v; }},
+      {"max", [](Digest& d, double v) { d.iteration_ms.max = v; }},
+      {"mean", [](Digest& d, double v) { d.losses.mean = v; }},
+      {"low", [](Digest& d, double v) { d.losses.low = v; }},
+      {"high", [](Digest& d, double v) { d.losses.high = v; }},
+      {"losses' norm", [](Digest& d, double v) { d.losses.gradient_norm = v; }},
+      {"scale", [](Digest& d, double v) { d.losses.scale = v; }},
+      {"compute time", [](Digest& d, double v) { d.last.slowest->ms = v; }},
+      {"compute times", [](Digest& d, double v) { d.last.slowest->median_ms = v; }}};
+  for (const auto& [name, set] : fields)
+    for (const double value : {kNan, kInfinite, -kInfinite, 1e308, -1e308}) {
+      INFO(name << " " << value);
+      Trained t;
+      for (std::uint64_t n = 41; n <= 80; ++n) {
+        Digest d = t.digest(n);
+        if (n < 60) set(d, value);
+        t.tell(d);
+      }
+      CHECK(t.run().progress.iteration == Iteration(80));
+      CHECK_FALSE(t.run().goodput.node_hours < 0);
+      t.whole();
+    }
+}
+
+TEST_CASE("bad input: no number in what agents say of saves -> journalled, read, harmless") {
+  for (const double value : {kNan, kInfinite, -1.0}) {
+    Trained t;
+    t.say(wire::CheckpointSaved{Iteration(40), "step-000040.g000001", 1, value});
+    CHECK(t.where() == "training");
+    CHECK(t.run().checkpoint.iteration == Iteration(40));
+    CHECK(t.run().checkpoint.longest_seconds >= 0);
+    t.whole();
+  }
 }
 
 TEST_CASE("bad input: counters that run backwards -> nobody is ended, the best stays the best") {
