@@ -64,6 +64,27 @@ def delayed_old_job(allocation):
     check(again.exit_code() == 0, "left")
 
 
+def waits_for_its_predecessor(allocation):
+    """a start waits while agents of the generation before are heard, says so, and trains once they have fallen silent"""
+    a = allocation()
+    a.script(STEPS)
+    a.start(STOKER_TOKEN="run-1-aaaa")
+    a.wait_event("phase", phase="iteration")
+    following = allocation()
+    following.directory, following.orders, following.job = a.directory, dict(a.orders, number=2), 78
+    following.start(STOKER_TOKEN="run-2-bbbb")
+    log = os.path.join(following.folder, "agent.n01.log")
+    wait_for(lambda: "generation 1 (job 77) is still heard" in open(log).read(), 20, "the successor says what it waits for")
+    check(not os.path.exists(os.path.join(a.directory, "gen-000002")), "it minted a generation beside a living one")
+    check(len(ranks(a)) == 1, "two trainings at once")
+    for pid in agents(a):  # without a goodbye: only silence proves
+        os.kill(pid, signal.SIGKILL)
+    following.wait_event("attempt_started", generation=2)
+    check(len(ranks(following)) == 1 and not ranks(a), "the successor trains alone")
+    following.write_control(level="leave_now", generation=2)
+    check(following.exit_code() == 0, "left")
+
+
 def nobody_spins(allocation):
     """a guardian dies (its socket hangs up), a follower dies: the agents that stay use no processor time"""
     a = allocation(nodes=2, ranks=2)
@@ -203,5 +224,5 @@ def starts_once_there_is_room(allocation):
         subprocess.run(["umount", "-l", a.directory], check=True)
 
 
-run_cases([delayed_old_job, nobody_spins, stacks_by_faulthandler, stacks_of_frozen_ranks, last_line_counts, told_to_restart,
-           starts_once_there_is_room])
+run_cases([delayed_old_job, waits_for_its_predecessor, nobody_spins, stacks_by_faulthandler, stacks_of_frozen_ranks, last_line_counts,
+           told_to_restart, starts_once_there_is_room])

@@ -3,14 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <thread>
-#include <unistd.h>
 
 #include "common/hash.hpp"
-#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/patience.hpp"
@@ -19,7 +14,6 @@ namespace stoker::agent {
 namespace {
 
 constexpr int kMintTries = 1000;
-constexpr Duration kLeadSilence = 5s;  // a living lead writes each second
 
 // XXH3 of the files that say what is trained: setup, and what --config names. Relative paths count
 // from the run directory. What cannot be read is left out: its reader will say so.
@@ -70,42 +64,6 @@ Result<wire::Start> read_start(const RunContext& context, Generation generation)
   return start;
 }
 
-std::optional<wire::Start> newest_start(const RunContext& context) {
-  const auto generations = generations_of(context.run_directory);
-  for (auto it = generations.rbegin(); it != generations.rend(); ++it)
-    if (auto start = read_start(context, *it)) return *start;
-  return std::nullopt;
-}
-
-// The order number in a submission's token; empty for tokens of another kind.
-std::optional<std::uint32_t> order_of(const Token& token, const RunName& run) {
-  std::string_view text = token.text;
-  if (!text.starts_with(run.text + "-")) return std::nullopt;
-  text.remove_prefix(run.text.size() + 1);
-  const auto dash = text.find('-');
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (dash == std::string_view::npos || error != std::errc{} || end != text.data() + dash)
-    return std::nullopt;
-  return number;
-}
-
-// Opened each time: a network file system shows what others wrote then.
-std::uint64_t size_now(const std::string& path) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info {};
-  return fd && ::fstat(fd.get(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
-}
-
-bool grows(const std::string& path) {
-  const std::uint64_t before = size_now(path);
-  for (const Instant end = monotonic_now() + kLeadSilence; monotonic_now() < end;) {
-    if (size_now(path) > before) return true;
-    std::this_thread::sleep_for(100ms);
-  }
-  return false;
-}
-
 struct ResumePoint {
   std::optional<wire::Start> parent;
   Iteration iteration;
@@ -147,6 +105,13 @@ Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& 
 }
 
 }  // namespace
+
+std::optional<wire::Start> newest_start(const RunContext& context) {
+  const auto generations = generations_of(context.run_directory);
+  for (auto it = generations.rbegin(); it != generations.rend(); ++it)
+    if (auto start = read_start(context, *it)) return *start;
+  return std::nullopt;
+}
 
 std::string generation_directory(const RunContext& context, Generation generation) {
   return context.run_directory + "/" + wire::generation_name(generation);
@@ -223,18 +188,6 @@ Result<ClaimResult> claim_start(const RunContext& context) {
         fmt::format("job {} on {} (pid {} of {}) since {}", other->job.text(), other->node.text,
                     other->pid, other->host, format_rfc3339(other->at));
   return result;
-}
-
-std::optional<std::string> why_delayed(const RunContext& context) {
-  const auto newest = newest_start(context);
-  const auto ours = order_of(context.token, context.run);
-  const auto theirs = newest ? order_of(newest->token, context.run) : std::nullopt;
-  if (!ours || !theirs || *ours >= *theirs) return std::nullopt;
-  if (!grows(generation_directory(context, newest->generation) + "/lead.jsonl"))
-    return std::nullopt;
-  return fmt::format("job {} of order {} comes late: generation {} is of order {} (job {})",
-                     context.job.text(), *ours, newest->generation.value, *theirs,
-                     newest->job.text());
 }
 
 Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders) {

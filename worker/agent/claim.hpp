@@ -30,11 +30,6 @@ struct ClaimResult {
 };
 Result<ClaimResult> claim_start(const RunContext& context);
 
-// A job of an older submission (tokens are <run>-<order number>-<random hex>) than the one that the
-// newest generation came from, and that one lives (its lead writes each second): it was delayed,
-// its successor owns the run. Empty: it may start. Looks for a few seconds, in that case only.
-std::optional<std::string> why_delayed(const RunContext& context);
-
 struct Minted {
   wire::Start start;
   std::string path;  // of start.json
@@ -44,6 +39,9 @@ struct Minted {
 // Chooses the resume point and makes gen-NNNNNN/start.json. Error: --generation is taken, an exact
 // resume point is not there or is damaged, the disk is full.
 Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders);
+
+// Its start.json; empty when there is none that can be read.
+std::optional<wire::Start> newest_start(const RunContext& context);
 
 // The generation whose start.json carries our claim, when it is there.
 std::optional<wire::Start> find_generation(const RunContext& context);

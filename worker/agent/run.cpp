@@ -15,9 +15,12 @@
 #include "worker/agent/lead.hpp"
 #include "worker/agent/node_health.hpp"
 #include "worker/agent/patience.hpp"
+#include "worker/agent/predecessor.hpp"
 
 namespace stoker::agent {
 namespace {
+
+constexpr Duration kPredecessorLimit = 90s;  // followers wait 120 s for their lead
 
 int complain(int code, const Error& error) {
   std::fprintf(stderr, "stoker-agent: %s\n", error.message().c_str());
@@ -68,6 +71,9 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
     }
   if (const auto late = why_delayed(context))
     return complain(kExitClaimed, Error{*late, context.run_directory, "nothing was started here"});
+  if (const auto alive = await_predecessor(context, kPredecessorLimit))
+    return complain(kExitClaimed,
+                    Error{*alive, context.run_directory, "nothing was started here"});
   const auto before = read_control(context.run_directory);
   auto minted = mint_generation(context, *orders);
   if (!minted) return complain(1, minted.error());
