@@ -4,19 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "common/overloaded.hpp"
 #include "core/alerting.hpp"
 #include "core/handlers.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
 namespace {
-
-template <class... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <class... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
 
 bool needs_run(const EventBody& body) {
   return std::visit(

@@ -268,9 +268,13 @@ TEST_CASE("bad input: 10^6 events in a second -> bounded, said once, nothing los
   const Sequence before = t.world.state().seq;
   wire::AgentEvent line;
   line.at = t.world.clock.now();
-  line.body =
-      wire::KernelLine{NodeName("n2"), "xid",
-                       "NVRM: Xid (PCI:0000:3b:00): 95, uncontained ECC error", 95, "0000:3b:00"};
+  wire::KernelLine xid;
+  xid.node = NodeName("n2");
+  xid.event_class = "xid";
+  xid.text = "NVRM: Xid (PCI:0000:3b:00): 95, uncontained ECC error";
+  xid.xid = 95;
+  xid.gpu_pci = "0000:3b:00";
+  line.body = xid;
   constexpr std::size_t kTurn = 1000;
   for (std::uint64_t n = 0; n < kFlood; n += kTurn) {
     std::vector<Input> inputs(kTurn, Input{kDemo, AgentSaid{Generation(1), "lead", line}, {}});

@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include "common/os/files.hpp"
+#include "common/overloaded.hpp"
 #include "worker/agent/patience.hpp"
 
 namespace stoker::agent {
@@ -21,13 +22,6 @@ constexpr Duration kSilentGrace = 12s;  // a silent one: it gives up by itself a
 constexpr Duration kGoodbyeLimit = 15s;
 constexpr std::size_t kStrangers = 4096;
 constexpr Duration kAcceptPause = 200ms;
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 

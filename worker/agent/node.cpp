@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/overloaded.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/node_health.hpp"
 
@@ -17,13 +18,6 @@ constexpr Duration kSampleEvery = 150ms;
 constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is told at once
 constexpr Duration kEarly = 60s;
 constexpr std::uint32_t kSharedRankLogs = 256;  // ranks beyond keep their log on their node
-
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
