@@ -74,9 +74,9 @@ inline constexpr Duration kHalfLife = 30 * 24h;
 
 struct NodeLedger {
   SharedMap<NodeName, NodeEntry> nodes;  // that something is known about
-  std::uint32_t at_least = 0;  // nodes that the site has: the largest allocation ever seen
-  Instant since;                        // kept since
-  std::vector<Instant> losses;          // nodes convicted or called down, the last kLossesKept
+  std::uint32_t at_least = 0;   // nodes that the site has: the largest allocation ever seen
+  Instant since;                // kept since
+  std::vector<Instant> losses;  // nodes convicted or called down, the last kLossesKept
   std::uint32_t accused = 0, false_ones = 0;  // as of the nodes, of all of them
   STOKER_FIELDS(NodeLedger, nodes, at_least, since, losses, accused, false_ones)
 };

@@ -110,7 +110,7 @@ std::vector<std::string> note_gpus(NodeLedger& ledger, const NodeName& node,
                         [&](const GpuIdentity& g) { return g.uuid == gpu.uuid; });
   };
   if (accuses_gpus(ledger, node))
-    for (NodeRecord& record = *ledger.nodes[node].record; GpuRecord& gpu : record.gpus) {
+    for (NodeRecord& record = *ledger.nodes[node].record; GpuRecord & gpu : record.gpus) {
       const auto seen = here(gpu);
       if ((seen != gpus.end()) == is_in_place(gpu)) continue;
       const bool back = seen != gpus.end();

@@ -43,8 +43,8 @@ class Checker {
   [[nodiscard]] const std::vector<std::string>& liveness() const { return liveness_; }
   [[nodiscard]] std::uint32_t manual() const { return manual_; }
   [[nodiscard]] std::uint32_t incidents() const { return incidents_; }
-  struct Found {                              // how detectors did against the truth
-    Duration hang_longest{}, slow_longest{};  // from the fault to the word
+  struct Found {                                      // how detectors did against the truth
+    Duration hang_longest{}, slow_longest{};          // from the fault to the word
     std::uint32_t hangs = 0, slows = 0, doubled = 0;  // doubled: hangs under a doubled limit
     std::uint32_t false_hangs = 0, false_slows = 0;
     std::map<std::string, std::uint32_t> alerts;  // told, by kind
@@ -69,7 +69,7 @@ class Checker {
   Instant now_;
   bool blind_ = false;
   bool doubled_ = false;  // the limit of an iteration, before this row
-  Generation known_;  // the newest that the decider had heard of before this row
+  Generation known_;      // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
   std::set<std::string> alerts_wanted_;
   std::vector<std::string> safety_, liveness_;
