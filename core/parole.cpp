@@ -109,8 +109,9 @@ std::vector<std::string> note_gpus(NodeLedger& ledger, const NodeName& node,
     return std::find_if(gpus.begin(), gpus.end(),
                         [&](const GpuIdentity& g) { return g.uuid == gpu.uuid; });
   };
-  if (accuses_gpus(ledger, node))
-    for (NodeRecord& record = *ledger.nodes[node].record; GpuRecord & gpu : record.gpus) {
+  if (accuses_gpus(ledger, node)) {
+    NodeRecord& record = *ledger.nodes[node].record;
+    for (GpuRecord& gpu : record.gpus) {
       const auto seen = here(gpu);
       if ((seen != gpus.end()) == is_in_place(gpu)) continue;
       const bool back = seen != gpus.end();
@@ -119,6 +120,7 @@ std::vector<std::string> note_gpus(NodeLedger& ledger, const NodeName& node,
       news.push_back(fmt::format("{}, which was accused, is {} {}", gpu_text(gpu),
                                  back ? "back in" : "no longer in", node.text));
     }
+  }
   std::vector<GpuRecord> moved;
   std::vector<NodeName> others;
   for (const auto& [name, entry] : ledger.nodes)

@@ -126,7 +126,7 @@ std::vector<core::EventBody> story(const Token& token) {
   runs.token = token;
   runs.job = {1, 1};
   runs.state = core::JobState::Running;
-  runs.nodes = {NodeName("n01")};
+  runs.nodes = std::vector<NodeName>{NodeName("n01")};
   wire::GenerationStarted generation;
   generation.generation = Generation(1);
   generation.token = token;
