@@ -74,7 +74,7 @@ def waits_for_its_predecessor(allocation):
     following.directory, following.orders, following.job = a.directory, dict(a.orders, number=2), 78
     following.start(STOKER_TOKEN="run-2-bbbb")
     log = os.path.join(following.folder, "agent.n01.log")
-    wait_for(lambda: "generation 1 (job 77) is still heard" in open(log).read(), 20, "the successor says what it waits for")
+    wait_for(lambda: "generation 1 (job 77_1) is still heard" in open(log).read(), 20, "the successor says what it waits for")
     check(not os.path.exists(os.path.join(a.directory, "gen-000002")), "it minted a generation beside a living one")
     check(len(ranks(a)) == 1, "two trainings at once")
     for pid in agents(a):  # without a goodbye: only silence proves
