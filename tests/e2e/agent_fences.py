@@ -193,6 +193,23 @@ def told_to_restart(allocation):
     check(a.exit_code() == 0, "left")
 
 
+def stopped_with_its_guardian(allocation):
+    """a rank that was stopped together with its guardian is ended all the same when a restart is asked for"""
+    a = allocation()
+    a.script(STEPS)
+    a.start()
+    a.wait_event("phase", phase="iteration")
+    frozen = [pid for pid, (name, command) in a.processes().items() if name == "stoker-guardian" or "rank.py" in command]
+    check(len(frozen) >= 2, f"rank and guardian: {frozen}")
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    a.write_control(restart=1)
+    a.wait_event("attempt_started", attempt=2)
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in frozen), 20, "the stopped ones to be gone")
+    a.write_control(level="leave_now")
+    check(a.exit_code() == 0, "left")
+
+
 def starts_once_there_is_room(allocation):
     """an agent that cannot write its claim on a full disk waits for room and then starts: its task is not burned"""
     a = allocation()
@@ -225,4 +242,4 @@ def starts_once_there_is_room(allocation):
 
 
 run_cases([delayed_old_job, waits_for_its_predecessor, nobody_spins, stacks_by_faulthandler, stacks_of_frozen_ranks, last_line_counts,
-           told_to_restart, starts_once_there_is_room])
+           told_to_restart, stopped_with_its_guardian, starts_once_there_is_room])

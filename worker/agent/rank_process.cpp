@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kPipeBytes = 1 << 20;
 constexpr Duration kSettleLimit = 10s;
+constexpr Duration kGuardianLimit = 15s;  // to kill what it guards; it gives up after 10 s itself
 constexpr std::size_t kReadsPerTurn = 16;  // of 64 KiB: one loud rank does not starve the others
 
 std::set<pid_t>& living_guardians() {  // of the loop's thread
@@ -107,6 +108,7 @@ RankProcess::~RankProcess() {
   for (const os::Fd* fd : {&out_, &err_, &socket_, &standby_, &guardian_.pidfd})
     if (*fd) loop_.forget(fd->get());
   loop_.cancel(settle_timer_);
+  loop_.cancel(kill_timer_);
   living_guardians().erase(guardian());
 }
 
@@ -191,13 +193,27 @@ Status RankProcess::give_order(const wire::StandbyOrder& order) {
   return ok();
 }
 
-void RankProcess::signal_group(int signal) {
-  const GuardianOrder order{GuardianVerb::Signal, signal};
+// A guardian may have been stopped together with its rank.
+void RankProcess::tell_guardian(const GuardianOrder& order) {
   if (socket_) ::send(socket_.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!clear_ && guardian() > 0) ::kill(guardian(), SIGCONT);
 }
+
+void RankProcess::signal_group(int signal) {
+  tell_guardian({GuardianVerb::Signal, signal});
+}
+
 void RankProcess::kill() {
-  const GuardianOrder order{GuardianVerb::Kill, 0};
-  if (socket_) ::send(socket_.get(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+  tell_guardian({GuardianVerb::Kill, 0});
+  if (kill_timer_ == 0 && !clear_)
+    kill_timer_ = loop_.after(kGuardianLimit, [this] { end_guardian(); });
+}
+
+void RankProcess::end_guardian() {
+  kill_timer_ = 0;
+  if (clear_ || !stuck_.empty() || living_guardians().count(guardian()) == 0) return;
+  for (const pid_t below : os::descendants_of(guardian())) ::kill(below, SIGKILL);
+  ::kill(guardian(), SIGKILL);
 }
 
 void RankProcess::on_guardian_end() {

@@ -17,6 +17,8 @@
 
 namespace stoker::agent {
 
+struct GuardianOrder;
+
 struct Watchmen {  // whom the guardian watches
   os::ProcessIdentity agent, keeper;
   std::string mark;
@@ -49,7 +51,7 @@ class RankProcess {
   Status give_order(const wire::StandbyOrder& order);
 
   void signal_group(int signal);
-  void kill();  // the whole tree
+  void kill();  // the whole tree, with its guardian if that does not answer
   [[nodiscard]] pid_t guardian() const { return guardian_.identity.pid; }
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0 until it has started
   [[nodiscard]] bool standby_ready() const { return ready_; }
@@ -62,6 +64,8 @@ class RankProcess {
   bool on_message();  // false: there is none
   void on_guardian_end();
   void on_standby();
+  void tell_guardian(const GuardianOrder& order);
+  void end_guardian();  // it does not do what it was told: we do it
   void drain();
   void set_exit(int raw);
   void settle();  // after the guardian's end: adopted orphans are killed, then `clear`
@@ -74,7 +78,7 @@ class RankProcess {
   bool ready_ = false, told_clear_ = false, clear_ = false;
   std::string stuck_;
   std::optional<os::ExitStatus> status_;
-  Loop::Timer settle_timer_ = 0;
+  Loop::Timer settle_timer_ = 0, kill_timer_ = 0;
   Instant settle_until_{};
 };
 
