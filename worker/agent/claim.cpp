@@ -64,6 +64,11 @@ Result<wire::Start> read_start(const RunContext& context, Generation generation)
   return start;
 }
 
+std::optional<wire::Start> newest_start(const RunContext& context) {
+  auto starts = newest_starts(context, 1);
+  return starts.empty() ? std::nullopt : std::optional(std::move(starts[0]));
+}
+
 struct ResumePoint {
   std::optional<wire::Start> parent;
   Iteration iteration;
@@ -106,11 +111,12 @@ Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& 
 
 }  // namespace
 
-std::optional<wire::Start> newest_start(const RunContext& context) {
+std::vector<wire::Start> newest_starts(const RunContext& context, std::size_t most) {
+  std::vector<wire::Start> starts;
   const auto generations = generations_of(context.run_directory);
-  for (auto it = generations.rbegin(); it != generations.rend(); ++it)
-    if (auto start = read_start(context, *it)) return *start;
-  return std::nullopt;
+  for (auto it = generations.rbegin(); it != generations.rend() && starts.size() < most; ++it)
+    if (auto start = read_start(context, *it)) starts.push_back(std::move(*start));
+  return starts;
 }
 
 std::string generation_directory(const RunContext& context, Generation generation) {

@@ -40,8 +40,8 @@ struct Minted {
 // resume point is not there or is damaged, the disk is full.
 Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders);
 
-// Its start.json; empty when there is none that can be read.
-std::optional<wire::Start> newest_start(const RunContext& context);
+// The start.json of the highest generations, newest first, without those that cannot be read.
+std::vector<wire::Start> newest_starts(const RunContext& context, std::size_t most);
 
 // The generation whose start.json carries our claim, when it is there.
 std::optional<wire::Start> find_generation(const RunContext& context);

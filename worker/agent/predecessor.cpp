@@ -19,6 +19,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kLook = 100ms;
+constexpr std::size_t kLookedAt = 16;   // generations
 constexpr off_t kLastWords = 64 << 10;  // of a lead; a goodbye is a short line
 
 // The order number in a submission's token; empty for tokens of another kind.
@@ -70,17 +71,26 @@ bool said_goodbye(const std::string& directory) {
   return goodbye != nullptr && goodbye->lead;
 }
 
-// Heard within the time in which a living lead writes thrice.
-bool lives(const RunContext& context, const wire::Start& start) {
-  const std::string directory = generation_directory(context, start.generation);
-  if (said_goodbye(directory)) return false;
-  const off_t before = words_of(directory);
-  const Duration silence = std::max<Duration>(2s, 3 * wire::beat_every(start.orders.hang_floor));
+// Of these the first that is heard within the time in which a living lead writes thrice.
+std::optional<wire::Start> heard_of(const RunContext& context, std::vector<wire::Start> starts) {
+  const auto directory = [&](const wire::Start& start) {
+    return generation_directory(context, start.generation);
+  };
+  std::erase_if(starts, [&](const wire::Start& start) { return said_goodbye(directory(start)); });
+  if (starts.empty()) return std::nullopt;
+  Duration silence = 2s;
+  std::vector<off_t> before;
+  for (const wire::Start& start : starts) {
+    silence = std::max(silence, 3 * wire::beat_every(start.orders.hang_floor));
+    before.push_back(words_of(directory(start)));
+  }
   for (const Instant end = monotonic_now() + silence; monotonic_now() < end;) {
-    if (words_of(directory) > before) return !said_goodbye(directory);
+    for (std::size_t i = 0; i < starts.size(); ++i)
+      if (words_of(directory(starts[i])) > before[i] && !said_goodbye(directory(starts[i])))
+        return starts[i];
     std::this_thread::sleep_for(kLook);
   }
-  return false;
+  return std::nullopt;
 }
 
 bool is_told_to_end(const RunContext& context) {
@@ -96,28 +106,28 @@ bool is_told_to_end(const RunContext& context) {
 }  // namespace
 
 std::optional<std::string> why_delayed(const RunContext& context) {
-  const auto newest = newest_start(context);
+  const auto newest = newest_starts(context, 1);
   const auto ours = order_of(context.token, context.run);
-  const auto theirs = newest ? order_of(newest->token, context.run) : std::nullopt;
-  if (!ours || !theirs || *ours >= *theirs) return std::nullopt;
-  if (!lives(context, *newest)) return std::nullopt;
+  const auto theirs = newest.empty() ? std::nullopt : order_of(newest[0].token, context.run);
+  if (!ours || !theirs || *ours >= *theirs || !heard_of(context, newest)) return std::nullopt;
   return fmt::format("job {} of order {} comes late: generation {} is of order {} (job {})",
-                     context.job.text(), *ours, newest->generation.value, *theirs,
-                     newest->job.text());
+                     context.job.text(), *ours, newest[0].generation.value, *theirs,
+                     newest[0].job.text());
 }
 
-std::optional<std::string> await_predecessor(const RunContext& context, Duration limit) {
-  const auto newest = newest_start(context);
-  if (!newest) return std::nullopt;
-  const std::string who = fmt::format("generation {} (job {}) is still heard",
-                                      newest->generation.value, newest->job.text());
+Predecessors await_predecessors(const RunContext& context, Duration limit) {
   bool told = false;
-  for (const Instant end = monotonic_now() + limit; lives(context, *newest); told = true) {
-    if (is_told_to_end(context)) return std::nullopt;
-    if (monotonic_now() >= end) return fmt::format("{} after {}", who, format_duration(limit));
-    if (!told) std::fprintf(stderr, "stoker-agent: %s: waiting until it has left\n", who.c_str());
+  for (const Instant end = monotonic_now() + limit;; told = true) {
+    const auto heard = heard_of(context, newest_starts(context, kLookedAt));
+    if (!heard) return Predecessors::Gone;
+    if (is_told_to_end(context)) return Predecessors::ToldToEnd;
+    const bool enough = monotonic_now() >= end;
+    if (!told || enough)
+      std::fprintf(stderr, "stoker-agent: generation %u (job %s) is still heard%s\n",
+                   heard->generation.value, heard->job.text().c_str(),
+                   enough ? ": nothing was started here" : ": waiting until it has left");
+    if (enough) return Predecessors::Heard;
   }
-  return std::nullopt;
 }
 
 }  // namespace stoker::agent

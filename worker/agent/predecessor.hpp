@@ -1,5 +1,5 @@
-// The generation that trains or trained before ours. A file cannot stop a late writer, so a start
-// looks whether its predecessor lives: the lead's last word is a goodbye once every rank is gone;
+// The generations that train or trained before ours. A file cannot stop a late writer, so a start
+// looks whether one of them lives: a lead's last word is a goodbye once every rank is gone;
 // without one, what its agents write grows as long as they live. Clocks are our own.
 #pragma once
 
@@ -15,9 +15,13 @@ namespace stoker::agent {
 // Empty: it may start.
 std::optional<std::string> why_delayed(const RunContext& context);
 
-// Waits until the newest generation is over or nothing was heard of it for a few seconds; its last
-// save then counts. stderr says what is waited for. Ends early at a signal, or when a kill or stop
-// switch lies in the run directory. Not empty: it is still heard after `limit`; nothing may start.
-std::optional<std::string> await_predecessor(const RunContext& context, Duration limit);
+enum class Predecessors {
+  Gone,       // said goodbye, or silent for a few seconds
+  Heard,      // still heard after `limit`: nothing may start
+  ToldToEnd,  // a signal came, or a kill or stop switch lies in the run directory
+};
+// Waits for the generations before, so that two never train at once and their last save counts.
+// stderr says what is waited for.
+Predecessors await_predecessors(const RunContext& context, Duration limit);
 
 }  // namespace stoker::agent

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kPipeBytes = 1 << 20;
 constexpr Duration kSettleLimit = 10s;
-constexpr Duration kGuardianLimit = 15s;  // to kill what it guards; it gives up after 10 s itself
+constexpr Duration kGuardianLimit = 15s;   // to kill what it guards; it gives up after 10 s itself
 constexpr std::size_t kReadsPerTurn = 16;  // of 64 KiB: one loud rank does not starve the others
 
 std::set<pid_t>& living_guardians() {  // of the loop's thread

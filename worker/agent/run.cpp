@@ -71,8 +71,9 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
     }
   if (const auto late = why_delayed(context))
     return complain(kExitClaimed, Error{*late, context.run_directory, "nothing was started here"});
-  if (const auto alive = await_predecessor(context, kPredecessorLimit))
-    return complain(kExitClaimed, Error{*alive, context.run_directory, "nothing was started here"});
+  const auto predecessors = await_predecessors(context, kPredecessorLimit);
+  if (predecessors != Predecessors::Gone)
+    return predecessors == Predecessors::Heard ? kExitClaimed : 0;
   const auto before = read_control(context.run_directory);
   auto minted = mint_generation(context, *orders);
   if (!minted) return complain(1, minted.error());
