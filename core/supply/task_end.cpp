@@ -251,6 +251,10 @@ void decide_end(Turn& turn, Submission& s) {
     turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
   if (more) s.cancel_asked = false;
   const bool chain = chain_goes_on(run, s, ending.task, more);
+  if (ending.end.state == JobState::NodeFail && run.live && !run.live->goodbye_at) {
+    run.control.level = wire::Level::LeaveNow;  // agents that only SLURM has lost, on any node
+    write_control(turn, "the job is over for the scheduler: whoever is left must leave");
+  }
   const std::optional<LiveGeneration> live = std::move(run.live);
   run.live.reset();
   run.save.reset();
