@@ -13,7 +13,6 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kFirstLimit = 120s;  // for the lead to mint the generation
-constexpr Duration kReturnLimit = 10s;  // for a lost lead to come back
 constexpr Duration kSilence = 10s;
 constexpr Duration kLookEvery = 50ms;
 constexpr Duration kLeaveLimit = 15s;
@@ -113,7 +112,7 @@ void Follower::on_lost(const std::string& why) {
         fmt::format("{}/agents/{}.jsonl", generation_directory(context_, start_->generation),
                     context_.node.text));
   if (events_) events_->write(wire::AgentLost{context_.lead, "the lead: " + why});
-  look_for_lead(kReturnLimit);
+  look_for_lead(kLeadReturns);
 }
 
 void Follower::tick() {

@@ -14,6 +14,9 @@
 
 namespace stoker::agent {
 
+// How long a lost lead may take to come back; then the follower ends its ranks and leaves.
+inline constexpr Duration kLeadReturns = 10s;
+
 class Follower {
  public:
   Follower(Loop& loop, const RunContext& context, Watchmen watchmen);

@@ -14,11 +14,13 @@
 #include "common/os/files.hpp"
 #include "wire/agent_event.hpp"
 #include "worker/agent/control_watch.hpp"
+#include "worker/agent/follower.hpp"
 
 namespace stoker::agent {
 namespace {
 
 constexpr Duration kLook = 100ms;
+constexpr Duration kShortSilence = 2s;  // of generations that were waited for already
 constexpr std::size_t kLookedAt = 16;   // generations
 constexpr off_t kLastWords = 64 << 10;  // of a lead; a goodbye is a short line
 
@@ -55,8 +57,8 @@ off_t words_of(const std::string& directory) {
   return all;
 }
 
-bool said_goodbye(const std::string& directory) {
-  const std::string path = directory + "/lead.jsonl";
+// Of the agent that writes this file: every process below it is gone.
+bool said_goodbye(const std::string& path) {
   const os::Fd fd = open_now(path);
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return false;
@@ -67,27 +69,40 @@ bool said_goodbye(const std::string& directory) {
     return false;
   text.pop_back();
   const auto event = wire::parse_event_line(text.substr(text.rfind('\n') + 1), path);
-  const auto* goodbye = event ? std::get_if<wire::Goodbye>(&event->body) : nullptr;
-  return goodbye != nullptr && goodbye->lead;
+  return event && std::holds_alternative<wire::Goodbye>(event->body);
 }
 
-// Of these the first that is heard within the time in which a living lead writes thrice.
+// Agents without a lead write nothing until they give it up.
+Duration longest_silence(const wire::Start& start, const std::string& directory) {
+  const Duration beats = std::max<Duration>(2s, 3 * wire::beat_every(start.orders.hang_floor));
+  const bool orphans = std::any_of(start.nodes.begin(), start.nodes.end(), [&](const auto& node) {
+    return node != start.lead &&
+           !said_goodbye(fmt::format("{}/agents/{}.jsonl", directory, node.text));
+  });
+  return orphans ? beats + kLeadReturns : beats;
+}
+
+// Of these the first that is heard before it was silent for long enough. All but the first, the
+// newest, were waited for when that one began.
 std::optional<wire::Start> heard_of(const RunContext& context, std::vector<wire::Start> starts) {
   const auto directory = [&](const wire::Start& start) {
     return generation_directory(context, start.generation);
   };
-  std::erase_if(starts, [&](const wire::Start& start) { return said_goodbye(directory(start)); });
+  const auto is_over = [&](const wire::Start& start) {
+    return said_goodbye(directory(start) + "/lead.jsonl");
+  };
   if (starts.empty()) return std::nullopt;
-  Duration silence = 2s;
+  const wire::Start newest = starts.front();
+  std::erase_if(starts, is_over);
   std::vector<off_t> before;
-  for (const wire::Start& start : starts) {
-    silence = std::max(silence, 3 * wire::beat_every(start.orders.hang_floor));
-    before.push_back(words_of(directory(start)));
-  }
-  for (const Instant end = monotonic_now() + silence; monotonic_now() < end;) {
+  for (const wire::Start& start : starts) before.push_back(words_of(directory(start)));
+  const Instant began = monotonic_now();
+  const auto silence = [&] {
+    return is_over(newest) ? kShortSilence : longest_silence(newest, directory(newest));
+  };
+  while (!starts.empty() && monotonic_now() - began < silence()) {
     for (std::size_t i = 0; i < starts.size(); ++i)
-      if (words_of(directory(starts[i])) > before[i] && !said_goodbye(directory(starts[i])))
-        return starts[i];
+      if (words_of(directory(starts[i])) > before[i] && !is_over(starts[i])) return starts[i];
     std::this_thread::sleep_for(kLook);
   }
   return std::nullopt;
