@@ -78,6 +78,7 @@ bool Training::refuses_load(SimGeneration& g) {
 
 void Training::mend() {
   forgets_rate_ = drifts_ = false;
+  ailments_.clear();
   other_data_ = 0;
   for (SimCheckpoint& c : checkpoints_) {
     c.drifted = false;

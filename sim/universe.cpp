@@ -91,6 +91,12 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
       std::make_unique<Daemon>(Daemon::Parts{time_, random_, *slurm_, files_, alerts_, told_policy_,
                                              settings_.broken, scenario_.cluster.poll},
                                std::move(journal), epoch, std::move(hooks));
+  start_daemon(away);
+}
+
+// Silence is counted from a daemon's start.
+void Universe::start_daemon(Duration away) {
+  heard_ = time_.now();
   daemon_->start(away);
 }
 

@@ -51,6 +51,7 @@ class Universe {
   void take_lines();
   void plan_digests();
   std::vector<core::Input> digests();
+  void start_daemon(Duration away);
   void watch_silence();
   void look_at_switches();
   void look_after_held();

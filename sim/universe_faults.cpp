@@ -225,7 +225,7 @@ void Universe::strike_daemon(Fault fault) {
     if (settings_.broken == Guard::Dedupe && taken_ > 0)
       taken_ -= std::min<std::size_t>(taken_, 1 + random_.below(6));
     time_.after(away, [this, away] {
-      daemon_->start(away);
+      start_daemon(away);
       checker_->after_kill(daemon_->journal());
       take_lines();
     });
@@ -295,7 +295,7 @@ void Universe::heal() {
   cluster_->jam(time_.now());
   cluster_->repair_all();
   cluster_->poll();
-  if (!daemon_->up()) daemon_->start(1min);
+  if (!daemon_->up()) start_daemon(1min);
   if (daemon_->up()) daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
   take_lines();
   training_->look_at_nodes();

@@ -170,12 +170,12 @@ bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGenerati
 }
 
 // A task that was cancelled by hand was one of a chain: others wait behind it, in its own array or
-// in the next submission. Not so when the rest of its array was cancelled with it.
+// in the next submission. Not so when what was behind it in its array was cancelled with it.
 bool chain_goes_on(const RunState& run, const Submission& s, std::uint32_t task, bool more) {
   if (more) return true;
   const bool rest =
       s.rest_cancelled || std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
-        return entry.first != task && entry.second.state == JobState::Cancelled;
+        return entry.first > task && entry.second.state == JobState::Cancelled;
       });
   return !rest && std::any_of(run.supply.begin(), run.supply.end(), [&](const auto& entry) {
     return entry.first != s.token && entry.second.live() && entry.second.waiting() > 0;
