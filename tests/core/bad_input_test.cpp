@@ -168,13 +168,13 @@ TEST_CASE("bad input: no number in any numeric field of a digest -> journalled, 
       {"scale", [](Digest& d, double v) { d.losses.scale = v; }},
       {"compute time", [](Digest& d, double v) { d.last.slowest->ms = v; }},
       {"compute times", [](Digest& d, double v) { d.last.slowest->median_ms = v; }}};
-  for (const auto& [name, set] : fields)
+  for (const auto& field : fields)
     for (const double value : {kNan, kInfinite, -kInfinite, 1e308, -1e308}) {
-      INFO(name << " " << value);
+      INFO(field.first << " " << value);
       Trained t;
       for (std::uint64_t n = 41; n <= 80; ++n) {
         Digest d = t.digest(n);
-        if (n < 60) set(d, value);
+        if (n < 60) field.second(d, value);
         t.tell(d);
       }
       CHECK(t.run().progress.iteration == Iteration(80));
