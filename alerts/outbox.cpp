@@ -280,7 +280,7 @@ std::vector<SinkTest> OutboxAlerts::test(const core::AlertPolicy& policy) {
   core::SendAlert alert;
   alert.id = "test/" + std::to_string(wall_now().time_since_epoch().count());
   alert.severity = core::Severity::Info;
-  alert.kind = "test";
+  alert.alert_kind = "test";
   alert.summary = "a test alert of stoker: nothing has happened";
   alert.reason = "somebody ran `stoker alerts test`";
   const RenderedAlert rendered = render(EffectKey(alert.id), alert, wall_now(), wall_now());

@@ -48,7 +48,7 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   out.key = key;
   out.id = alert.id;
   out.severity = alert.severity;
-  out.kind = alert.kind;
+  out.kind = alert.alert_kind;
   const auto run = alert.labels.find("run");
   out.run = run == alert.labels.end() ? alert.id.substr(0, alert.id.find('/')) : run->second;
   out.summary = one_line(alert.summary, 300);
@@ -58,7 +58,7 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   out.resolved = alert.resolved;
   out.labels = alert.labels;
   if (!out.run.empty()) out.labels["run"] = out.run;
-  out.labels["kind"] = alert.kind;
+  out.labels["kind"] = alert.alert_kind;
   out.labels["severity"] = std::string(name_of(alert.severity));
   out.since = since;
   out.at = at;

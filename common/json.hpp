@@ -167,6 +167,11 @@ struct adl_serializer<E> {
 };
 template <class... Ts>
 requires(requires { Ts::kKind; } && ...) struct adl_serializer<std::variant<Ts...>> {
+  template <class T>
+  static constexpr bool kHidden = requires(T alternative) {
+    alternative.kind;
+  };
+  static_assert(!(kHidden<Ts> || ...), "\"kind\" names the alternative: call the member otherwise");
   static void to_json(json& j, const std::variant<Ts...>& v) {
     std::visit(
         [&j](const auto& value) {

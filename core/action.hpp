@@ -116,14 +116,15 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
   static constexpr const char* kKind = "send_alert";
   std::string id;  // stable for the incident: "<run>/<kind>/<seq of its first decision>"
   Severity severity = Severity::Warning;
-  std::string kind;  // rank_crash hang node_fault crash_loop checkpoint_damaged scheduler_blind …
-  std::string summary;  // one line
-  std::string reason;   // the decision's sentence
-  std::string command;  // the exact command to run, "" = nothing to do
+  std::string alert_kind;  // rank_crash hang node_fault crash_loop scheduler_blind …
+  std::string summary;     // one line
+  std::string reason;      // the decision's sentence
+  std::string command;     // the exact command to run, "" = nothing to do
   bool resolved = false;
   std::map<std::string, std::string> labels;  // run, node, generation
   std::string report;  // text to pass on, of several lines: a node's for its administrators
-  STOKER_FIELDS(SendAlert, id, severity, kind, summary, reason, command, resolved, labels, report)
+  STOKER_FIELDS(SendAlert, id, severity, alert_kind, summary, reason, command, resolved, labels,
+                report)
 };
 
 using Action =

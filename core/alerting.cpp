@@ -15,7 +15,7 @@ SendAlert make_action(const AlertState& alert, bool resolved, const std::string&
   SendAlert action;
   action.id = alert.id;
   action.severity = alert.severity;
-  action.kind = alert.kind;
+  action.alert_kind = alert.kind;
   action.summary = alert.summary;
   action.reason = reason;
   action.command = resolved ? "" : alert.command;

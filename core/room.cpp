@@ -17,7 +17,7 @@ constexpr const char* kDiskFull = "disk_full";
 // A run that only waits for space tries at once.
 void try_now(RunState& run, Instant now) {
   auto* held = std::get_if<training::Held>(&run.training);
-  if (held != nullptr && held->retry_at && held->kind == kDiskFull) held->retry_at = now;
+  if (held != nullptr && held->retry_at && held->alert_kind == kDiskFull) held->retry_at = now;
 }
 
 }  // namespace

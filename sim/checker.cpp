@@ -252,9 +252,11 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
     if (where == "finished" || where == "stopped") continue;
     if (where == "held") {
       const auto& held = std::get<core::training::Held>(run.training);
-      const bool told = std::any_of(state.alerts.begin(), state.alerts.end(),
-                                    [&](const auto& a) { return a.second.kind == held.kind; });
-      if (!told && !held.retry_at) stuck(fmt::format("held ({}) and nobody was told", held.kind));
+      const bool told = std::any_of(state.alerts.begin(), state.alerts.end(), [&](const auto& a) {
+        return a.second.kind == held.alert_kind;
+      });
+      if (!told && !held.retry_at)
+        stuck(fmt::format("held ({}) and nobody was told", held.alert_kind));
       continue;
     }
     if (where == "idle" && run.paused) continue;

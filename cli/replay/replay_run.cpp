@@ -91,8 +91,8 @@ void ReplayRun::observe(const core::JournalRow& row) {
     if (alert == nullptr || alert->resolved || alert->severity == core::Severity::Info) continue;
     told = true;
     if (detections_.size() >= kMostKept) continue;
-    detections_.push_back({row.event.wall, alert->kind, alert->summary, d.reason, d.to, interrupts,
-                           "", std::nullopt, 0});
+    detections_.push_back({row.event.wall, alert->alert_kind, alert->summary, d.reason, d.to,
+                           interrupts, "", std::nullopt, 0});
   }
   const bool of_logs = std::holds_alternative<core::Diagnosed>(row.event.body);
   if (of_logs && !told && !d.reason.empty() && said_.size() < kMostKept)

@@ -11,9 +11,9 @@ namespace stoker::core::training {
 
 struct Held {
   static constexpr const char* kKind = "held";
-  std::string kind;  // of the alert: crash_loop configuration checkpoint_refused disk_full …
+  std::string alert_kind;  // crash_loop configuration checkpoint_refused disk_full …
   std::optional<Instant> retry_at;
-  STOKER_FIELDS(Held, kind, retry_at)
+  STOKER_FIELDS(Held, alert_kind, retry_at)
 };
 
 }  // namespace stoker::core::training

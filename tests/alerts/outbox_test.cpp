@@ -63,7 +63,7 @@ core::SendAlert alert_of(const std::string& id, core::Severity severity = core::
   core::SendAlert alert;
   alert.id = id;
   alert.severity = severity;
-  alert.kind = "rank_crash";
+  alert.alert_kind = "rank_crash";
   alert.summary = "rank 3 crashed";
   alert.reason = "rank 3 on n02 ended with signal 11 at iteration 120";
   alert.command = resolved ? "" : "stoker why hello";

@@ -18,7 +18,7 @@ RenderedAlert alert_of(core::Severity severity, bool resolved = false) {
   core::SendAlert alert;
   alert.id = "tr11/node_fault/12";
   alert.severity = severity;
-  alert.kind = "node_fault";
+  alert.alert_kind = "node_fault";
   alert.summary = "n04 has failed";
   alert.reason = "Xid 79 on n04";
   alert.command = "stoker exclude n04 --reason 'Xid 79'";

@@ -127,3 +127,14 @@ TEST_CASE("step: an event of a run that nobody supervises -> rejected with its n
   CHECK(decision.rejected);
   CHECK(decision.reason.find("ghost") != std::string::npos);
 }
+
+TEST_CASE("engine: an intent read back from the journal -> the very action, its alert's kind too") {
+  SendAlert alert;
+  alert.id = "demo/hang/17";
+  alert.alert_kind = "hang";
+  alert.summary = "all 4 ranks made no progress";
+  const Action action = alert;
+  const auto back = from_json_text<Action>(to_json_text(action), "intent");
+  REQUIRE(back);
+  CHECK(*back == action);
+}
