@@ -40,11 +40,10 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
     // The hang detector needs a fresh digest when the oldest progress comes of age.
     const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
                          !run.live->outcome && !run.live->lead_silent;
-    const Duration half_beat = wire::beat_every(run.policy.hang.floor) / 2;
+    const Duration beat = wire::beat_every(run.policy.hang.floor);
+    const Duration early = has_agents(run.policy) ? beat / 2 : Duration(0s);
     if (digests && run.progress.deadline > 0ns)
-      earliest(at,
-               std::max(run.progress.oldest + run.progress.deadline, state.now + 2 * half_beat) -
-                   half_beat);
+      earliest(at, std::max(run.progress.oldest + run.progress.deadline, state.now + beat) - early);
   }
   if (std::holds_alternative<training::Training>(run.training) &&
       run.overdue_told != run.checkpoint.iteration)

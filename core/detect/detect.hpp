@@ -27,7 +27,7 @@ Duration phase_deadline(const RunState& run, wire::Phase phase);
 Duration undoubled_deadline(const RunState& run, wire::Phase phase);
 inline constexpr std::uint32_t kLargestFactor = 16;
 // Judges a digest by the ages in it, which the nodes' own clocks measured; two beats before the
-// deadline, so that the verdict is not later than it.
+// deadline, so that the verdict is not later than it. A script's: by its logs, at the deadline.
 Hang detect_hang(const RunState& run, const wire::Beat& beat);
 
 // ---- the rest

@@ -77,9 +77,10 @@ std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang&
 }
 
 // The age at which a rank is judged: two beats early, so that the verdict is not later than the
-// deadline although the newest beat is old by up to one.
+// deadline although the newest beat is old by up to one. Logs of a script are read when the
+// question is asked: their silence is judged when it is as long as the limit, not before.
 Duration judged_from(const RunState& run, Duration deadline) {
-  return deadline - 2 * wire::beat_every(run.policy.hang.floor);
+  return deadline - (has_agents(run.policy) ? 2 : 0) * wire::beat_every(run.policy.hang.floor);
 }
 
 }  // namespace
