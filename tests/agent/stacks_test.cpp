@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <future>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
@@ -113,5 +114,47 @@ TEST_CASE("probe_job: the processes of a job on this node -> stacks by rank, and
   CHECK(!probe_job({"4711; rm -rf /", folder, ""}));
   ::unsetenv("SLURMD_NODENAME");
   ::unsetenv("SLURM_STEP_ID");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE(
+    "stacks: tools that take long -> what /proc tells first, then as much as there is time for") {
+  char name[] = "/tmp/stoker-slow-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const std::string path = ::getenv("PATH");
+  REQUIRE(os::replace_file(folder + "/gdb", "#!/bin/sh\nsleep 2\n", os::Durability::Cached, 0755));
+  ::setenv("PATH", (folder + ":" + path).c_str(), 1);
+  ::setenv("SLURMD_NODENAME", "n01", 1);
+  const std::string job = std::to_string(800'000'000 + ::getpid() % 90'000'000);
+  std::vector<os::Child> children;
+  StackTarget target{"n01.0", {}, ""};
+  for (int i = 0; i < 3; ++i) {
+    children.push_back(sleeper({{"SLURM_JOB_ID", job}, {"SLURMD_NODENAME", "n01"}}));
+    target.pids.push_back(children.back().identity.pid);
+  }
+  const Instant began = monotonic_now();
+  bool first = false;
+  CHECK(write_stacks(
+            {target}, folder,
+            [&](std::uint32_t written) {
+              first = written == 1 && monotonic_now() - began < 1s &&
+                      os::read_file(folder + "/n01.0.txt")->find("thread") != std::string::npos;
+            },
+            500ms) == 1);
+  CHECK(first);
+  CHECK(monotonic_now() - began < 3s);  // not 3 x 2 s
+  CHECK(os::read_file(folder + "/n01.0.txt")->find("no time was left") != std::string::npos);
+
+  auto probe = std::async(std::launch::async, [&] { return probe_job({job, folder, "7"}); });
+  for (int i = 0; i < 300 && !os::exists(folder + "/n01.probe"); ++i) ::usleep(5000);
+  CHECK(os::exists(folder + "/n01.probe"));
+  CHECK(probe.wait_for(0s) == std::future_status::timeout);  // its tools still run
+  CHECK(probe.get());
+  for (os::Child& child : children) {
+    CHECK(os::send_signal(child.pidfd, SIGKILL));
+    while (!*os::try_wait(child)) ::usleep(1000);
+  }
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("SLURMD_NODENAME");
   std::filesystem::remove_all(folder);
 }

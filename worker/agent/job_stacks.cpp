@@ -75,9 +75,14 @@ Status probe_job(const JobProbe& probe) {
   }
   std::vector<StackTarget> list;
   for (auto& [name, target] : targets) list.push_back(std::move(target));
-  answer.stacks = write_stacks(list, probe.directory);
-  return os::replace_file(probe.directory + "/" + node + wire::kProbeEnd,
-                          to_json_text(answer) + "\n", os::Durability::Cached);
+  // Answered before any tool is started: on a busy node they take longer than srun is waited for.
+  Status answered = fail("cannot make the folder", probe.directory);
+  write_stacks(list, probe.directory, [&](std::uint32_t written) {
+    answer.stacks = written;
+    answered = os::replace_file(probe.directory + "/" + node + wire::kProbeEnd,
+                                to_json_text(answer) + "\n", os::Durability::Cached);
+  });
+  return answered;
 }
 
 }  // namespace stoker::agent

@@ -61,7 +61,14 @@ std::string proc_threads(pid_t pid, bool& uninterruptible) {
   return text;
 }
 
-std::string run_tool(std::vector<std::string> argv) {
+// What one tool may take before `end`.
+Duration time_left(Instant end) {
+  return std::min<Duration>(kToolLimit, end - monotonic_now());
+}
+
+std::string run_tool(std::vector<std::string> argv, Instant end) {
+  const Duration limit = time_left(end);
+  if (limit <= 0ns) return "  no time was left for it\n";
   os::SpawnOptions options;
   options.argv = std::move(argv);
   options.environment = {{"PATH", "/usr/local/bin:/usr/bin:/bin"},
@@ -70,7 +77,7 @@ std::string run_tool(std::vector<std::string> argv) {
                          {"LC_ALL", "C"}};
   if (const char* path = ::getenv("PATH"); path != nullptr) options.environment["PATH"] = path;
   const std::string name = options.argv.front();
-  const auto output = os::run_command(options, kToolLimit, kToolBytes);
+  const auto output = os::run_command(options, limit, kToolBytes);
   if (!output) return fmt::format("  {}\n", output.error().message());
   if (output->status.ok() || !output->out.empty()) return output->out;
   return fmt::format("  {}: {}: {}\n", name, output->status.text(), output->err.substr(0, 500));
@@ -122,19 +129,20 @@ std::string faulthandler_frames(pid_t pid, const std::string& log) {
   return "frames by faulthandler:\n" + text + "\n";
 }
 
-std::string tool_frames(pid_t pid, const std::string& log) {
+std::string tool_frames(pid_t pid, const std::string& log, Instant end) {
   const std::string id = std::to_string(pid);
   const std::string executable = one_line(fmt::format("/proc/{}/cmdline", pid));
   const bool python = executable.find("python") != std::string::npos;
   if (python && in_path("py-spy"))
-    return "frames by py-spy:\n" + run_tool({"py-spy", "dump", "--pid", id});
+    return "frames by py-spy:\n" + run_tool({"py-spy", "dump", "--pid", id}, end);
   if (python) {
     if (const std::string frames = faulthandler_frames(pid, log); !frames.empty()) return frames;
   }
   if (in_path("gdb"))
     return "frames by gdb:\n" + run_tool({"gdb", "-p", id, "-batch", "-nx", "-ex",
-                                          "set pagination off", "-ex", "thread apply all bt 64"});
-  if (in_path("eu-stack")) return "frames by eu-stack:\n" + run_tool({"eu-stack", "-p", id});
+                                          "set pagination off", "-ex", "thread apply all bt 64"},
+                                         end);
+  if (in_path("eu-stack")) return "frames by eu-stack:\n" + run_tool({"eu-stack", "-p", id}, end);
   return "no py-spy, gdb or eu-stack on this node: no user frames\n";
 }
 
@@ -143,26 +151,33 @@ std::string proc_text(pid_t pid, bool& uninterruptible) {
          proc_threads(pid, uninterruptible);
 }
 
-std::string user_frames(pid_t pid, const std::string& log, bool uninterruptible) {
+std::string user_frames(pid_t pid, const std::string& log, bool uninterruptible, Instant end) {
   return uninterruptible ? "in uninterruptible sleep: no tool is attached\n"
-                         : tool_frames(pid, log);
+                         : tool_frames(pid, log, end);
 }
 
-// First what /proc tells, at once; then, with the frames of tools, once more: the ranks may be
-// ended while a tool still reads symbols.
-bool write_target(const StackTarget& target, const std::string& path) {
-  std::string quick, whole;
-  std::vector<std::pair<std::string, bool>> parts;
+// What /proc tells of a target, by process.
+struct States {
+  std::vector<std::string> texts;
+  std::vector<bool> uninterruptible;
+};
+
+States states_of(const StackTarget& target) {
+  States states;
   for (const pid_t pid : target.pids) {
     bool uninterruptible = false;
-    std::string text = proc_text(pid, uninterruptible);
-    quick += text + "\n";
-    parts.emplace_back(std::move(text), uninterruptible);
+    states.texts.push_back(proc_text(pid, uninterruptible));
+    states.uninterruptible.push_back(uninterruptible);
   }
-  if (!os::replace_file(path, quick, os::Durability::Cached)) return false;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    whole += parts[i].first + user_frames(target.pids[i], target.log, parts[i].second) + "\n";
-  return os::replace_file(path, whole, os::Durability::Cached).has_value();
+  return states;
+}
+
+bool write_text(const States& states, const std::vector<std::string>& frames,
+                const std::string& path) {
+  std::string text;
+  for (std::size_t i = 0; i < states.texts.size(); ++i)
+    text += states.texts[i] + (i < frames.size() ? frames[i] : "") + "\n";
+  return os::replace_file(path, text, os::Durability::Cached).has_value();
 }
 
 }  // namespace
@@ -170,19 +185,33 @@ bool write_target(const StackTarget& target, const std::string& path) {
 std::string stacks_of(pid_t pid, const std::string& log) {
   bool uninterruptible = false;
   const std::string text = proc_text(pid, uninterruptible);
-  return text + user_frames(pid, log, uninterruptible);
+  return text + user_frames(pid, log, uninterruptible, monotonic_now() + kToolLimit);
 }
 
-std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory) {
+std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory,
+                           const std::function<void(std::uint32_t)>& first, Duration limit) {
   if (!os::make_directories(directory)) return 0;
-  std::vector<std::future<bool>> pending;
-  pending.reserve(targets.size());
-  for (const StackTarget& target : targets)
-    pending.push_back(std::async(std::launch::async, [&target, &directory] {
-      return write_target(target, directory + "/" + target.name + ".txt");
-    }));
+  const Instant end = monotonic_now() + limit;
+  const auto path_of = [&](const StackTarget& target) {
+    return directory + "/" + target.name + ".txt";
+  };
+  std::vector<States> states;
   std::uint32_t written = 0;
-  for (auto& one : pending) written += one.get() ? 1 : 0;
+  for (const StackTarget& target : targets) {
+    states.push_back(states_of(target));
+    written += write_text(states.back(), {}, path_of(target)) ? 1 : 0;
+  }
+  if (first) first(written);
+  std::vector<std::future<void>> pending;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    pending.push_back(std::async(std::launch::async, [&, i] {
+      std::vector<std::string> frames;
+      for (std::size_t p = 0; p < targets[i].pids.size(); ++p)
+        frames.push_back(
+            user_frames(targets[i].pids[p], targets[i].log, states[i].uninterruptible[p], end));
+      (void)write_text(states[i], frames, path_of(targets[i]));
+    }));
+  for (auto& one : pending) one.get();
   return written;
 }
 

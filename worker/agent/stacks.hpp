@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
+#include "common/time.hpp"
 #include "wire/agent_event.hpp"
 
 namespace stoker::agent {
@@ -19,8 +21,12 @@ struct StackTarget {
   std::string log;  // where its output goes; faulthandler's frames are taken from there
 };
 
-// Returns how many files were written. Blocks, at most about a minute; no lock is held.
-std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory);
+// Returns how many files were written. What /proc tells is written of all targets first: the ranks,
+// or this process, may be ended while a tool still reads symbols; then `first` is called with their
+// number. Tools have `limit` together. Blocks; no lock is held.
+std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory,
+                           const std::function<void(std::uint32_t)>& first = {},
+                           Duration limit = 40s);
 
 // The text of one process. `log`: the file its standard error goes to, "" = not known.
 std::string stacks_of(pid_t pid, const std::string& log = {});
