@@ -25,7 +25,7 @@ train: {{batch_script: {script}{train}}}
 watch: {{logs: [{log}]}}
 hang: {{floor: 5s, ceiling: {ceiling}, phases: {{startup: 60s, load: 60s, checkpoint: 60s}}}}
 recover: {{restarts: {{total: 20, without_progress: 8, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
-"""
+{more}"""
 
 
 class FakeSite(Site):
@@ -87,7 +87,7 @@ class FakeSite(Site):
         return []
 
     # ---- the run
-    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", ceiling="60s", daemon=()):
+    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", ceiling="60s", more="", daemon=()):
         script = os.path.join(self.folder, "train.slurm")
         with open(script, "w", encoding="utf-8") as f:
             f.write("#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
@@ -95,7 +95,7 @@ class FakeSite(Site):
         config = os.path.join(self.folder, "story.yaml")
         with open(config, "w", encoding="utf-8") as f:
             f.write(RUN.format(run=self.run, directory=self.directory, tasks=tasks, nodes=nodes, script=script, log=self.log_path, scheduler=scheduler,
-                               train=train, recover=recover, ceiling=ceiling, group=f"group: {group}\n" if group else ""))
+                               train=train, recover=recover, ceiling=ceiling, more=more, group=f"group: {group}\n" if group else ""))
         if not self.daemon:
             self.start_daemon("--slurm-pace", "1", *daemon)
         self.stoker("run", config, "--yes")
