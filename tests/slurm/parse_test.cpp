@@ -2,6 +2,8 @@
 // Debian's 22.05.8 printed).
 #include <ctime>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fstream>
 
 #include "scripted_cluster.hpp"
 #include "slurm/client_call.hpp"
@@ -141,6 +143,9 @@ TEST_CASE("sbatch: refused -> Definite with advice; lost controller -> Unknown")
   CHECK(error.error.hint.find("scheduler.account") != std::string::npos);
   for (const char* text :
        {"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (receive "
+        "failure)\n",
+        "sbatch: error: Batch job submission failed: Message send failure\n",
         "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
         ""})
     CHECK(std::get<core::PortError>(judge(says("", text, 1))).certainty ==
@@ -189,6 +194,10 @@ TEST_CASE("sbatch: refusals as Debian's 22.05.8 words them -> Definite, each wit
     CHECK_MESSAGE(error.certainty == core::Certainty::Definite, said);
     CHECK_MESSAGE(error.error.hint.find(advice) != std::string::npos, said);
   }
+  CHECK(std::get<core::PortError>(
+            judge_submit(
+                *says("", failed + "Unable to contact slurm controller (connect failure)\n", 1)))
+            .certainty == core::Certainty::Definite);
   CHECK(leaves_too_few_nodes(
       *says("", "allocation failure: Requested node configuration is not available\n", 1)));
   CHECK(!leaves_too_few_nodes(
@@ -196,6 +205,22 @@ TEST_CASE("sbatch: refusals as Debian's 22.05.8 words them -> Definite, each wit
             "sbatch: Job 863244 to start at 2026-11-22T14:22:22 using 2 processors on nodes "
             "n[04-05] in partition main\n")));
   CHECK(!leaves_too_few_nodes(*says("", "allocation failure: Invalid node name specified\n", 1)));
+}
+
+TEST_CASE("sbatch: every documented error of a submission -> Definite, with what to do") {
+  using stoker::slurm::testing::says;
+  std::ifstream file(STOKER_SOURCE_DIR "/tests/slurm/submission_errors.txt");
+  int count = 0;
+  for (std::string text; std::getline(file, text);) {
+    if (text.starts_with('#')) continue;
+    ++count;
+    const auto judged = judge_submit(
+        *says("", fmt::format("sbatch: error: Batch job submission failed: {}\n", text), 1));
+    const auto& error = std::get<core::PortError>(judged);
+    CHECK_MESSAGE(error.certainty == core::Certainty::Definite, text);
+    CHECK_MESSAGE(!error.error.hint.empty(), text);
+  }
+  CHECK(count > 60);
 }
 
 TEST_CASE("scontrol: records of an array -> details; damaged -> error") {

@@ -115,18 +115,18 @@ def squeue_slow_failing_empty_garbage(site):
 
 
 def sbatch_failing_empty_slow(site):
-    """sbatch fails, answers nothing although it submitted, or is slow: one submission in the end."""
+    """sbatch is refused; then it is slow, submits, and answers nothing: one submission in the end."""
     site.shim("sbatch", f"""
 n=$(ls {site.folder}/tries 2>/dev/null | wc -l); mkdir -p {site.folder}/tries/$n
 case $n in
   0) echo 'sbatch: error: Batch job submission failed: Requested node configuration is not available' >&2; exit 1;;
-  1) "$REAL" "$@" >/dev/null; exit 0;;
-  *) sleep 5; exec "$REAL" "$@";;
+  1) sleep 30; "$REAL" "$@" >/dev/null; exit 0;;
+  *) exec "$REAL" "$@";;
 esac""")
     os.chmod(site.folder, 0o777)
     site.start_daemon()
     site.run_loop()
-    site.wait_training(beyond=10, seconds=180)
+    site.wait_training(beyond=10, seconds=240)
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
     tries = len(os.listdir(os.path.join(site.folder, "tries")))
     check(tries == 2, f"sbatch was called {tries} times for one submission")
