@@ -82,6 +82,7 @@ std::string SlurmScheduler::users_to_ask(const std::set<std::string>& groups) {
 // The queue of everybody who may have a job on these runs: ours and the members' of their groups.
 Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
     const std::vector<RunName>& names, const std::vector<core::RunGrounds>& grounds) {
+  if (!options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
   std::set<std::string> groups;
   std::vector<std::string> folders;
   for (const core::RunGrounds& run : grounds) {
@@ -208,17 +209,37 @@ Result<std::string> SlurmScheduler::cluster_name() {
     return value == std::string::npos ? std::string() : line.substr(value);
   };
   constexpr std::string_view kStorage = "\nAccountingStorageType", kVersion = "\nSLURM_VERSION";
+  const std::scoped_lock lock(mutex_);
   if (const auto storage = output.out.find(kStorage); storage != std::string::npos)
     accounts_ = value_at(storage + kStorage.size()).find("slurmdbd") != std::string::npos;
-  if (const auto version = output.out.find(kVersion); version != std::string::npos) {
-    const std::scoped_lock lock(mutex_);
+  if (const auto version = output.out.find(kVersion); version != std::string::npos)
     json_ = scontrol_writes_json(value_at(version + kVersion.size()));
-  }
   return value_at(at + kKey.size());
 }
 
+Status SlurmScheduler::know_cluster() {
+  if (const std::scoped_lock lock(mutex_); !cluster_.empty()) return ok();
+  STOKER_TRY(name, cluster_name());
+  const bool kept = !options_.cluster_file.empty();
+  STOKER_TRY(first, kept ? files_.create_once(options_.cluster_file, name) : Result<bool>(true));
+  if (!first) {
+    STOKER_TRY(known, files_.read(options_.cluster_file, 4096));
+    if (known != name)
+      return fail(fmt::format("the cluster {} answers, but the jobs are on {}", name, known),
+                  options_.cluster_file,
+                  "mend PATH and SLURM_CONF; remove this file if the cluster was renamed");
+  }
+  const std::scoped_lock lock(mutex_);
+  cluster_ = std::move(name);
+  return ok();
+}
+
 bool SlurmScheduler::ask_accounts(const core::JobExpected& job, core::SchedulerView& view) {
-  if (!accounts_ || job.since == WallTime{}) return false;
+  const bool accounts = [this] {
+    const std::scoped_lock lock(mutex_);
+    return accounts_;
+  }();
+  if (!accounts || job.since == WallTime{}) return false;
   const Duration age = std::max<Duration>(options_.wall() - job.since, Duration{}) + 1min;
   const auto output = question(accounting_command(job.job.job, age));
   if (!output || !output->status.ok()) return false;
@@ -257,6 +278,7 @@ std::string SlurmScheduler::why_gone(const core::JobExpected& job, core::Schedul
   denial->second.last = now;
   if (first || now - denial->second.first < kDenialsApart) return "";
   const auto name = cluster_name();
+  const std::scoped_lock lock(mutex_);
   if (!name || *name != cluster_) return "";
   return fmt::format("SLURM of {} has answered twice that it does not know the id {}", cluster_,
                      job.job.job);
@@ -303,10 +325,7 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   std::vector<QueueRow> rows;  // ours
   for (const QueueRow& row : all)
     if (is_own(row, options_.user)) rows.push_back(row);
-  if (cluster_.empty()) {
-    STOKER_TRY(name, cluster_name());
-    cluster_ = std::move(name);
-  }
+  STOKER_TRY_STATUS(know_cluster());
   const bool node_died = std::any_of(rows.begin(), rows.end(), [this](const QueueRow& row) {
     const auto found = known_.find({row.id, row.raw_id});
     return is_node_death(row.state) && (found == known_.end() || found->second.state != row.state);

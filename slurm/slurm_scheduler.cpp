@@ -53,6 +53,7 @@ Result<os::CommandOutput> SlurmScheduler::run(const os::SpawnOptions& options) {
 
 Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& names,
                                                     std::uint64_t job) {
+  if (!options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
   STOKER_TRY(output, question(queue_command(job == 0 ? options_.user : "", job)));
   if (!output.status.ok()) {
     if (job != 0 && says_gone(output)) return std::vector<QueueRow>{};

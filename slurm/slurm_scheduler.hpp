@@ -29,6 +29,9 @@ struct SlurmOptions {
   std::function<bool(const std::string& user, const std::string& group)> is_member{};
   // The members whom this host can list, for queues that are too long to be read whole.
   std::function<std::vector<std::string>(const std::string& group)> members{};
+  // Where the cluster's name is kept: the commands of another one know nothing of our jobs, and
+  // their answers must not be taken for the jobs' ends. "" = nowhere.
+  std::string cluster_file{};
 };
 
 class SlurmScheduler : public core::Scheduler {
@@ -109,6 +112,8 @@ class SlurmScheduler : public core::Scheduler {
   Result<std::string> cluster_name();
 
   core::Processes& processes_;
+  // Which cluster answers, asked once. Error: another one than the jobs were submitted to.
+  Status know_cluster();
   core::Files& files_;
   SlurmOptions options_;
   CallBudget budget_;
@@ -117,8 +122,6 @@ class SlurmScheduler : public core::Scheduler {
   std::map<Token, Denial> denials_;
   std::map<Token, Instant> asked_;  // missing jobs, and when they were last looked for
   std::optional<Instant> nodes_at_;
-  std::string cluster_;
-  bool accounts_ = false;  // there is a slurmdbd
   struct Membership {
     bool member = false;
     Instant asked;
@@ -133,6 +136,8 @@ class SlurmScheduler : public core::Scheduler {
   NodeLists node_lists_;                // of the queue, as it was last seen
   bool json_ = false;                   // scontrol writes JSON
   std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
+  std::string cluster_;                 // "" = not asked yet
+  bool accounts_ = false;               // there is a slurmdbd
 };
 
 }  // namespace stoker::slurm

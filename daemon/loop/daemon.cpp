@@ -37,6 +37,7 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   slurm.is_member = is_in_group;
   slurm.members = group_members;
   slurm.environment = environment;
+  slurm.cluster_file = state + "/slurm-cluster";
   if (options.slurm_pace < 15s) slurm.question_every = Duration{};  // a cluster of one's own
   return std::make_unique<SchedulerRouter>(
       std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),

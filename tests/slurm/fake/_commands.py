@@ -124,7 +124,7 @@ def scontrol(cluster):
     words = sys.argv[1:]
     if "config" in words:
         storage = "slurmdbd" if cluster["accounts"] is not None else "none"
-        return (f"Configuration data as of now\nAccountingStorageType   = accounting_storage/{storage}\nClusterName             = fake\n"
+        return (f"Configuration data as of now\nAccountingStorageType   = accounting_storage/{storage}\nClusterName             = {cluster['name']}\n"
                 f"SLURM_VERSION           = {cluster['version']}\n"), "", 0
     if "step" in words:
         return steps(cluster, words[-1], "StepId={id} UserId=1 State=RUNNING NodeList={nodes} Name={name} Network=(null)\n"), "", 0

@@ -37,7 +37,7 @@ class FakeSite(Site):
             path = os.path.join(self.fake, "bin", name)
             shutil.copy(os.path.join(HERE, "_commands.py"), path)
             os.chmod(path, 0o755)
-        self.write_cluster({"jobs": [], "next": 1000, "starts": True, "gives": "n01", "bend": {}, "sbatch_says": "ID", "version": "22.05.8",
+        self.write_cluster({"name": "fake", "jobs": [], "next": 1000, "starts": True, "gives": "n01", "bend": {}, "sbatch_says": "ID", "version": "22.05.8",
                             "accounts": None, "steps": [["0", "n01", "train"]], "inside": {"n01": 2}, "batch_node": "", "user": getpass.getuser(), "nodes_here": 4,
                             "nodes": {f"n{i:02}": ["idle", "none"] for i in range(1, 5)}})
         self.env["PATH"] = os.path.join(self.fake, "bin") + ":" + self.env["PATH"]

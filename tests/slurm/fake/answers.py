@@ -177,6 +177,28 @@ def commands_missing_or_not_executable(site):
     site.trains()
 
 
+def commands_of_another_cluster(site):
+    """After a change of PATH or SLURM_CONF another cluster answers, which knows none of our jobs: that is no end of them, and nothing is submitted there."""
+    site.begin()
+    site.trains()
+    site.kill_daemon()
+    with site.changing() as cluster:
+        jobs = cluster["jobs"]
+        cluster.update(name="other", jobs=[])
+    site.start_daemon("--slurm-pace", "1")
+    blind = site.wait(lambda: next((e for e in site.site_events() if "the cluster other answers, but the jobs are on fake" in e.get("reason", "")), None), LIMIT,
+                      "the daemon to say why it is blind")
+    check(any(a.startswith("send_alert") for a in blind["actions"]), f"no alert: {blind}")
+    site.wait(lambda: "scheduler_blind" in site.status()["conditions"], LIMIT, "the condition")
+    site.stays(0, 4)
+    site.kill_daemon()
+    with site.changing() as cluster:
+        cluster.update(name="fake", jobs=jobs)
+    site.start_daemon("--slurm-pace", "1")
+    site.trains()
+    site.stays(1, 1)
+
+
 def rate_of_questions(site):
     """Everything that is asked counts: while it trains, at most one question in 30 s on average (with the pace of a real cluster)."""
     site.start_daemon("--slurm-pace", "15")
@@ -205,4 +227,4 @@ def end_seen_to_next_submission(site):
 if __name__ == "__main__":
     main(banners_and_a_cluster_name, answer_lost_then_found, refused_in_words_that_are_known, squeue_fails_lies_and_is_slow, one_bad_line_among_good_ones,
          forgotten_by_slurmctld, id_given_to_a_stranger, sacct_proves_the_end, sacct_lags_or_speaks_of_another, colleagues_job_is_in_the_way,
-         exclusions_never_starve, commands_missing_or_not_executable, rate_of_questions, end_seen_to_next_submission)
+         exclusions_never_starve, commands_missing_or_not_executable, rate_of_questions, commands_of_another_cluster, end_seen_to_next_submission)
