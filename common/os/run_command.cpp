@@ -67,6 +67,15 @@ bool wait_until(const Child& child, Instant deadline) {
   }
 }
 
+// What it said last before its time was up, for a person.
+std::string last_line(const std::string& text) {
+  const auto end = text.find_last_not_of("\r\n");
+  if (end == std::string::npos) return "";
+  const auto before = text.find_last_of("\r\n", end);
+  const auto begin = before == std::string::npos ? 0 : before + 1;
+  return "it had said: " + text.substr(begin, std::min<std::size_t>(end + 1 - begin, 400));
+}
+
 }  // namespace
 
 Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit,
@@ -100,7 +109,8 @@ Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit,
       wait_until(child, monotonic_now() + 2s);
     }
     (void)try_wait(child);
-    return fail("timed out after " + format_duration(limit), options.argv.front());
+    return fail("timed out after " + format_duration(limit), options.argv.front(),
+                last_line(result.err));
   }
   STOKER_TRY(status, try_wait(child));
   if (!status) return fail("ended but could not be reaped", options.argv.front());

@@ -48,10 +48,13 @@ TEST_CASE("process: a deadline -> the group is ended, grandchildren too, and the
   char path[] = "/tmp/stoker-pid-XXXXXX";
   ::close(::mkstemp(path));
   const auto late = run_command(
-      command({"sh", "-c", "trap '' TERM; sleep 1000 & echo $! >\"$0\"; wait; sleep 1000", path}),
+      command({"sh", "-c",
+               "trap '' TERM; echo queue full >&2; sleep 1000 & echo $! >\"$0\"; wait; sleep 1000",
+               path}),
       1s);
   REQUIRE_FALSE(late.has_value());
   CHECK(late.error().message().find("timed out") != std::string::npos);
+  CHECK(late.error().message().find("it had said: queue full") != std::string::npos);
   const pid_t grandchild = std::atoi(os::read_file(path)->c_str());
   ::unlink(path);
   REQUIRE(grandchild > 1);
