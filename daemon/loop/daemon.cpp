@@ -47,7 +47,8 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::open(const DaemonOptions& options) {
-  STOKER_TRY(foundation, lay_foundation(options.state_directory));
+  const bool patient = !options.once && !options.until_end;
+  STOKER_TRY(foundation, lay_foundation(options.state_directory, patient));
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(foundation)));
   STOKER_TRY_STATUS(daemon->begin());
   return daemon;

@@ -3,9 +3,12 @@
 
 #include <cstdlib>
 #include <fmt/format.h>
+#include <thread>
 
 #include "common/os/files.hpp"
 #include "daemon/journal/recovery.hpp"
+#include "daemon/loop/log.hpp"
+#include "daemon/loop/sd_notify.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -39,9 +42,22 @@ Status open_journal(Foundation& foundation) {
   return ok();
 }
 
+// Ready for systemd while another host's daemon does the work: it must not be ended for waiting.
+void wait_in_peace(PossessionOptions& options) {
+  options.waits = [](const std::string& owner) {
+    log(LogLevel::Notice, owner + "; this one waits for its lease to stand still");
+    SystemdNotifier().ready("waits: " + owner);
+  };
+  options.wait = [](Duration pause) {
+    std::this_thread::sleep_for(pause);
+    SystemdNotifier().watchdog();
+    return true;
+  };
+}
+
 }  // namespace
 
-Result<Foundation> lay_foundation(const std::string& state_directory) {
+Result<Foundation> lay_foundation(const std::string& state_directory, bool patient) {
   Foundation foundation;
   STOKER_TRY(state, os::absolute_path(state_directory));
   foundation.state_directory = state;
@@ -55,6 +71,7 @@ Result<Foundation> lay_foundation(const std::string& state_directory) {
     STOKER_TRY(timeout, parse_duration(text));
     options.lease_timeout = timeout;
   }
+  if (patient) wait_in_peace(options);
   STOKER_TRY(possession, Possession::take(options));
   foundation.possession = std::move(possession);
   if (network)

@@ -24,7 +24,8 @@ struct Foundation {
 };
 
 // Error: another daemon has the directory, it cannot be written, the journal is of a newer version.
-Result<Foundation> lay_foundation(const std::string& state_directory);
+// `patient`: on a shared disk a living owner is waited for, for as long as it lives.
+Result<Foundation> lay_foundation(const std::string& state_directory, bool patient);
 
 // The journal with its backup, daily and at a clean end. Blocks.
 Status back_up(Foundation& foundation, WallTime now);

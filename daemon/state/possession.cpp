@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <thread>
+#include <utility>
 
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
@@ -125,9 +126,10 @@ Result<bool> Possession::owner_is_gone(Epoch epoch) {
     if (lease && text) {
       if (lease->released || process_is_gone(*lease)) return true;
       if (!counter || *counter != lease->counter) {
-        if (counter)  // it moved: its owner lives
+        if (counter && !options_.waits)  // it moved: its owner lives
           return fail(owner_text(*lease), options_.state_directory,
                       "stop that one first, or name another --state");
+        if (counter && !std::exchange(waited_, true)) options_.waits(owner_text(*lease));
         counter = lease->counter;
         since = monotonic_now();
       }
@@ -142,18 +144,23 @@ Result<bool> Possession::owner_is_gone(Epoch epoch) {
 }
 
 Status Possession::take_network() {
-  const Epoch before = newest_lease(options_.state_directory);
-  if (before.value > 0) {
-    STOKER_TRY(gone, owner_is_gone(before));
-    if (!gone) return fail("gave up waiting for its lease", lease_path(before));
+  for (;;) {
+    const Epoch before = newest_lease(options_.state_directory);
+    if (before.value > 0) {
+      STOKER_TRY(gone, owner_is_gone(before));
+      if (!gone) return fail("gave up waiting for its lease", lease_path(before));
+    }
+    const Epoch next = std::max(before, stored_epoch(options_.state_directory)).next();
+    lease_ = our_lease(next);
+    STOKER_TRY(won, os::claim_file(lease_path(next), to_json_text(lease_)));
+    if (won) {
+      epoch_ = next;
+      STOKER_TRY_STATUS(write_epoch());
+      return copy_journal(before);
+    }
+    if (!options_.waits)
+      return fail("another stokerd took it over at the same moment", options_.state_directory);
   }
-  epoch_ = std::max(before, stored_epoch(options_.state_directory)).next();
-  lease_ = our_lease(epoch_);
-  STOKER_TRY(won, os::claim_file(lease_path(epoch_), to_json_text(lease_)));
-  if (!won)
-    return fail("another stokerd took it over at the same moment", options_.state_directory);
-  STOKER_TRY_STATUS(write_epoch());
-  return copy_journal(before);
 }
 
 // The old file may still be written by a late owner: it is copied, with its rollback journal, and

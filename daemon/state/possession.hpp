@@ -35,11 +35,13 @@ struct PossessionOptions {
   Duration lease_timeout = 30s;  // the counter of a living owner never stands still this long
   // Called while waiting for another owner's lease to run out; false gives up. Empty: sleep.
   std::function<bool(Duration)> wait;
+  // Told once that a living owner is waited for. Empty: its directory is refused instead.
+  std::function<void(const std::string& owner)> waits{};
 };
 
 class Possession {
  public:
-  // Error: another daemon owns the directory (named: host and pid).
+  // Error: another daemon owns the directory (named: host and pid) and is not waited for.
   static Result<std::unique_ptr<Possession>> take(const PossessionOptions& options);
   ~Possession();
   Possession(const Possession&) = delete;
@@ -68,6 +70,7 @@ class Possession {
   Epoch epoch_;
   os::Fd lock_;
   Lease lease_;
+  bool waited_ = false;
   std::atomic<bool> lost_{false};
 };
 

@@ -2,6 +2,7 @@
 #include "daemon/state/possession.hpp"
 
 #include <doctest/doctest.h>
+#include <thread>
 
 #include "common/os/files.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
@@ -36,6 +37,40 @@ TEST_CASE("possession: a network lease that is renewed -> refused to another dae
                                         }});
   REQUIRE_FALSE(second);
   CHECK(second.error().what.find("works on it") != std::string::npos);
+}
+
+TEST_CASE("possession: a living owner -> waited for where that is wanted, told once, taken over") {
+  Folder folder;
+  auto first = Possession::take({folder.path, true, 100ms, {}});
+  REQUIRE(first);
+  int renewed = 0;
+  std::vector<std::string> told;
+  const auto wait = [&](Duration pause) {
+    std::this_thread::sleep_for(pause / 10);
+    return ++renewed > 20 || bool((*first)->renew());  // then it stands still
+  };
+  const auto second =
+      Possession::take({folder.path, true, 100ms, wait, [&](const auto& o) { told.push_back(o); }});
+  REQUIRE(second);
+  CHECK((*second)->epoch() == Epoch(2));
+  CHECK(renewed > 20);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("works on it") != std::string::npos);
+}
+
+TEST_CASE(
+    "possession: somebody else takes it over while we wait -> the winner's lease is left alone") {
+  Folder folder;
+  auto first = Possession::take({folder.path, true, 5s, {}});
+  REQUIRE(first);
+  const std::string winner = folder / "lease.2";
+  const auto second = Possession::take({folder.path, true, 50ms, [&](Duration pause) {
+                                          std::this_thread::sleep_for(pause);
+                                          (void)os::claim_file(winner, "{\"host\":\"x\"}");
+                                          return true;
+                                        }});
+  REQUIRE_FALSE(second);
+  CHECK(os::read_file(winner).value_or("") == "{\"host\":\"x\"}");
 }
 
 TEST_CASE("possession: a lease whose counter stands still -> taken over; the old owner is fenced") {
