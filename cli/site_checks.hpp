@@ -35,6 +35,11 @@ std::vector<Finding> check_slurm(const Context& context);
 std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t now);
 std::vector<Finding> judge_partitions(const std::string& text);
 
+// What the accounts say of this user (slurm_rights.cpp). Exposed for tests: what `sacctmgr -n -P`
+// printed as AdminLevel|Account|Partition|MaxJobs|MaxSubmitJobs.
+std::vector<Finding> check_rights(const Context& context);
+std::vector<Finding> judge_rights(const std::string& associations);
+
 // Whether SLURM would take the run's first submission (sbatch --test-only), where its logs go, and
 // which of its keys are to be changed (slurm_checks.cpp). Nothing is submitted.
 std::vector<Finding> check_slurm_run(const Context& context, const core::RunPolicy& policy);

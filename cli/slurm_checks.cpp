@@ -146,8 +146,20 @@ std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t 
     findings.push_back({"MinJobAge", Health::Note,
                         fmt::format("ended jobs are forgotten after {} s", memory),
                         "ends are then proven by the agents, or by two denials a minute apart"});
-  if (!has_accounts(config))
+  if (!has_accounts(config)) {
     findings.push_back({"accounting", Health::Good, "none; stoker does not need it", ""});
+    findings.push_back(
+        {"rights", Health::Good,
+         "an ordinary user's: without accounts nobody but SlurmUser and root drains nodes", ""});
+  }
+  if (const std::string most = setting(config, "MaxJobCount"); !most.empty())
+    findings.push_back({"queue", Health::Good,
+                        fmt::format("at most {} jobs of everybody, tasks of arrays counted", most),
+                        ""});
+  if (setting(config, "PrivateData").find("jobs") != std::string::npos)
+    findings.push_back({"PrivateData", Health::Note,
+                        "others' jobs are hidden: a colleague's job on the same run is not seen",
+                        "let one member of the run's group submit, or ask for an operator's view"});
   if (setting(config, "SlurmctldParameters").find("rl_enable") != std::string::npos)
     findings.push_back({"rate limit", Health::Good,
                         "slurmctld limits each user's questions; stoker asks at most 120 an hour",
@@ -211,7 +223,10 @@ std::vector<Finding> check_slurm(const Context& context) {
              "trainings run on; nothing is submitted until it answers"}};
   std::vector<Finding> findings = judge_slurm_config(answer->out, std::time(nullptr));
   findings.push_back(check_queue(context));
-  if (has_accounts(answer->out)) findings.push_back(check_accounts(context));
+  if (has_accounts(answer->out)) {
+    findings.push_back(check_accounts(context));
+    for (Finding& found : check_rights(context)) findings.push_back(std::move(found));
+  }
   const auto partitions = os::run_command(
       slurm::client_call({"scontrol", "show", "partition", "-o"}, context.environment), kPatience);
   if (partitions && partitions->status.ok())

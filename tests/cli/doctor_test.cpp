@@ -61,15 +61,21 @@ TEST_CASE("doctor: scontrol show config of 22.05.8 -> version, arrays, memory, c
   time.tm_isdst = -1;
   const std::int64_t now = ::mktime(&time);
   const auto findings = judge_slurm_config(config, now);
-  REQUIRE(findings.size() == 4);
+  REQUIRE(findings.size() == 5);
   CHECK(findings[0].found == "22.05.8, cluster jean");
   CHECK(findings[1].found == "up to 1000 tasks in scheduler.array.tasks");
   CHECK(findings[2].health == Health::Note);
   CHECK(findings[3].found == "none; stoker does not need it");
+  CHECK(findings[4].check == "rights");
+  const auto closed =
+      judge_slurm_config(config + "MaxJobCount = 10\nPrivateData = jobs,nodes\n", now);
+  REQUIRE(closed.size() == 7);
+  CHECK(closed[5].found.find("at most 10 jobs") != std::string::npos);
+  CHECK(closed[6].health == Health::Note);
   const auto skewed = judge_slurm_config(config, now + 300);
-  REQUIRE(skewed.size() == 5);
-  CHECK(skewed[4].health == Health::Bad);
-  CHECK(skewed[4].found == "slurmctld's clock differs by -298 s");
+  REQUIRE(skewed.size() == 6);
+  CHECK(skewed[5].health == Health::Bad);
+  CHECK(skewed[5].found == "slurmctld's clock differs by -298 s");
   CHECK(judge_slurm_config("MaxArraySize = 1\n", now)[1].health == Health::Note);
 }
 
@@ -93,6 +99,18 @@ TEST_CASE("doctor: what starts stokerd again, as far as this user may") {
   for (const auto& crontab :
        {std::optional<os::CommandOutput>(barred), std::optional<os::CommandOutput>()})
     CHECK(judge_keeper(false, crontab, start).fix.find("stoker-cron.slurm") != std::string::npos);
+}
+
+TEST_CASE("doctor: what the accounts say of a user -> rights and limits") {
+  const auto user = judge_rights("None|physics|||\nNone|biology|gpu|4|10\n");
+  REQUIRE(user.size() == 2);
+  CHECK(user[0].found.find("left to the administrators") != std::string::npos);
+  CHECK(
+      user[1].found.starts_with("physics: any number at once, any number submitted; biology in "
+                                "gpu: 4 at once, 10 submitted"));
+  CHECK(judge_rights("Administrator|physics|||\n")[0].found.find("recover.exclude.drain") !=
+        std::string::npos);
+  CHECK(judge_rights("").front().health == Health::Bad);
 }
 
 TEST_CASE("doctor: partitions of scontrol show partition -o -> limits, what is down, none up") {
