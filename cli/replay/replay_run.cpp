@@ -5,6 +5,8 @@
 #include <array>
 #include <fmt/format.h>
 
+#include "diagnose/as_event.hpp"
+
 namespace stoker::cli {
 
 namespace {
@@ -14,31 +16,6 @@ constexpr double kSure = 0.6;              // as the decider has it (core/recove
 
 std::int64_t milliseconds(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
-}
-
-std::string evidence_text(const diagnose::Evidence& e) {
-  std::string text = fmt::format("{}:{}: {}", e.file, e.line, e.text.substr(0, 400));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return text;
-}
-
-core::Diagnosed to_event(const diagnose::Diagnosis& d, Generation generation, Attempt attempt) {
-  core::Diagnosed e;
-  e.generation = generation;
-  e.attempt = attempt;
-  e.failure_class = name_of(d.failure_class);
-  e.confidence = d.confidence;
-  e.fatal = d.fatal;
-  e.from_kernel = d.root && d.from_kernel;
-  e.summary = d.summary;
-  e.action = name_of(d.advice.action);
-  e.advice = d.advice.text;
-  if (d.rank) e.rank = Rank{*d.rank};
-  for (const auto& node : d.nodes) e.nodes.emplace_back(node);
-  for (const auto& node : d.exclude) e.exclude.emplace_back(node);
-  if (d.root) e.evidence.push_back(evidence_text(*d.root));
-  return e;
 }
 
 // The scheduler's word for the end of the job, where the lines tell one.
@@ -320,7 +297,7 @@ Status ReplayRun::diagnosed(const diagnose::Diagnosis& d, bool goes_on) {
     for (const std::string& node : named)
       if (!world_.state().ledger.nodes.contains(NodeName(node)))
         STOKER_TRY_STATUS(feed(core::NodeSeen{NodeName(node), true, "IDLE", ""}, true));
-  STOKER_TRY_STATUS(feed(to_event(d, generation_, attempt_)));
+  STOKER_TRY_STATUS(feed(diagnose::as_event<core::Diagnosed>(d, generation_, attempt_)));
   if (!d.fatal || d.confidence < kSure || goes_on || acted_ || over_) return ok();
   return leaves_ranks_alive(d.failure_class) ? ok() : process_ends(d);
 }

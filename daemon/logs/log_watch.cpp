@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/os/files.hpp"
+#include "diagnose/as_event.hpp"
 #include "watch/tail_source.hpp"
 #include "wire/lineage.hpp"
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr Duration kLookForLogs = 10s;
 constexpr std::size_t kMostLogs = 4096;
-constexpr std::size_t kMostEvidence = 5, kLongestEvidence = 400;
 constexpr std::size_t kPiece = 1u << 20;
 
 std::string key_of(const RunName& run) {
@@ -33,33 +33,6 @@ std::string with_star(std::string pattern) {
   for (auto at = pattern.find("%N"); at != std::string::npos; at = pattern.find("%N"))
     pattern.replace(at, 2, "*");
   return pattern;
-}
-
-std::string evidence_text(const diagnose::Evidence& e) {
-  std::string text = fmt::format("{}:{}: {}", e.file, e.line, e.text.substr(0, kLongestEvidence));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return text;
-}
-
-core::Diagnosed to_event(const diagnose::Diagnosis& d, Generation generation, Attempt attempt) {
-  core::Diagnosed e;
-  e.generation = generation;
-  e.attempt = attempt;
-  e.failure_class = name_of(d.failure_class);
-  e.confidence = d.confidence;
-  e.fatal = d.fatal;
-  e.from_kernel = d.root && d.from_kernel;
-  e.summary = d.summary;
-  e.action = name_of(d.advice.action);
-  e.advice = d.advice.text;
-  if (d.rank) e.rank = Rank{*d.rank};
-  for (const auto& node : d.nodes) e.nodes.emplace_back(node);
-  for (const auto& node : d.exclude) e.exclude.emplace_back(node);
-  if (d.root) e.evidence.push_back(evidence_text(*d.root));
-  for (const auto& more : d.followed)
-    if (e.evidence.size() < kMostEvidence) e.evidence.push_back(evidence_text(more));
-  return e;
 }
 
 bool is_failure(const wire::AgentBody& body) {
@@ -269,7 +242,8 @@ void LogWatch::tell(std::vector<core::Input>& out) {
   if (!scan_) return;
   auto news = scan_->news();
   if (!news) return;
-  core::Input input{policy_.run, to_event(*news, generation_, attempt_), {}};
+  core::Input input{
+      policy_.run, diagnose::as_event<core::Diagnosed>(*news, generation_, attempt_), {}};
   for (const auto& [path, log] : logs_) input.cursors.push_back(cursor_of(path, log));
   out.push_back(std::move(input));
 }
