@@ -122,6 +122,11 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   turn.say(fmt::format("{} good answers over {} do not know the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));
   turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);
+  if (++run.failed_submits >= kPageAfter)  // a full queue looks so: sbatch waits until it is ended
+    raise(turn, {Severity::Critical, "submit_failed",
+                 fmt::format("{} cannot be submitted: {} submissions in a row were not answered",
+                             turn.name().text, run.failed_submits),
+                 command_text(turn.name(), "why"), ""});
   ensure(turn, "");
 }
 

@@ -95,6 +95,24 @@ def users_do_not_drain(site):
     check(done.returncode != 0 and "Invalid user id" in done.stderr, f"a user drained a node: {done.stderr}")
 
 
+def queue_full_makes_sbatch_wait(site):
+    """With MaxJobCount jobs in the queue sbatch is not refused: it says so, and tries again by itself for minutes."""
+    submit(site, "sleep 600\n", "-N1", "--array=1-2")
+    path = os.path.join(site.cluster.scratch, "late.sh")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("#!/bin/bash\nsleep 600\n")
+    late = site.cluster.popen(["sbatch", "--parsable", "-o", "/dev/null", "--array=1-2", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = late.stderr.readline()
+    check("temporarily unable to accept job" in said or "job queue full" in said, f"sbatch said: {said}")
+    time.sleep(3)
+    check(late.poll() is None, "sbatch did not wait")
+    late.kill()
+    late.wait()
+
+
+queue_full_makes_sbatch_wait.cluster = dict(more="MaxJobCount=3")
+
+
 def filters_lie(site):
     """SQUEUE_PARTITION and its like: exit 0 and an empty list, with -t all too; a hidden partition needs -a."""
     job = submit(site, "sleep 600\n", "-N1")
@@ -107,4 +125,4 @@ def filters_lie(site):
 
 
 if __name__ == "__main__":
-    main(probe_needs_overlap, no_kill_wants_both, batch_host_dead, end_time_is_not_told, users_do_not_drain, filters_lie)
+    main(probe_needs_overlap, no_kill_wants_both, batch_host_dead, end_time_is_not_told, users_do_not_drain, queue_full_makes_sbatch_wait, filters_lie)
