@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
+#include "core/drain.hpp"
 #include "core/node_view.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -43,14 +44,17 @@ std::string accuse_node(Turn& turn, const NodeName& node, Evidence evidence, boo
   const std::string kind = evidence.kind;
   const Noted noted =
       note_evidence(turn.site.ledger, node, std::move(evidence), strong, turn.r().policy.recover);
-  if (!noted.convicted) return noted.text;
+  std::string text = noted.text;
+  if (noted.broken && drain_broken(turn, node, turn.site.ledger.nodes.at(node).evidence.back()))
+    text += "; it is to be drained";
+  if (!noted.convicted) return text;
   auto& accused = turn.r().accused;
   if (std::find(accused.begin(), accused.end(), node) == accused.end()) accused.push_back(node);
   const NodeEntry& entry = turn.site.ledger.nodes.at(node);
   raise(turn, {Severity::Warning, "node_convicted", fmt::format("{} ({})", noted.text, kind),
                fmt::format("stoker nodes --report {}", node.text), node.text,
                node_report(published_node(node, entry, turn.now()))});
-  return noted.text;
+  return text;
 }
 
 void begin_parole(Turn& turn, const std::vector<NodeName>& nodes) {

@@ -94,6 +94,18 @@ struct SetResumePoint {
   STOKER_FIELDS(SetResumePoint, format, directory, iteration, write)
 };
 
+// Takes a node out of service for everybody, or (lift) takes our own note away again. A node that
+// is out already, or whose note is another's, is left as it is: success.
+struct DrainNode {
+  static constexpr const char* kKind = "drain_node";
+  static constexpr const char* kNote = "stoker: ";  // begins our notes in SLURM's Reason
+  SchedulerKind scheduler = SchedulerKind::Slurm;
+  NodeName node;
+  std::string why;  // behind kNote
+  bool lift = false;
+  STOKER_FIELDS(DrainNode, scheduler, node, why, lift)
+};
+
 struct LookUpToken {
   static constexpr const char* kKind = "look_up_token";
   Token token;
@@ -129,7 +141,7 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
 
 using Action =
     std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch, ProbeJob,
-                 SetResumePoint, LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
+                 SetResumePoint, DrainNode, LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

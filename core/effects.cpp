@@ -6,6 +6,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/drain.hpp"
 #include "core/handlers.hpp"
 #include "core/script.hpp"
 #include "core/supply/supply.hpp"
@@ -44,10 +45,12 @@ bool is_moving_aside(const Action& action) {
   return kill != nullptr && !kill->there;
 }
 
-// A second, doubling. Exclusions of waiting tasks are a wish: a scheduler that does not answer for
-// a night is asked, and journalled, six times an hour.
+// A second, doubling. Exclusions of waiting tasks and drains are a wish: a scheduler that does not
+// answer for a night is asked, and journalled, six times an hour.
 Duration pause_after(const Action& action, std::uint32_t failures) {
-  const Duration longest = std::holds_alternative<SetExclusions>(action) ? 10min : 60s;
+  const bool wish =
+      std::holds_alternative<SetExclusions>(action) || std::holds_alternative<DrainNode>(action);
+  const Duration longest = wish ? 10min : 60s;
   Duration pause = 1s;
   for (std::uint32_t i = 1; i < failures && pause < longest; ++i) pause *= 2;
   return std::min(pause, longest);
@@ -64,6 +67,8 @@ bool is_stale(const Turn& turn, const Action& action) {
            (kill->there && !std::holds_alternative<training::Stopping>(run->training));
   if (const auto* probe = std::get_if<ProbeJob>(&action))
     return run == nullptr || !run->live || run->live->job != probe->job;
+  if (const auto* drain = std::get_if<DrainNode>(&action))
+    return is_drain_stale(turn.site, *drain, turn.now());
   if (std::holds_alternative<SetResumePoint>(action)) return run == nullptr || !run->going_back;
   const auto* change = std::get_if<SetExclusions>(&action);
   if (change == nullptr) return false;
@@ -94,6 +99,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     note_room(turn);
   if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
     script::on_resume_point(turn, *point, "");
+  if (const auto* drain = std::get_if<DrainNode>(&effect->action))
+    on_drain_done(turn, *drain, done.detail);
   if (effect->failures >= kPageAfter) {
     turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
     resolve(turn, "effect_failed", done.action);
@@ -111,6 +118,9 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
     return turn.say(fmt::format("the kill switch cannot be moved aside: {}", failed.why));
   if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
     return script::on_resume_point(turn, *point, failed.why);
+  if (const auto* drain = std::get_if<DrainNode>(&effect->action);
+      drain != nullptr && !failed.by_hand.empty())
+    return on_drain_refused(turn, *drain, failed);
   ++effect->failures;
   const Duration pause =
       failed.no_room ? kNoRoomPause : pause_after(effect->action, effect->failures);

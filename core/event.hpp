@@ -250,10 +250,11 @@ struct EffectFailed {  // proven not to have happened
   static constexpr const char* kKind = "effect_failed";
   EffectKey key;
   std::string action, why;
-  bool no_room = false;  // because a disk is full or a quota spent
-  bool starved = false;  // a submission that only its exclusions make impossible
-  bool burns = false;    // a submission whose job a kill switch would end at once
-  STOKER_FIELDS(EffectFailed, key, action, why, no_room, starved, burns)
+  bool no_room = false;      // because a disk is full or a quota spent
+  bool starved = false;      // a submission that only its exclusions make impossible
+  bool burns = false;        // a submission whose job a kill switch would end at once
+  std::string by_hand = {};  // refused for lack of rights: what somebody who has them runs
+  STOKER_FIELDS(EffectFailed, key, action, why, no_room, starved, burns, by_hand)
 };
 struct EffectUnknown {  // asked, no answer (time-out, or the daemon died in between): may have
                         // happened

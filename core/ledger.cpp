@@ -72,7 +72,7 @@ Duration convict(NodeLedger& ledger, NodeEntry& entry, const Evidence& evidence,
   record.trained_since.reset();
   entry.excluded_until = evidence.at + length;
   entry.excluded_until_wall = evidence.wall + length;
-  entry.by_operator = false;
+  entry.by_operator = entry.drain_asked = false;
   note_loss(ledger, evidence.at);
   return length;
 }
@@ -133,7 +133,9 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
                         health_of(entry, now) == NodeHealth::Suspect ? " again" : ""),
             false};
   const double score = add_score(entry, evidence);
-  if (is_excluded(entry, now)) return {fmt::format("{} is excluded already", node.text), false};
+  const bool broken = strong && is_hardware(evidence);
+  if (is_excluded(entry, now))
+    return {fmt::format("{} is excluded already", node.text), false, broken};
   const bool lemon = score >= kLemon;
   const bool again = entry.record->parole;
   if (!strong && same < kWeakLimit && !lemon && !again)
@@ -158,7 +160,8 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
     why = fmt::format(", after {} x {} within a day", same, evidence.kind);
   else if (!strong)
     why = fmt::format(", its lemon score is {:.2f} (limit {:.0f})", score, kLemon);
-  return {fmt::format("{} is excluded for {}{}", node.text, format_duration(length), why), true};
+  return {fmt::format("{} is excluded for {}{}", node.text, format_duration(length), why), true,
+          broken};
 }
 
 void note_loss(NodeLedger& ledger, Instant now) {

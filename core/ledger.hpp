@@ -63,9 +63,10 @@ struct NodeEntry {
   std::optional<Instant> excluded_until;
   std::optional<WallTime> excluded_until_wall;
   bool by_operator = false;
+  bool drain_asked = false;  // by us, for the present exclusion
   std::optional<NodeRecord> record;
   STOKER_FIELDS(NodeEntry, usable, scheduler_state, scheduler_reason, evidence, excluded_until,
-                excluded_until_wall, by_operator, record)
+                excluded_until_wall, by_operator, drain_asked, record)
 };
 
 inline constexpr std::size_t kEvidenceKept = 8, kGpusKept = 16, kLossesKept = 32;
@@ -98,6 +99,7 @@ double score_of(const NodeEntry& entry, Instant now);
 struct Noted {
   std::string text;
   bool convicted = false;
+  bool broken = false;  // it is excluded, and by itself this evidence of hardware would do it
 };
 Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence, bool strong,
                     const RecoverPolicy& policy);

@@ -6,6 +6,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/drain.hpp"
 #include "core/handlers.hpp"
 #include "core/probe.hpp"
 #include "core/recover/recover.hpp"
@@ -257,8 +258,10 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
   RunState* const own = turn.run;
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
-    if (!exclude)
-      for (const NodeName& node : asked.nodes) resolve(turn, "node_convicted", node.text);
+    for (const NodeName& node : exclude ? std::vector<NodeName>{} : asked.nodes) {
+      for (const char* kind : {"node_convicted", "drain_refused"}) resolve(turn, kind, node.text);
+      lift_drain(turn, node);
+    }
     supply::update_exclusions(turn);
   }
   turn.run = own;

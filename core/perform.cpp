@@ -37,7 +37,9 @@ struct Context {
   [[nodiscard]] Results of(const PortError& error) const {
     if (error.certainty == Certainty::Unknown) return unknown(error.error.message());
     Results results = failed(error.error);
-    std::get<EffectFailed>(results.front()).starved = error.starved;
+    auto& failure = std::get<EffectFailed>(results.front());
+    failure.starved = error.starved;
+    failure.by_hand = error.by_hand;
     return results;
   }
 };
@@ -165,6 +167,12 @@ Results run(const Context& c, const SetResumePoint& a) {
     if (auto set = c.ports.files.replace(file.path, file.text); !set) return c.of(set);
   }
   return c.done({}, was);
+}
+
+Results run(const Context& c, const DrainNode& a) {
+  const auto result = c.ports.scheduler.drain(a);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  return c.done({}, std::get<std::string>(result));
 }
 
 Results run(const Context& c, const LookUpToken& a) {

@@ -36,7 +36,8 @@ enum class Certainty { Definite, Unknown };
 struct PortError {
   Error error;
   Certainty certainty = Certainty::Definite;
-  bool starved = false;  // of a submission: without its exclusions it would have been taken
+  bool starved = false;      // of a submission: without its exclusions it would have been taken
+  std::string by_hand = {};  // refused for lack of rights: what somebody who has them runs
 };
 template <class T>
 using PortResult = std::variant<T, PortError>;
@@ -78,6 +79,10 @@ class Scheduler {
   virtual PortResult<JobId> submit(const SubmitRequest& request) = 0;
   virtual PortResult<std::monostate> cancel(const Cancel& cancel) = 0;
   virtual PortResult<std::monostate> set_exclusions(const SetExclusions& change) = 0;
+  // What was done, or why the node was left as it is, in words.
+  virtual PortResult<std::string> drain(const DrainNode& drain) {
+    return PortError{{"this scheduler drains no nodes", drain.node.text, ""}, Certainty::Definite};
+  }
   // Only for runs without agents.
   virtual PortResult<std::monostate> signal(const SignalJob& signal) {
     return PortError{{"this scheduler sends no signals", signal.job.text(), ""},

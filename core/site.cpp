@@ -103,15 +103,17 @@ void on_node_seen(Turn& turn, const NodeSeen& seen) {
       note_loss(turn.site.ledger, turn.now());
     turn.say(fmt::format("the scheduler calls {} {}{}", seen.node.text, seen.state,
                          seen.reason.empty() ? "" : fmt::format(" ({})", seen.reason)));
-    raise(turn,
-          {Severity::Warning, "node_down", fmt::format("{} is {}", seen.node.text, seen.state),
-           fmt::format("scontrol show node {}", seen.node.text), seen.node.text});
+    if (!seen.reason.starts_with(DrainNode::kNote))  // else it was told with its evidence
+      raise(turn,
+            {Severity::Warning, "node_down", fmt::format("{} is {}", seen.node.text, seen.state),
+             fmt::format("scontrol show node {}", seen.node.text), seen.node.text});
   } else if (!was && seen.usable) {
     turn.say(fmt::format("{} is usable again ({})", seen.node.text, seen.state));
     resolve(turn, "node_down", seen.node.text);
   }
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
+    if (!seen.usable) resolve(turn, "drain_refused", seen.node.text);
     supply::resize_waiting(turn);
   }
   turn.run = nullptr;

@@ -52,6 +52,10 @@ std::string text(const core::SetResumePoint& a) {
                      a.directory, a.format);
 }
 
+std::string text(const core::DrainNode& a) {
+  return a.lift ? "undrain " + a.node.text : fmt::format("drain {} ({})", a.node.text, a.why);
+}
+
 std::string text(const core::LookUpToken& a) {
   return "look up " + a.token.text;
 }

@@ -104,6 +104,17 @@ core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExc
   return std::monostate{};
 }
 
+core::PortResult<std::string> SimScheduler::drain(const core::DrainNode& drain) {
+  if (blind_)
+    return core::PortError{{"sinfo: no answer", drain.node.text, ""}, core::Certainty::Definite};
+  if (refuses_drains_)
+    return core::PortError{{"Invalid user id", drain.node.text, ""},
+                           core::Certainty::Definite,
+                           false,
+                           "scontrol update NodeName=" + drain.node.text};
+  return std::string(drain.lift ? "back in service" : "drained");
+}
+
 core::PortResult<std::monostate> SimScheduler::signal(const core::SignalJob& signal) {
   if (blind_)
     return core::PortError{{"scancel: no answer", signal.job.text(), ""}, core::Certainty::Unknown};

@@ -66,6 +66,7 @@ class SimScheduler : public core::Scheduler {
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::string> drain(const core::DrainNode& drain) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   // Its step runs and each node has a process, but where `probed` says otherwise.
   core::JobProbed probe(const core::ProbeRequest& request) override;
@@ -74,6 +75,7 @@ class SimScheduler : public core::Scheduler {
 
   enum class Probed { Runs, Empty, BatchLeft, Mute, Unknown };
   void set_probed(Probed how) { probed_ = how; }
+  void refuse_drains(bool refuse) { refuses_drains_ = refuse; }
   void next_submit(NextSubmit how) { next_ = how; }
   void set_blind(bool blind) { blind_ = blind; }
   // Token of an array; empty for a job that was never submitted here.
@@ -83,7 +85,7 @@ class SimScheduler : public core::Scheduler {
  private:
   std::uint64_t last_ = 0;
   NextSubmit next_ = NextSubmit::Works;
-  bool blind_ = false;
+  bool blind_ = false, refuses_drains_ = false;
   Probed probed_ = Probed::Runs;
   std::map<std::uint64_t, core::Submit> jobs_;
   std::set<std::uint64_t> cancelled_;

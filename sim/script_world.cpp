@@ -50,6 +50,7 @@ Status Script::do_policy(Words& words) {
   policy_.checkpoints.interval_floor =
       words.duration("interval_floor", policy_.checkpoints.interval_floor);
   r.exclude_for = words.duration("exclude_for", r.exclude_for);
+  if (const auto v = words.value("drain")) r.exclude_drain = *v == "yes";
   r.refill = words.duration("refill", r.refill);
   if (const auto v = words.value("rollback")) r.rollback_enabled = *v == "on";
   r.rollback_lr_scale = words.real("lr_scale", r.rollback_lr_scale);
@@ -135,7 +136,8 @@ Status Script::do_gone(Words& words) {
   return feed(core::JobGone{world_.scheduler.token_of(job.job), job, words.quoted()});
 }
 
-// scheduler blind "why" | sees | next submit refused|starved|unknown-done|unknown-lost
+// scheduler blind "why" | sees | drains refused | next submit
+// refused|starved|unknown-done|unknown-lost
 Status Script::do_scheduler(Words& words) {
   if (words.take("blind")) {
     world_.scheduler.set_blind(true);
@@ -144,6 +146,10 @@ Status Script::do_scheduler(Words& words) {
   if (words.take("sees")) {
     world_.scheduler.set_blind(false);
     return feed(core::SchedulerSees{}, true);
+  }
+  if (words.take("drains")) {
+    world_.scheduler.refuse_drains(words.take("refused"));
+    return ok();
   }
   if (words.take("probed")) {
     using Probed = SimScheduler::Probed;

@@ -15,16 +15,28 @@ constexpr std::string_view kUsable[] = {"idle",      "mix",  "mixed",      "allo
                                         "allocated", "comp", "completing", "resv",
                                         "reserved",  "plnd", "planned",    "powering_up"};
 
+std::string lower(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
+}
+
 }  // namespace
 
-std::vector<std::string> nodes_command() {
-  return {"sinfo", "-a", "-N", "-h", "-o", "%N\x1f%T\x1f%E"};
+std::vector<std::string> nodes_command(const std::string& node) {
+  std::vector<std::string> argv{"sinfo", "-a", "-N", "-h", "-o", "%N\x1f%T\x1f%E"};
+  if (!node.empty()) argv.insert(argv.end(), {"-n", node});
+  return argv;
+}
+
+bool is_drained(std::string_view state) {
+  const std::string word = lower(state);
+  return word.starts_with("drain") || word.starts_with("drng");
 }
 
 bool node_usable(std::string_view state) {
-  std::string word(state);
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string word = lower(state);
   while (!word.empty() && kSuffixes.find(word.back()) != std::string_view::npos) {
     if (std::string_view("*%!$@^").find(word.back()) != std::string_view::npos) return false;
     word.pop_back();

@@ -50,6 +50,8 @@ class SlurmScheduler : public core::Scheduler {
   // scontrol's exit code means nothing here (1 when a task runs although the pending ones changed):
   // the list is read again.
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  // slurm_drain.cpp
+  core::PortResult<std::string> drain(const core::DrainNode& drain) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   core::JobProbed probe(const core::ProbeRequest& request) override;
   // Two programs must agree that a token is unknown: an empty squeue alone proves nothing.
@@ -110,10 +112,10 @@ class SlurmScheduler : public core::Scheduler {
   // What sacct proves of a job that slurmctld has forgotten; false: nothing.
   bool ask_accounts(const core::JobExpected& job, core::SchedulerView& view);
   Result<std::string> cluster_name();
-
-  core::Processes& processes_;
   // Which cluster answers, asked once. Error: another one than the jobs were submitted to.
   Status know_cluster();
+
+  core::Processes& processes_;
   core::Files& files_;
   SlurmOptions options_;
   CallBudget budget_;
@@ -134,10 +136,10 @@ class SlurmScheduler : public core::Scheduler {
   std::map<std::pair<std::string, std::string>, Membership> members_;  // by user and group
   std::optional<Instant> too_long_at_;  // the whole queue was more than is read
   NodeLists node_lists_;                // of the queue, as it was last seen
-  bool json_ = false;                   // scontrol writes JSON
-  std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
   std::string cluster_;                 // "" = not asked yet
   bool accounts_ = false;               // there is a slurmdbd
+  bool json_ = false;                   // scontrol writes JSON
+  std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
 };
 
 }  // namespace stoker::slurm

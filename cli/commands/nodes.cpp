@@ -24,13 +24,13 @@ int propose(const Console& console, const std::vector<wire::PublishedNode>& node
   bool any = false;
   for (const wire::PublishedNode& n : nodes) {
     if (n.state != "excluded" || n.evidence.empty()) continue;
-    const auto line = slurm::drain_command(NodeName(n.node), n.evidence.back());
-    if (!line) {
-      console.say(line.error().message());
+    const auto arguments = slurm::drain_arguments(NodeName(n.node), n.evidence.back());
+    if (!arguments) {
+      console.say(arguments.error().message());
       continue;
     }
     any = true;
-    console.line(printable(*line));
+    console.line(printable(slurm::pasteable(*arguments)));
   }
   if (!any) console.say("no node is excluded");
   return kDone;

@@ -68,6 +68,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"recover.restarts.refill", "duration", "of progress that earns the whole budget back"},
       {"recover.exclude.for", "duration", "how long a suspect node is left out"},
       {"recover.exclude.at_most", "share", "of the nodes; one may always be left out"},
+      {"recover.exclude.drain", "true, false",
+       "drain nodes that the kernel or the driver accuse, for everybody; SLURM lets only "
+       "administrators do that (`sacctmgr modify user … set adminlevel=administrator`)"},
       {"recover.rollback.enabled", "true, false", "going back by itself when the loss diverges"},
       {"recover.rollback.lr_scale", "factor", "of the learning rate after it"},
       {"recover.rollback.at_most", "rollbacks", "in a row that did not help; then the run is held"},

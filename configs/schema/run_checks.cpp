@@ -337,6 +337,9 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
     check_agent(run.file, world);
   else
     check_script(run.file);
+  if (run.file.policy.recover.exclude_drain &&
+      run.file.policy.scheduler.kind != core::SchedulerKind::Slurm)
+    run.file.add_error("recover.exclude.drain", "needs scheduler.kind: slurm");
   check_expressions(run.file, world);
   if (has_program) {
     check_program(run.file, world);

@@ -168,6 +168,7 @@ void read_recover(MapReader& m, core::RecoverPolicy& p) {
   m.map("exclude", [&](MapReader& e) {
     read_positive(e, "for", p.exclude_for);
     e.read_share("at_most", p.exclude_at_most);
+    e.read("drain", p.exclude_drain);
   });
   m.map("rollback", [&](MapReader& r) {
     r.read("enabled", p.rollback_enabled);

@@ -83,6 +83,9 @@ core::PortResult<std::monostate> SchedulerRouter::set_exclusions(
     const core::SetExclusions& change) {
   return of(change.token).set_exclusions(change);
 }
+core::PortResult<std::string> SchedulerRouter::drain(const core::DrainNode& drain) {
+  return of(drain.scheduler).drain(drain);
+}
 core::PortResult<std::monostate> SchedulerRouter::signal(const core::SignalJob& signal) {
   return of(signal.token).signal(signal);
 }

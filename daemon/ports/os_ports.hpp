@@ -54,6 +54,7 @@ class SchedulerRouter final : public core::Scheduler {
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
+  core::PortResult<std::string> drain(const core::DrainNode& drain) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   core::JobProbed probe(const core::ProbeRequest& request) override;
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;

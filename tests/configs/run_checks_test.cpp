@@ -178,6 +178,11 @@ TEST_CASE("run_checks: a batch script -> read, on SLURM, with logs to follow, wi
         std::any_of(bad.file.errors.begin(), bad.file.errors.end(),
                     [&](const auto& e) { return e.message.find(words) != e.message.npos; }),
         words);
+  const auto drains =
+      f.check("run: a\nrecover: {exclude: {drain: true}}\ntrain: {command: [/bin/true]}\n");
+  CHECK(std::any_of(drains.file.errors.begin(), drains.file.errors.end(), [](const auto& e) {
+    return e.message.find("recover.exclude.drain") != e.message.npos;
+  }));
   const auto none = f.check(good + "train: {batch_script: y.slurm}\n");
   REQUIRE(none.file.errors.size() == 1);
   CHECK(none.file.errors[0].message.find("no batch script") != std::string::npos);

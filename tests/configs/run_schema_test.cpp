@@ -88,7 +88,9 @@ train:
   finished: {iteration: 115311}
 watch: {progress: {iteration: 'step=(\d+)', loss: 'loss=(\S+)'}}
 hang: {floor: 30s, ceiling: 10min, phases: {load: 2h}}
-recover: {in_allocation: false, on_scancel: restart, restarts: {total: 7}, exclude: {at_most: 25%}}
+recover:
+  {in_allocation: false, on_scancel: restart, restarts: {total: 7},
+   exclude: {at_most: 25%, drain: true}}
 checkpoints: {keep: {last: 3, every: 1000, pin: [30000]}}
 alerts:
   sinks: {chat: {kind: webhook, url: "http://x/", headers: [a, b], token_file: t.key}}
@@ -114,6 +116,7 @@ alerts:
   CHECK(p.recover.restarts_total == 7);
   CHECK(p.recover.on_scancel == core::OnScancel::Restart);
   CHECK(p.recover.exclude_at_most == doctest::Approx(0.25));
+  CHECK(p.recover.exclude_drain);
   REQUIRE(p.alerts.sinks.size() == 1);
   CHECK(p.alerts.sinks[0].options.at("headers") == "a,b");
   CHECK(p.alerts.sinks[0].options.at("token_file") == "/home/alice/t.key");

@@ -29,11 +29,11 @@ train:
   exit_before_limit: {exit_before_limit}
 {train}
 hang: {{floor: 5s, ceiling: 60s, phases: {{startup: 90s, load: 60s, checkpoint: 60s, evaluation: 60s, shutdown: 60s}}}}
-recover: {{restarts: {{total: {restarts}, without_progress: 5, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}{recover}}}
+recover: {{restarts: {{total: {restarts}, without_progress: 5, refill: 24h}}, exclude: {{for: 24h, at_most: 50%{exclude}}}{recover}}}
 {more}
 """
 DEFAULTS = dict(restarts=20, nodes=1, spares=0, time_limit="1h", tasks=6, top_up_below=2, ranks_per_node=2, exit_before_limit="20s",
-                scheduler="", recover="", more="", train="")
+                scheduler="", exclude="", recover="", more="", train="")
 
 
 class SlurmSite(Site):

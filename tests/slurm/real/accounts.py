@@ -1,6 +1,7 @@
 """With accounting (slurmdbd, MariaDB): what slurmctld has forgotten, sacct still tells."""
 from e2e._harness import check
 from slurm.real._site import LIMIT, main
+from slurm.real.nodes import accused_by_its_kernel
 from slurm.real.script import adopt
 
 
@@ -21,8 +22,25 @@ def cancelled_while_nobody_looked(site):
     check(not site.submissions(), f"submitted again: {site.submissions()}")
 
 
+def drained_by_an_administrator(site):
+    """With AdminLevel Administrator (an Operator is refused) and recover.exclude.drain a broken node is drained; who includes it again takes our note away, nobody else's."""
+    drain = ["scontrol", "update", "NodeName=n08", "State=DRAIN", "Reason=try"]
+    for level in ("operator", "administrator"):
+        site.cluster.run("sacctmgr", "-i", "modify", "user", site.cluster.user, "set", "adminlevel=" + level, root=True)
+        done = site.cluster.run(*drain, ok=False)
+        check((done.returncode == 0) == (level == "administrator"), f"a drain by an {level}: {done.returncode} {done.stderr}")
+    before, node = accused_by_its_kernel(site)
+    site.wait(lambda: site.cluster.node_state(node).startswith("drain"), LIMIT, "the node to be drained")
+    reason = site.cluster.run("sinfo", "-h", "-p", "main", "-n", node, "-o", "%E").stdout.strip()
+    check(reason.startswith("stoker: ") and "Xid" in reason, f"the note: {reason}")
+    check(site.wait_training(beyond=before["iteration"] + 20)["job"] == before["job"], "the run left its job for a drain")
+    site.stoker("include", node, "--reason", "repaired")
+    site.wait(lambda: not site.cluster.node_state(node).startswith("drain"), LIMIT, "the node to be in service again")
+
+
+drained_by_an_administrator.cluster = dict(accounting=True)
 cancelled_while_nobody_looked.cluster = dict(accounting=True, min_job_age=2)
 
 
 if __name__ == "__main__":
-    main(cancelled_while_nobody_looked)
+    main(cancelled_while_nobody_looked, drained_by_an_administrator)

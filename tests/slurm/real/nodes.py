@@ -1,5 +1,6 @@
 """Nodes that die, fall silent, are drained or excluded."""
 import contextlib
+import json
 import os
 import signal
 
@@ -84,6 +85,34 @@ def drained(site):
     check(site.status()["job"] == before["job"], "the run left its job for a drain")
 
 
+def accused_by_its_kernel(site):
+    """A run whose second node's kernel says that a GPU fell off the bus: (status before, node)."""
+    site.start_daemon()
+    logs = os.path.join(site.folder, "kern")
+    os.mkdir(logs, 0o755)
+    watch = "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}, kernel_logs: [" + logs + "/%N.log]}"
+    site.run_loop(nodes=2, ranks_per_node=1, more=watch, exclude=", drain: true")
+    before = site.wait_training(beyond=20)
+    node = nodes_of(site)[1]
+    with open(os.path.join(logs, node + ".log"), "w", encoding="utf-8") as f:
+        f.write("[12345.678901] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n")
+    site.wait_event("it is to be drained")
+    return before, node
+
+
+def drain_is_refused(site):
+    """recover.exclude.drain without an operator's rights: SLURM refuses, an alert names the line for an administrator, nothing else."""
+    before, node = accused_by_its_kernel(site)
+    alerts = lambda: next((a for a in json.loads(site.stoker("alerts", "--json").stdout) if "drain_refused" in a["id"]), None)  # noqa: E731
+    alert = json.dumps(site.wait(alerts, LIMIT, "the alert"))
+    check("Invalid user id" in alert and f"scontrol update NodeName={node} State=DRAIN" in alert, f"the alert: {alert}")
+    site.wait_training(beyond=site.status()["iteration"] + 20)
+    tried = [e for e in site.events() + site.site_events() if "drain_node" in json.dumps(e.get("actions", []))]
+    check(len(tried) == 1, f"tried again: {tried}")
+    check(not site.cluster.node_state(node).startswith("drain"), "the node is drained all the same")
+    check(site.status()["restarts"] == before["restarts"], "a refused drain was taken for a failure")
+
+
 def exclude_while_pending(site):
     """An exclusion reaches the tasks that wait, and the next one avoids the node."""
     site.start_daemon()
@@ -115,4 +144,4 @@ def lost_step(site):
 
 
 if __name__ == "__main__":
-    main(node_death, batch_host_dies, nobody_left_to_tell, slurmd_alone, drained, exclude_while_pending, lost_step)
+    main(node_death, batch_host_dies, nobody_left_to_tell, slurmd_alone, drained, drain_is_refused, exclude_while_pending, lost_step)
