@@ -1,5 +1,5 @@
-// libarchive undoes the compression ("raw" format with all its filters); plain files come through
-// read(2). Blocks are cut at the last newline.
+// zlib undoes gzip, libarchive every other compression ("raw" format with all its filters); plain
+// files come through read(2). Blocks are cut at the last newline.
 #include "diagnose/log_reader.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "diagnose/gzip.hpp"
 #include "diagnose/journal_export.hpp"
 
 namespace stoker::diagnose {
@@ -57,6 +58,7 @@ struct LogReader::Impl {
   std::size_t got = 0;      // bytes of `piece` that nobody has taken yet
   bool begun = false, ended = false;
 
+  std::unique_ptr<GzipReader> gzip;
   std::unique_ptr<archive, int (*)(archive*)> unpacker{nullptr, archive_read_free};
   std::vector<char> unpacked;
   std::unique_ptr<JournalExport> journal;
@@ -69,22 +71,35 @@ struct LogReader::Impl {
   bool skipping = false;  // the rest of a line that was cut
   std::vector<std::string> notes;
 
+  // The next bytes of the file; empty: the end, or they cannot be read.
+  std::string_view stored() {
+    if (got > 0) return {piece.data(), std::exchange(got, 0)};
+    const ssize_t more = fd < 0 ? 0 : read_again(fd, piece.data(), piece.size());
+    if (more < 0) notes.push_back(errno_error(errno, "reading stopped", "").message());
+    return {piece.data(), static_cast<std::size_t>(std::max<ssize_t>(more, 0))};
+  }
+
   static la_ssize_t give_stored(archive*, void* client, const void** buffer) {
-    auto& self = *static_cast<Impl*>(client);
-    *buffer = self.piece.data();
-    if (self.got > 0) return static_cast<la_ssize_t>(std::exchange(self.got, 0));
-    return self.fd < 0 ? 0 : read_again(self.fd, self.piece.data(), self.piece.size());
+    const std::string_view bytes = static_cast<Impl*>(client)->stored();
+    *buffer = bytes.data();
+    return static_cast<la_ssize_t>(bytes.size());
   }
 
   void trouble() {
     const char* why = archive_error_string(unpacker.get());
-    notes.push_back(std::string("unpacking stopped: ") + (why != nullptr ? why : "damaged"));
+    notes.push_back(std::string("unpacking stopped: ") + (why != nullptr ? why : "damaged") +
+                    "; up to 128 KiB of text in front of that place are lost with it");
     ended = true;
   }
 
   void begin() {
     begun = true;
     if (!is_compressed({piece.data(), got})) return;
+    if (piece[0] == '\x1f') {
+      unpacked.resize(kPiece);
+      gzip = std::make_unique<GzipReader>([this] { return stored(); });
+      return;
+    }
     unpacker.reset(archive_read_new());
     archive_read_support_filter_all(unpacker.get());
     archive_read_support_format_raw(unpacker.get());
@@ -101,6 +116,15 @@ struct LogReader::Impl {
   // The next plain bytes; empty: the end.
   std::string_view plain() {
     if (ended) return {};
+    if (gzip) {
+      const std::size_t more = gzip->read(unpacked);
+      ended = gzip->end() != GzipReader::End::NotYet;
+      if (gzip->end() == GzipReader::End::Truncated)
+        notes.emplace_back("truncated: the packed file ends too early; what is intact was read");
+      if (gzip->end() == GzipReader::End::Damaged)
+        notes.emplace_back("unpacking stopped: damaged; what stands in front of it was read");
+      return {unpacked.data(), more};
+    }
     if (unpacker) {
       const auto more = archive_read_data(unpacker.get(), unpacked.data(), unpacked.size());
       if (more < 0) trouble();
@@ -108,12 +132,9 @@ struct LogReader::Impl {
       return more > 0 ? std::string_view(unpacked.data(), static_cast<std::size_t>(more))
                       : std::string_view();
     }
-    if (got > 0) return {piece.data(), std::exchange(got, 0)};
-    const ssize_t more = fd < 0 ? 0 : read_again(fd, piece.data(), piece.size());
-    if (more < 0) notes.push_back(errno_error(errno, "reading stopped", "").message());
-    if (more > 0) return {piece.data(), static_cast<std::size_t>(more)};
-    ended = true;
-    return {};
+    const std::string_view bytes = stored();
+    ended = bytes.empty();
+    return bytes;
   }
 
   bool fetch() {

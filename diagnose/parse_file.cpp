@@ -1,27 +1,24 @@
-// Reads in pieces of 256 KiB; keeps only the unfinished last line.
+// Records that were wrapped are put together again before they are parsed.
 #include "diagnose/parse_file.hpp"
 
-#include <cerrno>
-#include <fcntl.h>
-#include <unistd.h>
-#include <vector>
+#include <algorithm>
 
-#include "common/os/fd.hpp"
 #include "diagnose/iteration_line.hpp"
 #include "diagnose/line_scan.hpp"
+#include "diagnose/log_reader.hpp"
 #include "diagnose/progress_forms.hpp"
 
 namespace stoker::diagnose {
 
 namespace {
-constexpr std::size_t kPiece = 256u << 10;
-constexpr std::size_t kLineCap = 1u << 20;
 constexpr int kMostJoined = 3;
 
 // Looks like the rest of a wrapped record: fields between bars, no record of its own.
 bool continues_record(std::string_view text) {
   return text.find('|') != std::string_view::npos && text.find(':') != std::string_view::npos &&
          find_word(text, "iteration ") == std::string_view::npos &&
+         find_word(text, "iteration:") == std::string_view::npos &&
+         text.find("%|") == std::string_view::npos &&
          !trim_left(text).starts_with("time (ms)");
 }
 }  // namespace
@@ -87,52 +84,28 @@ void MetricsReader::examine(std::uint64_t number, std::string_view text) {
   }
 }
 
-Result<std::vector<std::string>> parse_file(const std::string& path,
-                                            const std::function<void(const FoundMetrics&)>& take,
-                                            const UserPattern* pattern) {
+Result<ParsedFile> parse_file(const std::string& path,
+                              const std::function<void(const FoundMetrics&)>& take,
+                              const UserPattern* pattern) {
   constexpr std::size_t kShownTemplates = 3;
+  ParsedFile parsed;
   bool found = false;
   const auto note_and_take = [&](const FoundMetrics& m) {
     found = true;
     take(m);
   };
-  os::Fd owned;
-  int fd = STDIN_FILENO;
-  if (path != "-") {
-    owned.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!owned) return fail(errno_error(errno, "cannot open", path));
-    fd = owned.get();
-  }
+  STOKER_TRY(log, LogReader::open(path));
   MetricsReader reader(note_and_take, pattern);
-  std::string held;
-  std::vector<char> piece(kPiece);
-  while (true) {
-    const ssize_t got = ::read(fd, piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(errno_error(errno, "cannot read", path));
-    if (got == 0) break;
-    std::string_view rest(piece.data(), static_cast<std::size_t>(got));
-    while (!rest.empty()) {
-      const auto newline = rest.find('\n');
-      if (newline == std::string_view::npos) {
-        held.append(rest.substr(0, kLineCap - std::min(kLineCap, held.size())));
-        break;
-      }
-      const std::string_view part = rest.substr(0, newline);
-      rest.remove_prefix(newline + 1);
-      if (held.empty()) {
-        reader.line(part);
-      } else {
-        held.append(part.substr(0, kLineCap - std::min(kLineCap, held.size())));
-        reader.line(held);
-        held.clear();
-      }
+  for (std::string_view block = log.next(); !block.empty(); block = log.next())
+    while (!block.empty()) {
+      const auto length = std::min(block.find('\n'), block.size());
+      reader.line(block.substr(0, length));
+      block.remove_prefix(std::min(length + 1, block.size()));
     }
-  }
-  if (!held.empty()) reader.line(held);
   reader.finish();
-  if (found) return std::vector<std::string>{};
-  return reader.templates().frequent(kShownTemplates);
+  parsed.notes = log.notes();
+  if (!found) parsed.templates = reader.templates().frequent(kShownTemplates);
+  return parsed;
 }
 
 }  // namespace stoker::diagnose

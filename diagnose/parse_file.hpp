@@ -45,12 +45,15 @@ class MetricsReader {
   bool composer_ = false;  // the open record is Composer's: as many lines as it has fields
 };
 
-// "-" is standard input. A line longer than 1 MiB is cut; progress bars ('\r') before a record do
-// not hide it.
-// Errors: the file cannot be opened or read.
-// The answer: when no line was an iteration line, the templates of the three most frequent lines.
-Result<std::vector<std::string>> parse_file(const std::string& path,
-                                            const std::function<void(const FoundMetrics&)>& take,
-                                            const UserPattern* pattern = nullptr);
+struct ParsedFile {
+  std::vector<std::string> templates;  // of the three most frequent lines, when none was known
+  std::vector<std::string> notes;      // what could not be read
+};
+
+// "-" is standard input; packed files are unpacked, a line longer than 1 MiB is cut; progress bars
+// ('\r') before a record do not hide it. Errors: those of LogReader::open.
+Result<ParsedFile> parse_file(const std::string& path,
+                              const std::function<void(const FoundMetrics&)>& take,
+                              const UserPattern* pattern = nullptr);
 
 }  // namespace stoker::diagnose

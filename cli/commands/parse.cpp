@@ -35,10 +35,11 @@ int parse(Context& context, const ParseOptions& options) {
       context.console.line(printable(fmt::format("{}:{}:{}", options.file, m.line, shown(fields))));
   });
   if (!read) return context.console.say(read.error().message()), kFailed;
+  for (const auto& note : read->notes) context.console.say(printable(options.file) + ": " + note);
   if (found == 0) {
     context.console.say("no iteration lines of a known form in " + printable(options.file));
-    for (const auto& text : *read) context.console.say("frequent: " + printable(text));
-    if (!read->empty())
+    for (const auto& text : read->templates) context.console.say("frequent: " + printable(text));
+    if (!read->templates.empty())
       context.console.say("name the numbers to me with watch.progress (docs/configuration.md)");
   }
   return kDone;

@@ -67,6 +67,18 @@ TEST_CASE("parse file: a record wrapped over three lines -> one record at its fi
   CHECK(found[1].line == 5);
 }
 
+TEST_CASE("parse file: a record without a bar at its end, then a bar -> two records") {
+  const auto found = read_lines(
+      {"Training epoch 0, iteration 10/999 | lr: 1.5e-05 | global_step: 10 | reduced_train_loss: "
+       "11.03",
+       "Epoch 0:   1%|          | 10/1000 [00:10<16:30, v_num=0, reduced_train_loss=10.10]",
+       "iteration: 1 / 100 | consumed_tokens: 2.1M | lm_loss: 11 | lr: 0.0003"});
+  REQUIRE(found.size() == 3);
+  CHECK(std::get<IterationMetrics>(found[0].found).loss == 11.03);
+  CHECK(std::get<IterationMetrics>(found[1].found).loss == 10.1);
+  CHECK(std::get<IterationMetrics>(found[2].found).iteration == 1);
+}
+
 TEST_CASE("parse file: a missing file -> an error with its name") {
   const auto result = parse_file("/nonexistent/main.log", [](const FoundMetrics&) {});
   REQUIRE_FALSE(result.has_value());

@@ -138,7 +138,12 @@ def packed_and_torn(site):
         path = write(site, name, data[:len(data) // 2])
         found, _ = diagnosed(site, path, good)
         notes = [n for n in found["notes"] if name in n]
-        check(found["class"] == "cuda_oom" and len(notes) == 1 and "unpacking stopped" in notes[0], f"{name}: {found['notes']}")
+        said = "truncated" if name == "torn.gz" else "unpacking stopped"
+        check(found["class"] == "cuda_oom" and len(notes) == 1 and said in notes[0], f"{name}: {found['notes']}")
+    # Of gzip nothing that is intact is lost: the failure stands in the last line.
+    last = write(site, "last.gz", gzip.compress(("filler\n" * 20_000 + OUT_OF_MEMORY).encode())[:-8])
+    found, _ = diagnosed(site, last)
+    check(found["class"] == "cuda_oom" and len(found["notes"]) == 1, f"last.gz: {found}")
     found, _ = diagnosed(site, write(site, "magic.gz", b"\x1f\x8b"), good)
     check(found["class"] == "cuda_oom" and any("magic.gz" in n for n in found["notes"]), f"{found['notes']}")
 

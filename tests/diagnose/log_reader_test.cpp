@@ -1,0 +1,109 @@
+// Packed logs that were cut off or damaged: all that is intact in front of that place is read, and
+// one note says what happened.
+#include "diagnose/log_reader.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+#define ZLIB_CONST  // next_in points to const
+#include <zlib.h>
+
+#include "diagnose/parse_file.hpp"
+
+using namespace stoker;
+using namespace stoker::diagnose;
+
+namespace {
+
+// One member.
+std::string gzipped(const std::string& text) {
+  z_stream z{};
+  REQUIRE(deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string packed(deflateBound(&z, text.size()), 0);
+  z.next_in = reinterpret_cast<z_const Bytef*>(text.data());
+  z.avail_in = static_cast<uInt>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(packed.data());
+  z.avail_out = static_cast<uInt>(packed.size());
+  REQUIRE(deflate(&z, Z_FINISH) == Z_STREAM_END);
+  packed.resize(z.total_out);
+  deflateEnd(&z);
+  return packed;
+}
+
+struct Read {
+  std::string text;
+  std::vector<std::string> notes;
+};
+
+Read read_packed(const std::string& bytes) {
+  const auto path = std::filesystem::temp_directory_path() / "stoker-log-reader-test.gz";
+  std::ofstream(path, std::ios::binary) << bytes;
+  auto reader = LogReader::open(path.string());
+  REQUIRE(reader);
+  Read all;
+  for (auto block = reader->next(); !block.empty(); block = reader->next()) all.text += block;
+  all.notes = reader->notes();
+  std::filesystem::remove(path);
+  return all;
+}
+
+std::string many_lines() {
+  std::string text;
+  std::uint32_t noise = 1;
+  for (int i = 0; i < 20'000; ++i) {
+    noise = noise * 1664525 + 1013904223;
+    text += "line " + std::to_string(i) + " of a log, " + std::to_string(noise) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("gz: whole, two members, padded -> all of the text, no note") {
+  const std::string text = many_lines(), packed = gzipped(text);
+  for (const auto& [bytes, expected] :
+       {std::pair{packed, text}, std::pair{packed + gzipped("end\n"), text + "end\n"},
+        std::pair{packed + std::string(512, '\0'), text}}) {
+    const Read read = read_packed(bytes);
+    CHECK(read.text == expected);
+    CHECK(read.notes.empty());
+  }
+}
+
+TEST_CASE("gz: cut off anywhere -> nothing of what is intact is lost, one note says truncated") {
+  const std::string text = many_lines(), packed = gzipped(text);
+  for (const std::size_t lost :
+       {std::size_t{1}, std::size_t{8}, std::size_t{9}, packed.size() / 2}) {
+    const Read read = read_packed(packed.substr(0, packed.size() - lost));
+    CHECK(text.starts_with(read.text));
+    // deflate's blocks are small beside this; its codes are of whole bits
+    CHECK(read.text.size() + lost * 16 + 16 >= text.size());
+    if (lost <= 8) CHECK(read.text == text);
+    REQUIRE(read.notes.size() == 1);
+    CHECK(read.notes[0].starts_with("truncated"));
+  }
+}
+
+TEST_CASE("gz: damaged in the middle -> the text in front of it, one note says damaged") {
+  const std::string text = many_lines();
+  std::string packed = gzipped(text);
+  for (std::size_t i = packed.size() / 2; i < packed.size() / 2 + 64; ++i) packed[i] = '\xff';
+  const Read read = read_packed(packed);
+  CHECK(read.text.size() > text.size() / 3);
+  REQUIRE(read.notes.size() == 1);
+  CHECK(read.notes[0].find("damaged") != std::string::npos);
+  CHECK(read_packed("\x1f\x8b no gzip at all, but it begins like it").notes.size() == 1);
+}
+
+TEST_CASE("parse file: a packed log that was cut off -> its iterations and a note") {
+  const auto path = std::filesystem::temp_directory_path() / "stoker-parse-test.gz";
+  const std::string packed = gzipped(
+      " iteration       11/     100 | lm loss: 9.1E+00 | loss scale: 1.0 | grad norm: 1.1 |\n");
+  std::ofstream(path, std::ios::binary) << packed.substr(0, packed.size() - 4);
+  int found = 0;
+  const auto parsed = parse_file(path.string(), [&](const FoundMetrics&) { ++found; });
+  REQUIRE(parsed);
+  CHECK(found == 1);
+  CHECK(parsed->notes.size() == 1);
+  std::filesystem::remove(path);
+}
