@@ -14,6 +14,8 @@ constexpr std::size_t kWindow = LossWindow::kMost;
 constexpr std::size_t kFewest = 2;           // before that nothing is a norm
 constexpr double kSpikeRatio = 1.3;          // above the median; seen: 1.38 (104B) to 2.2 (176B)
 constexpr double kSpikeLeast = 0.5;          // and at least this much
+constexpr double kNormLeap = 5;              // above the median; noise of a batch stays below it
+constexpr std::size_t kLongestOnset = 10;    // iterations; what comes later has another cause
 constexpr double kCollapse = 8;              // three halvings in a row without recovery
 constexpr std::uint64_t kSearchUntil = 200;  // iterations: the loss scale is being found
 constexpr std::uint64_t kRecovered = 3;      // finite losses after a NaN: it was one batch
@@ -75,7 +77,7 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepN
   ++iterations_;
   if (metrics.iteration) {
     const bool restarted = *metrics.iteration < latest_iteration_ || latest_iteration_ == 0;
-    if (restarted) losses_.clear();  // another run, or the same from a checkpoint
+    if (restarted) losses_.clear(), norms_.clear();  // another run, or from a checkpoint
     latest_iteration_ = *metrics.iteration;
   }
   const bool says_scale = metrics.loss_scale.has_value();
@@ -101,7 +103,26 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepN
     return;
   }
   ++finite_since_nan_;
+  if (metrics.grad_norm) watch_norm(here, *metrics.grad_norm);
   watch_spike(here, *metrics.loss);
+}
+
+// The last leap counts, as long as the norm stays up.
+void LossWatch::watch_norm(const Here& here, double norm) {
+  const bool high = norms_.size() >= kFewest && norm > kNormLeap * norms_.at_least() &&
+                    norm > kNormLeap * norms_.median();
+  const bool leapt = high && norm > kNormLeap * last_norm_;
+  last_norm_ = norm;
+  if (leapt) {
+    onset_.reset();
+    keep_first(onset_, here);
+    since_leap_ = 0;
+    return;
+  }
+  if (high && ++since_leap_ < kLongestOnset) return;
+  onset_.reset();
+  if (high) norms_.clear();  // a new level
+  if (std::isfinite(norm)) norms_.add(norm);
 }
 
 void LossWatch::watch_spike(const Here& here, double loss) {
@@ -110,6 +131,7 @@ void LossWatch::watch_spike(const Here& here, double loss) {
   };
   if (losses_.size() >= kFewest && stands_out(losses_.at_least())) {
     if (stands_out(losses_.median())) {
+      if (onset_ && !spike_) spike_ = onset_;
       keep_first(spike_, here);
       ++spikes_;
       if (++high_in_a_row_ < kWindow) return;  // a spike is no norm, a new level is

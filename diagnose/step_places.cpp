@@ -212,7 +212,8 @@ StepPlaces StepForm::places(std::span<const DigitRun> runs) const {
     return NumberPlace{static_cast<std::uint16_t>(begin),
                        static_cast<std::uint16_t>(runs[number.last].end - begin)};
   };
-  return {place(iteration), place(loss), place(loss_scale), place(skipped), place(nan)};
+  return {place(iteration), place(loss),    place(loss_scale),
+          place(grad_norm), place(skipped), place(nan)};
 }
 
 std::optional<StepForm> find_step_form(std::string_view line) {
@@ -224,6 +225,7 @@ std::optional<StepForm> find_step_form(std::string_view line) {
   if (numbers && (!find_number(line, *numbers, &StepNumbers::iteration, form.iteration) ||
                   !find_number(line, *numbers, &StepNumbers::loss, form.loss) ||
                   !find_number(line, *numbers, &StepNumbers::loss_scale, form.loss_scale) ||
+                  !find_number(line, *numbers, &StepNumbers::grad_norm, form.grad_norm) ||
                   !find_number(line, *numbers, &StepNumbers::skipped, form.skipped) ||
                   !find_number(line, *numbers, &StepNumbers::nan, form.nan)))
     return std::nullopt;
@@ -240,6 +242,7 @@ StepNumbers read_step(const StepPlaces& places, std::string_view line) {
   if (places.iteration.length > 0) numbers.iteration = count_at(line, places.iteration);
   if (places.loss.length > 0) numbers.loss = number_at(line, places.loss);
   if (places.loss_scale.length > 0) numbers.loss_scale = number_at(line, places.loss_scale);
+  if (places.grad_norm.length > 0) numbers.grad_norm = number_at(line, places.grad_norm);
   if (places.skipped.length > 0) numbers.skipped = count_at(line, places.skipped);
   if (places.nan.length > 0) numbers.nan = count_at(line, places.nan);
   return numbers;

@@ -27,7 +27,7 @@ struct NumberPlace {
 };
 
 struct StepPlaces {
-  NumberPlace iteration, loss, loss_scale, skipped, nan;
+  NumberPlace iteration, loss, loss_scale, grad_norm, skipped, nan;
 };
 
 struct StepForm {
@@ -36,7 +36,7 @@ struct StepForm {
     bool minus = false, told = false;
   };
   bool is_step = false;  // false: of no such line does parse_iteration_line make anything
-  Number iteration, loss, loss_scale, skipped, nan;
+  Number iteration, loss, loss_scale, grad_norm, skipped, nan;
 
   [[nodiscard]] StepPlaces places(std::span<const DigitRun> runs) const;
 };
