@@ -12,15 +12,17 @@ namespace stoker::diagnose {
 
 namespace {
 
+constexpr auto npos = std::string_view::npos;
 constexpr int kMostLabels = 8;
 constexpr std::size_t kLongestHeader = 512;  // labels are looked for in this much of a line
 constexpr std::uint32_t kMostRanks = 1u << 20;
 
 enum class Label {
-  LocalRank,   // [default3]:
-  Rank,        // [rank3]:
-  NodeRank,    // [n03:5]
-  TaskRank,    // 3: (srun -l)
+  LocalRank,   // [default3]:, [trainer3]:
+  Rank,        // [rank3]:, [rank: 3] (Lightning)
+  NodeRank,    // [n03:5], x3005c0s7b0n0.hsn 12: (PALS)
+  TaskRank,    // 3: (srun -l), [1,3]<stderr>: (mpirun --tag-output)
+  Host,        // n03: (pdsh, clush)
   Iso,         // [2026-03-25T10:34:07.530], 2023-04-18 01:46:52,554
   Ctime,       // [Sat Mar  4 04:25:12 2023]
   Syslog,      // Jun 10 03:09:55 host kernel:
@@ -30,8 +32,8 @@ enum class Label {
   HostKernel,  // host kernel:
   Kernel,      // kernel:
   NcclHost,    // node-2:5776:5902 [0]
-  Glog,        // E1218 20:27:21.426415540
-  Ray          // (pretraining, pid=4112)
+  Stream,      // stderr F, [pod/llm-3/pytorch], worker-1  |, (pretraining, pid=4112)
+  Level        // E1218 20:27:21.426415540, - ERROR -, ERROR:root:, [NeMo E …]
 };
 
 struct Form {
@@ -40,23 +42,37 @@ struct Form {
   const char* expression;
 };
 constexpr std::array kForms{
-    Form{Label::LocalRank, "[", R"(\[default(\d+)\]: ?)"},
-    Form{Label::Rank, "[", R"(\[[Rr]ank ?(\d+)\]:? ?)"},
+    Form{Label::Rank, "[", R"(\[[Rr]ank:? ?(\d+)\]:? ?)"},
+    Form{Label::Rank, "rR", R"([Rr]ank ?(\d+): )"},
+    Form{Label::LocalRank, "[", R"(\[[a-z_]+?(\d+)\]: ?)"},
     Form{Label::NodeRank, "[", R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
+    Form{Label::NodeRank, "x", R"((x\d+c\d+s\d+b\d+n\d+[\w.-]*) (\d+): ?)"},
     Form{Label::TaskRank, "0", R"((\d{1,6}): )"},
+    Form{Label::TaskRank, "[", R"(\[\d+,(\d+)\]<std(?:out|err|diag)>: ?)"},
     Form{Label::Iso, "[0",
          R"(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
     Form{Label::Ctime, "[", R"(\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ?)"},
     Form{Label::Syslog, "A",
-         R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
+         R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d(?:\.\d+)? ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
     Form{Label::Uptime, "[<", R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
     Form{Label::Kmsg, "0", R"(\d+,\d+,\d+,[^;]{1,64};)"},
     Form{Label::Facility, "k", R"(kern *:\w+ *: )"},
     Form{Label::HostKernel, "A", R"(([A-Za-z][\w.-]*) kernel: ?)"},
     Form{Label::Kernel, "k", R"(kernel: ?)"},
     Form{Label::NcclHost, "A", R"(([A-Za-z][\w.-]*):\d+:\d+ \[\d+\] )"},
-    Form{Label::Glog, "[A", R"(\[?[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ )"},
-    Form{Label::Ray, "(", R"(\([\w ,]*pid=\d+(?:, ip=[\d.]+)?\) )"},
+    Form{Label::Stream, "s", R"(std(?:out|err) [FP] )"},
+    Form{Label::Stream, "[", R"(\[pod/[\w./-]+\] )"},
+    Form{Label::Stream, "A", R"([a-z][\w.-]*[_-]\d+ +\| )"},
+    Form{Label::Stream, "(", R"(\([^()]{0,64}\bpid=\d+(?:, ip=[\d.]+)?\) |\(raylet[^()]{0,64}\) )"},
+    Form{Label::Level, "[A", R"(\[?([EWIF])\d{4} \d\d:\d\d:\d\d\.\d+ (?:\d+ \S+:\d+\] )?)"},
+    Form{Label::Level, "[", R"(\[NeMo ([A-Z]) [^\]]{1,80}\] ?)"},
+    Form{Label::Level, "-A", R"((?:- )?(?:[\w.]+ - )?([A-Z]{4,8}) - )"},
+    Form{Label::Level, "[", R"(\[([A-Z]{4,8})\] )"},
+    Form{Label::Level, "|", R"(\| ([A-Z]{4,8}) +\| [^ ]+ - )"},
+    Form{Label::Level, "A", R"((ERROR|CRITICAL|INFO|WARNING|DEBUG):[\w.]+:)"},
+    Form{Label::Level, "0", R"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d \[([A-Z]{4,8})\|[^\]]{1,80}\]: ?)"},
+    Form{Label::Host, "A", R"(([a-z][a-z0-9.-]*\d): )"},
+    Form{Label::Host, "0", R"((\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}): )"},
 };
 
 const std::array<std::unique_ptr<RE2>, kForms.size()>& compiled_forms() {
@@ -121,10 +137,20 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
     case Label::Kmsg:
     case Label::Facility:
     case Label::Kernel: origin.kernel_header = true; return;
-    case Label::NcclHost: origin.node = g[1].as_string(); return;
-    case Label::Glog:
-    case Label::Ray: return;
+    case Label::NcclHost:
+    case Label::Host: origin.node = g[1].as_string(); return;
+    case Label::Stream: return;
+    case Label::Level: origin.mild = std::string_view("IWD").find(g[1][0]) != npos; return;
   }
+}
+
+// "n03: " is what pdsh puts in front of a line; "eth0: " and "step12: " are no machines.
+bool names_host(re2::StringPiece word) {
+  static const RE2 kOther(
+      R"((?:eth|ib|bond|hsn|en[a-z]+|mlx|nvme|md|dm|sd[a-z]|loop|python|bash|cuda|device|layer|stage)"
+      R"(|step|iter(?:ation)?|epoch|batch|sample|shard|task|thread|proc(?:ess)?|pid|line|attempt)"
+      R"()[_-]?\d\w*|gpu[_-]?\d)");
+  return !RE2::FullMatch(word, kOther);
 }
 
 }  // namespace
@@ -142,6 +168,7 @@ LineOrigin read_origin(std::string_view line) {
       if (!compiled_forms()[i]->Match(rest, 0, rest.size(), RE2::ANCHOR_START, groups.data(),
                                       static_cast<int>(groups.size())))
         continue;
+      if (kForms[i].label == Label::Host && (labels > 0 || !names_host(groups[1]))) continue;
       found = true;
       take(kForms[i].label, groups, origin);
       rest.remove_prefix(groups[0].size());

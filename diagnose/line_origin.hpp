@@ -17,6 +17,7 @@ struct LineOrigin {
   std::optional<std::int64_t> time_ms;      // UTC where no zone is told; none without a year
   bool kernel_header = false;               // the header of a kernel log
   bool rank_label = false;                  // some launcher says that a rank printed it
+  bool mild = false;                        // logged as information or as a warning
   std::string_view message;                 // the rest, a part of the line
 };
 

@@ -181,6 +181,7 @@ std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, st
   std::vector<PatternSet::Group> groups;
   for (const unsigned id : ids) {
     const Signature& signature = detector_.knowledge().signatures[id];
+    if (signature.needs_traceback && origin.mild) continue;  // it goes on
     const bool anchored = signature.pattern.find('^') != std::string::npos;
     if (!detector_.patterns().match(id, anchored ? origin.message : text, groups)) continue;
     if (signature.decode == Decode::Traceback) last_traceback_ = line;

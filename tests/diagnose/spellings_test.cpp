@@ -1,6 +1,6 @@
 // How else the same failures are printed: other versions, other programs, other prefixes. Written
 // after the sources of the programs, not after captured logs. The small logs stand in spellings/:
-// "=== CLASS [node=NAME] [rank=N]" and the lines of the log.
+// "=== CLASS [node=NAME] [rank=N] [line=N]" and the lines of the log, `line` the root's.
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -74,6 +74,8 @@ TEST_CASE("spellings: one small log each -> its class, and its place where the l
         CHECK(std::find(d.nodes.begin(), d.nodes.end(), value) != d.nodes.end());
       else if (key == "rank")
         CHECK(std::find(d.ranks.begin(), d.ranks.end(), std::stoul(value)) != d.ranks.end());
+      else if (key == "line")
+        CHECK((d.root ? d.root->line : 0) == std::stoul(value));
       else
         FAIL_CHECK("the log says what no place is: " << spelling.place);
     }
