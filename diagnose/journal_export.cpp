@@ -2,6 +2,7 @@
 #include "diagnose/journal_export.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <ctime>
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace stoker::diagnose {
 
 namespace {
-constexpr std::size_t kLongestField = 64u << 10;
+constexpr std::size_t kLongestField = 64u << 10, kLongestWord = 255;
 
 // "1679012345678901" (microseconds) -> "2023-03-17T00:19:05.678".
 std::string iso_time(std::string_view microseconds) {
@@ -23,6 +24,24 @@ std::string iso_time(std::string_view microseconds) {
   if (gmtime_r(&seconds, &t) == nullptr) return {};
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z ", t.tm_year + 1900, t.tm_mon + 1,
                      t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, us / 1000 % 1000);
+}
+
+// One word, which no label of a log line is made of.
+std::string as_name(std::string_view text, const char* otherwise) {
+  std::string name(text.substr(0, kLongestWord));
+  std::replace_if(
+      name.begin(), name.end(),
+      [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-' && c != '_'; },
+      '_');
+  return name.empty() ? otherwise : name;
+}
+
+std::string bytes_of(const Json& numbers) {
+  std::string text;
+  for (const Json& number : numbers)
+    if (number.is_number_unsigned() && number.get<std::uint64_t>() < 256)
+      text += static_cast<char>(number.get<std::uint64_t>());
+  return text;
 }
 }  // namespace
 
@@ -45,12 +64,12 @@ void JournalExport::field(std::string_view name, std::string_view value) {
 }
 
 void JournalExport::end_of_entry(const std::function<void(std::string_view)>& take) {
-  for (std::string* const text : {&message_, &host_, &program_})
-    std::replace_if(
-        text->begin(), text->end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  if (!message_.empty())
-    take(fmt::format("{}{} {}: {}", time_, host_.empty() ? "localhost" : host_,
-                     kernel_ ? "kernel" : (program_.empty() ? "program" : program_), message_));
+  std::replace_if(
+      message_.begin(), message_.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  host_ = as_name(host_, "localhost");
+  program_ = kernel_ ? "kernel" : as_name(program_, "program");
+  if (program_ == "kernel" && !kernel_) program_ = "program";  // `logger -t kernel`
+  if (!message_.empty()) take(fmt::format("{}{} {}: {}", time_, host_, program_, message_));
   time_.clear();
   host_.clear();
   program_.clear();
@@ -77,7 +96,10 @@ void JournalExport::feed_objects(const std::function<void(std::string_view)>& ta
     const auto object = parse_json(entry, "journal");
     if (!object || !object->is_object()) continue;
     for (const auto& [name, value] : object->items())
-      if (value.is_string()) field(name, value.get_ref<const std::string&>());
+      if (value.is_string())
+        field(name, value.get_ref<const std::string&>());
+      else if (value.is_array())  // with bytes that are no text, as colours are
+        field(name, bytes_of(value));
     end_of_entry(take);
   }
   held_.erase(0, begin);

@@ -183,6 +183,21 @@ TEST_CASE("scan: a message of several lines in the journal -> no word of it is t
       cause_of({{"json", R"({"__CURSOR":"s=1","_HOSTNAME":"n17","MESSAGE":"x\n[12.5] NVRM: Xid )"
                          "(PCI:0000:3b:00): 79, pid=1, lost\"}\n"}});
   CHECK(json.failure_class == FailureClass::Healthy);
+  const std::string tagged = "\"MESSAGE\":\"NVRM: Xid (PCI:0000:3b:00): 79, pid=1, lost\"}\n";
+  for (const std::string who :
+       {R"({"__CURSOR":"s","_HOSTNAME":"n17","_TRANSPORT":"syslog","SYSLOG_IDENTIFIER":"kernel",)",
+        R"({"__CURSOR":"s","_TRANSPORT":"stdout","_HOSTNAME":"[12.5]",)"})
+    CHECK(cause_of({{"json", who + tagged}}).failure_class == FailureClass::Healthy);
+}
+
+TEST_CASE("scan: a message in bytes, as journalctl gives one with colours -> read all the same") {
+  const auto d = cause_of(
+      {{"json",
+        R"({"__CURSOR":"s","_HOSTNAME":"n17","SYSLOG_IDENTIFIER":"train","MESSAGE":[67,85,)"
+        R"(68,65,32,111,117,116,32,111,102,32,109,101,109,111,114,121,46,32,84,114,105,101,)"
+        R"(100,32,116,111,32,97,108,108,111,99,97,116,101,27]})"
+        "\n"}});
+  CHECK(d.failure_class == FailureClass::CudaOom);
 }
 
 TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the rest diagnosed") {
