@@ -1,6 +1,8 @@
 // zlib's inflate, member by member.
 #include "diagnose/gzip.hpp"
 
+#include <utility>
+
 #define ZLIB_CONST  // next_in points to const
 #include <zlib.h>
 

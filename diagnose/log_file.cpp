@@ -102,7 +102,7 @@ Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std
   LogScanner scanner(detector, desk.sieve, path, place, kernel_log);
   std::string stacks;
   if (is_stack_dump(reader.head())) stacks = std::string(reader.head().substr(0, kLargestStacks));
-  if (is_binary(reader.head()))
+  if (!reader.packed() && is_binary(reader.head()))
     scanner.note("looks binary: what is text in it was looked at all the same");
   ScannedLog log = scan_lines(reader, scanner);
   desk.piece = reader.take_room();

@@ -249,6 +249,10 @@ std::string_view LogReader::head() const {
   return {impl_->piece.data(), impl_->got};
 }
 
+bool LogReader::packed() const {
+  return is_compressed(head());
+}
+
 std::optional<std::string> LogReader::stored(std::size_t limit) {
   std::string all(head());
   while (all.size() <= limit) {

@@ -27,6 +27,7 @@ class LogReader {
 
   // The first bytes as stored, 16 at least where there are as many. Before the first next().
   [[nodiscard]] std::string_view head() const;
+  [[nodiscard]] bool packed() const;  // then head() is no text. Before the first next().
   // The whole file as stored; empty: it is larger than `limit`. Instead of next().
   std::optional<std::string> stored(std::size_t limit);
 

@@ -18,8 +18,7 @@ bool continues_record(std::string_view text) {
   return text.find('|') != std::string_view::npos && text.find(':') != std::string_view::npos &&
          find_word(text, "iteration ") == std::string_view::npos &&
          find_word(text, "iteration:") == std::string_view::npos &&
-         text.find("%|") == std::string_view::npos &&
-         !trim_left(text).starts_with("time (ms)");
+         text.find("%|") == std::string_view::npos && !trim_left(text).starts_with("time (ms)");
 }
 }  // namespace
 
