@@ -3,13 +3,15 @@
 
 Each target begins with the inputs in tests/fuzz/corpus/TARGET, with seeds made here from the signatures' own examples, and
 with what runs before have learnt (build-fuzz/corpus). Without options: short, for CI; with its build it ends within --minutes.
---long: ten million executions a target. --minimise: the smallest inputs that reach most go to tests/fuzz/corpus.
+--long: ten million executions a target, counted in build-fuzz/counted; broken off, it goes on there until the program changes.
+--minimise: the smallest inputs that reach most go to tests/fuzz/corpus.
 An input that fails is printed with the command that repeats it. The last line is "N passed, N failed, N skipped".
 """
 import argparse
 import base64
 import concurrent.futures
 import glob
+import hashlib
 import json
 import os
 import pickle
@@ -22,10 +24,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FOLDER = os.path.join(ROOT, "build-fuzz")
 KEPT = os.path.join(ROOT, "tests", "fuzz", "corpus")
 KEPT_MOST, KEPT_LARGEST = 64, 2048  # inputs of a target; bytes of an input
+LONGEST = {"sieve": 512}  # bytes of an input that it makes; the sieve learns each line of it
 SECONDS = 8  # of a target in the short form, unless the build took too long
 FEWEST_SECONDS = 2
 START_SECONDS = 4  # what a target needs beside
 LONG_RUNS = 10_000_000
+ROUND_SECONDS = 600  # of the long form, between two counts
 
 
 def build():
@@ -73,6 +77,7 @@ def seeds():
                "ALLREDUCE)\n[PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: 4, last completed NCCL work: 0\n"
     export = "__REALTIME_TIMESTAMP=1700000000000000\n_TRANSPORT=kernel\n_HOSTNAME=n01\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n"
     journal = '{"__CURSOR":"s=1","_TRANSPORT":"kernel","_HOSTNAME":"n01","MESSAGE":"NVRM: Xid (PCI:0000:3b:00): 79"}\n'
+    colours = journal.replace('"NVRM', '[27,91,51,49,109,78],"_PID":"1","SYSLOG_IDENTIFIER":"x","_X":"NVRM')
     threads = 'Thread 0x7f01 (most recent call first):\n  File "t.py", line 7 in step\nThread 12 (idle): "main"\n    recv (s.py:3)\n'
     event = json.dumps({"version": 1, "at": 1, "wall": 1, "body": {"beat": {}}}) + " 00000000"
     sieve = log + [line.encode() for line in rows.split("\n")]
@@ -80,18 +85,22 @@ def seeds():
              "nranks 2 cudaDev 0 busId cb000 - Init COMPLETE\n** Starting validation **\n iteration 2/ 3 | elapsed time per iteration " \
              "(ms): 5.0 | lm loss: 2.0 |\n:::MLLOG {\"time_ms\": 1696564728839, \"key\": \"eval_stop\"}\n"
     return {"log": log, "rank_log": log, "sieve": sieve, "kernel": log, "origin": [line.encode() for line in lines], "metrics": [rows.encode()],
-            "journal": [export.encode(), journal.encode()], "pickle": [flight_dump(p) for p in range(6)], "stacks": [threads.encode()],
+            "journal": [export.encode()], "journal_json": [journal.encode(), colours.encode()], "pickle": [flight_dump(p) for p in range(6)],
+            "stacks": [threads.encode()],
             "collectives": [ras.encode(), watchdog.encode()], "signatures": [text[:3000].encode() for text in families],
             "agent_event": [event.encode()], "clocks": [clocks.encode()]}
 
 
 def command(name, *more):
-    return [named(name), "-close_fd_mask=1", "-timeout=10", "-rss_limit_mb=2048", "-max_len=16384", *more]
+    # What costs more than the parsers: long inputs, entropic scheduling (it weighs all of the corpus anew after each run), a search for
+    # leaks after each run that allocates (there is one at the end).
+    return [named(name), "-close_fd_mask=1", "-timeout=10", "-rss_limit_mb=2048", f"-max_len={LONGEST.get(name, 2048)}", "-entropic=0",
+            "-detect_leaks=0", *more]
 
 
 def run(argv):
     return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", env=dict(os.environ, ASAN_OPTIONS="detect_leaks=1"), check=False)
+                          errors="replace", env=dict(os.environ, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8"), check=False)
 
 
 def inputs(name):
@@ -114,7 +123,8 @@ def show_failure(name, path):
           f"elsewhere: echo {text} | base64 -d >input && ./dev fuzz --repeat input {name}", flush=True)
 
 
-def fuzz(name, limits):
+def round_of(name, limits):
+    """One run of libFuzzer: whether it found nothing, and its executions."""
     found = os.path.join(FOLDER, "found", name) + "-"
     os.makedirs(os.path.dirname(found), exist_ok=True)
     for old in glob.glob(found + "*"):
@@ -125,8 +135,39 @@ def fuzz(name, limits):
         print(done.stdout[-5000:], flush=True)
         for path in sorted(glob.glob(found + "*")):
             show_failure(name, path)
-    print(f"{'failed' if done.returncode else 'passed'}: fuzz: {name} ({runs[0] if runs else '?'} executions)", flush=True)
-    return done.returncode == 0
+    return done.returncode == 0, int(runs[0]) if runs else 0
+
+
+def tell(name, good, runs):
+    print(f"{'passed' if good else 'failed'}: fuzz: {name} ({runs} executions)", flush=True)
+    return good
+
+
+def fuzz(name, limits):
+    return tell(name, *round_of(name, limits))
+
+
+def fuzz_long(name, wanted):
+    """`wanted` executions of this very program, in rounds; what was counted before counts."""
+    with open(os.path.join(FOLDER, "bin", "stoker-fuzz"), "rb") as file:
+        program = hashlib.file_digest(file, "sha256").hexdigest()
+    path = os.path.join(FOLDER, "counted", name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    counted = {"program": program, "executions": 0}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            before = json.load(file)
+        counted = before if before["program"] == program else counted
+    while counted["executions"] < wanted:
+        limits = [f"-runs={wanted - counted['executions']}", f"-max_total_time={ROUND_SECONDS}"]
+        good, runs = round_of(name, limits)
+        if not good or runs == 0:
+            return tell(name, False, counted["executions"])
+        counted["executions"] += runs
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(counted, file)
+        os.replace(path + ".new", path)
+    return tell(name, True, counted["executions"])
 
 
 def minimise(name):
@@ -179,11 +220,13 @@ def main():
         return 0 if repeat(targets[0], options.repeat) else 1
     left = options.minutes * 60 - (time.monotonic() - began)
     each = max(FEWEST_SECONDS, min(options.seconds, int(left * options.jobs / len(targets)) - START_SECONDS))
-    limits = [f"-runs={LONG_RUNS}"] if options.long else [f"-max_total_time={each}"]
+    work = minimise
+    if not options.minimise:
+        work = (lambda name: fuzz_long(name, LONG_RUNS)) if options.long else lambda name: fuzz(name, [f"-max_total_time={each}"])
     subprocess.run([named(targets[0]), "-runs=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=False)  # compiles the patterns once for all
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        good = list(pool.map(minimise if options.minimise else lambda name: fuzz(name, limits), targets))
+        good = list(pool.map(work, targets))
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed, 0 skipped")
     return 0 if good and all(good) else 1
 
