@@ -19,8 +19,8 @@ wire::CheckpointId id_of(std::uint64_t step, std::uint32_t generation = 1) {
   return {Iteration(step), Generation(generation)};
 }
 
-std::vector<SurveyedCheckpoint> all_good(std::initializer_list<std::uint64_t> steps) {
-  std::vector<SurveyedCheckpoint> complete;
+std::vector<wire::SurveyedCheckpoint> all_good(std::initializer_list<std::uint64_t> steps) {
+  std::vector<wire::SurveyedCheckpoint> complete;
   for (const std::uint64_t step : steps) complete.push_back({id_of(step), true});
   return complete;
 }
@@ -91,29 +91,30 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("choose_prunable: last, every and pin -> the rest, oldest first") {
   const auto complete = all_good({10, 20, 30, 40, 50, 60});
-  CHECK(steps_of(choose_prunable(complete, {2, 0, {}}, {})) == Steps{10, 20, 30, 40});
-  CHECK(steps_of(choose_prunable(complete, {2, 20, {}}, {})) == Steps{10, 30});
-  CHECK(steps_of(choose_prunable(complete, {2, 20, {10}}, {})) == Steps{30});
-  CHECK(steps_of(choose_prunable(complete, {1, 0, {}}, {id_of(30)})) == Steps{10, 20, 40, 50});
-  CHECK(choose_prunable(complete, {6, 0, {}}, {}).empty());
-  CHECK(choose_prunable({}, {1, 0, {}}, {}).empty());
+  CHECK(steps_of(wire::choose_prunable(complete, {2, 0, {}}, {})) == Steps{10, 20, 30, 40});
+  CHECK(steps_of(wire::choose_prunable(complete, {2, 20, {}}, {})) == Steps{10, 30});
+  CHECK(steps_of(wire::choose_prunable(complete, {2, 20, {10}}, {})) == Steps{30});
+  CHECK(steps_of(wire::choose_prunable(complete, {1, 0, {}}, {id_of(30)})) ==
+        Steps{10, 20, 40, 50});
+  CHECK(wire::choose_prunable(complete, {6, 0, {}}, {}).empty());
+  CHECK(wire::choose_prunable({}, {1, 0, {}}, {}).empty());
 }
 
 TEST_CASE("choose_prunable: keep.last 0 -> nothing, whatever else is said") {
-  CHECK(choose_prunable(all_good({10, 20}), {0, 20, {10}}, {}).empty());
+  CHECK(wire::choose_prunable(all_good({10, 20}), {0, 20, {10}}, {}).empty());
 }
 
 TEST_CASE("choose_prunable: a damaged one -> it neither counts nor goes") {
   auto complete = all_good({10, 20, 30, 40});
   complete[2].good = false;
-  CHECK(steps_of(choose_prunable(complete, {2, 0, {}}, {})) == Steps{10});
-  CHECK(steps_of(choose_prunable(complete, {1, 0, {}}, {})) == Steps{10, 20});
+  CHECK(steps_of(wire::choose_prunable(complete, {2, 0, {}}, {})) == Steps{10});
+  CHECK(steps_of(wire::choose_prunable(complete, {1, 0, {}}, {})) == Steps{10, 20});
 }
 
 TEST_CASE("choose_prunable: the newest is damaged -> nothing goes") {
   auto complete = all_good({10, 20, 30});
   complete[2].good = false;
-  CHECK(choose_prunable(complete, {1, 0, {}}, {}).empty());
+  CHECK(wire::choose_prunable(complete, {1, 0, {}}, {}).empty());
 }
 
 TEST_CASE("Pruner: a save -> old ones of the ancestry go, it is told") {

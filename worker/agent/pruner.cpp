@@ -2,7 +2,6 @@
 // made in the loop's thread, where it is known what a start is about to read.
 #include "worker/agent/pruner.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <sys/stat.h>
@@ -44,30 +43,10 @@ std::set<wire::CheckpointId> ordered_checkpoints(const std::string& run_director
 
 }  // namespace
 
-std::vector<wire::CheckpointId> choose_prunable(std::vector<SurveyedCheckpoint> complete,
-                                                const KeepRule& rule,
-                                                const std::set<wire::CheckpointId>& in_use) {
-  std::vector<wire::CheckpointId> chosen;
-  if (rule.last == 0 || complete.empty()) return chosen;
-  std::sort(complete.begin(), complete.end(),
-            [](const auto& a, const auto& b) { return a.id > b.id; });
-  if (!complete.front().good) return chosen;
-  std::uint32_t good = 0;
-  for (const SurveyedCheckpoint& c : complete) {
-    if (!c.good || good++ < rule.last) continue;
-    const std::uint64_t iteration = c.id.iteration.value;
-    const bool pinned = std::find(rule.pin.begin(), rule.pin.end(), iteration) != rule.pin.end();
-    const bool regular = rule.every > 0 && iteration % rule.every == 0;
-    if (!pinned && !regular && !in_use.contains(c.id)) chosen.push_back(c.id);
-  }
-  std::reverse(chosen.begin(), chosen.end());
-  return chosen;
-}
-
-std::vector<SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
-                                                   const wire::Start& start,
-                                                   std::set<wire::CheckpointId>& known_good) {
-  std::vector<SurveyedCheckpoint> complete;
+std::vector<wire::SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
+                                                         const wire::Start& start,
+                                                         std::set<wire::CheckpointId>& known_good) {
+  std::vector<wire::SurveyedCheckpoint> complete;
   const auto names = os::list_directory(directory);
   if (!names) return complete;
   for (const std::string& name : *names) {
@@ -145,7 +124,7 @@ void Pruner::on_survey(Survey survey) {
   in_use.merge(survey.ordered);
   std::vector<wire::CheckpointId> gone;
   if (!survey.superseded)  // the younger generation's lead prunes from now on
-    gone = choose_prunable(survey.complete, rule_, in_use);
+    gone = wire::choose_prunable(survey.complete, rule_, in_use);
   if (gone.empty()) return on_removed({});
   std::thread([this, alive = alive_, &loop = wiring_.loop, gone, node = start_.lead,
                directory = wiring_.checkpoints] {

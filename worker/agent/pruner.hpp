@@ -18,33 +18,17 @@
 #include <vector>
 
 #include "wire/agent_event.hpp"
+#include "wire/keep_rule.hpp"
 #include "wire/orders.hpp"
 #include "worker/agent/loop.hpp"
 
 namespace stoker::agent {
 
-struct KeepRule {
-  std::uint32_t last = 0;  // 0 = nothing is deleted
-  std::uint64_t every = 0;
-  std::vector<std::uint64_t> pin;
-};
-
-struct SurveyedCheckpoint {
-  wire::CheckpointId id;
-  bool good = false;  // complete and, as deep as verification goes, undamaged
-};
-
-// The pure choice: what may go, oldest first. `complete`: all complete checkpoints of the lineage
-// in any order.
-std::vector<wire::CheckpointId> choose_prunable(std::vector<SurveyedCheckpoint> complete,
-                                                const KeepRule& rule,
-                                                const std::set<wire::CheckpointId>& in_use);
-
 // The complete checkpoints of `start`'s lineage and run. `known_good` need no second reading; what
 // was found good is added. Blocks: reads the content of what is not known when `start` wants it.
-std::vector<SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
-                                                   const wire::Start& start,
-                                                   std::set<wire::CheckpointId>& known_good);
+std::vector<wire::SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
+                                                         const wire::Start& start,
+                                                         std::set<wire::CheckpointId>& known_good);
 
 // Renames it aside, then deletes. Error: it is no directory (a link is left alone), or the file
 // system refuses.
@@ -70,7 +54,7 @@ class Pruner {
 
  private:
   struct Survey {
-    std::vector<SurveyedCheckpoint> complete;
+    std::vector<wire::SurveyedCheckpoint> complete;
     std::set<wire::CheckpointId> known_good, ordered;
     bool superseded = false;
   };
@@ -80,7 +64,7 @@ class Pruner {
 
   Wiring wiring_;
   wire::Start start_;
-  KeepRule rule_;
+  wire::KeepRule rule_;
   std::set<wire::CheckpointId> known_good_;
   bool busy_ = false, again_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
