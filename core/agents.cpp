@@ -9,6 +9,7 @@
 #include "core/handlers.hpp"
 #include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -103,6 +104,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
     turn.say(fmt::format("the run is {}: it must leave", state_name(run.training)));
   }
   write_control(turn, fmt::format("generation {} is known", e.generation.value));
+  heed_older_orders(turn);
 }
 
 void on(Turn& turn, const wire::AgentJoined& e) {
@@ -141,6 +143,8 @@ void on(Turn& turn, const wire::DamagedCheckpoint& e) {
                fmt::format("stoker-train inspect {}/{}/{} --verify", turn.r().policy.directory,
                            turn.r().policy.checkpoints.directory, e.checkpoint),
                e.checkpoint});
+  if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
+    heed_lost_target(turn, *id, "found damaged");
 }
 
 void on(Turn& turn, const wire::AttemptStarted& e) {
@@ -319,15 +323,18 @@ void on(Turn& turn, const wire::StacksWritten& e) {
 
 void on(Turn& turn, const wire::CheckpointsDeleted& e) {
   std::string names;
+  std::vector<wire::CheckpointId> gone;
   auto& known = turn.r().checkpoint.known;
   for (const std::string& name : e.checkpoints) {
     names += (names.empty() ? "" : ", ") + name;
     const auto id = wire::parse_checkpoint_name(name);
     const auto found = id ? known.find(id->iteration.value) : known.end();
-    if (found != known.end() && found->second == id->generation)
-      forget_saved(turn.r(), id->iteration);
+    if (found == known.end() || found->second != id->generation) continue;
+    forget_saved(turn.r(), id->iteration);
+    gone.push_back(*id);
   }
   turn.say(fmt::format("old checkpoints were deleted, as checkpoints.keep says: {}", names));
+  for (const wire::CheckpointId& id : gone) heed_lost_target(turn, id, "deleted");
 }
 
 void on(Turn& turn, const wire::HealthSources& e) {

@@ -168,6 +168,50 @@ bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evi
   return true;
 }
 
+void give_up_rollback(Turn& turn, const std::string& sentence) {
+  RunState& run = turn.r();
+  run.exact_order.reset();
+  if (!run.experiments.empty()) run.experiments.pop_back();  // nothing went back
+  run.lr_scale = run.experiments.empty() ? 1 : run.experiments.back().lr_scale;
+  run.trail.rate_factor = run.lr_scale;
+  run.trail.skip = 0;
+  const auto* stopping = turn.in<training::Stopping>();
+  const bool goes_on = stopping != nullptr ? stopping->goal == training::Goal::Next
+                                           : turn.active() || turn.kind() == TrainingKind::Queued;
+  if (!goes_on) return turn.say(sentence);
+  hold(turn, {"rollback_failed",
+              sentence,
+              fmt::format("go back to another checkpoint: stoker rollback {} --to N; a resume "
+                          "takes the newest",
+                          turn.name().text),
+              {}});
+}
+
+void heed_lost_target(Turn& turn, const wire::CheckpointId& lost, const std::string& how) {
+  const RunState& run = turn.r();
+  if (!run.exact_order || run.experiments.empty() || run.experiments.back().to != lost.iteration)
+    return;
+  if (run.live && run.live->order == *run.exact_order) return;  // it trains from it
+  give_up_rollback(
+      turn,
+      fmt::format("the checkpoint {} was {} before a start took order {} that goes back to it",
+                  wire::checkpoint_name(lost.iteration, lost.generation), how,
+                  run.exact_order->value));
+}
+
+void heed_older_orders(Turn& turn) {
+  const RunState& run = turn.r();
+  if (!run.exact_order || !run.live || run.live->order >= *run.exact_order ||
+      turn.in<training::Starting>() == nullptr)
+    return;
+  leave(turn, training::Goal::Next, wire::Level::LeaveNow,
+        fmt::format(
+            "it began by order {} before it could read order {}, which goes back{}: it "
+            "leaves so that the next start takes that",
+            run.live->order.value, run.exact_order->value,
+            run.experiments.empty() ? "" : fmt::format(" to {}", run.experiments.back().to.value)));
+}
+
 void judge_experiments(Turn& turn) {
   RunState& run = turn.r();
   if (run.experiments.empty()) return;

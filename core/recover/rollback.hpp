@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/turn.hpp"
+#include "wire/lineage.hpp"
 
 namespace stoker::core {
 
@@ -32,6 +33,13 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
 // The loss has gone wrong for good: told, and where the policy says so gone back, or held when its
 // tries are spent. True: the run was told to leave.
 bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence);
+// A checkpoint is gone or damaged: where orders go back to it that no start has taken yet, a person
+// decides where to instead.
+void heed_lost_target(Turn& turn, const wire::CheckpointId& lost, const std::string& how);
+// The orders that go back lead nowhere: they are forgotten, and a person decides.
+void give_up_rollback(Turn& turn, const std::string& sentence);
+// A generation began by orders older than those of a rollback: it could not read them yet.
+void heed_older_orders(Turn& turn);
 // Compares an experiment that has come as far as the line that it left.
 void judge_experiments(Turn& turn);
 

@@ -8,6 +8,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -81,9 +82,24 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
   return failure;
 }
 
-// A failed end of a task that nobody had asked for.
-void unexpected_end(Turn& turn, const Failure& failure) {
+// The agents of two starts in a row left because the checkpoint of a rollback is gone or damaged:
+// no third one finds it.
+bool way_back_refused(Turn& turn, const JobSeen& end, bool began) {
+  constexpr int kRefused = 21;  // worker/agent: run.hpp
   RunState& run = turn.r();
+  if (began || !run.exact_order || end.exit_code != kRefused || ++run.refused < 2) return false;
+  run.refused = 0;
+  give_up_rollback(turn,
+                   fmt::format("{} left with {} as the one before: the checkpoint that order "
+                               "{} goes back to is gone or damaged",
+                               job_text(end.job), exit_text(kRefused, 0), run.exact_order->value));
+  return true;
+}
+
+// A failed end of a task that nobody had asked for; `began`: a generation of it had spoken.
+void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool began) {
+  RunState& run = turn.r();
+  if (way_back_refused(turn, end, began)) return;
   std::string text = failure.evidence;
   for (const NodeName& node : failure.nodes)
     text += "; " + accuse_node(turn, node, evidence_of(turn, failure.kind, failure.evidence),
@@ -209,6 +225,21 @@ bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const st
   return true;
 }
 
+// What trains is of a later task: the end of an earlier one, seen late, is nothing to it.
+bool is_of_the_past(Turn& turn, const Submission& s, const Ending& ending) {
+  const auto& live = turn.r().live;
+  if (!live || live->goodbye_at) return false;
+  const auto other = turn.r().supply.find(live->token);
+  const bool past = live->token == s.token
+                        ? live->job.task > ending.task
+                        : other != turn.r().supply.end() && other->second.order > s.order;
+  if (past)
+    turn.say(fmt::format("{} is over ({}); generation {} of a later one is what trains",
+                         job_text(ending.end.job), stoker::name_of(ending.end.state),
+                         live->generation.value));
+  return past;
+}
+
 }  // namespace
 
 void supersede(Turn& turn, const Token& token) {
@@ -250,6 +281,7 @@ void decide_end(Turn& turn, Submission& s) {
   else
     turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
   if (more) s.cancel_asked = false;
+  if (is_of_the_past(turn, s, ending)) return;
   const bool chain = chain_goes_on(run, s, ending.task, more);
   if (ending.end.state == JobState::NodeFail && run.live && !run.live->goodbye_at) {
     run.control.level = wire::Level::LeaveNow;  // agents that only SLURM has lost, on any node
@@ -305,7 +337,7 @@ void decide_end(Turn& turn, Submission& s) {
                    command_text(turn.name(), "why"), ""});
     return ensure(turn, "");
   }
-  unexpected_end(turn, failure);
+  unexpected_end(turn, failure, ending.end, live.has_value());
 }
 
 }  // namespace stoker::core::supply
