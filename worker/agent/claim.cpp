@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <fmt/format.h>
+#include <thread>
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
@@ -69,46 +71,6 @@ std::optional<wire::Start> newest_start(const RunContext& context) {
   return starts.empty() ? std::nullopt : std::optional(std::move(starts[0]));
 }
 
-struct ResumePoint {
-  std::optional<wire::Start> parent;
-  Iteration iteration;
-  std::string load;
-  std::vector<wire::DamagedCheckpoint> damaged;
-};
-
-Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& orders) {
-  ResumePoint point;
-  const std::string directory = checkpoint_directory(context.run_directory, orders);
-  const bool ours = orders.checkpoint_format == "stoker";
-  switch (orders.resume.mode) {
-    case wire::ResumeMode::Scratch: point.parent = newest_start(context); return point;
-    case wire::ResumeMode::Newest: {
-      point.parent = newest_start(context);
-      if (!point.parent || !ours) return point;
-      auto chosen = choose_checkpoint(directory, point.parent->lineage, orders.verify_checkpoints);
-      if (!chosen.error.empty()) return fail(chosen.error, directory);
-      point.iteration = chosen.iteration;
-      point.load = chosen.name;
-      point.damaged = std::move(chosen.damaged);
-      return point;
-    }
-    case wire::ResumeMode::Exact: {
-      point.iteration = orders.resume.iteration;
-      auto parent = read_start(context, orders.resume.generation);
-      if (parent) point.parent = *parent;
-      if (!ours || orders.resume.iteration.value == 0) return point;
-      if (!parent) return fail(parent.error());
-      const auto checked =
-          check_checkpoint(directory, {orders.resume.iteration, orders.resume.generation},
-                           orders.verify_checkpoints);
-      if (!checked) return fail(checked.error());
-      point.load = wire::checkpoint_name(orders.resume.iteration, orders.resume.generation);
-      return point;
-    }
-  }
-  return point;
-}
-
 }  // namespace
 
 std::vector<wire::Start> newest_starts(const RunContext& context, std::size_t most) {
@@ -145,9 +107,22 @@ Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directo
   return std::optional<wire::Orders>(std::move(read));
 }
 
+Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& context, Duration most,
+                                                         Duration look) {
+  for (Duration waited = 0s;; waited += look) {
+    auto newest = newest_orders(context.run_directory);
+    const bool seen = newest && *newest && context.order && (*newest)->number >= *context.order;
+    if (!context.order || seen || waited >= most) return newest;
+    if (waited == 0s)
+      std::fprintf(stderr, "stoker-agent: order %u of this submission is not seen yet: waiting\n",
+                   context.order->value);
+    std::this_thread::sleep_for(look);
+  }
+}
+
 Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options) {
   wire::Orders orders;
-  STOKER_TRY(newest, newest_orders(context.run_directory));
+  STOKER_TRY(newest, orders_of_submission(context));
   if (newest) {
     orders = *newest;
   } else {
@@ -196,8 +171,41 @@ Result<ClaimResult> claim_start(const RunContext& context) {
   return result;
 }
 
-Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders) {
-  STOKER_TRY(point, resume_point(context, orders));
+Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& orders) {
+  ResumePoint point;
+  const std::string directory = checkpoint_directory(context.run_directory, orders);
+  const bool ours = orders.checkpoint_format == "stoker";
+  switch (orders.resume.mode) {
+    case wire::ResumeMode::Scratch: point.parent = newest_start(context); return point;
+    case wire::ResumeMode::Newest: {
+      point.parent = newest_start(context);
+      if (!point.parent || !ours) return point;
+      auto chosen = choose_checkpoint(directory, point.parent->lineage, orders.verify_checkpoints);
+      if (!chosen.error.empty()) return fail(chosen.error, directory);
+      point.iteration = chosen.iteration;
+      point.load = chosen.name;
+      point.damaged = std::move(chosen.damaged);
+      return point;
+    }
+    case wire::ResumeMode::Exact: {
+      point.iteration = orders.resume.iteration;
+      auto parent = read_start(context, orders.resume.generation);
+      if (parent) point.parent = *parent;
+      if (!ours || orders.resume.iteration.value == 0) return point;
+      if (!parent) return fail(parent.error());
+      const auto checked =
+          check_checkpoint(directory, {orders.resume.iteration, orders.resume.generation},
+                           orders.verify_checkpoints);
+      if (!checked) return fail(checked.error());
+      point.load = wire::checkpoint_name(orders.resume.iteration, orders.resume.generation);
+      return point;
+    }
+  }
+  return point;
+}
+
+Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders,
+                               const ResumePoint& point) {
   const auto existing = generations_of(context.run_directory);
   Generation next = existing.empty() ? Generation(1) : existing.back().next();
   if (context.generation) next = *context.generation;

@@ -17,6 +17,12 @@ namespace stoker::agent {
 // flags alone when there is none.
 Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options);
 
+// The newest orders that are at least those of this submission: a network file system may show them
+// late (nfs(5): acdirmax 60 s). After `most` what there is.
+inline constexpr Duration kOrdersLatest = 90s;
+Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& context,
+                                                         Duration most = kOrdersLatest,
+                                                         Duration look = 1s);
 // The newest file of orders/ as it is; empty when there is none.
 Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory);
 
@@ -30,15 +36,24 @@ struct ClaimResult {
 };
 Result<ClaimResult> claim_start(const RunContext& context);
 
+struct ResumePoint {
+  std::optional<wire::Start> parent;
+  Iteration iteration;
+  std::string load;  // directory name of the checkpoint, "" = from scratch
+  std::vector<wire::DamagedCheckpoint> damaged;  // seen while it was chosen
+};
+// Error: an exact resume point is not there or is damaged.
+Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& orders);
+
 struct Minted {
   wire::Start start;
   std::string path;  // of start.json
   std::string load;  // directory name of the checkpoint at the resume point, "" = from scratch
   std::vector<wire::DamagedCheckpoint> damaged;  // seen while the resume point was chosen
 };
-// Chooses the resume point and makes gen-NNNNNN/start.json. Error: --generation is taken, an exact
-// resume point is not there or is damaged, the disk is full.
-Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders);
+// Makes gen-NNNNNN/start.json. Error: --generation is taken, the disk is full.
+Result<Minted> mint_generation(const RunContext& context, const wire::Orders& orders,
+                               const ResumePoint& point);
 
 // The start.json of the highest generations, newest first, without those that cannot be read.
 std::vector<wire::Start> newest_starts(const RunContext& context, std::size_t most);

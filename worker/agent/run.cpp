@@ -61,8 +61,6 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
                     Error{"this start is taken: " + claimed->holder,
                           wire::claim_name(context.token, context.task, context.restart),
                           "nothing was started here"});
-  const auto orders = read_orders(context, options);
-  if (!orders) return complain(kExitUsage, orders.error());
   for (const char* verb : {"kill", "stop"})
     if (const auto seen = read_switch(context.run_directory, verb); seen && *seen) {
       std::fprintf(stderr, "stoker-agent: switch %s by %s is set: nothing is started\n", verb,
@@ -74,8 +72,12 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
   const auto predecessors = await_predecessors(context, kPredecessorLimit);
   if (predecessors != Predecessors::Gone)
     return predecessors == Predecessors::Heard ? kExitClaimed : 0;
+  const auto orders = read_orders(context, options);  // a rollback may have come while it waited
+  if (!orders) return complain(kExitUsage, orders.error());
   const auto before = read_control(context.run_directory);
-  auto minted = mint_generation(context, *orders);
+  const auto point = resume_point(context, *orders);
+  if (!point) return complain(kExitRefused, point.error());
+  auto minted = mint_generation(context, *orders, *point);
   if (!minted) return complain(1, minted.error());
   Lead lead({loop, context, watchmen}, std::move(*minted),
             before ? *before : std::optional<wire::Control>{});

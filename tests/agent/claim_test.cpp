@@ -1,0 +1,76 @@
+// The orders that a start takes: those of its own submission or younger ones, seen late or not.
+#include "worker/agent/claim.hpp"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <thread>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+
+using namespace stoker;
+using namespace stoker::agent;
+
+namespace {
+
+struct RunFolder {
+  RunContext context;
+  RunFolder() {
+    char name[] = "/tmp/stoker-claim-XXXXXX";
+    context.run_directory = ::mkdtemp(name);
+    REQUIRE(os::make_directories(context.run_directory + "/orders"));
+  }
+  ~RunFolder() { std::filesystem::remove_all(context.run_directory); }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  void write(std::uint32_t number) const {
+    wire::Orders orders;
+    orders.number = OrderNumber(number);
+    const std::string name = "/orders/00000" + std::to_string(number) + ".json";
+    REQUIRE(os::replace_file(context.run_directory + name, to_json_text(orders) + "\n",
+                             os::Durability::Cached));
+  }
+  // Number of the orders that are taken; 0: none.
+  [[nodiscard]] std::uint32_t taken(Duration most) const {
+    const auto orders = orders_of_submission(context, most, 5ms);
+    REQUIRE(orders);
+    return *orders ? (*orders)->number.value : 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("orders: those of the submission or younger are there -> the newest at once") {
+  RunFolder run;
+  run.context.order = OrderNumber(2);
+  run.write(2);
+  CHECK(run.taken(1h) == 2);
+  run.write(3);
+  CHECK(run.taken(1h) == 3);
+}
+
+TEST_CASE("orders: seen late -> waited for, older ones are not taken meanwhile") {
+  RunFolder run;
+  run.context.order = OrderNumber(2);
+  run.write(1);
+  std::thread late([&run] {
+    std::this_thread::sleep_for(50ms);
+    run.write(2);
+  });
+  CHECK(run.taken(1min) == 2);
+  late.join();
+}
+
+TEST_CASE("orders: never seen -> what there is, after the longest wait") {
+  RunFolder run;
+  run.context.order = OrderNumber(2);
+  CHECK(run.taken(20ms) == 0);
+  run.write(1);
+  CHECK(run.taken(20ms) == 1);
+}
+
+TEST_CASE("orders: a start that no daemon submitted -> waits for none") {
+  const RunFolder run;
+  CHECK(run.taken(1h) == 0);
+}
