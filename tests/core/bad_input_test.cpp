@@ -154,6 +154,7 @@ TEST_CASE("bad input: no number in any numeric field of a digest -> journalled, 
       {"learning_rate", [](Digest& d, double v) { d.last.learning_rate = v; }},
       {"gradient_norm", [](Digest& d, double v) { d.last.gradient_norm = v; }},
       {"tflops", [](Digest& d, double v) { d.last.tflops = v; }},
+      {"watts", [](Digest& d, double v) { d.last.gpu_watts = v; }},
       {"beat p50",
        [](Digest& d, double v) {
          d.last.iteration_ms = {1, v, v, v};
