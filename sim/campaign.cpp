@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "common/hash.hpp"
+
 namespace stoker::sim {
 namespace {
 
@@ -37,6 +39,7 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
   report.lost += outcome.lost;
   report.hangs += outcome.found.hangs;
   report.slows += outcome.found.slows;
+  report.slowdowns += outcome.found.slowdowns;
   report.doubled += outcome.found.doubled;
   report.false_hangs += outcome.found.false_hangs;
   report.false_slows += outcome.found.false_slows;
@@ -83,6 +86,21 @@ Report run_campaign(const Scenario& scenario, const Campaign& campaign) {
   return report;
 }
 
+std::vector<std::string> trace_digests(const Scenario& scenario, const Campaign& campaign) {
+  std::vector<std::string> digests;
+  for (std::uint64_t seed = campaign.first; seed <= campaign.last; ++seed) {
+    Xxh3Stream hash;
+    Campaign traced = campaign;
+    traced.trace = [&hash](const std::string& line) {
+      hash.update(line.data(), line.size());
+      hash.update("\n", 1);
+    };
+    run_one(scenario, traced, seed);
+    digests.push_back(fmt::format("{} {} {}", scenario.name, seed, hex64(hash.digest())));
+  }
+  return digests;
+}
+
 std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campaign,
                                 std::uint64_t seed) {
   Campaign quiet = campaign;
@@ -105,6 +123,7 @@ std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campai
   }
   std::set<std::uint32_t> skip;
   for (std::size_t piece = std::max<std::size_t>(1, numbers.size() / 2);; piece = (piece + 1) / 2) {
+    const std::size_t before = skip.size();
     for (std::size_t at = 0; at < numbers.size(); at += piece) {
       std::set<std::uint32_t> more = skip;
       for (std::size_t i = at; i < std::min(at + piece, numbers.size()); ++i)
@@ -112,7 +131,7 @@ std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campai
       if (more.size() == skip.size() || !fails(run_one(scenario, quiet, seed, more))) continue;
       skip = std::move(more);
     }
-    if (piece == 1) break;
+    if (piece == 1 && skip.size() == before) break;  // each that is left is needed
   }
   outcome = keep_story(skip);
   story.push_back(

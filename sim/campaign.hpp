@@ -36,15 +36,18 @@ struct Report {
   std::string state, why;         // of the last seed
   Duration lost{};                // training time that was done twice, of all seeds
   // How detectors did against the truth; lengths are the longest.
-  std::uint64_t hangs = 0, slows = 0, doubled = 0, false_hangs = 0, false_slows = 0;
+  std::uint64_t hangs = 0, slows = 0, slowdowns = 0, doubled = 0, false_hangs = 0, false_slows = 0;
   Duration hang_verdict{}, slow_found{};
   std::map<std::string, std::uint64_t> alerts;  // told, by kind
   STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual,
-                failed_seeds, state, why, lost, hangs, slows, doubled, false_hangs, false_slows,
-                hang_verdict, slow_found, alerts)
+                failed_seeds, state, why, lost, hangs, slows, slowdowns, doubled, false_hangs,
+                false_slows, hang_verdict, slow_found, alerts)
 };
 
 Report run_campaign(const Scenario& scenario, const Campaign& campaign);
+
+// XXH3 over all lines of each seed's trace, as text: equal on every machine and of every compiler.
+std::vector<std::string> trace_digests(const Scenario& scenario, const Campaign& campaign);
 
 // Leaves out faults of a failing seed for as long as it still fails; the story of what is left.
 std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campaign,

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
+
+#include "wire/lineage.hpp"
 
 namespace stoker::sim {
 namespace {
@@ -93,24 +96,74 @@ void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
   }
 }
 
-// By itself it goes back only to a checkpoint that is there, and never past a pinned one.
+// What the agents have told of checkpoints that nobody can go back to.
+void Checker::note_lost(const core::JournalRow& row) {
+  const auto* said = std::get_if<core::AgentSaid>(&row.event.body);
+  if (said == nullptr) return;
+  if (const auto* gone = std::get_if<wire::CheckpointsDeleted>(&said->event.body))
+    lost_.insert(gone->checkpoints.begin(), gone->checkpoints.end());
+  if (const auto* saved = std::get_if<wire::CheckpointSaved>(&said->event.body))
+    lost_.erase(saved->checkpoint);  // a damaged one of this name was moved aside
+  if (const auto* damaged = std::get_if<wire::DamagedCheckpoint>(&said->event.body))
+    lost_.insert(damaged->checkpoint);
+}
+
+// Orders go back only to a checkpoint of which nobody has said that it is gone or damaged, and by
+// itself never past a pinned one.
 void Checker::check_rollback(const core::JournalRow& row, const core::SiteState& state) {
-  if (from_a_person(row.event.body)) return;
+  note_lost(row);
   for (const core::Action& action : row.decision.actions) {
     const auto* write = std::get_if<core::WriteOrders>(&action);
     if (write == nullptr || write->orders.resume.mode != wire::ResumeMode::Exact) continue;
     const wire::Resume& to = write->orders.resume;
-    const auto& there = training_.checkpoints();
-    if (std::none_of(there.begin(), there.end(), [&](const SimCheckpoint& c) {
-          return c.id == wire::CheckpointId{to.iteration, to.generation};
-        }))
-      broken(fmt::format("goes back to {}, which is not there",
-                         wire::checkpoint_name(to.iteration, to.generation)));
+    const std::string name = wire::checkpoint_name(to.iteration, to.generation);
+    if (lost_.contains(name))
+      broken(fmt::format("goes back to {}, which is told to be gone or damaged", name));
+    if (from_a_person(row.event.body)) continue;
     const Iteration reached = state.runs.at(row.event.run).progress.iteration;
     for (const std::uint64_t pin : scenario_.policy.checkpoints.pin)
       if (pin > to.iteration.value && pin <= reached.value)
         broken(fmt::format("goes back to {}, past the pinned {}", to.iteration.value, pin));
   }
+}
+
+// Whatever the decider knew: no ranks start from a checkpoint that is not there or damaged.
+void Checker::goes_back(const SimGeneration& g) {
+  const wire::CheckpointId id{g.orders.resume.iteration, g.orders.resume.generation};
+  const auto& there = training_.checkpoints();
+  const auto found =
+      std::find_if(there.begin(), there.end(), [&](const SimCheckpoint& c) { return c.id == id; });
+  const std::string name = wire::checkpoint_name(id.iteration, id.generation);
+  if (found == there.end()) return broken(fmt::format("goes back to {}, which is not there", name));
+  if (found->damaged) broken(fmt::format("goes back to {}, which is damaged", name));
+}
+
+// The last good ones of its line stay, and what is pinned, resumed from, or about to be.
+void Checker::deletes(const SimGeneration& g, const std::vector<wire::CheckpointId>& gone) {
+  const auto deleted = [&](const wire::CheckpointId& id) {
+    return std::find(gone.begin(), gone.end(), id) != gone.end();
+  };
+  std::uint32_t kept = 0, good = 0;
+  std::optional<wire::CheckpointId> newest;
+  for (const SimCheckpoint& c : training_.checkpoints()) {
+    if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
+    const std::string name = wire::checkpoint_name(c.id.iteration, c.id.generation);
+    const auto& pins = scenario_.policy.checkpoints.pin;
+    if (deleted(c.id) && std::find(pins.begin(), pins.end(), c.id.iteration.value) != pins.end())
+      broken(fmt::format("deletes {}, which is pinned", name));
+    if (deleted(c.id) && c.id.iteration == g.resume)
+      broken(fmt::format("deletes {}, from which it resumed", name));
+    if (c.damaged) continue;
+    ++good;
+    kept += deleted(c.id) ? 0 : 1;
+    if (!newest || *newest < c.id) newest = c.id;
+  }
+  if (newest && deleted(*newest))
+    broken(fmt::format("deletes {}, the newest good one",
+                       wire::checkpoint_name(newest->iteration, newest->generation)));
+  if (kept < std::min(good, scenario_.policy.checkpoints.keep_last))
+    broken(fmt::format("keeps {} good checkpoints of {}, {} are to be kept", kept, good,
+                       scenario_.policy.checkpoints.keep_last));
 }
 
 // A suspicion of a hang, against what really stands still.

@@ -34,6 +34,9 @@ class Checker {
   void submitted(const std::string& token);  // an sbatch reached the controller
   void after_kill(const SimJournal& journal);
   void broken(const std::string& what);  // found elsewhere
+  // Before a generation's lead deletes checkpoints; when one begins by orders that go back.
+  void deletes(const SimGeneration& g, const std::vector<wire::CheckpointId>& gone);
+  void goes_back(const SimGeneration& g);
   // At the end, after everything has healed.
   void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
             Iteration since, Iteration reached);
@@ -46,6 +49,7 @@ class Checker {
   struct Found {                                      // how detectors did against the truth
     Duration hang_longest{}, slow_longest{};          // from the fault to the word
     std::uint32_t hangs = 0, slows = 0, doubled = 0;  // doubled: hangs under a doubled limit
+    std::uint32_t slowdowns = 0;                      // that there were
     std::uint32_t false_hangs = 0, false_slows = 0;
     std::map<std::string, std::uint32_t> alerts;  // told, by kind
   };
@@ -58,6 +62,7 @@ class Checker {
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
+  void note_lost(const core::JournalRow& row);
   void check_rollback(const core::JournalRow& row, const core::SiteState& state);
   void judge_hang(const core::JournalRow& row, const Excuse& excuse);
   void judge_alert(const core::SendAlert& alert);
@@ -79,6 +84,7 @@ class Checker {
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew
   Iteration best_;
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last looked at
+  std::set<std::string> lost_;                  // checkpoints, gone or damaged, as agents said
 };
 
 }  // namespace stoker::sim

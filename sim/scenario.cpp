@@ -44,6 +44,8 @@ void read_training(configs::MapReader& m, TrainingShape& t) {
   m.read("tflops", t.tflops);
   m.read("tells_compute", t.tells_compute);
   positive(m, "digest_every", t.digest_every);
+  m.read_share("step_noise", t.step_noise);
+  m.read_share("daily_swing", t.daily_swing);
   at_least_one(m, "batch", t.numbers.batch);
   m.read("learning_rate", t.numbers.learning_rate);
   m.check("learning_rate", t.numbers.learning_rate > 0 && t.numbers.learning_rate < 1,

@@ -41,23 +41,27 @@ enum class Fault {
   SubmitLost,
   SubmitRefused,
   ControllerDown,
-  Scancel,        // an operator cancels the running task by hand
-  Switch,         // an operator drops a switch file
-  ClockJump,      // the wall clock of the daemon's host
-  DaemonKill,     // kill -9 between any two steps
-  SecondDaemon,   // a second daemon takes over while the first one only sleeps
-  LossSpike,      // that is over by itself
-  LossDiverges,   // and stays with the weights
-  LossNan,        // so
-  RateReset,      // each start loses the schedule of the learning rate (a stray `.orig` file)
-  OtherData,      // each start reads the data in another order
-  ReplicasDrift,  // what is saved no longer agrees with itself; the next load finds it
-  QueueJam,       // nothing starts for hours
-  Preempted,      // the task is taken away
-  LimitCut,       // an administrator shortens the running task
-  StaleHandles,   // the daemon's host gets ESTALE
-  TornLines,      // lines are seen half, or as a hole, before they are seen whole
-  WrongExclusion  // an operator excludes nodes that are well
+  Scancel,         // an operator cancels the running task by hand
+  Switch,          // an operator drops a switch file
+  ClockJump,       // the wall clock of the daemon's host
+  DaemonKill,      // kill -9 between any two steps
+  SecondDaemon,    // a second daemon takes over while the first one only sleeps
+  LossSpike,       // that is over by itself
+  LossDiverges,    // and stays with the weights
+  LossNan,         // so
+  RateReset,       // each start loses the schedule of the learning rate (a stray `.orig` file)
+  OtherData,       // each start reads the data in another order
+  ReplicasDrift,   // what is saved no longer agrees with itself; the next load finds it
+  QueueJam,        // nothing starts for hours
+  Preempted,       // the task is taken away
+  LimitCut,        // an administrator shortens the running task
+  StaleHandles,    // the daemon's host gets ESTALE
+  TornLines,       // lines are seen half, or as a hole, before they are seen whole
+  WrongExclusion,  // an operator excludes nodes that are well
+  LinkFlap,        // a node's link is down: its peers wait, or give up
+  ClockSkew,       // the clock of the node that writes the agents' lines is another
+  RowRemap,        // Xid 63, hours later Xid 64; the ranks live on
+  LateFiles        // agents see what the daemon writes up to a minute late, and not in its order
 };
 
 }  // namespace stoker::sim
@@ -75,7 +79,8 @@ struct stoker::EnumNames<stoker::sim::Fault> {
       "clock_jump",     "daemon_kill",     "second_daemon",     "loss_spike",
       "loss_diverges",  "loss_nan",        "rate_reset",        "other_data",
       "replicas_drift", "queue_jam",       "preempted",         "limit_cut",
-      "stale_handles",  "torn_lines",      "wrong_exclusion"};
+      "stale_handles",  "torn_lines",      "wrong_exclusion",   "link_flap",
+      "clock_skew",     "row_remap",       "late_files"};
 };
 
 namespace stoker::sim {
@@ -94,7 +99,10 @@ enum class Guard {
   VerifyCheckpoint,
   StalePhase,
   Lease,
-  Dedupe
+  Dedupe,
+  KeepGood,    // beyond the ten of the design: the last good checkpoint is never deleted
+  KeepPinned,  // nor a pinned one, nor one that a start goes on from
+  RollbackPin  // a rollback by itself stops at a pinned one
 };
 
 }  // namespace stoker::sim
@@ -104,7 +112,7 @@ struct stoker::EnumNames<stoker::sim::Guard> {
   static constexpr std::array names{
       "none",   "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
       "budget", "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
-      "dedupe"};
+      "dedupe", "keep-good",     "keep-pinned",       "rollback-pin"};
 };
 
 namespace stoker::sim {
@@ -132,6 +140,8 @@ struct TrainingShape {
   double tflops = 150;
   bool tells_compute = false;  // heartbeat pages tell compute times without waits
   Duration digest_every = 10min;
+  double step_noise = 0.002;  // of an iteration's time, from one digest to the next
+  double daily_swing = 0;     // of it too, from night to afternoon
   NumbersShape numbers;
 };
 

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "wire/lineage.hpp"
+#include "wire/keep_rule.hpp"
 
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kStop = 4s;  // ranks that are told to go are gone
+constexpr Duration kStop = 4s;           // ranks that are told to go are gone
+constexpr Duration kCachedAtMost = 60s;  // nfs(5): acregmax, acdirmax
+constexpr Duration kLook = 5s;
 const std::string kDirectory = "/runs/sim/";
 
 }  // namespace
@@ -32,7 +34,8 @@ SimGeneration* Training::live() {
 
 void Training::tell(SimGeneration& g, wire::AgentBody body) {
   wire::AgentEvent event;
-  event.at = time_.now();
+  const auto skew = skews_.find(g.nodes.front());
+  event.at = time_.now() + (skew == skews_.end() ? Duration(0s) : skew->second);
   event.body = std::move(body);
   hooks_.line(g.number, wire::format_event_line(event));
 }
@@ -77,16 +80,40 @@ Iteration Training::best_checkpoint(const wire::Lineage& lineage, bool verify) {
   return best->id.iteration;
 }
 
-void Training::mint(std::uint64_t job, std::uint32_t task) {
-  const auto text = [&]() -> std::optional<std::string> {  // the newest orders
-    std::optional<std::string> newest;
-    for (const auto& [path, content] : files_.content)
-      if (path.starts_with(kDirectory + "orders/")) newest = content;
-    return newest;
-  }();
-  const auto orders = text ? from_json_text<wire::Orders>(*text, "orders")
-                           : Result<wire::Orders>(fail("no orders"));
+std::optional<wire::Orders> Training::newest_orders(bool seen) const {
+  const std::string folder = kDirectory + "orders/";
+  auto at = files_.content.lower_bound(folder + "~");  // behind all numbers
+  while (at != files_.content.begin() && (--at)->first.starts_with(folder)) {
+    const auto hidden = hidden_until_.find(at->first);
+    if (seen && hidden != hidden_until_.end() && hidden->second > time_.now()) continue;
+    auto orders = from_json_text<wire::Orders>(at->second, at->first);
+    return orders ? std::optional(*std::move(orders)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void Training::orders_written(OrderNumber number) {
+  if (hooks_.late())
+    hidden_until_[fmt::format("{}orders/{:06}.json", kDirectory, number.value)] =
+        time_.now() + random_.between(1s, kCachedAtMost);
+}
+
+// The agent waits for the orders of its own submission, which the file system may show late.
+void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
+  const auto orders = newest_orders();
+  const std::string& token = cluster_.jobs().at(job).comment;  // "run-ORDER-digits"
+  const std::uint64_t least = std::strtoul(token.c_str() + token.find('-') + 1, nullptr, 10);
+  if ((!orders || orders->number.value < least) && waited * kLook <= kCachedAtMost) {
+    time_.after(kLook, [this, job, task, waited] {
+      const auto found = cluster_.jobs().find(job);
+      if (found != cluster_.jobs().end() &&
+          found->second.state.at(task).state == core::JobState::Running)
+        mint(job, task, waited + 1);
+    });
+    return;
+  }
   if (!orders) return cluster_.task_left(job, task, 2);
+  if (!way_back_is_good(*orders)) return cluster_.task_left(job, task, 21);
   SimGeneration g;
   g.orders = *orders;
   g.epoch = orders->epoch;
@@ -107,7 +134,7 @@ void Training::mint(std::uint64_t job, std::uint32_t task) {
     case wire::ResumeMode::Exact:
       g.resume = orders->resume.iteration;
       parent = &generations_.at(orders->resume.generation);
-      check_way_back(g);
+      hooks_.goes_back(g);
       break;
     case wire::ResumeMode::Scratch: break;
   }
@@ -237,13 +264,15 @@ void Training::iterate(SimGeneration& g) {
   if (shape.evaluate_every != 0) until = std::min(until, next(shape.evaluate_every));
   until = std::max(until, g.base.value + 1);
   g.step = shape.iteration;
-  const Instant slow_since = g.slow_since == Instant{} ? time_.now() : g.slow_since;
+  const bool was_slow = g.slow_since != Instant{};
+  const Instant slow_since = was_slow ? g.slow_since : time_.now();
   g.slow_since = {};
   for (const NodeName& node : cluster_.slow())
     if (std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node) != g.attempt_nodes.end()) {
       g.step = shape.iteration * 149 / 140;  // tr11, 2022
       g.slow_since = slow_since;
     }
+  if (!was_slow && g.slow_since != Instant{}) ++slowdowns_;
   enter(g, Stage::Iterate, static_cast<std::int64_t>(until - g.base.value) * g.step);
 }
 
@@ -285,9 +314,13 @@ void Training::finish_save(SimGeneration& g, bool) {
     return end_attempt(g, 23, g.attempt_nodes.front(), false);
   }
   const wire::CheckpointId id{g.base, g.number};
+  std::erase_if(checkpoints_, [&](const SimCheckpoint& c) {  // a damaged one is moved aside
+    return c.id == id && c.damaged;
+  });
   const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(),
                                  [&](const SimCheckpoint& c) { return c.id == id; });
-  if (!there) checkpoints_.push_back({id, false, g.zombie, g.line, drifts_});
+  if (!there) checkpoints_.push_back({id, tears_next_, g.zombie, g.line, drifts_});
+  tears_next_ = false;
   wire::CheckpointSaved saved;
   saved.iteration = g.base;
   saved.checkpoint = wire::checkpoint_name(g.base, g.number);
@@ -297,24 +330,34 @@ void Training::finish_save(SimGeneration& g, bool) {
   prune(g);
 }
 
-// The newest good ones stay, as many as the orders say.
+// As the lead's pruner does it: the younger generation prunes, where there is one; what the newest
+// orders go back to stays.
 void Training::prune(SimGeneration& g) {
-  if (g.orders.keep_last == 0) return;
-  std::vector<SimCheckpoint> good;
-  for (const SimCheckpoint& c : checkpoints_)
-    if (!c.damaged && wire::accepts(g.lineage, c.id.generation, c.id.iteration)) good.push_back(c);
-  if (good.size() <= g.orders.keep_last) return;
-  std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  wire::CheckpointsDeleted deleted;
-  for (std::size_t i = 0; i + g.orders.keep_last < good.size(); ++i) {
-    if (good[i].id.iteration == g.resume) continue;  // in use
-    const auto& pins = g.orders.keep_pin;
-    if (std::find(pins.begin(), pins.end(), good[i].id.iteration.value) != pins.end()) continue;
-    deleted.checkpoints.push_back(
-        wire::checkpoint_name(good[i].id.iteration, good[i].id.generation));
-    std::erase_if(checkpoints_, [&](const SimCheckpoint& c) { return c.id == good[i].id; });
+  if (generations_.rbegin()->first != g.number) return;
+  wire::KeepRule rule{g.orders.keep_last, g.orders.keep_every, g.orders.keep_pin};
+  std::vector<wire::SurveyedCheckpoint> complete;
+  std::set<wire::CheckpointId> in_use;
+  for (const SimCheckpoint& c : checkpoints_) {
+    if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
+    complete.push_back({c.id, !c.damaged || broken_ == Guard::KeepGood});
+    if (c.id.iteration == g.resume) in_use.insert(c.id);
   }
-  if (!deleted.checkpoints.empty()) tell(g, std::move(deleted));
+  if (const auto orders = newest_orders(); orders && orders->resume.mode == wire::ResumeMode::Exact)
+    in_use.insert({orders->resume.iteration, orders->resume.generation});
+  if (broken_ == Guard::KeepPinned) {
+    rule.pin.clear();
+    in_use.clear();
+  }
+  if (broken_ == Guard::RollbackPin) rule.pin = scenario_.policy.checkpoints.pin;
+  wire::CheckpointsDeleted deleted;
+  const auto gone = wire::choose_prunable(std::move(complete), rule, in_use);
+  if (gone.empty()) return;
+  hooks_.deletes(g, gone);
+  for (const wire::CheckpointId& id : gone) {
+    deleted.checkpoints.push_back(wire::checkpoint_name(id.iteration, id.generation));
+    std::erase_if(checkpoints_, [&](const SimCheckpoint& c) { return c.id == id; });
+  }
+  tell(g, std::move(deleted));
 }
 
 void Training::end_attempt(SimGeneration& g, int code, const NodeName& node, bool told) {

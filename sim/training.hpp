@@ -75,6 +75,10 @@ class Training {
     std::function<Instant()> storage_free;              // until when the file system stands
     std::function<bool()> disk_full;
     std::function<bool()> doomed;  // ranks that start now die at once
+    // Before checkpoints are deleted; a generation begins by orders that go back.
+    std::function<void(const SimGeneration&, const std::vector<wire::CheckpointId>&)> deletes;
+    std::function<void(const SimGeneration&)> goes_back;
+    std::function<bool()> late;  // the nodes see files late
   };
   Training(Timeline& time, Random& random, Cluster& cluster, SimFiles& files,
            const Scenario& scenario, Guard broken, Hooks hooks);
@@ -83,14 +87,18 @@ class Training {
   void job_started(const SimJob& job, std::uint32_t task);
   void job_killed(const SimJob& job, std::uint32_t task, bool gently);
   void control_written();  // control.json was replaced
+  void orders_written(OrderNumber number);
 
   // Faults; false: nothing is there that could fail so.
   bool crash(const std::string& how, std::optional<NodeName> node = {});
   bool freeze(bool one);
+  bool flap(const NodeName& node, Duration lasts);
+  bool skew_clock(Duration by);  // of the lead's host
   bool lose_node(const NodeName& node);
   bool tear_newest();
-  void look_at_nodes();          // slow and bad nodes changed
-  bool sicken(Ailment ailment);  // the weights of what trains now
+  bool tear_next() { return tears_next_ = true; }  // what is saved next is damaged as it is written
+  void look_at_nodes();                            // slow and bad nodes changed
+  bool sicken(Ailment ailment);                    // the weights of what trains now
   void forget_rate(bool forgets) { forgets_rate_ = forgets; }
   void read_other_data(std::uint64_t order) { other_data_ = order; }  // 0: what was saved
   void drift(bool drifts) { drifts_ = drifts; }
@@ -109,6 +117,7 @@ class Training {
   [[nodiscard]] bool healthy(const SimGeneration& g) const;
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
+  [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }  // from the usual pace
   [[nodiscard]] Duration lost() const { return lost_; }
   [[nodiscard]] Iteration best() const { return best_; }
   [[nodiscard]] Iteration reached() const;  // as of settle(), by the newest generation
@@ -116,7 +125,7 @@ class Training {
   void settle();  // counts the progress of what runs now
 
  private:
-  void mint(std::uint64_t job, std::uint32_t task);
+  void mint(std::uint64_t job, std::uint32_t task, int waited = 0);
   void choose(SimGeneration& g);
   void begin_attempt(SimGeneration& g, const std::string& why);
   void enter(SimGeneration& g, Stage stage, Duration lasts);
@@ -130,9 +139,14 @@ class Training {
   void obey_level(SimGeneration& g, const wire::Control& control);
   void prune(SimGeneration& g);
   [[nodiscard]] TrainingLine line_of_start(const SimGeneration& g);
+  [[nodiscard]] double warmth() const;
   void cure(const SimGeneration& g);
   bool refuses_load(SimGeneration& g);
-  void check_way_back(const SimGeneration& g);
+  // What orders name exactly is there and, as far as they want it verified, undamaged: else the
+  // agent starts nothing.
+  [[nodiscard]] bool way_back_is_good(const wire::Orders& orders) const;
+  // As a node sees them, or as they are.
+  [[nodiscard]] std::optional<wire::Orders> newest_orders(bool seen = true) const;
   void tell(SimGeneration& g, wire::AgentBody body);
   void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
   void account(SimGeneration& g);
@@ -150,11 +164,15 @@ class Training {
   std::set<std::string> claims_;
   std::vector<SimCheckpoint> checkpoints_;
   std::uint64_t failures_ = 0;
+  std::uint32_t slowdowns_ = 0;
   Iteration best_;
   Duration lost_{}, useful_{};
   std::vector<Ailment> ailments_;
-  bool forgets_rate_ = false, drifts_ = false;
+  bool forgets_rate_ = false, drifts_ = false, tears_next_ = false;
   std::uint64_t other_data_ = 0;
+  std::map<NodeName, Duration> skews_;           // of clocks
+  std::map<std::string, Instant> hidden_until_;  // orders that the nodes do not see yet
+  Instant obeyed_until_;                         // an older control is never seen after a newer one
 };
 
 }  // namespace stoker::sim

@@ -77,7 +77,7 @@ bool Training::refuses_load(SimGeneration& g) {
 }
 
 void Training::mend() {
-  forgets_rate_ = drifts_ = false;
+  forgets_rate_ = drifts_ = tears_next_ = false;
   ailments_.clear();
   other_data_ = 0;
   for (SimCheckpoint& c : checkpoints_) {
@@ -87,6 +87,12 @@ void Training::mend() {
   }
 }
 
+// 0 at night, 1 in the afternoon.
+double Training::warmth() const {
+  const double day = to_seconds((time_.now() - Instant{}) % 24h) / 86400;
+  return day < 0.5 ? 2 * day : 2 - 2 * day;
+}
+
 void Training::tell_iterations(SimGeneration& g, core::Digest& digest) {
   const Iteration now = completed(g);
   if (now.value <= g.digested) return;
@@ -94,7 +100,9 @@ void Training::tell_iterations(SimGeneration& g, core::Digest& digest) {
       losses_of(scenario_.training.numbers, g.line, ailments_, Iteration(g.digested), now);
   wire::Quantiles& fresh = digest.iteration_ms;
   fresh.count = now.value - g.digested;
-  const auto noise = static_cast<double>(random_.below(200)) / 100'000;  // up to 0.2 %
+  const TrainingShape& shape = scenario_.training;
+  const double noise = shape.step_noise * static_cast<double>(random_.below(200)) / 200 +
+                       shape.daily_swing * warmth();
   fresh.p50 =
       static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(g.step).count()) *
       (1 + noise);
@@ -109,15 +117,12 @@ bool Training::goes_on(const SimGeneration& g) const {
   return g.line.rate_from == Iteration{} && g.line.order == 1 && !drifted;
 }
 
-// What orders name exactly must be there.
-void Training::check_way_back(const SimGeneration& g) {
-  const wire::Resume& to = g.orders.resume;
-  const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
-    return c.id == wire::CheckpointId{to.iteration, to.generation};
+bool Training::way_back_is_good(const wire::Orders& orders) const {
+  if (orders.resume.mode != wire::ResumeMode::Exact) return true;
+  const wire::CheckpointId id{orders.resume.iteration, orders.resume.generation};
+  return std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const SimCheckpoint& c) {
+    return c.id == id && !(c.damaged && orders.verify_checkpoints);
   });
-  if (!there)
-    hooks_.broken(fmt::format("goes back to {}, which is not there",
-                              wire::checkpoint_name(to.iteration, to.generation)));
 }
 
 }  // namespace stoker::sim

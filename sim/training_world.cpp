@@ -60,6 +60,37 @@ bool Training::freeze(bool one) {
   return true;
 }
 
+// Packets are sent again for so long, then the collective fails.
+bool Training::flap(const NodeName& node, Duration lasts) {
+  constexpr Duration kGivesUp = 2min;  // NCCL_IB_TIMEOUT 22: 4.1 us x 2^22 = 17 s, 7 tries
+  SimGeneration* g = live();
+  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at || g->last_fault != Instant{})
+    return false;
+  account(*g);
+  ++g->serial;
+  g->frozen_at = g->last_fault = time_.now();
+  hooks_.say(fmt::format("the link of {} is down", node.text));
+  plan(*g, std::min(lasts, kGivesUp),
+       [this, node, gives_up = lasts > kGivesUp](SimGeneration& then) {
+         then.frozen_at.reset();
+         then.last_fault = {};
+         if (gives_up) {
+           crash("NCCL gives up", node);
+           return;
+         }
+         hooks_.say(fmt::format("the link of {} is up again", node.text));
+         iterate(then);
+       });
+  return true;
+}
+
+bool Training::skew_clock(Duration by) {
+  const SimGeneration* g = live();
+  if (g == nullptr) return false;
+  skews_[g->nodes.front()] = by;
+  return true;
+}
+
 bool Training::lose_node(const NodeName& node) {
   cluster_.node_dies(node);
   for (auto& [number, g] : generations_) {
@@ -152,7 +183,9 @@ void Training::control_written() {
   if (text == files_.content.end()) return;
   const auto control = from_json_text<wire::Control>(text->second, "control");
   if (!control) return;
-  time_.after(500ms, [this, control = *control] {
+  obeyed_until_ = std::max(
+      obeyed_until_, time_.now() + (hooks_.late() ? random_.between(1s, 60s) : Duration(500ms)));
+  time_.at(obeyed_until_, [this, control = *control] {
     for (auto& [number, g] : generations_)
       if (g.alive && !g.zombie) obey(g, control);
   });
@@ -228,7 +261,10 @@ void Training::obey_level(SimGeneration& g, const wire::Control& control) {
   tell(g, wire::Acknowledged{"level", 1, std::string(name_of(control.level))});
   if (control.level == wire::Level::SaveAndLeave) save_and_leave(g, control.reason);
   if (control.level == wire::Level::LeaveNow) {
-    if (healthy(g)) hooks_.ends_well(control.reason);
+    const auto orders = newest_orders(false);
+    const bool outdated = orders && orders->resume.mode == wire::ResumeMode::Exact &&
+                          orders->number > g.orders.number;  // it missed a rollback
+    if (healthy(g) && !outdated) hooks_.ends_well(control.reason);
     g.leaving = "left without saving: " + control.reason;
     account(g);
     ++g.serial;

@@ -34,6 +34,7 @@ Universe::Universe(const Scenario& scenario, Settings settings)
     told_policy_.recover.restarts_without_progress = 1000;
   }
   if (settings_.broken == Guard::ExclusionCap) told_policy_.recover.exclude_at_most = 1;
+  if (settings_.broken == Guard::RollbackPin) told_policy_.checkpoints.pin.clear();
   if (settings_.broken == Guard::VerifyCheckpoint) told_policy_.checkpoints.verify = false;
   cluster_ = std::make_unique<Cluster>(
       time_, random_, scenario_.cluster,
@@ -46,19 +47,22 @@ Universe::Universe(const Scenario& scenario, Settings settings)
   slurm_ = std::make_unique<SlurmText>(*cluster_, files_, time_, random_, scenario_.cluster);
   training_ = std::make_unique<Training>(
       time_, random_, *cluster_, files_, scenario_, settings_.broken,
-      Training::Hooks{[this](Generation generation, const std::string& line) {
-                        lines_.push_back({generation, line});
-                        time_.after(200ms, [this] { take_lines(); });
-                      },
-                      [this](const std::string& text) { say(text); },
-                      [this](const std::string& text) { checker_->broken(text); },
-                      [this](const std::string& why) {
-                        if (!excuse().person && !excuse().lines_delayed && !given_up(state_))
-                          checker_->broken("ended a training that was well: " + why);
-                      },
-                      [this] { return storage_free_; },
-                      [this] { return disk_full_until_ > time_.now(); },
-                      [this] { return doomed_until_ > time_.now(); }});
+      Training::Hooks{
+          [this](Generation generation, const std::string& line) {
+            lines_.push_back({generation, line});
+            time_.after(200ms, [this] { take_lines(); });
+          },
+          [this](const std::string& text) { say(text); },
+          [this](const std::string& text) { checker_->broken(text); },
+          [this](const std::string& why) {
+            if (!excuse().person && !excuse().lines_delayed && !given_up(state_))
+              checker_->broken("ended a training that was well: " + why);
+          },
+          [this] { return storage_free_; }, [this] { return disk_full_until_ > time_.now(); },
+          [this] { return doomed_until_ > time_.now(); },
+          [this](const SimGeneration& g, const auto& gone) { checker_->deletes(g, gone); },
+          [this](const SimGeneration& g) { checker_->goes_back(g); },
+          [this] { return late_until_ > time_.now(); }});
   checker_ = std::make_unique<Checker>(scenario_, *training_, *cluster_);
 }
 
@@ -82,6 +86,8 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
     checker_->acted(intent, daemon_->journal());
     if (const auto* submit = std::get_if<core::Submit>(&intent.action))
       time_.after(1ms, [this, token = submit->token.text] { checker_->submitted(token); });
+    if (const auto* write = std::get_if<core::WriteOrders>(&intent.action))
+      training_->orders_written(write->orders.number);
     if (std::holds_alternative<core::WriteControl>(intent.action))
       time_.after(1ms, [this] { training_->control_written(); });
   };
@@ -266,6 +272,7 @@ Outcome Universe::live() {
   outcome.incidents = checker_->incidents();
   outcome.manual = checker_->manual();
   outcome.found = checker_->found();
+  outcome.found.slowdowns = training_->slowdowns();
   if (checker_->safety().empty() && scenario_.heals > 0ns) {
     heal();
     time_.run_until(faulty + scenario_.heals / 2, stop);

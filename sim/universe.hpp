@@ -71,6 +71,9 @@ class Universe {
   // universe_more.cpp
   bool strike_numbers(Fault fault, Duration lasts, const PlannedFault& how);
   bool strike_site(Fault fault, Duration lasts);
+  void tell_kernel(const SimGeneration& g, wire::KernelLine line);
+  bool flap_link(Duration lasts);
+  bool lose_rows(Duration lasts);
   bool reads_torn(const std::string& line);
   void refuse_files();
   void heal();
@@ -93,7 +96,7 @@ class Universe {
   std::vector<std::size_t> stale_;  // lines that turn up again
   Instant lines_from_;              // until then the agents' lines are not seen
   Instant storage_free_, disk_full_until_, stale_until_, torn_until_, doomed_until_, blind_end_,
-      person_at_;
+      late_until_, person_at_;
   Instant heard_;
   bool silent_told_ = false, healed_ = false;
   std::uint32_t faults_ = 0, numbered_ = 0, struck_ = 0, switches_ = 0;

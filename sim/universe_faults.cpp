@@ -33,6 +33,9 @@ Duration usual_length(Fault fault, Random& random) {
     case Fault::QueueJam: return random.between(1h, 10h);
     case Fault::StaleHandles:
     case Fault::TornLines: return random.between(1min, 20min);
+    case Fault::LinkFlap: return random.between(5s, 5min);
+    case Fault::LateFiles: return random.between(10min, 6h);
+    case Fault::RowRemap: return random.between(1h, 24h);
     default: return 0s;
   }
 }
@@ -155,7 +158,8 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
     case Fault::StorageStall:
     case Fault::HeartbeatDelay:
     case Fault::DiskFull: return strike_storage(fault, end);
-    case Fault::TornSave: return training_->tear_newest();
+    case Fault::TornSave:
+      return random_.chance(500) ? training_->tear_newest() : training_->tear_next();
     case Fault::CrashLoop:
       doomed_until_ = std::max(doomed_until_, end);
       return training_->crash("a module is broken");
@@ -288,8 +292,9 @@ void Universe::heal() {
   healed_ = true;
   say("everything heals");
   for (std::size_t i = 0; i < kFaults; ++i) slurm_->wake(static_cast<Fault>(i), false);
-  lines_from_ = storage_free_ = disk_full_until_ = doomed_until_ = time_.now();
-  stale_until_ = torn_until_ = time_.now();
+  lines_from_ = std::max(time_.now(), storage_free_);  // a stall that ranks wait for ends by itself
+  disk_full_until_ = doomed_until_ = time_.now();
+  stale_until_ = torn_until_ = late_until_ = time_.now();
   refuse_files();
   training_->mend();
   cluster_->jam(time_.now());
@@ -297,7 +302,7 @@ void Universe::heal() {
   cluster_->poll();
   if (!daemon_->up()) start_daemon(1min);
   if (daemon_->up()) daemon_->feed({told_policy_.run, core::DiskFull{"/runs/sim", "", false}, {}});
-  take_lines();
+  time_.at(lines_from_, [this] { take_lines(); });
   training_->look_at_nodes();
   // Somebody comes and resumes what people stopped or what waits for one.
   time_.after(30min, [this] {

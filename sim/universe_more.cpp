@@ -78,8 +78,59 @@ bool Universe::strike_site(Fault fault, Duration lasts) {
       daemon_->feed({told_policy_.run, asked, {}});
       return true;
     }
+    case Fault::LinkFlap: return flap_link(lasts);
+    case Fault::RowRemap: return lose_rows(lasts);
+    case Fault::ClockSkew: return training_->skew_clock(random_.between(0s, 2h) - 1h);
+    case Fault::LateFiles: late_until_ = std::max(late_until_, end); return true;
     default: return false;
   }
+}
+
+void Universe::tell_kernel(const SimGeneration& g, wire::KernelLine line) {
+  wire::AgentEvent event;
+  event.at = time_.now();
+  event.body = std::move(line);
+  lines_.push_back({g.number, wire::format_event_line(event)});
+  time_.after(200ms, [this] { take_lines(); });
+}
+
+bool Universe::flap_link(Duration lasts) {
+  const SimGeneration* g = training_->live();
+  if (g == nullptr || g->attempt_nodes.empty()) return false;
+  const NodeName node = g->attempt_nodes[random_.below(g->attempt_nodes.size())];
+  if (!training_->flap(node, lasts)) return false;
+  wire::KernelLine down;
+  down.node = node;
+  down.event_class = "net_link_down";
+  down.text = "mlx5_core 0000:41:00.0 ib0: Link down";
+  tell_kernel(*g, std::move(down));
+  return true;
+}
+
+// A row of a GPU's memory goes bad; later no spare row is left. What it computes goes on.
+bool Universe::lose_rows(Duration lasts) {
+  const SimGeneration* g = training_->live();
+  if (g == nullptr || g->attempt_nodes.empty()) return false;
+  wire::KernelLine line;
+  line.node = g->attempt_nodes[random_.below(g->attempt_nodes.size())];
+  line.event_class = "xid";
+  line.xid = 63;
+  line.gpu_pci = "0000:10:1c";
+  line.node_suspect = "if_repeated";
+  line.text =
+      "NVRM: Xid (PCI:0000:10:1c): 63, Row Remapper: New row marked for remapping, reset gpu to "
+      "activate";
+  tell_kernel(*g, line);
+  line.xid = 64;
+  line.node_suspect = "yes";
+  line.text = "NVRM: Xid (PCI:0000:10:1c): 64, row remapper recording failure";
+  time_.after(lasts, [this, line] {
+    const SimGeneration* then = training_->live();
+    if (then != nullptr && std::find(then->attempt_nodes.begin(), then->attempt_nodes.end(),
+                                     line.node) != then->attempt_nodes.end())
+      tell_kernel(*then, line);
+  });
+  return true;
 }
 
 // What the daemon's host cannot read or write now.

@@ -18,7 +18,7 @@ struct SimOptions {
   double hours = 0;
   std::string within;
   unsigned jobs = 0;
-  bool trace = false, shrink = false, json = false, row = false;
+  bool trace = false, digest = false, shrink = false, json = false, row = false;
 };
 
 // "5" or "5-20".
@@ -120,6 +120,10 @@ int simulate(Context& context, const SimOptions& options) {
     campaign.wall_limit = *limit;
   }
   campaign.until_first = *guard != sim::Guard::None;
+  if (options.digest) {
+    for (const std::string& line : sim::trace_digests(scenario, campaign)) console.line(line);
+    return kDone;
+  }
   if (options.trace) campaign.trace = [&console](const std::string& line) { console.line(line); };
   const sim::Report report = sim::run_campaign(scenario, campaign);
   if (options.row)
@@ -156,9 +160,11 @@ Command cmd_sim() {
             app.add_option("--break", options->guard,
                            "take one guard out: fencing, blind-is-not-dead, submit-token, "
                            "journal-first, budget, exclusion-cap, verify-checkpoint, stale-phase, "
-                           "lease, dedupe");
+                           "lease, dedupe; and keep-good, keep-pinned, rollback-pin");
             app.add_option("-j,--jobs", options->jobs, "threads (default: all cores)");
             app.add_flag("--trace", options->trace, "tell the whole story");
+            app.add_flag("--digest", options->digest,
+                         "one line a seed: XXH3 of its whole story, the same on every machine");
             app.add_flag("--shrink", options->shrink,
                          "of the first failing seed: the fewest faults that still fail");
             app.add_flag("--row", options->row, "one line of a Markdown table: people and stoker");

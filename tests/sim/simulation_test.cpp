@@ -2,7 +2,9 @@
 // guard that is taken out is noticed.
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <map>
 
+#include "common/os/files.hpp"
 #include "sim/campaign.hpp"
 #include "sim/random.hpp"
 
@@ -85,16 +87,81 @@ TEST_CASE("simulation: a digest of another attempt without its guard -> found") 
   CHECK(run_campaign(scenario, campaign).safety == 1);
 }
 
+TEST_CASE("scenario: chaos.yaml -> every fault and every liar is on") {
+  const std::string path = std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/chaos.yaml";
+  const auto text = os::read_file(path);
+  REQUIRE(text);
+  const Scenario chaos = scenario_of(*text);
+  for (std::size_t i = 0; i < kFaults; ++i) {
+    INFO(EnumNames<Fault>::names.at(i));
+    CHECK(chaos.every.contains(static_cast<Fault>(i)));
+  }
+}
+
+TEST_CASE("simulation: checkpoints without the guards of what is kept -> found") {
+  const Scenario scenario = scenario_of(
+      "name: keep\nabout: saves that are torn, losses that diverge\nfor: 3d\nheals: 6h\n"
+      "cluster: {nodes: 6, queue_wait: 5min}\n"
+      "training: {iteration: 12s, save_every: 30, save: 20s}\n"
+      "policy: {nodes: 2, spares: 1, floor: 5min, restarts: 40, without_progress: 6, keep_last: 3, "
+      "pin: [1500, 3000, 6000], rollback: true, rollback_at_most: 3}\n"
+      "faults: {rank_crash: 6h, torn_save: 3h, loss_diverges: 10h}\n");
+  Campaign campaign;
+  campaign.last = 4;
+  CHECK(run_campaign(scenario, campaign).safety == 0);
+  campaign.last = 200;
+  campaign.until_first = true;
+  const std::map<Guard, std::string> guards{{Guard::KeepGood, "good checkpoints of"},
+                                            {Guard::KeepPinned, "deletes step-"},
+                                            {Guard::RollbackPin, "past the pinned"},
+                                            {Guard::VerifyCheckpoint, "which is damaged"}};
+  for (const auto& guard : guards) {
+    campaign.broken = guard.first;
+    const Report report = run_campaign(scenario, campaign);
+    INFO(name_of(guard.first));
+    REQUIRE(report.failures.size() == 1);
+    const std::string told = report.failures.front().safety.front();
+    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
+  }
+}
+
+TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is broken") {
+  const Scenario scenario = scenario_of(kScenario);
+  Campaign campaign;
+  campaign.last = 50;
+  campaign.broken = Guard::StalePhase;
+  campaign.until_first = true;
+  const Report report = run_campaign(scenario, campaign);
+  REQUIRE(report.failures.size() == 1);
+  const auto story = shrink(scenario, campaign, report.failures.front().seed);
+  REQUIRE(story.size() > 2);
+  CHECK(story.back().starts_with("safety: "));
+}
+
+TEST_CASE("digest: one seed -> one digest, another seed -> another") {
+  const Scenario scenario = scenario_of(kScenario);
+  Campaign campaign;
+  campaign.last = 2;
+  const auto digests = trace_digests(scenario, campaign);
+  REQUIRE(digests.size() == 2);
+  CHECK(digests == trace_digests(scenario, campaign));
+  CHECK(digests[0].starts_with("short 1 "));
+  CHECK(digests[0].substr(8) != digests[1].substr(8));
+}
+
 TEST_CASE("scenario: mistakes -> each with its position") {
   configs::Diagnostics errors;
   scenario_of(
       "name: x\nabout: y\nfor: -3h\nfaults: {rank_crush: 3h}\ncluster: {nodes: 2}\n"
-      "policy: {nodes: 4}\nevents:\n  - {fault: rank_crash}\n",
+      "policy: {nodes: 4}\nevents:\n  - {fault: rank_crash}\n"
+      "training: {noise: .nan}\n",
       &errors);
   std::string text;
   for (const auto& error : errors) text += error.text() + "\n";
-  CHECK(text.find("short.yaml:3:") != std::string::npos);
-  CHECK(text.find("rank_crash") != std::string::npos);  // did you mean
-  CHECK(text.find("fewer nodes") != std::string::npos);
-  CHECK(text.find("short.yaml:8:") != std::string::npos);
+  for (const char* told :
+       {"short.yaml:3:6: error: for:",
+        "short.yaml:4:10: error: unknown key \"rank_crush\"; did you mean \"rank_crash\"?",
+        "short.yaml:5:10: error: cluster: has fewer nodes",
+        "short.yaml:8:5: error:", "short.yaml:9:19: error: noise:"})
+    CHECK_MESSAGE(text.find(told) != std::string::npos, text);
 }
