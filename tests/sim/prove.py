@@ -2,8 +2,9 @@
 """What the simulator proves, one line a check: "ok NAME" or "not ok NAME: why"; exit 1 when one failed.
 
 The guards: each that is taken out must be caught within 1,000 seeds. Chaos: `--seeds` of them, no safety and no
-liveness violation. The scenarios: what they expect. `--long`: chaos for 10^6 run-hours over 10^4 seeds instead; it goes
-on where it was stopped as long as the commit is the same, and its result is written into tests/sim/proved.txt.
+liveness violation. The scenarios: what they expect. `--long`: chaos for 10^6 run-hours over 10^4 seeds, 10^6 calm hours
+without a false alarm, steps of speed in 10^5 hours; g++ and clang++ alike. It goes on where it was stopped as long as the
+commit is the same (`--only`, `--chunks`: a part of it), and its results are written into tests/sim/proved.txt.
 """
 import argparse
 import glob
@@ -17,10 +18,9 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "bin")), "stoker")
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
-          "verify-checkpoint", "stale-phase", "lease", "dedupe"]
+          "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
-LONG_HOURS, LONG_SEEDS, CHUNK = 1_000_000, 10_000, 200
 ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880]  # seeds of chaos that found something
 failed = 0
 
@@ -59,36 +59,77 @@ def commit():
     return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
 
 
-def proof(folder, hours, seeds, chunk=CHUNK, at_most=None):
-    """Chaos until so many hours and seeds are done, in chunks; what is done is kept in `folder`. Stops after `at_most` chunks."""
-    path = os.path.join(folder, "chaos-proof.json")
-    done = {"commit": commit(), "seeds": 0, "hours": 0.0, "faults": 0, "failed": []}
+# name: scenario, hours, seeds, seeds in a chunk
+PROOFS = {"chaos": ("chaos.yaml", 1_000_000, 10_000, 200), "calm": ("calm.yaml", 1_000_000, 400, 20),
+          "steps-of-speed": ("steps-of-speed.yaml", 100_000, 200, 20)}
+SUMS = ("hours", "faults", "hangs", "slows", "slowdowns", "false_hangs", "false_slows")
+
+
+def wrong_of(name, done):
+    """What speaks against the proof; empty: nothing."""
+    wrong = [f"seed {seed}" for seed in done["failed"][:50]]
+    wrong += [f"{done[kind]:.0f} {kind}" for kind in ("false_hangs", "false_slows") if name != "chaos" and done[kind]]
+    wrong += [f"{n} alerts {kind}" for kind, n in sorted(done["alerts"].items()) if name == "calm"]
+    if name == "steps-of-speed" and not (done["slows"] and done["slow_found"] <= 600e9):
+        wrong.append(f"found after {done['slow_found'] / 60e9:.1f} min")
+    if name == "steps-of-speed" and done["slows"] < done["slowdowns"]:
+        wrong.append(f"{done['slowdowns'] - done['slows']} steps not found")
+    return wrong
+
+
+def told(name, done):
+    text = f"{name}: commit {done['commit']}, {done['seeds']} seeds, {done['hours']:.0f} run-hours, {done['faults']:.0f} faults"
+    if name == "chaos":
+        return f"{text}, {len(done['failed'])} with a violation"
+    text += f", {done['false_hangs']:.0f} false hangs, {done['false_slows']:.0f} false steps"
+    if done["slows"]:
+        text += f", {done['slows']:.0f} of {done['slowdowns']:.0f} steps of 6 % found, the slowest after {done['slow_found'] / 60e9:.1f} min"
+    return text
+
+
+def write_proved(states):
+    with open(PROVED, "w", encoding="utf-8") as file:
+        file.write("# Written by tests/sim/prove.py --long\n")
+        for name, done in states.items():
+            if done["seeds"]:
+                file.write(told(name, done) + "".join(f"; {what}" for what in wrong_of(name, done)) + "\n")
+
+
+def proofs(folder, names, chunks=None):
+    """Each until its hours and seeds are done, in chunks; what is done is kept in `folder`. Stops after `chunks` of them."""
+    path = os.path.join(folder, "proofs.json")
+    states = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
-            before = json.load(file)
-        done = before if before.get("commit") == done["commit"] else done
-    chunks = 0
-    while (done["hours"] < hours or done["seeds"] < seeds) and (at_most is None or chunks < at_most):
-        chunks += 1
-        first = done["seeds"] + 1
-        code, report, said = simulate("chaos.yaml", "--seeds", f"{first}-{first + chunk - 1}")
-        if code not in (0, 2, 3) or report.get("runs") != chunk:
-            tell("sim: chaos runs", False, f"exit {code}: {said}")
-            return
-        done["seeds"] += chunk
-        done["hours"] += report["hours"]
-        done["faults"] += report["faults"]
-        done["failed"] += report["failed_seeds"]
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(done, file)
-        os.replace(path + ".new", path)
-        print(f"    {done['seeds']} seeds, {done['hours']:.0f} h, {len(done['failed'])} failed", flush=True)
-    text = (f"commit {done['commit']}: {done['seeds']} seeds of chaos, {done['hours']:.0f} run-hours, {done['faults']} faults, "
-            f"{len(done['failed'])} with a violation{': ' if done['failed'] else ''}{' '.join(map(str, done['failed'][:50]))}")
-    with open(PROVED, "w", encoding="utf-8") as file:
-        file.write("# Written by tests/sim/prove.py --long\n" + text + "\n")
-    enough = done["hours"] >= hours and done["seeds"] >= seeds
-    tell(f"sim: {text}", not done["failed"] and (enough or at_most is not None), "see the failed seeds")
+            states = json.load(file)
+    fresh = {"commit": commit(), "seeds": 0, "failed": [], "alerts": {}, "slow_found": 0, **dict.fromkeys(SUMS, 0)}
+    states = {name: states[name] if states.get(name, {}).get("commit") == fresh["commit"] else json.loads(json.dumps(fresh)) for name in PROOFS}
+    left = chunks
+    for name in names:
+        scenario, hours, seeds, chunk = PROOFS[name]
+        done = states[name]
+        while (done["hours"] < hours or done["seeds"] < seeds) and left != 0:
+            left = None if left is None else left - 1
+            first = done["seeds"] + 1
+            code, report, said = simulate(scenario, "--seeds", f"{first}-{first + chunk - 1}")
+            if code not in (0, 2, 3) or report.get("runs") != chunk:
+                tell(f"sim: {name} runs", False, f"exit {code}: {said}")
+                return
+            done["seeds"] += chunk
+            done["failed"] += report["failed_seeds"]
+            done["slow_found"] = max(done["slow_found"], report["slow_found"])
+            for key in SUMS:
+                done[key] += report[key]
+            for kind, n in report["alerts"].items():
+                done["alerts"][kind] = done["alerts"].get(kind, 0) + n
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                json.dump(states, file)
+            os.replace(path + ".new", path)
+            write_proved(states)
+            print(f"    {told(name, done)}", flush=True)
+        wrong = wrong_of(name, done)
+        enough = done["hours"] >= hours and done["seeds"] >= seeds
+        tell(f"sim: {told(name, done)}", not wrong and (enough or chunks is not None), ", ".join(wrong) or "not done")
 
 
 def once_failed():
@@ -100,9 +141,9 @@ def once_failed():
 def scenarios():
     for path in sorted(glob.glob(os.path.join(SCENARIOS, "**", "*.yaml"), recursive=True)):
         name = os.path.relpath(path, SCENARIOS)
-        if name == "chaos.yaml":
+        if name in ("chaos.yaml", "hangs.yaml", "steps-of-speed.yaml"):  # judged by chaos() and the bench
             continue
-        long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml")
+        long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml", "calm.yaml")
         code, report, said = simulate(name, *(["--hours", "240"] if name in long_ones else []))
         tell(f"sim: {name[:-5]}, ETTR {report.get('ettr', 0):.3f}", code == 0, f"exit {code}: {said}")
 
@@ -111,6 +152,14 @@ def chronicles():
     run = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "sim", "chronicles.py"), "--check"],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     tell("sim: docs/chronicles.md is what the simulator gives", run.returncode == 0, run.stdout[-300:])
+
+
+def traces(*options):
+    run = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "sim", "traces.py"), *options],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    print(run.stdout, end="", flush=True)
+    global failed
+    failed += run.returncode != 0
 
 
 def closed_form():
@@ -140,20 +189,22 @@ faults: {{rank_crash: {between:.0f}s}}
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=16, help="of chaos")
-    parser.add_argument("--long", action="store_true", help="10^6 hours of chaos")
+    parser.add_argument("--long", action="store_true", help="10^6 hours of chaos and of calm, and both compilers")
+    parser.add_argument("--only", choices=list(PROOFS), action="append", help="of the long form, these proofs and nothing else")
     parser.add_argument("--state", default=os.path.join(ROOT, "build"), help="folder where a long run keeps what it has done")
-    parser.add_argument("--chunks", type=int, help="of a long run: stop after so many chunks of seeds, the next run goes on")
+    parser.add_argument("--chunks", type=int, help="of the long form: stop after so many chunks of seeds, the next run goes on")
     options = parser.parse_args()
-    if options.chunks:
-        proof(options.state, LONG_HOURS, LONG_SEEDS, at_most=options.chunks)
+    if options.only or options.chunks:
+        proofs(options.state, options.only or list(PROOFS), options.chunks)
         return 1 if failed else 0
     guards()
     scenarios()
     once_failed()
     chronicles()
+    traces(*["--compilers"] * options.long)
     closed_form()
     if options.long:
-        proof(options.state, LONG_HOURS, LONG_SEEDS, at_most=options.chunks)
+        proofs(options.state, list(PROOFS))
     else:
         chaos(options.seeds)
     return 1 if failed else 0
