@@ -186,6 +186,9 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
   text += row("checkpoint", s.checkpoint ? "iteration " + with_commas(s.checkpoint->iteration) +
                                                ", " + seconds(s.checkpoint->age_s) + " old"
                                          : "none yet");
+  if (s.archive)
+    text += row("archive", "iteration " + with_commas(s.archive->iteration) + ", copied " +
+                               seconds(s.archive->age_s) + " ago to " + printable(s.archive->path));
   if (s.eta_s)
     text +=
         row("eta", seconds(*s.eta_s) + (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9

@@ -322,19 +322,15 @@ void on(Turn& turn, const wire::StacksWritten& e) {
 }
 
 void on(Turn& turn, const wire::CheckpointsDeleted& e) {
-  std::string names;
-  std::vector<wire::CheckpointId> gone;
-  auto& known = turn.r().checkpoint.known;
-  for (const std::string& name : e.checkpoints) {
-    names += (names.empty() ? "" : ", ") + name;
-    const auto id = wire::parse_checkpoint_name(name);
-    const auto found = id ? known.find(id->iteration.value) : known.end();
-    if (found == known.end() || found->second != id->generation) continue;
-    forget_saved(turn.r(), id->iteration);
-    gone.push_back(*id);
-  }
-  turn.say(fmt::format("old checkpoints were deleted, as checkpoints.keep says: {}", names));
-  for (const wire::CheckpointId& id : gone) heed_lost_target(turn, id, "deleted");
+  on_checkpoints_deleted(turn, e);
+}
+
+void on(Turn& turn, const wire::CheckpointArchived& e) {
+  on_archived(turn, e);
+}
+
+void on(Turn& turn, const wire::ArchiveFailed& e) {
+  on_archive_failed(turn, e);
 }
 
 void on(Turn& turn, const wire::HealthSources& e) {
@@ -377,6 +373,8 @@ void on_agent_said(Turn& turn, const AgentSaid& said) {
   const bool starts = std::holds_alternative<wire::GenerationStarted>(said.event.body);
   if (const auto* gone = std::get_if<wire::CheckpointsDeleted>(&said.event.body))
     return on(turn, *gone);  // gone is gone, whoever tells it and when
+  if (const auto* copied = std::get_if<wire::CheckpointArchived>(&said.event.body))
+    return on_archived(turn, *copied);  // so is a copy
   if (said.generation < run.newest || (starts && said.generation == run.newest && run.live))
     return turn.say(
         fmt::format("generation {} speaks late ({}); {} is the newest, so it is only "

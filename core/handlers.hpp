@@ -20,6 +20,11 @@ void note_length(Turn& turn, wire::Phase phase, Duration longest);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 
+// archive.cpp
+void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e);
+void on_archived(Turn& turn, const wire::CheckpointArchived& e);
+void on_archive_failed(Turn& turn, const wire::ArchiveFailed& e);
+
 // probe.cpp
 void on_job_probed(Turn& turn, const JobProbed& probed);
 

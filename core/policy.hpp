@@ -122,12 +122,16 @@ struct CheckpointPolicy {
   std::uint32_t keep_last = 0;  // 0 = nothing is deleted
   std::uint64_t keep_every = 0;
   std::vector<std::uint64_t> pin;
+  std::string archive_to;           // absolute; "" = nothing is copied away
+  std::uint64_t archive_every = 0;  // multiples of it
+  bool archive_without_optimizer = false;
   bool verify = true;
   bool interval_auto = false;  // asked for by itself at Daly's interval for what this run shows
   Duration interval{};         // asked for at this interval; 0: the training's own saves only
   Duration interval_floor = 5min;
   STOKER_FIELDS(CheckpointPolicy, directory, format, complete_when, keep_last, keep_every, pin,
-                verify, interval_auto, interval, interval_floor)
+                archive_to, archive_every, archive_without_optimizer, verify, interval_auto,
+                interval, interval_floor)
 };
 
 // What MFU, energy and CO2 are reckoned with; 0 = not known.

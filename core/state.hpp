@@ -117,7 +117,11 @@ struct CheckpointFacts {
   double longest_seconds = 0;                 // of all saves so far
   std::map<std::uint64_t, Generation> known;  // of our ancestry: what a rollback can name
   Histogram intervals;                        // between saves
-  STOKER_FIELDS(CheckpointFacts, iteration, at, wall, name, longest_seconds, known, intervals)
+  Iteration archived;                         // newest one whose copy was read back
+  Instant archived_at;
+  std::string archived_path;
+  STOKER_FIELDS(CheckpointFacts, iteration, at, wall, name, longest_seconds, known, intervals,
+                archived, archived_at, archived_path)
 };
 
 struct Budget {

@@ -214,6 +214,10 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   if (run.checkpoint.iteration.value != 0)
     doc.checkpoint =
         wire::StatusCheckpoint{run.checkpoint.iteration.value, to_seconds(now - run.checkpoint.at)};
+  if (run.checkpoint.archived.value != 0)
+    doc.archive = wire::StatusArchive{run.checkpoint.archived.value,
+                                      to_seconds(now - run.checkpoint.archived_at),
+                                      run.checkpoint.archived_path};
   const RecoverPolicy& recover = run.policy.recover;
   doc.restarts = run.budget.restarts;
   doc.budget.restarts_total = recover.restarts_total;

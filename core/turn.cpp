@@ -8,7 +8,8 @@
 namespace stoker::core {
 namespace {
 
-constexpr Duration kLeftOver = 2min;  // for a task to end by itself after the end of its run
+constexpr Duration kLeftOver = 2min;     // for a task to end by itself after the end of its run
+constexpr Duration kLastCopies = 12min;  // the same where its agents copy checkpoints away: 10 min
 
 }  // namespace
 
@@ -56,7 +57,9 @@ void Turn::go(TrainingState next, Trigger trigger, const std::string& sentence) 
   if (kind_of(state.training) != kind_of(next)) {
     state.since = now();
     state.since_wall = event.wall;
-    state.leftover_at = now() + kLeftOver;
+    const bool copies =
+        kind_of(next) == TrainingKind::Finished && !state.policy.checkpoints.archive_to.empty();
+    state.leftover_at = now() + (copies ? kLastCopies : kLeftOver);
   }
   if (!sentence.empty()) state.why = sentence;
   state.training = std::move(next);

@@ -46,6 +46,8 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"save-failed", &Script::do_save_failed},
             {"damaged", &Script::do_damaged},
             {"deleted", &Script::do_deleted},
+            {"archived", &Script::do_archived},
+            {"archive-failed", &Script::do_archive_failed},
             {"audit", &Script::do_audit},
             {"ack", &Script::do_ack},
             {"stacks", &Script::do_stacks},

@@ -57,6 +57,8 @@ class Script {
   Status do_save_failed(Words& words);
   Status do_damaged(Words& words);
   Status do_deleted(Words& words);
+  Status do_archived(Words& words);
+  Status do_archive_failed(Words& words);
   Status do_audit(Words& words);
   Status do_ack(Words& words);
   Status do_stacks(Words& words);

@@ -185,6 +185,28 @@ Status Script::do_deleted(Words& words) {
   return say(e);
 }
 
+// archived 100 [without]: its copy was read back · archive-failed 100 "why" [waiting 2]
+Status Script::do_archived(Words& words) {
+  wire::CheckpointArchived e;
+  e.iteration = Iteration{std::stoull(words.next())};
+  e.checkpoint = wire::checkpoint_name(e.iteration, generation_);
+  e.path = "/store/demo/" + e.checkpoint;
+  e.bytes = 1u << 20;
+  e.seconds = 3;
+  e.without_optimizer = words.flag("without");
+  return say(e);
+}
+
+Status Script::do_archive_failed(Words& words) {
+  wire::ArchiveFailed e;
+  e.iteration = Iteration{std::stoull(words.next())};
+  e.checkpoint = wire::checkpoint_name(e.iteration, generation_);
+  e.to = "/store/demo";
+  e.waiting = static_cast<std::uint32_t>(words.number("waiting", 1));
+  e.why = words.quoted();
+  return say(e);
+}
+
 Status Script::do_audit(Words& words) {
   wire::ResumeAudit e;
   e.passed = words.next() == "passed";

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t kManifestLimit = 256u << 20;
 constexpr std::size_t kMostFiles = 1u << 20;
+constexpr const char* kNoOptimizer =
+    "it holds no optimizer state: a copy for inference, no start resumes from it";
 
 bool plain_name(const std::string& name) {
   return !name.empty() && name.size() < 256 && name[0] != '.' &&
@@ -116,6 +118,7 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       continue;
     }
     auto manifest = check_checkpoint(path, depth);
+    if (manifest && manifest->without_optimizer) manifest = fail(kNoOptimizer, path);
     if (manifest) {
       scan.newest = FoundCheckpoint{name, path, std::move(*manifest)};
       break;

@@ -222,6 +222,25 @@ struct CheckpointsDeleted {  // old ones, as checkpoints.keep says
   STOKER_FIELDS(CheckpointsDeleted, checkpoints)
 };
 
+struct CheckpointArchived {  // copied away, as checkpoints.archive says, and read back
+  static constexpr const char* kKind = "checkpoint_archived";
+  Iteration iteration;
+  std::string checkpoint;  // directory name
+  std::string path;        // of the copy
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  bool without_optimizer = false;
+  STOKER_FIELDS(CheckpointArchived, iteration, checkpoint, path, bytes, seconds, without_optimizer)
+};
+struct ArchiveFailed {  // it is tried again; told once for each reason
+  static constexpr const char* kKind = "archive_failed";
+  Iteration iteration;
+  std::string checkpoint;     // "" = the archive does not answer
+  std::string to, why;        // the archive; what is wrong
+  std::uint32_t waiting = 0;  // checkpoints that are due; they stay where they are
+  STOKER_FIELDS(ArchiveFailed, iteration, checkpoint, to, why, waiting)
+};
+
 struct KernelLine {
   static constexpr const char* kKind = "kernel_line";
   NodeName node;
@@ -256,8 +275,8 @@ struct Goodbye {  // the agent leaves in order; of the lead: the generation is o
 using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
-                 ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, HealthSources,
-                 KernelLine, Notice, Goodbye>;
+                 ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, CheckpointArchived,
+                 ArchiveFailed, HealthSources, KernelLine, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

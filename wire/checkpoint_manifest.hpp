@@ -48,10 +48,11 @@ struct Manifest {
   Iteration iteration;
   std::uint64_t consumed_samples = 0;
   std::uint64_t consumed_tokens = 0;
-  double learning_rate = 0;      // of the last step, as printed by "%.17g" it is exact
-  std::uint64_t parameters = 0;  // number of scalars
-  std::string digest;            // 32 hex digits or more
-  std::string build;             // version and build id of the writer
+  double learning_rate = 0;        // of the last step, as printed by "%.17g" it is exact
+  std::uint64_t parameters = 0;    // number of scalars
+  std::string digest;              // 32 hex digits or more
+  bool without_optimizer = false;  // a copy for inference: parameters alone, also in `digest`
+  std::string build;               // version and build id of the writer
   std::map<std::string, std::string>
       numerics;  // library, dtype, threads, CPU capability: what "exact" depends on
   std::map<std::string, std::uint64_t> mesh;  // tp, pp, dp
@@ -62,8 +63,8 @@ struct Manifest {
   WallTime saved_at;
   double save_seconds = 0;
   STOKER_FIELDS(Manifest, version, run, generation, iteration, consumed_samples, consumed_tokens,
-                learning_rate, parameters, digest, build, numerics, mesh, training, tensors, ranges,
-                files, saved_at, save_seconds)
+                learning_rate, parameters, digest, without_optimizer, build, numerics, mesh,
+                training, tensors, ranges, files, saved_at, save_seconds)
 };
 
 }  // namespace stoker::wire

@@ -62,6 +62,9 @@ struct Orders {
   std::uint32_t keep_last = 0;          // newest good checkpoints kept; 0 = delete nothing
   std::uint64_t keep_every = 0;         // multiples of it are kept for ever; 0 = none
   std::vector<std::uint64_t> keep_pin;  // iterations kept for ever
+  std::string archive_to;               // absolute; checkpoints are copied there; "" = none are
+  std::uint64_t archive_every = 0;      // multiples of it
+  bool archive_without_optimizer = false;
   double lr_scale = 1;
   std::uint64_t skip_samples = 0;
   std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
@@ -72,8 +75,9 @@ struct Orders {
   STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 hang_floor, save_signal, kill_switch, exit_before_limit, checkpoint_directory,
-                checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, lr_scale,
-                skip_samples, exclude, progress, digests)
+                checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, archive_to,
+                archive_every, archive_without_optimizer, lr_scale, skip_samples, exclude, progress,
+                digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

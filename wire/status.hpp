@@ -18,6 +18,13 @@ struct StatusCheckpoint {
   STOKER_FIELDS(StatusCheckpoint, iteration, age_s)
 };
 
+struct StatusArchive {  // newest copy of a checkpoint that was read back (checkpoints.archive)
+  std::uint64_t iteration = 0;
+  double age_s = 0;
+  std::string path;
+  STOKER_FIELDS(StatusArchive, iteration, age_s, path)
+};
+
 struct StatusAlert {
   std::string id, severity, kind, summary, reason, command, since;
   bool acknowledged = false;
@@ -119,6 +126,7 @@ struct StatusDocument {
   std::vector<double>
       loss_history;  // up to 60 points, oldest first, evenly over the run's recent past
   std::optional<StatusCheckpoint> checkpoint;
+  std::optional<StatusArchive> archive;
   std::uint32_t restarts = 0;
   StatusBudget budget;
   std::optional<double> eta_s;
@@ -130,8 +138,8 @@ struct StatusDocument {
   STOKER_FIELDS(StatusDocument, version, run, directory, state, conditions, since, reason, stale,
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
-                progress_age_s, deadline_s, loss_history, checkpoint, restarts, budget, eta_s, slow,
-                goodput, saves, spares, alerts)
+                progress_age_s, deadline_s, loss_history, checkpoint, archive, restarts, budget,
+                eta_s, slow, goodput, saves, spares, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

@@ -83,6 +83,12 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "deleted"},
       {"checkpoints.keep.every", "iterations", "multiples of it are never deleted; 0: none"},
       {"checkpoints.keep.pin", "iterations", "`[30000]`: these are never deleted"},
+      {"checkpoints.archive.to", "path",
+       "copies of checkpoints go there, and none that is due is deleted before its copy was read "
+       "back; a directory of this run alone, which exists; relative to this file"},
+      {"checkpoints.archive.every", "iterations", "multiples of it are copied"},
+      {"checkpoints.archive.without_optimizer", "true, false",
+       "copies hold the parameters alone: a third of the size, for inference, not to resume from"},
       {"checkpoints.verify", "true, false", "read back before a restart relies on it"},
       {"checkpoints.interval", "auto, duration",
        "asks the training to save this long after its last save, beside its own schedule; `auto`: "

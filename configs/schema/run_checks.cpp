@@ -172,6 +172,22 @@ void check_directory(RunConfigFile& file) {
     file.add_error("group", "you are no member of the group \"" + file.policy.group + "\"");
 }
 
+// An archive is never made: where it is missing later, its disk is away.
+void check_archive(RunConfigFile& file) {
+  const std::string& to = file.policy.checkpoints.archive_to;
+  if (to.empty() || of_compute_nodes(file, to)) return;
+  struct stat s {};
+  const bool there = ::stat(to.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
+  if (const std::string why = there ? why_not_writable(to) : ""; !why.empty())
+    file.add_error("checkpoints.archive.to", why);
+  if (!there)
+    file.add_error("checkpoints.archive.to",
+                   "there is no directory \"" + to + "\"; make it: mkdir " + to);
+  const std::string from = path_from(file.policy.directory, file.policy.checkpoints.directory);
+  if (to == from || to.starts_with(from + "/"))
+    file.add_error("checkpoints.archive.to", "lies in the checkpoints' own directory " + from);
+}
+
 void check_expressions(RunConfigFile& file, const RunWorld& world) {
   if (!world.regex_error) return;
   for (const auto& [name, expression] : file.policy.watch.progress)
@@ -333,6 +349,7 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
       !run.file.policy.train.command.empty() && !run.file.policy.train.command[0].empty();
   check_directory(run.file);
   check_files(run.file);
+  check_archive(run.file);
   if (core::has_agents(run.file.policy))
     check_agent(run.file, world);
   else

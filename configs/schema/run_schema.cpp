@@ -47,6 +47,12 @@ void check_together(RunConfigFile& file) {
                    "judging checkpoints of the format " + p.checkpoints.format +
                        " is not supported by this version of stoker; only beside "
                        "train.batch_script, where `stoker rollback` sets them back");
+  if (!p.checkpoints.archive_to.empty() &&
+      (p.checkpoints.format != "stoker" || !core::has_agents(p)))
+    file.add_error("checkpoints.archive",
+                   "only checkpoints of stoker's own format are copied, by the agent in the job: "
+                   "nothing tells when another format's folder is whole, and a batch script has no "
+                   "agent; copy them in the script");
   if (p.checkpoints.format != "stoker" && p.recover.rollback_enabled)
     file.add_error("recover.rollback.enabled",
                    "rollback needs checkpoints that stoker can judge: checkpoints.format: stoker");
@@ -107,7 +113,8 @@ RunConfigFile read_run_config(std::string_view text, const RunSchemaContext& con
     root.map("watch", [&](MapReader& m) { read_watch(m, p.watch, p.config_directory); });
     root.map("hang", [&](MapReader& m) { read_hang(m, p.hang); });
     root.map("recover", [&](MapReader& m) { read_recover(m, p.recover); });
-    root.map("checkpoints", [&](MapReader& m) { read_checkpoints(m, p.checkpoints); });
+    root.map("checkpoints",
+             [&](MapReader& m) { read_checkpoints(m, p.checkpoints, p.config_directory); });
     root.map("goodput", [&](MapReader& m) { read_goodput(m, p.goodput); });
     root.map("alerts", [&](MapReader& m) { read_alerts(m, p.alerts, context); });
   });

@@ -13,7 +13,7 @@ void read_train(MapReader& m, core::TrainPolicy& p, const std::string& folder);
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder);
 void read_hang(MapReader& m, core::HangPolicy& p);
 void read_recover(MapReader& m, core::RecoverPolicy& p);
-void read_checkpoints(MapReader& m, core::CheckpointPolicy& p);
+void read_checkpoints(MapReader& m, core::CheckpointPolicy& p, const std::string& folder);
 void read_goodput(MapReader& m, core::GoodputPolicy& p);
 void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context);
 

@@ -179,7 +179,7 @@ void read_recover(MapReader& m, core::RecoverPolicy& p) {
   });
 }
 
-void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
+void read_checkpoints(MapReader& m, core::CheckpointPolicy& p, const std::string& folder) {
   m.read("directory", p.directory);
   m.check("directory", !p.directory.empty(), "must not be empty");
   m.read("format", p.format);
@@ -200,9 +200,16 @@ void read_checkpoints(MapReader& m, core::CheckpointPolicy& p) {
     k.check("every", p.keep_every == 0 || p.keep_last > 0, alone);
     k.check("pin", p.pin.empty() || p.keep_last > 0, alone);
   });
-  const ValueReader archive = m.at("archive");
-  if (archive.given() && archive.shape() != Shape::Null)
-    archive.error("archive: copying checkpoints away is not supported by this version of stoker");
+  m.map("archive", [&](MapReader& a) {
+    a.read("to", p.archive_to);
+    a.read("every", p.archive_every);
+    a.read("without_optimizer", p.archive_without_optimizer);
+    a.check("to", !p.archive_to.empty() || (p.archive_every == 0 && !p.archive_without_optimizer),
+            "where do the copies go?");
+    a.check("every", p.archive_to.empty() || p.archive_every > 0,
+            "must be at least 1: multiples of it are copied");
+    if (!p.archive_to.empty()) p.archive_to = path_from(folder, p.archive_to);
+  });
   m.read("verify", p.verify);
   read_interval(m, p);
 }

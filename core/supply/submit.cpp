@@ -167,6 +167,9 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.keep_last = policy.checkpoints.keep_last;
   orders.keep_every = policy.checkpoints.keep_every;
   orders.keep_pin = pins_of(run);
+  orders.archive_to = policy.checkpoints.archive_to;
+  orders.archive_every = policy.checkpoints.archive_every;
+  orders.archive_without_optimizer = policy.checkpoints.archive_without_optimizer;
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.exclude = to_avoid(turn, orders.nodes);

@@ -71,7 +71,7 @@ class RunFolder {
   std::vector<wire::AgentBody> prune(const std::set<wire::CheckpointId>& held = {}) {
     std::vector<wire::AgentBody> told;
     Loop loop;
-    Pruner pruner({loop, path, checkpoints, [held] { return held; },
+    Pruner pruner({loop, path, checkpoints, [held] { return held; }, must_stay,
                    [&told](wire::AgentBody body) { told.push_back(std::move(body)); }},
                   start);
     pruner.saved();
@@ -82,6 +82,7 @@ class RunFolder {
   }
 
   std::string path, checkpoints;
+  std::function<bool(const wire::CheckpointId&)> must_stay;
   wire::Start start;
 };
 
@@ -166,6 +167,14 @@ TEST_CASE("Pruner: a start reads it, or the newest orders roll back to it -> it 
   (void)run.prune({id_of(22, 2)});
   CHECK(run.names() == Names{"step-000022.g000002", "step-000024.g000002", "step-000028.g000002",
                              "step-000030.g000002"});
+}
+
+TEST_CASE("Pruner: it is to be copied away, and is not yet -> it stays, the others go") {
+  RunFolder run;
+  for (const std::uint64_t step : {22, 24, 26, 28, 30}) run.add(step, 2);
+  run.must_stay = [](const wire::CheckpointId& id) { return id == id_of(24, 2); };
+  (void)run.prune();
+  CHECK(run.names() == Names{"step-000024.g000002", "step-000028.g000002", "step-000030.g000002"});
 }
 
 TEST_CASE("Pruner: a younger generation was minted -> its lead decides, nothing goes") {

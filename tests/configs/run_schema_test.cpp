@@ -91,7 +91,7 @@ hang: {floor: 30s, ceiling: 10min, phases: {load: 2h}}
 recover:
   {in_allocation: false, on_scancel: restart, restarts: {total: 7},
    exclude: {at_most: 25%, drain: true}}
-checkpoints: {keep: {last: 3, every: 1000, pin: [30000]}}
+checkpoints: {keep: {last: 3, every: 1000, pin: [30000]}, archive: {to: ../store, every: 10000}}
 alerts:
   sinks: {chat: {kind: webhook, url: "http://x/", headers: [a, b], token_file: t.key}}
   routes: [{severity: critical, match: {kind: node_fault}, to: [chat], repeat: 1h}]
@@ -125,6 +125,18 @@ alerts:
   CHECK(p.checkpoints.keep_last == 3);
   CHECK(p.checkpoints.keep_every == 1000);
   CHECK(p.checkpoints.pin == std::vector<std::uint64_t>{30000});
+  CHECK(p.checkpoints.archive_to == "/home/store");
+  CHECK(p.checkpoints.archive_every == 10000);
+  CHECK_FALSE(p.checkpoints.archive_without_optimizer);
+}
+
+TEST_CASE("run_schema: an archive that could not work -> refused where it is asked for") {
+  CHECK(error_of("checkpoints: {archive: {to: /x}}").find("at least 1") != std::string::npos);
+  CHECK(error_of("checkpoints: {archive: {every: 5}}").find("where do") != std::string::npos);
+  const auto errors = errors_of(
+      "run: a\ntrain: {batch_script: x.sh}\ncheckpoints: {archive: {to: /x, every: 5}}\n");
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].find("a batch script has no agent") != std::string::npos);
 }
 
 TEST_CASE("run_schema: keep.every or keep.pin without keep.last -> refused, nothing would go") {
@@ -164,7 +176,6 @@ TEST_CASE("run_schema: values of later versions -> refused at their position") {
   CHECK(error_of("checkpoints: {format: pattern}").starts_with("run.yaml:3:23: error: format:"));
   CHECK(error_of("checkpoints: {format: megatron}").find("train.batch_script") !=
         std::string::npos);
-  CHECK(error_of("checkpoints: {archive: {to: /x}}").starts_with("run.yaml:3:24: error: archive"));
   CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
   CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));
 }

@@ -35,6 +35,7 @@ Status check_checkpoint(const std::string& directory, const wire::CheckpointId& 
   const std::string path = directory + "/" + wire::checkpoint_name(id.iteration, id.generation);
   const auto manifest = watch::check_checkpoint(path, depth_of(verify));
   if (!manifest) return fail(manifest.error());
+  if (manifest->without_optimizer) return fail("a copy without the optimizer's state", path);
   return ok();
 }
 

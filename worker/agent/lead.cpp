@@ -235,6 +235,7 @@ void Lead::on_report(const NodeName& node, NodeReport report) {
                  [this](Told& r) {
                    const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
                    tell(std::move(r.body));
+                   if (saved) archiver_->look();
                    if (saved) pruner_->saved();
                  },
                  [this](const StacksDone& r) { on_stacks(r); },

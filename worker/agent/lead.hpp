@@ -3,7 +3,8 @@
 // thread's; files are written by EventLog and LogWriter, read by ControlWatch and one thread that
 // chooses checkpoints.
 //
-//   Gathering ─▶ Choosing ─▶ AskingPort ─▶ Running ─▶ (all ranks gone) ─▶ Waiting ─▶ Choosing …
+//   Gathering ─▶ Choosing ─▶ AskingPort ─▶ Running ─▶ (all ranks gone) ─▶ Waiting ─▶
+//   Choosing …
 //                                              └────────────▶ Leaving (from every stage)
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "wire/control.hpp"
+#include "worker/agent/archiver.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/claim.hpp"
 #include "worker/agent/control_watch.hpp"
@@ -83,6 +85,7 @@ class Lead {
   void attempt_ended();
   void after_failure(int worst);
   void make_pruner();
+  void leave_once_copied(const std::string& why, Instant since);
   [[nodiscard]] std::set<wire::CheckpointId> checkpoints_in_use() const;
   [[nodiscard]] std::vector<NodeName> eligible_nodes() const;
   [[nodiscard]] std::string load_path() const;
@@ -113,6 +116,7 @@ class Lead {
   LogWriter logs_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<ControlWatch> control_watch_;
+  std::unique_ptr<Archiver> archiver_;
   std::unique_ptr<Pruner> pruner_;
   Listener listener_;
   std::string secret_;

@@ -10,6 +10,8 @@
 namespace stoker::agent {
 namespace {
 
+constexpr Duration kLastCopies = 10min;  // of an allocation that waits for nothing else
+
 // Exits that a training chooses (cli.md): 0 finished, 10 duration or signal, 11 kill switch, 12
 // exit iteration or samples.
 bool is_planned(int code) {
@@ -121,11 +123,26 @@ void Lead::ask_port() {
 }
 
 void Lead::make_pruner() {
-  Pruner::Wiring wiring{loop_, context_.run_directory,
-                        checkpoint_directory(context_.run_directory, start_.orders),
-                        [this] { return checkpoints_in_use(); },
-                        [this](wire::AgentBody body) { tell(std::move(body)); }};
-  pruner_ = std::make_unique<Pruner>(std::move(wiring), start_);
+  const std::string directory = checkpoint_directory(context_.run_directory, start_.orders);
+  const auto told = [this](wire::AgentBody body) { tell(std::move(body)); };
+  archiver_ = std::make_unique<Archiver>(Archiver::Wiring{loop_, context_.run_directory, directory,
+                                                          told, [this] { pruner_->saved(); }},
+                                         start_);
+  pruner_ = std::make_unique<Pruner>(
+      Pruner::Wiring{
+          loop_, context_.run_directory, directory, [this] { return checkpoints_in_use(); },
+          [this](const wire::CheckpointId& id) { return archiver_->must_stay(id); }, told},
+      start_);
+  archiver_->look();
+}
+
+// After a finished training no generation goes on with the copies that are under way.
+void Lead::leave_once_copied(const std::string& why, Instant since) {
+  if (stage_ != Stage::Waiting) return;
+  if (archiver_->settled() || monotonic_now() - since > kLastCopies) return leave(0, why);
+  loop_.after(100ms, [this, alive = alive_, why, since] {
+    if (*alive) leave_once_copied(why, since);
+  });
 }
 
 // What this attempt came from (a rank may still read it) and what the next one will.
@@ -244,6 +261,9 @@ void Lead::attempt_ended() {
   attempt_nodes_.clear();
   // Told to restart, any command but ours may end with 0 without being finished.
   const bool again = restart_why_ && (planned != 0 || !trains_with_stoker(start_.orders));
+  const bool last = planned == 0 || planned == 12;
+  if (all_planned && !again && last && !leaving_why_)
+    return leave_once_copied(planned_why(planned), monotonic_now());
   if (all_planned && !again) return leave(0, planned_why(planned));
   if (leaving_why_) return leave(0, *leaving_why_);
   if (restart_why_) return begin_attempt(std::string(*restart_why_));

@@ -122,6 +122,8 @@ void Pruner::on_survey(Survey survey) {
   known_good_ = std::move(survey.known_good);
   std::set<wire::CheckpointId> in_use = wiring_.held();
   in_use.merge(survey.ordered);
+  for (const wire::SurveyedCheckpoint& c : survey.complete)
+    if (wiring_.must_stay && wiring_.must_stay(c.id)) in_use.insert(c.id);
   std::vector<wire::CheckpointId> gone;
   if (!survey.superseded)  // the younger generation's lead prunes from now on
     gone = wire::choose_prunable(survey.complete, rule_, in_use);

@@ -6,6 +6,7 @@
 //     strange directories are left alone;
 //   - never the `last` newest good ones, a multiple of `every`, a pinned iteration, or one that
 //     a start may resume from: the running attempt's, the chosen one, the newest orders' one;
+//   - nor one that is to be copied away and whose copy was not read back yet (archiver.hpp);
 //   - a directory is renamed to pruned.<name> first, so that a half-deleted one is never taken
 //     for good; what a killed agent left of it is removed by the next pruning.
 #pragma once
@@ -42,6 +43,7 @@ class Pruner {
     Loop& loop;
     std::string run_directory, checkpoints;              // absolute
     std::function<std::set<wire::CheckpointId>()> held;  // a start goes on from these; loop thread
+    std::function<bool(const wire::CheckpointId&)> must_stay;  // not copied away yet; loop thread
     std::function<void(wire::AgentBody)> tell;
   };
   Pruner(Wiring wiring, const wire::Start& start);

@@ -41,6 +41,9 @@ struct Verdict {  // travels between ranks
 };
 
 Status load_own(FlatState& state, const std::string& path, const wire::Manifest& manifest) {
+  if (manifest.without_optimizer)
+    return fail("holds no optimizer state: it is a copy for inference", path,
+                "resume from a checkpoint that has it");
   STOKER_TRY_STATUS(check_tensors(manifest, state));
   for (const auto& file : manifest.files) {
     std::vector<wire::ManifestRange> ranges;

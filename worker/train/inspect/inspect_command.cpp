@@ -21,6 +21,7 @@ Json document(const wire::Manifest& m, bool verified) {
               {"learning_rate", m.learning_rate},
               {"digest", m.digest},
               {"parameters", m.parameters},
+              {"optimizer", !m.without_optimizer},
               {"files", files},
               {"mesh", m.mesh},
               {"numerics", m.numerics},
@@ -38,6 +39,8 @@ void print_text(const wire::Manifest& m, bool verified) {
   say(fmt::format("parameters {} in {} tensors, {} files, {} bytes", m.parameters, m.tensors.size(),
                   m.files.size(), bytes));
   say(fmt::format("digest {}", m.digest));
+  if (m.without_optimizer)
+    say("without the optimizer's state: for inference; the digest is that of the parameters");
   say(fmt::format("saved at {} in {:.2f} s", format_rfc3339(m.saved_at), m.save_seconds));
   for (const auto& [what, value] : m.numerics) say(fmt::format("{}: {}", what, value));
   say(verified ? "verified: every file is what the manifest says"
