@@ -234,7 +234,9 @@ void on_digest(Turn& turn, const Digest& digest) {
       turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
   if (watched && hang.verdict == detect::Verdict::Bad) return suspect_hang(turn, hang);
   if (watched) check_planned(turn);
+  if (watched) supply::follow_plan(turn);
   watch_numbers(turn, digest);
+  supply::follow_pins(turn);
 }
 
 void act_on_suspicion(Turn& turn) {

@@ -190,6 +190,7 @@ struct RunState {
   std::vector<std::string> rivals;  // live jobs on its name or in its folders, none of its own
   bool without_exclusions = false;  // they left too few nodes; until a task runs
   OrderNumber order;                // newest order written
+  std::vector<std::uint64_t> pins;  // of it: checkpoints that are kept for ever
   double lr_scale = 1;              // of the last rollback; holds until the next one
   std::optional<OrderNumber>
       exact_order;        // a rollback's order, until a checkpoint was saved beyond it
@@ -230,11 +231,12 @@ struct RunState {
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
-                without_exclusions, order, lr_scale, exact_order, control, live, newest, progress,
-                losses, loss_stride, loss, speed, trail, bisect, experiments, going_back, goodput,
-                phases, checkpoint, budget, incident, verdict, failed_of, crash, save, planned_stop,
-                save_at, interval_asked, accused, leftover_at, overdue_told, disk_full,
-                no_room_since, refused, digests, finish_file, paused, observe_only, daemon_away)
+                without_exclusions, order, pins, lr_scale, exact_order, control, live, newest,
+                progress, losses, loss_stride, loss, speed, trail, bisect, experiments, going_back,
+                goodput, phases, checkpoint, budget, incident, verdict, failed_of, crash, save,
+                planned_stop, save_at, interval_asked, accused, leftover_at, overdue_told,
+                disk_full, no_room_since, refused, digests, finish_file, paused, observe_only,
+                daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

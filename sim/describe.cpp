@@ -2,6 +2,7 @@
 #include "sim/describe.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/hostlist.hpp"
 
@@ -15,8 +16,10 @@ std::string text(const core::WriteOrders& a) {
     resume += fmt::format(" {}.g{}", o.resume.iteration.value, o.resume.generation.value);
   if (o.lr_scale != 1.0) resume += fmt::format(" lr x {}", o.lr_scale);
   if (o.skip_samples != 0) resume += fmt::format(" skip {}", o.skip_samples);
-  return fmt::format("orders {} {} on {}+{} nodes{}", o.number.value, resume, o.nodes, o.spares,
-                     o.exclude.empty() ? "" : " without " + compress_hostlist(o.exclude));
+  return fmt::format(
+      "orders {} {} on {}+{} nodes{}{}", o.number.value, resume, o.nodes, o.spares,
+      o.exclude.empty() ? "" : " without " + compress_hostlist(o.exclude),
+      o.keep_pin.empty() ? "" : fmt::format(" keeping {}", fmt::join(o.keep_pin, ",")));
 }
 
 std::string text(const core::Submit& a) {

@@ -26,6 +26,11 @@ Status Script::do_policy(Words& words) {
   if (const auto v = words.value("kind"))
     s.kind = *v == "slurm" ? core::SchedulerKind::Slurm : core::SchedulerKind::Local;
   s.nodes.front().nodes = static_cast<std::uint32_t>(words.number("nodes", s.nodes.front().nodes));
+  p.checkpoints.keep_last =
+      static_cast<std::uint32_t>(words.number("keep", p.checkpoints.keep_last));
+  if (const auto until = words.number("grow_at"))
+    s.nodes = {{until, s.nodes.front().nodes},
+               {0, static_cast<std::uint32_t>(words.number("grow_to", 1))}};
   s.spares = static_cast<std::uint32_t>(words.number("spares", s.spares));
   s.array_tasks = static_cast<std::uint32_t>(words.number("tasks", s.array_tasks));
   s.top_up_below = static_cast<std::uint32_t>(words.number("top_up_below", s.top_up_below));

@@ -64,7 +64,8 @@ struct Submission {
   Token token;
   OrderNumber order;
   std::uint32_t array_tasks = 1;
-  std::uint32_t nodes = 1;  // with spares
+  std::uint32_t nodes = 1;    // with spares
+  std::uint32_t planned = 0;  // active ones by the plan when it was made; 0 = not known
   std::vector<NodeName> exclude;
   JobId job;  // of the array; task = 0
   State state;
@@ -72,7 +73,7 @@ struct Submission {
   bool rest_cancelled = false;  // the tasks that were not started are cancelled, by us or by hand
   bool cancel_asked = false;    // by us: the running task, or all
   Instant intended_at;
-  STOKER_FIELDS(Submission, token, order, array_tasks, nodes, exclude, job, state, tasks,
+  STOKER_FIELDS(Submission, token, order, array_tasks, nodes, planned, exclude, job, state, tasks,
                 rest_cancelled, cancel_asked, intended_at)
 
   [[nodiscard]] bool live() const { return !std::holds_alternative<Terminal>(state); }

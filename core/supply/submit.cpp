@@ -2,6 +2,7 @@
 // for.
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/hash.hpp"
 #include "core/alerting.hpp"
@@ -63,6 +64,10 @@ std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) 
 std::vector<std::uint64_t> pins_of(const RunState& run) {
   std::vector<std::uint64_t> pins = run.policy.checkpoints.pin;
   const auto& known = run.checkpoint.known;
+  if (run.loss.spike) {  // what a rollback would go back to, and once more
+    auto before = known.lower_bound(run.loss.spike->onset.value);
+    for (int n = 0; n < 2 && before != known.begin(); ++n) pins.push_back((--before)->first);
+  }
   for (const detect::PastSpike& spike : run.loss.past) {
     const auto after = known.lower_bound(spike.end.value);
     auto before = known.lower_bound(spike.onset.value);
@@ -72,6 +77,16 @@ std::vector<std::uint64_t> pins_of(const RunState& run) {
   std::sort(pins.begin(), pins.end());
   pins.erase(std::unique(pins.begin(), pins.end()), pins.end());
   return pins;
+}
+
+// Active nodes by consumed samples, as RUN.yaml plans them.
+std::uint32_t planned_nodes(const RunState& run) {
+  std::uint32_t nodes = 1;
+  for (const NodesStep& step : run.policy.scheduler.nodes) {
+    nodes = step.nodes;
+    if (step.until_samples == 0 || run.progress.samples < step.until_samples) break;
+  }
+  return nodes;
 }
 
 Submission& add_submission(Turn& turn, const std::string& dependency) {
@@ -94,6 +109,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   s.order = submit.order;
   s.array_tasks = submit.array_tasks;
   s.nodes = submit.nodes;
+  s.planned = planned_nodes(run);
   s.exclude = submit.exclude;
   s.intended_at = turn.now();
   if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
@@ -120,10 +136,7 @@ Size size_for(const Turn& turn) {
   const RunState& run = turn.r();
   const SchedulerPolicy& policy = run.policy.scheduler;
   Size size;
-  for (const NodesStep& step : policy.nodes) {
-    size.active = step.nodes;
-    if (step.until_samples == 0 || run.progress.samples < step.until_samples) break;
-  }
+  size.active = planned_nodes(run);
   size.with_spares = size.active + policy.spares;
   if (!has_agents(run.policy)) return size;  // the script knows its size
   const NodeLedger& ledger = turn.site.ledger;
@@ -166,7 +179,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.verify_checkpoints = policy.checkpoints.verify;
   orders.keep_last = policy.checkpoints.keep_last;
   orders.keep_every = policy.checkpoints.keep_every;
-  orders.keep_pin = pins_of(run);
+  orders.keep_pin = run.pins = pins_of(run);
   orders.archive_to = policy.checkpoints.archive_to;
   orders.archive_every = policy.checkpoints.archive_every;
   orders.archive_without_optimizer = policy.checkpoints.archive_without_optimizer;
@@ -236,6 +249,32 @@ void top_up(Turn& turn) {
   turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
   write_orders(turn, wire::Resume{});
   add_submission(turn, fmt::format("afterany:{}", running->job.job));
+}
+
+void follow_pins(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.policy.checkpoints.keep_last == 0 || run.exact_order || !has_agents(run.policy)) return;
+  if (turn.in<training::Training>() == nullptr || pins_of(run) == run.pins) return;
+  write_orders(turn, wire::Resume{});
+  turn.say(fmt::format("kept from deletion: {}; {}", fmt::join(run.pins, ", "),
+                       run.loss.spike ? "the loss is in a spike, and these lie before it"
+                                      : "they lie on both sides of a spike, or are pinned"));
+}
+
+void follow_plan(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.policy.scheduler.nodes.size() < 2 || run.paused || run.exact_order) return;
+  if (turn.in<training::Training>() == nullptr || running_submission(run) == nullptr) return;
+  const std::uint32_t planned = planned_nodes(run);
+  for (auto& [token, s] : run.supply) {
+    if (s.waiting() == 0 || s.job.job == 0 || s.planned == 0 || s.planned == planned) continue;
+    turn.say(
+        fmt::format("{} samples are consumed: the plan wants {} from the next start on, the "
+                    "tasks that wait have {}; they are replaced",
+                    run.progress.samples, count_text(planned, "node"), s.planned));
+    cancel_waiting(turn);
+    return top_up(turn);
+  }
 }
 
 void resize_waiting(Turn& turn) {

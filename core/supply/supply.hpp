@@ -23,6 +23,10 @@ void submit(Turn& turn, const std::string& why);
 void update_exclusions(Turn& turn);
 // A waiting array that is larger than what is usable can never start: replaced by a smaller one.
 void resize_waiting(Turn& turn);
+// A spike began or ended: the lead that runs is told by new orders what it must not delete.
+void follow_pins(Turn& turn);
+// The plan (nodes by samples) has moved on: waiting tasks of the size before are replaced.
+void follow_plan(Turn& turn);
 // Nodes of a submission now: active ones by consumed samples, and the spares that exist.
 struct Size {
   std::uint32_t active = 1;

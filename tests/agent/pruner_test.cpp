@@ -169,6 +169,20 @@ TEST_CASE("Pruner: a start reads it, or the newest orders roll back to it -> it 
                              "step-000030.g000002"});
 }
 
+TEST_CASE("Pruner: newer orders pin others, as a spike began -> these stay") {
+  RunFolder run;
+  for (const std::uint64_t step : {22, 24, 26, 28, 30}) run.add(step, 2);
+  run.start.orders.keep_pin = {22};
+  wire::Orders orders;
+  orders.keep_pin = {24, 26};
+  REQUIRE(os::make_directories(run.path + "/orders"));
+  REQUIRE(os::replace_file(run.path + "/orders/000007.json", to_json_text(orders),
+                           os::Durability::Cached));
+  (void)run.prune();
+  CHECK(run.names() == Names{"step-000024.g000002", "step-000026.g000002", "step-000028.g000002",
+                             "step-000030.g000002"});
+}
+
 TEST_CASE("Pruner: it is to be copied away, and is not yet -> it stays, the others go") {
   RunFolder run;
   for (const std::uint64_t step : {22, 24, 26, 28, 30}) run.add(step, 2);

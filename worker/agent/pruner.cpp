@@ -32,15 +32,6 @@ Status remove_aside(const std::string& path) {
   return ok();
 }
 
-// What the newest orders want to resume from: a rollback may be on its way.
-std::set<wire::CheckpointId> ordered_checkpoints(const std::string& run_directory) {
-  std::set<wire::CheckpointId> ordered;
-  const auto orders = newest_orders(run_directory);
-  if (orders && *orders && (*orders)->resume.mode == wire::ResumeMode::Exact)
-    ordered.insert({(*orders)->resume.iteration, (*orders)->resume.generation});
-  return ordered;
-}
-
 }  // namespace
 
 std::vector<wire::SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
@@ -109,7 +100,11 @@ void Pruner::look() {
     Survey survey;
     survey.known_good = known;
     survey.complete = survey_checkpoints(directory, start, survey.known_good);
-    survey.ordered = ordered_checkpoints(run_directory);
+    if (const auto orders = newest_orders(run_directory); orders && *orders) {
+      survey.pin = (*orders)->keep_pin;
+      if ((*orders)->resume.mode == wire::ResumeMode::Exact)  // a rollback may be on its way
+        survey.ordered.insert({(*orders)->resume.iteration, (*orders)->resume.generation});
+    }
     const auto newest = newest_generation(run_directory);
     survey.superseded = !newest || *newest != start.generation;
     loop.post([this, alive, survey = std::move(survey)]() mutable {
@@ -120,6 +115,7 @@ void Pruner::look() {
 
 void Pruner::on_survey(Survey survey) {
   known_good_ = std::move(survey.known_good);
+  if (survey.pin) rule_.pin = *survey.pin;
   std::set<wire::CheckpointId> in_use = wiring_.held();
   in_use.merge(survey.ordered);
   for (const wire::SurveyedCheckpoint& c : survey.complete)

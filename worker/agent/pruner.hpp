@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -58,6 +59,7 @@ class Pruner {
   struct Survey {
     std::vector<wire::SurveyedCheckpoint> complete;
     std::set<wire::CheckpointId> known_good, ordered;
+    std::optional<std::vector<std::uint64_t>> pin;  // of the newest orders: spikes come and go
     bool superseded = false;
   };
   void look();
