@@ -337,6 +337,10 @@ void on(Turn& turn, const wire::HealthSources& e) {
   on_health_sources(turn, e);
 }
 
+void on(Turn& turn, const wire::NodesBenched& e) {
+  on_nodes_benched(turn, e);
+}
+
 void on(Turn& turn, const wire::KernelLine& e) {
   on_kernel_line(turn, e);
 }

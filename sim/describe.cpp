@@ -17,8 +17,9 @@ std::string text(const core::WriteOrders& a) {
   if (o.lr_scale != 1.0) resume += fmt::format(" lr x {}", o.lr_scale);
   if (o.skip_samples != 0) resume += fmt::format(" skip {}", o.skip_samples);
   return fmt::format(
-      "orders {} {} on {}+{} nodes{}{}", o.number.value, resume, o.nodes, o.spares,
+      "orders {} {} on {}+{} nodes{}{}{}", o.number.value, resume, o.nodes, o.spares,
       o.exclude.empty() ? "" : " without " + compress_hostlist(o.exclude),
+      o.bench.empty() ? "" : " testing " + compress_hostlist(o.bench),
       o.keep_pin.empty() ? "" : fmt::format(" keeping {}", fmt::join(o.keep_pin, ",")));
 }
 

@@ -46,6 +46,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"save-failed", &Script::do_save_failed},
             {"damaged", &Script::do_damaged},
             {"deleted", &Script::do_deleted},
+            {"benched", &Script::do_benched},
             {"archived", &Script::do_archived},
             {"archive-failed", &Script::do_archive_failed},
             {"audit", &Script::do_audit},

@@ -241,6 +241,14 @@ struct ArchiveFailed {  // it is tried again; told once for each reason
   STOKER_FIELDS(ArchiveFailed, iteration, checkpoint, to, why, waiting)
 };
 
+struct NodesBenched {  // nodes on parole were tested beside some of the others, all at once
+  static constexpr const char* kKind = "nodes_benched";
+  std::vector<NodeName> tested;                               // on parole
+  std::map<NodeName, std::map<std::string, double>> figures;  // of all that answered
+  double seconds = 0;
+  STOKER_FIELDS(NodesBenched, tested, figures, seconds)
+};
+
 struct KernelLine {
   static constexpr const char* kKind = "kernel_line";
   NodeName node;
@@ -276,7 +284,7 @@ using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
                  ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, CheckpointArchived,
-                 ArchiveFailed, HealthSources, KernelLine, Notice, Goodbye>;
+                 ArchiveFailed, NodesBenched, HealthSources, KernelLine, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

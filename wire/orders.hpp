@@ -68,6 +68,7 @@ struct Orders {
   double lr_scale = 1;
   std::uint64_t skip_samples = 0;
   std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
+  std::vector<NodeName> bench;    // on parole: tested beside others before they carry ranks
   std::map<std::string, std::string>
       progress;  // regular expressions {iteration, loss} of the user; empty = automatic
   std::map<std::string, std::string>
@@ -76,8 +77,8 @@ struct Orders {
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 hang_floor, save_signal, kill_switch, exit_before_limit, checkpoint_directory,
                 checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, archive_to,
-                archive_every, archive_without_optimizer, lr_scale, skip_samples, exclude, progress,
-                digests)
+                archive_every, archive_without_optimizer, lr_scale, skip_samples, exclude, bench,
+                progress, digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

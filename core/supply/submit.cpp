@@ -189,6 +189,8 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
     if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())
       orders.exclude.push_back(node);
+  for (const auto& [name, entry] : turn.site.ledger.nodes)
+    if (has_agents(policy) && entry.record && entry.record->parole) orders.bench.push_back(name);
   orders.progress = policy.watch.progress;
   if (resume.mode == wire::ResumeMode::Exact)
     run.exact_order = run.order;

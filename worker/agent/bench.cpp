@@ -58,17 +58,17 @@ BenchFigure bench_gemm() {
           fmt::format("{0}x{0}, plain blocked loops, {1} threads", kN, threads)};
 }
 
-BenchFigure bench_memory() {
-  const std::size_t bytes = 256u << 20;
+BenchFigure bench_memory(std::size_t bytes) {
   std::vector<char> from(bytes, 1), to(bytes, 0);
   const double seconds = fastest([&] { std::memcpy(to.data(), from.data(), bytes); });
   return {"memory_copy", 2.0 * static_cast<double>(bytes) / seconds / 1e9, "GB/s",
-          "memcpy of 256 MiB, one thread, read + write"};
+          fmt::format("memcpy of {} MiB, one thread, read + write", bytes >> 20)};
 }
 
-void bench_disk(const std::string& directory, std::vector<BenchFigure>& figures) {
+void bench_disk(const std::string& directory, std::size_t bytes,
+                std::vector<BenchFigure>& figures) {
   const std::string path = fmt::format("{}/.stoker-bench.{}", directory, ::getpid());
-  const std::size_t piece = 4u << 20, pieces = 64;
+  const std::size_t piece = 4u << 20, pieces = bytes / piece;
   const std::vector<char> data(piece, 'x');
   const os::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   ::unlink(path.c_str());
@@ -83,7 +83,7 @@ void bench_disk(const std::string& directory, std::vector<BenchFigure>& figures)
   }
   const double megabytes = static_cast<double>(piece * pieces) / 1e6;
   figures.push_back({"disk_write", megabytes / to_seconds(monotonic_now() - begin), "MB/s",
-                     "256 MiB and fsync in " + directory});
+                     fmt::format("{} MiB and fsync in {}", bytes >> 20, directory)});
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   ::lseek(fd.get(), 0, SEEK_SET);
   std::vector<char> back(piece);
@@ -124,9 +124,9 @@ BenchFigure bench_loopback() {
 
 }  // namespace
 
-std::vector<BenchFigure> bench_node(const std::string& directory) {
-  std::vector<BenchFigure> figures{bench_gemm(), bench_memory()};
-  bench_disk(directory, figures);
+std::vector<BenchFigure> bench_node(const std::string& directory, std::size_t megabytes) {
+  std::vector<BenchFigure> figures{bench_gemm(), bench_memory(megabytes << 20)};
+  bench_disk(directory, megabytes << 20, figures);
   figures.push_back(bench_loopback());
   return figures;
 }

@@ -17,7 +17,7 @@ struct BenchFigure {
   STOKER_FIELDS(BenchFigure, name, value, unit, note)
 };
 
-// `directory`: where the disk is measured (256 MiB, removed again).
-std::vector<BenchFigure> bench_node(const std::string& directory);
+// `directory`: where the disk is measured; what is written there is removed again.
+std::vector<BenchFigure> bench_node(const std::string& directory, std::size_t megabytes = 256);
 
 }  // namespace stoker::agent

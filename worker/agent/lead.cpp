@@ -38,6 +38,7 @@ Lead::Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>&
         });
       }) {
   if (before) done_ = *before;
+  paroled_.insert(start_.orders.bench.begin(), start_.orders.bench.end());
   done_.level = wire::Level::Run;
   done_.exclude.clear();
   epoch_ = std::max(start_.orders.epoch, done_.epoch);
@@ -239,6 +240,7 @@ void Lead::on_report(const NodeName& node, NodeReport report) {
                    if (saved) pruner_->saved();
                  },
                  [this](const StacksDone& r) { on_stacks(r); },
+                 [&](const Benched& r) { on_benched(node, r); },
                  [&](const Signalled& r) {
                    save_and_leave(fmt::format("signal {} to the agent of {}", r.signal, node.text));
                  }},

@@ -3,7 +3,7 @@
 // thread's; files are written by EventLog and LogWriter, read by ControlWatch and one thread that
 // chooses checkpoints.
 //
-//   Gathering ─▶ Choosing ─▶ AskingPort ─▶ Running ─▶ (all ranks gone) ─▶ Waiting ─▶
+//   Gathering ─▶ [Benching ─▶] Choosing ─▶ AskingPort ─▶ Running ─▶ (all ranks gone) ─▶ Waiting ─▶
 //   Choosing …
 //                                              └────────────▶ Leaving (from every stage)
 #pragma once
@@ -46,7 +46,7 @@ class Lead {
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:
-  enum class Stage { Gathering, Choosing, AskingPort, Running, Waiting, Leaving };
+  enum class Stage { Gathering, Benching, Choosing, AskingPort, Running, Waiting, Leaving };
   struct Follower {
     std::unique_ptr<Link> link;  // null: lost or not yet there
     bool joined = false;         // it was there at least once
@@ -89,6 +89,12 @@ class Lead {
   [[nodiscard]] std::set<wire::CheckpointId> checkpoints_in_use() const;
   [[nodiscard]] std::vector<NodeName> eligible_nodes() const;
   [[nodiscard]] std::string load_path() const;
+
+  // lead_bench.cpp: nodes on parole are tested before they carry ranks
+  bool begin_bench();
+  void ask_bench();
+  void on_benched(const NodeName& node, const Benched& report);
+  void end_bench();
 
   // lead_control.cpp: words from outside, beats
   void on_control(const wire::Control& control);
@@ -154,6 +160,14 @@ class Lead {
     std::string directory;
   };
   std::optional<PendingStacks> stacks_;
+  struct Bench {
+    std::set<NodeName> nodes, waiting;
+    wire::NodesBenched result;
+    Instant since{};
+    int round = 1;
+  };
+  std::optional<Bench> bench_;
+  std::set<NodeName> paroled_, benched_, poor_;  // ever left out; tested here; that did badly
   int interrupts_ = 0;
   bool said_goodbye_ = false;
   int exit_code_ = 1;

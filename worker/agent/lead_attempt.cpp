@@ -62,7 +62,8 @@ std::vector<NodeName> Lead::eligible_nodes() const {
   for (const NodeName& node : start_.nodes) {
     const Follower& f = followers_.at(node);
     if (!f.joined || f.told_lost || !reachable(node) || listed(done_.exclude, node)) continue;
-    (listed(start_.orders.exclude, node) ? avoided : nodes).push_back(node);
+    const bool avoid = listed(start_.orders.exclude, node) || poor_.contains(node);
+    (avoid ? avoided : nodes).push_back(node);
   }
   for (const NodeName& node : avoided)
     if (nodes.size() < start_.orders.nodes) nodes.push_back(node);
@@ -83,6 +84,7 @@ void Lead::begin_attempt(const std::string& why) {
     return leave(1, fmt::format("only {} of the {} nodes that the run needs are left in the "
                                 "allocation",
                                 eligible_nodes().size(), start_.orders.nodes));
+  if (begin_bench()) return;
   if (chosen_) return ask_port();
   choose();
 }

@@ -33,6 +33,10 @@ void Lead::on_control(const wire::Control& control) {
   if (control.generation > start_.generation)
     return leave(1, fmt::format("superseded by generation {}", control.generation.value));
   done_.exclude = control.exclude;
+  for (const NodeName& node : control.exclude) {
+    paroled_.insert(node);
+    benched_.erase(node);  // a new accusation: tested anew
+  }
   if (control.save > done_.save) save(control.save, control.reason);
   if (control.stacks > done_.stacks) {
     done_.stacks = control.stacks;
@@ -126,6 +130,7 @@ void Lead::restart(const std::string& why) {
       break;
     case Stage::Waiting: begin_attempt(why); break;
     case Stage::Gathering:
+    case Stage::Benching:
     case Stage::Choosing:
     case Stage::AskingPort:
     case Stage::Leaving: break;  // already on its way

@@ -71,7 +71,8 @@ void Node::perform(const NodeCommand& command) {
       Overloaded{[this](const ChoosePort& c) { choose_port(c); },
                  [this](const StartRanks& c) { this->start(c); },
                  [this](const StopRanks& c) { stop(c); }, [this](const SaveNow& c) { save(c); },
-                 [this](const TakeStacks& c) { take_stacks(c); }, [](const Welcome&) {},
+                 [this](const TakeStacks& c) { take_stacks(c); },
+                 [this](const BenchNode&) { bench(); }, [](const Welcome&) {},
                  [](const LeaveWith&) {}, [](const Ping&) {}},
       command);
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/os/files.hpp"
+#include "worker/agent/bench.hpp"
 #include "worker/agent/node.hpp"
 #include "worker/agent/process_tree.hpp"
 #include "worker/agent/stacks.hpp"
@@ -101,6 +102,20 @@ void Node::stop(const StopRanks& command) {
     leaving_ = true;
     kill_ranks();
   });
+}
+
+// Small enough for seventeen nodes at once on one file system.
+void Node::bench() {
+  constexpr std::size_t kMegabytes = 64;
+  std::thread([this, directory = wiring_.context.run_directory, alive = alive_,
+               &loop = wiring_.loop] {
+    Benched measured;
+    for (const BenchFigure& figure : bench_node(directory, kMegabytes))
+      if (figure.value > 0) measured.figures[figure.name] = figure.value;
+    loop.post([this, alive, measured] {
+      if (*alive) wiring_.report(measured);
+    });
+  }).detach();
 }
 
 void Node::take_stacks(const TakeStacks& command) {

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -70,6 +71,11 @@ struct TakeStacks {
   std::string directory;  // relative to the run directory
   STOKER_FIELDS(TakeStacks, directory)
 };
+struct BenchNode {
+  static constexpr const char* kKind = "bench";
+  int version = 1;
+  STOKER_FIELDS(BenchNode, version)
+};
 struct LeaveWith {
   static constexpr const char* kKind = "leave";
   int exit_code = 0;
@@ -81,8 +87,8 @@ struct Ping {
   int version = 1;
   STOKER_FIELDS(Ping, version)
 };
-using NodeCommand =
-    std::variant<Welcome, ChoosePort, StartRanks, StopRanks, SaveNow, TakeStacks, LeaveWith, Ping>;
+using NodeCommand = std::variant<Welcome, ChoosePort, StartRanks, StopRanks, SaveNow, TakeStacks,
+                                 BenchNode, LeaveWith, Ping>;
 
 // ---- node -> lead
 struct Hello {
@@ -149,13 +155,18 @@ struct StacksDone {
   std::uint32_t ranks = 0;
   STOKER_FIELDS(StacksDone, directory, ranks)
 };
+struct Benched {
+  static constexpr const char* kKind = "benched";
+  std::map<std::string, double> figures;  // what could be measured
+  STOKER_FIELDS(Benched, figures)
+};
 struct Signalled {  // the scheduler has sent the agent a signal: the end is near
   static constexpr const char* kKind = "signalled";
   int signal = 0;
   STOKER_FIELDS(Signalled, signal)
 };
-using NodeReport =
-    std::variant<Hello, PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone, Signalled>;
+using NodeReport = std::variant<Hello, PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone,
+                                Benched, Signalled>;
 
 struct Frame {
   char kind = 'j';
