@@ -56,6 +56,28 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
     report.failures.push_back({seed, outcome.safety, outcome.liveness});
 }
 
+constexpr unsigned kMostTries = 500;  // lives that shrinking simulates
+
+struct Story {
+  Outcome outcome;
+  std::vector<std::string> lines;
+  std::vector<std::uint32_t> faults;  // that struck, by their numbers
+};
+
+Story tell(const Scenario& scenario, const Campaign& campaign, std::uint64_t seed,
+           const std::set<std::uint32_t>& skip) {
+  constexpr std::string_view kStruck = " world: fault ";
+  Story story;
+  Campaign traced = campaign;
+  traced.trace = [&story](const std::string& line) { story.lines.push_back(line); };
+  story.outcome = run_one(scenario, traced, seed, skip);
+  for (const std::string& line : story.lines)
+    if (const auto at = line.find(kStruck); at != std::string::npos)
+      story.faults.push_back(static_cast<std::uint32_t>(
+          std::strtoul(line.c_str() + at + kStruck.size(), nullptr, 10)));
+  return story;
+}
+
 }  // namespace
 
 Report run_campaign(const Scenario& scenario, const Campaign& campaign) {
@@ -103,42 +125,35 @@ std::vector<std::string> trace_digests(const Scenario& scenario, const Campaign&
 
 std::vector<std::string> shrink(const Scenario& scenario, const Campaign& campaign,
                                 std::uint64_t seed) {
-  Campaign quiet = campaign;
-  quiet.trace = {};
-  std::vector<std::string> story;
-  const auto keep_story = [&](std::set<std::uint32_t> skip) {
-    story.clear();
-    quiet.trace = [&](const std::string& line) { story.push_back(line); };
-    const Outcome outcome = run_one(scenario, quiet, seed, std::move(skip));
-    quiet.trace = {};
-    return outcome;
-  };
-  Outcome outcome = keep_story({});
-  std::vector<std::uint32_t> numbers;
-  for (const std::string& line : story) {
-    const auto at = line.find(" world: fault ");
-    if (at != std::string::npos)
-      numbers.push_back(
-          static_cast<std::uint32_t>(std::strtoul(line.c_str() + at + 14, nullptr, 10)));
-  }
+  Story told = tell(scenario, campaign, seed, {});
+  const std::size_t all = told.faults.size();
   std::set<std::uint32_t> skip;
-  for (std::size_t piece = std::max<std::size_t>(1, numbers.size() / 2);; piece = (piece + 1) / 2) {
-    const std::size_t before = skip.size();
-    for (std::size_t at = 0; at < numbers.size(); at += piece) {
-      std::set<std::uint32_t> more = skip;
-      for (std::size_t i = at; i < std::min(at + piece, numbers.size()); ++i)
-        more.insert(numbers[i]);
-      if (more.size() == skip.size() || !fails(run_one(scenario, quiet, seed, more))) continue;
-      skip = std::move(more);
+  std::size_t piece = std::max<std::size_t>(1, all / 2);
+  std::size_t at = 0;
+  for (unsigned tries = 0; tries < kMostTries; ++tries) {
+    if (at >= told.faults.size()) {
+      if (piece == 1) break;  // each that is left is needed
+      piece = (piece + 1) / 2;
+      at = 0;
+      continue;
     }
-    if (piece == 1 && skip.size() == before) break;  // each that is left is needed
+    const std::size_t end = std::min(at + piece, told.faults.size());
+    std::set<std::uint32_t> more = skip;
+    for (std::size_t i = at; i < end; ++i) more.insert(told.faults[i]);
+    Story without = tell(scenario, campaign, seed, more);
+    if (!fails(without.outcome)) {
+      at = end;
+      continue;
+    }
+    skip = std::move(more);
+    told = std::move(without);  // its faults may be others: a life that goes on meets more
+    at = 0;
   }
-  outcome = keep_story(skip);
-  story.push_back(
-      fmt::format("{} of {} faults are enough", numbers.size() - skip.size(), numbers.size()));
-  for (const std::string& text : outcome.safety) story.push_back("safety: " + text);
-  for (const std::string& text : outcome.liveness) story.push_back("liveness: " + text);
-  return story;
+  std::vector<std::string> lines = std::move(told.lines);
+  lines.push_back(fmt::format("{} of {} faults are enough", told.faults.size(), all));
+  for (const std::string& text : told.outcome.safety) lines.push_back("safety: " + text);
+  for (const std::string& text : told.outcome.liveness) lines.push_back("liveness: " + text);
+  return lines;
 }
 
 }  // namespace stoker::sim

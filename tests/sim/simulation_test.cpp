@@ -2,6 +2,7 @@
 // guard that is taken out is noticed.
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <map>
 
 #include "common/os/files.hpp"
@@ -136,6 +137,13 @@ TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is bro
   const auto story = shrink(scenario, campaign, report.failures.front().seed);
   REQUIRE(story.size() > 2);
   CHECK(story.back().starts_with("safety: "));
+  const auto struck = std::count_if(story.begin(), story.end(), [](const std::string& line) {
+    return line.find(" world: fault ") != std::string::npos;
+  });
+  const std::string enough = fmt::format("{} of ", struck);  // as many as the story still tells of
+  CHECK(std::any_of(story.begin(), story.end(), [&](const std::string& line) {
+    return line.starts_with(enough) && line.ends_with(" faults are enough");
+  }));
 }
 
 TEST_CASE("digest: one seed -> one digest, another seed -> another") {
