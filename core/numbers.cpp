@@ -73,6 +73,22 @@ bool has_failed(const std::vector<wire::AuditItem>& items) {
   return std::any_of(items.begin(), items.end(), [](const auto& item) { return !item.equal; });
 }
 
+// Of the newer half of what was trained up to an iteration.
+std::vector<double> losses_before(const Trail& trail, Iteration iteration) {
+  std::vector<double> losses;
+  for (const TrailPoint& p : trail.points)
+    if (p.count > 0 && p.iteration <= iteration && p.iteration.value >= iteration.value / 2)
+      losses.push_back(p.loss);
+  return losses;
+}
+
+// The losses that are to come are those of the iterations after `from`.
+void go_on_from(RunState& run, Iteration from) {
+  const ResumeCheck& check = run.trail.check;
+  const bool anew = check.rolled_back || check.changed;
+  detect::go_on_from(run.loss, from, anew ? std::vector<double>{} : losses_before(run.trail, from));
+}
+
 // The first iteration of an attempt, its first learning rate, its first losses. True: it is ended.
 bool audit_start(Turn& turn, const TrailPoint& point) {
   Trail& trail = turn.r().trail;
@@ -80,10 +96,12 @@ bool audit_start(Turn& turn, const TrailPoint& point) {
   if (check.due) {
     check.due = false;
     check.ranks = turn.r().live->world_size;
-    if (!check.told)
+    if (!check.told) {
       check.from =
           Iteration(point.iteration.value -
                     std::min(point.iteration.value, std::max<std::uint64_t>(1, point.count)));
+      go_on_from(turn.r(), check.from);
+    }
     auto items = compare_start(trail, point);
     const auto rate = compare_rate(trail, point);
     if (rate) items.push_back(*rate);
@@ -173,15 +191,6 @@ void watch_losses(Turn& turn, const Digest& digest) {
   }
 }
 
-// Of the newer half of what was trained up to an iteration.
-std::vector<double> losses_before(const Trail& trail, Iteration iteration) {
-  std::vector<double> losses;
-  for (const TrailPoint& p : trail.points)
-    if (p.count > 0 && p.iteration <= iteration && p.iteration.value >= iteration.value / 2)
-      losses.push_back(p.loss);
-  return losses;
-}
-
 }  // namespace
 
 void begin_numbers(Turn& turn, Iteration from) {
@@ -199,10 +208,7 @@ void begin_numbers(Turn& turn, Iteration from) {
   trail.check.rolled_back = run.live && run.exact_order && run.live->order == *run.exact_order;
   trail.check.rate_factor = trail.rate_factor;
   trail.check.skip = trail.skip;
-  const Iteration back = from.value > 0 ? from : run.progress.iteration;
-  detect::go_on_from(
-      run.loss, back,
-      trail.check.rolled_back || changed ? std::vector<double>{} : losses_before(trail, back));
+  go_on_from(run, from.value > 0 ? from : run.progress.iteration);
   detect::begin_attempt(run.speed);
 }
 

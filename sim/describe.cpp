@@ -16,6 +16,9 @@ std::string text(const core::WriteOrders& a) {
     resume += fmt::format(" {}.g{}", o.resume.iteration.value, o.resume.generation.value);
   if (o.lr_scale != 1.0) resume += fmt::format(" lr x {}", o.lr_scale);
   if (o.skip_samples != 0) resume += fmt::format(" skip {}", o.skip_samples);
+  if (o.resume.mode == wire::ResumeMode::Newest)
+    for (const wire::Skip& skip : o.skips)
+      resume += fmt::format(" skip {} from g{}", skip.samples, skip.through.value);
   return fmt::format(
       "orders {} {} on {}+{} nodes{}{}{}", o.number.value, resume, o.nodes, o.spares,
       o.exclude.empty() ? "" : " without " + compress_hostlist(o.exclude),

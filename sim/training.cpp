@@ -113,7 +113,7 @@ void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
     return;
   }
   if (!orders) return cluster_.task_left(job, task, 2);
-  if (!way_back_is_good(*orders)) return cluster_.task_left(job, task, 21);
+  if (!finds_checkpoint(*orders)) return cluster_.task_left(job, task, 21);
   SimGeneration g;
   g.orders = *orders;
   g.epoch = orders->epoch;

@@ -144,7 +144,7 @@ class Training {
   bool refuses_load(SimGeneration& g);
   // What orders name exactly is there and, as far as they want it verified, undamaged: else the
   // agent starts nothing.
-  [[nodiscard]] bool way_back_is_good(const wire::Orders& orders) const;
+  [[nodiscard]] bool finds_checkpoint(const wire::Orders& orders) const;
   // As a node sees them, or as they are.
   [[nodiscard]] std::optional<wire::Orders> newest_orders(bool seen = true) const;
   void tell(SimGeneration& g, wire::AgentBody body);

@@ -30,10 +30,11 @@ bool Training::sicken(Ailment ailment) {
 TrainingLine Training::line_of_start(const SimGeneration& g) {
   TrainingLine line;
   for (const SimCheckpoint& c : checkpoints_)
-    if (c.id.iteration == g.resume && wire::accepts(g.lineage, c.id.generation, c.id.iteration))
+    if (c.id.iteration == g.resume && wire::accepts(g.lineage, c.id.generation, c.id.iteration)) {
       line = c.line;
+      line.skipped += wire::samples_to_skip(g.orders.skips, c.id.generation);
+    }
   line.lr_scale = g.orders.lr_scale;
-  if (goes_back(g)) line.skipped += g.orders.skip_samples;
   if (forgets_rate_) line.rate_from = g.resume;
   if (other_data_ != 0) line.order = other_data_;
   return line;
@@ -50,19 +51,27 @@ void Training::cure(const SimGeneration& g) {
   });
 }
 
-// A training that compares its replicas when it loads finds that they do not agree.
+// A training that compares its replicas when it loads finds that they do not agree; and one whose
+// checkpoints are all damaged does not begin anew by itself.
 bool Training::refuses_load(SimGeneration& g) {
   const auto found = std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
     return c.drifted && c.id.iteration == g.resume &&
            wire::accepts(g.lineage, c.id.generation, c.id.iteration);
   });
-  if (found == checkpoints_.end()) return false;
-  wire::ResumeAudit audit;
-  audit.checkpoint = wire::checkpoint_name(found->id.iteration, found->id.generation);
-  audit.iteration = g.resume;
-  audit.passed = false;
-  audit.items = {{"replicas of the layer norms", "equal", "60 % of them equal", false}};
-  tell(g, std::move(audit));
+  const bool none_is_good =
+      g.resume == Iteration{} && g.orders.verify_checkpoints &&
+      std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
+        return wire::accepts(g.lineage, c.id.generation, c.id.iteration);
+      });
+  if (found == checkpoints_.end() && !none_is_good) return false;
+  if (!none_is_good) {
+    wire::ResumeAudit audit;
+    audit.checkpoint = wire::checkpoint_name(found->id.iteration, found->id.generation);
+    audit.iteration = g.resume;
+    audit.passed = false;
+    audit.items = {{"replicas of the layer norms", "equal", "60 % of them equal", false}};
+    tell(g, std::move(audit));
+  }
   wire::RankExited exited;
   exited.attempt = g.attempt;
   exited.node = g.attempt_nodes.front();
@@ -85,6 +94,9 @@ void Training::mend() {
     c.line.rate_from = {};
     c.line.order = 1;
   }
+  if (std::all_of(checkpoints_.begin(), checkpoints_.end(),
+                  [](const auto& c) { return c.damaged; }))
+    for (SimCheckpoint& c : checkpoints_) c.damaged = false;  // brought back from a copy
 }
 
 // 0 at night, 1 in the afternoon.
@@ -117,12 +129,21 @@ bool Training::goes_on(const SimGeneration& g) const {
   return g.line.rate_from == Iteration{} && g.line.order == 1 && !drifted;
 }
 
-bool Training::way_back_is_good(const wire::Orders& orders) const {
-  if (orders.resume.mode != wire::ResumeMode::Exact) return true;
-  const wire::CheckpointId id{orders.resume.iteration, orders.resume.generation};
-  return std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const SimCheckpoint& c) {
-    return c.id == id && !(c.damaged && orders.verify_checkpoints);
-  });
+// What the orders go on from is there and whole, or there never was any.
+bool Training::finds_checkpoint(const wire::Orders& orders) const {
+  if (!orders.verify_checkpoints && orders.resume.mode == wire::ResumeMode::Newest) return true;
+  const wire::Resume& resume = orders.resume;
+  const bool exact = resume.mode == wire::ResumeMode::Exact;
+  if (!exact && generations_.empty()) return true;
+  bool any = exact;
+  for (const SimCheckpoint& c : checkpoints_) {
+    const bool counts = exact ? c.id == wire::CheckpointId{resume.iteration, resume.generation}
+                              : wire::accepts(generations_.rbegin()->second.lineage,
+                                              c.id.generation, c.id.iteration);
+    if (counts && !(c.damaged && orders.verify_checkpoints)) return true;
+    any = any || counts;
+  }
+  return !any;
 }
 
 }  // namespace stoker::sim

@@ -35,6 +35,16 @@ struct Resume {
   STOKER_FIELDS(Resume, mode, iteration, generation)
 };
 
+// Samples that a rollback left out: checkpoints of generations up to `through` do not have that
+// behind them yet.
+struct Skip {
+  Generation through;
+  std::uint64_t samples = 0;
+  STOKER_FIELDS(Skip, through, samples)
+};
+// What a start leaves out that goes on from a checkpoint of this generation.
+std::uint64_t samples_to_skip(const std::vector<Skip>& skips, Generation saved_by);
+
 struct Orders {
   int version = kOrdersVersion;
   RunName run;
@@ -66,7 +76,8 @@ struct Orders {
   std::uint64_t archive_every = 0;      // multiples of it
   bool archive_without_optimizer = false;
   double lr_scale = 1;
-  std::uint64_t skip_samples = 0;
+  std::uint64_t skip_samples = 0;  // of an Exact start
+  std::vector<Skip> skips;  // of all rollbacks of the line, for a start that falls back behind one
   std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
   std::vector<NodeName> bench;    // on parole: tested beside others before they carry ranks
   std::map<std::string, std::string>
@@ -77,8 +88,8 @@ struct Orders {
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 hang_floor, save_signal, kill_switch, exit_before_limit, checkpoint_directory,
                 checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, archive_to,
-                archive_every, archive_without_optimizer, lr_scale, skip_samples, exclude, bench,
-                progress, digests)
+                archive_every, archive_without_optimizer, lr_scale, skip_samples, skips, exclude,
+                bench, progress, digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

@@ -131,6 +131,7 @@ LossVerdict go_on(LossWatch& w, const LossReading& r) {
   const bool rising = tail > middle + 2 * spike.noise;
   const double height = tail - spike.level;
   if (height <= kHigh * spike.noise) return {};
+  if (r.steps.mean < spike.level + kHigh * spike.noise) return {};  // it may be coming back
   const bool patient =
       iterations >= kPatience || (r.at - spike.at >= kPatienceTime && iterations >= kLeastPatience);
   const bool small = patient && height < kShift * magnitude(spike.level);

@@ -115,6 +115,8 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
   e.wall = turn.event.wall;
   e.to = plan.to;
   e.left = run.progress.iteration;
+  e.generation = plan.generation;
+  e.through = run.newest;
   e.lr_scale = plan.lr_scale;
   e.skip = plan.skip;
   const std::uint64_t onset = run.loss.bad_from ? run.loss.bad_from->value : 0;
@@ -166,6 +168,15 @@ bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evi
           fmt::format("going back {} (try {} of {})", plan_text(plan), tries(run) + 1,
                       policy.rollback_at_most));
   return true;
+}
+
+std::vector<wire::Skip> skips_of(const std::vector<Experiment>& experiments) {
+  std::vector<wire::Skip> skips;
+  for (const Experiment& e : experiments) {
+    std::erase_if(skips, [&](const wire::Skip& s) { return s.through >= e.generation; });
+    if (e.skip > 0) skips.push_back({e.through, e.skip});
+  }
+  return skips;
 }
 
 void give_up_rollback(Turn& turn, const std::string& sentence) {

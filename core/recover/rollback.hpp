@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/turn.hpp"
-#include "wire/lineage.hpp"
+#include "wire/orders.hpp"
 
 namespace stoker::core {
 
@@ -27,6 +27,10 @@ RollbackPlan plan_rollback(const RunState& run, Iteration onset);
 std::string plan_text(const RollbackPlan& plan);
 // The command line that does it.
 std::string rollback_command(const RunState& run, const RollbackPlan& plan);
+
+// The data that rollbacks left out, as long as a checkpoint from before them may be resumed from.
+// One that goes back behind another left that one's line, and with it what that had left out.
+std::vector<wire::Skip> skips_of(const std::vector<Experiment>& experiments);
 
 void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const std::string& why);
 

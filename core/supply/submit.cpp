@@ -9,6 +9,7 @@
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/numbers.hpp"
+#include "core/recover/rollback.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -185,6 +186,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.archive_without_optimizer = policy.checkpoints.archive_without_optimizer;
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
+  orders.skips = skips_of(run.experiments);
   orders.exclude = to_avoid(turn, orders.nodes);
   for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
     if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())

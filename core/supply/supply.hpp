@@ -9,7 +9,7 @@
 namespace stoker::core::supply {
 
 // orders/<next>.json for the next start. `skip_samples` is a rollback's; it counts from the step
-// that is gone back to, so it is in the Exact order alone.
+// that is gone back to (Exact).
 void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_samples = 0);
 
 // Submits when nothing is live and a submission is wanted (Queued); goes Idle when paused.

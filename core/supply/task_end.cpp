@@ -82,13 +82,21 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
   return failure;
 }
 
-// The agents of two starts in a row left because the checkpoint of a rollback is gone or damaged:
-// no third one finds it.
-bool way_back_refused(Turn& turn, const JobSeen& end, bool began) {
+// The agents of two starts in a row left because the checkpoint of a rollback, or each that there
+// is, is damaged or gone: no third one finds it.
+bool no_checkpoint(Turn& turn, const JobSeen& end, bool began) {
   constexpr int kRefused = 21;  // worker/agent: run.hpp
   RunState& run = turn.r();
-  if (began || !run.exact_order || end.exit_code != kRefused || ++run.refused < 2) return false;
+  if (began || end.exit_code != kRefused || ++run.refused < 2) return false;
   run.refused = 0;
+  if (!run.exact_order) {
+    hold(turn, {"checkpoint_refused",
+                fmt::format("{} left with {} as the one before: every checkpoint is damaged",
+                            job_text(end.job), exit_text(kRefused, 0)),
+                "restore one, or move them away to begin from scratch",
+                {}});
+    return true;
+  }
   give_up_rollback(turn,
                    fmt::format("{} left with {} as the one before: the checkpoint that order "
                                "{} goes back to is gone or damaged",
@@ -99,7 +107,7 @@ bool way_back_refused(Turn& turn, const JobSeen& end, bool began) {
 // A failed end of a task that nobody had asked for; `began`: a generation of it had spoken.
 void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool began) {
   RunState& run = turn.r();
-  if (way_back_refused(turn, end, began)) return;
+  if (no_checkpoint(turn, end, began)) return;
   std::string text = failure.evidence;
   for (const NodeName& node : failure.nodes)
     text += "; " + accuse_node(turn, node, evidence_of(turn, failure.kind, failure.evidence),

@@ -74,3 +74,24 @@ TEST_CASE("orders: a start that no daemon submitted -> waits for none") {
   const RunFolder run;
   CHECK(run.taken(1h) == 0);
 }
+
+TEST_CASE(
+    "resume point: each checkpoint of the ancestry is damaged -> nothing begins from scratch") {
+  RunFolder run;
+  const auto put = [&run](const std::string& path, const std::string& text) {
+    const std::string whole = run.context.run_directory + "/" + path;
+    REQUIRE(os::make_directories(whole.substr(0, whole.rfind('/'))));
+    REQUIRE(os::replace_file(whole, text, os::Durability::Cached));
+  };
+  wire::Start start;
+  start.generation = Generation(1);
+  start.lineage = wire::descend({}, Iteration{}, Generation(1));
+  put("gen-000001/start.json", to_json_text(start) + "\n");
+  const auto none = resume_point(run.context, wire::Orders{});
+  REQUIRE(none);  // nothing was ever saved
+  CHECK(none->iteration == Iteration{});
+  put("checkpoints/" + wire::checkpoint_name(Iteration(20), Generation(1)) + "/manifest.json", "{");
+  const auto refused = resume_point(run.context, wire::Orders{});
+  REQUIRE(!refused);
+  CHECK(refused.error().message().find("every checkpoint is damaged") != std::string::npos);
+}

@@ -268,6 +268,18 @@ TEST_CASE("loss: fifty iterations a reading with one outlier -> said, no spike s
   CHECK_FALSE(w.spike.has_value());
 }
 
+TEST_CASE("loss: hours without a word in a spike, then calm -> back, and not called a divergence") {
+  Story c;
+  Noise noise(13);
+  for (int i = 0; i < 200; ++i) c.add(2.0 + 0.01 * noise());
+  for (int i = 0; i < 60; ++i) c.add(3.0 + 0.01 * noise());
+  c.now += 4h;
+  for (int i = 0; i < 10; ++i) c.add(2.0 + 0.01 * noise());
+  REQUIRE(c.told.size() == 2);
+  CHECK(c.told[0].verdict.news == LossNews::SpikeBegan);
+  CHECK(c.told[1].verdict.news == LossNews::SpikeRecovered);
+}
+
 TEST_CASE("loss: the watch as JSON and back -> the same watch, the same verdicts") {
   Story a = generated(Kind::Spike, 4);
   const auto copy = from_json_text<LossWatch>(to_json_text(a.watch), "watch");

@@ -55,4 +55,29 @@ def back_to_an_iteration(site):
     site.audit()
 
 
-main(back_to_an_iteration)
+def falls_back_behind_the_rollback(site):
+    """All that was saved since a rollback is damaged: the start behind it leaves the same data out again."""
+    prefix = site.prepare_data()
+    site.start_daemon()
+    site.stoker("run", site.write_files(prefix, **SHAPE), "--yes")
+    site.wait_iteration(50)
+    site.stoker("rollback", site.run, "--to", "40", "--skip-samples", "64", "--reason", "loss spike")
+    site.wait(lambda: "skipping 64 samples of data" in logs(site), 60, "the start without the data window")
+    site.wait(lambda: site.status().get("checkpoint", {}).get("iteration", 0) == 60 and site.status()["state"] == "training", 60,
+              "a checkpoint behind the rollback")
+    site.stoker("pause", site.run, "--reason", "look")
+    site.stoker("stop", site.run, "--now", "--reason", "damage")
+    site.wait_state("stopped", 60)
+    for path in glob.glob(os.path.join(site.directory, "checkpoints", "step-*")):
+        step, generation = os.path.basename(path)[5:].split(".g")
+        if int(step) > 40 and int(generation) > 1:
+            with open(next(p for p in glob.glob(path + "/*") if not p.endswith("manifest.json")), "r+b") as f:
+                f.write(b"damaged")
+    site.stoker("resume", site.run, "--reason", "go on")
+    site.wait(lambda: logs(site).count("resume audit: step-000040") == 2, 60, "a start from the checkpoint of 40 once more")
+    site.wait(lambda: logs(site).count("skipping 64 samples of data") == 2, 60, "the data window left out once more")
+    site.wait(lambda: site.status().get("state") == "training", 60, "training")
+    site.audit()
+
+
+main(back_to_an_iteration, falls_back_behind_the_rollback)

@@ -182,6 +182,10 @@ Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& 
       if (!point.parent || !ours) return point;
       auto chosen = choose_checkpoint(directory, point.parent->lineage, orders.verify_checkpoints);
       if (!chosen.error.empty()) return fail(chosen.error, directory);
+      if (chosen.name.empty() && !chosen.damaged.empty())
+        return fail(fmt::format("every checkpoint is damaged, the newest is {} ({})",
+                                chosen.damaged.front().checkpoint, chosen.damaged.front().why),
+                    directory, "restore one, or move them away to begin from scratch");
       point.iteration = chosen.iteration;
       point.load = chosen.name;
       point.damaged = std::move(chosen.damaged);

@@ -42,7 +42,7 @@ struct ResumePoint {
   std::string load;  // directory name of the checkpoint, "" = from scratch
   std::vector<wire::DamagedCheckpoint> damaged;  // seen while it was chosen
 };
-// Error: an exact resume point is not there or is damaged.
+// Error: an exact resume point is not there or is damaged; or all that could be one are.
 Result<ResumePoint> resume_point(const RunContext& context, const wire::Orders& orders);
 
 struct Minted {

@@ -19,10 +19,35 @@ enum class ChoiceKind : std::uint64_t { Scratch, Load, Refused, SwitchedOff, Unw
 
 struct Choice {  // of rank 0, sent to all
   ChoiceKind kind = ChoiceKind::Scratch;
+  std::uint64_t skip = 0;  // samples of data left out from there on
   char path[kLongestPath] = {};
 };
 
-Choice load(const std::string& path) {
+Choice refuse(const Error& error) {
+  complain("error: checkpoint refused: " + error.message());
+  return {ChoiceKind::Refused, {}};
+}
+
+// Of a start that an agent gave us; empty when it was one by hand.
+Result<std::optional<wire::Start>> start_of(const RankEnvironment& environment) {
+  if (!environment.start) return std::optional<wire::Start>{};
+  STOKER_TRY(text, os::read_file(*environment.start, 16u << 20));
+  STOKER_TRY(start, from_json_text<wire::Start>(text, *environment.start));
+  return std::optional(std::move(start));
+}
+
+// A window of data that was ordered to be left out counts once: checkpoints of the generations
+// since were saved behind it.
+std::uint64_t skip_after(const RankEnvironment& environment,
+                         const std::optional<wire::Start>& start, Generation saved_by) {
+  if (start && !start->orders.skips.empty())
+    return wire::samples_to_skip(start->orders.skips, saved_by);
+  const bool by_hand = environment.generation == Generation{};
+  return by_hand || saved_by != environment.generation ? environment.skip_samples : 0;
+}
+
+Choice load(const ResumeParts& p, const std::optional<wire::Start>& start, const std::string& path,
+            Generation saved_by) {
   Choice choice;
   if (path.size() >= kLongestPath) {
     complain("error: the checkpoint's path is too long");
@@ -31,12 +56,8 @@ Choice load(const std::string& path) {
   }
   choice.kind = ChoiceKind::Load;
   std::memcpy(choice.path, path.data(), path.size());
+  choice.skip = skip_after(p.environment, start, saved_by);
   return choice;
-}
-
-Choice refuse(const Error& error) {
-  complain("error: checkpoint refused: " + error.message());
-  return {ChoiceKind::Refused, {}};
 }
 
 // The checkpoint that was ordered by name: it or none.
@@ -44,21 +65,18 @@ Choice choose_exact(const ResumeParts& p, const std::string& wanted) {
   const std::string inside = p.config.checkpoint.directory + "/" + wanted;
   const std::string path = !os::exists(wanted) && os::exists(inside) ? inside : wanted;
   const auto manifest = watch::check_checkpoint(path, watch::Depth::Content);
-  return manifest ? load(path) : refuse(manifest.error());
-}
-
-Result<std::optional<wire::Lineage>> lineage_of(const RankEnvironment& environment) {
-  if (!environment.start) return std::optional<wire::Lineage>{};
-  STOKER_TRY(text, os::read_file(*environment.start, 16u << 20));
-  STOKER_TRY(start, from_json_text<wire::Start>(text, *environment.start));
-  return std::optional(start.lineage);
+  if (!manifest) return refuse(manifest.error());
+  const auto start = start_of(p.environment);
+  return start ? load(p, *start, path, manifest->generation) : refuse(start.error());
 }
 
 Choice choose_newest(const ResumeParts& p) {
-  auto lineage = lineage_of(p.environment);
-  if (!lineage) return refuse(lineage.error());
+  const auto start = start_of(p.environment);
+  if (!start) return refuse(start.error());
+  std::optional<wire::Lineage> lineage;
+  if (*start) lineage = (*start)->lineage;
   const std::string& directory = p.config.checkpoint.directory;
-  auto scan = watch::scan_checkpoints(directory, *lineage, watch::Depth::Content);
+  auto scan = watch::scan_checkpoints(directory, lineage, watch::Depth::Content);
   if (!scan) return refuse(scan.error());
   for (const auto& damaged : scan->damaged) {
     complain(fmt::format("warning: damaged checkpoint {}: {}", damaged.name, damaged.why));
@@ -67,7 +85,7 @@ Choice choose_newest(const ResumeParts& p) {
   for (const auto& name : scan->foreign)
     complain(fmt::format("warning: {}/{} is not of this run's ancestry and is not loaded",
                          directory, name));
-  if (scan->newest) return load(scan->newest->path);
+  if (scan->newest) return load(p, *start, scan->newest->path, scan->newest->manifest.generation);
   if (!scan->damaged.empty())
     return refuse({"every checkpoint is damaged", directory,
                    "restore one, or set STOKER_LOAD=none to begin from scratch"});
@@ -99,22 +117,19 @@ Choice choose(const ResumeParts& p) {
   return wanted ? choose_exact(p, *wanted) : choose_newest(p);
 }
 
-// The data window that was ordered to be skipped counts once: a checkpoint of this very generation
-// was saved after the skip.
-void apply_orders(const RankEnvironment& environment, std::optional<Generation> saved_by,
-                  Position& position) {
-  const bool by_hand = environment.generation == Generation{};
-  if (environment.skip_samples > 0 && (by_hand || saved_by != environment.generation)) {
-    position.data_offset += environment.skip_samples;
+void apply_orders(const RankEnvironment& environment, std::uint64_t skip, Position& position) {
+  if (skip > 0) {
+    position.data_offset += skip;
     if (environment.first())
-      say(fmt::format("skipping {} samples of data from sample {} on", environment.skip_samples,
+      say(fmt::format("skipping {} samples of data from sample {} on", skip,
                       position.consumed_samples));
   }
   // 1 says nothing: a scale that was ordered once holds until another one is ordered.
   if (environment.lr_scale != 1) position.lr_scale = environment.lr_scale;
 }
 
-std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std::string& path) {
+std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std::string& path,
+                                                std::uint64_t skip) {
   const Duration deadline = p.config.train.deadline + kSlowestLoad;
   const bool first = p.environment.first();
   const auto manifest = watch::read_manifest(path);
@@ -144,7 +159,7 @@ std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std:
     return ExitCode::CheckpointRefused;
   }
   ResumePoint point{*position, true};
-  apply_orders(p.environment, manifest->generation, point.position);
+  apply_orders(p.environment, skip, point.position);
   return point;
 }
 
@@ -165,13 +180,13 @@ std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
     case ChoiceKind::SwitchedOff: return ExitCode::KillSwitch;
     case ChoiceKind::Refused: return ExitCode::CheckpointRefused;
     case ChoiceKind::Unwritable: return ExitCode::Configuration;
-    case ChoiceKind::Load: return load_chosen(p, all[0].path);
+    case ChoiceKind::Load: return load_chosen(p, all[0].path, all[0].skip);
     case ChoiceKind::Scratch: break;
   }
   if (p.environment.first()) say("starting from scratch");
   p.state.initialise(p.config.train.seed);
   ResumePoint point;
-  apply_orders(p.environment, std::nullopt, point.position);
+  apply_orders(p.environment, p.environment.skip_samples, point.position);
   return point;
 }
 
