@@ -94,6 +94,14 @@ struct SetResumePoint {
   STOKER_FIELDS(SetResumePoint, format, directory, iteration, write)
 };
 
+// What the files below a folder are: names, sizes, times of change, folded into one line
+// (EffectDone::detail). Two looks that say the same: nothing was written in between.
+struct LookAtTree {
+  static constexpr const char* kKind = "look_at_tree";
+  std::string path;  // absolute
+  STOKER_FIELDS(LookAtTree, path)
+};
+
 // Takes a node out of service for everybody, or (lift) takes our own note away again. A node that
 // is out already, or whose note is another's, is left as it is: success.
 struct DrainNode {
@@ -139,9 +147,9 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
                 report)
 };
 
-using Action =
-    std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch, ProbeJob,
-                 SetResumePoint, DrainNode, LookUpToken, WriteControl, ConsumeSwitch, SendAlert>;
+using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,
+                            ProbeJob, SetResumePoint, LookAtTree, DrainNode, LookUpToken,
+                            WriteControl, ConsumeSwitch, SendAlert>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

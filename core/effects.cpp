@@ -70,6 +70,7 @@ bool is_stale(const Turn& turn, const Action& action) {
   if (const auto* drain = std::get_if<DrainNode>(&action))
     return is_drain_stale(turn.site, *drain, turn.now());
   if (std::holds_alternative<SetResumePoint>(action)) return run == nullptr || !run->going_back;
+  if (std::holds_alternative<LookAtTree>(action)) return run == nullptr || !script::looks(*run);
   const auto* change = std::get_if<SetExclusions>(&action);
   if (change == nullptr) return false;
   if (run == nullptr) return true;
@@ -99,6 +100,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     note_room(turn);
   if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
     script::on_resume_point(turn, *point, "");
+  if (std::holds_alternative<LookAtTree>(effect->action) && turn.run)
+    script::on_tree(turn, done.detail);
   if (const auto* drain = std::get_if<DrainNode>(&effect->action))
     on_drain_done(turn, *drain, done.detail);
   if (effect->failures >= kPageAfter) {
@@ -118,6 +121,8 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
     return turn.say(fmt::format("the kill switch cannot be moved aside: {}", failed.why));
   if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
     return script::on_resume_point(turn, *point, failed.why);
+  if (std::holds_alternative<LookAtTree>(effect->action) && turn.run)
+    return script::on_tree_unseen(turn, failed.why);
   if (const auto* drain = std::get_if<DrainNode>(&effect->action);
       drain != nullptr && !failed.by_hand.empty())
     return on_drain_refused(turn, *drain, failed);

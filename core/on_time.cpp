@@ -10,6 +10,7 @@
 #include "core/probe.hpp"
 #include "core/recover/recover.hpp"
 #include "core/save_interval.hpp"
+#include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -238,6 +239,7 @@ void supply_due(Turn& turn) {
   if (auto* queued = turn.in<training::Queued>();
       queued != nullptr && queued->submit_at && *queued->submit_at <= turn.now()) {
     queued->submit_at.reset();
+    if (queued->tree) return script::look_again(turn);
     supply::ensure(turn, "the pause is over");
   }
 }

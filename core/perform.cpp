@@ -169,6 +169,12 @@ Results run(const Context& c, const SetResumePoint& a) {
   return c.done({}, was);
 }
 
+Results run(const Context& c, const LookAtTree& a) {
+  const auto tree = c.ports.files.tree(a.path);
+  if (!tree) return c.failed(tree.error());
+  return c.done({}, *tree);
+}
+
 Results run(const Context& c, const DrainNode& a) {
   const auto result = c.ports.scheduler.drain(a);
   if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);

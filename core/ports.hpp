@@ -121,6 +121,9 @@ class Files {
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status make_directories(const std::string& path, unsigned mode) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
+  // Changes whenever a file below is made, written or removed; the same for a folder that is not
+  // there. Errors: it cannot be read, or is too large to look through.
+  virtual Result<std::string> tree(const std::string& path) = 0;
 };
 
 class Processes {

@@ -200,11 +200,51 @@ bool wait_for_stillness(Turn& turn, const std::string& sentence) {
     turn.say("the next task of its array starts at once: the array's only guard is its own %1");
     return false;
   }
-  turn.go(training::Queued{turn.now() + kOrphanGrace}, Trigger::TaskEnds,
-          fmt::format("{}; the lost node's processes may write on, so the next job waits until the "
-                      "logs were still for {}",
+  turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, Trigger::TaskEnds,
+          fmt::format("{}; the lost node's processes may write on, so the next job waits until "
+                      "logs and checkpoints were still for {}",
                       sentence, format_duration(kOrphanGrace)));
+  turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
+}
+
+bool looks(const RunState& run) {
+  const auto* queued = std::get_if<training::Queued>(&run.training);
+  return queued != nullptr && queued->tree.has_value();
+}
+
+void look_again(Turn& turn) {
+  auto* queued = turn.in<training::Queued>();
+  if (!queued->tree->empty()) {
+    turn.say("the logs were still; looking whether the checkpoints were");
+    return turn.act(LookAtTree{checkpoints_of(turn.r().policy)});
+  }
+  queued->submit_at = turn.now() + kOrphanGrace;
+  turn.say("the checkpoints were not to be seen yet; waiting on");
+}
+
+void on_tree(Turn& turn, const std::string& tree) {
+  if (!looks(turn.r())) return;
+  auto* queued = turn.in<training::Queued>();
+  const std::string before = *queued->tree;
+  queued->tree = tree;
+  if (queued->submit_at && *queued->submit_at > turn.now() && !before.empty()) return;
+  if (before == tree) {
+    queued->tree.reset();
+    return supply::ensure(
+        turn, fmt::format("logs and checkpoints were still for {}", format_duration(kOrphanGrace)));
+  }
+  queued->submit_at = turn.now() + kOrphanGrace;
+  if (before.empty()) return;
+  turn.say(fmt::format("{} was written to since; waiting on", checkpoints_of(turn.r().policy)));
+}
+
+void on_tree_unseen(Turn& turn, const std::string& why) {
+  if (!looks(turn.r())) return;
+  hold(turn, {"node_fault",
+              fmt::format("whether the lost node's processes still write cannot be seen: {}", why),
+              "see that its processes are gone",
+              {}});
 }
 
 void on_late_progress(Turn& turn, const Digest& digest) {

@@ -2,8 +2,8 @@
 // it is one generation with one attempt. What is known of it is what its logs tell (digests that
 // daemon/logs folds) and what the scheduler tells; nothing can be asked of it but by its own save
 // signal or switch file, and all else is the scheduler's cancel. The guard is in front: no job
-// starts before the one before is proven over, and after the loss of a node not before its logs are
-// still.
+// starts before the one before is proven over, and after the loss of a node not before its logs and
+// checkpoints are still.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace stoker::core::script {
 
-// After a lost node: how long the logs must be still before the next job.
+// After a lost node: how long logs and checkpoint tree must be still before the next job.
 inline constexpr Duration kOrphanGrace = 10min;
 
 // Its job runs: the generation begins.
@@ -44,6 +44,12 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
 // A rollback's file is set first; true: no submission yet.
 bool sets_resume_point(Turn& turn, const std::string& why);
 
+// The checkpoint tree is watched for stillness.
+bool looks(const RunState& run);
+// The pause is over: has the tree changed since it was last looked at?
+void look_again(Turn& turn);
+void on_tree(Turn& turn, const std::string& tree);
+void on_tree_unseen(Turn& turn, const std::string& why);
 // Logs of the job before still grow.
 void on_late_progress(Turn& turn, const Digest& digest);
 

@@ -59,6 +59,10 @@ std::string text(const core::SetResumePoint& a) {
                      a.directory, a.format);
 }
 
+std::string text(const core::LookAtTree& a) {
+  return "look at " + a.path;
+}
+
 std::string text(const core::DrainNode& a) {
   return a.lift ? "undrain " + a.node.text : fmt::format("drain {} ({})", a.node.text, a.why);
 }

@@ -1,6 +1,10 @@
 // The ports in memory.
 #include "sim/ports.hpp"
 
+#include <fmt/format.h>
+
+#include "common/hash.hpp"
+
 namespace stoker::sim {
 
 Status SimFiles::writable(const std::string& path) const {
@@ -64,6 +68,14 @@ Result<std::vector<std::string>> SimFiles::list(const std::string& path) {
     if (name.starts_with(prefix) && name.find('/', prefix.size()) == std::string::npos)
       names.push_back(name.substr(prefix.size()));
   return names;
+}
+
+Result<std::string> SimFiles::tree(const std::string& path) {
+  if (refuses(path + "/")) return fail(errno_error(error_, "cannot list", path));
+  std::string all;
+  for (const auto& [name, text] : content)
+    if (name.starts_with(path + "/")) all += fmt::format("{} {:016x}\n", name, xxh3_64(text));
+  return fmt::format("{:016x}", xxh3_64(all));
 }
 
 Status SimAlerts::accept(const EffectKey& key, const core::SendAlert& alert,

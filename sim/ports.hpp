@@ -36,6 +36,7 @@ class SimFiles : public core::Files {
   Status rename(const std::string& from, const std::string& to) override;
   Status make_directories(const std::string& path, unsigned mode) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
+  Result<std::string> tree(const std::string& path) override;
 
   // Writes to paths that contain this text fail, with ESTALE reads too; "" = all work.
   void refuse(std::string part, int error = ENOSPC) {

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/hash.hpp"
 #include "common/os/fd.hpp"
 
 namespace stoker::os {
@@ -146,6 +147,38 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Result<std::string> tree_print(const std::string& path) {
+  constexpr std::size_t kMost = 1'000'000;
+  if (struct stat info{}; ::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return std::string("none");
+    return fail(errno_error(errno, "cannot look at", path));
+  }
+  std::vector<std::string> folders{path};
+  std::size_t entries = 0;
+  std::uint64_t print = 0;
+  while (!folders.empty()) {
+    const std::string folder = std::move(folders.back());
+    folders.pop_back();
+    auto names = list_directory(folder);
+    if (!names && !exists(folder)) continue;  // removed meanwhile
+    if (!names) return fail(names.error());
+    for (const std::string& name : *names) {
+      const std::string entry = folder + "/" + name;
+      struct stat info {};
+      if (::lstat(entry.c_str(), &info) != 0) {
+        if (errno == ENOENT) continue;
+        return fail(errno_error(errno, "cannot look at", entry));
+      }
+      if (++entries > kMost)
+        return fail(fmt::format("more than {} files to look through", kMost), path);
+      print += xxh3_64(fmt::format("{}\n{} {} {}.{:09}", entry, info.st_mode, info.st_size,
+                                   info.st_mtim.tv_sec, info.st_mtim.tv_nsec));
+      if (S_ISDIR(info.st_mode)) folders.push_back(entry);
+    }
+  }
+  return fmt::format("{:016x} of {}", print, entries);
 }
 
 std::vector<std::string> matching_paths(const std::string& pattern) {

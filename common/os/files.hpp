@@ -37,6 +37,10 @@ Status make_directories(const std::string& path, unsigned mode = 0755);
 Status sync_directory(const std::string& path);
 Result<std::vector<std::string>> list_directory(
     const std::string& path);  // names, sorted; no "." and ".."
+// Names, sizes and times of change of everything below `path`, folded into one word: equal ones
+// mean that nothing was made, written or removed there in between. Links are not followed. "none":
+// there is no such folder. Errors: what cannot be read; more than a million entries.
+Result<std::string> tree_print(const std::string& path);
 // Existing paths that a shell pattern (*, ?, [...]) stands for, sorted; itself where it is one.
 std::vector<std::string> matching_paths(const std::string& pattern);
 bool exists(const std::string& path);

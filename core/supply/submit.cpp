@@ -237,7 +237,7 @@ void ensure(Turn& turn, const std::string& why) {
     return turn.go(
         training::Idle{}, Trigger::Drains,
         fmt::format("{}the run is paused, nothing is submitted", why.empty() ? "" : why + "; "));
-  if (queued->submit_at && *queued->submit_at > turn.now()) return turn.say(why);
+  if (queued->tree || (queued->submit_at && *queued->submit_at > turn.now())) return turn.say(why);
   if (!run.rivals.empty()) return turn.say(why);
   submit(turn, why);
 }

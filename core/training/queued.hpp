@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "common/json.hpp"
 
@@ -11,7 +12,9 @@ namespace stoker::core::training {
 struct Queued {
   static constexpr const char* kKind = "queued";
   std::optional<Instant> submit_at;  // a submission failed: the next try
-  STOKER_FIELDS(Queued, submit_at)
+  // After a lost node: what the checkpoint tree looked like last; "" = it was not looked at yet.
+  std::optional<std::string> tree = {};
+  STOKER_FIELDS(Queued, submit_at, tree)
 };
 
 }  // namespace stoker::core::training

@@ -46,6 +46,9 @@ Status OsFiles::make_directories(const std::string& path, unsigned mode) {
 Result<std::vector<std::string>> OsFiles::list(const std::string& path) {
   return os::list_directory(path);
 }
+Result<std::string> OsFiles::tree(const std::string& path) {
+  return os::tree_print(path);
+}
 
 Result<os::CommandOutput> OsProcesses::run(const os::SpawnOptions& options, Duration deadline) {
   return os::run_command(options, deadline);

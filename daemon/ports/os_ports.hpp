@@ -37,6 +37,7 @@ class OsFiles final : public core::Files {
   Status rename(const std::string& from, const std::string& to) override;
   Status make_directories(const std::string& path, unsigned mode) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
+  Result<std::string> tree(const std::string& path) override;
 };
 
 class OsProcesses final : public core::Processes {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <thread>
@@ -86,4 +87,28 @@ TEST_CASE("files: a shell pattern -> the paths that exist, sorted; what matches 
   CHECK(os::matching_paths(folder / "c.txt") == std::vector{folder / "c.txt"});
   CHECK(os::matching_paths(folder / "*.gone").empty());
   CHECK(os::matching_paths("").empty());
+}
+
+TEST_CASE("files: what lies below a folder -> the same word until something is written there") {
+  char name[] = "/tmp/stoker-tree-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const auto print = [&folder] {
+    const auto word = os::tree_print(folder);
+    REQUIRE(word);
+    return *word;
+  };
+  REQUIRE(os::make_directories(folder + "/step-10"));
+  REQUIRE(os::replace_file(folder + "/step-10/shard", "abc", os::Durability::Cached));
+  const std::string first = print();
+  CHECK(print() == first);
+  REQUIRE(os::append_file(folder + "/step-10/shard", "d", os::Durability::Cached));
+  const std::string longer = print();
+  CHECK(longer != first);
+  const timespec times[2] = {{1, 0}, {1, 0}};  // written over in place: the size stays
+  REQUIRE(::utimensat(AT_FDCWD, (folder + "/step-10/shard").c_str(), times, 0) == 0);
+  CHECK(print() != longer);
+  std::filesystem::remove_all(folder + "/step-10");
+  CHECK(print() != first);
+  std::filesystem::remove_all(folder);
+  CHECK(print() == "none");
 }

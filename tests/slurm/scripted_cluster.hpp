@@ -72,6 +72,7 @@ class MemoryFiles : public core::Files {
   Result<std::vector<std::string>> list(const std::string&) override {
     return std::vector<std::string>{};
   }
+  Result<std::string> tree(const std::string&) override { return std::string("none"); }
 };
 
 inline core::SubmitRequest example_request() {

@@ -86,7 +86,7 @@ def node_fail_names_the_node(site):
     with site.changing() as cluster:
         cluster["nodes"]["n01"] = ["down*", "Not responding"]
         cluster["jobs"][-1]["tasks"]["1"]["state"] = "NODE_FAIL"
-    site.wait(lambda: "until the logs were still" in site.status().get("reason", ""), LIMIT, "the wait for still logs")
+    site.wait(lambda: "until logs and checkpoints were still" in site.status().get("reason", ""), LIMIT, "the wait for still logs")
     check('"n01"' in site.stoker("nodes", "--json").stdout, "the lost node is not told")
     site.stays(1)
 
