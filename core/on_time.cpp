@@ -37,6 +37,10 @@ void stopping_due(Turn& turn) {
     return;
   }
   const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
+  if (stopping.step == 0 && !gone && run.no_room_since) {  // the word to save could not be written
+    stopping.escalate_at = turn.now() + kBlindRetry;
+    return;
+  }
   if (stopping.step == 0 && !gone) {
     training::Stopping next = stopping;
     next.step = 1;

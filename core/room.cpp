@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
+#include "core/command.hpp"
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
@@ -65,6 +66,9 @@ void note_room(Turn& turn) {
   if (auto* suspect = turn.in<training::Suspect>();
       suspect != nullptr && suspect->symptom == training::Symptom::LeadSilent)
     suspect->act_at = turn.now() + detect::lead_patience(run.policy.hang);
+  if (auto* stopping = turn.in<training::Stopping>(); stopping != nullptr && stopping->step == 0)
+    stopping->escalate_at =
+        std::max(stopping->escalate_at, turn.now() + patience(turn.r(), stopping->level));
   if (auto* recovering = turn.in<training::Recovering>())
     recovering->give_up_at = std::max(recovering->give_up_at, turn.now() + kRestartBound);
   try_now(run, turn.now());

@@ -3,11 +3,12 @@
 
 The guards: each that is taken out must be caught within 1,000 seeds. Chaos: `--seeds` of them, no safety and no
 liveness violation. The scenarios: what they expect. `--long`: chaos for 10^6 run-hours over 10^4 seeds, 10^6 calm hours
-without a false alarm, steps of speed in 10^5 hours; g++ and clang++ alike. It goes on where it was stopped as long as the
-commit is the same (`--only`, `--chunks`: a part of it), and its results are written into tests/sim/proved.txt.
+without a false alarm, steps of speed in 10^5 hours; g++ and clang++ alike. It goes on where it was stopped as long as what
+it simulates is the same (`--only`, `--chunks`: a part of it), and its results are written into tests/sim/proved.txt.
 """
 import argparse
 import glob
+import hashlib
 import json
 import os
 import subprocess
@@ -51,17 +52,28 @@ def chaos(seeds):
          code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
 
 
+SIMULATED = ["common", "core", "diagnose", "sim", "slurm", "watch", "wire"]  # folders that a simulated life is made of
+
+
+def git(*words):
+    return subprocess.run(["git", "-C", ROOT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def sources():
+    """What a proof holds for: the committed state of these folders, with a mark when they were changed since."""
+    trees = git("rev-parse", *(f"HEAD:{folder}" for folder in SIMULATED))
+    changed = git("status", "--porcelain", "-uno", "--", *SIMULATED)
+    return hashlib.sha256(trees.encode()).hexdigest()[:16] + ("+" if changed.strip() else "")
+
+
 def commit():
-    """Of the checkout, with a mark when it was changed since."""
-    def git(*words):
-        return subprocess.run(["git", "-C", ROOT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False).stdout
-    changed = [line for line in git("status", "--porcelain", "-uno").splitlines() if not line.endswith("proved.txt")]
-    return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
+    """The newest one that changed what is simulated."""
+    return git("log", "-1", "--format=%h", "--abbrev=12", "--", *SIMULATED).strip()
 
 
-# name: scenario, hours, seeds, seeds in a chunk
-PROOFS = {"chaos": ("chaos.yaml", 1_000_000, 10_000, 200), "calm": ("calm.yaml", 1_000_000, 400, 20),
-          "steps-of-speed": ("steps-of-speed.yaml", 100_000, 200, 20)}
+# name: scenario, hours, seeds, seeds in a chunk, hours of a seed (None: the scenario's)
+PROOFS = {"chaos": ("chaos.yaml", 1_000_000, 10_000, 200, 105), "calm": ("calm.yaml", 1_000_000, 400, 20, None),
+          "steps-of-speed": ("steps-of-speed.yaml", 100_000, 200, 20, None)}
 SUMS = ("hours", "faults", "hangs", "slows", "slowdowns", "false_hangs", "false_slows")
 
 
@@ -97,21 +109,22 @@ def write_proved(states):
 
 def proofs(folder, names, chunks=None):
     """Each until its hours and seeds are done, in chunks; what is done is kept in `folder`. Stops after `chunks` of them."""
+    os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "proofs.json")
     states = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             states = json.load(file)
-    fresh = {"commit": commit(), "seeds": 0, "failed": [], "alerts": {}, "slow_found": 0, **dict.fromkeys(SUMS, 0)}
-    states = {name: states[name] if states.get(name, {}).get("commit") == fresh["commit"] else json.loads(json.dumps(fresh)) for name in PROOFS}
+    fresh = {"sources": sources(), "commit": commit(), "seeds": 0, "failed": [], "alerts": {}, "slow_found": 0, **dict.fromkeys(SUMS, 0)}
+    states = {name: states[name] if states.get(name, {}).get("sources") == fresh["sources"] else json.loads(json.dumps(fresh)) for name in PROOFS}
     left = chunks
     for name in names:
-        scenario, hours, seeds, chunk = PROOFS[name]
+        scenario, hours, seeds, chunk, life = PROOFS[name]
         done = states[name]
         while (done["hours"] < hours or done["seeds"] < seeds) and left != 0:
             left = None if left is None else left - 1
             first = done["seeds"] + 1
-            code, report, said = simulate(scenario, "--seeds", f"{first}-{first + chunk - 1}")
+            code, report, said = simulate(scenario, "--seeds", f"{first}-{first + chunk - 1}", *(["--hours", str(life)] if life else []))
             if code not in (0, 2, 3) or report.get("runs") != chunk:
                 tell(f"sim: {name} runs", False, f"exit {code}: {said}")
                 return
