@@ -193,13 +193,13 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
 
 namespace {
 
-// Only a restart brings back a task that is over, and while its agents speak a running task does
-// not wait in the queue: a controller that answers so answers from the past.
+// Only a restart brings back a task that is over, and a running one does not wait in the queue
+// unless it was restarted or its agents have left: a controller that answers so answers from the
+// past. Agents that are only silent prove nothing, theirs may be a slow file system.
 bool is_stale(const RunState& run, const Task& task, const JobSeen& seen, bool back) {
   if (seen.restart > task.restart) return false;
   if (is_terminal(task.state)) return true;
-  return back && run.live && run.live->job == seen.job && !run.live->goodbye_at &&
-         !run.live->lead_silent;
+  return back && run.live && run.live->job == seen.job && !run.live->goodbye_at;
 }
 
 }  // namespace
