@@ -141,7 +141,8 @@ int run(Context& context, const RunFlags& options) {
   if (!checked) return console.say(checked.error().message()), kUsage;
   if (show_errors(console, checked->file.errors) != kDone) return kUsage;
   const core::RunPolicy& policy = checked->file.policy;
-  const bool alive = options.dry_run || daemon_reach(context.state) == Reach::Answered;
+  // One that is slow to answer is there: the request itself has the longer limit.
+  const bool alive = options.dry_run || daemon_reach(context.state) != Reach::Away;
   if (!options.dry_run && !alive && !options.foreground)
     return console.say("no daemon is running for " + context.state + "; start one with: " +
                        start_command(context) + "  (or let this run be its own: --foreground)"),

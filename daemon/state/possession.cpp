@@ -60,6 +60,17 @@ std::string owner_text(const Lease& lease) {
   return fmt::format("stokerd with pid {} on {} works on it", lease.pid, lease.host);
 }
 
+// A child that an owner killed since had just forked holds its lock until it runs its own program.
+bool lock_in_time(int lock, const std::string& path) {
+  for (int tries = 0; ::flock(lock, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    const auto owner = os::read_file(path, 4096);
+    const auto lease = from_json_text<Lease>(owner.value_or(""), path);
+    if (tries == 50 || !lease || !process_is_gone(*lease)) return false;
+    std::this_thread::sleep_for(100ms);
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<bool> state_is_on_network(const std::string& directory, std::string& file_system_name) {
@@ -99,7 +110,7 @@ Status Possession::take_local() {
   const std::string path = options_.state_directory + "/stokerd.lock";
   lock_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!lock_) return fail(errno_error(errno, "cannot open the lock", path));
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_in_time(lock_.get(), path)) {
     const auto owner = os::read_file(path, 4096);
     const auto lease = from_json_text<Lease>(owner.value_or(""), path);
     return fail(lease ? owner_text(*lease) : "another stokerd works on it",

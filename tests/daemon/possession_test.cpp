@@ -2,7 +2,9 @@
 #include "daemon/state/possession.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
@@ -24,6 +26,23 @@ TEST_CASE("possession: two daemons on a local disk -> the second names the first
   const auto third = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(third);
   CHECK((*third)->epoch() == Epoch(2));
+}
+
+TEST_CASE("possession: the owner died, its half-made child holds the lock a while -> waited for") {
+  Folder folder;
+  const pid_t owner = ::fork();
+  REQUIRE(owner >= 0);
+  if (owner == 0) {
+    const auto mine = Possession::take({folder.path, false, 30s, {}});
+    if (::fork() == 0) std::this_thread::sleep_for(700ms);  // has not begun its own program yet
+    ::_exit(mine ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(owner, &status, 0) == owner);
+  REQUIRE(status == 0);
+  const auto next = Possession::take({folder.path, false, 30s, {}});
+  REQUIRE(next);
+  CHECK((*next)->epoch() == Epoch(2));
 }
 
 TEST_CASE("possession: a network lease that is renewed -> refused to another daemon") {
