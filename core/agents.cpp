@@ -198,7 +198,7 @@ void on(Turn& turn, const wire::AttemptEnded& e) {
   const bool told = turn.in<training::Stopping>() != nullptr ||
                     turn.in<training::Recovering>() != nullptr ||
                     (!e.all_zero && e.worst_code == 0);
-  if (!turn.active() || (told && !finished)) {
+  if (!turn.active() || (told && !finished) || is_overtaken(turn)) {
     run.live->outcome = outcome;
     return;
   }

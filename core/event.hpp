@@ -183,7 +183,9 @@ struct AgentSaid {  // one line of lead.jsonl or agents/*.jsonl, except beats
   Generation generation;
   std::string from;  // "lead" or the node's name
   wire::AgentEvent event;
-  STOKER_FIELDS(AgentSaid, generation, from, event)
+  // A later line that came with it tells of a newer attempt: the agents have restarted the ranks.
+  bool overtaken = false;
+  STOKER_FIELDS(AgentSaid, generation, from, event, overtaken)
 };
 // Beats folded by watch/: a function of the bytes between two cursors and the digest before. At
 // most one in 30 s (or half of hang.floor, if that is less), at once on an edge, before each

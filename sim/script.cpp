@@ -98,13 +98,14 @@ Status Script::feed(core::EventBody body, bool site) {
   return world_.feed({site ? RunName{} : policy_.run, std::move(body), {}});
 }
 
-Status Script::say(wire::AgentBody body) {
+Status Script::say(wire::AgentBody body, bool overtaken) {
   core::AgentSaid said;
   said.generation = generation_;
   said.from = "lead";
   said.event.at = world_.clock.now();
   said.event.wall = world_.clock.wall();
   said.event.body = std::move(body);
+  said.overtaken = overtaken;
   return feed(std::move(said));
 }
 

@@ -23,7 +23,7 @@ class Script {
 
   Status step(Words& words, const std::string& verb);
   Status feed(core::EventBody body, bool site = false);
-  Status say(wire::AgentBody body);
+  Status say(wire::AgentBody body, bool overtaken = false);
   std::vector<core::Input> digests();
 
   // script_world.cpp: policy, daemon, scheduler, files

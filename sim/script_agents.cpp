@@ -75,8 +75,9 @@ Status Script::do_agent(Words& words) {
   }
   e.expected = words.flag("expected");
   e.core = words.flag("core");
+  const bool overtaken = words.flag("overtaken");
   e.last_lines = words.quoted();
-  return say(e);
+  return say(e, overtaken);
 }
 
 Status Script::do_phase(Words& words) {

@@ -150,10 +150,27 @@ void Universe::take_lines() {
     cursor.path = kCursor;
     cursor.line = at + 1;
     for (core::Input& input : digests()) daemon_->feed(std::move(input));
-    daemon_->feed({told_policy_.run, core::AgentSaid{line.generation, "lead", *event}, {cursor}});
+    const bool overtaken = wire::is_overtaken(event->body, begun_later(at));
+    daemon_->feed(
+        {told_policy_.run, core::AgentSaid{line.generation, "lead", *event, overtaken}, {cursor}});
     taken_ = at + 1;
     ++delivered_;
   }
+}
+
+// The newest attempt of its generation that later lines tell of.
+Attempt Universe::begun_later(std::uint64_t at) const {
+  Attempt begun;
+  for (std::size_t i = at + 1; i < lines_.size(); ++i) {
+    if (lines_[i].generation != lines_[at].generation ||
+        lines_[i].text.find(wire::AttemptStarted::kKind) == std::string::npos)
+      continue;
+    const auto event = wire::parse_event_line(
+        std::string_view(lines_[i].text).substr(0, lines_[i].text.size() - 1), "lead.jsonl");
+    if (const auto* started = event ? std::get_if<wire::AttemptStarted>(&event->body) : nullptr)
+      begun = std::max(begun, started->attempt);
+  }
+  return begun;
 }
 
 // What the lead beats now, unless nobody can see it.

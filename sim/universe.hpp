@@ -49,6 +49,7 @@ class Universe {
   void on_row(const core::JournalRow& row, const core::SiteState& state);
   [[nodiscard]] Excuse excuse() const;
   void take_lines();
+  [[nodiscard]] Attempt begun_later(std::uint64_t at) const;
   void plan_digests();
   std::vector<core::Input> digests();
   void start_daemon(Duration away);

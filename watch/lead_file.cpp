@@ -13,6 +13,18 @@ bool is_edge(const wire::AgentBody& body) {
   return !std::holds_alternative<wire::Notice>(body) &&
          !std::holds_alternative<wire::KernelLine>(body);
 }
+
+// Words that end an attempt, read in one piece with those that began the next.
+void mark_overtaken(std::vector<core::Input>& inputs, std::size_t from) {
+  Attempt begun;
+  for (std::size_t i = inputs.size(); i-- > from;) {
+    auto* said = std::get_if<core::AgentSaid>(&inputs[i].body);
+    if (said == nullptr) continue;
+    if (const auto* started = std::get_if<wire::AttemptStarted>(&said->event.body))
+      begun = std::max(begun, started->attempt);
+    said->overtaken = wire::is_overtaken(said->event.body, begun);
+  }
+}
 }  // namespace
 
 LeadFile::LeadFile(LeadFileOptions options, const std::optional<core::Cursor>& cursor)
@@ -37,7 +49,9 @@ void LeadFile::poll(Instant now, bool newest, std::vector<core::Input>& out) {
     behind_ = tail_.cursor();
     notice("was truncated or replaced; it is read again from its beginning", out);
   }
+  const std::size_t before = out.size();
   for (const TailLine& line : read.lines) take_line(line, now, newest, out);
+  mark_overtaken(out, before);
 }
 
 void LeadFile::take_line(const TailLine& line, Instant now, bool newest,

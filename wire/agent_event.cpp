@@ -9,6 +9,12 @@ std::string claim_name(const Token& token, std::uint32_t task, std::uint32_t res
   return token.text + "." + std::to_string(task) + "." + std::to_string(restart);
 }
 
+bool is_overtaken(const AgentBody& body, Attempt begun) {
+  if (const auto* exited = std::get_if<RankExited>(&body)) return exited->attempt < begun;
+  if (const auto* ended = std::get_if<AttemptEnded>(&body)) return ended->attempt < begun;
+  return std::holds_alternative<AgentLost>(body) && begun.value != 0;
+}
+
 std::string format_event_line(const AgentEvent& event) {
   const std::string json = to_json_text(event);
   return json + "\t" + hex32(crc32c(json)) + "\n";

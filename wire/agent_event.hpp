@@ -294,6 +294,9 @@ struct AgentEvent {
   STOKER_FIELDS(AgentEvent, version, at, wall, body)
 };
 
+// It tells the end of an attempt before `begun`, or of a part of it.
+bool is_overtaken(const AgentBody& body, Attempt begun);
+
 // The line with its checksum and newline.
 std::string format_event_line(const AgentEvent& event);
 // `line` without its newline. Errors: torn, checksum, unknown kind (of a newer version).

@@ -123,6 +123,15 @@ void recover(Turn& turn, const Failure& seen) {
   std::string nodes = note_nodes(turn, failure);
   spend(turn, failure);
   nodes += acquit_accused(turn, failure.nodes);
+  const auto tell = [&] {
+    raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+                 command_text(turn.name(), "why", "--last 5"), ""});
+  };
+  if (is_overtaken(turn)) {
+    turn.say(
+        fmt::format("{}{}; its agents have restarted the ranks since", failure.evidence, nodes));
+    return tell();
+  }
   if (!failure.why_hold.empty())
     return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
@@ -150,8 +159,7 @@ void recover(Turn& turn, const Failure& seen) {
                     nodes, last_chance && failure.inside ? " in a fresh allocation" : "",
                     budget_text(run)));
   }
-  raise(turn, {Severity::Warning, failure.kind, failure.evidence,
-               command_text(turn.name(), "why", "--last 5"), ""});
+  tell();
 }
 
 void count_progress(RunState& run, Iteration iteration, Instant now) {

@@ -113,6 +113,11 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   }
 }
 
+bool is_overtaken(const Turn& turn) {
+  const auto* said = std::get_if<AgentSaid>(&turn.event.body);
+  return said != nullptr && said->overtaken;
+}
+
 void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   RunState& run = turn.r();
   if (run.live->failed >= run.live->attempt)
@@ -127,7 +132,7 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
       return turn.say(fmt::format("{} lost a peer; waiting for the rank that ended first", who));
   }
   if (code == 0) return;  // early leavers; the attempt's end decides
-  if (special_failure(turn, code, who, last_words(exited))) return;
+  if (!is_overtaken(turn) && special_failure(turn, code, who, last_words(exited))) return;
   Failure failure;
   failure.kind = "rank_crash";
   failure.evidence =

@@ -68,6 +68,9 @@ EndKind classify(const RunState& run, const Outcome& outcome);
 // An attempt of the live generation ended by itself: what follows.
 void on_attempt_ended(Turn& turn, const Outcome& outcome);
 // A rank ended unasked with something that is a failure on its own.
+// What the turn is about was told together with the start of a newer attempt: it is counted, and
+// nothing is done about it any more.
+bool is_overtaken(const Turn& turn);
 void on_rank_failed(Turn& turn, const wire::RankExited& exited);
 
 void finish(Turn& turn, const std::string& sentence);

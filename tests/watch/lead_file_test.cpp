@@ -301,3 +301,27 @@ TEST_CASE("digest: losses of many beats -> one fold; numbers of another attempt 
   CHECK(next->losses.count == 0);
   CHECK(next->iteration_ms.count == 0);
 }
+
+TEST_CASE(
+    "lead file: an end read together with the next attempt's start -> overtaken; alone -> not") {
+  const Folder folder;
+  auto lead = lead_of(folder);
+  wire::RankExited exited;
+  exited.attempt = Attempt(1);
+  wire::AttemptStarted started;
+  started.attempt = Attempt(2);
+  const auto overtaken = [&](const std::string& text) {
+    folder.append("lead.jsonl", text);
+    std::vector<core::Input> inputs;
+    lead.poll(at(1s), true, inputs);
+    std::vector<bool> marks;
+    for (const auto& input : inputs)
+      if (const auto* said = std::get_if<core::AgentSaid>(&input.body))
+        marks.push_back(said->overtaken);
+    return marks;
+  };
+  CHECK(overtaken(line_of(exited, 1s) + line_of(wire::AgentLost{}, 2s) + line_of(started, 9s)) ==
+        std::vector<bool>{true, true, false});
+  exited.attempt = Attempt(2);
+  CHECK(overtaken(line_of(exited, 10s)) == std::vector<bool>{false});
+}
