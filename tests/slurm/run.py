@@ -1,8 +1,10 @@
 """Runs the cases of tests/slurm/real, several clusters side by side, and beside them those of tests/slurm/fake; each case is one test.
 
-    run.py [--side N] [--match WORD] [--random N] [--tries N]
+    run.py [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N]
 
-Prints "passed: NAME (SECONDSs)" lines and what a failed case said; exit 0, 1 (a case failed) or 77 (no SLURM here).
+A fault that is the same for the training core and for a foreign loop is played once, with the one that its case names (half
+of them each); --training plays it with this one or with both, --random draws the training too. Prints "passed: NAME (SECONDSs)"
+lines and what a failed case said; exit 0, 1 (a case failed) or 77 (no SLURM here).
 """
 import argparse
 import concurrent.futures
@@ -17,19 +19,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
 LIMIT_S = 900 if not os.environ.get("STOKER_LONG") else 4 * 3600  # a hundred faults in a row
 # Cases that take longest go first, so that no worker is left alone with them at the end.
-LONGEST = ["killed_at_each_point", "munge_stopped", "squeue_slow_failing_empty_garbage", "agents_fall_silent", "stopped", "faults_in_a_row",
-           "nobody_left_to_tell", "rate_of_questions", "script_in_limbo", "id_given_to_a_stranger", "forgotten_by_slurmctld",
-           "squeue_fails_lies_and_is_slow", "script_loses_a_node", "no_kill_wants_both", "probe_that_fails", "stopped_while_a_job_ends",
-           "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death"]
+LONGEST = ["killed_at_each_point", "munge_stopped", "squeue_slow_failing_empty_garbage",
+           "agents_fall_silent", "stopped", "faults_in_a_row", "nobody_left_to_tell", "rate_of_questions", "script_in_limbo", "id_given_to_a_stranger",
+           "forgotten_by_slurmctld", "squeue_fails_lies_and_is_slow", "script_loses_a_node", "no_kill_wants_both", "probe_that_fails",
+           "stopped_while_a_job_ends", "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death"]
+TRAININGS = ("core", "loop")
 
 
-def environment():
+def environment(**more):
     path = os.environ.get("PYTHONPATH")
-    return dict(os.environ, PYTHONPATH=TESTS + (":" + path if path else ""))
+    return dict(os.environ, PYTHONPATH=TESTS + (":" + path if path else ""), **more)
 
 
 def cases(folder):
-    """[(script, case)] of all scripts."""
+    """[(script, case, training)] of all scripts; training: core, loop, or - where the case leaves no choice."""
     found = []
     for script in sorted(glob.glob(os.path.join(HERE, folder, "*.py"))):
         if os.path.basename(script).startswith("_"):
@@ -39,24 +42,32 @@ def cases(folder):
             print((listed.stdout + listed.stderr).strip().split("\n")[-1] + "\nskipped: slurm: real cluster (0s)")
             return []
         listed.check_returncode()
-        found += [(script, name) for name in listed.stdout.split()]
+        found += [(script, *(line.split() + ["-"])[:2]) for line in listed.stdout.splitlines()]
     return sorted(found, key=lambda c: LONGEST.index(c[1]) if c[1] in LONGEST else len(LONGEST))
 
 
-def run_case(script, case, tries):
+def trained_by(chosen, wanted):
+    """The cases, each with the training that is wanted where it has the choice: core, loop, both, or "" for its own."""
+    both = [(script, case, other if own != "-" else own) for script, case, own in chosen
+            for other in {"": [own], "both": TRAININGS}.get(wanted, [wanted])]
+    return list(dict.fromkeys(both))
+
+
+def run_case(script, case, training, tries):
     """The last of at most `tries` runs: (exit code, what it said, seconds, what the failed ones before it said)."""
     before = []
     while True:
-        code, said, seconds = run_once(script, case)
+        code, said, seconds = run_once(script, case, training)
         if code in (0, 77) or len(before) + 1 == tries:
             return code, said, seconds, before
         before.append(said)
 
 
-def run_once(script, case):
+def run_once(script, case, training):
     began = time.monotonic()
+    play = environment(**({"STOKER_TRAINING": training} if training != "-" else {}))
     try:
-        done = subprocess.run([sys.executable, script, case], env=environment(), stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run([sys.executable, script, case], env=play, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", timeout=LIMIT_S)
         code, said = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -69,14 +80,18 @@ def main():
     parser.add_argument("--side", type=int, default=3, help="clusters side by side")
     parser.add_argument("--match", default="", help="only cases with this in their name")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N cases drawn by chance instead of each once")
+    parser.add_argument("--training", default="", choices=[*TRAININGS, "both"], help="what trains in the cases that have the choice")
     parser.add_argument("--tries", type=int, default=1, help="how often a failed case is run at most")
     options = parser.parse_args()
     real, played = ([c for c in cases(folder) if options.match in c[1]] for folder in ("real", "fake"))
-    chosen = [c for c in real if "random_faults" not in c[0]] if options.random else real
+    chosen = trained_by(real, options.training)
     if options.random:
         seed = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
         print(f"STOKER_SEED={seed}", flush=True)
-        chosen = random.Random(seed).choices(chosen, k=options.random) + [c for c in real if "random_faults" in c[0]]
+        draw = random.Random(seed)
+        once = [c for c in real if "random_faults" not in c[0]]
+        drawn = draw.choices(once, k=options.random) + [c for c in real if "random_faults" in c[0]]
+        chosen = [trained_by([c], options.training if options.training in TRAININGS else draw.choice(TRAININGS))[0] for c in drawn]
     if not real and not played:
         sys.exit(0 if options.match else 77)
     failed = 0
@@ -85,9 +100,9 @@ def main():
         running = {pool.submit(run_case, *c, options.tries): c for c in chosen}
         running.update({beside.submit(run_case, *c, options.tries): c for c in played})
         for future in concurrent.futures.as_completed(running):
-            script, case = running[future]
+            script, case, training = running[future]
             code, said, seconds, before = future.result()
-            name = f"{os.path.basename(script)[:-3]}.{case}"
+            name = f"{os.path.basename(script)[:-3]}.{case}" + (f", {training}" if training != "-" else "")
             outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
             failed += outcome == "failed"
             for text in before:

@@ -3,6 +3,9 @@
 Each script of this folder holds cases; `NAME.py CASE` runs one, `NAME.py` all. After each case the invariants are checked:
 never two live trainings on one checkpoint tree (each rank holds an exclusive lock on its shard; who finds it taken writes a
 line into `overlap`), the journal replays to the same state, and no more than one job of a run is left running.
+
+A fault that is the same for the training core and for a foreign command is a case `@with_either` of the two: it is played
+with the one it names, STOKER_TRAINING=core or loop plays it with the other.
 """
 import json
 import os
@@ -34,11 +37,21 @@ recover: {{restarts: {{total: {restarts}, without_progress: 5, refill: 24h}}, ex
 """
 DEFAULTS = dict(restarts=20, nodes=1, spares=0, time_limit="1h", tasks=6, top_up_below=2, ranks_per_node=2, exit_before_limit="20s",
                 scheduler="", exclude="", recover="", more="", train="")
+PROGRESS = "progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}"  # of the loop's lines
+
+
+def with_either(usual, **cluster):
+    """A case that calls run_training(); `usual`: core or loop, what plays it unless STOKER_TRAINING says so; `cluster`: options of its Cluster."""
+    def mark(case):
+        case.training, case.cluster = usual, cluster
+        return case
+    return mark
 
 
 class SlurmSite(Site):
-    def __init__(self, cluster, name="run"):
+    def __init__(self, cluster, name="run", training="loop"):
         self.cluster = cluster
+        self.training = training
         super().__init__(name, folder=os.path.join(cluster.scratch, "site"), keep=True)  # the cluster's janitor removes it
         os.chown(self.folder, cluster.uid, cluster.gid)
         os.chown(self.state, cluster.uid, cluster.gid)
@@ -122,28 +135,42 @@ class SlurmSite(Site):
                                **{**DEFAULTS, **options}))
         return config
 
-    def run_loop(self, *arguments, **options):
-        """A foreign training: a Python loop that saves its iteration, put under supervision."""
-        options.setdefault("more", "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}")
-        config = self.write_run([self.python, self.ours("_loop.py"), os.path.join(self.folder, "tree"), *arguments],
-                                **options)
+    def run_training(self, **options):
+        """Puts the training core or the foreign loop under supervision, whichever plays this case."""
+        {"core": self.run_core, "loop": self.run_loop}[self.training](**options)
+
+    def run_loop(self, watch=(), **options):
+        """A foreign training: a Python loop that saves its iteration. `watch`: more keys of the run's `watch`."""
+        config = self.write_run([self.python, self.ours("_loop.py"), os.path.join(self.folder, "tree")],
+                                more=f"watch: {{{', '.join([PROGRESS, *watch])}}}", **options)
         self.stoker("run", config, "--yes")
 
-    def run_core(self, **options):
+    def run_core(self, watch=(), **options):
         """The training core."""
         prefix = self.prepare_data()
         shape = dict(layers=2, hidden=32, ffn=64, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,
-                     samples=2_000_000, warmup=64, save_every=20, asynchronous="true")
+                     samples=5_000_000, warmup=64, save_every=20, asynchronous="true")
         train = os.path.join(self.folder, f"{self.run}.train.yaml")
         with open(train, "w", encoding="utf-8") as f:
             f.write(_harness.TRAIN.format(prefix=prefix, **shape))
-        # Its exit codes mean something because of its name: the lock is taken by a script of the same name.
+        # Its exit codes mean something because of its name: the lock is taken by a script of the same name. A polite one:
+        # the ranks compute all the time, and the daemons of three clusters share this machine with them.
         wrapper = os.path.join(self.folder, "locked", "stoker-train")
         os.makedirs(os.path.dirname(wrapper), exist_ok=True)
         with open(wrapper, "w", encoding="utf-8") as f:
-            f.write(f"#!/bin/bash\nexec {self.python} {self.ours('_lock.py')} {self.folder} {self.bin}/stoker-train \"$@\"\n")
+            f.write(f"#!/bin/bash\nexec nice {self.python} {self.ours('_lock.py')} {self.folder} {self.bin}/stoker-train \"$@\"\n")
         os.chmod(wrapper, 0o755)
-        self.stoker("run", self.write_run([wrapper, "--config", train], lock=False, **options), "--yes")
+        more = f"checkpoints: {{keep: {{last: 10}}}}\nwatch: {{{', '.join(watch)}}}"  # it saves several times a second
+        self.stoker("run", self.write_run([wrapper, "--config", train], lock=False, more=more, **options), "--yes")
+
+    def is_rank(self, command_line):
+        """A process of the training itself: no guardian of one, whose command line ends like the rank's."""
+        program = "stoker-train" if self.training == "core" else "_loop.py"
+        return program in command_line and "guardian" not in command_line
+
+    def rank_pid(self, rank):
+        """The core writes its pid into its heartbeat page; the loop has none."""
+        return super().rank_pid(rank) if self.training == "core" else self.wait(lambda: self.ranks().get(rank), 20, f"rank {rank}")
 
     def write_files(self, prefix, *arguments, **options):
         """The run files of the demo, on SLURM."""
@@ -226,7 +253,7 @@ def main(*cases):
     if reason := why_not():
         _harness.skip(f"no SLURM can be started here: {reason}")
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(c.__name__ for c in cases))
+        print("\n".join(f"{c.__name__} {getattr(c, 'training', '-')}" for c in cases))
         return
     chosen = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
     failed, skipped = 0, 0
@@ -234,7 +261,7 @@ def main(*cases):
         began = time.monotonic()
         try:
             with Cluster(**getattr(case, "cluster", {})) as cluster:
-                site = SlurmSite(cluster)
+                site = SlurmSite(cluster, training=os.environ.get("STOKER_TRAINING") or getattr(case, "training", "loop"))
                 try:
                     case(site)
                     site.only_one_trains()

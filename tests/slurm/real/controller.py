@@ -6,15 +6,16 @@ import time
 
 from e2e._harness import check
 from slurm.cluster import processes_with
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, main, with_either
 
 AWAY_S = 120 if os.environ.get("STOKER_LONG") else 25
 
 
+@with_either("loop")
 def stopped(site):
     """slurmctld is stopped and started again: the training never notices, and the daemon says that it is blind."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     site.cluster.stop("slurmctld", signal.SIGTERM)
     site.wait_event("scheduler_blind")
@@ -27,10 +28,11 @@ def stopped(site):
           "an absence of slurmctld cost a restart")
 
 
+@with_either("core")
 def stopped_while_a_job_ends(site):
     """The job ends while slurmctld is away: nothing is submitted until it answers again, then exactly once."""
     site.start_daemon()
-    site.run_loop(tasks=2, top_up_below=0)
+    site.run_training(tasks=2, top_up_below=0)
     before = site.wait_training(beyond=20)
     site.cluster.stop("slurmctld", signal.SIGTERM)
     step = processes_with("SLURMD_NODENAME=n01", site.cluster.folder)
@@ -43,10 +45,11 @@ def stopped_while_a_job_ends(site):
     site.wait_training(generation=before["generation"] + 1, seconds=240)
 
 
+@with_either("core")
 def killed(site):
     """kill -9 of slurmctld: it comes back with the same jobs."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     time.sleep(6)  # what it knows is on disk
     site.cluster.stop("slurmctld")
@@ -55,6 +58,7 @@ def killed(site):
     check(len(site.submissions()) <= 1, f"more than one submission: {site.submissions()}")
 
 
+@with_either("core")
 def killed_after_sbatch(site):
     """kill -9 of slurmctld right after sbatch's answer: the job is lost, its id given to a stranger; the run goes on once."""
     os.chmod(site.folder, 0o777)
@@ -64,7 +68,7 @@ out=$("$REAL" "$@") || exit $?
 if mkdir {site.folder}/answered 2>/dev/null; then while [ ! -e {site.folder}/killed ]; do sleep 0.02; done; fi
 echo "$out" """)
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     site.wait(lambda: os.path.isdir(os.path.join(site.folder, "answered")), LIMIT, "sbatch's answer")
     site.cluster.stop("slurmctld")
     open(os.path.join(site.folder, "killed"), "w").close()
@@ -75,10 +79,11 @@ echo "$out" """)
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@with_either("loop", slurmd_timeout=3600)  # else slurmctld, as blind as we are, calls the nodes dead and ends the job
 def munge_stopped(site):
     """Without munge nobody can ask anything: blind, not dead."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     site.cluster.stop("munged")
     site.wait_event("scheduler_blind", seconds=400)  # each squeue tries for 49 s before it gives up
@@ -89,13 +94,11 @@ def munge_stopped(site):
     check(site.status()["job"] == before["job"], "the run left its job")
 
 
-munge_stopped.cluster = {"slurmd_timeout": 3600}  # else slurmctld, as blind as we are, calls the nodes dead and ends the job
-
-
+@with_either("loop")
 def squeue_slow_failing_empty_garbage(site):
     """squeue answers late, fails, says nothing or rubbish: the run is left alone, and seen again afterwards."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=10)
     for name, text in (("failing", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"),
                        ("garbage", "echo 'Bienvenue sur la machine'; exit 0"),
@@ -114,6 +117,7 @@ def squeue_slow_failing_empty_garbage(site):
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@with_either("core")
 def sbatch_failing_empty_slow(site):
     """sbatch is refused; then it is slow, submits, and answers nothing: one submission in the end."""
     site.shim("sbatch", f"""
@@ -125,7 +129,7 @@ case $n in
 esac""")
     os.chmod(site.folder, 0o777)
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     site.wait_training(beyond=10, seconds=240)
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
     tries = len(os.listdir(os.path.join(site.folder, "tries")))

@@ -3,8 +3,8 @@ import os
 import signal
 import subprocess
 
-from e2e._harness import check
-from slurm.real._site import LIMIT, main
+from e2e._harness import Failed, check
+from slurm.real._site import LIMIT, main, with_either
 
 # What runs in place of the command when the daemon is to die: before SLURM heard of it, or after, before the answer.
 POINTS = {
@@ -15,6 +15,7 @@ POINTS = {
 }
 
 
+@with_either("loop")
 def killed_at_each_point(site):
     """kill -9 of stokerd at each labelled point between intent, sbatch and acknowledgement: exactly one live job."""
     os.chmod(site.folder, 0o777)
@@ -26,15 +27,16 @@ def killed_at_each_point(site):
                   f'2>/dev/null; then {text}; fi;; esac; exec "$REAL" "$@"')
         site.start_daemon()
         open(os.path.join(site.folder, f"armed{number}"), "w").close()
+        said = ""
         try:
-            site.run_loop()
-        except Exception:  # the daemon may die before it has answered
-            pass
-        site.wait(lambda: site.daemon.poll() is not None, LIMIT, f"the daemon to die {label}")
+            site.run_training()
+        except Failed as failure:  # the daemon may die before it has answered
+            said = f" ({failure})"
+        site.wait(lambda: site.daemon.poll() is not None, LIMIT, f"the daemon to die {label}{said}")
         site.unshim(command)
         site.start_daemon()
         if not site.status():
-            site.run_loop()
+            site.run_training()
         site.wait_training(beyond=5, seconds=240)
         check(len(site.submissions()) == 1, f"killed {label}: submissions {site.submissions()}")
         site.only_one_trains()
@@ -43,10 +45,11 @@ def killed_at_each_point(site):
         site.kill_daemon(signal.SIGTERM)
 
 
+@with_either("core")
 def killed_while_training(site):
     """kill -9 of stokerd: the training does not notice; the next daemon takes it up."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     site.kill_daemon(signal.SIGKILL)
     site.start_daemon()
@@ -54,10 +57,11 @@ def killed_while_training(site):
     check(after["job"] == before["job"] and after["restarts"] == before["restarts"], "the daemon's death cost a restart")
 
 
+@with_either("loop")
 def two_daemons(site):
     """A second daemon on the same state says who has it, and does nothing."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     site.wait_training(beyond=10)
     second = site.cluster.run(os.path.join(site.bin, "stokerd"), "--state", site.state, ok=False, env=site.env, limit=60)
     check(second.returncode != 0 and second.stderr.strip(), "a second daemon on the same state started")
@@ -70,20 +74,22 @@ def two_daemons(site):
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@with_either("core")
 def kill_switch_burns_the_array(site):
     """The kill switch ends the task and all that waits behind it within seconds."""
     site.start_daemon()
-    site.run_loop(tasks=5)
+    site.run_training(tasks=5)
     site.wait_training(beyond=10)
     site.switch("kill", "I want the nodes")
     site.wait_state("stopped", LIMIT)
     site.wait(lambda: not site.submissions(), LIMIT, "the queue to be empty")
 
 
+@with_either("core")
 def time_limit(site):
     """One minute of wall: it saves and leaves before, the next task goes on, nothing is counted as a failure."""
     site.start_daemon()
-    site.run_core(time_limit="1min", tasks=3, top_up_below=1)
+    site.run_training(time_limit="1min", tasks=3, top_up_below=1)
     before = site.wait_training(beyond=20)
     after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"], seconds=200)
     check(after["restarts"] == 0, "a planned end was counted as a failure")

@@ -6,7 +6,7 @@ import signal
 
 from e2e._harness import check
 from slurm.cluster import processes_with
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, main, with_either
 
 
 def nodes_of(site):
@@ -15,10 +15,11 @@ def nodes_of(site):
                             site.cluster.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip()).stdout.split()
 
 
+@with_either("core")
 def node_death(site):
     """A node dies with all that ran on it: a spare takes its place in the same allocation; it is named, and comes back."""
     site.start_daemon()
-    site.run_loop(nodes=2, spares=1, ranks_per_node=1)
+    site.run_training(nodes=2, spares=1, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     victim = nodes_of(site)[1]
     site.cluster.kill_node(victim)
@@ -32,19 +33,21 @@ def node_death(site):
     site.wait_training(beyond=site.status()["iteration"])
 
 
+@with_either("core")
 def batch_host_dies(site):
     """The first node dies, and the batch script with it: the job is ended after proof, and the next task goes on."""
     site.start_daemon()
-    site.run_loop(nodes=2, ranks_per_node=1)
+    site.run_training(nodes=2, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     site.cluster.kill_node(nodes_of(site)[0])
     site.wait_training(generation=before["generation"] + 1, seconds=240)
 
 
+@with_either("loop")
 def nobody_left_to_tell(site):
     """The batch host dies, and the other node's agent without a word: silence and SLURM's own view of the steps prove limbo."""
     site.start_daemon()
-    site.run_loop(nodes=2, ranks_per_node=1, tasks=1, top_up_below=1)
+    site.run_training(nodes=2, ranks_per_node=1, tasks=1, top_up_below=1)
     before = site.wait_training(beyond=20)
     listed = site.cluster.run("squeue", "-h", "-t", "R", "-n", site.run, "-o", "%N").stdout.strip()  # a job outside an array
     first, second = site.cluster.run("scontrol", "show", "hostnames", listed).stdout.split()
@@ -60,10 +63,11 @@ def nobody_left_to_tell(site):
     site.wait_training(generation=before["generation"] + 1, seconds=240)
 
 
+@with_either("loop")
 def slurmd_alone(site):
     """Only slurmd dies (network loss): the ranks live on, and two trainings never meet."""
     site.start_daemon()
-    site.run_loop(nodes=2, ranks_per_node=1)
+    site.run_training(nodes=2, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     victim = nodes_of(site)[1]
     site.cluster.stop(victim)
@@ -73,10 +77,11 @@ def slurmd_alone(site):
     site.wait_training(beyond=site.status()["iteration"] + 10, seconds=240)
 
 
+@with_either("core")
 def drained(site):
     """A node is drained while the run uses it: nothing happens to the run."""
     site.start_daemon()
-    site.run_loop(nodes=2, ranks_per_node=1)
+    site.run_training(nodes=2, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     node = nodes_of(site)[0]
     site.cluster.run("scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=test of a drain", root=True)
@@ -90,8 +95,7 @@ def accused_by_its_kernel(site):
     site.start_daemon()
     logs = os.path.join(site.folder, "kern")
     os.mkdir(logs, 0o755)
-    watch = "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}, kernel_logs: [" + logs + "/%N.log]}"
-    site.run_loop(nodes=2, ranks_per_node=1, more=watch, exclude=", drain: true")
+    site.run_training(nodes=2, ranks_per_node=1, watch=[f"kernel_logs: [{logs}/%N.log]"], exclude=", drain: true")
     before = site.wait_training(beyond=20)
     node = nodes_of(site)[1]
     with open(os.path.join(logs, node + ".log"), "w", encoding="utf-8") as f:
@@ -100,6 +104,7 @@ def accused_by_its_kernel(site):
     return before, node
 
 
+@with_either("loop")
 def drain_is_refused(site):
     """recover.exclude.drain without an operator's rights: SLURM refuses, an alert names the line for an administrator, nothing else."""
     before, node = accused_by_its_kernel(site)
@@ -113,10 +118,11 @@ def drain_is_refused(site):
     check(site.status()["restarts"] == before["restarts"], "a refused drain was taken for a failure")
 
 
+@with_either("core")
 def exclude_while_pending(site):
     """An exclusion reaches the tasks that wait, and the next one avoids the node."""
     site.start_daemon()
-    site.run_loop(ranks_per_node=1)
+    site.run_training(ranks_per_node=1)
     before = site.wait_training(beyond=10)
     node = nodes_of(site)[0]
     site.stoker("exclude", node, "--reason", "it smells")
@@ -131,10 +137,11 @@ def exclude_while_pending(site):
     check(nodes_of(site)[0] != node, f"the next task runs on the excluded node {node}")
 
 
+@with_either("core")
 def lost_step(site):
     """The step daemons of a task die and its processes with them: the next task goes on."""
     site.start_daemon()
-    site.run_loop(ranks_per_node=1)
+    site.run_training(ranks_per_node=1)
     before = site.wait_training(beyond=20)
     node = nodes_of(site)[0]
     for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder):

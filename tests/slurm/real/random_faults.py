@@ -10,7 +10,7 @@ import time
 
 from e2e._harness import Failed, check
 from slurm.cluster import NODES, is_alive, processes_with, stepds_of
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, main, with_either
 
 FAULTS = int(os.environ.get("STOKER_FAULTS", "100" if os.environ.get("STOKER_LONG") else "6"))
 SEED = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
@@ -34,26 +34,32 @@ def programs_of(site, node):
     return found
 
 
-def signal_node(site, word, how, draw):
-    """Sends a signal to all programs with this word in their command line on one node that trains (a rank and its standby)."""
+def signal_node(site, chosen, how, draw):
+    """Sends a signal to the programs of one node that trains whose command line is chosen."""
     nodes = site.status().get("nodes") or nodes_of(site)
     for pid, text in programs_of(site, draw.choice(nodes)).items() if nodes else ():
-        if word in text:
+        if chosen(text):
             with contextlib.suppress(OSError):
                 os.kill(pid, how)
 
 
 # ---- the faults: each breaks something and says how to mend it (None: the run must cope by itself)
+def ranks(site, draw):
+    """A node's ranks and their standbys; half the time their guardians with them."""
+    guardians = draw.random() < 0.5
+    return lambda text: site.is_rank(text) or guardians and " guardian " in text
+
+
 def rank_killed(site, draw):
-    signal_node(site, "_loop.py", signal.SIGKILL, draw)
+    signal_node(site, ranks(site, draw), signal.SIGKILL, draw)
 
 
 def rank_stopped(site, draw):
-    signal_node(site, "_loop.py", signal.SIGSTOP, draw)
+    signal_node(site, ranks(site, draw), signal.SIGSTOP, draw)
 
 
 def agent_killed(site, draw):
-    signal_node(site, "stoker-agent", signal.SIGKILL, draw)
+    signal_node(site, lambda text: "stoker-agent" in text, signal.SIGKILL, draw)
 
 
 def all_programs_killed(site, _draw):
@@ -198,11 +204,12 @@ def include_all(site):
     site.stoker("include", "n[01-08]", ok=False)
 
 
+@with_either("loop")
 def faults_in_a_row(site):
     draw = random.Random(SEED)
-    print(f"STOKER_SEED={SEED} STOKER_FAULTS={FAULTS}", flush=True)
+    print(f"STOKER_TRAINING={site.training} STOKER_SEED={SEED} STOKER_FAULTS={FAULTS}", flush=True)
     site.start_daemon()
-    site.run_loop(nodes=2, spares=1, ranks_per_node=1, tasks=8, restarts=100 * FAULTS)
+    site.run_training(nodes=2, spares=1, ranks_per_node=1, tasks=8, restarts=100 * FAULTS)
     now = site.wait_training(beyond=20)
     for number in range(1, FAULTS + 1):
         fault = draw.choice(ALL)

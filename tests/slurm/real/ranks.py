@@ -4,7 +4,7 @@ import signal
 
 from e2e._harness import check
 from slurm.cluster import environment_of, processes_with
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, main, with_either
 
 
 def agents(site, node):
@@ -14,10 +14,11 @@ def agents(site, node):
             b"guardian" not in open(f"/proc/{pid}/cmdline", "rb").read() and b"\0RANK=" not in environment_of(pid)]
 
 
+@with_either("core")
 def rank_killed(site):
-    """kill -9 of a rank of the training core: new ranks in the same job."""
+    """kill -9 of a rank: new ranks in the same job."""
     site.start_daemon()
-    site.run_core(nodes=2)
+    site.run_training(nodes=2)
     before = site.wait_training(beyond=30)
     os.kill(site.rank_pid(1), signal.SIGKILL)
     site.wait(lambda: site.status().get("restarts", 0) > before["restarts"], LIMIT, "a restart")
@@ -26,10 +27,11 @@ def rank_killed(site):
     check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
 
 
+@with_either("loop")
 def agent_killed(site):
     """kill -9 of a node's agent: its ranks die with it, and the training goes on."""
     site.start_daemon()
-    site.run_loop(nodes=2, spares=1, ranks_per_node=1)
+    site.run_training(nodes=2, spares=1, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     victims = site.wait(lambda: agents(site, before["nodes"][1] if before.get("nodes") else "n02"), LIMIT, "the agent's pid")
     for pid in victims:
@@ -40,10 +42,11 @@ def agent_killed(site):
     check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
 
 
+@with_either("core")
 def scancel_one_task(site):
     """scancel of the running task by hand: the next one goes on, with a warning."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     site.cluster.run("scancel", before["job"])
     site.wait_training(generation=before["generation"] + 1)
@@ -51,10 +54,11 @@ def scancel_one_task(site):
     check(site.job_id() == before["job"].split("_")[0], "it did not go on with the next task of its array")
 
 
+@with_either("loop")
 def scancel_everything(site):
     """scancel of the whole array by hand: Held, and never submitted again."""
     site.start_daemon()
-    site.run_loop()
+    site.run_training()
     before = site.wait_training(beyond=20)
     site.cluster.run("scancel", before["job"].split("_")[0])
     held = site.wait_state("held", LIMIT)
@@ -64,10 +68,11 @@ def scancel_everything(site):
     site.wait_training(beyond=before["iteration"])
 
 
+@with_either("loop")
 def scancel_restart(site):
     """on_scancel: restart submits anew."""
     site.start_daemon()
-    site.run_loop(recover=", on_scancel: restart")
+    site.run_training(recover=", on_scancel: restart")
     before = site.wait_training(beyond=20)
     site.cluster.run("scancel", before["job"].split("_")[0])
     site.wait_training(generation=before["generation"] + 1)
@@ -75,10 +80,11 @@ def scancel_restart(site):
     check(len(site.submissions()) == 1, f"more than one submission: {site.submissions()}")
 
 
+@with_either("core")
 def requeued(site):
     """scontrol requeue where a site allows it: the same id, a new generation, counted once."""
     site.start_daemon()
-    site.run_loop(scheduler=", extra: [--requeue]", tasks=1, top_up_below=0)
+    site.run_training(scheduler=", extra: [--requeue]", tasks=1, top_up_below=0)
     before = site.wait_training(beyond=20)
     job = site.job_id()  # one task is a plain job: SLURM knows it by its bare id
     site.cluster.run("scontrol", "requeue", job)
@@ -90,10 +96,11 @@ def requeued(site):
     check(site.status()["restarts"] == before["restarts"], "a requeue by the scheduler was counted as a failure")
 
 
+@with_either("loop", more="MaxArraySize=0\n")
 def chain_without_arrays(site):
     """A cluster that knows no job arrays: plain jobs, the next waiting behind the one that runs."""
     site.start_daemon()
-    site.run_loop(tasks=1, top_up_below=1, ranks_per_node=1)
+    site.run_training(tasks=1, top_up_below=1, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     site.wait(lambda: len(site.submissions()) == 2, LIMIT, "the next job of the chain")
     check("afterany" in site.cluster.run("squeue", "-h", "-t", "PD", "-o", "%E").stdout, "it does not wait for the running one")
@@ -102,13 +109,11 @@ def chain_without_arrays(site):
     check(site.job_id() != before["job"].split("_")[0], f"{after['job']} is the cancelled one")
 
 
-chain_without_arrays.cluster = dict(more="MaxArraySize=0\n")
-
-
+@with_either("core")
 def everything_at_once(site):
     """kill -9 of the daemon, of all agents and of all ranks in one moment."""
     site.start_daemon()
-    site.run_loop(nodes=2, ranks_per_node=1)
+    site.run_training(nodes=2, ranks_per_node=1)
     before = site.wait_training(beyond=20)
     victims = [pid for node in ("n01", "n02") for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder)
                if os.path.basename(os.readlink(f"/proc/{pid}/exe")) != "slurmstepd"]
