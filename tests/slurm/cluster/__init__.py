@@ -357,8 +357,8 @@ def processes_with(setting, folder):
 
 
 def stepds_of(folder, node):
-    """Pids of the slurmstepd of a node: their spool folder is the node's, as an open file or the working directory."""
-    spool = os.path.join(folder, "spool", node)
+    """Pids of the slurmstepd of a node: its spool folder or its log is an open file or the working directory."""
+    spool, log = os.path.join(folder, "spool", node), os.path.join(folder, "log", node + ".log")
     found = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
@@ -369,7 +369,6 @@ def stepds_of(folder, node):
             links += [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
         except OSError:
             continue
-        if any(link == spool or link.startswith(spool + "/") or link.endswith(f"/log/{node}.log") for link in links) \
-                and is_alive(pid):
+        if any(link in (spool, log) or link.startswith(spool + "/") for link in links) and is_alive(pid):
             found.append(pid)
     return found
