@@ -98,8 +98,12 @@ class SlurmSite(Site):
         argv = [os.path.join(self.bin, "stokerd"), "--state", self.state, "--slurm-pace", pace, *arguments]
         self.daemon = self.cluster.popen(argv, env={**self.env, **(env or {})}, stdout=self.log, stderr=self.log,
                                          start_new_session=True)
-        self.wait(lambda: os.path.exists(os.path.join(self.state, "stokerd.sock")) and
-                  self.stoker("status", "--json", ok=False).returncode == 0, LIMIT, "the daemon's socket")
+
+        def answers():  # itself: what one before it published is no answer
+            check(self.daemon.poll() is None, f"the daemon ended with {self.daemon.returncode} at once\n{self.tail_of_log()}")
+            done = self.stoker("status", "--json", ok=False)
+            return done.returncode == 0 and "last published" not in done.stderr
+        self.wait(answers, LIMIT, "the daemon's answer")
 
     def kill_daemon(self, how=signal.SIGKILL):
         """It may be waiting for a slow squeue."""
