@@ -30,7 +30,8 @@ target_link_libraries(stoker_precompiled PRIVATE stoker_options fmt::fmt nlohman
 target_precompile_headers(stoker_precompiled PRIVATE
   <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <functional> <map> <memory> <mutex> <optional>
   <set> <span> <string> <string_view> <thread> <variant> <vector> <fmt/format.h> <nlohmann/json.hpp>)
-set_target_properties(stoker_precompiled PROPERTIES UNITY_BUILD OFF)
+# clang++ would use adl_serializer<double> at the end of the precompiled header, before common/json.hpp says what it is.
+set_target_properties(stoker_precompiled PROPERTIES UNITY_BUILD OFF PCH_INSTANTIATE_TEMPLATES OFF)
 function(stoker_precompiled target)
   target_precompile_headers(${target} REUSE_FROM stoker_precompiled)
 endfunction()
