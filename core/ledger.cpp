@@ -134,8 +134,10 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
             false};
   const double score = add_score(entry, evidence);
   const bool broken = strong && is_hardware(evidence);
-  if (is_excluded(entry, now))
+  if (is_excluded(entry, now)) {
+    if (broken) entry.record->hardware = true;  // confirms what it was excluded for
     return {fmt::format("{} is excluded already", node.text), false, broken};
+  }
   const bool lemon = score >= kLemon;
   const bool again = entry.record->parole;
   if (!strong && same < kWeakLimit && !lemon && !again)

@@ -128,6 +128,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ledger: excluded for a hang, then the kernel confirms it -> not falsely accused") {
+  for (const double weight : {1.0, 0.5}) {
+    NodeLedger ledger = ledger_of({"n1", "n2", "n3", "n4"});
+    note_evidence(ledger, kN1, evidence("hang", 1h), true, {});
+    const Noted later = note_evidence(ledger, kN1, of_gpu("GPU-1", 1h + 30s, weight), true, {});
+    CHECK(later.text == "n1 is excluded already");
+    CHECK(ledger.nodes[kN1].record->hardware == (weight == 1));
+  }
+}
+
 TEST_CASE("ledger: one fault told several times within minutes -> one sign") {
   NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
   for (int i = 0; i < 8; ++i)
