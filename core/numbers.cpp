@@ -69,6 +69,17 @@ bool refuse_start(Turn& turn, const std::vector<wire::AuditItem>& items, Iterati
   return true;
 }
 
+// Told only: programs that do not save it begin anew each time, and find it again within minutes.
+void tell_scale(Turn& turn, const wire::AuditItem& scale) {
+  const std::string text = fmt::format(
+      "the loss scale begins at {}, it was {}: it was not restored, or the optimizer's state was "
+      "not",
+      scale.now, scale.saved);
+  turn.say(text);
+  raise(turn, {Severity::Warning, "resume_audit", fmt::format("{}: {}", turn.name().text, text),
+               command_text(turn.name(), "why"), ""});
+}
+
 bool has_failed(const std::vector<wire::AuditItem>& items) {
   return std::any_of(items.begin(), items.end(), [](const auto& item) { return !item.equal; });
 }
@@ -105,6 +116,8 @@ bool audit_start(Turn& turn, const TrailPoint& point) {
     auto items = compare_start(trail, point);
     const auto rate = compare_rate(trail, point);
     if (rate) items.push_back(*rate);
+    const auto scale = compare_scale(trail, point);
+    if (scale && scale->equal) items.push_back(*scale);
     check.rate_due = !rate && learning_rate_at(trail.points, point.iteration).has_value();
     if (has_failed(items) && refuse_start(turn, items, point.iteration)) return true;
     const bool compared = !items.empty() && !trail.points.empty();
@@ -116,6 +129,7 @@ bool audit_start(Turn& turn, const TrailPoint& point) {
           fmt::format("resume audit from the log lines: {} as before", items_text(items, true)));
       resolve(turn, "resume_audit");
     }
+    if (scale && !scale->equal) tell_scale(turn, *scale);
   } else if (check.rate_due && ++check.readings <= kRateReadings) {
     const auto rate = compare_rate(trail, point);
     if (!rate) return false;

@@ -16,9 +16,12 @@ constexpr double kAnyRate = 1000;        // times the rates around a gap with a 
 constexpr std::uint64_t kBeyond = 5000;  // iterations past the newest point
 constexpr std::size_t kLastBatches = 5;
 constexpr std::size_t kLeftPoints = 64;
-constexpr std::size_t kRawPoints = 48;  // the newest are all kept
-constexpr double kForeignLevel = 0.25;  // of the loss, and
-constexpr double kForeignNoise = 10;    // times its noise: not the weights that were saved
+constexpr std::size_t kRawPoints = 48;      // the newest are all kept
+constexpr double kLongestSample = 1 << 20;  // tokens of a sample that a rollback left out, at most
+constexpr std::uint64_t kScaleFor = 50;     // iterations in which a loss scale moves little, and
+constexpr double kScaleMoves = 64;          // by how much it may
+constexpr double kForeignLevel = 0.25;      // of the loss, and
+constexpr double kForeignNoise = 10;        // times its noise: not the weights that were saved
 
 std::pair<const TrailPoint*, const TrailPoint*> neighbours(const std::vector<TrailPoint>& line,
                                                            Iteration iteration) {
@@ -73,6 +76,33 @@ std::vector<double> detrended(const std::vector<double>& values) {
   return rest;
 }
 
+// Of samples or tokens, which only grow.
+std::optional<Range> consumed_at(const std::vector<TrailPoint>& line, Iteration iteration,
+                                 std::uint64_t TrailPoint::*what) {
+  const auto [a, b] = neighbours(line, iteration);
+  if (a == nullptr || a->*what == 0) return std::nullopt;
+  if (b != nullptr) {
+    if (b->*what == 0) return std::nullopt;
+    const bool gap = b->iteration.value > a->iteration.value + 1;
+    Range range = between(static_cast<double>(a->*what), static_cast<double>(b->*what),
+                          place_of(*a, *b, iteration), gap ? kRampBend : 0);
+    return range;
+  }
+  if (iteration.value - a->iteration.value > kBeyond) return std::nullopt;
+  std::vector<double> batches;  // one of them may be what a rollback left out
+  for (const TrailPoint* p = a; p != &line.front() && batches.size() < kLastBatches; --p) {
+    const TrailPoint& before = *(p - 1);
+    if (before.*what == 0 || before.*what >= p->*what) break;
+    batches.push_back(static_cast<double>(p->*what - before.*what) /
+                      static_cast<double>(p->iteration.value - before.iteration.value));
+  }
+  if (batches.empty()) return std::nullopt;
+  const double batch = detect::median(batches);
+  const double grown = batch * static_cast<double>(iteration.value - a->iteration.value);
+  const auto base = static_cast<double>(a->*what);
+  return Range{base + 0.5 * grown, base + 2 * grown};  // the batch may be ramped up
+}
+
 }  // namespace
 
 void record(Trail& trail, const TrailPoint& point) {
@@ -108,28 +138,7 @@ void turn_back(Trail& trail, Iteration from) {
 }
 
 std::optional<Range> samples_at(const std::vector<TrailPoint>& line, Iteration iteration) {
-  const auto [a, b] = neighbours(line, iteration);
-  if (a == nullptr || a->samples == 0) return std::nullopt;
-  if (b != nullptr) {
-    if (b->samples == 0) return std::nullopt;
-    const bool gap = b->iteration.value > a->iteration.value + 1;
-    Range range = between(static_cast<double>(a->samples), static_cast<double>(b->samples),
-                          place_of(*a, *b, iteration), gap ? kRampBend : 0);
-    return range;
-  }
-  if (iteration.value - a->iteration.value > kBeyond) return std::nullopt;
-  std::vector<double> batches;  // one of them may be what a rollback left out
-  for (const TrailPoint* p = a; p != &line.front() && batches.size() < kLastBatches; --p) {
-    const TrailPoint& before = *(p - 1);
-    if (before.samples == 0 || before.samples >= p->samples) break;
-    batches.push_back(static_cast<double>(p->samples - before.samples) /
-                      static_cast<double>(p->iteration.value - before.iteration.value));
-  }
-  if (batches.empty()) return std::nullopt;
-  const double batch = detect::median(batches);
-  const double grown = batch * static_cast<double>(iteration.value - a->iteration.value);
-  const auto base = static_cast<double>(a->samples);
-  return Range{base + 0.5 * grown, base + 2 * grown};  // the batch may be ramped up
+  return consumed_at(line, iteration, &TrailPoint::samples);
 }
 
 std::optional<Range> learning_rate_at(const std::vector<TrailPoint>& line, Iteration iteration) {
@@ -204,16 +213,17 @@ std::vector<wire::AuditItem> compare_start(const Trail& trail, const TrailPoint&
   if (check.told && first.iteration != check.from)  // programs count from 0 or from 1
     items.push_back({"iteration", fmt::format("{} loaded", check.from.value),
                      fmt::format("{} shown", first.iteration.value), first.iteration > check.from});
-  if (const auto samples = samples_at(trail.points, first.iteration);
-      samples && first.samples > 0) {
-    const double slack = 1 + 0.001 * samples->high;
-    const auto now = static_cast<double>(first.samples);
-    const bool skipped = check.skip > 0 && now >= samples->low - slack &&
-                         now <= samples->high + slack + static_cast<double>(check.skip);
-    const bool same = now >= samples->low - slack && now <= samples->high + slack;
-    items.push_back({"consumed samples", count(static_cast<std::uint64_t>(samples->low)),
-                     count(first.samples), same || skipped});
-  }
+  const auto add_consumed = [&](const char* name, std::uint64_t TrailPoint::*what, double skip) {
+    const auto known = consumed_at(trail.points, first.iteration, what);
+    if (!known || first.*what == 0) return;
+    const double slack = 1 + 0.001 * known->high;
+    const auto now = static_cast<double>(first.*what);
+    items.push_back({name, count(static_cast<std::uint64_t>(known->low)), count(first.*what),
+                     now >= known->low - slack && now <= known->high + slack + skip});
+  };
+  add_consumed("consumed samples", &TrailPoint::samples, static_cast<double>(check.skip));
+  add_consumed("consumed tokens", &TrailPoint::tokens,
+               static_cast<double>(check.skip) * kLongestSample);
   if (check.ranks_before > 0 && check.ranks > 0)
     items.push_back({"ranks", count(check.ranks_before), count(check.ranks), true});
   return items;
@@ -231,6 +241,17 @@ std::optional<wire::AuditItem> compare_rate(const Trail& trail, const TrailPoint
   const double ratio = point->rate_scale > 0 ? first.rate_scale / point->rate_scale : 1;
   return wire::AuditItem{"learning rate", number(before->high), number(first.learning_rate),
                          fits(1) || fits(trail.check.rate_factor) || fits(ratio)};
+}
+
+std::optional<wire::AuditItem> compare_scale(const Trail& trail, const TrailPoint& first) {
+  const TrailPoint* before = neighbours(trail.points, first.iteration).first;
+  if (before == nullptr || before->scale <= 0 || first.scale <= 0 ||
+      first.iteration.value - before->iteration.value > kScaleFor)
+    return std::nullopt;
+  const double ratio = first.scale / before->scale;
+  return wire::AuditItem{"loss scale", fmt::format("{:.10g}", before->scale),
+                         fmt::format("{:.10g}", first.scale),
+                         ratio <= kScaleMoves && ratio >= 1 / kScaleMoves};
 }
 
 // Held against the same iterations of the line that was left, or the last ones before the start,

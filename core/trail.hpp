@@ -81,6 +81,8 @@ std::optional<double> likeness(const std::vector<TrailPoint>& one,
 std::vector<wire::AuditItem> compare_start(const Trail& trail, const TrailPoint& first);
 // Its first learning rate.
 std::optional<wire::AuditItem> compare_rate(const Trail& trail, const TrailPoint& first);
+// The loss scale that it begins with, of mixed precision in fp16.
+std::optional<wire::AuditItem> compare_scale(const Trail& trail, const TrailPoint& first);
 // Its first losses: an item that is not equal when they are of another training altogether.
 std::optional<wire::AuditItem> compare_level(const Trail& trail);
 

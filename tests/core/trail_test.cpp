@@ -60,6 +60,23 @@ TEST_CASE(
   CHECK(compare_rate(trail, {Iteration(101), 101 * 64, 0, 1.2e-4, 2.2, 1, 0})->equal);
 }
 
+TEST_CASE("trail: tokens counted anew, a loss scale from the start -> named; not told -> nothing") {
+  Trail trail = trained(1, 120);
+  for (TrailPoint& p : trail.points) p.scale = 65536;
+  trail.check = check_from(100, 100);
+  TrailPoint first{Iteration(101), 101 * 64, 101 * 64 * 2048, 6e-5, 2.2, 1, 65536};
+  CHECK(wrong(compare_start(trail, first)).empty());
+  CHECK(compare_scale(trail, first)->equal);
+  first.tokens = 64 * 2048;
+  first.scale = 4294967296.0;
+  CHECK(wrong(compare_start(trail, first)) == "consumed tokens;");
+  CHECK_FALSE(compare_scale(trail, first)->equal);
+  trail.check.skip = 640;  // a rollback leaves samples out: their tokens are missing too
+  first = {Iteration(101), 111 * 64, 111 * 64 * 2048, 6e-5, 2.2, 1, 0};
+  CHECK(wrong(compare_start(trail, first)).empty());
+  CHECK_FALSE(compare_scale(trail, first));
+}
+
 TEST_CASE("trail: a thinned line and a ramp -> samples and rates between its points are known") {
   Trail trail;
   std::uint64_t samples = 0;
