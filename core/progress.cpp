@@ -146,6 +146,16 @@ void note_false_alarm(Turn& turn, wire::Phase phase) {
       stoker::name_of(phase), format_duration(detect::phase_deadline(turn.r(), phase))));
 }
 
+// An incident that began with the suspicion is none; one that began before it goes on.
+void drop_suspicion(Turn& turn, const training::Suspect& suspect, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (run.incident && run.incident->since >= run.since) run.incident.reset();
+  if (suspect.iterating)
+    turn.go(training::Training{}, Trigger::Moves, sentence);
+  else
+    turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+}
+
 void check_planned(Turn& turn) {
   RunState& run = turn.r();
   if (run.save_at && run.progress.iteration >= *run.save_at) {
@@ -216,18 +226,14 @@ void on_digest(Turn& turn, const Digest& digest) {
   if (run.save && run.save->taken && digest.last.saves_answered >= run.save->counter)
     run.save.reset();
   note_advance(turn);
-  if (auto* suspect = turn.in<training::Suspect>();
+  if (const auto* suspect = turn.in<training::Suspect>();
       suspect != nullptr && suspect->symptom == training::Symptom::Hang &&
       hang.verdict == detect::Verdict::Ok && hang.age < turn.now() - run.since) {
     const std::string sentence =
         fmt::format("progress again, {} ago (limit {}): the suspicion is dropped",
                     format_duration(hang.age), format_duration(hang.deadline));
-    if (suspect->iterating)
-      turn.go(training::Training{}, Trigger::Moves, sentence);
-    else
-      turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+    drop_suspicion(turn, *suspect, sentence);
     resolve(turn, "hang");
-    run.incident.reset();
     note_false_alarm(turn, hang.phase);
   }
   const bool watched =
@@ -288,12 +294,9 @@ void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
   run.live->lead_silent = false;
   const auto* suspect = turn.in<training::Suspect>();
   if (suspect == nullptr || suspect->symptom != training::Symptom::LeadSilent) return;
-  const std::string sentence =
-      fmt::format("the lead agent speaks again after {}", format_duration(turn.now() - run.since));
-  if (suspect->iterating)
-    turn.go(training::Training{}, Trigger::Moves, sentence);
-  else
-    turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+  drop_suspicion(
+      turn, *suspect,
+      fmt::format("the lead agent speaks again after {}", format_duration(turn.now() - run.since)));
 }
 
 }  // namespace stoker::core
