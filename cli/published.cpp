@@ -47,11 +47,15 @@ Result<wire::StatusDocument> freshest_status(const wire::SiteRun& run) {
 
 }  // namespace
 
-Result<std::vector<wire::SiteRun>> published_runs(const std::string& state) {
+Result<wire::SiteDocument> published_site(const std::string& state) {
   const std::string path = state + "/published/site.json";
-  if (!os::exists(path)) return std::vector<wire::SiteRun>{};
+  if (!os::exists(path)) return wire::SiteDocument{};
   STOKER_TRY(text, os::read_file(path, kMaxDocument));
-  STOKER_TRY(site, from_json_text<wire::SiteDocument>(text, path));
+  return from_json_text<wire::SiteDocument>(text, path);
+}
+
+Result<std::vector<wire::SiteRun>> published_runs(const std::string& state) {
+  STOKER_TRY(site, published_site(state));
   return site.runs;
 }
 

@@ -14,7 +14,8 @@
 
 namespace stoker::cli {
 
-// The runs that the daemon of `state` published; none when it never ran.
+// What the daemon of `state` published of the site, and its runs; nothing when it never ran.
+Result<wire::SiteDocument> published_site(const std::string& state);
 Result<std::vector<wire::SiteRun>> published_runs(const std::string& state);
 
 // RUN of the command line: a name that was published, else a run directory. An Error names the

@@ -28,7 +28,7 @@ std::vector<std::string> conditions_of(const SiteState& state, const RunState& r
 std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run) {
   std::vector<const AlertState*> open;
   for (const auto& [id, alert] : state.alerts)
-    if (run.empty() || alert.run == run) open.push_back(&alert);
+    if (alert.run == run) open.push_back(&alert);
   std::stable_sort(open.begin(), open.end(),
                    [](const AlertState* a, const AlertState* b) { return a->seq > b->seq; });
   std::vector<wire::StatusAlert> result;

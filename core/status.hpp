@@ -16,7 +16,7 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
 // Lays the newest heartbeat over what the last journalled digest told. `age`: since it was read. A
 // beat of another attempt changes nothing.
 void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age);
-// All open alerts, of a run or (empty name) of the whole site, newest first.
+// The open alerts of a run or (empty name) of the site itself, newest first.
 std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run);
 wire::PublishedEvent published_event(const JournalRow& row);
 

@@ -196,7 +196,10 @@ std::string Script::answer(const std::string& question) {
     return out;
   }
   if (question == "alerts") {
-    for (const auto& alert : core::alerts_of(state, RunName{}))
+    std::vector<wire::StatusAlert> alerts = core::alerts_of(state, RunName{});
+    for (const auto& [name, run] : state.runs)
+      for (wire::StatusAlert& alert : core::alerts_of(state, name)) alerts.push_back(alert);
+    for (const wire::StatusAlert& alert : alerts)
       out += fmt::format("{} {}{}: {}\n", alert.id, alert.severity,
                          alert.acknowledged ? " (acknowledged)" : "", alert.summary);
     return out.empty() ? "none\n" : out;

@@ -1,5 +1,6 @@
 // <state>/published/site.json: the runs under supervision and where each one's directory is, so
-// that reading commands find a run by its name while the daemon is away. The daemon replaces it;
+// that reading commands find a run by its name while the daemon is away; and the open alerts that
+// are of no run (a scheduler that gives no answer). The daemon replaces it;
 // <state>/published/nodes.jsonl beside it has one PublishedNode (status.hpp) a line.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "wire/status.hpp"
 
 namespace stoker::wire {
 
@@ -19,8 +21,9 @@ struct SiteRun {
 
 struct SiteDocument {
   int version = 1;
-  std::vector<SiteRun> runs;  // by name
-  STOKER_FIELDS(SiteDocument, version, runs)
+  std::vector<SiteRun> runs;        // by name
+  std::vector<StatusAlert> alerts;  // of the site itself, newest first
+  STOKER_FIELDS(SiteDocument, version, runs, alerts)
 };
 
 }  // namespace stoker::wire

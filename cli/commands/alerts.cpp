@@ -1,4 +1,5 @@
-// stoker alerts: the open alerts of all runs; `stoker alerts test` sends one through every sink.
+// stoker alerts: the open alerts of the site and of all runs; `stoker alerts test` sends one
+// through every sink.
 #include <memory>
 
 #include "cli/acting.hpp"
@@ -15,9 +16,9 @@ struct AlertsOptions {
 
 void show(const Console& console, const std::string& run, const wire::StatusAlert& a) {
   const Ink ink = a.severity == "critical" ? Ink::Red : Ink::Yellow;
-  console.line(console.paint(ink, printable(a.severity)) + "  " + printable(run) + "  " +
-               printable(a.summary) + "  since " + printable(a.since) +
-               (a.acknowledged ? "  (acknowledged)" : ""));
+  console.line(console.paint(ink, printable(a.severity)) + "  " +
+               (run.empty() ? "the site" : printable(run)) + "  " + printable(a.summary) +
+               "  since " + printable(a.since) + (a.acknowledged ? "  (acknowledged)" : ""));
   if (!a.reason.empty()) console.line("    why " + printable(a.reason));
   if (!a.command.empty()) console.line("    do  " + printable(a.command));
   if (!a.acknowledged) console.line("    ack stoker ack " + printable(a.id));
@@ -25,25 +26,28 @@ void show(const Console& console, const std::string& run, const wire::StatusAler
 
 int alerts(Context& context, const AlertsOptions& options) {
   const Console& console = context.console;
-  const auto runs = published_runs(context.state);
-  if (!runs) return console.say(runs.error().message()), kFailed;
+  const auto site = published_site(context.state);
+  if (!site) return console.say(site.error().message()), kFailed;
   const Reach reach = note_daemon(context);
   Json all = Json::array();
   bool good = true;
-  for (const wire::SiteRun& run : *runs) {
+  const auto add = [&](const std::string& run, const wire::StatusAlert& alert, bool stale) {
+    Json entry(alert);
+    entry["run"] = run;
+    entry["stale"] = stale;
+    all.push_back(entry);
+    if (!options.json) show(console, run, alert);
+  };
+  for (const wire::StatusAlert& alert : site->alerts)
+    add("", alert, reach == Reach::Away || reach == Reach::Silent);
+  for (const wire::SiteRun& run : site->runs) {
     const auto status = read_status(run, reach);
     if (!status) {
       console.say(status.error().message());
       good = false;
       continue;
     }
-    for (const wire::StatusAlert& alert : status->alerts) {
-      Json entry(alert);
-      entry["run"] = status->run;
-      entry["stale"] = status->stale;
-      all.push_back(entry);
-      if (!options.json) show(console, status->run, alert);
-    }
+    for (const wire::StatusAlert& alert : status->alerts) add(status->run, alert, status->stale);
   }
   if (options.json)
     console.line(dump_json(all));

@@ -25,6 +25,7 @@ struct DaemonHealth {
 struct SiteView {
   std::vector<wire::StatusDocument> runs;
   std::vector<wire::PublishedNode> nodes;
+  std::vector<wire::StatusAlert> alerts;  // of no run
   DaemonHealth health;
 };
 

@@ -35,15 +35,20 @@ Status write_copy(const std::string& folder, const wire::StatusDocument& status)
 
 Status write_site(const std::string& directory, const SiteView& view) {
   wire::SiteDocument site;
+  site.alerts = view.alerts;
   std::string nodes;
   Json alerts = Json::array();
-  for (const auto& run : view.runs) {
-    site.runs.push_back({run.run, run.directory, copy_of(directory, run.run)});
-    for (const auto& alert : run.alerts) {
+  const auto add = [&alerts](const std::string& run, const std::vector<wire::StatusAlert>& open) {
+    for (const auto& alert : open) {
       Json entry(alert);
-      entry["run"] = run.run;
+      entry["run"] = run;
       alerts.push_back(std::move(entry));
     }
+  };
+  add("", view.alerts);
+  for (const auto& run : view.runs) {
+    site.runs.push_back({run.run, run.directory, copy_of(directory, run.run)});
+    add(run.run, run.alerts);
   }
   for (const auto& node : view.nodes) nodes += to_json_text(node) + "\n";
   const auto write = [&](const char* name, const std::string& text) {
@@ -124,6 +129,7 @@ void Daemon::render() {
     for (const auto& [name, run] : engine.state().runs)
       view->runs.push_back(core::status_of(engine.state(), run, now, wall));
     view->nodes = core::nodes_of(engine.state(), now);
+    view->alerts = core::alerts_of(engine.state(), RunName{});
     view->health.journal_rows = journal.last_sequence().value;
     view->health.scheduler_trouble =
         engine.state().blind_since ? engine.state().blind_why : std::string();

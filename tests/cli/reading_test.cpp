@@ -191,6 +191,23 @@ TEST_CASE("alerts: open ones -> with the command to run") {
   CHECK(json->at(0).at("run") == "hello");
 }
 
+TEST_CASE("alerts: of the site -> told before those of the runs") {
+  const Site site;
+  wire::SiteDocument document;
+  document.runs.push_back({"hello", site.directory()});
+  document.alerts.push_back({"site/scheduler_blind/9", "critical", "scheduler_blind",
+                             "squeue gives no good answer for 5min", "why", "stoker doctor",
+                             "2026-05-01T03:00:00Z", false});
+  site.write(site.directory() + "/status.json", to_json_text(training_status()));
+  site.write(site.state() + "/published/site.json", to_json_text(document));
+  const std::string told = site.stoker({"alerts"}).out;
+  CHECK(told.find("critical  the site  squeue gives no good answer") != std::string::npos);
+  CHECK(told.find("ack stoker ack site/scheduler_blind/9") != std::string::npos);
+  const auto json = parse_json(site.stoker({"alerts", "--json"}).out, "x");
+  REQUIRE(json->size() == 1);
+  CHECK(json->at(0).at("run") == "");
+}
+
 TEST_CASE("parse: a log -> JSON lines; a missing file -> exit 1") {
   const Site site;
   site.write(site.folder() + "/log",
