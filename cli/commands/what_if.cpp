@@ -131,14 +131,17 @@ void show(const Console& console, const Json& doc) {
   show_rows(console, doc["failures"]);
   for (const char* name : {"ettr", "young", "daly"})
     console.line(fmt::format("  {}: {}", name, doc["formulas"][name].get<std::string>()));
-  if (!doc["spares"].empty()) {
+  if (doc["spares"].empty()) {
+    console.line("spares: not told, the site has not lost two nodes yet");
+  } else {
     console.line("spares:");
     for (const Json& row : doc["spares"])
       console.line(fmt::format("  {} spare: short of nodes {:.1f} % of the time",
                                row["spares"].get<int>(), 100 * row["short"].get<double>()));
     console.line("  " + doc["formulas"]["spares"].get<std::string>());
   }
-  if (doc["rollback"].is_null()) return;
+  if (doc["rollback"].is_null())
+    return console.line("rollback: not told, the run has no iterations behind a checkpoint");
   const Json& r = doc["rollback"];
   console.line(fmt::format(
       "rollback now to {}: costs {} ({} iterations again); waiting {} first pays where it recovers "

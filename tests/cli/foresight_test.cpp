@@ -100,6 +100,9 @@ TEST_CASE("plan --what-if: nothing is known -> says which options to give") {
   const Said said = site.stoker({"plan", run_file(site), "--what-if"});
   CHECK(said.code == 1);
   CHECK(said.err.find("--save-cost and --mtbf") != std::string::npos);
-  CHECK(site.stoker({"plan", run_file(site), "--what-if", "--save-cost", "40s", "--mtbf", "3h"})
-            .code == 0);
+  const Said given =
+      site.stoker({"plan", run_file(site), "--what-if", "--save-cost", "40s", "--mtbf", "3h"});
+  CHECK(given.code == 0);
+  CHECK(given.out.find("spares: not told, ") != std::string::npos);
+  CHECK(given.out.find("rollback: not told, ") != std::string::npos);
 }
