@@ -107,7 +107,8 @@ Status Engine::feed(std::vector<Input> inputs) {
   inputs = impl_->expand(std::move(inputs), now);
   impl_->rows.clear();
   if (inputs.empty()) return ok();
-  const SiteState before = impl_->state;
+  std::optional<SiteState> before;
+  if (impl_->journal.may_refuse()) before = impl_->state;
   std::vector<JournalRow> rows;
   std::vector<Cursor> cursors;
   for (Input& input : inputs) {
@@ -124,7 +125,8 @@ Status Engine::feed(std::vector<Input> inputs) {
                        impl_->journal.wants_state(seq) ? to_json_text(impl_->state) : ""};
   const Status appended = impl_->journal.append(rows, state, cursors);
   if (!appended) {
-    impl_->state = before;
+    STOKER_CHECK(before, "a journal that cannot refuse has refused");
+    impl_->state = *std::move(before);
     return fail(appended.error());
   }
   for (const JournalRow& row : rows)

@@ -52,6 +52,8 @@ class Journal {
   virtual Status close_intent(const EffectKey& key) = 0;  // within the append of its result event:
                                                           // implementations may batch
   virtual Result<std::vector<Cursor>> cursors() = 0;
+  // Whether an append can fail. The engine keeps no copy to go back to for one that cannot.
+  [[nodiscard]] virtual bool may_refuse() const { return true; }
 };
 
 }  // namespace stoker::core

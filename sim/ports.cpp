@@ -62,11 +62,16 @@ Status SimFiles::make_directories(const std::string&, unsigned) {
 Result<std::vector<std::string>> SimFiles::list(const std::string& path) {
   if (error_ == ESTALE && refuses(path + "/"))
     return fail(errno_error(ESTALE, "cannot list", path));
+  std::vector<std::string> names = below(path + "/");
+  std::erase_if(names, [](const std::string& name) { return name.find('/') != std::string::npos; });
+  return names;
+}
+
+std::vector<std::string> SimFiles::below(const std::string& prefix) const {
   std::vector<std::string> names;
-  const std::string prefix = path + "/";
-  for (const auto& [name, text] : content)
-    if (name.starts_with(prefix) && name.find('/', prefix.size()) == std::string::npos)
-      names.push_back(name.substr(prefix.size()));
+  for (auto at = content.lower_bound(prefix); at != content.end() && at->first.starts_with(prefix);
+       ++at)
+    names.push_back(at->first.substr(prefix.size()));
   return names;
 }
 

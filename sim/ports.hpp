@@ -43,6 +43,8 @@ class SimFiles : public core::Files {
     refused_ = std::move(part);
     error_ = error;
   }
+  // The paths that start so, without that start.
+  [[nodiscard]] std::vector<std::string> below(const std::string& prefix) const;
   std::map<std::string, std::string> content;
 
  private:

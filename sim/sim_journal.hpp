@@ -18,6 +18,7 @@ class SimJournal : public core::Journal {
   Status append(const std::vector<core::JournalRow>& rows, const core::StateRow& state,
                 const std::vector<core::Cursor>& cursors) override;
   [[nodiscard]] bool wants_state(Sequence seq) const override;
+  [[nodiscard]] bool may_refuse() const override { return false; }
   Result<std::optional<core::StateRow>> load_state() override { return state_; }
   Result<std::vector<core::JournalRow>> rows_after(Sequence seq, std::size_t limit) override;
   Result<std::vector<core::Intent>> open_intents() override;

@@ -49,6 +49,27 @@ std::string seconds(Instant at) {
   return at == Instant{} ? "N/A" : std::to_string(1'777'600'000 + (at - Instant{}) / 1s);
 }
 
+void add_field(std::string& out, char letter, const SimJob& job, std::uint32_t number,
+               const SimTask& task) {
+  switch (letter) {
+    case 'A': out += std::to_string(job.id + number); return;
+    case 'F': out += std::to_string(job.id); return;
+    case 'K': out += std::to_string(number); return;
+    case 'T': out += name_of(task.state); return;
+    case 'r': out += task.state == JobState::Pending ? "Priority" : "None"; return;
+    case 'S': out += seconds(task.started); return;
+    case 'e': out += seconds(task.ends_at); return;
+    case 'V': out += seconds(job.submitted + 1s); return;
+    case 'N': out += task.node_list; return;
+    case 'U': out += "1000"; return;
+    case 'u': out += "trainer"; return;
+    case 'o': out += job.command; return;
+    case 'j': out += job.name; return;
+    case 'k': out += job.comment; return;
+    default: out += '?';
+  }
+}
+
 std::string unquoted(std::string text) {
   std::erase(text, '"');
   return text;
@@ -64,27 +85,6 @@ void SlurmText::wake(Fault liar, bool awake) {
     awake_.erase(liar);
 }
 
-std::string SlurmText::field(char letter, const SimJob& job, std::uint32_t number) const {
-  const SimTask& task = job.state.at(number);
-  switch (letter) {
-    case 'A': return std::to_string(job.id + number);
-    case 'F': return std::to_string(job.id);
-    case 'K': return std::to_string(number);
-    case 'T': return std::string(name_of(task.state));
-    case 'r': return task.state == JobState::Pending ? "Priority" : "None";
-    case 'S': return seconds(task.started);
-    case 'e': return seconds(task.ends_at);
-    case 'V': return seconds(job.submitted + 1s);
-    case 'N': return task.node_list;
-    case 'U': return "1000";
-    case 'u': return "trainer";
-    case 'o': return job.command;
-    case 'j': return job.name;
-    case 'k': return job.comment;
-    default: return "?";
-  }
-}
-
 os::CommandOutput SlurmText::rows(const Argv& argv) {
   const std::string format = after(argv, "-o");
   const auto wanted = numbers_of(after(argv, "-j"));
@@ -97,7 +97,7 @@ os::CommandOutput SlurmText::rows(const Argv& argv) {
       if (core::is_terminal(task.state) && task.ended + shape_.remembers <= time_.now()) continue;
       for (std::size_t i = 0; i < format.size(); ++i)
         if (format[i] == '%' && i + 1 < format.size())
-          out += field(format[++i], job, number);
+          add_field(out, format[++i], job, number, task);
         else
           out += format[i];
       out += '\n';
@@ -121,6 +121,7 @@ os::CommandOutput SlurmText::columns(const Argv& argv) {
 
 // What the liars make of a good list of lines.
 void SlurmText::bend(std::string& text) {
+  if (!lies()) return;
   if (is(Fault::SqueueStale)) text = stale_;
   if (is(Fault::SqueueEmpty)) text.clear();
   if (is(Fault::SqueueForeign)) {

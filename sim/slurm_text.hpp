@@ -35,7 +35,6 @@ class SlurmText : public core::Processes {
   os::CommandOutput show_jobs(const Argv& argv);
   os::CommandOutput nodes();
   Result<os::CommandOutput> sbatch(const Argv& argv);
-  std::string field(char letter, const SimJob& job, std::uint32_t number) const;
   void bend(std::string& text);
 
   Cluster& cluster_;

@@ -232,9 +232,8 @@ void Universe::look_at_switches() {
     look_at_switches();
     if (!daemon_->up() || daemon_->asleep()) return;
     std::vector<std::string> names;
-    for (const auto& [path, text] : files_.content)
-      if (path.starts_with("/runs/sim/switch/") && path[17] != '.')
-        names.push_back(path.substr(17));
+    for (const std::string& name : files_.below("/runs/sim/switch/"))
+      if (name[0] != '.') names.push_back(name);
     for (const std::string& name : names) {
       core::OperatorAsked asked;
       asked.verb = name;
