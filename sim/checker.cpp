@@ -145,15 +145,20 @@ void Checker::deletes(const SimGeneration& g, const std::vector<wire::Checkpoint
   };
   std::uint32_t kept = 0, good = 0;
   std::optional<wire::CheckpointId> newest;
+  std::vector<std::uint64_t> pins = training_.pins_ordered();  // those of spikes too
+  const auto& fixed = scenario_.policy.checkpoints.pin;
+  pins.insert(pins.end(), fixed.begin(), fixed.end());
+  const std::uint64_t copied = scenario_.policy.checkpoints.archive_every;
   for (const SimCheckpoint& c : training_.checkpoints()) {
     if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
     const std::string name = wire::checkpoint_name(c.id.iteration, c.id.generation);
-    const auto& pins = scenario_.policy.checkpoints.pin;
     if (deleted(c.id) && std::find(pins.begin(), pins.end(), c.id.iteration.value) != pins.end())
       broken(fmt::format("deletes {}, which is pinned", name));
     if (deleted(c.id) && c.id.iteration == g.resume)
       broken(fmt::format("deletes {}, from which it resumed", name));
     if (c.damaged) continue;
+    if (deleted(c.id) && copied > 0 && c.id.iteration.value % copied == 0 && !c.archived)
+      broken(fmt::format("deletes {}, of which no copy was verified", name));
     ++good;
     kept += deleted(c.id) ? 0 : 1;
     if (!newest || *newest < c.id) newest = c.id;

@@ -77,6 +77,8 @@ void read_policy(configs::MapReader& m, core::RunPolicy& p) {
   positive(m, "checkpoint_limit", p.hang.checkpoint);
   m.read("keep_last", p.checkpoints.keep_last);
   m.read("pin", p.checkpoints.pin);
+  m.read("archive_every", p.checkpoints.archive_every);
+  if (p.checkpoints.archive_every > 0) p.checkpoints.archive_to = "/store/sim";
   m.read("rollback", p.recover.rollback_enabled);
   m.read("rollback_at_most", p.recover.rollback_at_most);
   m.read("lr_scale", p.recover.rollback_lr_scale);

@@ -100,9 +100,10 @@ enum class Guard {
   StalePhase,
   Lease,
   Dedupe,
-  KeepGood,    // beyond the ten of the design: the last good checkpoint is never deleted
-  KeepPinned,  // nor a pinned one, nor one that a start goes on from
-  RollbackPin  // a rollback by itself stops at a pinned one
+  KeepGood,     // beyond the ten of the design: the last good checkpoint is never deleted
+  KeepPinned,   // nor a pinned one, nor one that a start goes on from
+  RollbackPin,  // a rollback by itself stops at a pinned one
+  ArchiveFirst  // what is to be copied to another disk is not deleted before
 };
 
 }  // namespace stoker::sim
@@ -112,7 +113,7 @@ struct stoker::EnumNames<stoker::sim::Guard> {
   static constexpr std::array names{
       "none",   "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
       "budget", "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
-      "dedupe", "keep-good",     "keep-pinned",       "rollback-pin"};
+      "dedupe", "keep-good",     "keep-pinned",       "rollback-pin", "archive-first"};
 };
 
 namespace stoker::sim {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "wire/keep_rule.hpp"
+#include "wire/lineage.hpp"
 
 namespace stoker::sim {
 namespace {
@@ -80,16 +80,21 @@ Iteration Training::best_checkpoint(const wire::Lineage& lineage, bool verify) {
   return best->id.iteration;
 }
 
-std::optional<wire::Orders> Training::newest_orders(bool seen) const {
+const std::optional<wire::Orders>& Training::newest_orders(bool seen) {
+  static const std::optional<wire::Orders> none;
   const std::string folder = kDirectory + "orders/";
   auto at = files_.content.lower_bound(folder + "~");  // behind all numbers
   while (at != files_.content.begin() && (--at)->first.starts_with(folder)) {
     const auto hidden = hidden_until_.find(at->first);
     if (seen && hidden != hidden_until_.end() && hidden->second > time_.now()) continue;
-    auto orders = from_json_text<wire::Orders>(at->second, at->first);
-    return orders ? std::optional(*std::move(orders)) : std::nullopt;
+    if (at->second != orders_text_) {
+      orders_text_ = at->second;
+      const auto orders = from_json_text<wire::Orders>(orders_text_, at->first);
+      orders_ = orders ? std::optional(*orders) : std::nullopt;
+    }
+    return orders_;
   }
-  return std::nullopt;
+  return none;
 }
 
 void Training::orders_written(OrderNumber number) {
@@ -100,7 +105,7 @@ void Training::orders_written(OrderNumber number) {
 
 // The agent waits for the orders of its own submission, which the file system may show late.
 void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
-  const auto orders = newest_orders();
+  const auto& orders = newest_orders();
   const std::string& token = cluster_.jobs().at(job).comment;  // "run-ORDER-digits"
   const std::uint64_t least = std::strtoul(token.c_str() + token.find('-') + 1, nullptr, 10);
   if ((!orders || orders->number.value < least) && waited * kLook <= kCachedAtMost) {
@@ -306,58 +311,6 @@ Iteration Training::reached() const {
 void Training::settle() {
   for (auto& [number, g] : generations_)
     if (g.alive && !g.zombie) account(g);
-}
-
-void Training::finish_save(SimGeneration& g, bool) {
-  if (hooks_.disk_full()) {
-    tell(g, wire::SaveFailed{g.base, "No space left on device"});
-    return end_attempt(g, 23, g.attempt_nodes.front(), false);
-  }
-  const wire::CheckpointId id{g.base, g.number};
-  std::erase_if(checkpoints_, [&](const SimCheckpoint& c) {  // a damaged one is moved aside
-    return c.id == id && c.damaged;
-  });
-  const bool there = std::any_of(checkpoints_.begin(), checkpoints_.end(),
-                                 [&](const SimCheckpoint& c) { return c.id == id; });
-  if (!there) checkpoints_.push_back({id, tears_next_, g.zombie, g.line, drifts_});
-  tears_next_ = false;
-  wire::CheckpointSaved saved;
-  saved.iteration = g.base;
-  saved.checkpoint = wire::checkpoint_name(g.base, g.number);
-  saved.bytes = 1u << 30;
-  saved.seconds = to_seconds(scenario_.training.save);
-  tell(g, std::move(saved));
-  prune(g);
-}
-
-// As the lead's pruner does it: the younger generation prunes, where there is one; what the newest
-// orders go back to stays.
-void Training::prune(SimGeneration& g) {
-  if (generations_.rbegin()->first != g.number) return;
-  wire::KeepRule rule{g.orders.keep_last, g.orders.keep_every, g.orders.keep_pin};
-  std::vector<wire::SurveyedCheckpoint> complete;
-  std::set<wire::CheckpointId> in_use;
-  for (const SimCheckpoint& c : checkpoints_) {
-    if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
-    complete.push_back({c.id, !c.damaged || broken_ == Guard::KeepGood});
-    if (c.id.iteration == g.resume) in_use.insert(c.id);
-  }
-  if (const auto orders = newest_orders(); orders && orders->resume.mode == wire::ResumeMode::Exact)
-    in_use.insert({orders->resume.iteration, orders->resume.generation});
-  if (broken_ == Guard::KeepPinned) {
-    rule.pin.clear();
-    in_use.clear();
-  }
-  if (broken_ == Guard::RollbackPin) rule.pin = scenario_.policy.checkpoints.pin;
-  wire::CheckpointsDeleted deleted;
-  const auto gone = wire::choose_prunable(std::move(complete), rule, in_use);
-  if (gone.empty()) return;
-  hooks_.deletes(g, gone);
-  for (const wire::CheckpointId& id : gone) {
-    deleted.checkpoints.push_back(wire::checkpoint_name(id.iteration, id.generation));
-    std::erase_if(checkpoints_, [&](const SimCheckpoint& c) { return c.id == id; });
-  }
-  tell(g, std::move(deleted));
 }
 
 void Training::end_attempt(SimGeneration& g, int code, const NodeName& node, bool told) {

@@ -27,7 +27,8 @@ struct SimCheckpoint {
   bool damaged = false;
   bool late = false;  // of a generation that had been given up
   TrainingLine line;
-  bool drifted = false;  // its replicas do not agree
+  bool drifted = false;   // its replicas do not agree
+  bool archived = false;  // its copy on another disk was read back
 };
 
 // Where an attempt stands.
@@ -63,6 +64,7 @@ struct SimGeneration {
   std::optional<std::string> leaving;
   std::uint64_t digested = 0;  // iterations that digests have told
   std::uint64_t saves_answered = 0;
+  bool copies = false;  // a checkpoint to another disk
 };
 
 class Training {
@@ -116,6 +118,7 @@ class Training {
   [[nodiscard]] bool sick() const { return !ailments_.empty(); }
   [[nodiscard]] bool healthy(const SimGeneration& g) const;
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
+  [[nodiscard]] std::vector<std::uint64_t> pins_ordered();  // iterations, as a node sees it
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
   [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }  // from the usual pace
   [[nodiscard]] Duration lost() const { return lost_; }
@@ -138,6 +141,9 @@ class Training {
   void obey(SimGeneration& g, const wire::Control& control);
   void obey_level(SimGeneration& g, const wire::Control& control);
   void prune(SimGeneration& g);
+  void archive(SimGeneration& g);
+  // It is to be copied, and no copy of it was read back.
+  [[nodiscard]] static bool must_stay(const SimGeneration& g, const SimCheckpoint& c);
   [[nodiscard]] TrainingLine line_of_start(const SimGeneration& g);
   [[nodiscard]] double warmth() const;
   void cure(const SimGeneration& g);
@@ -146,7 +152,7 @@ class Training {
   // agent starts nothing.
   [[nodiscard]] bool finds_checkpoint(const wire::Orders& orders) const;
   // As a node sees them, or as they are.
-  [[nodiscard]] std::optional<wire::Orders> newest_orders(bool seen = true) const;
+  [[nodiscard]] const std::optional<wire::Orders>& newest_orders(bool seen = true);
   void tell(SimGeneration& g, wire::AgentBody body);
   void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
   void account(SimGeneration& g);
@@ -170,6 +176,8 @@ class Training {
   std::vector<Ailment> ailments_;
   bool forgets_rate_ = false, drifts_ = false, tears_next_ = false;
   std::uint64_t other_data_ = 0;
+  std::string orders_text_;  // of orders_: the newest that were read
+  std::optional<wire::Orders> orders_;
   std::map<NodeName, Duration> skews_;           // of clocks
   std::map<std::string, Instant> hidden_until_;  // orders that the nodes do not see yet
   Instant obeyed_until_;                         // an older control is never seen after a newer one

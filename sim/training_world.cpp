@@ -261,7 +261,7 @@ void Training::obey_level(SimGeneration& g, const wire::Control& control) {
   tell(g, wire::Acknowledged{"level", 1, std::string(name_of(control.level))});
   if (control.level == wire::Level::SaveAndLeave) save_and_leave(g, control.reason);
   if (control.level == wire::Level::LeaveNow) {
-    const auto orders = newest_orders(false);
+    const auto& orders = newest_orders(false);
     const bool outdated = orders && orders->resume.mode == wire::ResumeMode::Exact &&
                           orders->number > g.orders.number;  // it missed a rollback
     if (healthy(g) && !outdated) hooks_.ends_well(control.reason);

@@ -160,7 +160,8 @@ Command cmd_sim() {
             app.add_option("--break", options->guard,
                            "take one guard out: fencing, blind-is-not-dead, submit-token, "
                            "journal-first, budget, exclusion-cap, verify-checkpoint, stale-phase, "
-                           "lease, dedupe; and keep-good, keep-pinned, rollback-pin");
+                           "lease, dedupe; and keep-good, keep-pinned, rollback-pin, "
+                           "archive-first");
             app.add_option("-j,--jobs", options->jobs, "threads (default: all cores)");
             app.add_flag("--trace", options->trace, "tell the whole story");
             app.add_flag("--digest", options->digest,

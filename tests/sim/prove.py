@@ -19,7 +19,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "bin")), "stoker")
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
-          "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin"]
+          "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin", "archive-first"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
 ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551]  # seeds of chaos that found something
@@ -41,7 +41,8 @@ def simulate(scenario, *options):
 
 def guards():
     for guard in GUARDS:
-        code, report, said = simulate("chaos.yaml", "--break", guard, "--runs", "1000")
+        scenario = "archive.yaml" if guard == "archive-first" else "chaos.yaml"
+        code, report, said = simulate(scenario, "--break", guard, "--runs", "1000")
         tell(f"sim: --break {guard} is caught within 1,000 seeds", code == 2 and report.get("safety", 0) > 0,
              f"exit {code} after {report.get('runs')} seeds: {said}")
 

@@ -126,6 +126,26 @@ TEST_CASE("simulation: checkpoints without the guards of what is kept -> found")
   }
 }
 
+TEST_CASE("simulation: copies on another disk -> nothing is deleted before; without that, found") {
+  const Scenario scenario = scenario_of(
+      "name: copies\nabout: every second save is copied away, slowly\nfor: 3d\nheals: 6h\n"
+      "cluster: {nodes: 6, queue_wait: 5min}\n"
+      "training: {iteration: 12s, save_every: 30, save: 20s}\n"
+      "policy: {nodes: 2, spares: 1, floor: 5min, restarts: 40, without_progress: 6, keep_last: 2, "
+      "archive_every: 60}\n"
+      "faults: {rank_crash: 6h, lead_death: 20h, torn_save: 6h}\n");
+  Campaign campaign;
+  campaign.last = 4;
+  CHECK(run_campaign(scenario, campaign).safety == 0);
+  campaign.last = 50;
+  campaign.until_first = true;
+  campaign.broken = Guard::ArchiveFirst;
+  const Report report = run_campaign(scenario, campaign);
+  REQUIRE(report.failures.size() == 1);
+  const std::string told = report.failures.front().safety.front();
+  CHECK_MESSAGE(told.find("of which no copy was verified") != std::string::npos, told);
+}
+
 TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is broken") {
   const Scenario scenario = scenario_of(kScenario);
   Campaign campaign;
