@@ -19,14 +19,14 @@ constexpr std::uint32_t kMostRanks = 1u << 20;
 
 enum class Label {
   LocalRank,   // [default3]:, [trainer3]:
-  Rank,        // [rank3]:, [rank: 3] (Lightning)
+  Rank,        // [rank3]:, [rank: 3] (Lightning), rank3[4711][MainThread]: (Composer)
   NodeRank,    // [n03:5], x3005c0s7b0n0.hsn 12: (PALS)
-  TaskRank,    // 3: (srun -l), [1,3]<stderr>: (mpirun --tag-output)
+  TaskRank,    // 3: (srun -l), [1,3]<stderr>: (mpirun --tag-output), [3]<stderr>: (horovodrun)
   Host,        // n03: (pdsh, clush)
   Iso,         // [2026-03-25T10:34:07.530], 2023-04-18 01:46:52,554
   Ctime,       // [Sat Mar  4 04:25:12 2023]
-  Syslog,      // Jun 10 03:09:55 host kernel:
-  Uptime,      // <6>[    2.608284][ T1042]
+  Syslog,      // Jun 10 03:09:55 host kernel:, <4>1 2024-06-10T03:09:55Z host kernel - - -
+  Uptime,      // <6>[    2.608284][ T1042], [  +0.000003] and [Jun10 03:09] (dmesg -e)
   Kmsg,        // 6,3973,227996636,-;
   Facility,    // kern  :warn  :
   HostKernel,  // host kernel:
@@ -48,13 +48,20 @@ constexpr std::array kForms{
     Form{Label::NodeRank, "[", R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
     Form{Label::NodeRank, "x", R"((x\d+c\d+s\d+b\d+n\d+[\w.-]*) (\d+): ?)"},
     Form{Label::TaskRank, "0", R"((\d{1,6}): )"},
-    Form{Label::TaskRank, "[", R"(\[\d+,(\d+)\]<std(?:out|err|diag)>: ?)"},
+    Form{Label::Rank, "r", R"(rank(\d+)\[\d+\]\[[\w-]+\]: (?:[A-Z]+: [\w.]+: )?)"},
+    Form{Label::TaskRank, "[A",
+         R"((?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?)"
+         R"(\[(?:(?:[\w.-]+@)?\d+,)?(\d+)\]<std(?:out|err|diag)>: ?)"},
     Form{Label::Iso, "[0",
          R"(\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?:? ?)"},
     Form{Label::Ctime, "[", R"(\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ?)"},
     Form{Label::Syslog, "A",
          R"([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d(?:\.\d+)? ([\w.-]+) (kernel|[\w.\[\]/-]+): ?)"},
-    Form{Label::Uptime, "[<", R"((?:<\d+>)?\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? ?)"},
+    Form{Label::Syslog, "<",
+         R"(<\d+>1 \d{4}-\d\d-\d\dT\S+ ([\w.-]+) ([\w./-]+) \S+ \S+ (?:-|\[[^\]]*\]) ?)"},
+    Form{Label::Uptime, "[<",
+         R"((?:<\d+>)?\[ *\+?\d+\.\d+(?: <[ +]*\d+\.\d+ *>)?\](?:\[ *[TC]\d+\])? ?)"},
+    Form{Label::Uptime, "[", R"(\[[A-Z][a-z]{2} ?\d\d? \d\d:\d\d\] ?)"},
     Form{Label::Kmsg, "0", R"(\d+,\d+,\d+,[^;]{1,64};)"},
     Form{Label::Facility, "k", R"(kern *:\w+ *: )"},
     Form{Label::HostKernel, "A", R"(([A-Za-z][\w.-]*) kernel: ?)"},
@@ -188,7 +195,7 @@ KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::s
   if (at <= begin) return KernelWords::Bare;
   const re2::StringPiece before(line.data() + begin, std::min(at, line.size()) - begin);
   static const RE2 kMonitor(
-      R"((?i)^[^"'`{}]{0,200}(?:\bxid\b|\bkernel:|\bdmesg\b|\bsxid\b)[^"'`{}]{0,64}$)");
+      R"((?i)^[^"'`{}]{0,200}(?:\bxid\b|\bkernel:|\bdmesg\b|\bsxid\b)[^"'`{}]{0,128}$)");
   return RE2::PartialMatch(before, kMonitor) ? KernelWords::Quoted : KernelWords::No;
 }
 

@@ -171,7 +171,15 @@ void LossWatch::overflow(std::uint64_t line, std::string_view text) {
   if (!to) return;
   auto from = number_behind(text, "Attempted loss scale:");
   if (!from) from = last_scale_ > 0 ? last_scale_ : 2 * *to;
-  if (*to >= *from) return;
+  if (*to >= *from) {
+    const bool at_bottom = *to <= 1;  // it falls no further, and still overflows
+    if (at_bottom && last_scale_ == *to) {
+      keep_first(fall_, here);
+      collapsed_ = true;
+    }
+    if (at_bottom) last_scale_ = *to;
+    return;
+  }
   const bool searching = !mid_training_ && latest_iteration_ < kSearchUntil;
   if (last_scale_ == 0) last_scale_ = *from;
   // Lines of several ranks repeat each other; an iteration line may have told the new scale first.
