@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
+#include <memory>
 #include <thread>
+#include <utility>
 
 namespace stoker::diagnose {
 
@@ -15,19 +16,24 @@ bool may_be_unknown(const std::vector<Finding>& findings) {
 }
 }  // namespace
 
-ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& inputs,
-                        unsigned threads) {
-  std::vector<std::optional<Result<ScannedLog>>> results(inputs.size());
+ScannedFiles scan_files(const Detector& detector, std::vector<ScanInput> inputs, unsigned threads) {
+  ScannedFiles all;
+  all.logs.resize(inputs.size());
+  std::vector<std::unique_ptr<Error>> failed(inputs.size());  // few
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     ScanDesk desk(detector);
     for (std::size_t i = next++; i < inputs.size(); i = next++) {
-      auto& result = results[i];
-      result = scan_file(detector, desk, inputs[i].path, 0, inputs[i].kernel_log);
+      const std::string path = std::exchange(inputs[i].path, {});  // the log has its name from now
+      auto log = scan_file(detector, desk, path, 0, inputs[i].kernel_log);
+      if (!log) {
+        failed[i] = std::make_unique<Error>(log.error());
+        continue;
+      }
       // Only of a failure that no rule knows the last lines are shown; of 100,000 logs they would
       // be 500 MB.
-      if (*result && !may_be_unknown((*result)->findings))
-        std::vector<std::string>().swap((*result)->last_lines);
+      if (!may_be_unknown(log->findings)) std::vector<std::string>().swap(log->last_lines);
+      all.logs[i] = std::move(*log);
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
@@ -37,16 +43,17 @@ ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& 
   work();
   for (auto& thread : others) thread.join();
 
-  ScannedFiles all;
-  for (auto& result : results) {
-    if (!*result) {
-      all.errors.push_back(result->error());
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (failed[i]) {
+      all.errors.push_back(std::move(*failed[i]));
       continue;
     }
-    const auto place = static_cast<std::uint32_t>(all.logs.size());
-    for (auto& finding : (*result)->findings) finding.file = place;
-    all.logs.push_back(std::move(**result));
+    for (auto& finding : all.logs[i].findings) finding.file = static_cast<std::uint32_t>(read);
+    if (read != i) all.logs[read] = std::move(all.logs[i]);
+    ++read;
   }
+  all.logs.resize(read);
   return all;
 }
 

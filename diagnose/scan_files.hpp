@@ -20,7 +20,7 @@ struct ScannedFiles {
 };
 
 // `threads` 0: one a core.
-ScannedFiles scan_files(const Detector& detector, const std::vector<ScanInput>& inputs,
+ScannedFiles scan_files(const Detector& detector, std::vector<ScanInput> inputs,
                         unsigned threads = 0);
 
 }  // namespace stoker::diagnose

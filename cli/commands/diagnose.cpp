@@ -31,8 +31,9 @@ int diagnose_logs(Context& context, const DiagnoseOptions& options) {
   if (!detector) return console.say(detector.error().message()), kUsage;
 
   std::vector<diagnose::ScanInput> wanted;
-  for (const auto& input : inputs.files) wanted.push_back({input.path, input.kernel_log});
-  const auto scanned = diagnose::scan_files(*detector, wanted, options.threads);
+  wanted.reserve(inputs.files.size());
+  for (auto& input : inputs.files) wanted.push_back({std::move(input.path), input.kernel_log});
+  const auto scanned = diagnose::scan_files(*detector, std::move(wanted), options.threads);
   for (const auto& error : scanned.errors) console.say(printable(error.message()));
   if (scanned.logs.empty()) return kFailed;
 
