@@ -46,18 +46,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   // Its claim proves that its task runs, and so that the one before is over: agents are often heard
   // before the scheduler is asked again.
   supply::supersede(turn, e.token);
-  if (const auto s = run.supply.find(e.token);
-      s != run.supply.end() && s->second.live() && running_task(s->second) != e.job.task) {
-    if (run.live && run.live->job != e.job)
-      run.live->lead_silent = true;  // no generation begins beside one that speaks
-    JobSeen runs;
-    runs.token = e.token;
-    runs.job = e.job;
-    runs.restart = e.restart;
-    runs.state = JobState::Running;
-    runs.nodes = e.nodes;
-    supply::on_job_seen(turn, runs);
-  }
+  supply::on_claimed(turn, e);
   LiveGeneration live;
   live.generation = e.generation;
   live.parent = e.parent;

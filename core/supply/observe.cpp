@@ -270,6 +270,29 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   heed_reason(turn, *s, seen);
 }
 
+void on_claimed(Turn& turn, const wire::GenerationStarted& e) {
+  RunState& run = turn.r();
+  const auto found = run.supply.find(e.token);
+  if (found == run.supply.end() || !found->second.live()) return;
+  JobSeen seen;
+  seen.token = e.token;
+  seen.job = e.job;
+  seen.restart = e.restart;
+  if (running_task(found->second) == e.job.task) {
+    const auto* stopping = turn.in<training::Stopping>();
+    if (e.restart <= found->second.tasks[e.job.task].restart ||
+        (stopping != nullptr && stopping->goal != training::Goal::Next))
+      return;
+    seen.state = JobState::Requeued;
+    on_job_seen(turn, seen);
+  } else if (run.live && run.live->job != e.job) {
+    run.live->lead_silent = true;  // no generation begins beside one that speaks
+  }
+  seen.state = JobState::Running;
+  seen.nodes = e.nodes;
+  on_job_seen(turn, seen);
+}
+
 // One task was cancelled, not by us, and the chain went on.
 void warn_cancelled(Turn& turn, const JobSeen& seen) {
   const std::string text = fmt::format("{} was cancelled{}, not by stoker; the next task goes on",

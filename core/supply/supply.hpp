@@ -35,6 +35,8 @@ struct Size {
 Size size_for(const Turn& turn);
 
 void on_job_seen(Turn& turn, const JobSeen& seen);
+// A generation's first word: its task runs, or runs again, whatever the scheduler said last.
+void on_claimed(Turn& turn, const wire::GenerationStarted& started);
 // A job that the scheduler does not know any more (gone.cpp).
 void on_job_gone(Turn& turn, const JobGone& gone);
 // A job of `token` has won its claim, so that whatever ran for another submission is over.

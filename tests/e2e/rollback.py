@@ -63,7 +63,7 @@ def falls_back_behind_the_rollback(site):
     site.wait_iteration(50)
     site.stoker("rollback", site.run, "--to", "40", "--skip-samples", "64", "--reason", "loss spike")
     site.wait(lambda: "skipping 64 samples of data" in logs(site), 60, "the start without the data window")
-    site.wait(lambda: site.status().get("checkpoint", {}).get("iteration", 0) == 60 and site.status()["state"] == "training", 60,
+    site.wait(lambda: glob.glob(os.path.join(site.directory, "checkpoints", "step-*.g000002", "manifest.json")), 60,
               "a checkpoint behind the rollback")
     site.stoker("pause", site.run, "--reason", "look")
     site.stoker("stop", site.run, "--now", "--reason", "damage")
