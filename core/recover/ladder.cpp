@@ -127,11 +127,6 @@ void recover(Turn& turn, const Failure& seen) {
     raise(turn, {Severity::Warning, failure.kind, failure.evidence,
                  command_text(turn.name(), "why", "--last 5"), ""});
   };
-  if (is_overtaken(turn)) {
-    turn.say(
-        fmt::format("{}{}; its agents have restarted the ranks since", failure.evidence, nodes));
-    return tell();
-  }
   if (!failure.why_hold.empty())
     return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
@@ -139,6 +134,11 @@ void recover(Turn& turn, const Failure& seen) {
                        fmt::format("{}{}; {}", failure.evidence, nodes, *loop),
                        "look at the last lines of the ranks and mend the cause",
                        {}});
+  }
+  if (is_overtaken(turn)) {
+    turn.say(
+        fmt::format("{}{}; its agents have restarted the ranks since", failure.evidence, nodes));
+    return tell();
   }
   const std::uint32_t limit = run.policy.recover.restarts_without_progress;
   const bool last_chance = limit >= 2 && run.budget.without_progress == limit;
