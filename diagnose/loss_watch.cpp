@@ -45,12 +45,16 @@ void LossWindow::add(double value) {
   oldest_ = oldest_ + 1 == kMost ? 0 : oldest_ + 1;
 }
 
-double LossWindow::median() {
-  std::array<double, kMost> sorted = ring_;
-  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(size_);
-  std::sort(sorted.begin(), end);
-  at_least_ = sorted.front();  // a low one may have gone
-  return sorted[size_ / 2];
+template <class Is>
+bool LossWindow::median_is(Is is) {
+  std::size_t held = 0;
+  double least = ring_[0];
+  for (std::size_t i = 0; i < size_; ++i) {
+    held += is(ring_[i]) ? 1 : 0;
+    least = std::min(least, ring_[i]);
+  }
+  at_least_ = least;  // a low one may have gone
+  return held > size_ / 2;
 }
 
 void LossWatch::keep_first(std::optional<Place>& place, const Here& here) {
@@ -110,7 +114,7 @@ void LossWatch::iteration(std::uint64_t line, std::string_view text, const StepN
 // The last leap counts, as long as the norm stays up.
 void LossWatch::watch_norm(const Here& here, double norm) {
   const bool high = norms_.size() >= kFewest && norm > kNormLeap * norms_.at_least() &&
-                    norm > kNormLeap * norms_.median();
+                    norms_.median_is([norm](double usual) { return norm > kNormLeap * usual; });
   const bool leapt = high && norm > kNormLeap * last_norm_;
   last_norm_ = norm;
   if (leapt) {
@@ -130,7 +134,7 @@ void LossWatch::watch_spike(const Here& here, double loss) {
     return loss > kSpikeRatio * usual && loss - usual > kSpikeLeast;
   };
   if (losses_.size() >= kFewest && stands_out(losses_.at_least())) {
-    if (stands_out(losses_.median())) {
+    if (losses_.median_is(stands_out)) {
       if (onset_ && !spike_) spike_ = onset_;
       keep_first(spike_, here);
       ++spikes_;

@@ -35,7 +35,10 @@ class LossWindow {
   [[nodiscard]] std::size_t size() const { return size_; }
   void add(double value);
   [[nodiscard]] double at_least() const { return at_least_; }  // no value is lower; of one or more
-  double median();                                             // of one or more
+  // Whether the median, of one or more, is one of the values that `is` holds for; it holds for
+  // every value below one that it holds for.
+  template <class Is>
+  bool median_is(Is is);
 
  private:
   std::array<double, kMost> ring_{};
