@@ -2,8 +2,6 @@
 #include "diagnose/step_places.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <vector>
 
 #include "diagnose/iteration_line.hpp"
@@ -66,57 +64,6 @@ std::optional<StepNumbers> parsed(std::string_view line) {
   return step_numbers(*metrics);
 }
 
-constexpr std::array<double, 23> kPowers{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                         1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                         1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-// As scan_number: a product or quotient of two exact numbers is rounded once. NaN: not this simple.
-double simple_number(std::string_view text) {
-  constexpr double kNot = std::numeric_limits<double>::quiet_NaN();
-  std::size_t i = 0;
-  const bool negative = text.front() == '-';
-  if (negative) ++i;
-  std::uint64_t mantissa = 0;
-  int exponent = 0, digits = 0;
-  for (; i < text.size() && is_digit(text[i]); ++i, ++digits)
-    mantissa = mantissa * 10 + static_cast<unsigned>(text[i] - '0');
-  if (i < text.size() && text[i] == '.')
-    for (++i; i < text.size() && is_digit(text[i]); ++i, ++digits, --exponent)
-      mantissa = mantissa * 10 + static_cast<unsigned>(text[i] - '0');
-  if (digits == 0 || digits > 18) return kNot;
-  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
-    ++i;
-    const bool down = i < text.size() && text[i] == '-';
-    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
-    int power = 0;
-    const std::size_t begin = i;
-    for (; i < text.size() && i < begin + 3 && is_digit(text[i]); ++i)
-      power = power * 10 + (text[i] - '0');
-    if (i == begin) return kNot;
-    exponent += down ? -power : power;
-  }
-  if (i != text.size() || mantissa > (1ull << 53) || exponent < -22 || exponent > 22) return kNot;
-  const double value =
-      exponent < 0 ? static_cast<double>(mantissa) / kPowers[static_cast<std::size_t>(-exponent)]
-                   : static_cast<double>(mantissa) * kPowers[static_cast<std::size_t>(exponent)];
-  return negative ? -value : value;
-}
-
-double number_at(std::string_view line, NumberPlace place) {
-  const std::string_view text = line.substr(place.at, place.length);
-  const double simple = simple_number(text);
-  if (simple == simple) return simple;
-  const auto number = scan_number(text);
-  return number ? number->value : simple;
-}
-
-std::uint64_t count_at(std::string_view line, NumberPlace place) {
-  std::uint64_t count = 0;
-  for (const char c : line.substr(place.at, place.length))
-    count = count * 10 + static_cast<unsigned>(c - '0');
-  return count;
-}
-
 // Where numbers may begin, with their sign.
 std::vector<NumberPlace> numbers_of(std::string_view line, bool count) {
   std::vector<NumberPlace> all;
@@ -138,7 +85,7 @@ std::vector<NumberPlace> numbers_of(std::string_view line, bool count) {
 template <class T>
 T value_at(std::string_view line, NumberPlace place) {
   if constexpr (std::is_same_v<T, double>)
-    return number_at(line, place);
+    return real_at(line, {place});
   else
     return count_at(line, place);
 }
@@ -152,6 +99,17 @@ StepForm::Number number_of(std::string_view line, std::span<const DigitRun> runs
     if (runs[i].end <= place.at + (number.minus ? 1 : 0)) number.first = i + 1u;
     if (runs[i].begin < place.at + place.length) number.last = i;
   }
+  std::uint16_t part = number.first;
+  const auto between = [&] {
+    return part < number.last ? line.substr(runs[part].end, runs[part + 1u].begin - runs[part].end)
+                              : std::string_view();
+  };
+  if (between() == ".") number.point = true, ++part;
+  const auto power = between();
+  if (power.size() == 2 && (power[0] == 'e' || power[0] == 'E') &&
+      (power[1] == '-' || power[1] == '+'))
+    number.power = true, ++part;
+  number.plain = part == number.last && runs[part].end == place.at + place.length;
   return number;
 }
 
@@ -206,14 +164,27 @@ std::vector<DigitRun> digit_runs(std::string_view line) {
 }
 
 StepPlaces StepForm::places(std::span<const DigitRun> runs) const {
-  const auto place = [&](const Number& number) {
-    if (!number.told) return NumberPlace{};
-    const auto begin = runs[number.first].begin - (number.minus ? 1 : 0);
-    return NumberPlace{static_cast<std::uint16_t>(begin),
-                       static_cast<std::uint16_t>(runs[number.last].end - begin)};
+  const auto length = [&](std::size_t run) {
+    return static_cast<std::size_t>(runs[run].end - runs[run].begin);
   };
-  return {place(iteration), place(loss),    place(loss_scale),
-          place(grad_norm), place(skipped), place(nan)};
+  const auto place = [&](const Number& number) {
+    RealPlace real;
+    if (!number.told) return real;
+    const auto begin = runs[number.first].begin - (number.minus ? 1 : 0);
+    real.at = static_cast<std::uint16_t>(begin);
+    real.length = static_cast<std::uint16_t>(runs[number.last].end - begin);
+    const std::size_t whole = length(number.first);
+    const std::size_t fraction = number.point ? length(number.first + 1u) : 0;
+    const std::size_t power = number.power ? length(number.last) : 0;
+    if (!number.plain || whole > kMostDigits || fraction > kMostDigits || power > kMostPower)
+      return real;
+    real.whole = static_cast<std::uint8_t>(whole);
+    real.fraction = static_cast<std::uint8_t>(fraction);
+    real.power = static_cast<std::uint8_t>(power);
+    return real;
+  };
+  return {place(iteration), place(skipped),    place(nan),
+          place(loss),      place(loss_scale), place(grad_norm)};
 }
 
 std::optional<StepForm> find_step_form(std::string_view line) {
@@ -238,14 +209,14 @@ std::optional<StepForm> find_step_form(std::string_view line) {
 }
 
 StepNumbers read_step(const StepPlaces& places, std::string_view line) {
-  StepNumbers numbers;
-  if (places.iteration.length > 0) numbers.iteration = count_at(line, places.iteration);
-  if (places.loss.length > 0) numbers.loss = number_at(line, places.loss);
-  if (places.loss_scale.length > 0) numbers.loss_scale = number_at(line, places.loss_scale);
-  if (places.grad_norm.length > 0) numbers.grad_norm = number_at(line, places.grad_norm);
-  if (places.skipped.length > 0) numbers.skipped = count_at(line, places.skipped);
-  if (places.nan.length > 0) numbers.nan = count_at(line, places.nan);
-  return numbers;
+  const auto count = [line](NumberPlace place) {
+    return place.length > 0 ? std::optional(count_at(line, place)) : std::nullopt;
+  };
+  const auto real = [line](const RealPlace& place) {
+    return place.length > 0 ? std::optional(real_at(line, place)) : std::nullopt;
+  };
+  return {count(places.iteration), real(places.loss),     real(places.loss_scale),
+          real(places.grad_norm),  count(places.skipped), count(places.nan)};
 }
 
 }  // namespace stoker::diagnose

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "diagnose/loss_watch.hpp"
+#include "diagnose/number_place.hpp"
 
 namespace stoker::diagnose {
 
@@ -22,18 +23,17 @@ struct DigitRun {
   std::uint16_t begin = 0, end = 0;  // bytes of the line
 };
 
-struct NumberPlace {
-  std::uint16_t at = 0, length = 0;  // length 0: the line does not tell it
-};
-
 struct StepPlaces {
-  NumberPlace iteration, loss, loss_scale, grad_norm, skipped, nan;
+  NumberPlace iteration, skipped, nan;
+  RealPlace loss, loss_scale, grad_norm;
 };
 
 struct StepForm {
   struct Number {  // a number is one run of digits or more, with what stands between them
     std::uint16_t first = 0, last = 0;
     bool minus = false, told = false;
+    // Plain: but for the sign it is digits, those behind a point, those of a power, and no more.
+    bool plain = false, point = false, power = false;
   };
   bool is_step = false;  // false: of no such line does parse_iteration_line make anything
   Number iteration, loss, loss_scale, grad_norm, skipped, nan;
