@@ -193,7 +193,14 @@ LineShapes::Known LineShapes::known_by(std::uint32_t print) {
   latest_ = print;
   const Print& known = prints_[print - 1];
   credit_ = std::min(credit_ + 1, kMostCredit);
-  return {&shapes_[known.shape], known.places};
+  const Shape& shape = shapes_[known.shape];
+  return {&shape, shape.form.is_step ? &known.places : nullptr};
+}
+
+LineShapes::Known LineShapes::known_by_shape(const Shape& shape) {
+  if (!shape.form.is_step) return {&shape, nullptr};
+  now_places_ = shape.form.places(now_.runs());
+  return {&shape, &now_places_};
 }
 
 LineShapes::Known LineShapes::follow(const char* at, const char* end, std::size_t& length) {
@@ -224,8 +231,8 @@ LineShapes::Known LineShapes::find(std::string_view line) {
   if (place == 0) return {};
   const Shape& shape = shapes_[place - 1];
   credit_ = std::min(credit_ + 1, kMostCredit);
-  const Known known{&shape, shape.form.is_step ? shape.form.places(now_.runs()) : StepPlaces{}};
-  if (seen_before(seen_prints_, hash)) remember(line, hash, place - 1, known.places);
+  const Known known = known_by_shape(shape);
+  if (seen_before(seen_prints_, hash)) remember(line, hash, place - 1);
   return known;
 }
 
@@ -240,12 +247,10 @@ LineShapes::Known LineShapes::learn(Shape shape) {
   shape_bytes_ += shape.text.size();
   shapes_.push_back(std::move(shape));
   enter(shape_slots_, now_hash_, static_cast<std::uint32_t>(shapes_.size()));
-  const Shape& known = shapes_.back();
-  return {&known, known.form.is_step ? known.form.places(now_.runs()) : StepPlaces{}};
+  return known_by_shape(shapes_.back());
 }
 
-void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
-                          const StepPlaces& places) {
+void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32_t shape) {
   if (prints_.size() >= kMostPrints || print_text_.size() > kMostBytes) {
     prints_.clear();
     print_text_.clear();
@@ -257,7 +262,7 @@ void LineShapes::remember(std::string_view line, std::uint64_t hash, std::uint32
                      static_cast<std::uint32_t>(line.size()),
                      shape,
                      {},
-                     places});
+                     shapes_[shape].form.is_step ? now_places_ : StepPlaces{}});
   print_text_.insert(print_text_.end(), line.begin(), line.end());
   std::replace_if(
       print_text_.end() - static_cast<std::ptrdiff_t>(line.size()), print_text_.end(),

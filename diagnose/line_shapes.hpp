@@ -44,7 +44,7 @@ class LineShapes {
   };
   struct Known {
     const Shape* shape = nullptr;  // null: this line must be looked at; lasts until the next call
-    StepPlaces places;             // of a step
+    const StepPlaces* places = nullptr;  // not null: of a step; lasts as long
   };
   // The next line, when it is like one that came behind such a line as the last one: no search for
   // its newline either. Else null, and find() is the way. `at` < `end`; `length` without newline.
@@ -71,13 +71,14 @@ class LineShapes {
   [[nodiscard]] std::string_view text_of(const Print& print) const {
     return {print_text_.data() + print.begin, print.size};
   }
-  void remember(std::string_view line, std::uint64_t hash, std::uint32_t shape,
-                const StepPlaces& places);
+  Known known_by_shape(const Shape& shape);
+  void remember(std::string_view line, std::uint64_t hash, std::uint32_t shape);
   void forget();
 
   ShapeText now_;
   bool has_shape_ = false;
   std::uint64_t now_hash_ = 0;
+  StepPlaces now_places_;
   std::vector<Shape> shapes_;
   std::vector<Print> prints_;
   std::uint32_t latest_ = 0;  // print, from 1

@@ -28,9 +28,8 @@ std::uint64_t LineSieve::block(std::string_view block, const Take& take) {
       if (run < at) search({run, static_cast<std::size_t>(at - run)}, run_number, take);
       run = next;
       run_number = number + 1;
-      const bool is_step = known.shape->form.is_step;
-      if (is_step || !known.shape->ids.empty())
-        take({number, text, known.shape->ids, is_step ? &known.places : nullptr});
+      if (known.places != nullptr || !known.shape->ids.empty())
+        take({number, text, known.shape->ids, known.places});
     }
     at = next;
   }
