@@ -171,14 +171,23 @@ def part_slurm(tally, options):
         tally.add("slurm: real cluster", "failed", f"exit {code}\n{said[-3000:]}")
 
 
-def part_lint(tally, _options):
-    title("lint")
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", folder_of(PRESET)], cwd=ROOT, text=True,
+def lint(tally, *options):
+    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", folder_of(PRESET), *options], cwd=ROOT, text=True,
                          stdout=subprocess.PIPE)
     print(run.stdout, end="")
     tally.read(run.stdout)
     if run.returncode not in (0, 1):
         tally.add("lint: runs", "failed")
+
+
+def part_tidy(tally, _options):
+    title("clang-tidy")
+    lint(tally, "--tidy")
+
+
+def part_lint(tally, _options):
+    title("lint")
+    lint(tally, "--fast")
     good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
     tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
 
@@ -279,7 +288,7 @@ def part_sim(tally, options):
 
 # What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
-COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan}
+COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
 PARTS = {**WAITING, **COMPUTING}
 
 

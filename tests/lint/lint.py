@@ -173,20 +173,19 @@ def rule_tidy(build):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
-    parser.add_argument("--fast", action="store_true", help="leave clang-tidy out")
+    some = parser.add_mutually_exclusive_group()
+    some.add_argument("--fast", action="store_true", help="leave clang-tidy out")
+    some.add_argument("--tidy", action="store_true", help="clang-tidy alone")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    rules = [rule_layering, rule_layer_table, rule_sizes, rule_functions, rule_words, rule_head_comment,
-             rule_dead_headers, rule_assertions, rule_format, lambda: rule_generated_docs(build)]
-    names = [r.__name__ for r in rules[:-1]] + ["rule_generated_docs"]
-    if not options.fast:
-        rules.append(lambda: rule_tidy(build))
-        names.append("rule_tidy")
+    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_sizes, rule_functions, rule_words, rule_head_comment,
+                                     rule_dead_headers, rule_assertions, rule_format, rule_generated_docs]
+    rules += [] if options.fast else [rule_tidy]
     broken = 0
-    for name, rule in zip(names, rules):
-        found = list(rule())
+    for rule in rules:
+        found = list(rule(build) if rule in (rule_generated_docs, rule_tidy) else rule())
         broken += bool(found)
-        print(("not ok " if found else "ok ") + "lint: " + name.removeprefix("rule_"), flush=True)
+        print(("not ok " if found else "ok ") + "lint: " + rule.__name__.removeprefix("rule_"), flush=True)
         for line in found[:40]:
             print("    " + line)
         if len(found) > 40:

@@ -28,18 +28,19 @@ class Rules(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="stoker-lint-")
         self.addCleanup(self.folder.cleanup)
-        self.before = (lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, list(tidy.FLAGS))
+        self.before = (lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, tidy.CLEAN, list(tidy.FLAGS))
         lint.ROOT = self.folder.name
         subprocess.run(["git", "init", "-q", lint.ROOT], check=True)
         for name in (".clang-format", ".clang-tidy"):
             os.symlink(os.path.join(self.before[0], name), os.path.join(lint.ROOT, name))
         tidy.ROOT = lint.ROOT
+        tidy.CLEAN = os.path.join(lint.ROOT, "build", "clean")
         tidy.FLAGS[:] = [flag.replace(self.before[3], lint.ROOT) for flag in tidy.FLAGS]
         for name, text in GOOD.items():
             self.write(name, text)
 
     def tearDown(self):
-        lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, tidy.FLAGS[:] = self.before
+        lint.ROOT, lint.CPP, lint.SCRIPTS, tidy.ROOT, tidy.CLEAN, tidy.FLAGS[:] = self.before
 
     def write(self, name, text, mode=0o644):
         path = os.path.join(lint.ROOT, name)

@@ -2,14 +2,15 @@
 
 Most of clang-tidy's time goes into the headers, so the files of a folder are checked together (cmake/batches.py); a
 batch that does not compile as one is checked file by file. A batch that was clean is not checked again until its text,
-a header of ours that it reaches, the flags, .clang-tidy or the version of clang-tidy changes: BUILD/tidy/ok holds one
-empty file a clean batch, named by the hash of all that.
+a header of ours that it reaches, the flags, .clang-tidy or the version of clang-tidy changes: $XDG_CACHE_HOME/stoker-tidy
+(~/.cache/stoker-tidy) holds one empty file a clean batch, named by the hash of all that, for every clone of this user.
 """
 import hashlib
 import os
 import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import layers
@@ -23,6 +24,9 @@ import batches  # noqa: E402
 FLAGS = ["-std=c++20", "-I" + ROOT, "-w", "-DFMT_SHARED", "-DFMT_CONSTEVAL=", '-DSTOKER_VERSION="lint"',
          '-DSTOKER_SOURCE_DIR="."',
          '-DSTOKER_STATES_PAGE="."', '-DSTOKER_GOLDEN_DIR="."']
+# Where clean batches are remembered, and for how long when nobody asks for them.
+CLEAN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker-tidy")
+KEPT_S = 30 * 86400
 
 
 def read(name):
@@ -61,7 +65,7 @@ def key_of(files, version):
     seen = {}
     for file in files:
         reached(file, seen)
-    parts = [version, read(".clang-tidy"), "\0".join(FLAGS)]
+    parts = [version, read(".clang-tidy"), "\0".join(FLAGS).replace(ROOT, "."), "\0".join(files)]
     for name in sorted(seen):
         parts += [name, seen[name]]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
@@ -89,8 +93,9 @@ def check(files, folder):
 
 def check_batch(files, folder, version):
     """The findings of a batch; nothing is run when it was clean before."""
-    clean = os.path.join(folder, "ok", key_of(files, version))
+    clean = os.path.join(CLEAN, key_of(files, version))
     if os.path.exists(clean):
+        os.utime(clean)
         return set()
     compiled, found = check(files, folder)
     if not compiled and len(files) > 1:
@@ -103,10 +108,18 @@ def check_batch(files, folder, version):
     return found
 
 
+def forget_old():
+    for entry in os.scandir(CLEAN):
+        if time.time() - entry.stat().st_mtime > KEPT_S:
+            os.unlink(entry.path)
+
+
 def findings(names, build):
     """All findings of clang-tidy on these sources, each once."""
     folder = os.path.join(os.path.abspath(build), "tidy")
-    os.makedirs(os.path.join(folder, "ok"), exist_ok=True)
+    for path in (folder, CLEAN):
+        os.makedirs(path, exist_ok=True)
+    forget_old()
     version = subprocess.run(["clang-tidy", "--version"], text=True, capture_output=True, check=True).stdout
     by_folder = {}
     for name in without_torch(names):
