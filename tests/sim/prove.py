@@ -7,6 +7,7 @@ without a false alarm, steps of speed in 10^5 hours; g++ and clang++ alike. It g
 it simulates is the same (`--only`, `--chunks`: a part of it), and its results are written into tests/sim/proved.txt.
 """
 import argparse
+import concurrent.futures
 import glob
 import hashlib
 import json
@@ -108,8 +109,20 @@ def write_proved(states):
                 file.write(told(name, done) + "".join(f"; {what}" for what in wrong_of(name, done)) + "\n")
 
 
-def proofs(folder, names, chunks=None):
-    """Each until its hours and seeds are done, in chunks; what is done is kept in `folder`. Stops after `chunks` of them."""
+def add(done, report):
+    """The report of a chunk of seeds to what was done before."""
+    done["seeds"] += report["runs"]
+    done["failed"] += report["failed_seeds"]
+    done["slow_found"] = max(done["slow_found"], report["slow_found"])
+    for key in SUMS:
+        done[key] += report[key]
+    for kind, n in report["alerts"].items():
+        done["alerts"][kind] = done["alerts"].get(kind, 0) + n
+
+
+def proofs(folder, names, chunks=None, jobs=os.cpu_count()):
+    """Each until its hours and seeds are done, in chunks, `jobs` of them side by side; what is done is kept in `folder`.
+    Stops after `chunks` of them."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "proofs.json")
     states = {}
@@ -123,19 +136,17 @@ def proofs(folder, names, chunks=None):
         scenario, hours, seeds, chunk, life = PROOFS[name]
         done = states[name]
         while (done["hours"] < hours or done["seeds"] < seeds) and left != 0:
-            left = None if left is None else left - 1
-            first = done["seeds"] + 1
-            code, report, said = simulate(scenario, "--seeds", f"{first}-{first + chunk - 1}", *(["--hours", str(life)] if life else []))
-            if code not in (0, 2, 3) or report.get("runs") != chunk:
-                tell(f"sim: {name} runs", False, f"exit {code}: {said}")
-                return
-            done["seeds"] += chunk
-            done["failed"] += report["failed_seeds"]
-            done["slow_found"] = max(done["slow_found"], report["slow_found"])
-            for key in SUMS:
-                done[key] += report[key]
-            for kind, n in report["alerts"].items():
-                done["alerts"][kind] = done["alerts"].get(kind, 0) + n
+            beside = jobs if left is None else min(jobs, left)
+            left = None if left is None else left - beside
+            firsts = [done["seeds"] + 1 + at * chunk for at in range(beside)]
+            with concurrent.futures.ThreadPoolExecutor(beside) as pool:
+                lives = ["--hours", str(life)] if life else []
+                ran = list(pool.map(lambda first: simulate(scenario, "--seeds", f"{first}-{first + chunk - 1}", *lives), firsts))
+            for code, report, said in ran:
+                if code not in (0, 2, 3) or report.get("runs") != chunk:
+                    tell(f"sim: {name} runs", False, f"exit {code}: {said}")
+                    return
+                add(done, report)
             with open(path + ".new", "w", encoding="utf-8") as file:
                 json.dump(states, file)
             os.replace(path + ".new", path)
@@ -206,10 +217,11 @@ def main():
     parser.add_argument("--long", action="store_true", help="10^6 hours of chaos and of calm, and both compilers")
     parser.add_argument("--only", choices=list(PROOFS), action="append", help="of the long form, these proofs and nothing else")
     parser.add_argument("--state", default=os.path.join(ROOT, "build"), help="folder where a long run keeps what it has done")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="chunks of a proof side by side")
     parser.add_argument("--chunks", type=int, help="of the long form: stop after so many chunks of seeds, the next run goes on")
     options = parser.parse_args()
     if options.only or options.chunks:
-        proofs(options.state, options.only or list(PROOFS), options.chunks)
+        proofs(options.state, options.only or list(PROOFS), options.chunks, options.jobs)
         return 1 if failed else 0
     guards()
     scenarios()
@@ -218,7 +230,7 @@ def main():
     traces(*["--compilers"] * options.long)
     closed_form()
     if options.long:
-        proofs(options.state, list(PROOFS))
+        proofs(options.state, list(PROOFS), jobs=options.jobs)
     else:
         chaos(options.seeds)
     return 1 if failed else 0
