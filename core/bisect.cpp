@@ -11,8 +11,7 @@ namespace stoker::core {
 
 std::vector<NodeName> next_out(const Bisect& bisect, std::size_t free) {
   const auto& s = bisect.suspects;
-  std::size_t count = std::min(free, (s.size() + 1) / 2);
-  if (s.size() <= free) count = s.size();
+  const std::size_t count = std::min(free, (s.size() + 1) / 2);
   return {s.begin(), s.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 

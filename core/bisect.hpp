@@ -26,11 +26,10 @@ struct Bisect {
   STOKER_FIELDS(Bisect, suspects, of, from, rounds)
 };
 
-// The suspects to go without at the next start, when `free` nodes can be spared: half of them, or
-// all when that can be: then it is fast at once.
+// The suspects to go without at the next start, when `free` nodes can be spared: half of them. All
+// of them, where there are so many spares, would be fast at once, and would never tell which it is.
 std::vector<NodeName> next_out(const Bisect& bisect, std::size_t free);
-// Starts until one node is left, at worst; ceil(log2 n) when half of the nodes can always be
-// spared.
+// Starts until one node is left, at worst; ceil(log2 n) when half of the suspects can be spared.
 std::uint32_t rounds_left(std::size_t suspects, std::size_t free);
 // Takes an attempt's observation in; says what followed from it.
 std::string observe(Bisect& bisect, Iteration iteration, const std::vector<NodeName>& nodes,

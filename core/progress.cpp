@@ -243,6 +243,7 @@ void on_digest(Turn& turn, const Digest& digest) {
   if (watched) supply::follow_plan(turn);
   watch_numbers(turn, digest);
   supply::follow_pins(turn);
+  supply::follow_search(turn);
 }
 
 void act_on_suspicion(Turn& turn) {

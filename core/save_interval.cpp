@@ -17,6 +17,14 @@ bool can_save(const RunPolicy& policy) {
   return !policy.train.command.empty() && policy.train.command.front().ends_with("stoker-train");
 }
 
+Duration failure_interval(const RunState& run) {
+  Duration ran = kPrior;
+  for (const char* cause : {"train", "repeated", "slow", "checkpoint"})
+    if (const auto found = run.goodput.spent.find(cause); found != run.goodput.spent.end())
+      ran += found->second;
+  return ran / (run.budget.restarts + 1);
+}
+
 std::optional<Duration> save_interval(const RunState& run) {
   const CheckpointPolicy& policy = run.policy.checkpoints;
   if (policy.interval > 0ns) return std::max(policy.interval, policy.interval_floor);
@@ -25,12 +33,7 @@ std::optional<Duration> save_interval(const RunState& run) {
   if (phase == run.phases.end()) return std::nullopt;
   const auto cost = phase->second.durations.quantile(500);
   if (!cost || *cost <= 0ns) return std::nullopt;
-  Duration ran = kPrior;
-  for (const char* cause : {"train", "repeated", "slow", "checkpoint"})
-    if (const auto found = run.goodput.spent.find(cause); found != run.goodput.spent.end())
-      ran += found->second;
-  const Duration mtbf = ran / (run.budget.restarts + 1);
-  return std::max(recipe::daly_interval(*cost, mtbf), policy.interval_floor);
+  return std::max(recipe::daly_interval(*cost, failure_interval(run)), policy.interval_floor);
 }
 
 std::optional<Instant> interval_save_at(const RunState& run) {

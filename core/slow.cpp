@@ -7,6 +7,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/numbers.hpp"
+#include "core/save_interval.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -32,10 +33,24 @@ std::string worth_text(const RunState& run, WallTime wall) {
   const auto worth = restart_worth(run, wall);
   if (!worth || worth->gain <= 0ns) return "";
   return fmt::format(
-      "; a restart of its own costs {} and gains {} until the task's end{}: {}",
-      format_duration(worth->cost), format_duration(worth->gain),
-      worth->chance < 1 ? fmt::format(" with a chance of {:.0f} %", 100 * worth->chance) : "",
-      worth->gain > worth->cost ? "it pays" : "it does not pay");
+      "; a restart of its own costs {} and gains {}{} until the next one that happens anyway: {}",
+      format_duration(worth->cost),
+      worth->chance < 1 ? fmt::format("on average, at a chance of {:.0f} %, ", 100 * worth->chance)
+                        : "",
+      format_duration(worth->gain), worth->gain > worth->cost ? "it pays" : "it does not pay");
+}
+
+// True: one node is left, and convicted, or none is.
+bool end_search(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.bisect.suspects.size() > 1) return false;
+  const Bisect over = std::move(run.bisect);
+  run.bisect = {};
+  if (!over.suspects.empty())
+    accuse(turn, over.suspects.front(),
+           fmt::format("of {} nodes the one in every slow attempt and in no fast one, in {} starts",
+                       over.of, over.rounds.size()));
+  return true;
 }
 
 void begin_search(Turn& turn) {
@@ -56,6 +71,7 @@ void begin_search(Turn& turn) {
     run.bisect.suspects = nodes;
   } else {
     turn.say(observe(run.bisect, slow.from, nodes, true));
+    if (end_search(turn)) return;
   }
   const auto out = bisected_out(run, spare_nodes(run));
   turn.say(fmt::format(
@@ -65,19 +81,6 @@ void begin_search(Turn& turn) {
           ? "no node can be spared to search for it"
           : fmt::format("the next start that happens anyway goes without {}", nodes_text(out)),
       worth_text(run, turn.event.wall)));
-}
-
-void end_search(Turn& turn) {
-  RunState& run = turn.r();
-  if (run.bisect.suspects.size() == 1) {
-    const NodeName node = run.bisect.suspects.front();
-    accuse(turn, node,
-           fmt::format("of {} nodes the one whose absence made iterations fast again, in {} starts",
-                       run.bisect.of, run.bisect.rounds.size()));
-    run.bisect = {};
-  } else if (run.bisect.suspects.empty()) {
-    run.bisect = {};
-  }
 }
 
 }  // namespace
@@ -107,10 +110,11 @@ std::optional<RestartWorth> restart_worth(const RunState& run, WallTime wall) {
     const double left = static_cast<double>(run.progress.total - run.progress.iteration.value);
     rest = std::min(rest, from_seconds(std::min(1e8, left * run.speed.slow->now_ms / 1000)));
   }
+  rest = std::min(rest, failure_interval(run));
   const std::size_t free = spare_nodes(run);
   worth.chance = 1;
   if (!run.bisect.suspects.empty())
-    worth.chance = static_cast<double>(std::min(free, run.bisect.suspects.size())) /
+    worth.chance = static_cast<double>(bisected_out(run, free).size()) /
                    static_cast<double>(run.bisect.suspects.size());
   worth.gain = from_seconds(to_seconds(std::max<Duration>(0s, rest - worth.cost)) * share /
                             (1 + share) * worth.chance);

@@ -204,6 +204,7 @@ struct RunState {
   detect::SpeedWatch speed;
   Trail trail;                          // what was logged, and what a start is held against
   Bisect bisect;                        // the search for a slow node
+  std::uint64_t searched = 0;           // suspects when the newest orders were written
   std::vector<Experiment> experiments;  // rollbacks, oldest first
   std::optional<GoingBack> going_back;  // of a script
   Goodput goodput;                      // where the time went
@@ -232,11 +233,11 @@ struct RunState {
   bool daemon_away = false;   // nothing was heard since the daemon came back
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
                 without_exclusions, order, pins, lr_scale, exact_order, control, live, newest,
-                progress, losses, loss_stride, loss, speed, trail, bisect, experiments, going_back,
-                goodput, phases, checkpoint, budget, incident, verdict, failed_of, crash, save,
-                planned_stop, save_at, interval_asked, accused, leftover_at, overdue_told,
-                disk_full, no_room_since, refused, digests, finish_file, paused, observe_only,
-                daemon_away)
+                progress, losses, loss_stride, loss, speed, trail, bisect, searched, experiments,
+                going_back, goodput, phases, checkpoint, budget, incident, verdict, failed_of,
+                crash, save, planned_stop, save_at, interval_asked, accused, leftover_at,
+                overdue_told, disk_full, no_room_since, refused, digests, finish_file, paused,
+                observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

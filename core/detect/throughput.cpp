@@ -57,6 +57,7 @@ void begin_shape(SpeedWatch& w, const WorkShape& shape) {
   w.tflops.clear();
   w.attempt.clear();
   w.slow.reset();
+  w.last_share = 0;
   forget_change(w);
 }
 
@@ -108,6 +109,7 @@ SpeedVerdict slower(SpeedWatch& w, const SpeedPoint& p, const SpeedNorm& norm) {
   slow.points = static_cast<std::uint32_t>(w.since.size());
   const double limit = limit_of(norm), sum = w.sum;
   w.slow = slow;
+  w.last_share = slow.share();
   forget_change(w);
   std::string named;
   if (const auto node = slow_node(slow))
@@ -190,7 +192,13 @@ SpeedVerdict watch_speed(SpeedWatch& w, const SpeedPoint& p) {
     if (p.tflops > 0) keep(w.tflops, p.tflops, kUsual);
     return {};
   }
-  return judge(w, p);
+  const double usual = median(w.usual);
+  SpeedVerdict verdict = judge(w, p);
+  // That it is slow once more is for the sum above to say; that it is not, is known by now.
+  if (settled && w.last_share > 0 && !w.slow &&
+      median(w.attempt) <= usual * (1 + kBack * w.last_share))
+    verdict.attempt_slow = false;
+  return verdict;
 }
 
 void begin_attempt(SpeedWatch& w) {

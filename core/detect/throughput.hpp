@@ -55,15 +55,16 @@ struct SpeedWatch {
   std::uint32_t settle = 0;     // points of the attempt that are still its start
   std::vector<double> attempt;  // the first settled points of the attempt
   std::optional<Slow> slow;
+  double last_share = 0;  // of the last change of this shape; 0 = there was none
   STOKER_FIELDS(SpeedWatch, shape, iteration, samples, tokens, usual, tflops, sum, since,
-                since_tflops, since_iteration, since_at, slowest, settle, attempt, slow)
+                since_tflops, since_iteration, since_at, slowest, settle, attempt, slow, last_share)
 };
 
 enum class SpeedNews { Nothing, Slower, AsUsual };
 struct SpeedVerdict {
   SpeedNews news = SpeedNews::Nothing;
   std::string evidence = {};
-  std::optional<bool> attempt_slow = {};  // once an attempt, while a change is known
+  std::optional<bool> attempt_slow = {};  // once an attempt, since a change was found
 };
 
 SpeedVerdict watch_speed(SpeedWatch& watch, const SpeedPoint& point);

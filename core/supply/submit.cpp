@@ -188,6 +188,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.skip_samples = skip_samples;
   orders.skips = skips_of(run.experiments);
   orders.exclude = to_avoid(turn, orders.nodes);
+  run.searched = run.bisect.suspects.size();
   for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
     if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())
       orders.exclude.push_back(node);
@@ -263,6 +264,15 @@ void follow_pins(Turn& turn) {
   turn.say(fmt::format("kept from deletion: {}; {}", fmt::join(run.pins, ", "),
                        run.loss.spike ? "the loss is in a spike, and these lie before it"
                                       : "they lie on both sides of a spike, or are pinned"));
+}
+
+void follow_search(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.searched == run.bisect.suspects.size() || run.exact_order) return;
+  if (turn.in<training::Training>() == nullptr) return;
+  if (has_agents(run.policy)) write_orders(turn, wire::Resume{});
+  run.searched = run.bisect.suspects.size();
+  update_exclusions(turn);
 }
 
 void follow_plan(Turn& turn) {

@@ -25,6 +25,9 @@ void update_exclusions(Turn& turn);
 void resize_waiting(Turn& turn);
 // A spike began or ended: the lead that runs is told by new orders what it must not delete.
 void follow_pins(Turn& turn);
+// The search for a slow node has other suspects: the next start, also of a task that waits, is told
+// which of them it goes without.
+void follow_search(Turn& turn);
 // The plan (nodes by samples) has moved on: waiting tasks of the size before are replaced.
 void follow_plan(Turn& turn);
 // Nodes of a submission now: active ones by consumed samples, and the spares that exist.
