@@ -57,6 +57,11 @@ std::string last_words(const wire::RankExited& exited) {
   return fmt::format(", its last words: \"{}\"", line);
 }
 
+// What the rank met anywhere: its peers, a checkpoint that none can take.
+bool is_nodes_fault(const RunState& run, int code) {
+  return !is_stoker_train(run.policy) || (code != kPeerLost && code != kRefused);
+}
+
 // Codes that no restart mends, or that need something else than a restart. False: a plain crash.
 bool special_failure(Turn& turn, int code, const std::string& who, const std::string& words) {
   RunState& run = turn.r();
@@ -138,7 +143,7 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   failure.evidence =
       fmt::format("{} ended with {}{} {}{}", who, exit_text(exited.code, exited.signal),
                   exited.core ? ", core dumped," : "", where_text(run), last_words(exited));
-  failure.nodes = {exited.node};
+  if (is_nodes_fault(run, code)) failure.nodes = {exited.node};
   failure.words = last_words(exited);
   recover(turn, failure);
 }
@@ -174,9 +179,8 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   if (special_failure(turn, outcome.code, who, "")) return;
   Failure failure;
   failure.kind = "rank_crash";
-  failure.nodes = {outcome.node};
+  if (is_nodes_fault(run, outcome.code)) failure.nodes = {outcome.node};
   if (outcome.code == kPeerLost) {
-    failure.nodes.clear();
     failure.evidence = fmt::format("{} and its peers lost each other {}; no rank ended before them",
                                    who, where_text(run));
   } else if (outcome.code == 0) {
