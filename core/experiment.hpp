@@ -20,9 +20,10 @@ struct Experiment {
   double lr_scale = 1;
   std::uint64_t skip = 0;
   std::optional<double> left_loss, now_loss;  // means over those iterations
+  bool not_finite = false;                    // the line that it left had no number there
   bool judged = false, better = false;
   STOKER_FIELDS(Experiment, number, by, wall, to, left, generation, through, compare_from, lr_scale,
-                skip, left_loss, now_loss, judged, better)
+                skip, left_loss, now_loss, not_finite, judged, better)
 };
 
 }  // namespace stoker::core

@@ -55,8 +55,16 @@ void judge(Turn& turn, Experiment& e, std::optional<double> now, bool again) {
     return turn.say(fmt::format("{} did not help: the loss went wrong again before iteration {}",
                                 name, e.left.value));
   }
-  if (!now || !e.left_loss) return;
+  if (!now) return;
   e.now_loss = now;
+  if (!e.left_loss && !e.not_finite) return;
+  if (!e.left_loss) {
+    e.better = true;
+    return turn.say(
+        fmt::format("{} is better: over iterations {}-{} the loss is {:.4g}, on the line that it "
+                    "left it was no number",
+                    name, e.compare_from.value, e.left.value, *now));
+  }
   const double change = *now / *e.left_loss - 1;
   e.better = change < -kSameLoss;
   turn.say(
@@ -120,6 +128,7 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
   e.lr_scale = plan.lr_scale;
   e.skip = plan.skip;
   const std::uint64_t onset = run.loss.bad_from ? run.loss.bad_from->value : 0;
+  e.not_finite = run.loss.told_not_finite;
   e.compare_from = Iteration(std::max(plan.to.value + 1, onset));
   e.left_loss = mean_loss(run.trail.points, Iteration(e.compare_from.value - 1), e.left);
   run.experiments.push_back(std::move(e));
@@ -234,6 +243,7 @@ void judge_experiments(Turn& turn) {
   if (e.better) {
     resolve(turn, "loss_diverged");
     resolve(turn, "loss_not_finite");
+    resolve(turn, "loss_scale");
   }
 }
 
