@@ -197,8 +197,9 @@ void watch_losses(Turn& turn, const Digest& digest) {
       return resolve(turn, "loss_diverged");
     case LossNews::FiniteAgain: turn.say(v.evidence); return resolve(turn, "loss_not_finite");
     case LossNews::ScaleCollapsed:
+      if (run.loss.scale_gone) return void(heed_divergence(turn, "loss_scale", v.evidence));
       turn.say(v.evidence);
-      return alert(run.loss.scale <= 1 ? Severity::Critical : Severity::Warning, "loss_scale");
+      return alert(Severity::Warning, "loss_scale");
     case LossNews::ScaleRecovered: turn.say(v.evidence); return resolve(turn, "loss_scale");
     case LossNews::Diverged: heed_divergence(turn, "loss_diverged", v.evidence); return;
     case LossNews::NotFinite: heed_divergence(turn, "loss_not_finite", v.evidence); return;

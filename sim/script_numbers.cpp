@@ -17,8 +17,9 @@ double noise(Random& random) {
 }  // namespace
 
 // iterate 40 [from 81] [every 105s] [step 105s] [loss 2.2] [to 2.6] [noise 0.02] [lr 6e-05]
-// [gradients 0.2] [batch 8] [samples 640] [tokens 2048] [scale 65536] [nan] [seed 7] [slowest n02]:
-// so many iterations, a digest each. The same seed gives the same noise at the same iteration.
+// [gradients 0.2] [batch 8] [samples 640] [tokens 2048] [scale 65536] [nan] [skipped] [seed 7]
+// [slowest n02]: so many iterations, a digest each. The same seed gives the same noise at the same
+// iteration.
 Status Script::do_iterate(Words& words) {
   const std::uint64_t count = std::stoull(words.next());
   const std::uint64_t from = words.number("from", beat_.iteration_max.value + 1);
@@ -33,7 +34,7 @@ Status Script::do_iterate(Words& words) {
   const auto slowest = words.value("slowest");
   const std::uint64_t tokens = words.number("tokens", 0);  // of a sample
   const double scale = words.real("scale");
-  const bool nan = words.flag("nan");
+  const bool nan = words.flag("nan"), skipped = words.flag("skipped");
   beat_.attempt = attempt_;
   beat_.phase = wire::Phase::Iteration;
   beat_.ranks = beat_.reporting = ranks_;
@@ -51,7 +52,7 @@ Status Script::do_iterate(Words& words) {
     beat_.iteration_max = beat_.iteration_min = Iteration(n);
     beat_.consumed_samples = samples + i * batch;
     beat_.consumed_tokens = beat_.consumed_samples * tokens;
-    beat_.loss = nan ? std::nullopt : std::optional(loss);
+    beat_.loss = nan || skipped ? std::nullopt : std::optional(loss);
     beat_.slowest.reset();
     if (slowest)
       beat_.slowest = wire::SlowestRank{Rank(2), NodeName(*slowest), to_seconds(step) * 990,
@@ -62,7 +63,8 @@ Status Script::do_iterate(Words& words) {
     auto& digest = std::get<core::Digest>(inputs.front().body);
     const double ms = to_seconds(step) * 1e3 * (1 + 0.002 * noise(random));
     digest.iteration_ms = {1, ms, ms, ms};
-    wire::StepTold told{Iteration(n), beat_.loss, gradients, std::nullopt, 0, nan ? 1u : 0u};
+    wire::StepTold told{Iteration(n), beat_.loss,        gradients,
+                        std::nullopt, skipped ? 1u : 0u, nan ? 1u : 0u};
     if (scale > 0) told.scale = scale;
     wire::add(digest.losses, told);
     STOKER_TRY_STATUS(world_.feed(std::move(inputs.front())));

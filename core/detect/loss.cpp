@@ -264,18 +264,24 @@ LossVerdict watch_scale(LossWatch& w, const LossReading& r) {
   if (scale <= 0) return {};
   const double before = w.scale;
   w.scale = scale;
+  if (scale >= w.steady_scale || (scale == before && w.skipped == 0)) w.scale_held = r.iteration;
   if (before == 0 || scale > before) {
     const bool told = w.told_scale;
     w.steady_scale = scale;
     w.told_scale = false;
+    if (w.scale_gone) w.bad_from.reset();
+    w.scale_gone = false;
     if (told)
       return {LossNews::ScaleRecovered, fmt::format("the loss scale grows again, to {}", scale)};
     return {};
   }
   const bool search = w.seen < kScaleSearch && scale > 1;
   if (search) w.steady_scale = scale;
-  if (w.told_scale || search || scale * kCollapse > w.steady_scale) return {};
+  const bool gone = scale <= 1 && !w.scale_gone;  // there is nothing left to halve
+  if ((w.told_scale && !gone) || search || scale * kCollapse > w.steady_scale) return {};
   w.told_scale = true;
+  w.scale_gone = gone;
+  if (gone) w.bad_from = w.scale_held.next();
   return {
       LossNews::ScaleCollapsed,
       fmt::format("the loss scale collapses: {} -> {} without growing once, {} steps skipped in "
@@ -306,7 +312,7 @@ void forget_after(LossWatch& w, Iteration iteration) {
   if (w.bad_from && *w.bad_from > iteration) w.bad_from.reset();
   w.scale = w.steady_scale = 0;
   w.skipped = w.seen = 0;
-  w.told_scale = false;
+  w.told_scale = w.scale_gone = false;
 }
 
 void go_on_from(LossWatch& w, Iteration iteration, const std::vector<double>& before) {

@@ -57,9 +57,11 @@ struct LossWatch {
   std::uint64_t skipped = 0;  // in a row
   std::uint64_t seen = 0;     // iterations of this attempt
   bool told_scale = false;
+  bool scale_gone = false;  // it has fallen to 1 or below
+  Iteration scale_held;     // the last one that it let step
   STOKER_FIELDS(LossWatch, levels, highs, gradients, lowest, raised, raised_from, raised_at,
                 raised_levels, spike, past, not_finite, told_not_finite, bad_from, scale,
-                steady_scale, skipped, seen, told_scale)
+                steady_scale, skipped, seen, told_scale, scale_gone, scale_held)
 };
 
 enum class LossNews {

@@ -248,6 +248,18 @@ TEST_CASE(
   CHECK(c.told[0].verdict.evidence.find("65536 -> 8192") != std::string::npos);
   for (int i = 0; i < 10; ++i) c.add(2.5 + 0.02 * noise(), 0.2, scale * 2);
   CHECK(c.told.back().verdict.news == LossNews::ScaleRecovered);
+  CHECK_FALSE(c.watch.bad_from.has_value());
+}
+
+TEST_CASE("loss: a scale that goes on falling to 1 -> told once more, with where it began") {
+  Story c;
+  Noise noise(8);
+  for (int i = 0; i < 400; ++i) c.add(2.5 + 0.02 * noise(), 0.2, 65536);
+  for (double scale = 32768; scale > 0.01; scale /= 2) c.add(std::nullopt, 0, scale, 1);
+  REQUIRE(c.told.size() == 2);
+  CHECK(c.told[0].verdict.evidence.find("65536 -> 8192") != std::string::npos);
+  CHECK(c.told[1].verdict.evidence.find("65536 -> 1 ") != std::string::npos);
+  CHECK(c.watch.bad_from == Iteration(401));
 }
 
 TEST_CASE("loss: fifty iterations a reading with one outlier -> said, no spike stays open") {
