@@ -68,6 +68,12 @@ Cancel cancel_of(const supply::Submission& s) {
   return cancel;
 }
 
+Cancel task_cancel_of(const supply::Submission& s) {
+  Cancel cancel = cancel_of(s);
+  cancel.job.task = running_task(s);
+  return cancel;
+}
+
 }  // namespace
 
 supply::Submission* running_submission(RunState& run) {
@@ -93,11 +99,18 @@ std::uint32_t running_task(const supply::Submission& submission) {
 void cancel_task(Turn& turn) {
   for (auto& [token, s] : turn.r().supply) {
     if (!runs(s)) continue;
-    Cancel cancel = cancel_of(s);
-    cancel.job.task = running_task(s);
     s.cancel_asked = true;
-    turn.act(cancel);
+    turn.act(task_cancel_of(s));
   }
+}
+
+bool is_cancel_retried(const Turn& turn) {
+  const supply::Submission* s = running_submission(turn.r());
+  if (s == nullptr) return false;
+  const Action cancel = task_cancel_of(*s);
+  return std::any_of(turn.site.retries.begin(), turn.site.retries.end(), [&](const Retry& retry) {
+    return retry.effect.run == turn.name() && retry.effect.action == cancel;
+  });
 }
 
 void cancel_waiting(Turn& turn) {

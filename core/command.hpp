@@ -20,6 +20,8 @@ Duration patience(const RunState& run, wire::Level level);
 
 // Cancels the running task of the run (all of them, if there were several).
 void cancel_task(Turn& turn);
+// A cancel of it has failed and is tried again by itself (retry_effects).
+bool is_cancel_retried(const Turn& turn);
 // Cancels what has not started; running tasks stay.
 void cancel_waiting(Turn& turn);
 void cancel_all(Turn& turn);

@@ -56,6 +56,11 @@ Duration pause_after(const Action& action, std::uint32_t failures) {
   return std::min(pause, longest);
 }
 
+// What fails for hours is told at its 1st, 2nd, 4th, 8th … failure.
+bool is_told(std::uint32_t failures) {
+  return (failures & (failures - 1)) == 0;
+}
+
 // True when what was asked for is no longer wanted: its job or its tasks are gone, nobody is to
 // leave any more, or another list took its place.
 bool is_stale(const Turn& turn, const Action& action) {
@@ -86,6 +91,11 @@ void schedule(Turn& turn, OpenEffect effect, Duration pause) {
     std::erase_if(turn.site.retries, [&](const Retry& r) {
       return r.effect.run == effect.run && kind_of(r.effect.action) == kind;
     });
+  std::erase_if(turn.site.retries, [&](const Retry& r) {  // asked for twice is tried once
+    if (r.effect.run != effect.run || !(r.effect.action == effect.action)) return false;
+    effect.failures = std::max(effect.failures, r.effect.failures);
+    return true;
+  });
   turn.site.retries.push_back(Retry{turn.now() + pause, std::move(effect)});
 }
 
@@ -129,8 +139,10 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   ++effect->failures;
   const Duration pause =
       failed.no_room ? kNoRoomPause : pause_after(effect->action, effect->failures);
-  turn.say(fmt::format("{} failed ({}); trying again in {}", failed.action, failed.why,
-                       format_duration(pause)));
+  if (is_told(effect->failures))
+    turn.say(fmt::format("{} failed ({}){}; trying again in {}", failed.action, failed.why,
+                         effect->failures < 4 ? "" : fmt::format(", time {}", effect->failures),
+                         format_duration(pause)));
   if (failed.no_room && turn.run != nullptr && is_file_of_run(effect->action)) note_no_room(turn);
   if (effect->failures == kPageAfter && !failed.no_room)
     raise(turn, {Severity::Critical, "effect_failed",
@@ -145,8 +157,9 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   if (supply::Submission* s = submission_of(turn, effect->action))
     return supply::on_submit_unknown(turn, *s, unknown.why);
   if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
-  turn.say(fmt::format("no answer to {} ({}); it is repeated", unknown.action, unknown.why));
   ++effect->failures;
+  if (is_told(effect->failures))
+    turn.say(fmt::format("no answer to {} ({}); it is repeated", unknown.action, unknown.why));
   const Duration pause =
       effect->failures == 1 ? Duration(0s) : pause_after(effect->action, effect->failures);
   schedule(turn, std::move(*effect), pause);
@@ -172,9 +185,10 @@ void retry_effects(Turn& turn) {
       continue;  // never written, and another took its place
     if (is_stale(turn, action)) continue;
     const std::size_t before = turn.decision.actions.size();
-    turn.say(fmt::format(
-        "{} again, after {} without success", kind_of(action),
-        retry.effect.failures == 1 ? std::string("one") : std::to_string(retry.effect.failures)));
+    if (is_told(retry.effect.failures))
+      turn.say(fmt::format(
+          "{} again, after {} without success", kind_of(action),
+          retry.effect.failures == 1 ? std::string("one") : std::to_string(retry.effect.failures)));
     turn.act(action);
     if (turn.decision.actions.size() > before)
       turn.site.repeated[before] = retry.effect.failures;  // remembered with its new key

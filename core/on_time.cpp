@@ -21,9 +21,10 @@ constexpr Duration kBlindRetry = 30s;
 constexpr Duration kLeftOver = 2min;  // a task that outlives the end of its run
 constexpr int kCancelPages = 4;
 
-// Cancels the task again, unless the scheduler is blind: unknown is not dead.
+// Cancels the task again, unless the scheduler is blind (unknown is not dead), or the last cancel
+// has not arrived yet.
 void cancel_again(Turn& turn, const std::string& sentence) {
-  if (turn.blind()) return;
+  if (turn.blind() || is_cancel_retried(turn)) return;
   turn.say(sentence);
   cancel_task(turn);
 }
@@ -53,7 +54,7 @@ void stopping_due(Turn& turn) {
     run.control.level = next.level;
     return write_control(turn, sentence);
   }
-  if (turn.blind()) {
+  if (turn.blind() || is_cancel_retried(turn)) {
     stopping.escalate_at = turn.now() + kBlindRetry;
     return;
   }

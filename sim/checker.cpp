@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <optional>
 
+#include "core/step.hpp"
 #include "wire/lineage.hpp"
 
 namespace stoker::sim {
@@ -22,6 +23,12 @@ bool ends_ranks(const core::Action& action) {
 bool from_a_person(const core::EventBody& body) {
   return std::holds_alternative<core::OperatorAsked>(body) ||
          std::holds_alternative<core::RunAdded>(body);
+}
+
+// Asked for once more after a failure: it was decided before.
+bool is_repeated(const core::SiteState& state, const EffectKey& key) {
+  const auto open = state.open.find(key);
+  return open != state.open.end() && open->second.failures > 0;
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ void Checker::stuck(const std::string& what) {
 }
 
 void Checker::row(const core::JournalRow& row, const core::SiteState& state, const Excuse& excuse) {
-  check_actions(row, excuse);
+  check_actions(row, state, excuse);
   check_destruction(row, excuse);
   if (SimGeneration* live = training_.live(); live != nullptr && !training_.goes_on(*live))
     odd_until_ = now_ + 48h;
@@ -84,13 +91,14 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
 
 // Unknown is not dead: while the scheduler is blind nobody's running task is cancelled, unless a
 // person asks for it.
-void Checker::check_actions(const core::JournalRow& row, const Excuse& excuse) {
+void Checker::check_actions(const core::JournalRow& row, const core::SiteState& state,
+                            const Excuse& excuse) {
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
     if (const auto* alert = std::get_if<core::SendAlert>(&action))
       if (alerts_wanted_.insert(alert->id).second) judge_alert(*alert);
     if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
-        row.decision.reason.find("again, after") == std::string::npos &&  // decided before
+        !is_repeated(state, core::effect_key(row.event.run, row.seq, i)) &&
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
   }

@@ -57,7 +57,8 @@ class Checker {
   void now(Instant at) { now_ = at; }
 
  private:
-  void check_actions(const core::JournalRow& row, const Excuse& excuse);
+  void check_actions(const core::JournalRow& row, const core::SiteState& state,
+                     const Excuse& excuse);
   [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_budget(const core::RunState& run, bool resumed);

@@ -104,8 +104,9 @@ std::string describe(const core::JournalRow& row) {
   else
     state = d.to.empty() ? "site" : d.to;
   const auto at = row.event.at - Instant{};
-  std::string out = fmt::format("{} {}{}: {}\n", format_duration(at), state,
-                                d.rejected ? " REJECTED" : "", d.reason);
+  std::string out =
+      fmt::format("{} {}{}{}{}\n", format_duration(at), state, d.rejected ? " REJECTED" : "",
+                  d.reason.empty() ? "" : ": ", d.reason);
   for (const core::Action& action : d.actions) out += "    " + describe(action) + "\n";
   return out;
 }

@@ -110,6 +110,9 @@ core::PortResult<JobId> SimScheduler::submit(const core::SubmitRequest& request)
 core::PortResult<std::monostate> SimScheduler::cancel(const core::Cancel& cancel) {
   if (blind_)
     return core::PortError{{"scancel: no answer", cancel.job.text(), ""}, core::Certainty::Unknown};
+  if (refuses_cancels_)
+    return core::PortError{{"Job/step already completing", cancel.job.text(), ""},
+                           core::Certainty::Definite};
   if (cancel.whole_array && !cancel.pending_only) cancelled_.insert(cancel.job.job);
   return std::monostate{};
 }

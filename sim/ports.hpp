@@ -79,6 +79,7 @@ class SimScheduler : public core::Scheduler {
   enum class Probed { Runs, Empty, BatchLeft, Mute, Unknown };
   void set_probed(Probed how) { probed_ = how; }
   void refuse_drains(bool refuse) { refuses_drains_ = refuse; }
+  void refuse_cancels(bool refuse) { refuses_cancels_ = refuse; }
   void next_submit(NextSubmit how) { next_ = how; }
   void set_blind(bool blind) { blind_ = blind; }
   // Token of an array; empty for a job that was never submitted here.
@@ -88,7 +89,7 @@ class SimScheduler : public core::Scheduler {
  private:
   std::uint64_t last_ = 0;
   NextSubmit next_ = NextSubmit::Works;
-  bool blind_ = false, refuses_drains_ = false;
+  bool blind_ = false, refuses_drains_ = false, refuses_cancels_ = false;
   Probed probed_ = Probed::Runs;
   std::map<std::uint64_t, core::Submit> jobs_;
   std::set<std::uint64_t> cancelled_;

@@ -141,7 +141,7 @@ Status Script::do_gone(Words& words) {
   return feed(core::JobGone{world_.scheduler.token_of(job.job), job, words.quoted()});
 }
 
-// scheduler blind "why" | sees | drains refused | next submit
+// scheduler blind "why" | sees | drains refused | cancels refused | next submit
 // refused|starved|unknown-done|unknown-lost
 Status Script::do_scheduler(Words& words) {
   if (words.take("blind")) {
@@ -154,6 +154,10 @@ Status Script::do_scheduler(Words& words) {
   }
   if (words.take("drains")) {
     world_.scheduler.refuse_drains(words.take("refused"));
+    return ok();
+  }
+  if (words.take("cancels")) {
+    world_.scheduler.refuse_cancels(words.next() == "refused");
     return ok();
   }
   if (words.take("probed")) {
