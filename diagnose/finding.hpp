@@ -34,6 +34,7 @@ struct Finding {
   std::uint64_t last_line = 0;
   std::optional<std::int64_t> last_time_ms;
   bool from_kernel = false;
+  bool in_passing = false;  // in a line logged as information: counts where something else failed
   // Means little where iterations are printed: kernel words without a header, peers that leave.
   bool only_without_iterations = false;
 };
@@ -50,6 +51,7 @@ struct ElasticRow {
 struct ScannedLog {
   std::string name;
   bool kernel_log = false;
+  bool binary = false;            // no text: that nothing was found in it says nothing
   std::vector<Finding> findings;  // by line
   std::vector<ElasticRow> elastic;
   std::vector<CollectiveReport> collectives;

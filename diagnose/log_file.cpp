@@ -8,6 +8,7 @@
 #include "diagnose/line_origin.hpp"
 #include "diagnose/log_reader.hpp"
 #include "diagnose/pickle.hpp"
+#include "diagnose/utf16.hpp"
 
 namespace stoker::diagnose {
 
@@ -55,8 +56,12 @@ ScannedLog dump_as_log(const std::string& path, std::uint32_t place,
 // Some NUL bytes are the hole of a file that was cut off under its writer; many are no text.
 bool is_binary(std::string_view head) {
   head = head.substr(0, 4096);
-  const auto nul = static_cast<std::size_t>(std::count(head.begin(), head.end(), '\0'));
-  return nul > 64 && nul * 10 > head.size();
+  const auto share = [&](auto what, std::size_t least) {
+    const auto some = static_cast<std::size_t>(std::count_if(head.begin(), head.end(), what));
+    return some > least && some * 10 > head.size();
+  };
+  const auto control = [](char c) { return (c > 0 && c < 7) || (c > 13 && c < 27); };
+  return share([](char c) { return c == 0; }, 64) || (share(control, 0) && head.size() > 64);
 }
 
 // What py-spy, faulthandler and stoker-agent write first.
@@ -102,9 +107,11 @@ Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std
   LogScanner scanner(detector, desk.sieve, path, place, kernel_log);
   std::string stacks;
   if (is_stack_dump(reader.head())) stacks = std::string(reader.head().substr(0, kLargestStacks));
-  if (!reader.packed() && is_binary(reader.head()))
-    scanner.note("looks binary: what is text in it was looked at all the same");
+  const bool binary =
+      !reader.packed() && !Utf16Text::told_by(reader.head()) && is_binary(reader.head());
+  if (binary) scanner.note("looks binary: what is text in it was looked at all the same");
   ScannedLog log = scan_lines(reader, scanner);
+  log.binary = binary;
   desk.piece = reader.take_room();
   log.stacks = std::move(stacks);
   return log;

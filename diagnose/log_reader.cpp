@@ -13,6 +13,7 @@
 #include "common/os/fd.hpp"
 #include "diagnose/gzip.hpp"
 #include "diagnose/journal_export.hpp"
+#include "diagnose/utf16.hpp"
 
 namespace stoker::diagnose {
 
@@ -62,7 +63,8 @@ struct LogReader::Impl {
   std::unique_ptr<archive, int (*)(archive*)> unpacker{nullptr, archive_read_free};
   std::vector<char> unpacked;
   std::unique_ptr<JournalExport> journal;
-  std::string journal_lines;
+  std::optional<Utf16Text> utf16;
+  std::string journal_lines, utf8;
 
   std::string_view pending;  // plain bytes that are not in `held` yet
   std::string held;
@@ -140,7 +142,15 @@ struct LogReader::Impl {
   bool fetch() {
     const bool first = !begun;
     if (first) begin();
-    const std::string_view bytes = plain();
+    std::string_view bytes = plain();
+    if (first && (utf16 = Utf16Text::told_by(bytes))) notes.emplace_back("is UTF-16");
+    if (utf16) {
+      utf8.clear();
+      const bool more = !bytes.empty();
+      utf16->feed(bytes, utf8);
+      bytes = utf8;
+      if (more && bytes.empty()) return true;
+    }
     if (const auto form = first ? journal_form(bytes) : JournalForm::None;
         form != JournalForm::None)
       journal = std::make_unique<JournalExport>(form);

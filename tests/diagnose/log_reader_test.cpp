@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "diagnose/parse_file.hpp"
+#include "diagnose/utf16.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;
@@ -93,6 +94,51 @@ TEST_CASE("gz: damaged in the middle -> the text in front of it, one note says d
   REQUIRE(read.notes.size() == 1);
   CHECK(read.notes[0].find("damaged") != std::string::npos);
   CHECK(read_packed("\x1f\x8b no gzip at all, but it begins like it").notes.size() == 1);
+}
+
+TEST_CASE("utf-16: either order, with a mark and without -> the text, one note says so") {
+  const std::string text =
+      "[rank3]: CUDA out of memory. Tried\nGr\xc3\xb6\xc3\x9f"
+      "e \xe2\x82\xac\n";
+  const std::u16string units = u"[rank3]: CUDA out of memory. Tried\nGr\u00f6\u00dfe \u20ac\n";
+  for (const bool big : {false, true}) {
+    for (const bool marked : {false, true}) {
+      std::string bytes;
+      const auto append = [&](char16_t unit) {
+        const auto low = static_cast<char>(unit & 0xff), high = static_cast<char>(unit >> 8);
+        bytes += big ? high : low;
+        bytes += big ? low : high;
+      };
+      if (marked) append(u'\ufeff');
+      // A mark tells it of any text; without one most of the head must be Latin.
+      for (int i = 0; i < 20'000; ++i)
+        for (const char16_t unit : i == 0 && !marked ? std::u16string(200, u'a') + u"\n" : units)
+          append(unit);
+      const Read read = read_packed(bytes);
+      const std::string head = marked ? text : std::string(200, 'a') + "\n";
+      CHECK(read.text.substr(0, head.size()) == head);
+      CHECK(read.text.ends_with(text));
+      CHECK(read.text.size() == head.size() + 19'999 * text.size());
+      CHECK(read.notes == std::vector<std::string>{"is UTF-16"});
+    }
+  }
+}
+
+TEST_CASE("utf-16: pairs, a half pair, a lone half -> one character each") {
+  auto utf16 = Utf16Text::told_by("\xff\xfe");
+  REQUIRE(utf16);
+  std::string text;
+  for (const char byte : std::string_view("\x3d\xd8\x00\xde"
+                                          "a\0\x00\xde\x3d\xd8"
+                                          "b\0",
+                                          12))
+    utf16->feed({&byte, 1}, text);
+  CHECK(text ==
+        "\xf0\x9f\x98\x80"
+        "a\xef\xbf\xbd\xef\xbf\xbd"
+        "b");
+  CHECK_FALSE(Utf16Text::told_by(std::string_view("plain text of a log, and no more")));
+  CHECK_FALSE(Utf16Text::told_by(std::string(300, '\0')));
 }
 
 TEST_CASE("parse file: a packed log that was cut off -> its iterations and a note") {
