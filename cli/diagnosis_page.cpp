@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.hpp"
+#include "common/time.hpp"
 
 namespace stoker::cli {
 
@@ -49,12 +50,21 @@ std::string cause_block(const diagnose::Diagnosis& d, const Console& console) {
                      d.confidence * 100);
 }
 
+std::string when(const diagnose::Evidence& e) {
+  if (!e.first_ms || !e.last_ms) return "";
+  const auto shown = [](std::int64_t ms) {
+    return format_rfc3339(WallTime(std::chrono::milliseconds(ms)));
+  };
+  return fmt::format(", from {} to {}", shown(*e.first_ms), shown(*e.last_ms));
+}
+
 std::string where_block(const diagnose::Diagnosis& d, const Console& console) {
   std::string text;
   if (!d.root) return d.stacks.empty() ? "" : label(console, "WHERE") + cut(d.stacks) + "\n";
   text += fmt::format("{}{}:{}\n{:10}{}\n", label(console, "WHERE"), printable(d.root->file),
                       d.root->line, "", cut(d.root->text));
-  if (d.root->count > 1) text += fmt::format("{:10}this line came {} times\n", "", d.root->count);
+  if (d.root->count > 1)
+    text += fmt::format("{:10}this line came {} times{}\n", "", d.root->count, when(*d.root));
   if (!d.nodes.empty()) text += fmt::format("{:10}nodes {}\n", "", cut(joined_nodes(d.nodes)));
   if (!d.ranks.empty()) text += fmt::format("{:10}ranks {}\n", "", cut(joined_ranks(d.ranks)));
   if (!d.collective.empty()) text += fmt::format("{:10}{}\n", "", cut(d.collective));

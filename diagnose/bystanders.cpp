@@ -23,7 +23,18 @@ std::map<std::uint32_t, std::string> nodes_of_ranks(const std::vector<ScannedLog
   return nodes;
 }
 
-void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs) {
+// Whose log is there and does not speak of the time-out that nearly all others report.
+std::vector<std::uint32_t> silent_ranks(const std::vector<ScannedLog>& logs) {
+  std::set<std::uint32_t> silent, reporting;
+  for (const ScannedLog& log : logs)
+    if (log.rank && log.stacks.empty())
+      (log.collectives.empty() ? silent : reporting).insert(*log.rank);
+  for (const auto rank : reporting) silent.erase(rank);
+  if (silent.size() * 4 > reporting.size()) return {};
+  return {silent.begin(), silent.end()};
+}
+
+void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs, const CauseRules& rules) {
   std::vector<CollectiveReport> reports;
   for (const ScannedLog& log : logs)
     reports.insert(reports.end(), log.collectives.begin(), log.collectives.end());
@@ -31,7 +42,20 @@ void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   CollectiveView view = find_missing(reports);
   if (!view.disagreement.empty()) d.notes.push_back(view.disagreement);
   if (view.missing.empty()) {
-    if (view.stuck > 1)
+    if (const auto silent = silent_ranks(logs); !silent.empty()) {
+      const auto nodes = nodes_of_ranks(logs);
+      d.ranks = silent;
+      d.rank = silent.front();
+      d.nodes.clear();
+      for (const auto rank : silent)
+        if (const auto known = nodes.find(rank);
+            known != nodes.end() && (d.nodes.empty() || d.nodes.back() != known->second))
+          d.nodes.push_back(known->second);
+      d.node = d.nodes.empty() ? "" : d.nodes.front();
+      d.collective = fmt::format("rank {} does not report the time-out that {} others report",
+                                 silent.front(), reports.size());
+      d.summary = rules.meaning(d.failure_class).summary + ": " + d.collective;
+    } else if (view.stuck > 1)
       d.notes.push_back(
           fmt::format("all {} ranks that report have entered the collective that is "
                       "stuck: look at links and GPUs rather than the program",
@@ -53,7 +77,7 @@ void name_missing(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   std::sort(d.ranks.begin(), d.ranks.end());
   d.node = d.nodes.empty() ? "" : d.nodes.front();
   d.collective = missing_text(view);
-  d.summary += ": " + d.collective;
+  d.summary = rules.meaning(d.failure_class).summary + ": " + d.collective;
 }
 
 void name_odd_stacks(Diagnosis& d, const std::vector<ScannedLog>& logs) {
@@ -69,21 +93,39 @@ void name_odd_stacks(Diagnosis& d, const std::vector<ScannedLog>& logs) {
     d.stacks += fmt::format("{} {}{}", i == 0 ? "; elsewhere than the others: rank" : ",",
                             report.odd[i].rank,
                             report.odd[i].node.empty() ? "" : " on " + report.odd[i].node);
-  const bool unnamed = d.ranks.empty() && report.odd.size() == 1;
-  if (!unnamed) return;
+  // Those that a time-out names have waited: who stands elsewhere is the one that did not come.
+  const bool witnesses = d.failure_class == FailureClass::NcclTimeout && d.collective.empty();
+  if (report.odd.size() != 1 || !(d.ranks.empty() || witnesses)) return;
   d.rank = report.odd.front().rank;
   d.ranks = {*d.rank};
-  if (d.node.empty() && !report.odd.front().node.empty()) {
+  if (witnesses || (d.node.empty() && !report.odd.front().node.empty())) {
     d.node = report.odd.front().node;
-    d.nodes = {d.node};
+    d.nodes.clear();
+    if (!d.node.empty()) d.nodes.push_back(d.node);
   }
+}
+
+// Nothing but stacks: whoever took them saw nothing move, and no line says whether that is so.
+void judge_stacks(Diagnosis& d, const CauseRules& rules) {
+  constexpr double kOddOneOut = 0.5, kNothing = 0.1;
+  d.notes.emplace_back("stacks alone do not tell whether the run moves: add its log");
+  d.confidence = kNothing;
+  if (d.ranks.empty()) return;
+  d.failure_class = FailureClass::Hang;
+  d.confidence = kOddOneOut;
+  d.summary = rules.meaning(d.failure_class).summary;
+  d.advice = rules.meaning(d.failure_class).advice;
 }
 
 }  // namespace
 
-void hear_bystanders(Diagnosis& d, const std::vector<ScannedLog>& logs) {
-  if (d.failure_class == FailureClass::NcclTimeout) name_missing(d, logs);
+void hear_bystanders(Diagnosis& d, const std::vector<ScannedLog>& logs, const CauseRules& rules) {
+  if (d.failure_class == FailureClass::NcclTimeout) name_missing(d, logs, rules);
   name_odd_stacks(d, logs);
+  const bool only_stacks =
+      !logs.empty() && std::all_of(logs.begin(), logs.end(),
+                                   [](const ScannedLog& log) { return !log.stacks.empty(); });
+  if (d.failure_class == FailureClass::Healthy && only_stacks) judge_stacks(d, rules);
 }
 
 }  // namespace stoker::diagnose

@@ -10,6 +10,7 @@ namespace stoker::diagnose {
 
 // Names, in a diagnosis of a time-out, the ranks that did not enter the collective, and in any the
 // ranks whose stacks stand apart.
-void hear_bystanders(Diagnosis& diagnosis, const std::vector<ScannedLog>& logs);
+void hear_bystanders(Diagnosis& diagnosis, const std::vector<ScannedLog>& logs,
+                     const CauseRules& rules);
 
 }  // namespace stoker::diagnose

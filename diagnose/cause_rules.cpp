@@ -62,6 +62,10 @@ void CauseRules::read_causes(std::string_view text, const std::string& file,
           always_[at(cause)].set(at(effect));
         for (const auto effect : read_members(entry, "explains_later", groups))
           later_[at(cause)].set(at(effect));
+        for (const auto effect : read_members(entry, "explains_unordered", groups))
+          unordered_[at(cause)].set(at(effect));
+        for (const auto effect : read_members(entry, "explains_told_late", groups))
+          told_late_[at(cause)].set(at(effect));
       });
     });
     m.list("xid_causes", [&](configs::ValueReader& item) {
@@ -112,6 +116,11 @@ void CauseRules::read_classes(std::string_view text, const std::string& file,
 bool CauseRules::explains(FailureClass cause, FailureClass effect, bool later) const {
   if (cause == effect) return false;
   return later ? later_[at(cause)][at(effect)] : always_[at(cause)][at(effect)];
+}
+
+bool CauseRules::explains_unordered(FailureClass cause, FailureClass effect) const {
+  return unordered_[at(cause)][at(effect)] ||
+         (explains(cause, effect, true) && !explains(effect, cause, true));
 }
 
 bool CauseRules::xid_explains(int cause, int effect) const {

@@ -28,6 +28,12 @@ class CauseRules {
   // True when a failure of class `cause` explains one of class `effect`: always, or (`later`) when
   // the effect arrived after the cause. Chains are followed.
   [[nodiscard]] bool explains(FailureClass cause, FailureClass effect, bool later) const;
+  // The same where no clock tells which of the two arrived first: in logs of two ranks.
+  [[nodiscard]] bool explains_unordered(FailureClass cause, FailureClass effect) const;
+  // The same where a launcher reports the cause, which it does after its effects.
+  [[nodiscard]] bool explains_told_late(FailureClass cause, FailureClass effect) const {
+    return told_late_[static_cast<std::size_t>(cause)][static_cast<std::size_t>(effect)];
+  }
   // True when Xid `cause` brings Xid `effect` along on one GPU.
   [[nodiscard]] bool xid_explains(int cause, int effect) const;
   [[nodiscard]] const ClassMeaning& meaning(FailureClass c) const {
@@ -36,7 +42,7 @@ class CauseRules {
 
  private:
   using Row = std::bitset<kFailureClasses>;
-  std::array<Row, kFailureClasses> always_{}, later_{};
+  std::array<Row, kFailureClasses> always_{}, later_{}, unordered_{}, told_late_{};
   std::array<ClassMeaning, kFailureClasses> meanings_;
   std::map<int, std::set<int>> xids_;
 };

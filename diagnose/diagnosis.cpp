@@ -3,11 +3,16 @@
 
 #include <cmath>
 
+#include "common/time.hpp"
+
 namespace stoker::diagnose {
 
 namespace {
 Json or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
+}
+std::string shown(std::int64_t ms) {
+  return format_rfc3339(WallTime(std::chrono::milliseconds(ms)));
 }
 }  // namespace
 
@@ -20,14 +25,18 @@ Json to_json_object(const Diagnosis& d) {
            {"ranks", d.ranks},
            {"notes", d.notes},
            {"root", nullptr}};
-  if (d.root)
+  if (d.root) {
     out["root"] = {{"file", d.root->file},
                    {"line", d.root->line},
                    {"text", d.root->text},
                    {"node", or_null(d.node)},
                    {"rank", d.rank ? Json(*d.rank) : Json(nullptr)},
                    {"gpu_pci", or_null(d.gpu_pci)},
-                   {"xid", d.xids}};
+                   {"xid", d.xids},
+                   {"count", d.root->count}};
+    if (d.root->first_ms) out["root"]["first"] = shown(*d.root->first_ms);
+    if (d.root->last_ms) out["root"]["last"] = shown(*d.root->last_ms);
+  }
   Json also = Json::array();
   for (const auto& e : d.followed)
     also.push_back({{"class", name_of(e.failure_class)},

@@ -39,13 +39,17 @@ bool explains(const CauseRules& rules, const Finding& cause, const Finding& effe
     return cause.xid != 0 && cause.gpu_pci == effect.gpu_pci && cause.xid != effect.xid &&
            rules.xid_explains(cause.xid, effect.xid);
   }
+  const auto late = [](const Finding& f) {
+    return f.signature != nullptr && f.signature->told_late;
+  };
+  if (late(cause) && rules.explains_told_late(from, to)) return true;
+  if (late(effect) && rules.explains_told_late(to, from)) return false;
   if (rules.explains(from, to, false)) return true;
   if (rules.explains(to, from, false)) return false;  // no effect explains what always causes it
-  if (!rules.explains(from, to, true)) return false;
   switch (order_of(cause, effect)) {
-    case Order::Before: return true;
+    case Order::Before: return rules.explains(from, to, true);
     case Order::After: return false;
-    case Order::Unknown: return !rules.explains(to, from, true);
+    case Order::Unknown: return rules.explains_unordered(from, to);
   }
   return false;
 }
@@ -139,28 +143,68 @@ Found clue_before(Found root, const std::vector<Found>& clues) {
   return best;
 }
 
+// When the training ran, as far as its own logs tell. Clocks of other zones are forgiven.
+class RunTime {
+ public:
+  explicit RunTime(const std::vector<ScannedLog>& logs) {
+    for (const auto& log : logs) {
+      if (log.kernel_log) continue;
+      if (log.first_time_ms && (!first_ || *log.first_time_ms < *first_))
+        first_ = log.first_time_ms;
+      if (log.last_time_ms && (!last_ || *log.last_time_ms > *last_)) last_ = log.last_time_ms;
+    }
+  }
+  // What the kernel said days before or after is of another run.
+  [[nodiscard]] bool far_from(const Finding& f) const {
+    constexpr std::int64_t kZones = 15 * 3'600'000;
+    if (!first_ || !last_ || !f.time_ms || !f.last_time_ms) return false;
+    return *f.last_time_ms + kZones < *first_ || *f.time_ms > *last_ + kZones;
+  }
+
+ private:
+  std::optional<std::int64_t> first_, last_;
+};
+
 struct Sorted {  // by severity, without what was outlived
   std::vector<Found> fatal, clues, warnings;
-  std::uint64_t outlived = 0;
+  std::uint64_t outlived = 0, in_passing = 0, other_runs = 0;
 };
+
+// A stack says less than the exception under it.
+void drop_stacks_told(std::vector<Found>& clues) {
+  const auto exception = [](Found f) { return f->signature && f->signature->needs_traceback; };
+  const auto stack = [](Found f) {
+    return f->signature && f->signature->decode == Decode::Traceback;
+  };
+  if (std::any_of(clues.begin(), clues.end(), exception)) std::erase_if(clues, stack);
+}
 
 Sorted sort_findings(const std::vector<ScannedLog>& logs) {
   Sorted sorted;
   const bool well_ended = std::any_of(logs.begin(), logs.end(),
                                       [](const ScannedLog& log) { return log.success_line != 0; });
+  const RunTime run(logs);
   for (const auto& log : logs) {
     for (const auto& f : log.findings) {
-      const bool warning = f.severity == Severity::Warning;
+      const bool other_run = log.kernel_log && run.far_from(f);
+      sorted.other_runs += other_run ? 1 : 0;
+      const bool warning = f.severity == Severity::Warning || other_run;
       if (!warning && outlived(f, log)) {
         ++sorted.outlived;
       } else if (warning || (well_ended && log.kernel_log)) {
         sorted.warnings.push_back(&f);
-      } else if (f.severity == Severity::Fatal) {
+      } else if (f.severity == Severity::Fatal && !f.in_passing) {
         sorted.fatal.push_back(&f);
       } else {
         sorted.clues.push_back(&f);
       }
     }
+  }
+  drop_stacks_told(sorted.clues);
+  const auto passing = [](Found f) { return f->in_passing; };
+  if (sorted.fatal.empty() && std::all_of(sorted.clues.begin(), sorted.clues.end(), passing)) {
+    sorted.in_passing = sorted.clues.size();
+    sorted.clues.clear();
   }
   return sorted;
 }
@@ -179,7 +223,7 @@ void add_followed(Diagnosis& d, const std::vector<const std::vector<Found>*>& gr
       const std::uint64_t count = (slot == nullptr ? 0 : e.count) + f->count;
       if (better) {
         slot = f;
-        e = {f->failure_class, logs[f->file].name, f->line, f->text, count};
+        e = {f->failure_class, logs[f->file].name, f->line, f->text, count, {}, {}};
       }
       e.count = count;
     }
@@ -224,8 +268,8 @@ std::string summary_of(const Diagnosis& d, const Finding& line, const CauseRules
 
 void settle(Diagnosis& d, Found line, const std::vector<ScannedLog>& logs, const Blame& blame,
             const CauseRules& rules) {
-  d.root =
-      Evidence{line->failure_class, logs[line->file].name, line->line, line->text, line->count};
+  d.root = Evidence{line->failure_class, logs[line->file].name, line->line,        line->text,
+                    line->count,         line->time_ms,         line->last_time_ms};
   d.from_kernel = line->from_kernel;
   d.node = blame.nodes.empty() ? "" : blame.nodes.front();
   if (!blame.ranks.empty()) d.rank = blame.ranks.front();
@@ -256,18 +300,21 @@ void add_log_notes(Diagnosis& d, const std::vector<ScannedLog>& logs) {
     }
 }
 
-void settle_without_root(Diagnosis& d, const CauseRules& rules, std::uint64_t outlived,
+void settle_without_root(Diagnosis& d, const CauseRules& rules, const Sorted& sorted,
                          bool read_nothing) {
   d.failure_class = FailureClass::Healthy;
-  d.confidence = outlived == 0 ? 0.9 : 0.8;
+  d.confidence = sorted.outlived + sorted.in_passing == 0 ? 0.9 : 0.8;
   if (read_nothing) {
     d.confidence = 0.1;
     d.notes.emplace_back("there was no line to read: this says nothing about the run");
   }
   d.summary = rules.meaning(d.failure_class).summary;
   d.advice = rules.meaning(d.failure_class).advice;
-  if (outlived > 0)
-    d.notes.push_back(fmt::format("{} findings that the training outlived", outlived));
+  if (sorted.outlived > 0)
+    d.notes.push_back(fmt::format("{} findings that the training outlived", sorted.outlived));
+  if (sorted.in_passing > 0)
+    d.notes.push_back(
+        fmt::format("{} findings only in lines logged as information", sorted.in_passing));
 }
 
 }  // namespace
@@ -301,11 +348,16 @@ Diagnosis find_cause(const std::vector<ScannedLog>& logs, const CauseRules& rule
     add_followed(d, {&sorted.warnings}, logs);
   } else {
     const auto empty = [](const ScannedLog& log) {
-      return log.lines == 0 && log.stacks.empty() && log.collectives.empty();
+      return (log.lines == 0 || log.binary) && log.stacks.empty() && log.collectives.empty();
     };
-    settle_without_root(d, rules, sorted.outlived, std::all_of(logs.begin(), logs.end(), empty));
+    settle_without_root(d, rules, sorted, std::all_of(logs.begin(), logs.end(), empty));
   }
-  hear_bystanders(d, logs);
+  if (sorted.other_runs > 0)
+    d.notes.push_back(fmt::format(
+        "{} findings of the kernel stand more than 15 hours apart from the run's own lines: they "
+        "count as warnings",
+        sorted.other_runs));
+  hear_bystanders(d, logs, rules);
   return d;
 }
 

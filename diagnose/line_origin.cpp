@@ -22,6 +22,7 @@ enum class Label {
   Rank,        // [rank3]:, [rank: 3] (Lightning), rank3[4711][MainThread]: (Composer)
   NodeRank,    // [n03:5], x3005c0s7b0n0.hsn 12: (PALS)
   TaskRank,    // 3: (srun -l), [1,3]<stderr>: (mpirun --tag-output), [3]<stderr>: (horovodrun)
+  Bracketed,   // [3] (mpiexec -prepend-rank); a shell's job is [1]+ or [1]  4711
   Host,        // n03: (pdsh, clush)
   Iso,         // [2026-03-25T10:34:07.530], 2023-04-18 01:46:52,554
   Ctime,       // [Sat Mar  4 04:25:12 2023]
@@ -48,6 +49,7 @@ constexpr std::array kForms{
     Form{Label::NodeRank, "[", R"(\[([A-Za-z][\w.-]*):(\d+)\]:? ?)"},
     Form{Label::NodeRank, "x", R"((x\d+c\d+s\d+b\d+n\d+[\w.-]*) (\d+): ?)"},
     Form{Label::TaskRank, "0", R"((\d{1,6}): )"},
+    Form{Label::Bracketed, "[", R"(\[(\d{1,6})\](?:: ?| ))"},
     Form{Label::Rank, "r", R"(rank(\d+)\[\d+\]\[[\w-]+\]: (?:[A-Z]+: [\w.]+: )?)"},
     Form{Label::TaskRank, "[A",
          R"((?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})?)"
@@ -119,6 +121,7 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
       return;
     case Label::Rank:
     case Label::TaskRank:
+    case Label::Bracketed:
       origin.rank = small_number(g[1], kMostRanks);
       origin.rank_label = true;
       return;
@@ -160,6 +163,12 @@ bool names_host(re2::StringPiece word) {
   return !RE2::FullMatch(word, kOther);
 }
 
+bool goes_on_in_words(re2::StringPiece line, re2::StringPiece label) {
+  if (label.find(':') != npos) return true;
+  line.remove_prefix(label.size());
+  return !line.empty() && std::string_view(" +-0123456789").find(line[0]) == npos;
+}
+
 }  // namespace
 
 LineOrigin read_origin(std::string_view line) {
@@ -176,6 +185,9 @@ LineOrigin read_origin(std::string_view line) {
                                       static_cast<int>(groups.size())))
         continue;
       if (kForms[i].label == Label::Host && (labels > 0 || !names_host(groups[1]))) continue;
+      if (kForms[i].label == Label::Bracketed &&
+          (origin.rank_label || labels > 1 || !goes_on_in_words(rest, groups[0])))
+        continue;
       found = true;
       take(kForms[i].label, groups, origin);
       rest.remove_prefix(groups[0].size());
@@ -183,8 +195,11 @@ LineOrigin read_origin(std::string_view line) {
     if (!found) break;
   }
   origin.message = line.substr(static_cast<std::size_t>(rest.data() - line.data()));
-  static const RE2 kStepd(R"(^slurm(?:step)?d-([\w.-]+): )");  // "slurmstepd-n03: error: …"
-  if (rest.starts_with("slurm")) RE2::PartialMatch(rest, kStepd, &origin.node);
+  // "slurmstepd-n03: error: …", "slurmd[n03]: …"
+  static const RE2 kStepd(R"(^slurm(?:step)?d(?:-([\w.-]+)|\[([A-Za-z][\w.-]*)\]): )");
+  if (std::string dashed, bracketed;
+      rest.starts_with("slurm") && RE2::PartialMatch(rest, kStepd, &dashed, &bracketed))
+    origin.node = dashed.empty() ? bracketed : dashed;
   return origin;
 }
 
@@ -197,6 +212,22 @@ KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::s
   static const RE2 kMonitor(
       R"((?i)^[^"'`{}]{0,200}(?:\bxid\b|\bkernel:|\bdmesg\b|\bsxid\b)[^"'`{}]{0,128}$)");
   return RE2::PartialMatch(before, kMonitor) ? KernelWords::Quoted : KernelWords::No;
+}
+
+bool told_as_information(std::string_view line, std::size_t at) {
+  constexpr std::size_t kFront = 240;
+  re2::StringPiece front(line.data(), std::min(at, kFront));
+  static const RE2 kLevel(
+      R"((?:^|[\s\[|("-])(DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)(?:[\]|:"]| +[-|\[:>]|  ))"
+      R"(|(?:^|NCCL |\d\d:\d\d:\d\d\S* (?:\S+ )?)(DEBUG|INFO|WARN|WARNING|ERROR|FATAL) )"
+      R"(|(?:\blevel=|\x22(?:level|levelname|severity)\x22: ?)\x22?(?i:(debug|info|warn|error|critical|fatal)))"
+      R"(|(?:^|[\s\[])([IWEF])\d{3,4} \d\d:\d\d:\d\d\.|\[NeMo ([IWE]) )");
+  bool information = false;
+  for (std::array<re2::StringPiece, 5> words;
+       RE2::FindAndConsume(&front, kLevel, &words[0], &words[1], &words[2], &words[3], &words[4]);)
+    for (const auto word : words)
+      if (!word.empty()) information = std::string_view("IDNid").find(word[0]) != npos;
+  return information;
 }
 
 std::string quoted_node(std::string_view line, std::size_t at) {

@@ -32,6 +32,10 @@ KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::s
 // The host of a kernel line that a monitor quotes ("… Error: May 19 07:08:57 n03 kernel: NVRM: …").
 std::string quoted_node(std::string_view line, std::size_t at);
 
+// True: the last level that a logger put in front of `at` is information or less. Such a line may
+// quote an error ("handler for CUDA out of memory registered"); a program that dies says it louder.
+bool told_as_information(std::string_view line, std::size_t at);
+
 // Rank and node that a file's path tells: ".../ranks/12.log", "rank-3.out",
 // "attempt_0/3/stderr.log", "dmesg-n03.txt".
 struct PathOrigin {

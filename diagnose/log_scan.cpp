@@ -164,8 +164,9 @@ void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
   }
   finding.only_without_iterations =
       best->kernel == KernelWords::Bare || signature.decode == Decode::Teardown;
+  const auto at = static_cast<std::size_t>(best->groups.front().text.data() - text.data());
+  if (!signature.kernel) finding.in_passing = in_passing(signature, text, at);
   if (best->kernel == KernelWords::Quoted) {
-    const auto at = static_cast<std::size_t>(best->groups.front().text.data() - text.data());
     finding.confidence *= 0.8;
     if (const auto node = quoted_node(text, at); !node.empty()) finding.node = node;
   }
@@ -173,6 +174,14 @@ void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
       !decode_kernel(finding, best->groups.front().text, detector_.knowledge().xids))
     return;
   keep(std::move(finding));
+}
+
+// A stack that a line of information begins belongs to it to its end.
+bool LogScanner::in_passing(const Signature& signature, std::string_view text, std::size_t at) {
+  if (signature.decode == Decode::Traceback && text.substr(at).starts_with("Traceback ("))
+    return trace_in_passing_ = told_as_information(text, at);
+  if (signature.needs_traceback || signature.decode == Decode::Traceback) return trace_in_passing_;
+  return told_as_information(text, at);
 }
 
 std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, std::string_view text,

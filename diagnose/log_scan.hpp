@@ -70,6 +70,7 @@ class LogScanner {
   void examine(std::uint64_t line, std::string_view text, Ids ids);
   std::optional<Candidate> heaviest(std::uint64_t line, std::string_view text, Ids ids,
                                     const LineOrigin& origin);
+  bool in_passing(const Signature& signature, std::string_view text, std::size_t at);
   void progress(std::uint64_t line, std::string_view text, const StepNumbers& numbers);
   void elastic_row(std::uint64_t line, std::string_view text);
   void keep(Finding finding);
@@ -93,6 +94,7 @@ class LogScanner {
   std::size_t trace_depth_ = 0;
   RasReader ras_;
   ElasticRow row_;
+  bool trace_in_passing_ = false;
   bool row_is_root_ = false;
   bool in_root_section_ = false;
   bool begun_ = false;

@@ -32,6 +32,7 @@ void read_signature(configs::MapReader& m, Signature& s, Lint lint) {
   m.read("confidence", s.confidence);
   m.read("kernel", s.kernel);
   m.read("names_guilty", s.names_guilty);
+  m.read("told_late", s.told_late);
   std::string needs;
   m.read("needs", needs);
   s.needs_traceback = needs == "traceback";

@@ -39,6 +39,7 @@ struct Signature {
   double confidence = 0;      // 0..1, of a diagnosis that rests on this alone
   bool kernel = false;        // counts only in a line of the kernel log
   bool names_guilty = false;  // its node and ranks are those that failed first hand
+  bool told_late = false;     // reported by a launcher, after what others say of the lost peer
   bool needs_traceback = false;  // counts only near a Python stack
   NodeSuspect node_suspect = NodeSuspect::No;
   Decode decode = Decode::None;

@@ -54,6 +54,16 @@ TEST_CASE("diagnose --json: the keys of the contract") {
   CHECK(json->at("advice").at("exclude") == Json::array());
 }
 
+TEST_CASE("diagnose: a kernel line that came again -> how often, from when to when") {
+  const Site site;
+  site.write(site.folder() + "/dmesg.log",
+             "[Fri Aug 30 11:43:14 2024] NVRM: Xid (PCI:0000:cb:00): 48, pid=1\n"
+             "[Fri Aug 30 11:43:24 2024] NVRM: Xid (PCI:0000:cb:00): 48, pid=1\n");
+  const auto page = site.stoker({"diagnose", site.folder() + "/dmesg.log"});
+  CHECK(page.out.find("this line came 2 times, from 2024-08-30T11:43:14Z to "
+                      "2024-08-30T11:43:24Z\n") != std::string::npos);
+}
+
 TEST_CASE("diagnose: what is missing or no file -> one line each, the rest diagnosed, exit 1") {
   const Site site;
   site.write(site.folder() + "/main.log", kOutOfMemory);
