@@ -259,7 +259,7 @@ TEST_CASE("loss: a scale that goes on falling to 1 -> told once more, with where
   REQUIRE(c.told.size() == 2);
   CHECK(c.told[0].verdict.evidence.find("65536 -> 8192") != std::string::npos);
   CHECK(c.told[1].verdict.evidence.find("65536 -> 1 ") != std::string::npos);
-  CHECK(c.watch.bad_from == Iteration(401));
+  CHECK(c.watch.bad_from == Iteration(1401));
 }
 
 TEST_CASE("loss: fifty iterations a reading with one outlier -> said, no spike stays open") {
