@@ -32,6 +32,7 @@ constexpr double kShift = 0.10;  // of the level: a flat rise below it is a shif
 constexpr std::uint64_t kNotFinite = 3;
 constexpr double kCollapse = 8;  // three halvings without one doubling
 constexpr std::uint64_t kScaleSearch = 200;
+constexpr std::uint64_t kSkippedInARow = 3;
 constexpr std::uint64_t kNewLevel = 5000;  // iterations, flat after it was told: the new level
 
 struct LossNorm {
@@ -277,7 +278,8 @@ LossVerdict watch_scale(LossWatch& w, const LossReading& r) {
   }
   const bool search = w.seen < kScaleSearch && scale > 1;
   if (search) w.steady_scale = scale;
-  const bool gone = scale <= 1 && !w.scale_gone;  // there is nothing left to halve
+  // Some programs step well with less than 1; who skips there has nothing left to halve.
+  const bool gone = scale <= 1 && w.skipped >= kSkippedInARow && !w.scale_gone;
   if ((w.told_scale && !gone) || search || scale * kCollapse > w.steady_scale) return {};
   w.told_scale = true;
   w.scale_gone = gone;

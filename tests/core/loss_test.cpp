@@ -260,6 +260,14 @@ TEST_CASE("loss: a scale that goes on falling to 1 -> told once more, with where
   CHECK(c.told[0].verdict.evidence.find("65536 -> 8192") != std::string::npos);
   CHECK(c.told[1].verdict.evidence.find("65536 -> 1 ") != std::string::npos);
   CHECK(c.watch.bad_from == Iteration(1401));
+  Story steps;  // fairseq and its kind go below 1, and step
+  for (int i = 0; i < 400; ++i) steps.add(2.5 + 0.02 * noise(), 0.2, 16);
+  for (double scale = 8; scale > 0.05; scale /= 2) {
+    steps.add(std::nullopt, 0, scale, 1);
+    for (int i = 0; i < 20; ++i) steps.add(2.5 + 0.02 * noise(), 0.2, scale);
+  }
+  CHECK(steps.told.size() == 1);
+  CHECK_FALSE(steps.watch.bad_from.has_value());
 }
 
 TEST_CASE("loss: fifty iterations a reading with one outlier -> said, no spike stays open") {
