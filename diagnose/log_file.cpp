@@ -56,12 +56,12 @@ ScannedLog dump_as_log(const std::string& path, std::uint32_t place,
 // Some NUL bytes are the hole of a file that was cut off under its writer; many are no text.
 bool is_binary(std::string_view head) {
   head = head.substr(0, 4096);
-  const auto share = [&](auto what, std::size_t least) {
+  const auto more_than = [&](auto what, std::size_t least, std::size_t one_of) {
     const auto some = static_cast<std::size_t>(std::count_if(head.begin(), head.end(), what));
-    return some > least && some * 10 > head.size();
+    return some > least && some * one_of > head.size();
   };
   const auto control = [](char c) { return (c > 0 && c < 7) || (c > 13 && c < 27); };
-  return share([](char c) { return c == 0; }, 64) || (share(control, 0) && head.size() > 64);
+  return more_than([](char c) { return c == 0; }, 64, 10) || more_than(control, 8, 20);
 }
 
 // What py-spy, faulthandler and stoker-agent write first.

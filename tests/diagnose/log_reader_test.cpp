@@ -8,6 +8,8 @@
 #define ZLIB_CONST  // next_in points to const
 #include <zlib.h>
 
+#include "detector.hpp"
+#include "diagnose/log_file.hpp"
 #include "diagnose/parse_file.hpp"
 #include "diagnose/utf16.hpp"
 
@@ -151,5 +153,22 @@ TEST_CASE("parse file: a packed log that was cut off -> its iterations and a not
   REQUIRE(parsed);
   CHECK(found == 1);
   CHECK(parsed->notes.size() == 1);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE(
+    "scan file: bytes of anything, with no NUL among them -> binary; a coloured log -> text") {
+  const auto path = std::filesystem::temp_directory_path() / "stoker-log-reader-test.bin";
+  std::string noise;
+  for (std::uint32_t n = 1; noise.size() < 4096; n = n * 1664525 + 1013904223)
+    if ((n >> 24) != 0) noise += static_cast<char>(n >> 24);
+  std::string colours;
+  while (colours.size() < 4096) colours += "\x1b[31mloss\x1b[0m 2.1\b\b\r\n";
+  for (const auto& [bytes, binary] : {std::pair{noise, true}, std::pair{colours, false}}) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto log = scan_file(detector(), path.string(), 0, false);
+    REQUIRE(log);
+    CHECK(log->binary == binary);
+  }
   std::filesystem::remove(path);
 }
