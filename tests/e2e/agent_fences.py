@@ -40,6 +40,16 @@ def ranks(a):
     return found
 
 
+def freeze(pid):
+    """Returns once it stands still."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def stopped():
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "T"
+    wait_for(stopped, 10, f"process {pid} to stop")
+
+
 def delayed_old_job(allocation):
     """a job of an older submission that starts while its successor runs leaves before any rank starts"""
     a = allocation()
@@ -142,13 +152,13 @@ def stacks_of_frozen_ranks(allocation):
     a.start()
     a.wait_event("phase", phase="iteration")
     found = ranks(a)
-    os.kill(found[2], signal.SIGSTOP)
+    freeze(found[2])
     a.write_control(stacks=1)
     told = a.wait_event("stacks", limit=60)
     check([o["rank"] for o in told["odd"]] == [2], str(told))
     check("state T" in a.read(told["directory"] + "/n01.2.txt").decode(), "the frozen rank's state")
     for pid in found.values():
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     a.write_control(stacks=2)
     wait_for(lambda: len(a.events("stacks")) == 2, 60, "stacks of frozen ranks")
     begin = time.monotonic()

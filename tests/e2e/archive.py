@@ -96,6 +96,12 @@ def parameters_alone(site):
           f"exit {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}")
 
 
+def archive_alerts(site):
+    """None: the status was not told."""
+    status = site.status()
+    return [a for a in status["alerts"] if a["kind"] == "archive_failed"] if status else None
+
+
 def full_archive(site):
     """The archive's disk is full: an alert, the training goes on, what is due stays, what is not goes; then there is room."""
     disk = os.path.join(site.folder, "disk")
@@ -105,7 +111,7 @@ def full_archive(site):
         prefix = site.prepare_data()
         site.start_daemon()
         site.stoker("run", site.write_files(prefix, more=archive_yaml(disk, every=30), **dict(SHAPE, samples=800000)), "--yes")
-        alert = site.wait(lambda: [a for a in site.status()["alerts"] if a["kind"] == "archive_failed"], 60, "an alert")[0]
+        alert = site.wait(lambda: archive_alerts(site), 60, "an alert")[0]
         check("No space left" in alert["summary"], f"the alert says {alert['summary']}")
         reached = site.status()["iteration"]
         site.wait_iteration(reached + 60)
@@ -114,7 +120,7 @@ def full_archive(site):
         check(30 in kept and 60 in kept, f"deleted before its copy: {kept}")
         check(len([s for s in kept if s % 30]) <= 3, f"what is not due was kept: {kept}")
         subprocess.run(["mount", "-o", "remount,size=900m", disk], check=True)
-        site.wait(lambda: not [a for a in site.status()["alerts"] if a["kind"] == "archive_failed"], 60, "the alert to end")
+        site.wait(lambda: archive_alerts(site) == [], 60, "the alert to end")
         site.wait(lambda: 30 not in [int(n[5:11]) for n in saved(site)], 60, "what is copied to be deleted")
         site.digest(os.path.join(disk, copies(disk)[0]))
     finally:
