@@ -102,11 +102,16 @@ def told(name, done):
 
 
 def write_proved(states):
+    """One line a proof; what was proved last of a proof that did not run now stays."""
+    lines = {}
+    if os.path.exists(PROVED):
+        with open(PROVED, encoding="utf-8") as file:
+            lines = {line.split(":")[0]: line for line in file if not line.startswith("#")}
+    for name, done in states.items():
+        if done["seeds"]:
+            lines[name] = told(name, done) + "".join(f"; {what}" for what in wrong_of(name, done)) + "\n"
     with open(PROVED, "w", encoding="utf-8") as file:
-        file.write("# Written by tests/sim/prove.py --long\n")
-        for name, done in states.items():
-            if done["seeds"]:
-                file.write(told(name, done) + "".join(f"; {what}" for what in wrong_of(name, done)) + "\n")
+        file.write("# Written by tests/sim/prove.py --long\n" + "".join(lines[name] for name in PROOFS if name in lines))
 
 
 def add(done, report):
