@@ -85,6 +85,19 @@ std::string followed_block(const diagnose::Diagnosis& d, const Console& console)
   return text;
 }
 
+// For a run that stoker keeps; which one it is the logs do not tell. The reason is the class.
+std::string command_of(const diagnose::Diagnosis& d) {
+  const auto why = fmt::format("--reason '{}'", name_of(d.failure_class));
+  switch (d.advice.action) {
+    case diagnose::RunAction::Restart:
+    case diagnose::RunAction::RestartExcluding: return "stoker restart RUN " + why;
+    case diagnose::RunAction::Rollback: return "stoker rollback RUN --to auto --dry-run " + why;
+    case diagnose::RunAction::Hold: return "stoker resume RUN " + why + ", once that is done";
+    case diagnose::RunAction::None: break;
+  }
+  return "";
+}
+
 std::string advice_block(const diagnose::Diagnosis& d, const Console& console) {
   std::string text;
   if (!d.advice.text.empty())
@@ -93,6 +106,8 @@ std::string advice_block(const diagnose::Diagnosis& d, const Console& console) {
   if (!d.exclude.empty())
     text += fmt::format("{:10}stoker exclude {} --for 24h --reason '{}'\n", "",
                         printable(joined_nodes(d.exclude)), name_of(d.failure_class));
+  if (const auto command = command_of(d); d.fatal && !command.empty())
+    text += fmt::format("{:10}{}\n", "", command);
   return text;
 }
 

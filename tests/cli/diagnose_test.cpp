@@ -27,6 +27,8 @@ TEST_CASE("diagnose: a folder and a pattern -> one page with cause, place and ad
   CHECK(page.out.find("ranks/3.log:1\n") != std::string::npos);
   CHECK(page.out.find("ranks 3\n") != std::string::npos);
   CHECK(page.out.find("slurm_task_exit") != std::string::npos);
+  CHECK(page.out.find("          stoker resume RUN --reason 'cuda_oom', once that is done\n") !=
+        std::string::npos);
   CHECK(page.out.find("READ      2 files, 3 lines") != std::string::npos);
   CHECK(page.out.find('\x1b') == std::string::npos);
   CHECK(site.stoker({"diagnose", logs + "/ranks/*.log"}).out.starts_with("CAUSE     cuda_oom"));
@@ -62,6 +64,7 @@ TEST_CASE("diagnose: a kernel line that came again -> how often, from when to wh
   const auto page = site.stoker({"diagnose", site.folder() + "/dmesg.log"});
   CHECK(page.out.find("this line came 2 times, from 2024-08-30T11:43:14Z to "
                       "2024-08-30T11:43:24Z\n") != std::string::npos);
+  CHECK(page.out.find("          stoker restart RUN --reason 'xid'\n") != std::string::npos);
 }
 
 TEST_CASE("diagnose: what is missing or no file -> one line each, the rest diagnosed, exit 1") {
