@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kToldViolations = 5;
 constexpr std::size_t kPerformedKept = 64;
+constexpr Duration kOnItsWay = 2min;  // of an alert: what was decided at the very end is still open
 
 bool ends_ranks(const core::Action& action) {
   if (std::holds_alternative<core::Cancel>(action))
@@ -96,7 +97,7 @@ void Checker::check_actions(const core::JournalRow& row, const core::SiteState& 
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
     if (const auto* alert = std::get_if<core::SendAlert>(&action))
-      if (alerts_wanted_.insert(alert->id).second) judge_alert(*alert);
+      if (alerts_wanted_.emplace(alert->id, now_).second) judge_alert(*alert);
     if (ends_ranks(action) && blind_ && !from_a_person(row.event.body) && !excuse.person &&
         !is_repeated(state, core::effect_key(row.event.run, row.seq, i)) &&
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
@@ -311,8 +312,8 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
       broken("a switch file was never taken up: " + path);
   std::set<std::string> arrived;
   for (const auto& [key, alert] : alerts.accepted) arrived.insert(alert.id);
-  for (const std::string& id : alerts_wanted_)
-    if (!arrived.contains(id)) broken("an alert was lost: " + id);
+  for (const auto& [id, wanted] : alerts_wanted_)
+    if (!arrived.contains(id) && wanted + kOnItsWay < now_) broken("an alert was lost: " + id);
   for (const auto& [name, run] : state.runs) {
     const std::string where = core::state_name(run.training);
     if (where == "finished" || where == "stopped") continue;

@@ -77,7 +77,7 @@ class Checker {
   bool doubled_ = false;  // the limit of an iteration, before this row
   Generation known_;      // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
-  std::set<std::string> alerts_wanted_;
+  std::map<std::string, Instant> alerts_wanted_;  // since when
   std::vector<std::string> safety_, liveness_;
   std::uint32_t manual_ = 0, incidents_ = 0;
   Found found_;
