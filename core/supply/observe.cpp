@@ -206,6 +206,15 @@ bool is_stale(const RunState& run, const Task& task, const JobSeen& seen, bool b
 
 namespace {
 
+// A task that runs has been restarted since it was last seen: it waited, and nobody looked. Where
+// the run is to end, the new one is to end too.
+bool was_requeued(const RunState& run, Submission& s, const JobId& job, std::uint32_t restart) {
+  const auto* stopping = std::get_if<training::Stopping>(&run.training);
+  return running_task(s) == job.task && std::holds_alternative<Running>(s.state) &&
+         restart > s.tasks[job.task].restart &&
+         (stopping == nullptr || stopping->goal == training::Goal::Next);
+}
+
 // A job that does not wait for its turn but for a person, or for us.
 void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
   const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
@@ -241,6 +250,11 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
 
   Task& task = s->tasks[seen.job.task];
+  if (seen.state == JobState::Running && was_requeued(run, *s, seen.job, seen.restart)) {
+    JobSeen waited = seen;  // between two looks
+    waited.state = JobState::Requeued;
+    on_job_seen(turn, waited);
+  }
   const bool back = seen.job.task == running_task(*s) &&
                     std::holds_alternative<Running>(s->state) &&
                     (seen.state == JobState::Pending || seen.state == JobState::Requeued);
@@ -249,7 +263,8 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
                                 stoker::name_of(seen.state)));
   const bool requeued = back;
   task.state = seen.state;
-  task.restart = seen.restart;
+  if (seen.state != JobState::Completing)  // that is the end of the one before
+    task.restart = std::max(task.restart, seen.restart);
   task.reason = seen.reason;
   if (!seen.nodes.empty()) task.nodes = seen.nodes;
   task.ends_at = seen.ends_at;
@@ -279,12 +294,7 @@ void on_claimed(Turn& turn, const wire::GenerationStarted& e) {
   seen.job = e.job;
   seen.restart = e.restart;
   if (running_task(found->second) == e.job.task) {
-    const auto* stopping = turn.in<training::Stopping>();
-    if (e.restart <= found->second.tasks[e.job.task].restart ||
-        (stopping != nullptr && stopping->goal != training::Goal::Next))
-      return;
-    seen.state = JobState::Requeued;
-    on_job_seen(turn, seen);
+    if (!was_requeued(run, found->second, e.job, e.restart)) return;
   } else if (run.live && run.live->job != e.job) {
     run.live->lead_silent = true;  // no generation begins beside one that speaks
   }
