@@ -194,7 +194,7 @@ void give_up_rollback(Turn& turn, const std::string& sentence) {
   if (!run.experiments.empty()) run.experiments.pop_back();  // nothing went back
   run.lr_scale = run.experiments.empty() ? 1 : run.experiments.back().lr_scale;
   run.trail.rate_factor = run.lr_scale;
-  run.trail.skip = 0;
+  run.trail.skip = run.experiments.empty() ? 0 : run.experiments.back().skip;  // taken again
   const auto* stopping = turn.in<training::Stopping>();
   const bool goes_on = stopping != nullptr ? stopping->goal == training::Goal::Next
                                            : turn.active() || turn.kind() == TrainingKind::Queued;
