@@ -174,7 +174,7 @@ def scenarios():
         if name in ("chaos.yaml", "hangs.yaml", "steps-of-speed.yaml"):  # judged by chaos() and the bench
             continue
         long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml", "calm.yaml")
-        code, report, said = simulate(name, *(["--hours", "240"] if name in long_ones else []))
+        code, report, said = simulate(name, *(["--hours", "240", "--seeds", "1-4"] if name in long_ones else []))
         tell(f"sim: {name[:-5]}, ETTR {report.get('ettr', 0):.3f}", code == 0, f"exit {code}: {said}")
 
 
