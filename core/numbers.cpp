@@ -122,6 +122,7 @@ bool audit_start(Turn& turn, const TrailPoint& point) {
     if (has_failed(items) && refuse_start(turn, items, point.iteration)) return true;
     const bool compared = !items.empty() && !trail.points.empty();
     turn_back(trail, check.from);
+    note_break(trail, check.from, point);
     check.level_due = !trail.points.empty() || !trail.left.empty();
     check.order_due = !trail.left.empty() && check.skip == 0;
     if (compared && !has_failed(items)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <span>
 
 #include "core/detect/robust.hpp"
 
@@ -16,6 +17,7 @@ constexpr double kAnyRate = 1000;        // times the rates around a gap with a 
 constexpr std::uint64_t kBeyond = 5000;  // iterations past the newest point
 constexpr std::size_t kLastBatches = 5;
 constexpr std::size_t kLeftPoints = 64;
+constexpr std::size_t kBreaks = 64;
 constexpr std::size_t kRawPoints = 48;      // the newest are all kept
 constexpr double kLongestSample = 1 << 20;  // tokens of a sample that a rollback left out, at most
 constexpr std::uint64_t kScaleFor = 50;     // iterations in which a loss scale moves little, and
@@ -76,31 +78,72 @@ std::vector<double> detrended(const std::vector<double>& values) {
   return rest;
 }
 
-// Of samples or tokens, which only grow.
-std::optional<Range> consumed_at(const std::vector<TrailPoint>& line, Iteration iteration,
-                                 std::uint64_t TrailPoint::*what) {
-  const auto [a, b] = neighbours(line, iteration);
-  if (a == nullptr || a->*what == 0) return std::nullopt;
-  if (b != nullptr) {
-    if (b->*what == 0) return std::nullopt;
-    const bool gap = b->iteration.value > a->iteration.value + 1;
-    Range range = between(static_cast<double>(a->*what), static_cast<double>(b->*what),
-                          place_of(*a, *b, iteration), gap ? kRampBend : 0);
-    return range;
-  }
-  if (iteration.value - a->iteration.value > kBeyond) return std::nullopt;
+using Consumed = std::uint64_t TrailPoint::*;
+
+// What an iteration took, at the median of the few around a point; 0: it is not known.
+double batch_before(std::span<const TrailPoint> line, const TrailPoint& at, Consumed what) {
   std::vector<double> batches;  // one of them may be what a rollback left out
-  for (const TrailPoint* p = a; p != &line.front() && batches.size() < kLastBatches; --p) {
+  for (const TrailPoint* p = &at; p != &line.front() && batches.size() < kLastBatches; --p) {
     const TrailPoint& before = *(p - 1);
     if (before.*what == 0 || before.*what >= p->*what) break;
     batches.push_back(static_cast<double>(p->*what - before.*what) /
                       static_cast<double>(p->iteration.value - before.iteration.value));
   }
-  if (batches.empty()) return std::nullopt;
-  const double batch = detect::median(batches);
+  return batches.empty() ? 0 : detect::median(batches);
+}
+double batch_after(std::span<const TrailPoint> line, const TrailPoint& at, Consumed what) {
+  const TrailPoint* last = &at;
+  for (std::size_t i = 0; i < kLastBatches && last != &line.back(); ++i) ++last;
+  return batch_before({&at, last + 1}, *last, what);
+}
+
+// Between two points with a break between them: from the one on the iteration's own side.
+std::optional<Range> beside_break(std::span<const TrailPoint> line, const TrailPoint& a,
+                                  const TrailPoint& b, bool behind, Iteration iteration,
+                                  Consumed what) {
+  double before = batch_before(line, a, what), after = batch_after(line, b, what);
+  if (before == 0) before = after;
+  if (after == 0) after = before;
+  if (before == 0 || a.*what == 0 || b.*what == 0) return std::nullopt;
+  const double low = std::min(before, after), high = std::max(before, after);
+  if (behind) {
+    const auto base = static_cast<double>(b.*what);
+    const auto left = static_cast<double>(b.iteration.value - iteration.value);
+    return Range{base - high * left, base - low * left};
+  }
+  const auto base = static_cast<double>(a.*what);
+  const auto gone = static_cast<double>(iteration.value - a.iteration.value);
+  return Range{base + low * gone, base + high * gone};
+}
+
+// Of samples or tokens, which only grow.
+std::optional<Range> consumed_at(const Trail& trail, Iteration iteration, Consumed what) {
+  const auto& line = trail.points;
+  const auto [a, b] = neighbours(line, iteration);
+  if (a == nullptr || a->*what == 0) return std::nullopt;
+  if (b != nullptr) {
+    if (b->*what == 0) return std::nullopt;
+    const auto broken = [&](Iteration from, Iteration to) {
+      return std::any_of(trail.breaks.begin(), trail.breaks.end(),
+                         [&](Iteration at) { return from <= at && at < to; });
+    };
+    const bool behind = broken(a->iteration, iteration), ahead = broken(iteration, b->iteration);
+    if (behind && ahead) return std::nullopt;
+    if (behind || ahead) return beside_break(line, *a, *b, behind, iteration, what);
+    const bool gap = b->iteration.value > a->iteration.value + 1;
+    return between(static_cast<double>(a->*what), static_cast<double>(b->*what),
+                   place_of(*a, *b, iteration), gap ? kRampBend : 0);
+  }
+  if (iteration.value - a->iteration.value > kBeyond) return std::nullopt;
+  const double batch = batch_before(line, *a, what);
+  if (batch == 0) return std::nullopt;
   const double grown = batch * static_cast<double>(iteration.value - a->iteration.value);
   const auto base = static_cast<double>(a->*what);
   return Range{base + 0.5 * grown, base + 2 * grown};  // the batch may be ramped up
+}
+
+double slack_of(const Range& known) {
+  return 1 + 0.001 * known.high;
 }
 
 }  // namespace
@@ -131,14 +174,22 @@ void turn_back(Trail& trail, Iteration from) {
                                   [&](const TrailPoint& p) { return p.iteration > from; });
   left.assign(first, points.end());
   points.erase(first, points.end());
+  std::erase_if(trail.breaks, [&](Iteration at) { return at >= from; });
   if (left.empty()) return;
   if (left.size() > kLeftPoints)
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(kLeftPoints), left.end());
   trail.left = std::move(left);
 }
 
-std::optional<Range> samples_at(const std::vector<TrailPoint>& line, Iteration iteration) {
-  return consumed_at(line, iteration, &TrailPoint::samples);
+void note_break(Trail& trail, Iteration from, const TrailPoint& first) {
+  const auto known = samples_at(trail, first.iteration);
+  if (known && static_cast<double>(first.samples) > known->high + slack_of(*known))
+    trail.breaks.push_back(from);
+  if (trail.breaks.size() > kBreaks) trail.breaks.erase(trail.breaks.begin());
+}
+
+std::optional<Range> samples_at(const Trail& trail, Iteration iteration) {
+  return consumed_at(trail, iteration, &TrailPoint::samples);
 }
 
 std::optional<Range> learning_rate_at(const std::vector<TrailPoint>& line, Iteration iteration) {
@@ -213,10 +264,10 @@ std::vector<wire::AuditItem> compare_start(const Trail& trail, const TrailPoint&
   if (check.told && first.iteration != check.from)  // programs count from 0 or from 1
     items.push_back({"iteration", fmt::format("{} loaded", check.from.value),
                      fmt::format("{} shown", first.iteration.value), first.iteration > check.from});
-  const auto add_consumed = [&](const char* name, std::uint64_t TrailPoint::*what, double skip) {
-    const auto known = consumed_at(trail.points, first.iteration, what);
+  const auto add_consumed = [&](const char* name, Consumed what, double skip) {
+    const auto known = consumed_at(trail, first.iteration, what);
     if (!known || first.*what == 0) return;
-    const double slack = 1 + 0.001 * known->high;
+    const double slack = slack_of(*known);
     const auto now = static_cast<double>(first.*what);
     items.push_back({name, count(static_cast<std::uint64_t>(known->low)), count(first.*what),
                      now >= known->low - slack && now <= known->high + slack + skip});

@@ -48,25 +48,28 @@ struct ResumeCheck {
 struct Trail {
   std::vector<TrailPoint> points;  // of the line that is trained on, oldest first
   std::vector<TrailPoint> left;    // of the line that was left at the last start, after that start
+  std::vector<Iteration> breaks;   // right after these the line left samples out
   Iteration saved;                 // newest checkpoint of the line that lines or agents told of
   ResumeCheck check;
   bool as_is = false;  // a person takes the next start as it is
   // Of the newest rollback: starts behind it may show what was logged before it, or this.
   double rate_factor = 1;
   std::uint64_t skip = 0;
-  STOKER_FIELDS(Trail, points, left, saved, check, as_is, rate_factor, skip)
+  STOKER_FIELDS(Trail, points, left, breaks, saved, check, as_is, rate_factor, skip)
 };
 
 void record(Trail& trail, const TrailPoint& point);
 // The iterations after `from` are trained again: their points become the line that was left.
 void turn_back(Trail& trail, Iteration from);
+// After turn_back: the first iteration that a start at `from` shows may have left samples out.
+void note_break(Trail& trail, Iteration from, const TrailPoint& first);
 
 struct Range {
   double low = 0, high = 0;
 };
 // What the line logged for an iteration, between its neighbours or a little beyond the newest;
-// empty where it knows nothing.
-std::optional<Range> samples_at(const std::vector<TrailPoint>& line, Iteration iteration);
+// empty where it knows nothing. Samples grow by a batch an iteration, but for the breaks.
+std::optional<Range> samples_at(const Trail& trail, Iteration iteration);
 std::optional<Range> learning_rate_at(const std::vector<TrailPoint>& line, Iteration iteration);
 // Mean loss of the iterations in (after, until]; empty without any.
 std::optional<double> mean_loss(const std::vector<TrailPoint>& line, Iteration after,

@@ -96,7 +96,7 @@ RollbackPlan plan_rollback(const RunState& run, Iteration onset) {
   plan.to = Iteration(found->first);
   plan.generation = found->second;
   plan.lr_scale = run.lr_scale * run.policy.recover.rollback_lr_scale;
-  if (const auto at = samples_at(run.trail.points, plan.to);
+  if (const auto at = samples_at(run.trail, plan.to);
       at && run.progress.samples > static_cast<std::uint64_t>(at->high))
     plan.skip = run.progress.samples - static_cast<std::uint64_t>(at->high);
   plan.why_not = pinned_between(run, plan.to);

@@ -213,10 +213,40 @@ TEST_CASE("trail: samples that a rollback left out -> no jump that the next star
   for (std::uint64_t n = 101; n <= 102; ++n)
     record(trail, {Iteration(n), n * 64 + 18'000, 0, 6e-5, 2.2, 1, 0});
   trail.points.erase(trail.points.end() - 1);  // the newest knows only the jump
-  const auto samples = samples_at(trail.points, Iteration(119));
+  const auto samples = samples_at(trail, Iteration(119));
   REQUIRE(samples);
   CHECK(samples->low <= 119 * 64 + 18'000);
   CHECK(samples->high >= 119 * 64 + 18'000);
+}
+
+TEST_CASE("trail: a rollback left samples out, and points were thinned -> each side by its own") {
+  Trail trail;
+  const auto run = [&](std::uint64_t from, std::uint64_t to, std::uint64_t left_out) {
+    for (std::uint64_t i = from + 1; i <= to; ++i) {
+      TrailPoint point;
+      point.iteration = Iteration(i);
+      point.samples = 512 * i + left_out;
+      point.count = 1;
+      if (i == from + 1) {
+        turn_back(trail, Iteration(from));
+        note_break(trail, Iteration(from), point);
+      }
+      record(trail, point);
+    }
+  };
+  const auto at = [&](std::uint64_t i) { return samples_at(trail, Iteration(i)).value(); };
+  run(0, 12'000, 0);
+  CHECK(trail.breaks.empty());
+  run(9000, 14'000, 2'000'000);
+  CHECK(at(9000).low == doctest::Approx(512 * 9000));
+  CHECK(at(9000).high == doctest::Approx(512 * 9000));
+  CHECK(at(8990).high == doctest::Approx(512 * 8990));
+  CHECK(at(9001).low == doctest::Approx(512 * 9001 + 2'000'000));
+  CHECK(at(9100).high == doctest::Approx(512 * 9100 + 2'000'000).epsilon(0.01));
+  run(8000, 9500, 3'000'000);  // back in front of the break: it is of the line that was left
+  CHECK(at(8000).high == doctest::Approx(512 * 8000));
+  CHECK(at(9000).low == doctest::Approx(512 * 9000 + 3'000'000).epsilon(0.01));
+  CHECK(trail.breaks.size() == 1);
 }
 
 TEST_CASE("trail: the loss still falls, the data are others -> the fall alone is no likeness") {
