@@ -204,14 +204,14 @@ class Site:
             pid = struct.unpack_from("<I", page, 128)[0]
             try:
                 with open(f"/proc/{pid}/environ", "rb") as f:
-                    text = f.read().decode(errors="replace")
+                    ours = f"STOKER_RUN_DIR={self.directory}" in f.read().decode(errors="replace").split("\0")
+                with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as f:
+                    alive = path in f.read()  # a page left behind names a pid that may be anybody's by now
             except OSError:
                 continue
-            if f"STOKER_RUN_DIR={self.directory}\0" not in text + "\0":
-                continue
-            name = "".join(c for c in os.path.basename(path).split(".")[-1] if c.isdigit())
-            if name:
-                found[int(name)] = pid
+            rank = path.rpartition(".")[2]
+            if ours and alive and rank.isdigit():
+                found[int(rank)] = pid
         return found
 
     def newest_checkpoint(self):
