@@ -69,6 +69,7 @@ Duration convict(NodeLedger& ledger, NodeEntry& entry, const Evidence& evidence,
   record.charge = evidence.kind;
   record.hardware = is_hardware(evidence);
   record.parole = true;
+  record.trained = {};
   record.trained_since.reset();
   entry.excluded_until = evidence.at + length;
   entry.excluded_until_wall = evidence.wall + length;

@@ -50,10 +50,11 @@ struct NodeRecord {
   std::string charge;                    // kind of the evidence that convicted it last
   bool hardware = false;                 // a kernel or driver confirmed that
   bool parole = false;                   // convicted, and not trusted again yet
-  std::optional<Instant> trained_since;  // on parole: since when it carries ranks again
+  Duration trained{};                    // on parole: how long it has carried ranks well
+  std::optional<Instant> trained_since;  // since when that is still to be added
   std::vector<GpuRecord> gpus;           // accused ones that are in it, at most kGpusKept
   STOKER_FIELDS(NodeRecord, score, score_at, convictions, accused, false_ones, charge, hardware,
-                parole, trained_since, gpus)
+                parole, trained, trained_since, gpus)
 };
 
 struct NodeEntry {
@@ -106,10 +107,12 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
 // A node went out of service: for the forecast.
 void note_loss(NodeLedger& ledger, Instant now);
 
-// Nodes on parole that carry ranks from now on, for the first time since their exclusion.
+// Nodes on parole that carry ranks from now on; answers those for whom it is the first time since
+// their exclusion.
 std::vector<NodeName> watch_parole(NodeLedger& ledger, const std::vector<NodeName>& nodes,
                                    Instant now);
-// Nodes that have trained well for as long as `needed` since: trusted again.
+// At a save: what these nodes have trained since is done well. Those for whom it is as long as
+// `needed` by now are trusted again.
 struct Trusted {
   NodeName node;
   std::string charge;

@@ -55,9 +55,9 @@ std::vector<NodeName> watch_parole(NodeLedger& ledger, const std::vector<NodeNam
     const auto found = ledger.nodes.find(name);
     if (found == ledger.nodes.end() || !found->second.record) continue;
     const NodeRecord& record = *found->second.record;
-    if (!record.parole || record.trained_since || out(found->second, now)) continue;
-    ledger.nodes[name].record->trained_since = now;
-    watched.push_back(name);
+    if (!record.parole || out(found->second, now)) continue;
+    if (!record.trained_since) watched.push_back(name);
+    ledger.nodes[name].record->trained_since = now;  // what was not saved is not counted
   }
   return watched;
 }
@@ -69,10 +69,14 @@ std::vector<Trusted> trust_again(NodeLedger& ledger, const std::vector<NodeName>
     const auto found = ledger.nodes.find(name);
     if (found == ledger.nodes.end() || !found->second.record) continue;
     const auto& since = found->second.record->trained_since;
-    if (!since || now - *since < needed) continue;
+    if (!since) continue;
     NodeRecord& record = *ledger.nodes[name].record;
+    record.trained += std::max<Duration>(now - *record.trained_since, 0ns);
+    record.trained_since = now;
+    if (record.trained < needed) continue;
     trusted.push_back({name, record.charge, !record.hardware});
     record.parole = false;
+    record.trained = {};
     record.trained_since.reset();
     record.convictions = 0;
     if (record.hardware) continue;  // it was true, and has been mended
@@ -94,6 +98,7 @@ void acquit(NodeLedger& ledger, const NodeName& node) {
     entry.excluded_until_wall.reset();
   }
   record.parole = false;
+  record.trained = {};
   record.trained_since.reset();
   record.convictions = 0;
   record.score /= 2;

@@ -46,10 +46,13 @@ bool end_search(Turn& turn) {
   if (run.bisect.suspects.size() > 1) return false;
   const Bisect over = std::move(run.bisect);
   run.bisect = {};
-  if (!over.suspects.empty())
+  if (over.suspects.empty()) {
+    if (run.speed.slow) run.speed.slow->no_single_node = true;
+  } else {
     accuse(turn, over.suspects.front(),
            fmt::format("of {} nodes the one in every slow attempt and in no fast one, in {} starts",
                        over.of, over.rounds.size()));
+  }
   return true;
 }
 
@@ -59,6 +62,8 @@ void begin_search(Turn& turn) {
   if (const auto node = detect::slow_node(slow)) {
     accuse(turn, *node,
            fmt::format("its rank computes longest since iteration {}", slow.from.value));
+    const auto out = excluded_nodes(turn.site.ledger, turn.now());
+    if (std::find(out.begin(), out.end(), *node) == out.end()) return;  // the cap, as it was told
     return turn.say("the next start goes without it" + worth_text(run, turn.event.wall));
   }
   std::vector<NodeName> nodes = run.live->attempt_nodes;
@@ -81,6 +86,19 @@ void begin_search(Turn& turn) {
           ? "no node can be spared to search for it"
           : fmt::format("the next start that happens anyway goes without {}", nodes_text(out)),
       worth_text(run, turn.event.wall)));
+}
+
+// It is slow still, though the nodes that were convicted for it are gone: another may be guilty
+// too.
+void search_again(Turn& turn) {
+  RunState& run = turn.r();
+  if (!run.speed.slow || run.speed.slow->no_single_node) return;
+  const std::vector<NodeName> out = excluded_nodes(turn.site.ledger, turn.now());
+  const auto& nodes = run.live->attempt_nodes;
+  if (std::find_first_of(nodes.begin(), nodes.end(), out.begin(), out.end()) != nodes.end()) return;
+  turn.say(fmt::format("slow still since iteration {}, and no node in it is accused",
+                       run.speed.slow->from.value));
+  begin_search(turn);
 }
 
 }  // namespace
@@ -132,6 +150,8 @@ void watch_slow(Turn& turn, const Digest& digest) {
   if (v.attempt_slow && !run.bisect.suspects.empty()) {
     turn.say(observe(run.bisect, beat.iteration_max, run.live->attempt_nodes, *v.attempt_slow));
     end_search(turn);
+  } else if (v.attempt_slow.value_or(false)) {
+    search_again(turn);
   }
   if (v.news == detect::SpeedNews::Slower) {
     turn.say(v.evidence);

@@ -38,7 +38,8 @@ std::string text(const core::Cancel& a) {
 }
 
 std::string text(const core::SetExclusions& a) {
-  return fmt::format("exclude {} from {}", compress_hostlist(a.nodes), a.job.text());
+  return fmt::format("exclude {} from {}", a.nodes.empty() ? "no node" : compress_hostlist(a.nodes),
+                     a.job.text());
 }
 
 std::string text(const core::SignalJob& a) {

@@ -205,7 +205,12 @@ void begin_attempt(SpeedWatch& w) {
   w.settle = kStart;
   w.attempt.clear();
   w.iteration = {};
-  if (!w.slow) forget_change(w);
+  if (!w.slow) {
+    forget_change(w);
+  } else {  // other nodes, maybe
+    w.slow->slowest.clear();
+    w.slow->points = 0;
+  }
   w.since.clear();
   w.since_tflops.clear();
 }

@@ -36,9 +36,11 @@ struct Slow {  // a step change that was found
   Instant at;
   double usual_ms = 0, now_ms = 0, noise = 0;  // noise: share of the usual step time
   double usual_tflops = 0, now_tflops = 0;
-  std::map<NodeName, std::uint32_t> slowest;  // how often a node held the slowest rank since
-  std::uint32_t points = 0;
-  STOKER_FIELDS(Slow, from, at, usual_ms, now_ms, noise, usual_tflops, now_tflops, slowest, points)
+  std::map<NodeName, std::uint32_t> slowest;  // how often a node held the slowest rank since, or
+  std::uint32_t points = 0;                   // since the attempt began that is slow still
+  bool no_single_node = false;                // a search has found that none explains it
+  STOKER_FIELDS(Slow, from, at, usual_ms, now_ms, noise, usual_tflops, now_tflops, slowest, points,
+                no_single_node)
   [[nodiscard]] double share() const { return usual_ms > 0 ? now_ms / usual_ms - 1 : 0; }
 };
 

@@ -36,10 +36,11 @@ void log_row(const core::JournalRow& row) {
 
 void Daemon::on_turn(TurnReport report) {
   for (const RunBrief& brief : report.runs) take_up(brief);
-  bool moved = false;
+  bool shown_at_once = false;  // who has asked for something looks next whether it is done
   for (const core::JournalRow& row : report.rows) {
     log_row(row);
-    moved = moved || row.decision.from != row.decision.to;
+    shown_at_once = shown_at_once || row.decision.from != row.decision.to ||
+                    std::holds_alternative<core::OperatorAsked>(row.event.body);
     if (moves_jobs(row))
       for (auto& [kind, observer] : observers_) observer->kick();
   }
@@ -54,7 +55,7 @@ void Daemon::on_turn(TurnReport report) {
                     foundation_.possession->epoch().value, foundation_.state_directory));
     if (!options_.run_file.empty()) ask_run_file(options_.run_file);
     render();
-  } else if (moved) {
+  } else if (shown_at_once) {
     render();
   }
   arm_wake(report.wake_at);

@@ -128,6 +128,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ledger: on parole, hours in which nothing trains are not counted") {
+  NodeLedger ledger = ledger_of({"n1", "n2"});
+  note_evidence(ledger, kN1, evidence("hang", 1h), true, {});
+  watch_parole(ledger, {kN1}, Instant{} + 30h);
+  CHECK(trust_again(ledger, {kN1}, Instant{} + 40h, 24h).empty());
+  watch_parole(ledger, {kN1}, Instant{} + 100h);  // the run was held for days
+  CHECK(trust_again(ledger, {kN1}, Instant{} + 113h, 24h).empty());
+  CHECK(trust_again(ledger, {kN1}, Instant{} + 114h, 24h).size() == 1);
+}
+
 TEST_CASE("ledger: excluded for a hang, then the kernel confirms it -> not falsely accused") {
   for (const double weight : {1.0, 0.5}) {
     NodeLedger ledger = ledger_of({"n1", "n2", "n3", "n4"});
