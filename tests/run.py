@@ -6,6 +6,7 @@ Each part reports its tests as (name, outcome); a part that cannot even start is
 does not fit into CI.
 """
 import argparse
+import concurrent.futures
 import glob
 import os
 import subprocess
@@ -18,7 +19,12 @@ from beside import Beside, write_result
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 E2E_LIMIT_S = 600
-BUDGET_S = 55 * 60  # of CI's hour, on two cores that had compiled nothing before: what computes beside may not be done by then
+E2E_SIDE = 2  # end-to-end tests side by side: they wait most of their time
+# Those that take longest go first, so that none is left alone at the end.
+LONGEST = ["demo_story", "limbo", "damaged_journal", "lead_dies", "exact_restart", "archive", "node_bench"]
+# Of CI's hour, on two cores that had compiled nothing before. What computes beside may not be done by then; no test that waits
+# begins, or is tried again, after the second limit.
+BUDGET_S, LAST_BEGIN_S = 55 * 60, 50 * 60
 SKIP_EXIT = 77
 # As in ./dev: a clone that was never built compiles many files at once, from nothing in half the time.
 PRESET = "dev" if os.path.exists(os.path.join(ROOT, "build", "build.ninja")) else "once"
@@ -114,8 +120,10 @@ def part_unit(tally, options):
     ctest(tally, folder_of(PRESET), most_tries=tries(options))
 
 
-def script_test(tally, name, script, environment, limit, most_tries):
+def script_test(tally, name, script, environment, limit, most_tries, until):
     """A test that is a program: exit 0 passed, 77 skipped with the reason in its last line, else failed."""
+    if time.time() > until:
+        return tally.add(name, "skipped", "no time was left for it")
     for attempt in range(1, most_tries + 1):
         began = time.monotonic()
         try:
@@ -126,7 +134,7 @@ def script_test(tally, name, script, environment, limit, most_tries):
             code, output = 124, (late.stdout or b"").decode(errors="replace")
         outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
         print(f"{outcome}: {name} ({time.monotonic() - began:.0f}s)", flush=True)
-        if outcome != "failed" or attempt == most_tries:
+        if outcome != "failed" or attempt == most_tries or time.time() > until:
             break
         print(f"once more, because it ended with {code}:\n{output[-6000:]}", flush=True)
         tally.again.append(name)
@@ -136,21 +144,30 @@ def script_test(tally, name, script, environment, limit, most_tries):
               else output.strip().split("\n")[-1] if outcome == "skipped" else "")
 
 
+def e2e_scripts(match):
+    """The programs of tests/e2e, the longest first."""
+    found = {os.path.basename(f)[:-3]: f for f in sorted(glob.glob(os.path.join(ROOT, "tests", "e2e", "*.py")))}
+    chosen = [name for name in found if not name.startswith("_") and match in name]
+    return {name: found[name] for name in sorted(chosen, key=lambda n: LONGEST.index(n) if n in LONGEST else len(LONGEST))}
+
+
 def part_e2e(tally, options):
     title("end-to-end tests")
     environment = dict(os.environ, STOKER_BIN=BIN, PYTHONPATH=os.path.join(ROOT, "tests"))
     if options.long:
         environment["STOKER_LONG"] = "1"
-    for script in sorted(glob.glob(os.path.join(ROOT, "tests", "e2e", "*.py"))):
-        name = os.path.basename(script)[:-3]
-        if name.startswith("_") or (options.match and options.match not in name):
-            continue
-        script_test(tally, f"e2e: {name}", [script], environment, E2E_LIMIT_S * (6 if options.long else 1), tries(options))
+    limit = E2E_LIMIT_S * (6 if options.long else 1)
+    with concurrent.futures.ThreadPoolExecutor(E2E_SIDE) as pool:
+        running = [pool.submit(script_test, tally, f"e2e: {name}", [script], environment, limit, tries(options), options.until)
+                   for name, script in e2e_scripts(options.match).items()]
+        for test in running:
+            test.result()
 
 
 def part_slurm(tally, options):
     title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
-    argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options))]
+    argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options)),
+            "--until", str(options.until)]
     argv += ["--random", "100"] if options.long else []
     environment = dict(os.environ, STOKER_BIN=BIN, **({"STOKER_LONG": "1"} if options.long else {}))
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
@@ -286,7 +303,8 @@ def part_sim(tally, options):
         tally.add("sim: runs", "failed", f"exit {run.returncode}")
 
 
-# What waits most of its time for daemons and clusters, and what computes: the latter runs beside it at the lowest priority.
+# What waits most of its time for daemons and clusters runs side by side once the unit tests are done; what computes, beside it
+# at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
 COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
 PARTS = {**WAITING, **COMPUTING}
@@ -314,7 +332,9 @@ def run_beside(path, names, tally, options):
 def all_parts(tally, options, began):
     run_parts(["unit"], tally, options)
     with Beside(os.path.abspath(__file__), list(COMPUTING), options) as beside:
-        run_parts([name for name in WAITING if name != "unit"], tally, options)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for part in [pool.submit(run_parts, [name], tally, options) for name in WAITING if name != "unit"]:
+                part.result()
         beside.join(tally, None if options.long else max(0, began + BUDGET_S - time.monotonic()))
 
 
@@ -329,6 +349,7 @@ def main():
     options = parser.parse_args()
     tally = Tally()
     began = time.monotonic()
+    options.until = float("inf") if options.long or options.only else time.time() + LAST_BEGIN_S
     if options.beside:
         run_beside(options.beside[0], options.beside[1:], tally, options)
         return 0

@@ -1,6 +1,6 @@
 """Runs the cases of tests/slurm/real, several clusters side by side, and beside them those of tests/slurm/fake; each case is one test.
 
-    run.py [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N]
+    run.py [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N] [--until T]
 
 A fault that is the same for the training core and for a foreign loop is played once, with the one that its case names (half
 of them each); --training plays it with this one or with both, --random draws the training too. Prints "passed: NAME (SECONDSs)"
@@ -53,12 +53,14 @@ def trained_by(chosen, wanted):
     return list(dict.fromkeys(both))
 
 
-def run_case(script, case, training, tries):
-    """The last of at most `tries` runs: (exit code, what it said, seconds, what the failed ones before it said)."""
+def run_case(script, case, training, tries, until):
+    """The last of at most `tries` runs, none begun after `until`: (exit code, what it said, seconds, what the failed ones said)."""
     before = []
+    if time.time() > until:
+        return 77, "no time was left for it", 0, before
     while True:
         code, said, seconds = run_once(script, case, training)
-        if code in (0, 77) or len(before) + 1 == tries:
+        if code in (0, 77) or len(before) + 1 == tries or time.time() > until:
             return code, said, seconds, before
         before.append(said)
 
@@ -82,6 +84,7 @@ def main():
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N cases drawn by chance instead of each once")
     parser.add_argument("--training", default="", choices=[*TRAININGS, "both"], help="what trains in the cases that have the choice")
     parser.add_argument("--tries", type=int, default=1, help="how often a failed case is run at most")
+    parser.add_argument("--until", type=float, default=float("inf"), metavar="T", help="seconds since 1970 after which no run begins")
     options = parser.parse_args()
     real, played = ([c for c in cases(folder) if options.match in c[1]] for folder in ("real", "fake"))
     chosen = trained_by(real, options.training)
@@ -97,8 +100,8 @@ def main():
     failed = 0
     # The played ones hardly compute: they wait beside the clusters.
     with concurrent.futures.ThreadPoolExecutor(options.side) as pool, concurrent.futures.ThreadPoolExecutor(options.side + 1) as beside:
-        running = {pool.submit(run_case, *c, options.tries): c for c in chosen}
-        running.update({beside.submit(run_case, *c, options.tries): c for c in played})
+        running = {pool.submit(run_case, *c, options.tries, options.until): c for c in chosen}
+        running.update({beside.submit(run_case, *c, options.tries, options.until): c for c in played})
         for future in concurrent.futures.as_completed(running):
             script, case, training = running[future]
             code, said, seconds, before = future.result()
@@ -108,7 +111,7 @@ def main():
             for text in before:
                 print(f"again: slurm: {name} (it had failed)\n{text[-6000:]}", flush=True)
             print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
-            if outcome == "failed":
+            if outcome != "passed":
                 print(said[-6000:], flush=True)
     return 1 if failed else 0
 

@@ -292,11 +292,12 @@ class Cluster:
         process.wait(timeout=60)
 
     def kill_node(self, node):
-        """slurmd, its step daemons and every process of this node: the node is dead."""
+        """slurmd, its step daemons and every process of this node: the node is dead. The step daemons go first: one that saw
+        its script end would tell slurmctld, which a dead node does not."""
         if node in self.daemons:
             self.stop(node)
         for _ in range(20):
-            left = processes_with(f"SLURMD_NODENAME={node}", self.folder) + stepds_of(self.folder, node)
+            left = stepds_of(self.folder, node) + processes_with(f"SLURMD_NODENAME={node}", self.folder)
             if not left:
                 return
             for pid in left:
