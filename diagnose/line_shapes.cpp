@@ -84,25 +84,45 @@ std::uint64_t print_hash(std::string_view line) {
   return (sum * kOther) ^ (sum >> 17);
 }
 
-// Not 0 where a byte of the line is none that the print has there: above it by less than 10 where a
-// '0' stands, and by nothing elsewhere.
-inline Bytes differs(const char* line, const char* print) {
-  const Bytes known = load(print);
-  const Bytes most = reinterpret_cast<Bytes>(known == '0') & 9;
-  return reinterpret_cast<Bytes>(static_cast<Bytes>(load(line) - known) > most);
+// Is each byte of the line what the print has there: above it by less than 10 where a '0' stands,
+// and by nothing elsewhere? Both are `size` bytes long, kWide at least.
+template <std::size_t kWide>
+[[gnu::always_inline]] inline bool same_but_digits(const char* line, const char* print,
+                                                   std::size_t size) {
+  using Wide [[gnu::vector_size(kWide)]] = unsigned char;
+  const std::size_t last = size - kWide;
+  Wide difference{};
+  std::size_t i = last;
+  for (std::size_t next = 0;; next += kWide) {
+    Wide text, known;
+    std::memcpy(&text, line + i, kWide);
+    std::memcpy(&known, print + i, kWide);
+    const Wide most = reinterpret_cast<Wide>(known == '0') & 9;
+    const Wide above = text - known;
+    difference |= (above > most ? above : most) ^ most;
+    if (next >= last) break;
+    i = next;
+  }
+  const Wide all = difference;
+  std::array<std::uint64_t, kWide / sizeof(std::uint64_t)> parts;
+  std::memcpy(&parts, &all, sizeof parts);
+  std::uint64_t any = 0;
+  for (const std::uint64_t part : parts) any |= part;
+  return any == 0;
+}
+
+[[gnu::target("avx2")]] bool same_in_pairs(const char* line, const char* print, std::size_t size) {
+  return same_but_digits<2 * kChunk>(line, print, size);
 }
 
 bool has_print(std::string_view line, std::string_view print) {
+  static const bool pairs_are_quick = __builtin_cpu_supports("avx2") != 0;
   if (line.size() != print.size()) return false;
-  if (line.size() < kChunk)
-    return std::equal(line.begin(), line.end(), print.begin(),
-                      [](char c, char known) { return (c >= '0' && c <= '9' ? '0' : c) == known; });
-  const std::size_t last = line.size() - kChunk;
-  Bytes difference = differs(line.data() + last, print.data() + last);
-  for (std::size_t i = 0; i < last; i += kChunk)
-    difference |= differs(line.data() + i, print.data() + i);
-  const Halves two = halves(difference);
-  return (two.low | two.high) == 0;
+  if (pairs_are_quick && line.size() >= 2 * kChunk)
+    return same_in_pairs(line.data(), print.data(), line.size());
+  if (line.size() >= kChunk) return same_but_digits<kChunk>(line.data(), print.data(), line.size());
+  return std::equal(line.begin(), line.end(), print.begin(),
+                    [](char c, char known) { return (c >= '0' && c <= '9' ? '0' : c) == known; });
 }
 
 // The place behind a hash that `same` agrees with, or 0.

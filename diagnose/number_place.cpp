@@ -2,6 +2,7 @@
 // result is; what is not that simple goes to the parser.
 #include "diagnose/number_place.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -21,8 +22,12 @@ constexpr int kMostTens = 22;
 constexpr std::array<double, kMostTens + 1> kTens{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-constexpr std::array<std::uint64_t, kMostDigits + 1> kShift{
-    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+constexpr auto kShift = [] {
+  std::array<std::uint64_t, kMostFraction + 1> tens{1};
+  for (std::size_t i = 1; i < tens.size(); ++i) tens[i] = 10 * tens[i - 1];
+  return tens;
+}();
+constexpr int kMostMantissa = 18;  // digits
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -61,7 +66,7 @@ double simple_number(std::string_view text) {
   if (i < text.size() && text[i] == '.')
     for (++i; i < text.size() && is_digit(text[i]); ++i, ++digits, --exponent)
       mantissa = mantissa * 10 + static_cast<unsigned>(text[i] - '0');
-  if (digits == 0 || digits > 18) return kNot;
+  if (digits == 0 || digits > kMostMantissa) return kNot;
   if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
     ++i;
     const bool down = i < text.size() && text[i] == '-';
@@ -85,8 +90,15 @@ double plain_form(std::string_view line, const RealPlace& place) {
   std::uint64_t mantissa = digits_before(part, place.whole);
   int exponent = 0;
   if (place.fraction > 0) {
+    if (place.whole + place.fraction > kMostMantissa) return kNot;
     part += 1 + place.fraction;
-    mantissa = mantissa * kShift[place.fraction] + digits_before(part, place.fraction);
+    std::uint64_t low = 0;
+    if (place.fraction > kMostDigits) {
+      const unsigned high = place.fraction - static_cast<unsigned>(kMostDigits);
+      low = digits_before(part - kMostDigits, high) * kShift[kMostDigits];
+    }
+    low += digits_before(part, std::min<unsigned>(place.fraction, kMostDigits));
+    mantissa = mantissa * kShift[place.fraction] + low;
     exponent = -place.fraction;
   }
   if (place.power > 0) {  // behind an 'e' and a sign

@@ -17,7 +17,8 @@ struct RealPlace : NumberPlace {
   std::uint8_t whole = 0;  // 0: it is written in another way
   std::uint8_t fraction = 0, power = 0;
 };
-inline constexpr std::size_t kMostDigits = 8, kMostPower = 2;  // of a RealPlace, in each part
+// Digits of a RealPlace.
+inline constexpr std::size_t kMostDigits = 8, kMostFraction = 2 * kMostDigits, kMostPower = 2;
 
 // As scan_number reads it, bit for bit; NaN: there is no number.
 double real_at(std::string_view line, const RealPlace& place);

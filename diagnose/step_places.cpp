@@ -176,7 +176,7 @@ StepPlaces StepForm::places(std::span<const DigitRun> runs) const {
     const std::size_t whole = length(number.first);
     const std::size_t fraction = number.point ? length(number.first + 1u) : 0;
     const std::size_t power = number.power ? length(number.last) : 0;
-    if (!number.plain || whole > kMostDigits || fraction > kMostDigits || power > kMostPower)
+    if (!number.plain || whole > kMostDigits || fraction > kMostFraction || power > kMostPower)
       return real;
     real.whole = static_cast<std::uint8_t>(whole);
     real.fraction = static_cast<std::uint8_t>(fraction);
