@@ -62,9 +62,13 @@ bool is_told(std::uint32_t failures) {
 }
 
 // True when what was asked for is no longer wanted: its job or its tasks are gone, nobody is to
-// leave any more, or another list took its place.
+// leave any more, the rollback was given up, or another order or list took its place.
 bool is_stale(const Turn& turn, const Action& action) {
   const RunState* run = turn.run;
+  if (const auto* write = std::get_if<WriteOrders>(&action))
+    return run == nullptr || write->orders.number != run->order ||
+           (write->orders.resume.mode == wire::ResumeMode::Exact &&
+            run->exact_order != write->orders.number);
   if (const auto* signal = std::get_if<SignalJob>(&action))
     return run == nullptr || !run->live || run->live->job != signal->job;
   if (const auto* kill = std::get_if<SetKillSwitch>(&action))
@@ -180,9 +184,6 @@ void retry_effects(Turn& turn) {
       control->control = turn.r().control;
       control->control.epoch = turn.site.epoch;
     }
-    if (const auto* orders = std::get_if<WriteOrders>(&action);
-        orders != nullptr && turn.run != nullptr && orders->orders.number != turn.r().order)
-      continue;  // never written, and another took its place
     if (is_stale(turn, action)) continue;
     const std::size_t before = turn.decision.actions.size();
     if (is_told(retry.effect.failures))
