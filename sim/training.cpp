@@ -12,6 +12,7 @@ namespace {
 constexpr Duration kStop = 4s;           // ranks that are told to go are gone
 constexpr Duration kCachedAtMost = 60s;  // nfs(5): acregmax, acdirmax
 constexpr Duration kLook = 5s;
+constexpr Duration kToKnowPace = 10min;
 const std::string kDirectory = "/runs/sim/";
 
 }  // namespace
@@ -277,7 +278,8 @@ void Training::iterate(SimGeneration& g) {
       g.step = shape.iteration * 149 / 140;  // tr11, 2022
       g.slow_since = slow_since;
     }
-  if (!was_slow && g.slow_since != Instant{}) ++slowdowns_;
+  const Duration at_its_pace = static_cast<std::int64_t>(g.base.value) * shape.iteration;
+  if (!was_slow && g.slow_since != Instant{} && at_its_pace >= kToKnowPace) ++slowdowns_;
   enter(g, Stage::Iterate, static_cast<std::int64_t>(until - g.base.value) * g.step);
 }
 

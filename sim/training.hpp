@@ -120,7 +120,8 @@ class Training {
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] std::vector<std::uint64_t> pins_ordered();  // iterations, as a node sees it
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
-  [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }  // from the usual pace
+  // From the usual pace, which nobody knows of a run that was slow from its first minutes on.
+  [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }
   [[nodiscard]] Duration lost() const { return lost_; }
   [[nodiscard]] Iteration best() const { return best_; }
   [[nodiscard]] Iteration reached() const;  // as of settle(), by the newest generation
