@@ -92,5 +92,5 @@ function(stoker_tests name)
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
   doctest_discover_tests(${target} TEST_PREFIX "${name}: "
-    PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED:" TIMEOUT 120 LABELS unit)
+    PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED:" TIMEOUT ${STOKER_TEST_LIMIT_S} LABELS unit)
 endfunction()

@@ -100,8 +100,7 @@ void LineTail::go_on(OpenedFile file, TailRead& out) {
 
 bool LineTail::is_another_content(const OpenedFile& file) const {
   if (file.size < offset_) return true;
-  const std::string_view head = std::string_view(head_).substr(0, offset_);
-  return !ends_with_at(file.fd.get(), head.size(), head) ||
+  return !ends_with_at(file.fd.get(), head_.size(), head_) ||
          !ends_with_at(file.fd.get(), offset_, before_);
 }
 
@@ -138,11 +137,8 @@ void LineTail::read_file(TailRead& out, Instant now) {
   std::size_t budget = options_.bytes_a_poll;
   do {
     if (file_.size == read_size_ && file_.mtime == read_mtime_ && successors_.empty()) return;
-    if (head_.size() < kHeadBytes)
-      head_ = read_at(file_.fd.get(), 0, kHeadBytes).value_or(std::string{});
     while (read_piece(out, now, budget)) {
     }
-    if (head_.size() > offset_ && offset_ < kHeadBytes) head_.resize(offset_);
     if (out.more || out.error || hole_since_) return;
     read_size_ = file_.size;
     read_mtime_ = file_.mtime;
@@ -191,9 +187,8 @@ std::size_t LineTail::take_lines(std::string_view bytes, TailRead& out, Instant 
     if (after_cr_ && rest.front() == '\n') {  // the second half of "\r\n"
       after_cr_ = false;
       ++line_;
-      ++offset_;
+      pass(rest.substr(0, 1));
       ++taken;
-      before_ += '\n';
       continue;
     }
     auto end = rest.find('\n');
@@ -223,16 +218,22 @@ void LineTail::hand_out(std::string_view bytes, const Piece& piece, bool split, 
   out.hole_bytes += zeros;
   line.number = line_ + 1;
   line.split = split;
-  offset_ += piece.end;
+  pass(bytes.substr(0, piece.end));
   if (piece.newline) ++line_;
   after_cr_ = !piece.newline && !split;
-  before_.append(
-      bytes.substr(piece.end - std::min(piece.end, kBefore), std::min(piece.end, kBefore)));
-  if (before_.size() > kBefore) before_.erase(0, before_.size() - kBefore);
   hole_since_.reset();
   if (line.text.empty() && (zeros > 0 || !piece.newline)) return;
   line.cursor = {path_, file_.inode, head_hash(head_, offset_), offset_, line_, {}};
   out.lines.push_back(std::move(line));
+}
+
+// On to behind these bytes. What identifies the file is kept of the very bytes that were handed
+// out: read a second time, a file that grows, or is truncated, says something else.
+void LineTail::pass(std::string_view bytes) {
+  offset_ += bytes.size();
+  head_.append(bytes.substr(0, kHeadBytes - head_.size()));
+  before_.append(bytes.substr(bytes.size() - std::min(bytes.size(), kBefore)));
+  if (before_.size() > kBefore) before_.erase(0, before_.size() - kBefore);
 }
 
 void LineTail::leap_over_hole(std::size_t zeros, TailRead& out) {
@@ -240,6 +241,7 @@ void LineTail::leap_over_hole(std::size_t zeros, TailRead& out) {
   const off_t data = ::lseek(file_.fd.get(), static_cast<off_t>(offset_), SEEK_DATA);
   if (data > 0) to = std::max(to, static_cast<std::uint64_t>(data));
   out.hole_bytes += to - offset_;
+  head_.resize(std::min<std::uint64_t>(to, kHeadBytes));
   offset_ = to;
   before_.clear();
 }

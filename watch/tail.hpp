@@ -72,6 +72,7 @@ class LineTail {
   std::size_t take_lines(std::string_view bytes, TailRead& out, Instant now);
   bool waits_for_hole(Instant now);
   void hand_out(std::string_view bytes, const Piece& piece, bool split, TailRead& out);
+  void pass(std::string_view bytes);
   bool switch_to_successor(TailRead& out, Instant now);
   void leap_over_hole(std::size_t zeros, TailRead& out);
 
@@ -80,7 +81,7 @@ class LineTail {
   std::optional<core::Cursor> waiting_;  // a cursor that waits for its file
   OpenedFile file_;
   std::uint64_t offset_ = 0, line_ = 0;
-  std::string head_;    // the first min(offset_, 1 KiB) bytes, or more
+  std::string head_;    // the first min(offset_, 1 KiB) bytes
   std::string before_;  // the last bytes before offset_, at most 256
   bool after_cr_ = false;
   bool is_copy_ = false;               // file_ is complete: no grace

@@ -122,7 +122,8 @@ TEST_CASE(
   char name[] = "/tmp/stoker-slow-XXXXXX";
   const std::string folder = ::mkdtemp(name);
   const std::string path = ::getenv("PATH");
-  REQUIRE(os::replace_file(folder + "/gdb", "#!/bin/sh\nsleep 2\n", os::Durability::Cached, 0755));
+  REQUIRE(os::replace_file(folder + "/gdb", "#!/bin/sh\nexec sleep 60\n", os::Durability::Cached,
+                           0755));
   ::setenv("PATH", (folder + ":" + path).c_str(), 1);
   ::setenv("SLURMD_NODENAME", "n01", 1);
   const std::string job = std::to_string(800'000'000 + ::getpid() % 90'000'000);
@@ -137,12 +138,12 @@ TEST_CASE(
   CHECK(write_stacks(
             {target}, folder,
             [&](std::uint32_t written) {
-              first = written == 1 && monotonic_now() - began < 1s &&
+              first = written == 1 && monotonic_now() - began < 60s &&
                       os::read_file(folder + "/n01.0.txt")->find("thread") != std::string::npos;
             },
             500ms) == 1);
   CHECK(first);
-  CHECK(monotonic_now() - began < 3s);  // not 3 x 2 s
+  CHECK(monotonic_now() - began < 60s);  // none was waited for
   CHECK(os::read_file(folder + "/n01.0.txt")->find("no time was left") != std::string::npos);
 
   auto probe = std::async(std::launch::async, [&] { return probe_job({job, folder, "7"}); });

@@ -142,20 +142,18 @@ TEST_CASE("why: the last decisions -> with reasons, oldest first") {
   CHECK(site.stoker({"why", "hello"}).out.find("because rank 3 died") != std::string::npos);
 }
 
-TEST_CASE("logs: a gigabyte -> the end of it at once; rank and node filter") {
+TEST_CASE("logs: a terabyte -> only its end is read; rank and node filter") {
   const Site site;
   site.publish(training_status());
   const std::string path = site.directory() + "/gen-000002/main.log";
   site.write(site.directory() + "/gen-000001/main.log", "[n01:0] old\n");
   site.write(path, "");
-  REQUIRE(::truncate(path.c_str(), 1 << 30) == 0);
+  REQUIRE(::truncate(path.c_str(), off_t{1} << 40) == 0);
   std::ofstream(path, std::ios::app) << "\n[n01:0] one\n[n02:1] \033[2Jtwo\n[n01:0] three\n";
-  const Instant begin = monotonic_now();
   CHECK(site.stoker({"logs", "hello", "-n", "2"}).out == "[n02:1]  [2Jtwo\n[n01:0] three\n");
   CHECK(site.stoker({"logs", "hello", "-n", "2", "--rank", "0"}).out ==
         "[n01:0] one\n[n01:0] three\n");
   CHECK(site.stoker({"logs", "hello", "-n", "1", "--node", "n02"}).out == "[n02:1]  [2Jtwo\n");
-  CHECK(monotonic_now() - begin < 1s);
   site.write(site.directory() + "/gen-000002/ranks/1.log", "own\n");
   CHECK(site.stoker({"logs", "hello", "--rank", "1"}).out == "own\n");
   CHECK(site.stoker({"logs", "nobody"}).code == 1);

@@ -27,8 +27,8 @@ class ClusterFixture {
   std::vector<core::JobSeen> all();
   core::NodeSeen node(const std::string& name);
   // Waits up to `limit`; false when it did not come true.
-  bool eventually(const std::function<bool()>& condition, Duration limit = 6s);
-  bool reaches(const JobId& id, core::JobState state, Duration limit = 6s);
+  bool eventually(const std::function<bool()>& condition, Duration limit = 30s);
+  bool reaches(const JobId& id, core::JobState state, Duration limit = 30s);
 
   [[nodiscard]] const std::string& path() const { return work_; }
   [[nodiscard]] std::string read(const std::string& name) const;  // of path(); "" when absent

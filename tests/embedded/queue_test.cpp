@@ -174,7 +174,7 @@ TEST_CASE("queue: hostile submissions -> refused in one line, hostile values sta
   CHECK(!os::exists(c.path() + "/hacked"));
 }
 
-TEST_CASE("queue: observe with a thousand finished tasks -> bounded, soon, names filter") {
+TEST_CASE("queue: observe with a thousand finished tasks -> bounded, names filter") {
   ClusterFixture c;
   SubmitJob job = c.script("true", "big");
   job.array_tasks = 1000;
@@ -182,13 +182,10 @@ TEST_CASE("queue: observe with a thousand finished tasks -> bounded, soon, names
   c.must(CancelJob{job.token, id, false, true});
   REQUIRE(c.eventually([&] { return c.all().size() == 512; }));  // the first one has ended too
   LocalScheduler port(c.options);
-  const Instant before = monotonic_now();
   const auto view = port.observe({RunName("big")});
-  const Duration took = monotonic_now() - before;
   REQUIRE(view);
   CHECK(view->jobs.size() == 512);
   CHECK(view->jobs.back().job == JobId{id.job, 1000});
-  CHECK(took < 200ms);  // 2 ms on an idle machine
   CHECK(port.observe({RunName("nothing")})->jobs.empty());
 }
 

@@ -1,8 +1,12 @@
 // LineTail on real files, one case a trap.
 #include "watch/tail.hpp"
 
+#include <atomic>
+#include <fstream>
 #include <sys/stat.h>
+#include <thread>
 
+#include "common/os/files.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -49,6 +53,29 @@ TEST_CASE("tail: carriage returns -> progress bars are lines, \\r\\n is one end"
     const auto read = reader->poll(at(1s));
     CHECK(texts(read) == Texts{"next"});
     CHECK(read.lines[0].number == 4);
+  }
+}
+
+TEST_CASE("tail: a file that grows while it is read -> each cursor finds its file again") {
+  const Folder folder;
+  for (int file = 0; file < 300; ++file) {
+    const std::string path = folder / ("log" + std::to_string(file));
+    std::atomic<bool> reads = false;
+    std::thread writer([&] {  // a KiB in small pieces, the most that says which file it is
+      while (!reads) std::this_thread::yield();
+      std::ofstream log(path);
+      for (int line = 0; line < 150; ++line) log << "line " << line << '\n' << std::flush;
+    });
+    LineTail tail(path);
+    std::vector<TailLine> lines;
+    while (lines.size() < 150) {
+      for (auto& line : tail.poll(monotonic_now()).lines) lines.push_back(std::move(line));
+      reads = true;
+    }
+    writer.join();
+    const std::string text = *os::read_file(path);
+    for (const TailLine& line : lines)
+      REQUIRE(line.cursor.head_hash == head_hash(text, line.cursor.offset));
   }
 }
 
