@@ -146,6 +146,7 @@ TEST_CASE(
   CHECK(monotonic_now() - began < 60s);  // none was waited for
   CHECK(os::read_file(folder + "/n01.0.txt")->find("no time was left") != std::string::npos);
 
+  REQUIRE(os::replace_file(folder + "/gdb", "#!/bin/sh\nsleep 2\n", os::Durability::Cached, 0755));
   auto probe = std::async(std::launch::async, [&] { return probe_job({job, folder, "7"}); });
   for (int i = 0; i < 300 && !os::exists(folder + "/n01.probe"); ++i) ::usleep(5000);
   CHECK(os::exists(folder + "/n01.probe"));
