@@ -60,15 +60,26 @@ void LineTail::resume(OpenedFile file, TailRead& out) {
   auto renamed = find_sibling(path_, [&](const OpenedFile& f) {
     return f.inode == cursor.inode && f.inode != file.inode && is_it(f);
   });
-  if (renamed) {
-    start_file(std::move(*renamed), cursor.offset, cursor.line);
-    successors_.push_back(std::move(file));
-  } else if (file.inode != cursor.inode && is_it(file)) {  // moved between servers: same content
-    start_file(std::move(file), cursor.offset, cursor.line);
+  if (renamed) return start_rotated(std::move(*renamed), std::move(file), cursor);
+  if (file.inode != cursor.inode && is_it(file))  // moved between servers: same content
+    return start_file(std::move(file), cursor.offset, cursor.line);
+  out.restarted = true;
+  // The copy of a truncated file: of fewer bytes another log could have the same.
+  auto copy = cursor.offset < kHeadBytes ? std::nullopt : find_sibling(path_, is_it);
+  if (copy) {
+    start_rotated(std::move(*copy), std::move(file), cursor);
+    is_copy_ = true;
   } else {
-    out.restarted = true;
     start_file(std::move(file), 0, 0);
   }
+}
+
+// A file that a log rotation put beside the path, then what was put there since, then `now`.
+void LineTail::start_rotated(OpenedFile file, OpenedFile now, const core::Cursor& cursor) {
+  for (OpenedFile& between : rotated_since(path_, file, now, kMostSuccessors - 1))
+    successors_.push_back(std::move(between));
+  successors_.push_back(std::move(now));
+  start_file(std::move(file), cursor.offset, cursor.line);
 }
 
 // A later look: is the path still the file that we read?

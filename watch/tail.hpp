@@ -5,6 +5,7 @@
 // * rotation: a renamed file is read to its end and a grace longer, then its successor from 0
 // * truncation (smaller than the offset, or other bytes there): the rest is taken from the copy
 //   that `copytruncate` left beside it where that can be proven, then from 0; flagged
+// * either of them, also several times, while nobody looked: found beside the path, in their order
 // * opened anew at each poll: on network file systems only open(2) revalidates
 // * a line ends at '\n' or '\r'; a partial last line is held; over the cap it is split; NULs
 // (holes)
@@ -65,6 +66,7 @@ class LineTail {
   void resume(OpenedFile file, TailRead& out);
   void go_on(OpenedFile file, TailRead& out);
   void start_file(OpenedFile file, std::uint64_t offset, std::uint64_t line);
+  void start_rotated(OpenedFile file, OpenedFile now, const core::Cursor& cursor);
   bool is_another_content(const OpenedFile& file) const;
   bool take_copy(OpenedFile& current);
   void read_file(TailRead& out, Instant now);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,32 @@ bool is_compressed(std::string_view name) {
     if (name.ends_with(end)) return true;
   return false;
 }
+
+// Each regular file in the folder of `path` whose name goes on from its name, and what follows
+// there.
+void each_sibling(const std::string& path,
+                  const std::function<void(std::string_view, OpenedFile)>& visit) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  const auto names = os::list_directory(folder);
+  if (!names) return;
+  std::size_t looked_at = 0;
+  for (const std::string_view other : *names) {
+    if (other.size() <= name.size() || !other.starts_with(name) || is_compressed(other)) continue;
+    if (++looked_at > kMostSiblings) break;
+    auto file = open_regular(fmt::format("{}/{}", folder, other));
+    if (file && *file) visit(other.substr(name.size()), std::move(**file));
+  }
+}
+
+// ".1", "-20260501", "-20260501-1764000000"
+bool is_rotation(std::string_view end) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return end.size() > 1 && (end[0] == '.' || end[0] == '-') && digit(end.back()) &&
+         std::all_of(end.begin() + 1, end.end(), [&](char c) { return digit(c) || c == '-'; });
+}
+
 }  // namespace
 
 Result<std::optional<OpenedFile>> open_regular(const std::string& path) {
@@ -65,21 +92,24 @@ std::uint64_t head_hash(std::string_view first_bytes, std::uint64_t offset) {
 
 std::optional<OpenedFile> find_sibling(const std::string& path,
                                        const std::function<bool(const OpenedFile&)>& accept) {
-  const auto slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  const auto names = os::list_directory(folder);
-  if (!names) return std::nullopt;
   std::optional<OpenedFile> best;
-  std::size_t looked_at = 0;
-  for (const auto& other : *names) {
-    if (other.size() <= name.size() || !other.starts_with(name) || is_compressed(other)) continue;
-    if (++looked_at > kMostSiblings) break;
-    auto file = open_regular(folder + "/" + other);
-    if (!file || !*file || (best && best->mtime >= (*file)->mtime) || !accept(**file)) continue;
-    best = std::move(**file);
-  }
+  each_sibling(path, [&](std::string_view, OpenedFile file) {
+    if ((!best || best->mtime < file.mtime) && accept(file)) best = std::move(file);
+  });
   return best;
+}
+
+std::vector<OpenedFile> rotated_since(const std::string& path, const OpenedFile& first,
+                                      const OpenedFile& now, std::size_t most) {
+  std::vector<OpenedFile> found;
+  each_sibling(path, [&](std::string_view end, OpenedFile file) {
+    const bool another = file.inode != first.inode && file.inode != now.inode;
+    if (is_rotation(end) && another && file.mtime >= first.mtime && found.size() < most)
+      found.push_back(std::move(file));
+  });
+  std::sort(found.begin(), found.end(),
+            [](const OpenedFile& a, const OpenedFile& b) { return a.mtime < b.mtime; });
+  return found;
 }
 
 }  // namespace stoker::watch

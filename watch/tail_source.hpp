@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/os/fd.hpp"
 #include "common/result.hpp"
@@ -35,5 +36,10 @@ std::uint64_t head_hash(std::string_view first_bytes, std::uint64_t offset);
 // "main.log-20260501") and that `accept` takes. Compressed ones are no candidates.
 std::optional<OpenedFile> find_sibling(const std::string& path,
                                        const std::function<bool(const OpenedFile&)>& accept);
+
+// What a log rotation ("main.log.1", "main.log-20260501") put beside `path` since `first` was
+// written for the last time, oldest first, neither `first` nor `now` among them; at most `most`.
+std::vector<OpenedFile> rotated_since(const std::string& path, const OpenedFile& first,
+                                      const OpenedFile& now, std::size_t most);
 
 }  // namespace stoker::watch

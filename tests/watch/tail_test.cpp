@@ -130,6 +130,51 @@ TEST_CASE("tail: rotated while nobody looked -> found by its inode beside the pa
   CHECK_FALSE(read.restarted);
 }
 
+TEST_CASE("tail: rotated several times while nobody looked -> every file in its order") {
+  const Folder folder;
+  folder.append("log", "1\n2\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  const auto rotate = [&](const std::string& to, Duration age) {
+    std::filesystem::rename(folder / "log", folder / to);
+    std::filesystem::last_write_time(folder / to,
+                                     std::filesystem::file_time_type::clock::now() - age);
+  };
+  folder.append("log.0", "old\n");
+  std::filesystem::last_write_time(folder / "log.0",
+                                   std::filesystem::file_time_type::clock::now() - 9h);
+  rotate("log.2", 3h);
+  folder.append("log", "3\n");
+  rotate("log.10", 2h);
+  folder.append("log", "4\n");
+  rotate("log.1", 1h);
+  folder.append("log", "5\n");
+  folder.append("log.err", "no rotation\n");
+  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  Texts all;
+  for (int i = 0; i < 10; ++i)
+    for (const auto& text : texts(resumed.poll(at(10s * i)))) all.push_back(text);
+  CHECK(all == Texts{"2", "3", "4", "5"});
+}
+
+TEST_CASE("tail: copytruncate while nobody looked -> the rest from the copy, flagged") {
+  const Folder folder;
+  for (int i = 0; i < 40; ++i) folder.append("log", std::string(40, 'a') + "\n");
+  LineTail tail(folder / "log");
+  const auto cursor = tail.poll(at(0s)).lines[29].cursor;  // behind 1230 bytes
+  std::filesystem::copy_file(folder / "log", folder / "log.1");
+  folder.write("log", "new\n");
+  LineTail resumed(folder / "log", {}, cursor);
+  auto read = resumed.poll(at(0s));
+  CHECK(read.restarted);
+  REQUIRE(read.lines.size() == 11);
+  CHECK(read.lines[0].number == 31);
+  CHECK(read.lines[10].text == "new");
+  LineTail again(folder / "log", {}, read.lines[4].cursor);  // killed within the copy
+  CHECK(again.poll(at(0s)).lines.size() == 5);
+  CHECK(texts(again.poll(at(10s))) == Texts{"new"});
+}
+
 TEST_CASE("tail: copytruncate -> the unread rest comes from the copy, then from zero, flagged") {
   const Folder folder;
   folder.append("log", "1\n2\n");
