@@ -292,17 +292,18 @@ class Cluster:
         process.wait(timeout=60)
 
     def kill_node(self, node):
-        """slurmd, its step daemons and every process of this node: the node is dead. The step daemons go first: one that saw
-        its script end would tell slurmctld, which a dead node does not."""
+        """slurmd, its step daemons and every process of this node: the node is dead. All are stopped first: whoever saw another
+        one's end would write it down, or tell slurmctld, which a dead node does not."""
         if node in self.daemons:
             self.stop(node)
         for _ in range(20):
             left = stepds_of(self.folder, node) + processes_with(f"SLURMD_NODENAME={node}", self.folder)
             if not left:
                 return
-            for pid in left:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+            for sent in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, sent)
             time.sleep(0.05)
         raise RuntimeError(f"processes of {node} cannot be killed: {left}")
 

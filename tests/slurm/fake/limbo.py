@@ -107,16 +107,17 @@ def agents_fall_silent(site):
 
 
 def kill_all_of(site, played):
-    """kill -9 of everything that the played job started: each process with its number in the environment."""
+    """kill -9 of everything that the played job started: each process with its number in the environment. All are stopped first:
+    whoever saw another one's end would write it down."""
     mark = f"SLURM_ARRAY_JOB_ID={site.jobs()[-1]['id']}".encode()
     here = f"STOKER_RUN_DIR={site.directory}".encode()
-    for _ in range(3):
+    for signal_sent in (signal.SIGSTOP, signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 with open(f"/proc/{pid}/environ", "rb") as f:
                     lines = f.read().split(b"\0")
                 if mark in lines and here in lines:
-                    os.kill(int(pid), signal.SIGKILL)
+                    os.kill(int(pid), signal_sent)
     with contextlib.suppress(OSError):
         os.killpg(played.pid, signal.SIGKILL)
     played.wait()

@@ -68,7 +68,7 @@ def no_kill_wants_both(site):
 def batch_host_dead(site):
     """A dead batch host: the job stays RUNNING, SLURM keeps the steps, and the batch step's node is none of the job's any more."""
     job = submit(site, "srun --no-kill --kill-on-bad-exit=0 sleep 600\n", "-N2", "-w", "n01,n02", "--no-requeue", "--no-kill")
-    site.wait(lambda: f"{job}.0" in steps(site, job), LIMIT, "its step")
+    site.wait(lambda: processes_with("SLURMD_NODENAME=n02", site.cluster.folder), LIMIT, "the rank on the other node")
     site.cluster.kill_node("n01")
     site.wait(lambda: site.cluster.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip() == "n02", LIMIT, "the node list to shrink")
     check(state(site, job) == "RUNNING", f"the job is {state(site, job)}")
