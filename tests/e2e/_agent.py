@@ -36,7 +36,7 @@ def check(condition, text):
         raise Failed(text)
 
 
-def wait_for(condition, limit=20.0, what="condition", every=0.01):
+def wait_for(condition, limit=60.0, what="condition", every=0.01):
     """Waits until condition() is true; returns its value."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
@@ -98,7 +98,7 @@ class Allocation:
         return [e for e in self.lines(generation=generation) if e["body"]["kind"] == kind
                 and all(e["body"].get(k) == v for k, v in match.items())]
 
-    def wait_event(self, kind, limit=20.0, generation=1, **match):
+    def wait_event(self, kind, limit=60.0, generation=1, **match):
         return wait_for(lambda: self.events(kind, generation, **match), limit, f"event {kind} {match}")[0]["body"]
 
     def write_control(self, **change):
@@ -134,7 +134,7 @@ class Allocation:
     def exit_code(self, node="n01", limit=30.0):
         return self.agents[node].wait(timeout=limit)
 
-    def nothing_left(self, limit=3.0):
+    def nothing_left(self, limit=20.0):
         wait_for(lambda: not self.processes(), limit, lambda: f"nothing survives; left: {self.processes()}")
 
     def close(self):

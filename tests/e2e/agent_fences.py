@@ -164,7 +164,7 @@ def stacks_of_frozen_ranks(allocation):
     begin = time.monotonic()
     a.write_control(restart=1)
     a.wait_event("attempt_started", attempt=2)
-    check(time.monotonic() - begin < 5, "frozen ranks were ended within the bound")
+    check(time.monotonic() - begin < 20, "frozen ranks were ended within the bound")
     sources = a.wait_event("health_sources")
     check({s["name"] for s in sources["sources"]} == {"NVML", "kernel log", "/dev/shm", "stacks"}, str(sources))
     a.write_control(level="leave_now")

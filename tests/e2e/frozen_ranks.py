@@ -34,7 +34,7 @@ def all_ranks_frozen(site):
         os.kill(pid, signal.SIGSTOP)
     told = verdict(site)
     took = time.monotonic() - began
-    check(took < 4 + 8, f"{took:.1f} s from the freeze to the verdict, floor 4 s")
+    check(took < 4 + 25, f"{took:.1f} s from the freeze to the verdict, floor 4 s")
     check("all 2 ranks" in told["reason"], told["reason"])
     again = site.wait(lambda: site.status().get("restarts", 0) >= 1 and site.status()["state"] == "training" and site.status(), 60,
                       "training after the restart")

@@ -124,8 +124,8 @@ def test_heartbeat(training):
 
 def test_lost_peer(training):
     training.configure("impatient.yaml", deadline="2s")
-    for how, number, victim, limit in (("killed", signal.SIGKILL, 1, 4), ("killed", signal.SIGKILL, 0, 4),
-                                       ("frozen", signal.SIGSTOP, 2, 7)):
+    for how, number, victim, limit in (("killed", signal.SIGKILL, 1, 15), ("killed", signal.SIGKILL, 0, 15),
+                                       ("frozen", signal.SIGSTOP, 2, 20)):
         ranks = training.start(4, config="impatient.yaml", STOKER_LOAD="none")
         try:
             wait_for(lambda: iterations(training), "the first iteration")
