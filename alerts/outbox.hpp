@@ -1,8 +1,10 @@
 // OutboxAlerts: the Alerts port. accept() makes an alert durable and returns; a thread of its own
 // delivers it to every routed sink, at least once, also after kill -9: retries with growing pauses
 // and jitter, as long as the receiver asks (Retry-After), until it gives up and says so in the
-// pulse log. Alerts of one incident reach a sink in order. One incident is not told twice to a sink
-// within the route's `repeat`, unless it became graver; resolved ones go to whom it was told.
+// pulse log. Alerts of one incident reach a sink in order. One incident is not sent twice to a sink
+// within the route's `repeat`, unless it became graver; who got it hears when it is acknowledged or
+// resolved. A critical alert that a sink refuses, or does not take for minutes, goes to the run's
+// other sinks too.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "alerts/http_sender.hpp"
+#include "alerts/courier.hpp"
 #include "alerts/outbox_store.hpp"
 #include "alerts/route.hpp"
+#include "alerts/sink_health.hpp"
+#include "alerts/try_out.hpp"
 #include "core/ports.hpp"
 
 namespace stoker::alerts {
@@ -26,18 +30,13 @@ struct OutboxOptions {
   Duration first_pause = 1s, longest_pause = 15min;
   Duration longest_asked = 1h;  // of a Retry-After
   Duration give_up = std::chrono::hours(24 * 3);
+  Duration fall_back = 5min;  // a critical alert waits this long for its own sinks alone
 };
 
 struct OutboxHealth {
   std::size_t waiting = 0;         // deliveries
   std::optional<WallTime> oldest;  // alert that waits longest
   std::vector<std::string> notes;  // given up, refused, damaged: newest last, at most 32
-};
-
-struct SinkTest {
-  std::string sink;
-  bool ok = false;
-  std::string detail;
 };
 
 // Thread-safe but for test(), which may be called from any one thread.
@@ -50,18 +49,22 @@ class OutboxAlerts final : public core::Alerts {
   Status accept(const EffectKey& key, const core::SendAlert& alert,
                 const core::AlertPolicy& policy) override;
 
-  // Tells again what stays open: `open` are the alerts of one run that are neither resolved,
-  // acknowledged nor silenced, `policy` is that run's. Each goes to the sinks that were told at
-  // least `repeat` ago. To be called now and then (a minute is fine).
+  // Repeats what stays open: `open` are the alerts of one run that are neither resolved nor
+  // silenced, `policy` is that run's. Each goes to the sinks that had it at least `repeat` ago; an
+  // acknowledged one only to receivers that forget. To be called once a minute.
   void repeat_open(const std::vector<core::SendAlert>& open, const core::AlertPolicy& policy);
 
   // One alert through every sink of the policy and the pulse log, now, past the outbox. Blocks up
   // to the longest timeout.
   std::vector<SinkTest> test(const core::AlertPolicy& policy);
+  // What test() would send; sends nothing.
+  [[nodiscard]] std::vector<SinkTest> preview(const core::AlertPolicy& policy) const;
 
   // True: nothing waits any more (also not for a retry) before `timeout` has passed.
   bool wait_idle(Duration timeout);
   [[nodiscard]] OutboxHealth health() const;
+  // Of the policy's sinks those that do not deliver.
+  [[nodiscard]] std::vector<SinkTrouble> troubles(const core::AlertPolicy& policy) const;
 
  private:
   using Slot = std::pair<std::uint64_t, std::size_t>;  // entry number, index of the delivery
@@ -70,16 +73,19 @@ class OutboxAlerts final : public core::Alerts {
   Status put_in(const RenderedAlert& alert, const std::vector<Routed>& routed,
                 const core::AlertPolicy& policy);
   [[nodiscard]] core::SinkPolicy pulse_policy() const;
+  [[nodiscard]] std::vector<core::SinkPolicy> all_sinks(const core::AlertPolicy& policy) const;
+  void refresh(const RenderedAlert& alert, const core::SinkPolicy& sink);
   void run();
   std::vector<Slot> due(WallTime now, WallTime& next);
   void attempt(const Slot& slot);
   void settle(const Slot& slot, const Delivery& delivery);
-  void postpone(PendingDelivery& delivery, const RenderedAlert& alert, const Retry& retry);
+  void fall_back(OutboxEntry& entry, std::size_t failed);
+  void postpone(OutboxEntry& entry, std::size_t index, const Retry& retry);
   void note(const std::string& text);
 
   OutboxOptions options_;
   OutboxStore store_;
-  HttpSender sender_;
+  Courier courier_;
   mutable std::mutex mutex_;
   std::condition_variable settled_;
   std::map<std::uint64_t, OutboxEntry> entries_;  // with something waiting
@@ -88,6 +94,8 @@ class OutboxAlerts final : public core::Alerts {
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Slot> requests_;  // under way, by request id
   std::set<Slot> in_flight_;
+  std::map<std::string, WallTime> not_before_;  // by sink: its pace, and what it asked for
+  SinkHealth sinks_;
   std::uint64_t next_request_ = 1;
   std::vector<std::string> notes_;
   bool stopping_ = false;

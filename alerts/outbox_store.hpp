@@ -30,16 +30,19 @@ struct PendingDelivery {
   core::SinkPolicy sink;  // as it was when the alert was accepted
   DeliveryState state = DeliveryState::Waiting;
   std::uint32_t attempts = 0;
-  WallTime next;    // not before
-  std::string why;  // of the last failure
-  STOKER_FIELDS(PendingDelivery, sink, state, attempts, next, why)
+  WallTime next;           // not before
+  std::string why;         // of the last failure
+  std::string instead_of;  // the sink that failed, and why: this is its fallback
+  STOKER_FIELDS(PendingDelivery, sink, state, attempts, next, why, instead_of)
 };
 
 struct OutboxEntry {
   std::uint64_t number = 0;  // in order of acceptance
   RenderedAlert alert;
-  std::vector<PendingDelivery> deliveries;  // empty: all are settled
-  STOKER_FIELDS(OutboxEntry, number, alert, deliveries)
+  std::vector<PendingDelivery> deliveries;    // empty: all are settled
+  std::vector<core::SinkPolicy> others = {};  // not routed; they take over where one fails
+  bool fleeting = false;                      // a refresh: never on disk, another follows
+  STOKER_FIELDS(OutboxEntry, number, alert, deliveries, others, fleeting)
 };
 
 struct ToldSink {

@@ -1,9 +1,14 @@
 // Text of alerts.
 #include "alerts/render.hpp"
 
+#include <algorithm>
+#include <cctype>
+
 namespace stoker::alerts {
 
 namespace {
+constexpr const char* kAcknowledgedBy = "acknowledged_by";  // of the action; no label for receivers
+
 std::string stamp(WallTime at) {
   std::string text = format_rfc3339(at).substr(0, 19);
   text[10] = ' ';
@@ -11,18 +16,30 @@ std::string stamp(WallTime at) {
 }
 }  // namespace
 
-std::string one_line(std::string_view text, std::size_t limit) {
-  bool cut = false;
-  if (text.size() > limit) {
-    std::size_t end = limit;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-    text = text.substr(0, end);
-    cut = true;
+std::string cut(std::string text, std::size_t limit) {
+  constexpr std::string_view kMark = "…";
+  if (text.size() <= limit) return text;
+  std::size_t end = limit - std::min(limit, kMark.size());
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  text.resize(end);
+  return text + std::string(kMark);
+}
+
+std::string cut_characters(std::string text, std::size_t limit) {
+  std::size_t characters = 0, end = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (characters + 1 == limit) end = i;
+    if (++characters > limit) return text.substr(0, end) + "…";
   }
-  std::string out(text);
+  return text;
+}
+
+std::string one_line(std::string_view text, std::size_t limit) {
+  std::string out = cut(std::string(text), limit);
   for (char& c : out)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return cut ? out + "…" : out;
+  return out;
 }
 
 namespace {
@@ -57,6 +74,8 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   out.report = lines_of(alert.report);
   out.resolved = alert.resolved;
   out.labels = alert.labels;
+  if (const auto by = out.labels.extract(kAcknowledgedBy))
+    out.acknowledged_by = one_line(by.mapped(), 100);
   if (!out.run.empty()) out.labels["run"] = out.run;
   out.labels["kind"] = alert.alert_kind;
   out.labels["severity"] = std::string(name_of(alert.severity));
@@ -65,18 +84,80 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   return out;
 }
 
+std::string status_of(const RenderedAlert& alert) {
+  if (alert.resolved) return "resolved";
+  return alert.acknowledged_by.empty() ? "firing" : "acknowledged";
+}
+
+std::string word_of(const RenderedAlert& alert) {
+  if (alert.resolved) return "RESOLVED";
+  if (!alert.acknowledged_by.empty()) return "ACKNOWLEDGED";
+  std::string word(name_of(alert.severity));
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return (alert.repeated ? "STILL " : "") + word;
+}
+
+namespace {
+
+// Names the run once, also where the summary begins with it.
+std::string head_of(const RenderedAlert& alert) {
+  const bool named = alert.run.empty() || alert.summary.starts_with(alert.run + " ") ||
+                     alert.summary.starts_with(alert.run + ":");
+  return word_of(alert) + " " + (named ? "" : alert.run + ": ") + alert.summary;
+}
+
+}  // namespace
+
 std::string title_of(const RenderedAlert& alert) {
-  const std::string subject = alert.run.empty() ? "" : alert.run + ": ";
-  if (alert.resolved) return subject + "resolved: " + alert.summary;
-  return subject + alert.summary + " (" + std::string(name_of(alert.severity)) + ")";
+  constexpr std::size_t kLongestTitle = 80;
+  return cut_characters(head_of(alert), kLongestTitle);
+}
+
+std::string verdict_of(const RenderedAlert& alert) {
+  if (alert.resolved)
+    return "No action needed: resolved after " + format_duration(alert.at - alert.since);
+  if (!alert.acknowledged_by.empty()) return alert.acknowledged_by + " looks after it";
+  const bool site = alert.run.empty() || alert.run == "site";
+  const std::string look = site ? "stoker doctor" : "stoker why " + alert.run;
+  switch (alert.severity) {
+    case core::Severity::Critical:
+      return alert.command.empty() ? "Look now: " + look : "Act now: " + alert.command;
+    case core::Severity::Warning:
+      return alert.command.empty() ? "No action needed now"
+                                   : "No need to get up; to look into it: " + alert.command;
+    case core::Severity::Info: break;
+  }
+  return "For information only";
 }
 
 std::string text_of(const RenderedAlert& alert) {
-  std::string text = title_of(alert) + "\n";
-  if (!alert.reason.empty()) text += "Why: " + alert.reason + "\n";
-  if (!alert.command.empty()) text += "Do: " + alert.command + "\n";
+  std::string text = head_of(alert) + ". " + verdict_of(alert) + "\n";
+  if (!alert.instead_of.empty())
+    text += "Sent here because another sink failed: " + alert.instead_of + "\n";
+  if (!alert.reason.empty()) text += "What stoker saw and did: " + alert.reason + "\n";
+  text += "Since: " + format_rfc3339(alert.since) + "\nIncident: " + alert.id + "\n";
   if (!alert.report.empty()) text += "\n" + alert.report;
   return text;
+}
+
+std::map<std::string, std::string> fields_of(const RenderedAlert& alert) {
+  return {{"id", alert.id},
+          {"key", alert.key.text},
+          {"status", status_of(alert)},
+          {"severity", std::string(name_of(alert.severity))},
+          {"run", alert.run},
+          {"kind", alert.kind},
+          {"title", title_of(alert)},
+          {"verdict", verdict_of(alert)},
+          {"summary", alert.summary},
+          {"reason", alert.reason},
+          {"command", alert.command},
+          {"report", alert.report},
+          {"text", text_of(alert)},
+          {"since", format_rfc3339(alert.since)},
+          {"at", format_rfc3339(alert.at)},
+          {"acknowledged_by", alert.acknowledged_by},
+          {"instead_of", alert.instead_of}};
 }
 
 std::string pulse_line(WallTime at, const std::string& text) {
@@ -84,7 +165,10 @@ std::string pulse_line(WallTime at, const std::string& text) {
 }
 
 std::string pulse_line(const RenderedAlert& alert) {
-  std::string text = title_of(alert);
+  std::string text = alert.run.empty() ? "" : alert.run + ": ";
+  if (alert.resolved) text += "resolved: ";
+  text += alert.summary;
+  if (!alert.resolved) text += " (" + std::string(name_of(alert.severity)) + ")";
   if (!alert.reason.empty()) text += ". " + alert.reason;
   if (!alert.command.empty()) text += " Run: " + alert.command;
   if (alert.resolved || alert.severity == core::Severity::Info) return pulse_line(alert.at, text);

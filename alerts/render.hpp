@@ -1,11 +1,12 @@
-// RenderedAlert: an alert as every sink needs it: once turned into text and labels, whatever the
-// sink makes of it. The text says what, how grave, why (the decision's own sentence) and the exact
-// command to run.
+// RenderedAlert: an alert as every sink needs it: turned into text and labels once. The text
+// answers first "do I have to act?": how grave, which run, what happened, what to do; then what
+// stoker saw and did (the decision's own sentence).
 #pragma once
 
 #include <map>
 #include <string>
 
+#include "common/json.hpp"
 #include "common/time.hpp"
 #include "core/action.hpp"
 
@@ -13,26 +14,39 @@ namespace stoker::alerts {
 
 struct RenderedAlert {
   EffectKey key;   // of the delivery: "<run>/<seq>/<ordinal>", a repetition appends "/again-<n>"
-  std::string id;  // of the incident
+  std::string id;  // of the incident: all its deliveries are one thread
   core::Severity severity = core::Severity::Warning;
   std::string kind, run;
   std::string summary, reason, command;
   bool resolved = false;
   std::map<std::string, std::string> labels;  // of the action, with run, kind and severity
-  WallTime since;                             // when the incident was first told
-  WallTime at;                                // when this telling was accepted
-  std::string report;                         // several lines to pass on; of the first telling
+  WallTime since;                             // when the incident was first sent
+  WallTime at;                                // when this delivery was accepted
+  std::string report;                         // several lines to pass on; of the first delivery
+  std::string acknowledged_by;                // "" = not acknowledged
+  bool update = false;                        // the incident was sent before
+  bool repeated = false;                      // nothing is new: it is still open
+  std::string instead_of;  // the sink that could not deliver it, and why; "" = routed here
   STOKER_FIELDS(RenderedAlert, key, id, severity, kind, run, summary, reason, command, resolved,
-                labels, since, at, report)
+                labels, since, at, report, acknowledged_by, update, repeated, instead_of)
 };
 
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,
                      WallTime at);
 
-// "tr11: rank 3 crashed (critical)" / "tr11: resolved: rank 3 crashed"; one line.
+// "firing", "acknowledged" or "resolved".
+std::string status_of(const RenderedAlert& alert);
+// "CRITICAL", "WARNING", "INFO", "STILL CRITICAL", "ACKNOWLEDGED", "RESOLVED".
+std::string word_of(const RenderedAlert& alert);
+// "CRITICAL tr11: rank 3 crashed": one line of at most 80 characters.
 std::string title_of(const RenderedAlert& alert);
-// Title, reason and command, one a line; then the report.
+// Whether a person has to act, and the command: "Act now: stoker resume tr11".
+std::string verdict_of(const RenderedAlert& alert);
+// First line: the word, the run, what, the verdict. Then one line each: what stoker saw and did,
+// since when, the id; then the report.
 std::string text_of(const RenderedAlert& alert);
+// Everything by name, for templates and commands: title, text, status, severity, run, kind, …
+std::map<std::string, std::string> fields_of(const RenderedAlert& alert);
 
 // A line of the log of logs, in the form of the chronicles, with its newline:
 // "[2022-05-01 03:56:11] PULSE: tr11 is running …" and "[…] ***ALERT: tr11: … ***". UTC.
@@ -41,5 +55,9 @@ std::string pulse_line(const RenderedAlert& alert);
 
 // Control characters become blanks; at most `limit` bytes, cut at a character of UTF-8.
 std::string one_line(std::string_view text, std::size_t limit);
+// At most `limit` bytes, cut at a character of UTF-8 and marked with "…"; lines stay.
+std::string cut(std::string text, std::size_t limit);
+// At most `limit` characters (code points).
+std::string cut_characters(std::string text, std::size_t limit);
 
 }  // namespace stoker::alerts

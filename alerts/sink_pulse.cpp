@@ -1,7 +1,6 @@
 // Sink `pulse`: appends to a log of logs, one line an alert, in the form of the chronicles. Needs
 // nothing but a disk; the outbox always has one of its own at <state>/pulse.log.
-#include "alerts/sink.hpp"
-#include "common/os/files.hpp"
+#include "alerts/http_sink.hpp"
 
 namespace stoker::alerts {
 
@@ -10,10 +9,12 @@ namespace {
 class PulseSink : public Sink {
  public:
   explicit PulseSink(std::string path) : path_(std::move(path)) {}
-  std::variant<Delivery, HttpRequest> deliver(const RenderedAlert& alert) override {
-    const auto written = os::append_file(path_, pulse_line(alert), os::Durability::Synced);
-    if (!written) return Delivery{Retry{written.error().message(), {}}};
-    return Delivery{Delivered{}};
+  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+    return Request{AppendRequest{path_, pulse_line(alert)}};
+  }
+  Delivery judge(const Answer& answer) const override {
+    if (!answer.error.empty()) return Retry{answer.error};
+    return Delivered{};
   }
 
  private:
@@ -21,14 +22,14 @@ class PulseSink : public Sink {
 };
 
 Status check(const core::SinkPolicy& policy) {
-  const std::string& path = policy.options.at("path");
+  const std::string path = option_of(policy, "path");
   if (!path.starts_with("/"))
     return fail("path \"" + path + "\" is not absolute", "alerts.sinks." + policy.name);
   return ok();
 }
 
 Result<std::unique_ptr<Sink>> make(const core::SinkPolicy& policy) {
-  return std::unique_ptr<Sink>(std::make_unique<PulseSink>(policy.options.at("path")));
+  return std::unique_ptr<Sink>(std::make_unique<PulseSink>(option_of(policy, "path")));
 }
 
 }  // namespace

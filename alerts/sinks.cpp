@@ -1,25 +1,28 @@
 // The table of sink kinds.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
-#include "alerts/sink.hpp"
+#include "alerts/http_sink.hpp"
 
 namespace stoker::alerts {
 
 const std::vector<SinkKind>& known_sinks() {
   static const std::vector<SinkKind> kinds{
-      pulse_kind(),
-      webhook_kind(),
+      pulse_kind(), webhook_kind(),    email_kind(),     exec_kind(), alertmanager_kind(),
+      slack_kind(), mattermost_kind(), pagerduty_kind(), ntfy_kind(), discord_kind(),
+      teams_kind(), opsgenie_kind(),   matrix_kind(),    otlp_kind(),
   };
   return kinds;
 }
 
-namespace {
 const SinkKind* find_kind(const std::string& kind) {
   for (const auto& known : known_sinks())
     if (known.kind == kind) return &known;
   return nullptr;
 }
+
+namespace {
 
 template <class List>
 std::string join_names(const List& list) {
@@ -60,23 +63,41 @@ Result<std::unique_ptr<Sink>> make_sink(const core::SinkPolicy& policy) {
 }
 
 namespace {
-// What a person mends at the receiver's side, without a word to us: a proxy that redirects, a
-// secret that has expired, an address that is not there yet. Anything else of 4xx says that the
-// request is wrong, and it would be as wrong the next time.
-bool can_be_mended(long status) {
-  constexpr std::array kMendable{401L, 403L, 404L, 407L, 408L, 425L, 429L};
+// What a person may repair at the receiver's side: a proxy that redirects, a secret that has
+// expired, an address that is not there yet. Anything else of 4xx says that the request is wrong,
+// and it would be as wrong the next time.
+bool can_change(long status) {
+  constexpr std::array kMayChange{401L, 403L, 404L, 407L, 408L, 425L, 429L};
   return status < 400 || status >= 500 ||
-         std::find(kMendable.begin(), kMendable.end(), status) != kMendable.end();
+         std::find(kMayChange.begin(), kMayChange.end(), status) != kMayChange.end();
 }
 }  // namespace
 
-Delivery Sink::judge(const HttpAnswer& answer) {
+namespace {
+// Some receivers say it in the body: Discord in seconds, Matrix in milliseconds.
+std::optional<Duration> retry_after_of(const Answer& answer) {
+  if (answer.retry_after) return answer.retry_after;
+  const auto number = [&](const char* name) {
+    const std::string text = answer_field(answer, name);
+    return text.empty() ? 0.0 : std::strtod(text.c_str(), nullptr);
+  };
+  const double seconds = std::max(number("retry_after"), number("retry_after_ms") / 1000);
+  if (seconds > 0 && seconds < 1e6) return from_seconds(seconds);
+  return std::nullopt;
+}
+}  // namespace
+
+Delivery Sink::judge(const Answer& answer) const {
   if (answer.status == 0) return Retry{answer.error, {}};
-  if (answer.status >= 200 && answer.status < 300) return Delivered{};
+  if (answer.status >= 200 && answer.status < 300) return accept(answer);
   const std::string why = "answer " + std::to_string(answer.status) +
                           (answer.body.empty() ? "" : ": " + one_line(answer.body, 200));
-  if (can_be_mended(answer.status)) return Retry{why, answer.retry_after};
+  if (can_change(answer.status)) return Retry{why, retry_after_of(answer)};
   return Refused{why};
+}
+
+Delivery Sink::accept(const Answer&) const {
+  return Delivered{};
 }
 
 }  // namespace stoker::alerts

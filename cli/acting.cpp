@@ -128,7 +128,9 @@ int act(const Context& context, Deed deed) {
   const Answer answer = ask_daemon(context.state, deed.request);
   if (answer.reach == Reach::Answered) return tell(context, deed, answer.response, "socket");
   const bool file = !deed.switch_file.empty() && !run.directory.empty();
-  if (file && answer.reach != Reach::Silent) return by_switch_file(context, deed, run, answer.why);
+  // Without an answer it may have been done. Asking twice is harmless, but for a restart.
+  const bool again = answer.reach != Reach::Silent || deed.switch_file != "restart";
+  if (file && again) return by_switch_file(context, deed, run, answer.why);
   return unreachable(context, deed, answer);
 }
 

@@ -1,5 +1,6 @@
 // Command: one word of `stoker`. Each file in cli/commands/ makes one; commands.cpp lists them. A
-// command declares its options on its CLI11 app and returns what to do once they are parsed.
+// command declares its options on its CLI11 app and returns what to do once they are parsed. To add
+// one: its file, a line in commands/all.hpp, a line in commands.cpp; then ./dev docs.
 #pragma once
 
 #include <functional>

@@ -92,7 +92,7 @@ Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) 
   STOKER_TRY(status, freshest_status(run));
   if (status.run.empty()) status.run = run.run;
   if (status.directory.empty()) status.directory = run.directory;
-  status.stale = reach == Reach::Away || (reach != Reach::Answered && !published_lately(status));
+  status.stale = reach == Reach::Away || reach == Reach::Stuck || !published_lately(status);
   return std::move(status);
 }
 
@@ -113,11 +113,15 @@ Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& stat
 }
 
 Reach note_daemon(const Context& context) {
-  const Reach reach = daemon_reach(context.state);
+  std::string trouble;
+  const Reach reach = daemon_reach(context.state, &trouble);
   if (reach == Reach::Away)
     context.console.say("no daemon is running for " + context.state +
                         ": this is what it last published");
-  else if (reach == Reach::Silent)
+  else if (reach == Reach::Stuck)
+    context.console.say("the daemon does nothing, because it cannot write its journal (" +
+                        printable(trouble) + "): this is what it last published");
+  else if (reach == Reach::Silent || reach == Reach::Busy)
     context.console.say("the daemon does not answer at once: this is what it last published");
   return reach;
 }

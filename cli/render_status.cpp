@@ -122,6 +122,19 @@ std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
   return text;
 }
 
+// "16h 40min, at 2026-05-01T21:40:00Z; 15h to 20h (3 more tasks)"
+std::string eta_line(const wire::StatusDocument& s, WallTime now) {
+  std::string text = seconds(*s.eta_s);
+  if (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9)
+    text += ", at " + format_rfc3339(now + from_seconds(*s.eta_s));
+  if (!s.forecast) return text;
+  text += fmt::format("; {} to {}", seconds(s.forecast->low_s), seconds(s.forecast->high_s));
+  if (s.forecast->tasks > 0)
+    text +=
+        fmt::format(" ({} more {})", s.forecast->tasks, s.forecast->tasks == 1 ? "task" : "tasks");
+  return text;
+}
+
 }  // namespace
 
 std::string spares_line(const wire::StatusSpares& s) {
@@ -189,11 +202,7 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
   if (s.archive)
     text += row("archive", "iteration " + with_commas(s.archive->iteration) + ", copied " +
                                seconds(s.archive->age_s) + " ago to " + printable(s.archive->path));
-  if (s.eta_s)
-    text +=
-        row("eta", seconds(*s.eta_s) + (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9
-                                            ? ", at " + format_rfc3339(now + from_seconds(*s.eta_s))
-                                            : ""));
+  if (s.eta_s) text += row("eta", eta_line(s, now));
   if (s.saves) text += row("saves", saves_line(*s.saves));
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));
   if (s.goodput && !s.goodput->causes.empty()) text += row("lost to", causes_line(*s.goodput));

@@ -159,6 +159,12 @@ Finding check_daemon(const Context& context) {
     case Reach::Barred:
       return {"daemon", Health::Note, "runs, but this user may not talk to it",
               "use the switch files, or ask its owner for the group"};
+    case Reach::Stuck:
+      return {"daemon", Health::Bad, "cannot write its journal, so it does nothing",
+              "df -h " + context.state};
+    case Reach::Busy:
+      return {"daemon", Health::Bad, "runs, but others have taken its connections",
+              "stop, save and pause work through the switch files meanwhile"};
     case Reach::Silent:
       return {"daemon", Health::Bad, "runs, but does not answer",
               "look at its log; kill -9 and a new start harm no training"};

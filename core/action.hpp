@@ -65,9 +65,11 @@ struct SignalJob {  // to the processes of the task's steps, not to its batch sc
   STOKER_FIELDS(SignalJob, token, job, signal)
 };
 
-// The switch file of a training without agents (train.kill_switch): made, or moved aside.
+// The switch file of a training without agents (train.kill_switch): made, or moved aside. One that
+// a person has put there is left as it is.
 struct SetKillSwitch {
   static constexpr const char* kKind = "set_kill_switch";
+  static constexpr const char* kPersons = "set by ";  // begins EffectDone::detail then
   std::string path;
   bool there = true;
   STOKER_FIELDS(SetKillSwitch, path, there)

@@ -6,6 +6,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/end.hpp"
 #include "core/handlers.hpp"
 #include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
@@ -60,6 +61,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   run.live = live;
+  run.over.reset();
   run.newest = std::max(run.newest, e.generation);
   run.control.level = wire::Level::Run;
   if (e.asked) {  // what was asked of a generation that is gone must not be asked of this one
@@ -145,14 +147,6 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   live.outcome.reset();
-  run.verdict.reset();
-  begin_numbers(turn, e.iteration);
-  run.progress.phase = wire::Phase::Startup;
-  run.progress.deadline = detect::phase_deadline(run, wire::Phase::Startup);
-  run.progress.phase_since = turn.now();
-  run.progress.iteration = e.iteration;
-  run.progress.slowest = e.iteration;
-  run.progress.oldest = run.progress.newest = run.progress.at = turn.now();
   // The agent repeats the whole sentence of the restart that it obeys; the decision before told it.
   const std::string why =
       e.why.starts_with("control restart") ? e.why.substr(0, e.why.find(':')) : e.why;
@@ -161,11 +155,19 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
       count_text(e.world_size, "rank"), nodes_text(e.nodes),
       e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
       e.standby ? ", from warm processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
+  if (is_over(run.training)) return turn.say(sentence);  // what was reached stays on show
+  run.verdict.reset();
+  begin_numbers(turn, e.iteration);
+  run.progress.phase = wire::Phase::Startup;
+  run.progress.deadline = detect::phase_deadline(run, wire::Phase::Startup);
+  run.progress.phase_since = turn.now();
+  run.progress.iteration = e.iteration;
+  if (e.iteration.value == 0) run.progress.samples = run.progress.tokens = 0;
+  run.progress.slowest = e.iteration;
+  run.progress.oldest = run.progress.newest = run.progress.at = turn.now();
   begin_parole(turn, e.nodes);
   if (turn.kind() == TrainingKind::Queued)
     turn.go(training::Starting{turn.now()}, Trigger::JobRuns, "");
-  if (turn.in<training::Held>() != nullptr && !turn.in<training::Held>()->retry_at)
-    return turn.say(sentence);
   if (ignores(turn.kind(), Trigger::RanksStart)) return turn.say(sentence);
   turn.go(training::Starting{turn.now()}, Trigger::RanksStart, sentence);
 }
@@ -181,6 +183,10 @@ void on(Turn& turn, const wire::AttemptEnded& e) {
   RunState& run = turn.r();
   if (e.attempt < run.live->attempt) return;
   const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node, e.told};
+  if (e.end) {
+    run.live->outcome = outcome;
+    return heed_end(turn, *e.end);
+  }
   const bool finished = classify(run, outcome) == EndKind::Finished;
   // Where the ranks were told to leave, their exit codes tell nothing new: only a finished training
   // does.
@@ -353,6 +359,7 @@ void on(Turn& turn, const wire::Goodbye& e) {
   run.live->goodbye_code = e.exit_code;
   turn.say(fmt::format("generation {} is over ({}), its lead left with exit code {}",
                        run.live->generation.value, e.why, e.exit_code));
+  if (e.end) heed_end(turn, *e.end);
   if (supply::Submission* s = running_submission(run);
       s != nullptr && std::holds_alternative<supply::Ending>(s->state))
     supply::decide_end(turn, *s);

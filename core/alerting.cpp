@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace stoker::core {
 namespace {
@@ -23,6 +24,7 @@ SendAlert make_action(const AlertState& alert, bool resolved, const std::string&
   action.labels["run"] = alert.run.text;
   action.labels["kind"] = alert.kind;
   if (!alert.subject.empty()) action.labels["subject"] = alert.subject;
+  if (alert.acknowledged) action.labels["acknowledged_by"] = alert.acknowledged_by;
   return action;
 }
 
@@ -51,7 +53,7 @@ bool silenced(const Turn& turn, const AlertState& alert) {
 std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now) {
   std::vector<SendAlert> open;
   for (const auto& [id, alert] : site.alerts)
-    if (alert.run == run && !alert.acknowledged && !is_silenced(site, alert, now))
+    if (alert.run == run && !is_silenced(site, alert, now))
       open.push_back(make_action(alert, false, alert.reason));
   return open;
 }
@@ -103,11 +105,26 @@ void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
 }
 
 void resolve_failures(Turn& turn) {
-  for (const char* kind :
-       {"rank_crash", "hang", "node_fault", "node_convicted", "job_failed", "agents_silent",
-        "limbo", "crash_loop", "disk_full", "checkpoint_refused", "configuration",
-        "no_restart_helps", "cancelled_by_hand", "submit_failed", "held", "restarted",
-        "kill_switch", "rollback_failed"})
+  for (const char* kind : {"rank_crash",
+                           "hang",
+                           "node_fault",
+                           "node_convicted",
+                           "job_failed",
+                           "agents_silent",
+                           "limbo",
+                           "crash_loop",
+                           "disk_full",
+                           "checkpoint_refused",
+                           "configuration",
+                           "no_restart_helps",
+                           "cancelled_by_hand",
+                           "submit_failed",
+                           "held",
+                           "restarted",
+                           "kill_switch",
+                           "rollback_failed",
+                           "stopped_by_agents",
+                           "end_refused"})
     resolve(turn, kind);
 }
 
@@ -115,9 +132,12 @@ void acknowledge(Turn& turn, const std::string& id, const std::string& by) {
   const auto found = turn.site.alerts.find(id);
   if (found == turn.site.alerts.end())
     return turn.reject(fmt::format("no open alert has the id \"{}\"", id));
-  found->second.acknowledged = true;
-  found->second.acknowledged_by = by;
-  turn.say(fmt::format("{} acknowledged the alert {}", by, id));
+  AlertState& alert = found->second;
+  const bool again = std::exchange(alert.acknowledged, true);
+  alert.acknowledged_by = by;
+  const std::string sentence = fmt::format("{} acknowledged the alert {}", by, id);
+  turn.say(sentence);
+  if (!again && !silenced(turn, alert)) turn.act(make_action(alert, false, sentence));
 }
 
 }  // namespace stoker::core

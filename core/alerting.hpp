@@ -25,10 +25,11 @@ void resolve(Turn& turn, const std::string& kind, const std::string& subject = {
 // Resolves all alerts of failures that a working training disproves.
 void resolve_failures(Turn& turn);
 
-// Open alerts of a run (of the site: no name) that are neither acknowledged nor silenced: what the
-// outbox tells again at its routes' pace.
+// Open alerts of a run (of the site: no name) that are not silenced: what the outbox repeats at its
+// routes' pace, and refreshes where a receiver forgets.
 std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now);
 
+// Who was alerted hears who looks after it; repeated: only the name changes.
 void acknowledge(Turn& turn, const std::string& id, const std::string& by);
 
 }  // namespace stoker::core

@@ -4,17 +4,22 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/end.hpp"
 #include "core/script.hpp"
 
 namespace stoker::core {
 
 void write_control(Turn& turn, const std::string& reason) {
+  if (turn.r().live) write_run_control(turn, reason);
+}
+
+void write_run_control(Turn& turn, const std::string& reason) {
   RunState& run = turn.r();
-  if (!run.live || !has_agents(run.policy)) return;
+  if (!has_agents(run.policy)) return;
   wire::Control& control = run.control;
   control.run = run.policy.run;
   control.epoch = turn.site.epoch;
-  control.generation = run.live->generation;
+  control.generation = run.live ? run.live->generation : run.newest;
   control.reason = reason;
   for (Action& action : turn.decision.actions)  // one write a decision: the newest holds everything
     if (auto* earlier = std::get_if<WriteControl>(&action); earlier != nullptr) {
@@ -45,6 +50,7 @@ void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string
   stopping.step = level == wire::Level::SaveAndLeave ? 0 : 1;
   stopping.escalate_at = turn.now() + patience(run, level);
   turn.go(stopping, Trigger::Leaves, sentence);
+  if (goal == training::Goal::Stop) halt(turn, sentence);
   if (run.live && !has_agents(run.policy)) {
     script::ask_to_leave(turn, level);
   } else if (run.live && !run.live->goodbye_at) {

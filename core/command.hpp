@@ -10,6 +10,8 @@ namespace stoker::core {
 
 // Writes control.json for the live generation as it stands in the state. Without one: nothing.
 void write_control(Turn& turn, const std::string& reason);
+// The same where no generation is live: what it says of the run (halt, lifts).
+void write_run_control(Turn& turn, const std::string& reason);
 
 // Tells the live generation to leave and enters Stopping. The escalation is on_time's.
 void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence);

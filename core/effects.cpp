@@ -88,6 +88,11 @@ bool is_stale(const Turn& turn, const Action& action) {
          found->second.exclude != change->nodes;
 }
 
+// A word to a generation that is over is void; a word about the run is not.
+bool is_wanted(const RunState& run) {
+  return run.live || !run.control.halt.empty() || run.control.lifts.value != 0;
+}
+
 void schedule(Turn& turn, OpenEffect effect, Duration pause) {
   const std::string kind = kind_of(effect.action);
   // The newest control holds everything, the newest order replaces one that was never written.
@@ -116,6 +121,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     script::on_resume_point(turn, *point, "");
   if (std::holds_alternative<LookAtTree>(effect->action) && turn.run)
     script::on_tree(turn, done.detail);
+  if (const auto* kill = std::get_if<SetKillSwitch>(&effect->action); kill && turn.run)
+    script::on_kill_switch(turn, *kill, done.detail);
   if (const auto* drain = std::get_if<DrainNode>(&effect->action))
     on_drain_done(turn, *drain, done.detail);
   if (effect->failures >= kPageAfter) {
@@ -180,7 +187,7 @@ void retry_effects(Turn& turn) {
   for (Retry& retry : due) {
     Action action = retry.effect.action;
     if (auto* control = std::get_if<WriteControl>(&action)) {
-      if (turn.run == nullptr || !turn.r().live) continue;  // that generation is over
+      if (turn.run == nullptr || !is_wanted(turn.r())) continue;
       control->control = turn.r().control;
       control->control.epoch = turn.site.epoch;
     }

@@ -1,7 +1,7 @@
 // Event: everything that the decider can learn. Time is in the event; nothing else tells core what
 // time it is. Edges, not samples: the heartbeats of thousands of ranks arrive folded (Digest), a
-// scheduler's answer only when something changed. Adding a source: a struct here with kKind, its
-// place in EventBody, and a case in core/step.
+// scheduler's answer only when something changed. To add one: a struct here with kKind, its place
+// in EventBody, and a case in core/step.
 #pragma once
 
 #include <optional>
@@ -55,7 +55,8 @@ struct RunAdded {  // a run is put under supervision, or taken up again with a c
   static constexpr const char* kKind = "run_added";
   RunPolicy policy;
   std::string by;
-  STOKER_FIELDS(RunAdded, policy, by)
+  Generation newest{};  // in its directory, of a life before; ends up to it are lifted
+  STOKER_FIELDS(RunAdded, policy, by, newest)
 };
 struct PolicyChanged {
   static constexpr const char* kKind = "policy_changed";
@@ -296,12 +297,20 @@ struct FinishFileSeen {
   STOKER_FIELDS(FinishFileSeen, path, there)
 };
 
+// gen-*/end.json of the newest generation is there, or was refused.
+struct EndSeen {
+  static constexpr const char* kKind = "end_seen";
+  wire::EndMark mark;
+  std::string refused;  // why it does not count; "" = it counts
+  STOKER_FIELDS(EndSeen, mark, refused)
+};
+
 using EventBody =
     std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
                  DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
                  NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
                  EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
-                 FinishFileSeen, RivalsSeen, JobProbed>;
+                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

@@ -32,9 +32,8 @@ void on_job_probed(Turn& turn, const JobProbed& probed);
 void on_diagnosed(Turn& turn, const Diagnosed& diagnosed);
 
 // people: operators.cpp
-void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by);
+void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Generation newest);
 void on_operator(Turn& turn, const OperatorAsked& asked);
-void on_switch_refused(Turn& turn, const SwitchRefused& refused);
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence);
 void ask_save(Turn& turn, const std::string& by, const std::string& sentence);
 
@@ -43,10 +42,14 @@ void on_daemon_started(Turn& turn, const DaemonStarted& started);
 void on_node_seen(Turn& turn, const NodeSeen& seen);
 void on_blind(Turn& turn, const SchedulerBlind& blind);
 void on_sees(Turn& turn);
+void on_switch_refused(Turn& turn, const SwitchRefused& refused);
 void on_quarantined(Turn& turn, const Quarantined& quarantined);
 
 // recover/hold.cpp
 void on_finish_file(Turn& turn, const FinishFileSeen& seen);
+
+// end.cpp
+void on_end_seen(Turn& turn, const EndSeen& seen);
 
 // room.cpp
 void on_disk(Turn& turn, const DiskLow& disk);

@@ -127,8 +127,13 @@ void limit_due(Turn& turn) {
   if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
   const auto at = detect::limit_at(run, turn.now(), turn.event.wall);
   if (!at || *at > turn.now()) return;
+  const auto& step = turn.site.clock_step;
+  const bool jumped = step && step->by > 0ns && turn.now() - step->at < 1min;
   leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
-        fmt::format("the wall of {} is {} away; saving and leaving so that the next task goes on",
+        fmt::format("{}the wall of {} is {} away; saving and leaving so that the next task goes on",
+                    jumped ? fmt::format("the clock of this host was set forward by {}: ",
+                                         format_duration(step->by))
+                           : "",
                     job_text(run.live ? run.live->job : running_submission(run)->job),
                     format_duration(detect::limit_margin(run))));
 }

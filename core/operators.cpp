@@ -1,5 +1,6 @@
 // What people ask, by command or by switch file. A verb that cannot be carried out is rejected with
-// the reason; one that can names who asked in the decision.
+// the reason; one that can names who asked in the decision. To add one: a function here and its
+// line in on_operator; its name in daemon/loop/daemon_requests.cpp; a file in cli/commands/.
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/drain.hpp"
+#include "core/end.hpp"
 #include "core/handlers.hpp"
 #include "core/probe.hpp"
 #include "core/recover/recover.hpp"
@@ -125,6 +127,9 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
   run.paused = false;
   run.observe_only = false;
   run.planned_stop.reset();
+  const bool ending = is_over(run.training) || turn.kind() == TrainingKind::Stopping;
+  if (ending && turn.kind() != TrainingKind::Finished) lift_end(turn, run.newest);
+  run.accepted.clear();
   if (has(asked, "as-is")) run.trail.as_is = true;
   if (was_paused || watched) resolve(turn, "quarantined");
   switch (turn.kind()) {
@@ -148,10 +153,12 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
     case TrainingKind::Queued: return supply::ensure(turn, sentence);
     case TrainingKind::Finished:
       return turn.reject(fmt::format("{}; the run is finished", sentence));
+    case TrainingKind::Stopping:  // it leaves all the same: what comes after it changes
+      std::get<training::Stopping>(run.training).goal = training::Goal::Next;
+      return turn.say(sentence + "; the task that leaves ends, and the next one resumes");
     case TrainingKind::Starting:
     case TrainingKind::Training:
     case TrainingKind::Suspect:
-    case TrainingKind::Stopping:
     case TrainingKind::Recovering: turn.say(sentence); return supply::top_up(turn);
   }
 }
@@ -222,6 +229,7 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
   if (!(lr_scale > 0) || lr_scale > 100)
     return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
   const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
+  if (!run.control.halt.empty()) lift_end(turn, run.newest);
   const std::string text = fmt::format(
       "{}; going back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
       lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
@@ -353,14 +361,6 @@ void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::s
   cancel_waiting(turn);
   leave(turn, training::Goal::Stop, level, sentence);
   std::get<training::Stopping>(run.training).by = by;
-}
-
-void on_switch_refused(Turn& turn, const SwitchRefused& refused) {
-  turn.say(fmt::format("the switch file \"{}\" was refused: {}", refused.name, refused.why));
-  raise(turn, {Severity::Warning, "switch_refused",
-               fmt::format("switch file \"{}\" of {} refused: {}", refused.name, turn.name().text,
-                           refused.why),
-               fmt::format("ls -l {}/switch", turn.r().policy.directory), refused.name});
 }
 
 void on_operator(Turn& turn, const OperatorAsked& asked) {

@@ -49,7 +49,7 @@ std::string orders_path(const Context& c, OrderNumber number) {
 }
 
 Results run(const Context& c, const WriteOrders& a) {
-  if (auto made = c.ports.files.make_directories(c.path("orders"), 0775); !made) return c.of(made);
+  if (auto made = c.ports.files.make_directories(c.path("orders"), 0700); !made) return c.of(made);
   const std::string path = orders_path(c, a.orders.number);
   const std::string text = to_json_text(a.orders) + "\n";
   auto created = c.ports.files.create_once(path, text);
@@ -62,6 +62,16 @@ Results run(const Context& c, const WriteOrders& a) {
   return c.done();
 }
 
+constexpr std::string_view kOurSwitch = "stoker";  // content of a kill switch that we have set
+
+// Who has set a kill switch that lies there: "" = stoker itself.
+std::string setter_of(const Context& c, const std::string& path) {
+  const auto text = c.ports.files.read(path, 64);
+  if (text && text->substr(0, text->find('\n')) == kOurSwitch) return "";
+  const std::string author = c.ports.files.author(path);
+  return author.empty() ? "a person" : author;
+}
+
 // A job of a script would leave at once while its kill switch lies there.
 std::optional<Results> burned_by_switch(const Context& c) {
   const std::string& path = c.given.policy.train.kill_switch;
@@ -69,9 +79,12 @@ std::optional<Results> burned_by_switch(const Context& c) {
   const auto there = c.ports.files.exists(path);
   if (!there) return c.failed(there.error());
   if (!*there) return std::nullopt;
-  Results results = c.failed(fmt::format(
-      "the kill switch {} lies there and cannot be moved aside, so that a job would leave at once",
-      path));
+  const std::string setter = setter_of(c, path);
+  Results results = c.failed(
+      setter.empty() ? fmt::format("the kill switch {} lies there and cannot be moved aside, so "
+                                   "that a job would leave at once",
+                                   path)
+                     : fmt::format("the kill switch {} was set by {}", path, setter));
   std::get<EffectFailed>(results.front()).burns = true;
   return results;
 }
@@ -119,8 +132,10 @@ Results run(const Context& c, const SignalJob& a) {
 }
 
 Results run(const Context& c, const SetKillSwitch& a) {
-  if (a.there) return c.of(c.ports.files.replace(a.path, "stoker\n"));
   const auto there = c.ports.files.exists(a.path);
+  const std::string setter = there && *there ? setter_of(c, a.path) : "";
+  if (!setter.empty()) return c.done({}, SetKillSwitch::kPersons + setter);  // left as it is
+  if (a.there) return c.of(c.ports.files.replace(a.path, std::string(kOurSwitch) + "\n"));
   if (there && !*there) return c.done({}, "gone already");
   return c.of(c.ports.files.rename(a.path, a.path + ".handled"));
 }
@@ -133,7 +148,7 @@ Results run(const Context& c, const ProbeJob& a) {
   name[6] = '/';
   if (!a.nodes.empty()) {
     request.folder = c.path(name);
-    if (auto made = c.ports.files.make_directories(request.folder, 0775); !made)
+    if (auto made = c.ports.files.make_directories(request.folder, 0755); !made)
       request.folder.clear();
   }
   JobProbed probed = c.ports.scheduler.probe(request);

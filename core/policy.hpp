@@ -10,6 +10,7 @@
 
 #include "common/json.hpp"
 #include "wire/heartbeat_page.hpp"
+#include "wire/orders.hpp"
 
 namespace stoker::core {
 
@@ -59,12 +60,7 @@ struct SchedulerPolicy {
                 extra)
 };
 
-struct FinishedWhen {  // empty: iteration == total as the training reports it
-  std::optional<std::uint64_t> iteration;
-  std::string file;
-  bool exit_zero = false;
-  STOKER_FIELDS(FinishedWhen, iteration, file, exit_zero)
-};
+using wire::FinishedWhen;
 
 struct TrainPolicy {
   std::vector<std::string> command;
@@ -144,8 +140,8 @@ struct GoodputPolicy {
   STOKER_FIELDS(GoodputPolicy, peak_tflops, sample_flops, gpu_watts, pue, co2_g_per_kwh)
 };
 
-struct SinkPolicy {  // one entry of alerts.sinks; options beyond `kind` as text, lists joined by
-                     // ','
+struct SinkPolicy {  // one entry of alerts.sinks; options beyond `kind` as text, a list as a JSON
+                     // array of texts
   std::string name, kind;
   std::map<std::string, std::string> options;
   STOKER_FIELDS(SinkPolicy, name, kind, options)

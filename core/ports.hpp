@@ -1,6 +1,7 @@
 // Ports: all that the engine needs of the world, as small abstract classes. The real ones are in
 // daemon/, slurm/, embedded/ and alerts/; the in-memory ones in sim/. Ports block: the daemon calls
-// them from its own threads, the simulator inline.
+// them from its own threads, the simulator inline. To add a scheduler: implement Scheduler in a
+// folder of its own, name it in SchedulerKind (policy.hpp), make it in daemon/ports/os_ports.cpp.
 #pragma once
 
 #include <map>
@@ -118,6 +119,8 @@ class Files {
                         std::string_view content) = 0;  // one write, synced
   virtual Result<bool> create_once(const std::string& path, std::string_view content) = 0;
   virtual Result<bool> exists(const std::string& path) = 0;
+  // Who has written a file last, and when, in words; "" = not known.
+  virtual std::string author(const std::string& /*path*/) { return ""; }
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status make_directories(const std::string& path, unsigned mode) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;

@@ -49,11 +49,13 @@ void fold(Turn& turn, const Digest& digest, const detect::Hang& hang) {
   p.phase_since = ago(beat.phase_age_ms);
   p.oldest = turn.now() - hang.age;
   p.newest = ago(beat.newest_progress_age_ms);
+  const Iteration before = p.iteration;
   p.iteration = std::max(run.live->loaded, beat.iteration_max);
+  if (p.iteration > before) run.accepted.clear();
   p.slowest = beat.iteration_min;
   if (beat.total != 0) p.total = beat.total;
-  p.samples = beat.consumed_samples;
-  p.tokens = beat.consumed_tokens;
+  if (beat.consumed_samples != 0) p.samples = beat.consumed_samples;  // 0: not loaded yet
+  if (beat.consumed_tokens != 0) p.tokens = beat.consumed_tokens;
   p.learning_rate = finite(beat.learning_rate);
   p.gradient_norm = finite(beat.gradient_norm);
   p.tflops = finite(beat.tflops);
@@ -205,10 +207,34 @@ void enter_training(Turn& turn) {
   resolve_failures(turn);
 }
 
+namespace {
+
+// Without agents the logs tell of a checkpoint: of one that this job saved, since it had reached it
+// and had not begun there.
+void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
+  RunState& run = turn.r();
+  CheckpointFacts& facts = run.checkpoint;
+  const Iteration saved = beat.checkpoint;
+  if (has_agents(run.policy) || saved <= run.live->loaded || saved > beat.iteration_max ||
+      saved == facts.iteration)
+    return;
+  if (facts.iteration.value != 0 && saved > facts.iteration)
+    facts.intervals.add(turn.now() - facts.at);
+  facts.iteration = saved;
+  facts.at = turn.now();
+  facts.wall = turn.event.wall;
+  facts.name.clear();
+  turn.say(fmt::format("its log says that the checkpoint of iteration {} is saved", saved.value));
+  resolve(turn, "save_overdue");
+}
+
+}  // namespace
+
 void on_digest(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
   run.daemon_away = false;
   if (!run.live && !has_agents(run.policy)) return script::on_late_progress(turn, digest);
+  supply::hear_after_the_end(turn, digest);
   if (!run.live || run.live->generation != digest.generation) return;
   if (digest.last.attempt != run.live->attempt || run.live->outcome) return;
   if (const Iteration first = digest.last.iteration_max;
@@ -226,6 +252,7 @@ void on_digest(Turn& turn, const Digest& digest) {
   if (run.save && run.save->taken && digest.last.saves_answered >= run.save->counter)
     run.save.reset();
   note_advance(turn);
+  note_logged_checkpoint(turn, digest.last);
   if (const auto* suspect = turn.in<training::Suspect>();
       suspect != nullptr && suspect->symptom == training::Symptom::Hang &&
       hang.verdict == detect::Verdict::Ok && hang.age < turn.now() - run.since) {

@@ -76,6 +76,19 @@ void ask_to_leave(Turn& turn, wire::Level level) {
   cancel_task(turn);
 }
 
+void on_kill_switch(Turn& turn, const SetKillSwitch& kill, const std::string& detail) {
+  if (!detail.starts_with(SetKillSwitch::kPersons)) return;
+  const std::string what = fmt::format("the kill switch {} was {}", kill.path, detail);
+  const auto& made = turn.r().supply;
+  const bool submits = std::any_of(made.begin(), made.end(), [](const auto& entry) {
+    return std::holds_alternative<supply::Intended>(entry.second.state);
+  });  // it fails for the same reason, and says so
+  const bool begins =
+      turn.in<training::Queued>() != nullptr || turn.in<training::Starting>() != nullptr;
+  if (kill.there || submits || !begins) return turn.say(what);
+  hold(turn, {"kill_switch", what, fmt::format("remove {}", kill.path), {}});
+}
+
 Duration patience(const RunPolicy& policy) {
   return policy.hang.checkpoint;
 }

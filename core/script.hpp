@@ -24,6 +24,8 @@ bool leaves_when_told(const RunPolicy& policy);
 bool ask_save(Turn& turn);
 // Asks it to save and leave, or cancels it where it cannot be asked.
 void ask_to_leave(Turn& turn, wire::Level level);
+// Its kill switch was moved aside, or a person has set it: then nothing goes on.
+void on_kill_switch(Turn& turn, const SetKillSwitch& kill, const std::string& detail);
 // How long it may take to save and leave.
 Duration patience(const RunPolicy& policy);
 

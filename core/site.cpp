@@ -6,6 +6,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/end.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
@@ -37,7 +38,7 @@ void count_anew(RunState& run, Instant now, Duration away) {
 
 }  // namespace
 
-void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by) {
+void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Generation newest) {
   RunState& run = turn.r();
   const bool fresh = run.policy.run.empty();
   const bool same = run.policy == policy;
@@ -45,6 +46,7 @@ void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by) {
   if (fresh) {
     run.since = turn.now();
     run.since_wall = turn.event.wall;
+    if (newest.value != 0) lift_end(turn, newest);
     return supply::submit(turn, fmt::format("{} put {} under supervision", by, policy.run.text));
   }
   turn.say(fmt::format("{} took {} up again{}", by, policy.run.text,
@@ -142,6 +144,14 @@ void on_sees(Turn& turn) {
         std::holds_alternative<SetExclusions>(retry.effect.action))
       retry.at = std::min(retry.at, turn.now());
   resolve(turn, "scheduler_blind");
+}
+
+void on_switch_refused(Turn& turn, const SwitchRefused& refused) {
+  turn.say(fmt::format("the switch file \"{}\" was refused: {}", refused.name, refused.why));
+  raise(turn, {Severity::Warning, "switch_refused",
+               fmt::format("switch file \"{}\" of {} refused: {}", refused.name, turn.name().text,
+                           refused.why),
+               fmt::format("ls -l {}/switch", turn.r().policy.directory), refused.name});
 }
 
 void on_quarantined(Turn& turn, const Quarantined& q) {

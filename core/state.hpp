@@ -85,6 +85,15 @@ struct LiveGeneration {
                 goodbye_at, goodbye_code, probe_at, probes)
 };
 
+// A generation whose task was called over before its lead had left: should its ranks go on, it is
+// not over.
+struct Over {
+  LiveGeneration live;
+  Instant at;
+  Iteration iteration;  // the newest that was heard of then
+  STOKER_FIELDS(Over, live, at, iteration)
+};
+
 // The newest digest, as status shows it. Ages are as of `at`.
 struct Progress {
   Instant at;
@@ -187,6 +196,8 @@ struct RunState {
 
   std::map<Token, supply::Submission> supply;
   std::uint32_t failed_submits = 0;
+  std::vector<Instant> accepted;    // submissions since the last completed iteration
+  std::optional<Over> over;         // the generation whose task the scheduler called over last
   std::vector<std::string> rivals;  // live jobs on its name or in its folders, none of its own
   bool without_exclusions = false;  // they left too few nodes; until a task runs
   OrderNumber order;                // newest order written
@@ -228,16 +239,17 @@ struct RunState {
   // Conditions beside the state.
   std::map<std::string, std::string> digests;  // TRAIN.yaml and setup of the newest generation
   bool finish_file = false;                    // the file of train.finished is there
+  std::optional<wire::EndMark> end;            // of a generation whose lead has not left yet
   bool paused = false;
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
-  STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits, rivals,
-                without_exclusions, order, pins, lr_scale, exact_order, control, live, newest,
-                progress, losses, loss_stride, loss, speed, trail, bisect, searched, experiments,
-                going_back, goodput, phases, checkpoint, budget, incident, verdict, failed_of,
-                crash, save, planned_stop, save_at, interval_asked, accused, leftover_at,
-                overdue_told, disk_full, no_room_since, refused, digests, finish_file, paused,
-                observe_only, daemon_away)
+  STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits,
+                accepted, over, rivals, without_exclusions, order, pins, lr_scale, exact_order,
+                control, live, newest, progress, losses, loss_stride, loss, speed, trail, bisect,
+                searched, experiments, going_back, goodput, phases, checkpoint, budget, incident,
+                verdict, failed_of, crash, save, planned_stop, save_at, interval_asked, accused,
+                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
+                end, paused, observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;
@@ -276,6 +288,13 @@ struct Retry {
   STOKER_FIELDS(Retry, at, effect)
 };
 
+// The wall clock of this host was set.
+struct ClockStep {
+  Instant at;
+  Duration by{};  // forward
+  STOKER_FIELDS(ClockStep, at, by)
+};
+
 struct SiteState {
   int schema = kStateSchema;
   std::string build;
@@ -283,6 +302,7 @@ struct SiteState {
   Sequence seq;  // of the last event
   Instant now;
   WallTime wall;
+  std::optional<ClockStep> clock_step;  // the last one
   std::map<RunName, RunState> runs;
   NodeLedger ledger;
   std::map<std::string, AlertState> alerts;  // open ones, by id
@@ -294,8 +314,8 @@ struct SiteState {
   std::map<std::string, double> disks_low;  // path -> free share
   std::map<std::size_t, std::uint32_t>
       repeated;  // within one step: ordinal of an action -> failures before
-  STOKER_FIELDS(SiteState, schema, build, epoch, seq, now, wall, runs, ledger, alerts, silences,
-                open, retries, blind_since, blind_why, disks_low, repeated)
+  STOKER_FIELDS(SiteState, schema, build, epoch, seq, now, wall, clock_step, runs, ledger, alerts,
+                silences, open, retries, blind_since, blind_why, disks_low, repeated)
 };
 
 }  // namespace stoker::core

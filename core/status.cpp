@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/command.hpp"
+#include "core/forecast.hpp"
 #include "core/numbers.hpp"
+#include "core/secrets.hpp"
 #include "core/sentence.hpp"
 #include "core/spares.hpp"
 #include "core/supply/pending_reason.hpp"
@@ -76,9 +79,27 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
     if (p.oldest != Instant{}) doc.progress_age_s = to_seconds(now - p.oldest);
     doc.deadline_s = to_seconds(p.deadline);
   }
-  if (p.total > doc.iteration && doc.step_norm_s > 0 &&
-      std::holds_alternative<training::Training>(run.training))
-    doc.eta_s = static_cast<double>(p.total - doc.iteration) * doc.step_norm_s;
+}
+
+void fill_forecast(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
+  const auto f = forecast_of(run, wall);
+  if (!f) return;
+  doc.eta_s = f->left_s;
+  doc.forecast = wire::StatusForecast{f->low_s,   f->high_s,     f->iterations_s, f->saves_s,
+                                      f->waits_s, f->failures_s, f->tasks};
+}
+
+// Iterations that a beat tells of are behind us.
+void shorten(wire::StatusDocument& doc, std::uint64_t before) {
+  if (!doc.eta_s || doc.total <= before || doc.iteration > doc.total) return;
+  const double part =
+      static_cast<double>(doc.total - doc.iteration) / static_cast<double>(doc.total - before);
+  *doc.eta_s *= part;
+  if (!doc.forecast) return;
+  wire::StatusForecast& f = *doc.forecast;
+  for (double* seconds :
+       {&f.low_s, &f.high_s, &f.iterations_s, &f.saves_s, &f.waits_s, &f.failures_s})
+    *seconds *= part;
 }
 
 void fill_slow(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
@@ -211,6 +232,7 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
     for (const NodeName& node : nodes) doc.nodes.push_back(node.text);
   }
   fill_progress(doc, run, now);
+  fill_forecast(doc, run, wall);
   if (run.checkpoint.iteration.value != 0)
     doc.checkpoint =
         wire::StatusCheckpoint{run.checkpoint.iteration.value, to_seconds(now - run.checkpoint.at)};
@@ -238,7 +260,7 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
   doc.phase = stoker::name_of(beat.phase);
   doc.progress_age_s = static_cast<double>(beat.progress_age_ms) / 1e3 + to_seconds(age);
   if (beat.iteration_max.value < doc.iteration) return;
-  doc.iteration = beat.iteration_max.value;
+  const std::uint64_t before = std::exchange(doc.iteration, beat.iteration_max.value);
   doc.total = std::max(doc.total, beat.total);
   doc.consumed_samples = std::max(doc.consumed_samples, beat.consumed_samples);
   if (beat.loss && std::isfinite(*beat.loss)) doc.loss = beat.loss;
@@ -246,8 +268,7 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
   if (std::isfinite(beat.learning_rate)) doc.learning_rate = beat.learning_rate;
   if (beat.iteration_ms.count > 0 && std::isfinite(beat.iteration_ms.p50))
     doc.step_s = beat.iteration_ms.p50 / 1e3;
-  if (doc.eta_s && doc.total > doc.iteration)
-    doc.eta_s = static_cast<double>(doc.total - doc.iteration) * doc.step_norm_s;
+  shorten(doc, before);
 }
 
 wire::PublishedEvent published_event(const JournalRow& row) {
@@ -262,7 +283,7 @@ wire::PublishedEvent published_event(const JournalRow& row) {
   out.reason = row.decision.reason;
   for (const Intent& intent : row.intents)
     out.actions.push_back(fmt::format("{} {}", kind_of(intent.action), intent.key.text));
-  out.event = row.event.body;
+  out.event = without_secrets(row.event.body);
   return out;
 }
 

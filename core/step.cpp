@@ -23,15 +23,15 @@ bool needs_run(const EventBody& body) {
                std::is_same_v<B, TokenLookedUp> || std::is_same_v<B, SwitchRefused> ||
                std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
                std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen> ||
-               std::is_same_v<B, JobProbed>;
+               std::is_same_v<B, JobProbed> || std::is_same_v<B, EndSeen>;
       },
       body);
 }
 
 void dispatch(Turn& turn) {
   std::visit(
-      Overloaded{[&](const RunAdded& e) { on_run_added(turn, e.policy, e.by); },
-                 [&](const PolicyChanged& e) { on_run_added(turn, e.policy, e.by); },
+      Overloaded{[&](const RunAdded& e) { on_run_added(turn, e.policy, e.by, e.newest); },
+                 [&](const PolicyChanged& e) { on_run_added(turn, e.policy, e.by, {}); },
                  [&](const OperatorAsked& e) { on_operator(turn, e); },
                  [&](const SwitchRefused& e) { on_switch_refused(turn, e); },
                  [&](const DaemonStarted& e) { on_daemon_started(turn, e); },
@@ -62,8 +62,17 @@ void dispatch(Turn& turn) {
                  [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
                  [&](const DiskLow& e) { on_disk(turn, e); },
                  [&](const DiskFull& e) { on_disk_full(turn, e); },
-                 [&](const FinishFileSeen& e) { on_finish_file(turn, e); }},
+                 [&](const FinishFileSeen& e) { on_finish_file(turn, e); },
+                 [&](const EndSeen& e) { on_end_seen(turn, e); }},
       turn.event.body);
+}
+
+// Between two events the wall clock went on by something else than the time that passed.
+void note_clock(SiteState& state, const Event& event) {
+  constexpr Duration kStep = 1min;
+  if (state.wall == WallTime{}) return;
+  const Duration by = (event.wall - state.wall) - (event.at - state.now);
+  if (by > kStep || by < -kStep) state.clock_step = ClockStep{event.at, by};
 }
 
 }  // namespace
@@ -80,6 +89,7 @@ const RunName& run_of(const Action& action, const RunName& event_run) {
 Decision step(SiteState& state, const Event& event) {
   Decision decision;
   state.seq = state.seq.next();
+  note_clock(state, event);
   state.now = std::max(state.now, event.at);
   state.wall = event.wall;
   state.repeated.clear();

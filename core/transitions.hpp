@@ -87,6 +87,7 @@ inline constexpr Transition<TrainingKind, Trigger> kTrainingTable[] = {
     {T::Idle, G::Submits, T::Queued, "a submission is on its way"},
     {T::Idle, G::JobRuns, T::Starting, "a job that was submitted before runs"},
     {T::Idle, G::Holds, T::Held, "nothing can be submitted as it is configured"},
+    {T::Idle, G::Completes, T::Finished, "its last generation had reached the end"},
     {T::Idle, G::Stops, T::Stopped, "stopped before it began"},
 
     {T::Queued, G::Submits, T::Queued, "the submission is replaced or tried again"},
@@ -165,7 +166,6 @@ inline constexpr Ignored<TrainingKind, Trigger> kTrainingIgnored[] = {
     {T::Idle, G::Fails, "nothing runs"},
     {T::Idle, G::Leaves, "nothing runs"},
     {T::Idle, G::TaskEnds, "an old task; only the supply changes"},
-    {T::Idle, G::Completes, "nothing runs"},
     {T::Idle, G::Drains, "already idle"},
     {T::Queued, G::RanksStart, "the job's start comes first"},
     {T::Queued, G::Iterates, "a generation that is over"},

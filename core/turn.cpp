@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/check.hpp"
+#include "core/end.hpp"
 
 namespace stoker::core {
 namespace {
@@ -63,6 +64,7 @@ void Turn::go(TrainingState next, Trigger trigger, const std::string& sentence) 
   }
   if (!sentence.empty()) state.why = sentence;
   state.training = std::move(next);
+  if (is_over(state.training)) halt(*this, sentence);
 }
 
 void Turn::go(supply::Submission& submission, supply::State next, SupplyTrigger trigger) {

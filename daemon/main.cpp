@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/self.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
@@ -47,7 +49,9 @@ int audit(const std::string& state) {
   if (!network) return failed(network.error());
   auto possession = daemon::Possession::take({state, *network, 30s, {}});
   if (!possession) return failed(possession.error());
-  auto journal = daemon::SqliteJournal::open({(*possession)->journal_path(), *network, {}});
+  const std::string path = (*possession)->journal_path();
+  if (!os::exists(path)) return failed(Error{"there is no journal", path, ""});
+  auto journal = daemon::SqliteJournal::open({path, *network, {}});
   if (!journal) return failed(journal.error());
   const auto audited = core::audit_journal(**journal);
   if (!audited) return failed(audited.error());
@@ -69,6 +73,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--listen", arguments.options.listen,
                  "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470 or the path of a unix "
                  "socket");
+  app.add_flag(
+      "--insecure", arguments.options.insecure,
+      "let --listen open a port beyond loopback: its token and pages travel in clear text");
   auto* once = app.add_flag("--once", arguments.options.once,
                             "one pass, then exit: 0 fine, 1 could not observe everything, 2 a run "
                             "needs a person");
@@ -145,6 +152,7 @@ int main(int argc, char** argv) {
   arguments.admin = admin->remaining();
   const std::string program = os::own_program("stokerd");
   if (const auto status = hidden(app, arguments, program)) return *status;
+  os::make_private();  // what is for others is published with its mode
   arguments.options.state_directory = arguments.state;
   arguments.options.program = program;
   return arguments.audit ? audit(arguments.state) : serve(arguments.options);

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 PROGRAMS = ["stokerd", "stoker", "stoker-agent"]
+LAUNCHER_FLAGS = ["-O2", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong", "-fPIE", "-static-pie", "-Wl,-z,relro,-z,now"]
 LAUNCHER = r"""
 /* Starts libexec/<own name> through the bundle's own loader: no shell, no library of the host. */
 #include <limits.h>
@@ -80,10 +81,13 @@ def make(build, bundle):
             shutil.copy2(os.path.realpath(path), os.path.join(bundle, "lib", name))
         shutil.copy2(built, os.path.join(bundle, "libexec", program))
         subprocess.run(["strip", os.path.join(bundle, "libexec", program)], check=True)
-        subprocess.run(["cc", "-O2", "-static", "-o", os.path.join(bundle, "bin", program), source], check=True)
+        subprocess.run(["cc", *LAUNCHER_FLAGS, "-o", os.path.join(bundle, "bin", program), source], check=True)
     os.remove(source)
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(bundle) for f in fs)
     print(f"bundle: {bundle} ({size / 1e6:.0f} MB)")
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as f:
+        if "STOKER_HARDEN:BOOL=ON" not in f.read():
+            print("bundle: of a build without STOKER_HARDEN; for a cluster: ./dev build --preset release --bundle")
 
 
 def prove(bundle):

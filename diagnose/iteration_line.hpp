@@ -4,7 +4,8 @@
 // torchtitan, nanoGPT and its speed-run, llm.c, IDEFICS, nanotron, MLPerf's events, the progress
 // bars of Lightning and NeMo (Composer's records, over several lines: parse_file.hpp). Whatever a
 // launcher puts in front is no matter. A start is not progress: only lines that a program prints
-// after the step are known here.
+// after the step are known here. To add a form: one function in iteration_line.cpp and its line in
+// the table at the end of that file, with real lines in tests/diagnose.
 #pragma once
 
 #include <optional>

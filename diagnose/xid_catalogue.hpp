@@ -1,6 +1,7 @@
 // XidCatalogue: what the codes of NVIDIA's driver (Xid) and of NVSwitches (SXid) mean, whose fault
 // they are and what to do. Data: configs/xid/*.tsv. Codes whose line says more than the table (Xid
-// 154, 144-150; SXids with their own word) are decoded from the text.
+// 154, 144-150; SXids with their own word) are decoded from the text. To add a code or change its
+// action: its row in configs/xid/xid.tsv, with the source.
 #pragma once
 
 #include <map>

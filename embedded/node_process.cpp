@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -44,6 +45,7 @@ class NodeProcess {
 
  private:
   Status start_agent();
+  void say(const std::string& text);
   void take_signals();
   void keep_limit();
   void ask_to_leave(const char* why);
@@ -77,14 +79,25 @@ Status NodeProcess::prepare() {
   return ok();
 }
 
+// Into the job's output.
+void NodeProcess::say(const std::string& text) {
+  const std::string line = text + "\n";
+  [[maybe_unused]] const auto n = ::write(log_.get(), line.data(), line.size());
+}
+
 Status NodeProcess::start_agent() {
-  STOKER_TRY(lease, lease_ports());
-  ports_ = std::move(lease);
+  auto lease = lease_ports();
   os::SpawnOptions options;
   options.argv = spec_.argv;
   options.environment = spec_.environment;
   options.environment[wire::env::kLocalMark] = spec_.mark;
-  options.environment[wire::env::kPortRange] = ports_.text();
+  options.environment.erase(wire::env::kPortRange);
+  if (lease) {
+    ports_ = std::move(*lease);
+    options.environment[wire::env::kPortRange] = ports_.text();
+  } else {  // no reason not to train
+    say(lease.error().message() + fmt::format("; started without {}", wire::env::kPortRange));
+  }
   options.working_directory = spec_.working_directory;
   options.stdout_fd = options.stderr_fd = log_.get();
   options.parent_death_signal = SIGKILL;
@@ -152,9 +165,8 @@ int NodeProcess::wait_ms() const {
 NodeExit NodeProcess::run() {
   NodeExit exit;
   if (const Status started = start_agent(); !started) {
-    const std::string line = started.error().message();
-    [[maybe_unused]] const auto n = ::write(log_.get(), (line + "\n").data(), line.size() + 1);
-    return {127, 0, "launch", line, 0};
+    say(started.error().message());
+    return {127, 0, "launch", started.error().message(), 0};
   }
   while (!reap()) {
     keep_limit();

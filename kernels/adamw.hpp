@@ -1,7 +1,8 @@
 // AdamW (Loshchilov and Hutter) on flat ranges: one pass reads gradient, master and both moments
 // and writes master, moments and, where the model computes in another type, the parameters. A range
 // is any part of the flat buffer, so a shard that cuts through tensors is as good as a whole
-// tensor.
+// tensor. To add a kernel: a header and a source of its own in this folder, with plain pointers,
+// and a test in tests/kernels against a reference in double.
 #pragma once
 
 #include <cstddef>

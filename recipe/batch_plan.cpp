@@ -232,21 +232,28 @@ std::optional<Iteration> BatchPlan::iteration_at(std::uint64_t consumed) const {
   return found;
 }
 
+namespace {
+bool is_behind(const BatchPhase& phase, std::uint64_t consumed) {
+  return phase.consumed + phase.iterations * phase.global <= consumed;
+}
+}  // namespace
+
 std::optional<IllegalBatch> BatchPlan::first_illegal(std::uint64_t data_parallel,
                                                      std::uint64_t from, std::uint64_t to) const {
   for (const BatchPhase& phase : phases(to)) {
-    const bool over = phase.consumed + phase.iterations * phase.global <= from;
-    if (!over && (data_parallel == 0 || phase.global % phase.micro != 0 ||
-                  (phase.global / phase.micro) % data_parallel != 0))
+    if (!is_behind(phase, from) && (data_parallel == 0 || phase.global % phase.micro != 0 ||
+                                    (phase.global / phase.micro) % data_parallel != 0))
       return IllegalBatch{phase, data_parallel};
   }
   return std::nullopt;
 }
 
 std::vector<std::uint64_t> BatchPlan::legal_data_parallel(std::uint64_t train_samples,
-                                                          std::uint64_t limit) const {
+                                                          std::uint64_t limit,
+                                                          std::uint64_t from) const {
   std::uint64_t common = 0;  // gcd of the micro-batches of every phase; a legal count divides it
   for (const BatchPhase& phase : phases(train_samples)) {
+    if (is_behind(phase, from)) continue;
     if (phase.global % phase.micro != 0) return {};
     common = std::gcd(common, phase.global / phase.micro);
   }
@@ -257,11 +264,12 @@ std::vector<std::uint64_t> BatchPlan::legal_data_parallel(std::uint64_t train_sa
 }
 
 std::vector<std::uint64_t> legal_node_counts(const BatchPlan& plan, std::uint64_t train_samples,
-                                             RankLayout layout, std::uint64_t max_nodes) {
+                                             RankLayout layout, std::uint64_t max_nodes,
+                                             std::uint64_t from) {
   std::vector<std::uint64_t> nodes;
   const auto limit =
       max_nodes * layout.ranks_per_node / std::max<std::uint64_t>(1, layout.model_parallel);
-  for (const std::uint64_t dp : plan.legal_data_parallel(train_samples, limit)) {
+  for (const std::uint64_t dp : plan.legal_data_parallel(train_samples, limit, from)) {
     const std::uint64_t ranks = dp * layout.model_parallel;
     if (ranks % layout.ranks_per_node == 0 && ranks / layout.ranks_per_node <= max_nodes)
       nodes.push_back(ranks / layout.ranks_per_node);
@@ -270,10 +278,10 @@ std::vector<std::uint64_t> legal_node_counts(const BatchPlan& plan, std::uint64_
 }
 
 Status check_batch(const BatchPlan& plan, std::uint64_t train_samples, std::uint64_t nodes,
-                   RankLayout layout) {
+                   RankLayout layout, std::uint64_t from) {
   const std::uint64_t ranks = nodes * layout.ranks_per_node;
   constexpr std::uint64_t kMaxNodes = 16384;
-  const auto legal = legal_node_counts(plan, train_samples, layout, kMaxNodes);
+  const auto legal = legal_node_counts(plan, train_samples, layout, kMaxNodes, from);
   const std::string hint =
       legal.empty() ? fmt::format("no node count with {} ranks a node fits; change the micro-batch",
                                   layout.ranks_per_node)
@@ -283,7 +291,7 @@ Status check_batch(const BatchPlan& plan, std::uint64_t train_samples, std::uint
     return fail(fmt::format("{} ranks do not split into groups of {} for tensor x pipeline", ranks,
                             layout.model_parallel),
                 "batch", hint);
-  const auto bad = plan.first_illegal(ranks / layout.model_parallel, 0, train_samples);
+  const auto bad = plan.first_illegal(ranks / layout.model_parallel, from, train_samples);
   if (bad) return fail(bad->text(), "batch", hint);
   return ok();
 }

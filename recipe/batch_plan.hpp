@@ -83,9 +83,11 @@ class BatchPlan {
   [[nodiscard]] std::optional<IllegalBatch> first_illegal(std::uint64_t data_parallel,
                                                           std::uint64_t from,
                                                           std::uint64_t to) const;
-  // All counts up to `limit` that fit every phase of the run, ascending.
+  // All counts up to `limit` that fit every phase of the run from `from` consumed samples on,
+  // ascending.
   [[nodiscard]] std::vector<std::uint64_t> legal_data_parallel(std::uint64_t train_samples,
-                                                               std::uint64_t limit) const;
+                                                               std::uint64_t limit,
+                                                               std::uint64_t from = 0) const;
 
  private:
   [[nodiscard]] std::uint64_t next_change(std::uint64_t consumed) const;
@@ -104,11 +106,12 @@ struct RankLayout {
   std::uint64_t model_parallel = 1;  // tensor x pipeline
 };
 std::vector<std::uint64_t> legal_node_counts(const BatchPlan& plan, std::uint64_t train_samples,
-                                             RankLayout layout, std::uint64_t max_nodes);
+                                             RankLayout layout, std::uint64_t max_nodes,
+                                             std::uint64_t from = 0);
 
 // The golden rule, before the first iteration: an Error that names the first bad step and the legal
-// node counts.
+// node counts. `from`: consumed samples of the resume point; steps before it are not judged.
 Status check_batch(const BatchPlan& plan, std::uint64_t train_samples, std::uint64_t nodes,
-                   RankLayout layout);
+                   RankLayout layout, std::uint64_t from = 0);
 
 }  // namespace stoker::recipe

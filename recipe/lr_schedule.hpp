@@ -1,7 +1,7 @@
 // The learning rate as a pure function of consumed samples (of successful steps). Source:
 // Megatron-LM optimizer_param_scheduler.get_lr. The step that starts at `consumed` is made with
 // lr_at(consumed); the log line printed after it shows lr_at(consumed + global batch), as Megatron
-// does.
+// does. To add a style: its enumerator and name here, its share in lr_schedule.cpp.
 #pragma once
 
 #include <array>

@@ -62,6 +62,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
   const bool resumed = asked != nullptr && asked->verb == "resume" && !row.decision.rejected;
   for (const auto& [name, run] : state.runs) check_budget(run, resumed);
+  if (resumed) ended_.reset();
   if (row.decision.from != row.decision.to) {
     if (row.decision.to == "recovering" ||
         (row.decision.to == "queued" && row.decision.from != "idle" &&
@@ -74,6 +75,8 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     }
   }
   check_exclusions(state);
+  check_idle(row);
+  check_rate(row, resumed);
   if (const auto run = state.runs.find(row.event.run); run != state.runs.end()) {
     if (run->second.live) known_ = run->second.live->generation;
     const auto facts = run->second.phases.find("iteration");
@@ -134,6 +137,13 @@ void Checker::check_rollback(const core::JournalRow& row, const core::SiteState&
       if (pin > to.iteration.value && pin <= reached.value)
         broken(fmt::format("goes back to {}, past the pinned {}", to.iteration.value, pin));
   }
+}
+
+// The end of a run is lasting, whether the daemon was there or away.
+void Checker::begins(const SimGeneration& g) {
+  if (ended_)
+    broken(fmt::format("generation {} begins although the run was over with {}", g.number.value,
+                       ended_->value));
 }
 
 // Whatever the decider knew: no ranks start from a checkpoint that is not there or damaged.
@@ -202,6 +212,7 @@ void Checker::judge_alert(const core::SendAlert& alert) {
   const auto first = alert.id.find('/');
   const auto last = alert.id.rfind('/');
   if (first == std::string::npos || last <= first) return;
+  if (alert.labels.contains("acknowledged_by")) return;  // it was judged when it was raised
   const std::string kind = alert.id.substr(first + 1, last - first - 1);
   ++found_.alerts[kind];
   SimGeneration* live = training_.live();
@@ -217,6 +228,35 @@ void Checker::judge_alert(const core::SendAlert& alert) {
   } else {
     ++found_.false_slows;
   }
+}
+
+// Nobody watches an idle run: it never is while its ranks are well and SLURM has its task, also
+// when a person has just paused it.
+void Checker::check_idle(const core::JournalRow& row) {
+  if (row.decision.to != "idle" || row.decision.from == "idle") return;
+  SimGeneration* live = training_.live();
+  if (live == nullptr || live->zombie || live->number != known_) return;
+  const auto job = cluster_.jobs().find(live->job);
+  if (job == cluster_.jobs().end()) return;
+  if (job->second.state.at(live->task).state == core::JobState::Running && training_.healthy(*live))
+    broken("idle beside a training that goes on: " + row.decision.reason);
+}
+
+// No more than three submissions are taken within ten minutes while nothing is trained.
+void Checker::check_rate(const core::JournalRow& row, bool resumed) {
+  SimGeneration* live = training_.live();
+  const Iteration reached = live == nullptr ? training_.reached() : training_.completed(*live);
+  if (resumed || reached != trained_) taken_.clear();
+  trained_ = reached;
+  const auto* done = std::get_if<core::EffectDone>(&row.event.body);
+  const auto* looked = std::get_if<core::TokenLookedUp>(&row.event.body);
+  if ((done == nullptr || done->action != core::Submit::kKind) &&
+      (looked == nullptr || !looked->found))
+    return;
+  taken_.push_back(now_);
+  std::erase_if(taken_, [this](Instant at) { return at + 10min <= now_; });
+  if (taken_.size() > 3)
+    broken(fmt::format("{} submissions within 10 min without an iteration", taken_.size()));
 }
 
 // A task taken for over although it lives.

@@ -1,6 +1,7 @@
 // Checker: the invariants, watched at every row of the journal and every effect. Safety: what must
 // never happen; liveness: where the run must be once the faults have healed. Compares the decider
-// with the truth that only the simulation knows.
+// with the truth that only the simulation knows. To add an invariant: a check in row(), acted() or
+// rest(), and a guard in scenario.hpp whose removal it catches.
 #pragma once
 
 #include <map>
@@ -37,6 +38,9 @@ class Checker {
   // Before a generation's lead deletes checkpoints; when one begins by orders that go back.
   void deletes(const SimGeneration& g, const std::vector<wire::CheckpointId>& gone);
   void goes_back(const SimGeneration& g);
+  // A generation begins; the run is over with one: from then on none may, until a person resumes.
+  void begins(const SimGeneration& g);
+  void ends(const SimGeneration& g) { ended_ = g.number; }
   // At the end, after everything has healed.
   void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
             Iteration since, Iteration reached);
@@ -61,6 +65,8 @@ class Checker {
                      const Excuse& excuse);
   [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
+  void check_idle(const core::JournalRow& row);
+  void check_rate(const core::JournalRow& row, bool resumed);
   void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
   void note_lost(const core::JournalRow& row);
@@ -74,8 +80,10 @@ class Checker {
   Cluster& cluster_;
   Instant now_;
   bool blind_ = false;
-  bool doubled_ = false;  // the limit of an iteration, before this row
-  Generation known_;      // the newest that the decider had heard of before this row
+  bool doubled_ = false;        // the limit of an iteration, before this row
+  std::vector<Instant> taken_;  // submissions since the last iteration
+  Iteration trained_;
+  Generation known_;  // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
   std::map<std::string, Instant> alerts_wanted_;  // since when
   std::vector<std::string> safety_, liveness_;
@@ -84,6 +92,7 @@ class Checker {
   Instant odd_until_;           // starts are held against a line that did not go on itself
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew
   Iteration best_;
+  std::optional<Generation> ended_;             // the run is over with it
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last looked at
   std::set<std::string> lost_;                  // checkpoints, gone or damaged, as agents said
 };

@@ -14,7 +14,8 @@ constexpr Duration kSlurmdTimeout = 300s;  // slurm.conf, default
 constexpr Duration kCompleting = 5s;
 
 bool is_live(JobState state) {
-  return state == JobState::Running || state == JobState::Completing;
+  return state == JobState::Running || state == JobState::Completing ||
+         state == JobState::Suspended;
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ std::uint64_t Cluster::submit(SimJob job) {
   job.id = last_id_ += 100;
   job.submitted = time_.now();
   job.eligible = time_.now() + random_.exponential(shape_.queue_wait);
-  for (std::uint32_t task = 1; task <= job.tasks; ++task) job.state[task];
+  for (std::uint32_t task = 1; task <= job.tasks; ++task) job.state[task].held = job.held;
   hooks_.say(fmt::format("sbatch: job {} of {} tasks on {} nodes", job.id, job.tasks, job.nodes));
   const std::uint64_t id = job.id;
   time_.at(job.eligible, [this] { poll(); });
@@ -63,15 +64,51 @@ void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_co
   });
 }
 
+// The tasks of an array wait in one record, which has the array's id. A task that starts gets a
+// record and an id of its own; the last one takes over the array's.
+void Cluster::split(SimJob& job, std::uint32_t number) {
+  const auto waits = [](const auto& entry) {
+    return entry.second.own == 0 && entry.second.state == JobState::Pending;
+  };
+  SimTask& task = job.state.at(number);
+  if (task.own != 0) return;
+  const auto waiting = std::count_if(job.state.begin(), job.state.end(), waits);
+  task.own = waiting > 1 ? job.id + number : job.id;
+  if (waiting != 2) return;
+  std::find_if(job.state.begin(), job.state.end(), waits)->second.own = job.id;
+}
+
+// A waiting task that is cancelled leaves the array's record without a trace. When the record is
+// empty, it stays as a cancelled row without a task number; but an array of which no task ever left
+// the record shows all of them as cancelled.
+void Cluster::cancel_waiting(SimJob& job, std::uint32_t only) {
+  const bool whole =
+      only == 0 && std::all_of(job.state.begin(), job.state.end(), [](const auto& t) {
+        return t.second.own == 0 && !t.second.unlisted;
+      });
+  bool empty = true, touched = false;
+  for (auto& [number, task] : job.state) {
+    if (task.state != JobState::Pending) continue;
+    if (only != 0 && number != only) {
+      empty = empty && task.own != 0;
+      continue;
+    }
+    task.state = JobState::Cancelled;
+    task.ended = time_.now();
+    if (task.own != 0 || whole || !job.array) continue;
+    touched = task.unlisted = true;
+  }
+  if (touched && empty) job.remainder = true;
+}
+
 bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return false;
+  cancel_waiting(found->second, only);
   for (auto& [number, task] : found->second.state) {
     if (only != 0 && number != only) continue;
-    if (task.state == JobState::Pending) {
-      task.state = JobState::Cancelled;
-      task.ended = time_.now();
-    } else if (task.state == JobState::Running && !pending_only) {
+    const bool runs = task.state == JobState::Running || task.state == JobState::Suspended;
+    if (runs && !pending_only) {
       hooks_.say(fmt::format("slurm: job {}_{} is cancelled", id, number));
       end(found->second, number, JobState::Cancelled, 0, 15);
       hooks_.killed(found->second, number, true);
@@ -161,8 +198,9 @@ bool Cluster::cut_limit(const std::string& name, Duration rest) {
 
 bool Cluster::may_start(const SimJob& job) const {
   if (job.eligible > time_.now() || jammed_until_ > time_.now()) return false;
-  for (const auto& [number, task] : job.state)
-    if (is_live(task.state)) return false;
+  const auto live = std::count_if(job.state.begin(), job.state.end(),
+                                  [](const auto& entry) { return is_live(entry.second.state); });
+  if (live >= static_cast<std::ptrdiff_t>(job.throttle)) return false;
   for (const auto& [id, other] : jobs_) {
     if (id == job.id) continue;
     const bool holds = (job.singleton && other.name == job.name && id < job.id) || id == job.after;
@@ -176,19 +214,21 @@ bool Cluster::may_start(const SimJob& job) const {
 
 bool Cluster::try_start(SimJob& job) {
   if (!may_start(job)) return false;
-  const auto next = std::find_if(job.state.begin(), job.state.end(), [](const auto& entry) {
-    return entry.second.state == JobState::Pending;
+  const auto next = std::find_if(job.state.begin(), job.state.end(), [this](const auto& entry) {
+    const SimTask& task = entry.second;
+    return task.state == JobState::Pending && !task.held && task.begin <= time_.now();
   });
   if (next == job.state.end()) return false;
   std::vector<NodeName> chosen;
   for (const auto& [name, node] : nodes_) {
     if (chosen.size() == job.nodes) break;
-    if (node.told_down || !node.up) continue;
+    if (node.told_down || !node.up || node.drained) continue;
     if (std::find(job.exclude.begin(), job.exclude.end(), name) == job.exclude.end())
       chosen.push_back(name);
   }
   if (chosen.size() < job.nodes) return false;
   SimTask& task = next->second;
+  split(job, next->first);
   task.state = JobState::Running;
   task.started = time_.now();
   task.ends_at = time_.now() + job.limit;

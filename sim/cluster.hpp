@@ -20,6 +20,8 @@ struct SimNode {
   bool up = true;
   bool told_down = false;  // the controller has noticed
   bool bad = false;        // its GPU fails again and again
+  bool drained = false;    // an administrator wants no new job there
+  std::string reason;      // of an administrator
 };
 
 struct SimTask {
@@ -29,6 +31,11 @@ struct SimTask {
   std::string node_list;  // the same as a hostlist
   int exit_code = 0, signal = 0;
   bool processes = false;  // its agents may still live
+  std::uint64_t own = 0;   // its own job id; 0: it waits in the array's record
+  bool held = false;       // by a user
+  std::uint32_t restarts = 0;
+  Instant begin;          // not before, after a requeue
+  bool unlisted = false;  // cancelled out of the array's record: no answer shows it any more
 };
 
 struct SimJob {
@@ -39,7 +46,12 @@ struct SimJob {
   std::vector<NodeName> exclude;
   std::uint64_t after = 0;  // afterany
   bool singleton = false;
+  std::uint32_t throttle = 1;  // tasks at once
+  bool requeue = false;        // --requeue
+  bool held = false;           // --hold
   Instant submitted, eligible;
+  bool array = false;                      // submitted with --array
+  bool remainder = false;                  // the array's record is cancelled and holds no task
   std::map<std::uint32_t, SimTask> state;  // by task, from 1
 };
 
@@ -56,6 +68,16 @@ class Cluster {
   std::uint64_t submit(SimJob job);
   // task 0: the whole array. False: no such job.
   bool cancel(std::uint64_t id, std::uint32_t task, bool pending_only);
+  // cluster_admin.cpp: what users and administrators do. False: no such job, or not in its state.
+  // task 0: the whole array.
+  bool hold(std::uint64_t id, std::uint32_t task, bool held);
+  bool requeue(std::uint64_t id, std::uint32_t task);
+  bool suspend(std::uint64_t id, std::uint32_t task, bool suspended);
+  bool set_exclusions(std::uint64_t id, std::uint32_t task, std::vector<NodeName> nodes);
+  bool set_limit(std::uint64_t id, std::uint32_t task, Duration limit);
+  enum class NodeWord { Down, Drain, Resume };
+  void set_node(const NodeName& node, NodeWord word, const std::string& reason);
+
   void task_left(std::uint64_t id, std::uint32_t task, int exit_code);  // its batch script ended
   void take_for_dead(std::uint64_t id, std::uint32_t task);             // although it lives
   void node_dies(const NodeName& node);
@@ -76,9 +98,14 @@ class Cluster {
   std::pair<SimJob*, std::uint32_t> running(const std::string& name);
 
  private:
+  void split(SimJob& job, std::uint32_t task);
+  void cancel_waiting(SimJob& job, std::uint32_t only);
   void end(SimJob& job, std::uint32_t task, core::JobState state, int exit_code, int signal);
   bool try_start(SimJob& job);
   [[nodiscard]] bool may_start(const SimJob& job) const;
+  template <class What>
+  bool on_tasks(std::uint64_t id, std::uint32_t task, What what);
+  void put_back(SimJob& job, std::uint32_t task);
 
   Timeline& time_;
   Random& random_;

@@ -74,10 +74,11 @@ std::string text(const core::LookUpToken& a) {
 
 std::string text(const core::WriteControl& a) {
   const wire::Control& c = a.control;
-  return fmt::format("control generation={} epoch={} level={} save={} stacks={} restart={}{}",
+  return fmt::format("control generation={} epoch={} level={} save={} stacks={} restart={}{}{}{}",
                      c.generation.value, c.epoch.value, name_of(c.level), c.save, c.stacks,
-                     c.restart,
-                     c.exclude.empty() ? "" : " without " + compress_hostlist(c.exclude));
+                     c.restart, c.exclude.empty() ? "" : " without " + compress_hostlist(c.exclude),
+                     c.halt.empty() ? "" : " halted",
+                     c.lifts.value == 0 ? "" : fmt::format(" lifts={}", c.lifts.value));
 }
 
 std::string text(const core::ConsumeSwitch& a) {
@@ -86,6 +87,8 @@ std::string text(const core::ConsumeSwitch& a) {
 
 std::string text(const core::SendAlert& a) {
   if (a.resolved) return fmt::format("alert {} resolved", a.id);
+  if (const auto by = a.labels.find("acknowledged_by"); by != a.labels.end())
+    return fmt::format("alert {} acknowledged by {}", a.id, by->second);
   return fmt::format("alert {} {} \"{}\"{}", a.id, name_of(a.severity), a.summary,
                      a.command.empty() ? "" : fmt::format(" -> {}", a.command));
 }

@@ -1,5 +1,6 @@
 // Scenario: what is simulated: a cluster, a training, how often what goes wrong, and events at
 // given moments. Read from YAML with every mistake at its position (docs/recovery.md has the keys).
+// To add a fault: its enumerator and name here, what it does in universe_faults.cpp.
 #pragma once
 
 #include <map>
@@ -100,10 +101,11 @@ enum class Guard {
   StalePhase,
   Lease,
   Dedupe,
-  KeepGood,     // beyond the ten of the design: the last good checkpoint is never deleted
-  KeepPinned,   // nor a pinned one, nor one that a start goes on from
-  RollbackPin,  // a rollback by itself stops at a pinned one
-  ArchiveFirst  // what is to be copied to another disk is not deleted before
+  KeepGood,      // beyond the ten of the design: the last good checkpoint is never deleted
+  KeepPinned,    // nor a pinned one, nor one that a start goes on from
+  RollbackPin,   // a rollback by itself stops at a pinned one
+  ArchiveFirst,  // what is to be copied to another disk is not deleted before
+  EndMark        // a job's first act reads whether the run is over
 };
 
 }  // namespace stoker::sim
@@ -111,9 +113,10 @@ enum class Guard {
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
   static constexpr std::array names{
-      "none",   "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
-      "budget", "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
-      "dedupe", "keep-good",     "keep-pinned",       "rollback-pin", "archive-first"};
+      "none",    "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
+      "budget",  "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
+      "dedupe",  "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
+      "end-mark"};
 };
 
 namespace stoker::sim {

@@ -34,6 +34,7 @@ class Script {
   Status do_job(Words& words);
   Status do_gone(Words& words);
   Status do_rival(Words& words);
+  Status do_clock(Words& words);
   Status do_scheduler(Words& words);
   Status do_operator(Words& words);
   Status do_switch(Words& words);
@@ -64,6 +65,8 @@ class Script {
   Status do_ack(Words& words);
   Status do_stacks(Words& words);
   Status do_goodbye(Words& words);
+  Status do_end_mark(Words& words);
+  [[nodiscard]] std::optional<wire::EndMark> parse_end(Words& words) const;
   Status do_kernel(Words& words);
   Status do_gpus(Words& words);
   Status do_logs(Words& words);

@@ -28,6 +28,34 @@ Status Script::do_generation(Words& words) {
 }
 
 // attempt 1 nodes n[01-02] [from 80] [why "..."]  |  attempt ended code 137 rank 3 node n02
+// end finished | end stopped [by bob]
+std::optional<wire::EndMark> Script::parse_end(Words& words) const {
+  const auto kind = words.value("end");
+  if (!kind) return std::nullopt;
+  wire::EndMark mark;
+  mark.generation = generation_;
+  mark.kind = enum_from<wire::End>(*kind).value_or(wire::End::Finished);
+  mark.by = words.value("by").value_or("");
+  mark.why = mark.kind == wire::End::Finished ? "all ranks ended with exit code 0"
+             : mark.by.empty()                ? "the training obeyed its kill switch"
+                                              : "switch stop by " + mark.by;
+  return mark;
+}
+
+// end-mark 1 end finished | end-mark 1 refused "why": seen in its folder
+Status Script::do_end_mark(Words& words) {
+  core::EndSeen seen;
+  seen.mark.generation = Generation{static_cast<std::uint32_t>(std::stoul(words.next()))};
+  if (words.take("refused")) {
+    seen.refused = words.quoted();
+    return feed(std::move(seen));
+  }
+  const Generation generation = seen.mark.generation;
+  seen.mark = parse_end(words).value_or(wire::EndMark{});
+  seen.mark.generation = generation;
+  return feed(std::move(seen));
+}
+
 Status Script::do_attempt(Words& words) {
   if (words.take("ended")) {
     wire::AttemptEnded e;
@@ -37,6 +65,7 @@ Status Script::do_attempt(Words& words) {
     e.worst_code = static_cast<int>(words.number("code"));
     e.first_rank = Rank{static_cast<std::uint32_t>(words.number("rank"))};
     e.first_node = NodeName(words.value("node").value_or(""));
+    e.end = parse_end(words);
     beating_ = false;
     return say(e);
   }
@@ -251,6 +280,7 @@ Status Script::do_goodbye(Words& words) {
   e.exit_code = static_cast<int>(words.number("exit"));
   e.why = words.quoted();
   if (e.why.empty()) e.why = "asked to leave";
+  e.end = parse_end(words);
   beating_ = false;
   return say(e);
 }

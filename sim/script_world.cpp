@@ -135,6 +135,13 @@ Status Script::do_rival(Words& words) {
   return feed(std::move(seen));
 }
 
+// clock forward 2h
+Status Script::do_clock(Words& words) {
+  SimClock& clock = world_.clock;
+  clock.start_at(clock.wall() - (clock.now() - Instant{}) + words.duration("forward"));
+  return ok();
+}
+
 // gone 1 "why"
 Status Script::do_gone(Words& words) {
   const JobId job = parse_job(words.next());

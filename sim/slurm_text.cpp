@@ -49,14 +49,37 @@ std::string seconds(Instant at) {
   return at == Instant{} ? "N/A" : std::to_string(1'777'600'000 + (at - Instant{}) / 1s);
 }
 
+std::uint64_t raw_id(const SimJob& job, const SimTask& task) {
+  return task.own != 0 ? task.own : job.id;
+}
+// "1100_3", or "1100" of a job without tasks and of what is left of a cancelled array (task 0).
+std::string full_id(const SimJob& job, std::uint32_t number) {
+  return job.array && number != 0 ? fmt::format("{}_{}", job.id, number) : std::to_string(job.id);
+}
+
+// What an answer shows of a job: its tasks by number; what is left of a cancelled array as task 0.
+std::map<std::uint32_t, SimTask> shown(const SimJob& job) {
+  std::map<std::uint32_t, SimTask> tasks;
+  for (const auto& [number, task] : job.state)
+    if (!task.unlisted) tasks.emplace(number, task);
+  if (!job.remainder) return tasks;
+  SimTask& rest = tasks[0];
+  rest.state = JobState::Cancelled;
+  for (const auto& [number, task] : job.state)
+    if (task.unlisted) rest.started = rest.ends_at = std::max(rest.ends_at, task.ended);
+  return tasks;
+}
+
 void add_field(std::string& out, char letter, const SimJob& job, std::uint32_t number,
                const SimTask& task) {
   switch (letter) {
-    case 'A': out += std::to_string(job.id + number); return;
+    case 'A': out += std::to_string(raw_id(job, task)); return;
     case 'F': out += std::to_string(job.id); return;
-    case 'K': out += std::to_string(number); return;
+    case 'K': out += job.array && number != 0 ? std::to_string(number) : "N/A"; return;
     case 'T': out += name_of(task.state); return;
-    case 'r': out += task.state == JobState::Pending ? "Priority" : "None"; return;
+    case 'r':
+      out += task.state != JobState::Pending ? "None" : task.held ? "JobHeldUser" : "Priority";
+      return;
     case 'S': out += seconds(task.started); return;
     case 'e': out += seconds(task.ends_at); return;
     case 'V': out += seconds(job.submitted + 1s); return;
@@ -93,8 +116,10 @@ os::CommandOutput SlurmText::rows(const Argv& argv) {
   for (const auto& [id, job] : cluster_.jobs()) {
     if (!wanted.empty() && !wanted.contains(id)) continue;
     found = true;
-    for (const auto& [number, task] : job.state) {
-      if (core::is_terminal(task.state) && task.ended + shape_.remembers <= time_.now()) continue;
+    for (const auto& [number, task] : shown(job)) {
+      if (number != 0 && core::is_terminal(task.state) &&
+          task.ended + shape_.remembers <= time_.now())
+        continue;
       for (std::size_t i = 0; i < format.size(); ++i)
         if (format[i] == '%' && i + 1 < format.size())
           add_field(out, format[++i], job, number, task);
@@ -112,8 +137,8 @@ os::CommandOutput SlurmText::columns(const Argv& argv) {
   std::string out;
   for (const auto& [id, job] : cluster_.jobs()) {
     if (!wanted.contains(id)) continue;
-    for (const auto& [number, task] : job.state)
-      out += fmt::format("{:<64}{:<16}{:<16}\n", fmt::format("{}_{}", id, number), 0,
+    for (const auto& [number, task] : shown(job))
+      out += fmt::format("{:<64}{:<16}{:<16}\n", full_id(job, number), task.restarts,
                          256 * task.exit_code + task.signal);
   }
   return out.empty() ? refuses(kGone) : says(out);
@@ -155,7 +180,7 @@ std::string SlurmText::steps(const std::string& job_text, bool records) {
   if (found == cluster_.jobs().end()) return out;
   for (const auto& [number, task] : found->second.state) {
     if (task.state != JobState::Running || (wanted.task != 0 && wanted.task != number)) continue;
-    const std::string id = fmt::format("{}_{}", wanted.job, number);
+    const std::string id = full_id(found->second, number);
     const auto add = [&](const char* step, const std::string& nodes, const char* name) {
       out += records ? fmt::format("StepId={}.{} UserId=1000 State=RUNNING NodeList={} Name={}\n",
                                    id, step, nodes, name)
@@ -179,17 +204,29 @@ Result<os::CommandOutput> SlurmText::squeue(const Argv& argv) {
   return output;
 }
 
+namespace {
+
+std::string array_text(const SimJob& job, std::uint32_t number) {
+  if (!job.array) return "";
+  return fmt::format("ArrayJobId={} ArrayTaskId={} ", job.id,
+                     number == 0 ? 0xfffffffe : number);  // NO_VAL, as 22.05 prints it
+}
+
+}  // namespace
+
 os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
   const auto wanted = argv.back() == "-o" ? std::set<std::uint64_t>{} : numbers_of(argv.back());
   std::string out;
   for (const auto& [id, job] : cluster_.jobs()) {
     if (!wanted.empty() && !wanted.contains(id)) continue;
-    for (const auto& [number, task] : job.state)
+    for (const auto& [number, task] : shown(job))
       out += fmt::format(
-          "JobId={} ArrayJobId={} ArrayTaskId={} JobName={} UserId=trainer(1000) JobState={} "
-          "Reason=None Dependency=(null) Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={}:{} "
+          "JobId={} {}JobName={} UserId=trainer(1000) JobState={} "
+          "Reason=None Dependency=(null) Requeue={} Restarts={} BatchFlag=1 Reboot=0 "
+          "ExitCode={}:{} "
           "ReqNodeList=(null) ExcNodeList={} NumNodes={} Command={} WorkDir={} Comment={}\n",
-          id + number, id, number, job.name, name_of(task.state), task.exit_code, task.signal,
+          raw_id(job, task), array_text(job, number), job.name, name_of(task.state),
+          job.requeue ? 1 : 0, task.restarts, task.exit_code, task.signal,
           job.exclude.empty() ? "(null)" : compress_hostlist(job.exclude), job.nodes, job.command,
           job.directory, job.comment);
   }
@@ -203,25 +240,60 @@ os::CommandOutput SlurmText::scontrol(const Argv& argv) {
     return says("Configuration data as of now\nBOOT_TIME = 1\nClusterName             = sim\n");
   if (shows && argv[argv.size() - 2] == "step") return says(steps(argv.back(), true));
   if (shows) return show_jobs(argv);
-  for (const std::string& word : argv) {
-    if (!word.starts_with("JobId=")) continue;
-    const auto found = cluster_.jobs().find(parse_job(word.substr(6)).job);
-    if (found == cluster_.jobs().end()) return refuses("Invalid job id specified\n");
-    for (const std::string& change : argv)
-      if (change.starts_with("ExcNodeList="))
-        found->second.exclude =
-            expand_hostlist(change.substr(12)).value_or(std::vector<NodeName>{});
+  if (argv.size() > 2 && argv[1] == "update") return update(argv);
+  if (argv.size() > 2) return act(argv[1], parse_job(argv[2]));
+  return refuses("scontrol: unknown request\n");
+}
+
+// scontrol update JobId=… ExcNodeList=… TimeLimit=…, or NodeName=… State=… Reason=…
+os::CommandOutput SlurmText::update(const Argv& argv) {
+  std::map<std::string, std::string> words;
+  for (const std::string& word : argv)
+    if (const auto equals = word.find('='); equals != std::string::npos)
+      words[word.substr(0, equals)] = word.substr(equals + 1);
+  if (words.contains("NodeName")) {
+    const std::string& state = words["State"];
+    cluster_.set_node(NodeName(words["NodeName"]),
+                      state == "DOWN"    ? Cluster::NodeWord::Down
+                      : state == "DRAIN" ? Cluster::NodeWord::Drain
+                                         : Cluster::NodeWord::Resume,
+                      words["Reason"]);
     return says("");
   }
-  return refuses("scontrol: unknown request\n");
+  const JobId job = parse_job(words["JobId"]);
+  if (!cluster_.jobs().contains(job.job)) return refuses("Invalid job id specified\n");
+  bool good = true;
+  if (const auto minutes = words.find("TimeLimit"); minutes != words.end())
+    good = cluster_.set_limit(job.job, job.task, std::stoi(minutes->second) * 1min);
+  if (const auto list = words.find("ExcNodeList"); list != words.end())
+    good = cluster_.set_exclusions(job.job, job.task,
+                                   expand_hostlist(list->second).value_or(std::vector<NodeName>{}));
+  return good ? says("") : refuses("Job is no longer pending execution\n");
+}
+
+os::CommandOutput SlurmText::act(const std::string& verb, const JobId& job) {
+  if (!cluster_.jobs().contains(job.job)) return refuses("Invalid job id specified\n");
+  bool good = false;
+  if (verb == "hold" || verb == "release") good = cluster_.hold(job.job, job.task, verb == "hold");
+  if (verb == "requeue") good = cluster_.requeue(job.job, job.task);
+  if (verb == "suspend" || verb == "resume")
+    good = cluster_.suspend(job.job, job.task, verb == "suspend");
+  return good ? says("") : refuses("Requested operation is presently disabled\n");
 }
 
 os::CommandOutput SlurmText::nodes() {
   if (!shape_.tells_nodes) return refuses("sinfo: not permitted here\n");
   std::string out;
-  for (const auto& [name, node] : cluster_.nodes())
-    out += fmt::format("{}\x1f{}\x1f{}\n", name.text, node.told_down ? "down*" : "idle",
-                       node.told_down ? "Not responding" : "none");
+  for (const auto& [name, node] : cluster_.nodes()) {
+    const char* const state = !node.reason.empty() && node.told_down ? "down"
+                              : node.told_down                       ? "down*"
+                              : node.drained                         ? "drained"
+                                                                     : "idle";
+    const std::string reason = !node.reason.empty() ? node.reason
+                               : node.told_down     ? "Not responding"
+                                                    : "none";
+    out += fmt::format("{}\x1f{}\x1f{}\n", name.text, state, reason);
+  }
   return says(out);
 }
 
@@ -250,8 +322,16 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
     };
     if (key == "job-name") job.name = value;
     if (key == "comment") job.comment = value;
+    if (key == "requeue") job.requeue = true;
+    if (key == "hold") job.held = true;
     if (key == "chdir") job.directory = value;
-    if (key == "array") job.tasks = static_cast<std::uint32_t>(number(2));
+    if (key == "array") {
+      job.array = true;
+      job.tasks = static_cast<std::uint32_t>(number(2));
+      const auto percent = value.find('%');
+      job.throttle = percent == std::string::npos ? job.tasks
+                                                  : static_cast<std::uint32_t>(number(percent + 1));
+    }
     if (key == "nodes") job.nodes = static_cast<std::uint32_t>(number(0));
     if (key == "exclude") job.exclude = expand_hostlist(value).value_or(std::vector<NodeName>{});
     if (key == "dependency") {
@@ -287,8 +367,8 @@ Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Durati
   if (argv.front() == "scancel") {
     const JobId job = parse_job(argv.back());
     const bool pending = std::find(argv.begin(), argv.end(), "--state=PENDING") != argv.end();
-    if (cluster_.cancel(job.job, job.task, pending)) return says("");
-    return refuses("scancel: error: Kill job error on job id: Invalid job id specified\n");
+    cluster_.cancel(job.job, job.task, pending);
+    return says("");  // also of a job that it does not know
   }
   return fail("command not found in PATH", argv.front());
 }

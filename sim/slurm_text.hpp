@@ -33,6 +33,8 @@ class SlurmText : public core::Processes {
   os::CommandOutput columns(const Argv& argv);
   os::CommandOutput scontrol(const Argv& argv);
   os::CommandOutput show_jobs(const Argv& argv);
+  os::CommandOutput update(const Argv& argv);
+  os::CommandOutput act(const std::string& verb, const JobId& job);
   os::CommandOutput nodes();
   Result<os::CommandOutput> sbatch(const Argv& argv);
   void bend(std::string& text);

@@ -119,6 +119,7 @@ void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
     return;
   }
   if (!orders) return cluster_.task_left(job, task, 2);
+  if (broken_ != Guard::EndMark && is_over(least)) return cluster_.task_left(job, task, 0);
   if (!finds_checkpoint(*orders)) return cluster_.task_left(job, task, 21);
   SimGeneration g;
   g.orders = *orders;
@@ -163,6 +164,7 @@ void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
   started.nodes = g.nodes;
   started.asked = g.done;
   SimGeneration& kept = generations_.emplace(g.number, std::move(g)).first->second;
+  hooks_.begins(kept);
   tell(kept, std::move(started));
   const Instant wall = cluster_.jobs().at(job).state.at(task).ends_at;
   const Duration margin = kept.orders.exit_before_limit;
@@ -243,11 +245,7 @@ void Training::next_stage(SimGeneration& g) {
     case Stage::Iterate: {
       account(g);
       if (g.base.value >= shape.total) {
-        wire::AttemptEnded ended;
-        ended.attempt = g.attempt;
-        ended.all_zero = true;
-        tell(g, std::move(ended));
-        return leave(g, 0, "finished");
+        return finish(g);
       }
       if (g.base.value % shape.save_every == 0) return enter(g, Stage::Save, shape.save + storage);
       return enter(g, Stage::Evaluate, shape.evaluation);
@@ -260,6 +258,39 @@ void Training::next_stage(SimGeneration& g) {
     }
     case Stage::Evaluate: return iterate(g);
   }
+}
+
+// The mark comes before the words; some leads die in between.
+void Training::finish(SimGeneration& g) {
+  wire::EndMark mark;
+  mark.generation = g.number;
+  mark.why = "all ranks ended with exit code 0";
+  mark.iteration = g.base;
+  mark.order = g.orders.number;
+  g.end = mark;
+  hooks_.ends(g);
+  if (random_.chance(200)) {
+    g.alive = false;
+    ++g.serial;
+    return cluster_.task_left(g.job, g.task, 137);
+  }
+  wire::AttemptEnded ended;
+  ended.attempt = g.attempt;
+  ended.all_zero = true;
+  ended.end = mark;
+  tell(g, std::move(ended));
+  leave(g, 0, "finished");
+}
+
+// What a job's first act finds: the daemon's halt, or the end mark of the newest generation.
+bool Training::is_over(std::uint64_t order) const {
+  wire::Control control;
+  if (const auto text = files_.content.find(kDirectory + "control.json");
+      text != files_.content.end())
+    control = from_json_text<wire::Control>(text->second, "control").value_or(wire::Control{});
+  if (!control.halt.empty() && order <= control.halt_order.value) return true;
+  return !generations_.empty() && generations_.rbegin()->second.end &&
+         control.lifts < generations_.rbegin()->first;
 }
 
 // To the next boundary: a save, an evaluation or the end.
@@ -342,6 +373,7 @@ void Training::leave(SimGeneration& g, int code, const std::string& why) {
   goodbye.lead = true;
   goodbye.exit_code = code;
   goodbye.why = why;
+  goodbye.end = g.end;
   tell(g, std::move(goodbye));
   g.alive = false;
   ++g.serial;

@@ -64,7 +64,8 @@ struct SimGeneration {
   std::optional<std::string> leaving;
   std::uint64_t digested = 0;  // iterations that digests have told
   std::uint64_t saves_answered = 0;
-  bool copies = false;  // a checkpoint to another disk
+  bool copies = false;               // a checkpoint to another disk
+  std::optional<wire::EndMark> end;  // end.json
 };
 
 class Training {
@@ -80,7 +81,8 @@ class Training {
     // Before checkpoints are deleted; a generation begins by orders that go back.
     std::function<void(const SimGeneration&, const std::vector<wire::CheckpointId>&)> deletes;
     std::function<void(const SimGeneration&)> goes_back;
-    std::function<bool()> late;  // the nodes see files late
+    std::function<void(const SimGeneration&)> begins, ends;  // a generation; the run with it
+    std::function<bool()> late;                              // the nodes see files late
   };
   Training(Timeline& time, Random& random, Cluster& cluster, SimFiles& files,
            const Scenario& scenario, Guard broken, Hooks hooks);
@@ -130,6 +132,8 @@ class Training {
 
  private:
   void mint(std::uint64_t job, std::uint32_t task, int waited = 0);
+  [[nodiscard]] bool is_over(std::uint64_t order) const;
+  void finish(SimGeneration& g);
   void choose(SimGeneration& g);
   void begin_attempt(SimGeneration& g, const std::string& why);
   void enter(SimGeneration& g, Stage stage, Duration lasts);

@@ -10,7 +10,7 @@ namespace stoker::sim {
 namespace {
 
 constexpr Duration kSilences[] = {30s, 2min, 10min, 1h};  // watch: LeadFile
-const std::string kCursor = "/runs/sim/lead";
+const std::string kCursor = "/runs/sim/lead", kEndCursor = "end:sim";
 
 bool has_allocation(const std::string& state) {
   return state == "starting" || state == "training" || state == "suspect" ||
@@ -62,6 +62,11 @@ Universe::Universe(const Scenario& scenario, Settings settings)
           [this] { return doomed_until_ > time_.now(); },
           [this](const SimGeneration& g, const auto& gone) { checker_->deletes(g, gone); },
           [this](const SimGeneration& g) { checker_->goes_back(g); },
+          [this](const SimGeneration& g) { checker_->begins(g); },
+          [this](const SimGeneration& g) {
+            checker_->ends(g);
+            time_.after(1s, [this] { look_at_end(); });
+          },
           [this] { return late_until_ > time_.now(); }});
   checker_ = std::make_unique<Checker>(scenario_, *training_, *cluster_);
 }
@@ -156,6 +161,22 @@ void Universe::take_lines() {
     taken_ = at + 1;
     ++delivered_;
   }
+}
+
+// The newest generation's end mark, once, behind what its lead has said.
+void Universe::look_at_end() {
+  if (training_->all().empty()) return;
+  const auto& [number, newest] = *training_->all().rbegin();
+  if (!newest.end) return;
+  if (daemon_->up() && !daemon_->asleep() && lines_from_ <= time_.now() &&
+      taken_ >= lines_.size() && daemon_->journal().line_of(kEndCursor) != number.value) {
+    core::Cursor cursor;
+    cursor.path = kEndCursor;
+    cursor.line = number.value;
+    daemon_->feed({told_policy_.run, core::EndSeen{*newest.end, ""}, {cursor}});
+    return;
+  }
+  time_.after(10s, [this] { look_at_end(); });
 }
 
 // The newest attempt of its generation that later lines tell of.

@@ -50,6 +50,7 @@ class Universe {
   [[nodiscard]] Excuse excuse() const;
   void take_lines();
   [[nodiscard]] Attempt begun_later(std::uint64_t at) const;
+  void look_at_end();
   void plan_digests();
   std::vector<core::Input> digests();
   void start_daemon(Duration away);

@@ -260,7 +260,10 @@ void Universe::strike_people(Fault fault) {
     const auto [job, task] = cluster_->running(told_policy_.run.text);
     if (job == nullptr) return;
     person_at_ = time_.now();
-    cluster_->cancel(job->id, task, false);
+    if (random_.chance(300))  // or what waits behind it
+      cluster_->cancel(job->id, 0, true);
+    else
+      cluster_->cancel(job->id, task, false);
     return;
   }
   static constexpr const char* kVerbs[] = {"save", "stop", "pause", "restart", "resume"};

@@ -2,60 +2,18 @@
 #include "slurm/adopt.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <filesystem>
 #include <fmt/format.h>
-#include <set>
 
-#include "slurm/script_words.hpp"
+#include "slurm/script_options.hpp"
+#include "slurm/script_reader.hpp"
 
 namespace stoker::slurm {
 namespace {
 
-// sbatch(1) of 22.05: options whose value may be left out or that have none.
-const std::set<std::string, std::less<>> kFlags{
-    "contiguous", "exclusive",     "get-user-env", "hold",          "ignore-pbs",
-    "no-kill",    "no-requeue",    "overcommit",   "oversubscribe", "parsable",
-    "propagate",  "quiet",         "reboot",       "requeue",       "spread-job",
-    "test-only",  "use-min-nodes", "verbose",      "wait"};
-// Its short options.
-const std::map<char, const char*> kShort{
-    {'A', "account"},       {'a', "array"},         {'b', "begin"},      {'C', "constraint"},
-    {'c', "cpus-per-task"}, {'D', "chdir"},         {'d', "dependency"}, {'e', "error"},
-    {'F', "nodefile"},      {'G', "gpus"},          {'H', "hold"},       {'i', "input"},
-    {'J', "job-name"},      {'k', "no-kill"},       {'L', "licenses"},   {'M', "clusters"},
-    {'m', "distribution"},  {'N', "nodes"},         {'n', "ntasks"},     {'O', "overcommit"},
-    {'o', "output"},        {'p', "partition"},     {'Q', "quiet"},      {'q', "qos"},
-    {'S', "core-spec"},     {'s', "oversubscribe"}, {'t', "time"},       {'v', "verbose"},
-    {'W', "wait"},          {'w', "nodelist"},      {'x', "exclude"}};
-
+// Of the options of sbatch: digits alone.
 std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-void read_directive(std::string_view line, Directives& out) {
-  const std::vector<std::string> words = ScriptWords::split(line);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    std::string name, value;
-    bool has_value = false;
-    if (word.starts_with("--")) {
-      const auto equals = word.find('=');
-      name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-      has_value = equals != std::string::npos;
-      if (has_value) value = word.substr(equals + 1);
-    } else if (word.size() >= 2 && word[0] == '-' && kShort.contains(word[1])) {
-      name = kShort.at(word[1]);
-      has_value = word.size() > 2;
-      value = word.substr(2);
-    } else {
-      continue;
-    }
-    if (!has_value && !kFlags.contains(name) && i + 1 < words.size()) value = words[++i];
-    out[name] = value;
-  }
+  return text.find('_') == std::string_view::npos ? whole_number(text) : std::nullopt;
 }
 
 // "%x-%j.out" with what is the same in every job put in and * for the rest; sbatch(1), "filename
@@ -81,7 +39,12 @@ std::string log_pattern(std::string_view name, const std::string& run) {
 }
 
 std::string in_folder(const std::string& folder, const std::string& path) {
-  return path.starts_with('/') ? path : folder + "/" + path;
+  const std::string whole = path.starts_with('/') ? path : folder + "/" + path;
+  return std::filesystem::path(whole).lexically_normal().string();
+}
+
+std::string minutes_text(Duration d) {
+  return fmt::format("{} min", d / std::chrono::minutes(1));
 }
 
 // Letters, digits, '.', '_', '-', beginning with one of the first two.
@@ -99,7 +62,7 @@ class Reader {
  public:
   Reader(Directives directives, const std::string& path,
          const std::map<std::string, std::string>& environment)
-      : directives_(std::move(directives)), words_(environment) {
+      : directives_(std::move(directives)), environment_(environment) {
     script_.path = path;
     folder_ = path.substr(0, path.rfind('/'));
   }
@@ -109,7 +72,10 @@ class Reader {
     read_size();
     read_times();
     read_outputs();
-    for (const std::string& line : logical_lines(text)) read_line(line);
+    ScriptReader reader(environment_, folder_);
+    reader.read(text, [this](const ScriptCommand& command) { read_command(command); });
+    options_.take_values(reader.assigned(), folder_);
+    read_training();
     conclude();
     return std::move(script_);
   }
@@ -145,10 +111,10 @@ class Reader {
     if (nodes.find('-') != std::string::npos)
       note(fmt::format("--nodes={}: the smaller number is taken for the exclusion cap", nodes));
     std::uint32_t gpus = 1;
-    for (const char* name : {"gpus-per-node", "gres"}) {
+    for (const char* name : {"gpus-per-task", "gpus-per-node", "gres"}) {
       const std::string text = value(name);
       const auto colon = text.rfind(':');
-      const bool gpu = std::string(name) == "gpus-per-node" || text.starts_with("gpu");
+      const bool gpu = std::string(name) != "gres" || text.starts_with("gpu");
       if (const auto n = number(text.substr(colon == std::string::npos ? 0 : colon + 1)); n && gpu)
         gpus = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*n, 1, 64));
     }
@@ -207,98 +173,130 @@ class Reader {
     if (!value("error").empty()) add_log(log_pattern(value("error"), script_.run));
   }
 
-  void read_line(const std::string& line) {
-    const auto words = words_.read(line);
+  void read_command(const ScriptCommand& command) {
+    const auto& words = command.words;
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      const ScriptWord& word = words[i];
-      if (word.text == "tee") {
+      const std::string& raw = words[i].raw;
+      if (words[i].text == "tee") {
         std::size_t at = i + 1;
         while (at < words.size() && words[at].text.starts_with('-')) ++at;
-        if (at < words.size()) take_log(words[at], line);
-      } else if (word.text == ">" || word.text == ">>" || word.text == "&>" || word.text == "&>>") {
-        if (words[i + 1].text.ends_with(".log") || words[i + 1].text.ends_with(".txt") ||
-            words[i + 1].text.ends_with(".out"))
-          take_log(words[i + 1], line);
-      } else if (word.text == "--kill-switch-path" && words[i + 1].known) {
-        script_.kill_switch = in_folder(folder_, words[i + 1].text);
-      } else if (word.text == "--train-iters" && words[i + 1].known) {
-        if (const auto n = number(words[i + 1].text)) iterations_ = n;
-      } else if (word.text == "--train-samples") {
-        by_samples_ = true;
+        if (at < words.size()) take_log(words[at], command);
+      } else if (raw == ">" || raw == ">>" || raw == "&>" || raw == "&>>") {
+        const std::string& name = words[i + 1].text;
+        if (name.ends_with(".log") || name.ends_with(".txt") || name.ends_with(".out"))
+          take_log(words[i + 1], command);
+      }
+    }
+    const std::string& program = words[0].text;
+    if (program == "srun" || program.ends_with("/srun")) read_step(command);
+    options_.take(command);
+  }
+
+  // Where a step's output goes when srun is told so.
+  void read_step(const ScriptCommand& command) {
+    const auto& words = command.words;
+    for (std::size_t i = 1; i < words.size() && !words[i].script; ++i) {
+      const std::string& text = words[i].text;
+      if (text.starts_with("python") || text == "torchrun") break;  // its own options follow
+      const auto equals = std::min(text.find('='), text.size());
+      const std::string option = text.substr(0, equals);
+      const bool named = option == "--output" || option == "--error";
+      if (equals < text.size()) {
+        if (named) take_step_log(text.substr(equals + 1), words[i], command);
+      } else if (i + 1 < words.size() && !words[i + 1].text.starts_with('-') &&
+                 (named || option == "-o" || option == "-e")) {
+        ++i;
+        take_step_log(words[i].text, words[i], command);
       }
     }
   }
 
-  void take_log(const ScriptWord& word, const std::string& line) {
-    if (word.known) return add_log(word.text);
-    note(fmt::format("a log could not be told from \"{}\" in: {}; add its path to watch.logs",
-                     word.raw, line.substr(0, 120)));
+  void take_step_log(const std::string& pattern, const ScriptWord& word,
+                     const ScriptCommand& command) {
+    std::string name = log_pattern(pattern, script_.run);
+    const auto slash = name.rfind('/') + 1;  // 0 without one
+    std::replace(name.begin() + static_cast<std::ptrdiff_t>(slash), name.end(), kUnknown, '*');
+    take_log({name, word.raw, false}, command);
+  }
+
+  void take_log(const ScriptWord& word, const ScriptCommand& command) {
+    if (word.known() && (word.text.starts_with('/') || !command.folder.empty()))
+      return add_log(in_folder(command.folder, word.text));
+    note(fmt::format("a log could not be told from \"{}\" behind {}; add its path to watch.logs",
+                     word.raw, command.words[0].raw));
+  }
+
+  // The path that an option names; where it cannot be told, a note and nothing.
+  std::string path_of(const ScriptOption* option, const char* what, const char* key) {
+    if (option == nullptr) return "";
+    const char* why = nullptr;
+    if (!option->known || (!option->text.starts_with('/') && option->folder.empty()))
+      why = "only running the script would tell it";
+    else if (!option->everywhere)
+      why = "it is another one in each job";
+    if (why == nullptr) return in_folder(option->folder, option->text);
+    note(fmt::format("{} \"{}\": {}; set {}", what, option->raw, why, key));
+    return "";
+  }
+
+  void read_training() {
+    script_.kill_switch = path_of(options_.kill_switch(), "the switch file", "train.kill_switch");
+    script_.checkpoints =
+        path_of(options_.checkpoints(), "the checkpoints' folder", "checkpoints.directory");
+    if (const std::string inside = options_.checkpoint_subfolder();
+        !script_.checkpoints.empty() && !inside.empty())
+      script_.checkpoints = in_folder(script_.checkpoints, inside);
+    if (!script_.checkpoints.empty()) script_.checkpoint_format = options_.checkpoint_format();
+    if (const ScriptOption* file = options_.own_file();
+        file != nullptr && options_.checkpoints() == nullptr)
+      note(
+          fmt::format("what the training's own configuration \"{}\" says is not read: see there "
+                      "where it saves, and set checkpoints.directory",
+                      file->known ? file->text : file->raw));
+    const ScriptOption *save = options_.find("--save"), *load = options_.find("--load");
+    if (save != nullptr && load != nullptr && save->known && load->known &&
+        save->text != load->text)
+      note(
+          fmt::format("it saves into {} and resumes from {}: does the next job go on from what "
+                      "this one saved?",
+                      save->text, load->text));
+    if (options_.has("--exit-signal-handler") && script_.save_signal.empty())
+      note(
+          "--exit-signal-handler: it saves and leaves on SIGTERM; where its launcher hands the "
+          "signal on, set train.save_signal: TERM");
+    script_.leaves_after = options_.leaves_after();
+    script_.save_every = options_.save_every();
+    script_.last_iteration = options_.last_iteration();
   }
 
   void conclude() {
-    if (!by_samples_) script_.last_iteration = iterations_;
-    if (script_.kill_switch.empty() && script_.save_signal.empty())
+    const auto &after = script_.leaves_after, &limit = script_.time_limit;
+    const bool in_time = after && (!limit || *after < *limit);
+    if (in_time && limit) script_.exit_before_limit = *limit - *after;
+    if (after && !in_time)
       note(
-          "neither a switch file nor a save signal was found: `save` is refused, `stop` cancels "
-          "the "
-          "job, and the wall cuts it short; see train.kill_switch and train.save_signal");
+          fmt::format("it would leave by itself after {}, but its time limit is {}: the wall "
+                      "comes first",
+                      minutes_text(*after), format_duration(*limit)));
+    if (script_.kill_switch.empty() && script_.save_signal.empty())
+      note(fmt::format(
+          "neither a switch file nor a save signal was found: `save` is refused, "
+          "`stop` cancels the job, {}; see train.kill_switch and train.save_signal",
+          in_time
+              ? fmt::format("before the wall it leaves by itself (after {})", minutes_text(*after))
+              : "and the wall cuts it short"));
     if (!script_.last_iteration)
       note("finished: when the last iteration line says N of N; else set train.finished");
   }
 
   Directives directives_;
-  ScriptWords words_;
+  const std::map<std::string, std::string>& environment_;
+  ScriptOptions options_;
   AdoptedScript script_;
   std::string folder_;
-  std::optional<std::uint64_t> iterations_;
-  bool by_samples_ = false;
 };
 
 }  // namespace
-
-Directives read_directives(std::string_view text) {
-  Directives out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.starts_with("#SBATCH"))
-      read_directive(line.substr(7), out);
-    else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line[0] != '#')
-      break;  // sbatch reads none behind the first command
-  }
-  return out;
-}
-
-std::optional<Duration> parse_time_limit(std::string_view text) {
-  std::uint64_t days = 0;
-  const auto dash = text.find('-');
-  if (dash != std::string_view::npos) {
-    const auto n = number(text.substr(0, dash));
-    if (!n || *n > 10000) return std::nullopt;
-    days = *n;
-    text.remove_prefix(dash + 1);
-  }
-  std::vector<std::uint64_t> parts;
-  for (;;) {
-    const auto colon = text.find(':');
-    const auto n = number(text.substr(0, colon));
-    if (!n || *n > 1'000'000 || parts.size() == 3) return std::nullopt;
-    parts.push_back(*n);
-    if (colon == std::string_view::npos) break;
-    text.remove_prefix(colon + 1);
-  }
-  const auto at = [&](std::size_t i) { return i < parts.size() ? parts[i] : 0; };
-  std::uint64_t seconds = days * 86400;
-  if (dash != std::string_view::npos)  // d-h, d-h:m, d-h:m:s
-    seconds += at(0) * 3600 + at(1) * 60 + at(2);
-  else if (parts.size() == 3)  // h:m:s
-    seconds += at(0) * 3600 + at(1) * 60 + at(2);
-  else  // m, m:s
-    seconds += at(0) * 60 + at(1);
-  if (seconds == 0) return std::nullopt;
-  return std::chrono::seconds(seconds);
-}
 
 Result<AdoptedScript> read_batch_script(std::string_view text, const std::string& path,
                                         const std::map<std::string, std::string>& environment) {

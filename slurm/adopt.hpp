@@ -1,6 +1,6 @@
 // Reads an existing batch script as sbatch and a person would: its #SBATCH lines, and what its
-// shell lines tell of logs, ends and switch files. Nothing is executed; what cannot be told by
-// reading is left out and noted.
+// shell lines tell of logs, ends, checkpoints and switch files. Nothing is executed; what cannot be
+// told by reading is left out and noted.
 #pragma once
 
 #include <map>
@@ -29,7 +29,10 @@ struct AdoptedScript {
   std::vector<std::string> exclude;  // hostlists
   std::vector<std::string> logs;     // absolute, with * for what changes from job to job
   std::string kill_switch, save_signal;
-  std::optional<std::uint64_t> last_iteration;
+  std::string checkpoints, checkpoint_format;  // absolute; format "" = none that stoker sets back
+  std::optional<Duration> leaves_after;        // by itself
+  std::optional<Duration> exit_before_limit;   // the same as a distance from the wall
+  std::optional<std::uint64_t> last_iteration, save_every;
   std::vector<std::string> notes;  // what could not be told, and what supervision changes
 };
 

@@ -36,7 +36,17 @@ std::string run_yaml_of(const AdoptedScript& s) {
                      s.ranks_per_node);
   if (!s.kill_switch.empty()) out += fmt::format("  kill_switch: {}\n", quoted(s.kill_switch));
   if (!s.save_signal.empty()) out += fmt::format("  save_signal: {}\n", s.save_signal);
+  if (s.exit_before_limit)
+    out += fmt::format("  exit_before_limit: {}s  # it leaves by itself after {} min\n",
+                       *s.exit_before_limit / std::chrono::seconds(1),
+                       *s.leaves_after / std::chrono::minutes(1));
   if (s.last_iteration) out += fmt::format("  finished: {{iteration: {}}}\n", *s.last_iteration);
+  if (!s.checkpoints.empty()) {
+    out += "\ncheckpoints:";
+    if (s.save_every) out += fmt::format("  # it saves every {} iterations", *s.save_every);
+    out += fmt::format("\n  directory: {}\n", quoted(s.checkpoints));
+    if (!s.checkpoint_format.empty()) out += fmt::format("  format: {}\n", s.checkpoint_format);
+  }
   out += fmt::format("\nwatch:\n  logs: {}\n", list(s.logs));
   return out;
 }

@@ -31,6 +31,8 @@ std::optional<T> number_of(std::string_view record, std::string_view key) {
   return value;
 }
 
+constexpr std::uint32_t kNoTask = 0xfffffffe;  // NO_VAL, which 22.05 prints
+
 Result<JobDetail> parse_record(std::string_view record) {
   JobDetail out;
   const auto id = number_of<std::uint64_t>(record, "JobId");
@@ -41,6 +43,7 @@ Result<JobDetail> parse_record(std::string_view record) {
   out.id.job = number_of<std::uint64_t>(record, "ArrayJobId").value_or(*id);
   // Pending tasks stand together as "2-10%1": then there is no single task.
   out.id.task = number_of<std::uint32_t>(record, "ArrayTaskId").value_or(0);
+  if (out.id.task >= kNoTask) out.id.task = 0;  // the rest of an array, cancelled while it waited
   out.restarts = number_of<std::uint32_t>(record, "Restarts").value_or(0);
   if (const auto exit = value_of(record, "ExitCode")) {
     const auto colon = exit->find(':');

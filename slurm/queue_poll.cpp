@@ -103,6 +103,10 @@ Result<QueueRow> parse_row(const Fields& f, std::string_view line, const NodeLis
 
 }  // namespace
 
+bool is_remainder(const QueueRow& row) {
+  return row.id.task == 0 && row.state == core::JobState::Cancelled && row.nodes.empty();
+}
+
 std::vector<std::string> queue_command(const std::string& users, std::uint64_t job) {
   std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all", "-o", kFormat};
   if (!users.empty()) argv.insert(argv.end(), {"-u", users});

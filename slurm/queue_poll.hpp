@@ -27,6 +27,11 @@ struct QueueRow {
   std::string name, comment;
 };
 
+// What is left of an array whose waiting tasks were cancelled: a row without a task number that
+// never ran, beside those of its tasks. A job outside an array that was cancelled while it waited
+// looks the same, and is the same: nothing of it can start.
+bool is_remainder(const QueueRow& row);
+
 // squeue -a -h -r -t all -o FORMAT, of these users ("a,b"; "" = of everybody), or of one job
 // (0 = all).
 std::vector<std::string> queue_command(const std::string& users, std::uint64_t job = 0);

@@ -1,11 +1,12 @@
 #include "slurm/script_words.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace stoker::slurm {
 namespace {
 
-constexpr std::size_t kLongestValue = 64u << 10;  // a script that doubles a variable line by line
+constexpr int kDeepest = 64;  // of what is nested in one word; deeper, the rest is one piece
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -13,67 +14,203 @@ bool is_blank(char c) {
 bool is_operator(char c) {
   return std::string_view(";|&<>").find(c) != std::string_view::npos;
 }
-bool is_name(char c, bool first) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (!first && c >= '0' && c <= '9');
+
+struct Delimiter {
+  std::string word;
+  bool plain = false, tabs = false;  // `tabs`: "<<-", leading tabs are no part of the text
+};
+
+std::size_t nested_end(std::string_view text, std::size_t at, int depth);
+
+// "<<EOF", at its first '<'; `at` moves behind the delimiter.
+Delimiter read_delimiter(std::string_view text, std::size_t& at) {
+  Delimiter delimiter;
+  at += 2;
+  if (at < text.size() && text[at] == '-') delimiter.tabs = true, ++at;
+  while (at < text.size() && is_blank(text[at])) ++at;
+  while (at < text.size() && !is_blank(text[at]) && text[at] != '\n' && !is_operator(text[at]) &&
+         text[at] != ')') {
+    const char c = text[at++];
+    if (c == '\'' || c == '"' || c == '\\')
+      delimiter.plain = true;
+    else
+      delimiter.word += c;
+  }
+  return delimiter;
 }
 
-// The words of a line as they stand: quotes kept, split at blanks outside of them and at ; | & < >.
-std::vector<std::string> raw_words(std::string_view line) {
-  std::vector<std::string> words;
-  std::string word;
-  char quote = 0;
-  const auto end_word = [&] {
-    if (!word.empty()) words.push_back(std::move(word));
-    word.clear();
-  };
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
-      word += c;
-      word += line[++i];
-    } else if (quote != 0) {
-      word += c;
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-      word += c;
-    } else if (c == '#' && word.empty()) {
-      break;
-    } else if (is_blank(c)) {
-      end_word();
+// The lines from `at` up to the delimiter's, behind which `at` moves. Without such a line there is
+// no document: "<<" was something else.
+std::string read_document(std::string_view text, std::size_t& at, const Delimiter& delimiter) {
+  std::string out;
+  for (std::size_t i = at; i < text.size();) {
+    const auto end = std::min(text.find('\n', i), text.size());
+    std::string_view line = text.substr(i, end - i);
+    i = std::min(end + 1, text.size());
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (delimiter.tabs) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+    if (line == delimiter.word) {
+      at = i;
+      return out;
+    }
+    out.append(line).append("\n");
+  }
+  return "";
+}
+
+bool begins_document(std::string_view text, std::size_t at) {
+  return text.substr(at).starts_with("<<") && !text.substr(at).starts_with("<<<");
+}
+
+// Behind the bracket that closes the one at `at`: of $(…), ${…}, NAME=(…).
+std::size_t closing_end(std::string_view text, std::size_t at, int depth) {
+  const char open = text[at], close = open == '(' ? ')' : '}';
+  const bool commands = open == '(' && !text.substr(at).starts_with("((");
+  std::vector<Delimiter> waiting;
+  for (std::size_t i = at + 1; i < text.size();) {
+    const char c = text[i];
+    if (c == close) return i + 1;
+    if (c == '\n') {
+      ++i;
+      for (const Delimiter& delimiter : std::exchange(waiting, {}))
+        read_document(text, i, delimiter);
+    } else if (commands && c == '#' && (is_blank(text[i - 1]) || text[i - 1] == '\n')) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (commands && begins_document(text, i)) {
+      waiting.push_back(read_delimiter(text, i));
+    } else if (c == open) {
+      i = depth > kDeepest ? text.size() : closing_end(text, i, depth + 1);
     } else {
-      if (!word.empty() && is_operator(c) != is_operator(word.back())) end_word();
-      word += c;
+      i = nested_end(text, i, depth + 1);
     }
   }
-  end_word();
-  return words;
+  return text.size();
 }
+
+std::size_t quoted_end(std::string_view text, std::size_t at, int depth) {
+  for (std::size_t i = at + 1; i < text.size();) {
+    if (text[i] == '"') return i + 1;
+    i = text[i] == '\'' ? i + 1 : nested_end(text, i, depth + 1);
+  }
+  return text.size();
+}
+
+std::size_t nested_end(std::string_view text, std::size_t at, int depth) {
+  if (depth > kDeepest) return text.size();
+  const auto behind = [&](std::size_t found) {
+    return found == std::string_view::npos ? text.size() : found + 1;
+  };
+  const char c = text[at];
+  const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+  if (c == '\\') return std::min(at + 2, text.size());
+  if (c == '\'') return behind(text.find('\'', at + 1));
+  if (c == '"') return quoted_end(text, at, depth);
+  if (c == '$' && (next == '(' || next == '{')) return closing_end(text, at + 1, depth);
+  if (c != '`') return at + 1;
+  std::size_t i = at + 1;
+  while (i < text.size() && text[i] != '`') i += text[i] == '\\' ? 2 : 1;
+  return std::min(i + 1, text.size());
+}
+
+class Lexer {
+ public:
+  explicit Lexer(std::string_view text) : text_(text) {}
+
+  std::vector<RawCommand> read() {
+    while (at_ < text_.size()) step();
+    end_command();
+    return std::move(commands_);
+  }
+
+ private:
+  struct Waiting {
+    std::size_t command;
+    Delimiter delimiter;
+  };
+
+  void step() {
+    const char c = text_[at_];
+    if (c == '\n') return end_line();
+    if (is_blank(c)) return ++at_, end_word();
+    if (c == '#' && word_.empty()) {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (text_.substr(at_).starts_with("\\\n") || text_.substr(at_).starts_with("\\\r\n")) {
+      at_ += text_[at_ + 1] == '\n' ? 2 : 3;
+    } else if (is_operator(c)) {
+      read_operator();
+    } else if (c == '(' && word_.ends_with('=')) {
+      take(closing_end(text_, at_, 0));
+    } else if (c == '(' || c == ')') {
+      ++at_;
+      end_command();
+    } else {
+      take(piece_end(text_, at_));
+    }
+  }
+
+  void take(std::size_t end) {
+    word_ += text_.substr(at_, end - at_);
+    at_ = end;
+  }
+
+  void read_operator() {
+    if (begins_document(text_, at_)) {
+      end_word();
+      waiting_.push_back({commands_.size(), read_delimiter(text_, at_)});
+      return;
+    }
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_operator(text_[at_])) ++at_;
+    const std::string sign(text_.substr(begin, at_ - begin));
+    if (sign.find_first_of("<>") == std::string::npos) {
+      end_command();
+      command_.conditional = sign == "&&" || sign == "||";
+      return;
+    }
+    if (word_.find_first_not_of("0123456789") == std::string::npos) word_.clear();  // 2>
+    end_word();
+    command_.words.push_back(sign);
+  }
+
+  void end_word() {
+    if (!word_.empty()) command_.words.push_back(std::exchange(word_, {}));
+  }
+  void end_command() {
+    end_word();
+    if (!command_.words.empty()) commands_.push_back(std::move(command_));
+    command_ = {};
+  }
+  void end_line() {
+    ++at_;
+    const bool goes_on = command_.conditional && command_.words.empty() && word_.empty();
+    end_command();
+    command_.conditional = goes_on;
+    for (const Waiting& w : std::exchange(waiting_, {})) {
+      std::string text = read_document(text_, at_, w.delimiter);
+      if (w.command < commands_.size())
+        commands_[w.command].documents.push_back({std::move(text), w.delimiter.plain});
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::string word_;
+  RawCommand command_;
+  std::vector<RawCommand> commands_;
+  std::vector<Waiting> waiting_;
+};
 
 }  // namespace
 
-std::vector<std::string> logical_lines(std::string_view text) {
-  std::vector<std::string> lines;
-  std::string line;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    std::string_view piece = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (piece.ends_with('\r')) piece.remove_suffix(1);
-    if (piece.ends_with('\\')) {
-      line += piece.substr(0, piece.size() - 1);
-      line += ' ';
-      continue;
-    }
-    lines.push_back(line + std::string(piece));
-    line.clear();
-  }
-  if (!line.empty()) lines.push_back(line);
-  return lines;
+std::size_t piece_end(std::string_view text, std::size_t at) {
+  return nested_end(text, at, 0);
 }
 
-std::vector<std::string> ScriptWords::split(std::string_view line) {
+std::vector<RawCommand> shell_commands(std::string_view text) {
+  return Lexer(text).read();
+}
+
+std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> words;
   std::string word;
   bool open = false;
@@ -93,7 +230,7 @@ std::vector<std::string> ScriptWords::split(std::string_view line) {
       open = true;
     } else if (c == '#' && !open) {
       break;
-    } else if (is_blank(c)) {
+    } else if (is_blank(c) || c == '\n') {
       if (open) words.push_back(std::move(word));
       word.clear();
       open = false;
@@ -104,76 +241,6 @@ std::vector<std::string> ScriptWords::split(std::string_view line) {
   }
   if (open) words.push_back(std::move(word));
   return words;
-}
-
-ScriptWord ScriptWords::expand(std::string_view raw) const {
-  ScriptWord out{{}, std::string(raw), true};
-  char quote = 0;
-  for (std::size_t i = 0; i < raw.size() && out.text.size() < kLongestValue; ++i) {
-    const char c = raw[i];
-    if (c == '\\' && quote != '\'' && i + 1 < raw.size()) {
-      out.text += raw[++i];
-    } else if (quote == 0 && (c == '"' || c == '\'')) {
-      quote = c;
-    } else if (quote != 0 && c == quote) {
-      quote = 0;
-    } else if (c == '`' && quote != '\'') {
-      out.known = false;
-    } else if (c != '$' || quote == '\'') {
-      out.text += c;
-    } else {
-      const bool braces = i + 1 < raw.size() && raw[i + 1] == '{';
-      std::size_t end = i + (braces ? 2 : 1);
-      const std::size_t begin = end;
-      while (end < raw.size() && is_name(raw[end], end == begin)) ++end;
-      const std::string name(raw.substr(begin, end - begin));
-      const bool plain = !name.empty() && (!braces || (end < raw.size() && raw[end] == '}'));
-      const auto value = variables_.find(name);
-      if (plain && (name.starts_with("SLURM_") || name == "HOSTNAME"))
-        out.text += '*';  // another one in each job
-      else if (plain && value != variables_.end() && !unknown_.contains(name))
-        out.text += value->second;
-      else
-        out.known = false;
-      if (plain || end > i + 1) i = end - (braces && plain ? 0 : 1);
-    }
-  }
-  return out;
-}
-
-bool ScriptWords::assign(std::string_view raw) {
-  std::size_t end = 0;
-  while (end < raw.size() && is_name(raw[end], end == 0)) ++end;
-  if (end == 0 || end >= raw.size() || raw[end] != '=') return false;
-  const std::string name(raw.substr(0, end));
-  const ScriptWord value = expand(raw.substr(end + 1));
-  variables_[name] = value.text;
-  if (value.known)
-    unknown_.erase(name);
-  else
-    unknown_[name] = true;
-  return true;
-}
-
-std::vector<ScriptWord> ScriptWords::read(std::string_view line) {
-  std::vector<ScriptWord> words;
-  std::vector<std::string> raw = raw_words(line);
-  std::size_t first = 0;
-  if (!raw.empty() && raw.front() == "export") first = 1;
-  while (first < raw.size() && assign(raw[first])) ++first;
-  for (std::size_t i = first; i < raw.size(); ++i) words.push_back(expand(raw[i]));
-  // SRUN_ARGS="--wait=60 --kill-on-bad-exit=1" and the like become several words where they are
-  // used.
-  std::vector<ScriptWord> out;
-  for (ScriptWord& word : words) {
-    if (!word.raw.starts_with('$') || word.text.find(' ') == std::string::npos) {
-      out.push_back(std::move(word));
-      continue;
-    }
-    for (std::string& part : split(word.text))
-      out.push_back({std::move(part), word.raw, word.known});
-  }
-  return out;
 }
 
 }  // namespace stoker::slurm

@@ -1,40 +1,31 @@
-// A shell script's lines as words, with the variables that it plainly assigns put in. No shell:
-// what only running it could tell (command substitution, sourced files) is unknown and says so.
+// A shell script cut into commands and raw words. Nothing is executed and no value is put in: see
+// script_reader.hpp.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace stoker::slurm {
 
-struct ScriptWord {
-  std::string text;   // quotes gone, variables put in
-  std::string raw;    // as it stands in the script
-  bool known = true;  // false: holds something that only running it would tell
+struct HereDocument {
+  std::string text;
+  bool plain = false;  // its delimiter is quoted: the shell puts no values in
 };
 
-class ScriptWords {
- public:
-  explicit ScriptWords(std::map<std::string, std::string> environment)
-      : variables_(std::move(environment)) {}
-
-  // Words of one logical line (continued lines joined). Plain assignments NAME=value and
-  // export NAME=value are remembered and give no words.
-  std::vector<ScriptWord> read(std::string_view line);
-  // Splits only, as sbatch splits an #SBATCH line: blanks, quotes, '#' begins a comment.
-  static std::vector<std::string> split(std::string_view line);
-
- private:
-  ScriptWord expand(std::string_view raw) const;
-  bool assign(std::string_view raw);
-  std::map<std::string, std::string> variables_;
-  std::map<std::string, bool> unknown_;
+// One simple command: what stands between ; & | && || ( ) and the ends of lines.
+struct RawCommand {
+  std::vector<std::string> words;  // quotes kept; < > >> &> are words of their own
+  std::vector<HereDocument> documents;
+  bool conditional = false;  // behind && or ||
 };
+std::vector<RawCommand> shell_commands(std::string_view text);
 
-// Lines of a script, those that end with a backslash joined.
-std::vector<std::string> logical_lines(std::string_view text);
+// The end of the piece of a word that begins at `at`: one character, or a quoted, escaped or
+// substituted part with all that is nested in it.
+std::size_t piece_end(std::string_view text, std::size_t at);
+
+// Splits as sbatch splits an #SBATCH line: blanks, quotes, '#' begins a comment.
+std::vector<std::string> split_words(std::string_view line);
 
 }  // namespace stoker::slurm

@@ -118,10 +118,12 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
   return rows;
 }
 
-bool SlurmScheduler::was_cancelled_here(const JobId& job) const {
+// `waited`: it never ran.
+bool SlurmScheduler::was_cancelled_here(const JobId& job, bool waited) const {
   const std::scoped_lock lock(mutex_);
+  if (waited && rests_cancelled_.count(job.job) > 0) return true;
   return cancelled_.count(job) > 0 || cancelled_.count(JobId{job.job, 0}) > 0 ||
-         (job.task == 0 && cancelled_.count(JobId{job.job, 1}) > 0);
+         (!waited && job.task == 0 && cancelled_.count(JobId{job.job, 1}) > 0);
 }
 
 // Restart counts of what runs and exit codes of what has ended, all in one question.
@@ -165,7 +167,8 @@ core::JobSeen SlurmScheduler::seen_of(const QueueRow& row, const Token& token) c
   core::JobSeen seen;
   const Known& known = known_.at({row.id, row.raw_id});
   seen.token = token;
-  seen.job = row.id.task == 0 ? JobId{row.id.job, 1} : row.id;  // outside an array: its first task
+  // Outside an array: its first task.
+  seen.job = row.id.task == 0 && !is_remainder(row) ? JobId{row.id.job, 1} : row.id;
   seen.restart = known.numbers.restarts;
   seen.state = row.state;
   seen.reason = row.reason;
@@ -176,10 +179,33 @@ core::JobSeen SlurmScheduler::seen_of(const QueueRow& row, const Token& token) c
     seen.signal = known.numbers.signal;
   }
   if (row.state == core::JobState::Cancelled) {
-    seen.cancelled_by_us = was_cancelled_here(row.id);
+    seen.cancelled_by_us = was_cancelled_here(row.id, row.nodes.empty());
     seen.cancelled_by_uid = row.cancelled_by_uid;  // squeue itself does not tell: 0
   }
   return seen;
+}
+
+// A waiting task that was cancelled alone leaves no row. So an array of which only ended tasks are
+// shown, twice in a row, has none left that could start: its rest is told to be gone.
+void SlurmScheduler::look_for_rests(const std::vector<QueueRow>& rows, core::SchedulerView& view) {
+  std::map<std::uint64_t, const QueueRow*> over;  // by array
+  for (const QueueRow& row : rows)
+    if (row.id.task != 0) over[row.id.job] = &row;
+  for (const QueueRow& row : rows)
+    if (!core::is_terminal(row.state) || is_remainder(row)) over.erase(row.id.job);
+  std::set<std::uint64_t> seen;
+  for (const auto& [job, row] : over) {
+    seen.insert(job);
+    if (over_.count(job) == 0) continue;
+    core::JobSeen rest;
+    rest.token = token_of(*row);
+    rest.job = JobId{job, 0};
+    rest.state = core::JobState::Cancelled;
+    rest.reason = "no task waits";
+    rest.cancelled_by_us = was_cancelled_here(rest.job, true);
+    view.jobs.push_back(std::move(rest));
+  }
+  over_ = std::move(seen);
 }
 
 // Nodes are a help, not a proof: an answer that cannot be used is left for the next time.
@@ -247,7 +273,8 @@ bool SlurmScheduler::ask_accounts(const core::JobExpected& job, core::SchedulerV
   if (!rows) return false;
   auto ends = proven_ends(*rows, job.token, options_.user, job.since - 1min);
   for (core::JobSeen& end : ends) {
-    end.cancelled_by_us = end.state == core::JobState::Cancelled && was_cancelled_here(end.job);
+    end.cancelled_by_us =
+        end.state == core::JobState::Cancelled && was_cancelled_here(end.job, end.nodes.empty());
     view.jobs.push_back(std::move(end));
   }
   return !ends.empty();
@@ -334,11 +361,17 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   core::SchedulerView view;
   look_at_nodes(view, node_died);
   for (const QueueRow& row : rows) view.jobs.push_back(seen_of(row, token_of(row)));
+  look_for_rests(rows, view);
   view.rivals = find_rivals(all, grounds, options_.user, known_jobs());
-  // What has ended is told before what runs instead.
   look_for_missing(rows, view);
-  std::stable_partition(view.jobs.begin(), view.jobs.end(),
-                        [](const core::JobSeen& job) { return core::is_terminal(job.state); });
+  // What has ended is told before what runs instead, and what cannot start any more last.
+  std::stable_sort(view.jobs.begin(), view.jobs.end(),
+                   [](const core::JobSeen& a, const core::JobSeen& b) {
+                     const auto place = [](const core::JobSeen& job) {
+                       return job.job.task == 0 ? 2 : core::is_terminal(job.state) ? 0 : 1;
+                     };
+                     return place(a) < place(b);
+                   });
   return view;
 }
 

@@ -130,7 +130,10 @@ core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& canc
   if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
     return unknown({"scancel failed: " + what_it_said(*output), *name, ""});
   const std::scoped_lock lock(mutex_);
-  cancelled_.insert(job);
+  if (cancel.pending_only)
+    rests_cancelled_.insert(job.job);
+  else
+    cancelled_.insert(job);
   return std::monostate{};
 }
 

@@ -105,7 +105,8 @@ class SlurmScheduler : public core::Scheduler {
   void look_inside(const core::ProbeRequest& request, const QueueRow& row, core::JobProbed& out);
   Status learn_numbers(const std::vector<QueueRow>& rows);
   core::JobSeen seen_of(const QueueRow& row, const Token& token) const;
-  bool was_cancelled_here(const JobId& job) const;
+  bool was_cancelled_here(const JobId& job, bool waited) const;
+  void look_for_rests(const std::vector<QueueRow>& rows, core::SchedulerView& view);
   void look_at_nodes(core::SchedulerView& view, bool now);
   void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
   std::string why_gone(const core::JobExpected& job, core::SchedulerView& view);
@@ -121,6 +122,7 @@ class SlurmScheduler : public core::Scheduler {
   CallBudget budget_;
   // Of the observing thread.
   std::map<TaskKey, Known> known_;
+  std::set<std::uint64_t> over_;  // arrays of which the answer before showed only ended tasks
   std::map<Token, Denial> denials_;
   std::map<Token, Instant> asked_;  // missing jobs, and when they were last looked for
   std::optional<Instant> nodes_at_;
@@ -130,7 +132,8 @@ class SlurmScheduler : public core::Scheduler {
   };
   // Of all threads.
   mutable std::mutex mutex_;
-  std::set<JobId> cancelled_;  // by us, since this process started
+  std::set<JobId> cancelled_;                // by us, since this process started
+  std::set<std::uint64_t> rests_cancelled_;  // the same: arrays whose waiting tasks were
   std::vector<core::JobExpected> expected_;
   std::vector<core::RunGrounds> grounds_;
   std::map<std::pair<std::string, std::string>, Membership> members_;  // by user and group

@@ -59,7 +59,7 @@ SlurmScheduler::Before SlurmScheduler::before_submission(const core::SubmitReque
 Status SlurmScheduler::write_script(const core::SubmitRequest& request,
                                     const Submission& prepared) {
   if (prepared.text.empty()) return ok();
-  STOKER_TRY_STATUS(files_.make_directories(request.policy.directory + "/batch", 0755));
+  STOKER_TRY_STATUS(files_.make_directories(request.policy.directory + "/batch", 0700));
   return files_.replace(prepared.argv.back(), prepared.text);
 }
 

@@ -7,9 +7,9 @@ import sys
 import tempfile
 
 
-def write_result(path, tally, parts):
+def write_result(path, tally, parts, took):
     with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump({"tally": vars(tally), "parts": parts}, file)
+        json.dump({"tally": vars(tally), "parts": parts, "took": took}, file)
     os.rename(path + ".new", path)
 
 
@@ -49,7 +49,7 @@ class Beside:
             pass
         self.process.wait()
 
-    def join(self, tally, seconds):
+    def join(self, tally, ledger, seconds):
         """Waits at most so long (None: to the end); parts that were not done by then are skipped, aloud."""
         late = False
         try:
@@ -59,14 +59,16 @@ class Beside:
             self.end()
         self.output.seek(0)
         print(self.output.read(), flush=True)
-        said = {"tally": {}, "parts": []}
+        said = {"tally": {}, "parts": [], "took": {}}
         if os.path.exists(self.result):
             with open(self.result, encoding="utf-8") as file:
                 said = json.load(file)
         for outcome, names in said["tally"].items():
             getattr(tally, outcome).extend(names)
+        ledger.merge(said["took"])
         for name in [n for n in self.names if n not in said["parts"]]:
             if late:
+                tally.no_time.append(f"{name}: all of it; ./dev test --only {name}")
                 tally.add(f"{name}: all of it", "skipped", f"no time was left for it; ./dev test --only {name}")
             else:
                 tally.add(f"{name}: all of it", "failed", f"its process ended with {self.process.returncode}")

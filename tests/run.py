@@ -2,8 +2,9 @@
 """./dev test: build, unit and golden tests, lint, end-to-end tests, bundle, sanitizers; one tally at the end.
 
 Each part reports its tests as (name, outcome); a part that cannot even start is one failed test. The last line is
-"N passed, N failed, N skipped". `--quick` stops after the unit tests, `--only PART` runs one part, `--long` adds what
-does not fit into CI.
+"N passed, N failed, N skipped". `./dev test CASE...` runs the tests of that name alone (pick.py), `--quick` stops after the
+unit tests, `--only PART` runs one part, `--long` adds what does not fit into CI. What each took and which needed a second
+try is remembered in the build folder (ledger.py).
 """
 import argparse
 import concurrent.futures
@@ -13,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 
+import pick
 from beside import Beside, write_result
+from ledger import Ledger, Progress
+from tally import Tally, closing_words, outcomes
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 E2E_LIMIT_S = 600
@@ -35,25 +38,8 @@ def folder_of(preset):
 
 
 BIN = os.path.join(ROOT, folder_of(PRESET), "bin")
-
-
-class Tally:
-    def __init__(self):
-        self.passed, self.skipped, self.failed = [], [], []
-        self.again = []  # failed once, passed at the second try
-
-    def add(self, name, outcome, detail=""):
-        getattr(self, outcome).append(name)
-        if outcome != "passed":
-            print(f"{outcome.upper()}: {name}{': ' + detail if detail else ''}", flush=True)
-
-    def read(self, text):
-        """Adds the lines "ok NAME" and "not ok NAME" of a checker."""
-        for line in text.split("\n"):
-            if line.startswith("ok "):
-                self.add(line[3:], "passed")
-            elif line.startswith("not ok "):
-                self.add(line[7:], "failed")
+LEDGER = Ledger(os.path.join(ROOT, folder_of(PRESET), "tests.jsonl"))
+Tally.ledger = LEDGER
 
 
 def title(text):
@@ -64,30 +50,20 @@ def command(argv, limit=3600, **kwargs):
     return subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=limit, **kwargs).returncode
 
 
-def build(tally, preset=PRESET, targets=()):
-    """Configures and builds a preset; True when that worked."""
+def build(tally, preset=PRESET, targets=(), as_it_is=False):
+    """Configures and builds a preset; True when that worked. `as_it_is`: a change of flags would compile everything again."""
     folder = os.path.join(ROOT, folder_of(preset))
     os.environ.update(CCACHE_SLOPPINESS="pch_defines,time_macros", CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=ROOT)
     strict = preset == PRESET  # the sanitizers are built with warnings off
-    good = command(["cmake", "--preset", preset, f"-DSTOKER_WERROR={'ON' if strict else 'OFF'}"],
+    configured = as_it_is and os.path.exists(os.path.join(folder, "build.ninja"))
+    good = configured or command(["cmake", "--preset", preset, f"-DSTOKER_WERROR={'ON' if strict else 'OFF'}"],
                    stdout=subprocess.DEVNULL) == 0
     argv = ["cmake", "--build", folder, "-j", str(os.cpu_count())]
     for target in targets:
         argv += ["--target", target]
     good = good and command(argv) == 0
-    tally.add(f"build: {preset}{', warnings are errors' if strict else ''}", "passed" if good else "failed")
+    tally.add(f"build: {preset}{', warnings are errors' if strict and not configured else ''}", "passed" if good else "failed")
     return good
-
-
-def outcomes(report):
-    """{case: (outcome, output)} of ctest's report."""
-    found = {}
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
-        outcome = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(case.get("status"), "failed")
-        if case.find("skipped") is not None:
-            outcome = "skipped"
-        found[case.get("name")] = outcome, (case.findtext("system-out") or "")[-2000:] if outcome == "failed" else ""
-    return found
 
 
 def ctest(tally, folder, prefix="", select="", most_tries=1):
@@ -106,13 +82,14 @@ def ctest(tally, folder, prefix="", select="", most_tries=1):
             if found[case][0] == "failed" and result[0] == "passed":
                 tally.again.append(prefix + case)
             found[case] = result
-    for case, (outcome, detail) in found.items():
+    for case, (outcome, detail, seconds) in found.items():
+        LEDGER.note(prefix + case, outcome, seconds, 2 if prefix + case in tally.again else 1)
         tally.add(prefix + case, outcome, detail)
 
 
 def tries(options):
     """CI gives a test that failed a second try, aloud: it shares two cores with other tests. Asked for by name, none."""
-    return 1 if options.long or options.only else 2
+    return 1 if options.long or options.only or options.case else 2
 
 
 def part_unit(tally, options):
@@ -120,9 +97,10 @@ def part_unit(tally, options):
     ctest(tally, folder_of(PRESET), most_tries=tries(options))
 
 
-def script_test(tally, name, script, environment, limit, most_tries, until):
+def script_test(tally, name, script, environment, limit, most_tries, until, progress):
     """A test that is a program: exit 0 passed, 77 skipped with the reason in its last line, else failed."""
     if time.time() > until:
+        tally.no_time.append(name)
         return tally.add(name, "skipped", "no time was left for it")
     for attempt in range(1, most_tries + 1):
         began = time.monotonic()
@@ -133,8 +111,11 @@ def script_test(tally, name, script, environment, limit, most_tries, until):
         except subprocess.TimeoutExpired as late:
             code, output = 124, (late.stdout or b"").decode(errors="replace")
         outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
-        print(f"{outcome}: {name} ({time.monotonic() - began:.0f}s)", flush=True)
-        if outcome != "failed" or attempt == most_tries or time.time() > until:
+        seconds = time.monotonic() - began
+        last = outcome != "failed" or attempt == most_tries or time.time() > until
+        print(f"{outcome}: {name} ({seconds:.0f}s)" + (f" [{progress.done(name)}]" if last else ""), flush=True)
+        if last:
+            LEDGER.note(name, outcome, seconds, attempt)
             break
         print(f"once more, because it ended with {code}:\n{output[-6000:]}", flush=True)
         tally.again.append(name)
@@ -157,9 +138,11 @@ def part_e2e(tally, options):
     if options.long:
         environment["STOKER_LONG"] = "1"
     limit = E2E_LIMIT_S * (6 if options.long else 1)
+    scripts = options.scripts if options.case else e2e_scripts(options.match)
+    progress = Progress(LEDGER, [f"e2e: {name}" for name in scripts], E2E_SIDE)
     with concurrent.futures.ThreadPoolExecutor(E2E_SIDE) as pool:
-        running = [pool.submit(script_test, tally, f"e2e: {name}", [script], environment, limit, tries(options), options.until)
-                   for name, script in e2e_scripts(options.match).items()]
+        running = [pool.submit(script_test, tally, f"e2e: {name}", [script], environment, limit, tries(options), options.until,
+                               progress) for name, script in scripts.items()]
         for test in running:
             test.result()
 
@@ -178,7 +161,9 @@ def part_slurm(tally, options):
         said += line
         outcome, _, name = line.partition(": ")
         if outcome in ("passed", "skipped", "failed") and name.startswith("slurm: "):
-            tally.add(name.rpartition(" (")[0], outcome)
+            name, _, seconds = name.rstrip().rpartition(" (")
+            LEDGER.note(name, outcome, float(seconds.rstrip("s)") or 0), 2 if name in tally.again else 1)
+            tally.add(name, outcome)
         elif outcome == "again" and name.startswith("slurm: "):
             tally.again.append(name.rpartition(" (")[0])
     code = run.wait()
@@ -207,6 +192,8 @@ def part_lint(tally, _options):
     lint(tally, "--fast")
     good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
     tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
+    good = command([sys.executable, "tests/run_test.py"]) == 0
+    tally.add("dev test: ledger, estimate and choice by name", "passed" if good else "failed")
 
 
 def part_bundle(tally, _options):
@@ -308,14 +295,41 @@ def part_sim(tally, options):
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
 COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
 PARTS = {**WAITING, **COMPUTING}
+TURNS = ["asan", "tsan", "tidy"]
 
 
 def run_parts(names, tally, options, done=lambda name: None):
     for name in names:
         began = time.monotonic()
         PARTS[name](tally, options)
-        print(f"    {name}: {time.monotonic() - began:.0f}s", flush=True)
+        seconds = time.monotonic() - began
+        usual = LEDGER.usual(f"part: {name}")
+        print(f"    {name}: {seconds:.0f}s" + (f" (usually {usual:.0f}s)" if usual else ""), flush=True)
+        LEDGER.note(f"part: {name}", "passed", seconds)
         done(name)
+
+
+def run_picked(tally, options):
+    """./dev test CASE...: only what these need is built."""
+    picked = pick.Picked(options.case, e2e_scripts(""))
+    if not picked:
+        print(f"no test is called {' or '.join(options.case)}: the names are those that the tests print", file=sys.stderr)
+        return tally.add(f"a test called {' or '.join(options.case)}", "failed")
+    if build(tally, targets=picked.targets(), as_it_is=True):
+        pick.run_doctests(picked, tally, BIN)
+        if picked.e2e:
+            options.scripts = picked.e2e
+            part_e2e(tally, options)
+        os.environ.update(STOKER_BIN=BIN)
+        pick.run_slurm(picked, tally)
+
+
+def computing_parts():
+    """What there may be no time for comes last, and by turns: each is first in one of three commits."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    sure, turns = [n for n in COMPUTING if n not in TURNS], list(TURNS)
+    first = int(head[:8] or "0", 16) % len(turns)
+    return sure + turns[first:] + turns[:first]
 
 
 def run_beside(path, names, tally, options):
@@ -324,22 +338,23 @@ def run_beside(path, names, tally, options):
 
     def done(name):
         parts.append(name)
-        write_result(path, tally, parts)
+        write_result(path, tally, parts, LEDGER.run)
 
     run_parts(names, tally, options, done)
 
 
 def all_parts(tally, options, began):
     run_parts(["unit"], tally, options)
-    with Beside(os.path.abspath(__file__), list(COMPUTING), options) as beside:
+    with Beside(os.path.abspath(__file__), computing_parts(), options) as beside:
         with concurrent.futures.ThreadPoolExecutor() as pool:
             for part in [pool.submit(run_parts, [name], tally, options) for name in WAITING if name != "unit"]:
                 part.result()
-        beside.join(tally, None if options.long else max(0, began + BUDGET_S - time.monotonic()))
+        beside.join(tally, LEDGER, None if options.long else max(0, began + BUDGET_S - time.monotonic()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", metavar="CASE", help="only the tests of this name; a part of it is enough, or * and ?")
     parser.add_argument("--quick", action="store_true", help="build and unit tests")
     parser.add_argument("--long", action="store_true", help="also what takes too long for CI")
     parser.add_argument("--only", choices=sorted(PARTS), help="one part")
@@ -349,21 +364,21 @@ def main():
     options = parser.parse_args()
     tally = Tally()
     began = time.monotonic()
-    options.until = float("inf") if options.long or options.only else time.time() + LAST_BEGIN_S
+    options.until = float("inf") if options.long or options.only or options.case else time.time() + LAST_BEGIN_S
     if options.beside:
         run_beside(options.beside[0], options.beside[1:], tally, options)
         return 0
     title("build")
-    if options.only in ("asan", "tsan") or build(tally):
+    if options.case:
+        run_picked(tally, options)
+    elif options.only in ("asan", "tsan") or build(tally):
         if options.only or options.quick:
             run_parts([options.only or "unit"], tally, options)
         else:
             all_parts(tally, options, began)
     print(f"\n{time.monotonic() - began:.0f}s in all")
-    for name in [n for n in tally.again if n not in tally.failed]:
-        print(f"passed at the second try: {name}")
-    for name in tally.failed:
-        print(f"failed: {name}")
+    LEDGER.save()
+    closing_words(tally, LEDGER)
     print(f"{len(tally.passed)} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
     return 1 if tally.failed else 0
 

@@ -9,6 +9,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::watch {
 namespace {
@@ -93,6 +94,12 @@ Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth) {
   return manifest;
 }
 
+Result<wire::Manifest> check_own_checkpoint(const std::string& path, Depth depth) {
+  if (!os::exists(path)) return fail("no such checkpoint", path);
+  STOKER_TRY_STATUS(os::check_own(path + "/" + wire::kManifestName));
+  return check_checkpoint(path, depth);
+}
+
 Result<CheckpointScan> scan_checkpoints(const std::string& directory,
                                         const std::optional<wire::Lineage>& lineage, Depth depth) {
   CheckpointScan scan;
@@ -117,7 +124,7 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       scan.unfinished.push_back(name);
       continue;
     }
-    auto manifest = check_checkpoint(path, depth);
+    auto manifest = check_own_checkpoint(path, depth);
     if (manifest && manifest->without_optimizer) manifest = fail(kNoOptimizer, path);
     if (manifest) {
       scan.newest = FoundCheckpoint{name, path, std::move(*manifest)};

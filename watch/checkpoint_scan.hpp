@@ -43,6 +43,10 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
 // One checkpoint; the Error says what is wrong with which file.
 Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth);
 
+// The same for a start to resume from: the manifest must be our own user's file
+// (common/os/own_files.hpp), or another user could choose what is loaded.
+Result<wire::Manifest> check_own_checkpoint(const std::string& path, Depth depth);
+
 // Reads and parses the manifest alone, with its own limits checked (plain file names, no file
 // twice, the version).
 Result<wire::Manifest> read_manifest(const std::string& path);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::watch {
 
@@ -60,10 +60,14 @@ void Generations::find(std::vector<core::Input>& out) {
   for (const auto& name : *names)
     if (const auto generation = wire::parse_generation_name(name)) found.push_back(*generation);
   std::sort(found.begin(), found.end());
-  if (found.empty()) return;
-  const Generation newest = std::max(newest_, found.back());
   // Those that began since we last looked, in this life or the one before.
   const Generation known = std::max(newest_, read_before_);
+  std::erase_if(found, [&](Generation generation) {  // another user's words decide nothing
+    return generation > known &&
+           !os::check_own(options_.directory + "/" + wire::generation_name(generation));
+  });
+  if (found.empty()) return;
+  const Generation newest = std::max(newest_, found.back());
   if (found.size() > kMostCaughtUp) found.erase(found.begin(), found.end() - kMostCaughtUp);
   for (const Generation generation : found) {
     const bool recent = generation.value + kStillRead >= newest.value;

@@ -28,6 +28,7 @@ class Generations {
   // Of the newest generation's lead.
   [[nodiscard]] std::optional<LiveBeat> live() const;
   [[nodiscard]] bool more() const { return more_; }
+  [[nodiscard]] Generation newest() const { return newest_; }
   // Folders whose changes are worth a look: the newest generation's and its agents'.
   [[nodiscard]] std::vector<std::string> directories() const;
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }

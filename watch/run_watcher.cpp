@@ -38,7 +38,8 @@ RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::C
                    cursors),
       switches_({options.policy.run, directory_ + "/switch", options.policy.group}, cursors),
       disk_(disk_options(options.policy), cursors),
-      finish_file_(options.policy, cursors) {}
+      finish_file_(options.policy, cursors),
+      end_file_(options.policy.run, directory_, cursors) {}
 
 std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   std::vector<core::Input> out;
@@ -49,6 +50,7 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   finish_file_.poll(out);
   out.insert(out.end(), std::make_move_iterator(words.begin()),
              std::make_move_iterator(words.end()));
+  if (!generations_.more()) end_file_.poll(generations_.newest(), out);
   if (!disk_polled_ || now - *disk_polled_ >= kPollDisk) {
     disk_polled_ = now;
     disk_.poll(out);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "watch/disk.hpp"
+#include "watch/end_file.hpp"
 #include "watch/finish_file.hpp"
 #include "watch/generations.hpp"
 #include "watch/switch_files.hpp"
@@ -41,6 +42,7 @@ class RunWatcher {
   SwitchFiles switches_;
   DiskWatch disk_;
   FinishFile finish_file_;
+  EndFile end_file_;
   std::optional<Instant> disk_polled_;
   Instant next_poll_;
 };

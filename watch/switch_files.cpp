@@ -14,6 +14,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "wire/control.hpp"
 
 namespace stoker::watch {
@@ -31,6 +32,19 @@ std::string lower(std::string text) {
   for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return text;
+}
+
+bool is_switch(const std::string& name) {
+  return std::find(kVerbs.begin(), kVerbs.end(), lower(name)) != kVerbs.end();
+}
+
+// The names that people type come first: "kill" and "KILL", then other spellings, then what is
+// none.
+int rank_of_name(const std::string& name) {
+  if (!is_switch(name)) return 2;
+  const bool mixed =
+      name != lower(name) && std::any_of(name.begin(), name.end(), [](char c) { return c >= 'a'; });
+  return mixed ? 1 : 0;
 }
 
 // One line for a person: control characters become blanks.
@@ -61,15 +75,6 @@ std::string kind_of_file(mode_t mode) {
 }
 
 }  // namespace
-
-std::string login_name(uid_t user) {
-  std::array<char, 16384> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-    return entry.pw_name;
-  return "uid " + std::to_string(user);
-}
 
 Result<bool> may_act(uid_t user, const std::string& group) {
   if (user == ::geteuid()) return true;
@@ -108,7 +113,13 @@ void SwitchFiles::poll(WallTime wall, std::vector<core::Input>& out) {
   if (!names) names = os::list_directory(options_.directory);
   if (!names) return;
   std::erase_if(*names, [](const std::string& name) { return name.front() == '.'; });
-  if (names->size() > kMostFiles) names->resize(kMostFiles);
+  if (names->size() > kMostFiles) {  // the switches are looked at, however much lies beside them
+    std::stable_sort(names->begin(), names->end(), [](const auto& a, const auto& b) {
+      return rank_of_name(a) < rank_of_name(b);
+    });
+    names->resize(kMostFiles);
+    std::sort(names->begin(), names->end());
+  }
   const auto is_gone = [&names](const auto& name) {
     return !std::binary_search(names->begin(), names->end(), name);
   };
@@ -127,7 +138,7 @@ void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
                   static_cast<std::uint64_t>(about.st_size)};
   const auto refused = refused_.find(name);
   if (refused != refused_.end() && refused->second == seen) return;
-  if (std::find(kVerbs.begin(), kVerbs.end(), lower(name)) == kVerbs.end())
+  if (!is_switch(name))
     return refuse(name, seen, "no such switch; there are save, stop, kill, pause, resume, restart",
                   out);
   const bool old = wall.time_since_epoch().count() - seen.changed >= kSettled.count();
@@ -155,7 +166,7 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
   if (::fstat(file.get(), &about) != 0) return;
   if (!S_ISREG(about.st_mode))
     return refuse(name, seen, "it is " + kind_of_file(about.st_mode), out);
-  const std::string author = login_name(about.st_uid);
+  const std::string author = os::user_name_of(about.st_uid);
   if (about.st_nlink != 1)
     return refuse(name, seen, "it has several names: the author cannot be told", out);
   if (static_cast<std::uint64_t>(about.st_size) > kLargest)

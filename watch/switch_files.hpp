@@ -58,7 +58,5 @@ class SwitchFiles {
 
 // Whether `user` may act on a run of `group`. Errors: no such group.
 Result<bool> may_act(uid_t user, const std::string& group);
-// "alice", or "uid 4711" when nobody has it.
-std::string login_name(uid_t user);
 
 }  // namespace stoker::watch

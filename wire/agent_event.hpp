@@ -2,7 +2,8 @@
 // gen-*/agents/<node>.jsonl (an agent whose lead is gone). A line is `{json}\t<crc32c of the json,
 // 8 hex digits>\n`, written with one write(2), fsynced on edges. Ages, not timestamps, cross
 // machines: `at` is the writer's own monotonic clock and is only compared with other lines of its
-// boot.
+// boot. To add one: a struct with kKind and its place in AgentBody here, its handler in
+// core/agents.cpp, the line of worker/agent that reports it, its word in sim/script_agents.cpp.
 #pragma once
 
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "wire/end_mark.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/lineage.hpp"
 #include "wire/resume_audit.hpp"
@@ -96,8 +98,9 @@ struct AttemptEnded {  // all processes of all ranks are proven gone
       0;  // exit code that decides (cli.md), of the first rank that failed; 128+n for signal n
   Rank first_rank;  // the first rank that exited unasked
   NodeName first_node;
-  bool told = false;  // its ranks had been told to leave: their exit 0 proves no finish
-  STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node, told)
+  bool told = false;             // its ranks had been told to leave: their exit 0 proves no finish
+  std::optional<EndMark> end{};  // the run is over with it; the mark is on disk
+  STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node, told, end)
 };
 
 struct PhaseEdge {  // the phase that most ranks are in has changed
@@ -277,7 +280,8 @@ struct Goodbye {  // the agent leaves in order; of the lead: the generation is o
   bool lead = false;
   int exit_code = 0;  // of the agent: what the job will show
   std::string why;
-  STOKER_FIELDS(Goodbye, node, lead, exit_code, why)
+  std::optional<EndMark> end{};  // of the lead: the run is over; the mark is on disk
+  STOKER_FIELDS(Goodbye, node, lead, exit_code, why, end)
 };
 
 using AgentBody =

@@ -36,8 +36,12 @@ struct Control {
   Attempt restart_of;             // the attempt to end: a newer one has been started already
   std::vector<NodeName> exclude;  // nodes that the next attempt must not use (spares go in)
   std::string reason;             // a sentence, shown in the agent's log
+  // Of the run, not of a generation: the first act of each job reads them.
+  std::string halt;        // why no generation may begin ("the run is stopped: ..."); "" = it may
+  OrderNumber halt_order;  // newest one then; a job submitted by a newer one may begin
+  Generation lifts;        // end marks up to this generation are lifted by a person
   STOKER_FIELDS(Control, version, run, epoch, generation, level, save, stacks, restart, restart_of,
-                exclude, reason)
+                exclude, reason, halt, halt_order, lifts)
 };
 
 // switch/{save,stop,kill,pause,resume,restart}: optional JSON body of a switch file.

@@ -37,8 +37,8 @@ inline constexpr const char* kState = "STOKER_STATE";  // state directory of dae
 // SLURM_ARRAY_TASK_ID, SLURM_RESTART_COUNT, SLURM_JOB_NODELIST, SLURM_NNODES, SLURM_NODEID,
 // SLURMD_NODENAME, SLURM_JOB_NAME, SLURM_SUBMIT_DIR, SLURM_JOB_END_TIME).
 inline constexpr const char* kJobEnd = "STOKER_JOB_END_NS";  // the job's wall, UTC ns since 1970
-// Ports that this node may listen on, "20000-20099": all nodes of a host have disjoint ranges. An
-// agent that finds it takes its own port and every MASTER_PORT from it.
+// Ports that this node may listen on, "20000-20099": all nodes of a host have disjoint ranges.
+// Absent when strangers have taken all of them.
 inline constexpr const char* kPortRange = "STOKER_PORT_RANGE";
 // "n01=127.0.0.1,n02=127.0.0.1": where the nodes of the allocation listen. Absent: names resolve.
 inline constexpr const char* kNodeAddresses = "STOKER_NODE_ADDRESSES";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,19 @@ struct Skip {
 // What a start leaves out that goes on from a checkpoint of this generation.
 std::uint64_t samples_to_skip(const std::vector<Skip>& skips, Generation saved_by);
 
+// When a training is finished; empty: its ranks end with 0 at the total that they report.
+struct FinishedWhen {
+  std::optional<std::uint64_t> iteration;
+  std::string file;  // relative to the run directory
+  bool exit_zero = false;
+  STOKER_FIELDS(FinishedWhen, iteration, file, exit_zero)
+};
+// Nothing but the exit of its ranks tells that such a training is finished.
+bool ends_by_exit(const FinishedWhen& when, std::uint64_t total);
+// All ranks ended with 0 at iteration `at` of `total` (0 = not known): is that the end? Where a
+// file tells, it is asked first.
+bool reached_end(const FinishedWhen& when, std::uint64_t at, std::uint64_t total);
+
 struct Orders {
   int version = kOrdersVersion;
   RunName run;
@@ -65,6 +79,7 @@ struct Orders {
   Duration hang_floor = 60s;         // hang.floor: how often the lead beats follows from it
   std::string save_signal;           // of a foreign training: "USR1"; "" = heartbeat page or none
   std::string kill_switch;           // of a foreign training
+  FinishedWhen finished;             // empty of an older daemon
   Duration exit_before_limit = 10min;                // save and leave this long before the wall
   std::string checkpoint_directory = "checkpoints";  // relative to the run directory
   std::string checkpoint_format = "stoker";
@@ -86,10 +101,10 @@ struct Orders {
       digests;  // path -> XXH3 of TRAIN.yaml and setup, frozen by the agent
   STOKER_FIELDS(Orders, version, run, number, epoch, resume, command, environment, setup, nodes,
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
-                hang_floor, save_signal, kill_switch, exit_before_limit, checkpoint_directory,
-                checkpoint_format, verify_checkpoints, keep_last, keep_every, keep_pin, archive_to,
-                archive_every, archive_without_optimizer, lr_scale, skip_samples, skips, exclude,
-                bench, progress, digests)
+                hang_floor, save_signal, kill_switch, finished, exit_before_limit,
+                checkpoint_directory, checkpoint_format, verify_checkpoints, keep_last, keep_every,
+                keep_pin, archive_to, archive_every, archive_without_optimizer, lr_scale,
+                skip_samples, skips, exclude, bench, progress, digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

@@ -95,6 +95,13 @@ struct StatusSaves {  // Daly, by this run's own failures and save cost
   STOKER_FIELDS(StatusSaves, usual_s, best_s, cost_s, mtbf_s, failures)
 };
 
+struct StatusForecast {  // of eta_s: its range, and what is in it
+  double low_s = 0, high_s = 0;
+  double iterations_s = 0, saves_s = 0, waits_s = 0, failures_s = 0;  // waits: queue and starts
+  std::uint64_t tasks = 0;                                            // after this one
+  STOKER_FIELDS(StatusForecast, low_s, high_s, iterations_s, saves_s, waits_s, failures_s, tasks)
+};
+
 struct StatusBudget {
   std::uint32_t restarts_left = 0, restarts_total = 0;
   std::uint32_t without_progress = 0, without_progress_limit = 0;
@@ -130,6 +137,7 @@ struct StatusDocument {
   std::uint32_t restarts = 0;
   StatusBudget budget;
   std::optional<double> eta_s;
+  std::optional<StatusForecast> forecast;
   std::optional<StatusSlow> slow;
   std::optional<StatusGoodput> goodput;
   std::optional<StatusSaves> saves;
@@ -139,7 +147,7 @@ struct StatusDocument {
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
                 progress_age_s, deadline_s, loss_history, checkpoint, archive, restarts, budget,
-                eta_s, slow, goodput, saves, spares, alerts)
+                eta_s, forecast, slow, goodput, saves, spares, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

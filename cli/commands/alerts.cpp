@@ -4,6 +4,7 @@
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
+#include "cli/failing_sinks.hpp"
 #include "cli/published.hpp"
 
 namespace stoker::cli {
@@ -39,7 +40,7 @@ int alerts(Context& context, const AlertsOptions& options) {
     if (!options.json) show(console, run, alert);
   };
   for (const wire::StatusAlert& alert : site->alerts)
-    add("", alert, reach == Reach::Away || reach == Reach::Silent);
+    add("", alert, reach != Reach::Answered && reach != Reach::Barred);
   for (const wire::SiteRun& run : site->runs) {
     const auto status = read_status(run, reach);
     if (!status) {
@@ -53,7 +54,40 @@ int alerts(Context& context, const AlertsOptions& options) {
     console.line(dump_json(all));
   else if (all.empty())
     console.line("no open alerts");
+  const auto sinks = failing_sinks(context.state);
+  if (!sinks) return console.say(sinks.error().message()), kFailed;
+  for (const wire::FailingSink& sink : *sinks) console.say(failing_line(sink));
   return good ? kDone : kFailed;
+}
+
+std::string text_of(const Json& sink, const char* name) {
+  const auto found = sink.find(name);
+  return found == sink.end() || !found->is_string() ? "" : found->get<std::string>();
+}
+
+// Each sink's request, secrets masked by the daemon.
+int show_requests(const Console& console, const Answer& answer) {
+  if (!answer.response.data.contains("sinks"))
+    return console.say(printable(answer.response.message)), kFailed;
+  for (const Json& sink : answer.response.data["sinks"]) {
+    if (!sink.is_object()) continue;
+    console.line("--- " + printable(text_of(sink, "sink")) + " (" +
+                 printable(text_of(sink, "kind")) + "): would send, was not sent");
+    const std::string request = text_of(sink, "request");
+    if (!request.empty()) console.out(printable_lines(request) + "\n");
+  }
+  for (const Json& sink : answer.response.data["sinks"])
+    if (sink.is_object() && text_of(sink, "request").empty())
+      console.say(printable(text_of(sink, "sink") + " cannot send: " + text_of(sink, "detail")));
+  return answer.response.ok ? kDone : kFailed;
+}
+
+int test_sinks(Context& context, const Deed& deed) {
+  if (!deed.request.dry_run || deed.json) return act(context, deed);
+  const Answer answer = ask_daemon(context.state, deed.request);
+  if (answer.reach == Reach::Answered) return show_requests(context.console, answer);
+  context.console.say("cannot show the requests: " + answer.why);
+  return kFailed;
 }
 
 }  // namespace
@@ -69,12 +103,13 @@ Command cmd_alerts() {
             app.add_flag("--json", options->json, "one JSON array");
             CLI::App* test = app.add_subcommand("test", "send one alert through every sink");
             test->footer("Example:\n  stoker alerts test --dry-run");
-            test->add_flag("--dry-run", deed->request.dry_run, "show what would be sent");
+            test->add_flag("--dry-run", deed->request.dry_run,
+                           "show what each sink would send, secrets masked; send nothing");
             app.require_subcommand(0, 1);
             return [&context, options, deed, test] {
               if (!test->parsed()) return alerts(context, *options);
               deed->json = options->json;
-              return act(context, *deed);
+              return test_sinks(context, *deed);
             };
           }};
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/failing_sinks.hpp"
 #include "cli/run_file.hpp"
 #include "cli/site_checks.hpp"
 
@@ -35,6 +36,7 @@ int doctor(Context& context, const Options& options) {
   const Console& console = context.console;
   std::vector<Finding> findings = check_site(context);
   for (Finding& told : check_running(context)) findings.push_back(std::move(told));
+  for (Finding& failing : check_sinks(context)) findings.push_back(std::move(failing));
   if (!options.run_file.empty()) {
     const auto checked = read_run_file(context, options.run_file);
     if (!checked) return console.say(checked.error().message()), kUsage;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/commands/all.hpp"
+#include "cli/failing_sinks.hpp"
 #include "cli/published.hpp"
 #include "cli/render_status.hpp"
 
@@ -47,6 +48,11 @@ std::string render(const Context& context, const std::vector<wire::StatusDocumen
   for (const wire::StatusDocument& d : documents) {
     if (!text.empty()) text += "\n";
     text += render_status(d, wall_now(), context.console);
+    if (const auto sinks = failing_sinks(context.state))
+      for (const wire::FailingSink& sink : *sinks)
+        if (sink.run == d.run)
+          text += "  " + context.console.paint(Ink::Red, "alerts") + "      " + failing_line(sink) +
+                  "\n";
   }
   return text;
 }

@@ -15,6 +15,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::os {
 namespace {
@@ -22,6 +23,21 @@ namespace {
 std::string aside_name(const std::string& path) {
   static std::atomic<unsigned> counter{0};
   return fmt::format("{}.new.{}.{}", path, ::getpid(), counter.fetch_add(1));
+}
+
+// "control.json.new.4711.3", and a claim's "….new.4711.3.host"
+bool is_aside_name(std::string_view name) {
+  constexpr std::string_view kAside = ".new.";
+  const auto at = name.rfind(kAside);
+  if (at == std::string_view::npos || at == 0) return false;
+  name.remove_prefix(at + kAside.size());
+  for (int part = 0; part < 2; ++part) {
+    const auto digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0 || (digits < name.size() && name[digits] != '.')) return false;
+    if (digits == name.size()) return part == 1;
+    name.remove_prefix(digits + 1);
+  }
+  return true;
 }
 
 std::string folder_of(const std::string& path) {
@@ -41,14 +57,27 @@ Status write_all(int fd, std::string_view content, const std::string& path) {
 }
 
 Status write_new(const std::string& path, std::string_view content, Durability durability,
-                 unsigned mode) {
+                 unsigned mode, bool exact = false) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return fail(errno_error(errno, "cannot create", path));
+  if (exact) ::fchmod(fd.get(), mode);  // whatever the umask is
   Status written = write_all(fd.get(), content, path);
   if (written && durability == Durability::Synced && ::fsync(fd.get()) != 0)
     written = fail(errno_error(errno, "cannot fsync", path));
   if (!written) ::unlink(path.c_str());
   return written;
+}
+
+Status put_in_place(const std::string& path, std::string_view content, Durability durability,
+                    unsigned mode, bool exact) {
+  const std::string aside = aside_name(path);
+  STOKER_TRY_STATUS(write_new(aside, content, durability, mode, exact));
+  if (::rename(aside.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(aside.c_str());
+    return fail(errno_error(error, "cannot rename into place", path));
+  }
+  return durability == Durability::Synced ? sync_directory(folder_of(path)) : ok();
 }
 
 struct KnownFileSystem {
@@ -66,13 +95,17 @@ Result<std::string> read_file(const std::string& path, std::size_t limit, bool n
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (no_follow ? O_NOFOLLOW : 0);
   const Fd fd(::open(path.c_str(), flags));
   if (!fd) return fail(errno_error(errno, "cannot open", path));
+  return read_open_file(fd.get(), path, limit);
+}
+
+Result<std::string> read_open_file(int fd, const std::string& path, std::size_t limit) {
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (!S_ISREG(info.st_mode)) return fail("not a regular file", path);
   std::string content;
   char buffer[1 << 16];
   while (true) {
-    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(errno_error(errno, "cannot read", path));
     if (n == 0) return content;
@@ -83,14 +116,12 @@ Result<std::string> read_file(const std::string& path, std::size_t limit, bool n
 
 Status replace_file(const std::string& path, std::string_view content, Durability durability,
                     unsigned mode) {
-  const std::string aside = aside_name(path);
-  STOKER_TRY_STATUS(write_new(aside, content, durability, mode));
-  if (::rename(aside.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(aside.c_str());
-    return fail(errno_error(error, "cannot rename into place", path));
-  }
-  return durability == Durability::Synced ? sync_directory(folder_of(path)) : ok();
+  return put_in_place(path, content, durability, mode, false);
+}
+
+Status publish_file(const std::string& path, std::string_view content, Durability durability,
+                    unsigned mode) {
+  return put_in_place(path, content, durability, mode, true);
 }
 
 Status append_file(const std::string& path, std::string_view content, Durability durability,
@@ -111,13 +142,28 @@ Result<bool> claim_file(const std::string& path, std::string_view content, unsig
   struct stat info {};
   const bool seen = ::stat(aside.c_str(), &info) == 0;
   ::unlink(aside.c_str());
-  if (seen && info.st_nlink == 2) {
+  if (linked == 0 || (seen && info.st_nlink == 2)) {
     STOKER_TRY_STATUS(sync_directory(folder_of(path)));
     return true;
   }
-  if (linked != 0 && link_error != EEXIST)
-    return fail(errno_error(link_error, "cannot claim", path));
+  if (!seen || link_error != EEXIST) return fail(errno_error(link_error, "cannot claim", path));
   return false;
+}
+
+std::size_t sweep_aside_files(const std::string& folder, Duration age) {
+  const auto names = list_directory(folder);
+  std::size_t removed = 0;
+  for (const std::string& name : names.value_or(std::vector<std::string>{})) {
+    struct stat info {};
+    const std::string path = folder + "/" + name;
+    if (!is_aside_name(name) || ::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_uid != ::geteuid())
+      continue;
+    const auto changed = std::chrono::system_clock::from_time_t(info.st_mtim.tv_sec);
+    if (std::chrono::system_clock::now() - changed < age) continue;
+    removed += ::unlink(path.c_str()) == 0 ? 1 : 0;
+  }
+  return removed;
 }
 
 Status make_directories(const std::string& path, unsigned mode) {
@@ -141,7 +187,12 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
   if (!folder) return fail(errno_error(errno, "cannot read directory", path));
   std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(folder.get())) {
+  for (;;) {
+    errno = 0;  // half a list proves nothing about the names that are missing in it
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr && errno != 0)
+      return fail(errno_error(errno, "cannot read directory", path));
+    if (entry == nullptr) break;
     std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(std::move(name));
   }

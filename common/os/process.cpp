@@ -1,6 +1,7 @@
 #include "common/os/process.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
@@ -10,16 +11,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 extern char** environ;
 
 namespace stoker::os {
 namespace {
+
+std::atomic<int> users_umask = -1;  // make_private() put it aside, as the kernel has only one
 
 int pidfd_open(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u));
@@ -80,6 +84,7 @@ bool place_stream(int from, int to) {
     ::prctl(PR_SET_PDEATHSIG, o.parent_death_signal);
     if (::getppid() != parent) ::_exit(127);
   }
+  if (const int umask = users_umask; umask >= 0) ::umask(static_cast<mode_t>(umask));
   if (o.subreaper) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
@@ -128,6 +133,10 @@ std::optional<Stat> read_stat(pid_t pid) {
 }
 
 }  // namespace
+
+void make_private() {
+  users_umask = static_cast<int>(::umask(0077));
+}
 
 std::string ExitStatus::text() const {
   if (signal == 0) return fmt::format("exit {}", code);

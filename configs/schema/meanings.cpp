@@ -102,7 +102,8 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"goodput.pue", "factor", "the computing centre's energy for one unit of the nodes'"},
       {"goodput.co2_g_per_kwh", "grams", "of the grid; 0: CO2 is not shown"},
       {"alerts.sinks", "map",
-       "`{chat: {kind: webhook, url: \"https://…\"}}`: name, kind and the options of the kind"},
+       "`{chat: {kind: webhook, url: \"https://…\"}}`: name, kind and the options of the kind: "
+       "docs/operations.md"},
       {"alerts.routes", "list",
        "`[{severity: critical, match: {kind: hang}, to: [chat], repeat: 1h}]`: this severity and "
        "above, labels that must be equal, sinks, and when to repeat an open alert (default 4h)"},

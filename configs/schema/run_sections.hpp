@@ -1,4 +1,6 @@
-// The sections of RUN.yaml, one function each; private to run_schema.cpp.
+// The sections of RUN.yaml, one function each; private to run_schema.cpp. To add a key: its member
+// in core/policy.hpp, its line in the section's function, its meaning in meanings.cpp; then ./dev
+// docs.
 #pragma once
 
 #include <string>

@@ -34,14 +34,14 @@ void read_progress(const ValueReader& value, std::map<std::string, std::string>&
   });
 }
 
-// One option of a sink as text; a list is joined by ','.
+// One option of a sink as text; a list is a JSON array: no item can be taken for two.
 void read_option(MapReader& m, const std::string& name, core::SinkPolicy& sink) {
   const bool given = m.at(name).given();  // asked for, so that it is known
   if (!given) return;
   std::string text;
   if (m.at(name).shape() == Shape::Sequence) {
     std::vector<std::string> list;
-    if (m.read(name, list)) text = fmt::format("{}", fmt::join(list, ","));
+    if (m.read(name, list)) text = dump_json(Json(list));
   } else {
     m.read(name, text);
   }
@@ -73,7 +73,8 @@ void read_sink(const ValueReader& entry, core::SinkPolicy& sink, const RunSchema
     }
     for (const std::string& name : kind.optional) read_option(m, name, sink);
     for (auto& [name, value] : sink.options)
-      if ((name == "path" || name.ends_with("_file")) && !value.empty())
+      if ((name == "path" || name.ends_with("_file")) && !value.empty() &&
+          !value.starts_with("credential:"))
         value =
             path_from(std::string(context.config_path, 0, context.config_path.rfind('/')), value);
     if (!context.sink_error) return;

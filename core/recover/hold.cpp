@@ -13,7 +13,10 @@ void hold(Turn& turn, const Hold& hold) {
   RunState& run = turn.r();
   training::Held held;
   held.alert_kind = hold.kind;
-  if (hold.retry) held.retry_at = turn.now() + *hold.retry;
+  if (hold.retry)
+    held.retry_at = turn.now() + *hold.retry;
+  else
+    cancel_waiting(turn);  // in front of the word to leave
   turn.go(held, Trigger::Holds,
           fmt::format("{}; held: {}", hold.evidence,
                       hold.retry ? fmt::format("tried again in {}", format_duration(*hold.retry))
@@ -21,7 +24,6 @@ void hold(Turn& turn, const Hold& hold) {
   run.save.reset();
   run.planned_stop.reset();
   if (!hold.retry) {
-    cancel_waiting(turn);
     if (run.live && !run.live->goodbye_at && has_agents(run.policy)) {
       run.control.level = wire::Level::LeaveNow;
       write_control(turn, hold.evidence);
@@ -41,11 +43,11 @@ void hold(Turn& turn, const Hold& hold) {
 
 void finish(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
+  cancel_waiting(turn);  // in front of the halt: its lead leaves when it sees that
   turn.go(training::Finished{run.progress.iteration}, Trigger::Completes, sentence);
   run.incident.reset();
   run.save.reset();
   run.planned_stop.reset();
-  cancel_waiting(turn);
   resolve_failures(turn);
   raise(turn,
         {Severity::Info, "finished",

@@ -23,21 +23,6 @@ bool is_stoker_train(const RunPolicy& policy) {
   return program.substr(slash == std::string::npos ? 0 : slash + 1) == "stoker-train";
 }
 
-// Nothing but its exit tells that such a training is finished.
-bool ends_by_exit(const RunState& run) {
-  const FinishedWhen& when = run.policy.train.finished;
-  return when.exit_zero || (!when.iteration && when.file.empty() && run.progress.total == 0);
-}
-
-bool reached_end(const RunState& run) {
-  const FinishedWhen& when = run.policy.train.finished;
-  const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
-  if (when.exit_zero) return true;
-  if (when.iteration) return at >= *when.iteration;
-  if (!when.file.empty()) return false;  // finished_by_file() tells
-  return run.progress.total == 0 || at >= run.progress.total;
-}
-
 Duration disk_pause(std::uint32_t times) {
   Duration pause = 30s;
   for (std::uint32_t i = 1; i < times && pause < 10min; ++i) pause *= 2;
@@ -106,8 +91,10 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
     // Ranks that were told to go may well end with 0: that is how they obey.
     const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
                       std::holds_alternative<training::Recovering>(run.training);
-    if (told && ends_by_exit(run)) return EndKind::Saved;
-    return reached_end(run) ? EndKind::Finished : EndKind::Failed;
+    const FinishedWhen& when = run.policy.train.finished;
+    const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
+    if (told && wire::ends_by_exit(when, run.progress.total)) return EndKind::Saved;
+    return wire::reached_end(when, at, run.progress.total) ? EndKind::Finished : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
   switch (outcome.code) {

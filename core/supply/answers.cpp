@@ -39,6 +39,7 @@ Duration look_up_pause(std::uint32_t asked) {
 void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
   s.job = JobId{job.job, 0};
   turn.r().failed_submits = 0;
+  note_accepted(turn);
   if (s.live() &&
       (std::holds_alternative<Intended>(s.state) || std::holds_alternative<Unknown>(s.state)))
     turn.go(s, Pending{}, SupplyTrigger::Answered);
@@ -55,10 +56,8 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
     return turn.say(fmt::format("the submission {} was seen since", s.token.text));
   turn.go(s, Terminal{why}, SupplyTrigger::Refused);
   if (failed.burns && turn.in<training::Queued>() != nullptr)
-    return hold(turn, {"kill_switch",
-                       fmt::format("nothing is submitted: {}", why),
-                       "remove the file, or make its folder writable",
-                       {}});
+    return hold(
+        turn, {"kill_switch", fmt::format("nothing is submitted: {}", why), "remove the file", {}});
   if (!run.no_room_since) ++run.failed_submits;  // its order could not be written
   if (failed.starved && !run.without_exclusions) {
     run.without_exclusions = true;
@@ -111,6 +110,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   if (answer.found) {
     s.job = JobId{answer.job.job, 0};
     turn.go(s, Pending{}, SupplyTrigger::Answered);
+    note_accepted(turn);
     turn.say(fmt::format("the token {} was found: {}", s.token.text, job_text(s.job)));
     if (s.cancel_asked || s.rest_cancelled) turn.act(Cancel{s.token, s.job, true, false});
     return;

@@ -144,25 +144,53 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
   }
 }
 
+// The task that ran last was not cancelled: the array had come to its end, whoever took the rest.
+bool ran_to_its_end(const Submission& s) {
+  for (auto task = s.tasks.rbegin(); task != s.tasks.rend(); ++task)
+    if (is_terminal(task->second.state)) return task->second.state != JobState::Cancelled;
+  return false;
+}
+
+// Nothing of the submission runs, and nothing of it can start.
+void all_cancelled(Turn& turn, Submission& s, const JobSeen& seen, bool by_hand) {
+  turn.go(s, Terminal{"cancelled"}, SupplyTrigger::Exhausted);
+  if (by_hand && turn.kind() == TrainingKind::Queued && !ran_to_its_end(s))
+    return decide_hand_cancel(turn, seen);
+  ensure(turn, fmt::format("{} is cancelled", job_text(seen.job)));
+}
+
+bool is_by_hand(const Turn& turn, const Submission& s, const JobSeen& seen) {
+  return !s.cancel_asked && !seen.cancelled_by_us && !turn.r().paused;
+}
+
+// The tasks that were not started are gone from the queue. A task that runs is not touched by that.
+void on_rest_gone(Turn& turn, Submission& s, const JobSeen& seen) {
+  const bool by_hand = !s.rest_cancelled && is_by_hand(turn, s, seen);
+  const std::uint32_t gone = s.waiting();
+  s.rest_cancelled = true;
+  const std::uint32_t task = running_task(s);
+  if (task == 0) return all_cancelled(turn, s, seen, by_hand);
+  if (!by_hand || gone == 0 || s.tasks[task].state == JobState::Completing) return;
+  const std::string text = fmt::format(
+      "{} of {} that waited {} cancelled{}, not by stoker; {} goes on", count_text(gone, "task"),
+      job_text(s.job), gone == 1 ? "was" : "were", by_whom(seen), job_text({s.job.job, task}));
+  turn.say(text);
+  raise(turn, {Severity::Warning, "cancelled_by_hand", text, command_text(turn.name(), "why"), ""});
+  top_up(turn);
+}
+
 void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (!s.live()) return;
-  const bool whole_rest = seen.job.task == 0;
-  if (whole_rest || !s.tasks.contains(seen.job.task) ||
-      s.tasks[seen.job.task].state == JobState::Pending) {
+  if (seen.job.task == 0) return on_rest_gone(turn, s, seen);
+  if (!s.tasks.contains(seen.job.task) || s.tasks[seen.job.task].state == JobState::Pending) {
     // Never seen running: cancelled in the queue, or so short that no look saw it run.
-    if (seen.state == JobState::Cancelled && (whole_rest || running_task(s) != seen.job.task)) {
+    if (seen.state == JobState::Cancelled && running_task(s) != seen.job.task) {
       s.tasks[seen.job.task].state = seen.state;
-      if (whole_rest) s.rest_cancelled = true;
-      const bool by_hand = !s.cancel_asked && !seen.cancelled_by_us && !turn.r().paused;
-      if (s.waiting() == 0 && running_task(s) == 0) {
-        turn.go(s, Terminal{"cancelled"}, SupplyTrigger::Exhausted);
-        if (by_hand && turn.kind() == TrainingKind::Queued) return decide_hand_cancel(turn, seen);
-        ensure(turn, fmt::format("{} is cancelled", job_text(seen.job)));
-      }
+      if (s.waiting() == 0 && running_task(s) == 0)
+        all_cancelled(turn, s, seen, is_by_hand(turn, s, seen));
       return;
     }
   }
-  if (whole_rest) return;
   const auto* ending = std::get_if<Ending>(&s.state);
   const bool other = (ending != nullptr && ending->task != seen.job.task) ||
                      (std::holds_alternative<Running>(s.state) && running_task(s) != seen.job.task);

@@ -174,6 +174,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.hang_floor = policy.hang.floor;
   orders.save_signal = policy.train.save_signal;
   orders.kill_switch = policy.train.kill_switch;
+  orders.finished = policy.train.finished;
   orders.exit_before_limit = detect::limit_margin(run);
   orders.checkpoint_directory = policy.checkpoints.directory;
   orders.checkpoint_format = policy.checkpoints.format;
@@ -207,6 +208,8 @@ void submit(Turn& turn, const std::string& why) {
   if (const std::string rival = rival_text(run); !rival.empty())
     return turn.go(training::Queued{}, Trigger::Submits,
                    fmt::format("{}not submitting while {}", why.empty() ? "" : why + "; ", rival));
+  if (too_many(turn) && allowed(turn.kind(), Trigger::Holds, TrainingKind::Held))
+    return hold_submissions(turn, why);
   if (script::sets_resume_point(turn, why)) return;
   if (!run.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
@@ -231,6 +234,8 @@ void ensure(Turn& turn, const std::string& why) {
   }
   if (useful) {
     turn.say(why);
+    if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
+      turn.act(SetKillSwitch{run.policy.train.kill_switch, false});
     return resize_waiting(turn);
   }
   if (live) return turn.say(why);  // one that is being cancelled: wait for its proven end
@@ -251,6 +256,7 @@ void top_up(Turn& turn) {
   if (running == nullptr || running->job.job == 0) return;
   if (run.exact_order || !run.rivals.empty()) return;
   if (!has_agents(run.policy)) return;  // its next job waits for the proven end of this one
+  if (too_many(turn)) return hold_submissions(turn, *dry);
   turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
   write_orders(turn, wire::Resume{});
   add_submission(turn, fmt::format("afterany:{}", running->job.job));
@@ -279,6 +285,7 @@ void follow_plan(Turn& turn) {
   RunState& run = turn.r();
   if (run.policy.scheduler.nodes.size() < 2 || run.paused || run.exact_order) return;
   if (turn.in<training::Training>() == nullptr || running_submission(run) == nullptr) return;
+  if (too_many(turn)) return;
   const std::uint32_t planned = planned_nodes(run);
   for (auto& [token, s] : run.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.planned == 0 || s.planned == planned) continue;

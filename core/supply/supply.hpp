@@ -42,6 +42,9 @@ void on_job_seen(Turn& turn, const JobSeen& seen);
 void on_claimed(Turn& turn, const wire::GenerationStarted& started);
 // A job that the scheduler does not know any more (gone.cpp).
 void on_job_gone(Turn& turn, const JobGone& gone);
+// Ranks of a generation whose task was called over complete iterations all the same, a while after
+// the last words that a job may have: the task runs, and the generation is live again (lives.cpp).
+void hear_after_the_end(Turn& turn, const Digest& digest);
 // A job of `token` has won its claim, so that whatever ran for another submission is over.
 void supersede(Turn& turn, const Token& token);
 // Somebody else's live job on this run's name or folders: nothing is submitted beside it
@@ -64,6 +67,13 @@ void on_submit_failed(Turn& turn, Submission& submission, const EffectFailed& fa
 void on_submit_unknown(Turn& turn, Submission& submission, const std::string& why);
 void on_looked_up(Turn& turn, const TokenLookedUp& answer);
 void look_up(Turn& turn, Submission& submission);
+
+// Accepted submissions in a row, without a completed iteration in between: a run that is submitted
+// again and again makes a noise for everybody and gets nowhere (rate.cpp).
+void note_accepted(Turn& turn);
+[[nodiscard]] bool too_many(const Turn& turn);
+// Nothing more is submitted: held, or, beside a task that runs, told.
+void hold_submissions(Turn& turn, const std::string& why);
 
 // Growing pause before try number `n` (from 1): 15 s doubling to 10 min.
 Duration submit_pause(std::uint32_t n);

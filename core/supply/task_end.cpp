@@ -2,11 +2,13 @@
 // word second.
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/accuse.hpp"
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/rollback.hpp"
 #include "core/script.hpp"
@@ -28,6 +30,31 @@ std::vector<NodeName> dead_nodes(const Turn& turn, const std::vector<NodeName>& 
   std::sort(dead.begin(), dead.end());
   dead.erase(std::unique(dead.begin(), dead.end()), dead.end());
   return dead;
+}
+
+// Schedulers count the time limit by the wall clock: one that is set forward ends a job at once.
+bool clock_jumped(const Turn& turn) {
+  const auto& step = turn.site.clock_step;
+  return step && step->by > 0ns && turn.now() - step->at < 10min;
+}
+
+// Why a task met its wall although it had time left; "" = it had none.
+std::string moved_wall(const Turn& turn, const Ending& ending) {
+  constexpr Duration kEarly = 2min;
+  const RunState& run = turn.r();
+  const auto& step = turn.site.clock_step;
+  if (clock_jumped(turn))
+    return fmt::format("the clock of this host was set forward by {} {} ago",
+                       format_duration(step->by), format_duration(turn.now() - step->at));
+  const auto s = run.supply.find(ending.end.token);
+  if (s == run.supply.end()) return "";
+  const auto task = s->second.tasks.find(ending.task);
+  if (task == s->second.tasks.end() || !task->second.ends_at) return "";
+  const Duration early = *task->second.ends_at - turn.event.wall;
+  if (early < kEarly) return "";
+  return fmt::format(
+      "{} before the end that the scheduler had named: its clock was set, or the limit was cut",
+      format_duration(early));
 }
 
 Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<NodeName>& nodes,
@@ -53,6 +80,10 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
     case JobState::Timeout:
       failure.evidence =
           fmt::format("{} ran into its time limit {} before it had left", job, where_text(run));
+      if (const std::string why = moved_wall(turn, ending); !why.empty()) {
+        failure.evidence += "; " + why;
+        failure.free = clock_jumped(turn);
+      }
       break;
     case JobState::Preempted:
       failure.kind = "preempted";
@@ -248,6 +279,25 @@ bool is_of_the_past(Turn& turn, const Submission& s, const Ending& ending) {
   return past;
 }
 
+// The generation is over with its task. Agents that had not said that they leave may go on all the
+// same, which is remembered; those of a lost node do so for a while, and have been told to leave.
+std::optional<LiveGeneration> take_live(Turn& turn, JobState end) {
+  RunState& run = turn.r();
+  std::optional<LiveGeneration> live = std::move(run.live);
+  run.live.reset();
+  run.over.reset();
+  if (live && has_agents(run.policy) && !live->goodbye_at && !live->outcome &&
+      end != JobState::NodeFail)
+    run.over = Over{*live, turn.now(), run.progress.iteration};
+  return live;
+}
+
+// The next task is to follow. Not said of one that a person told to leave: resumed since, its run
+// goes on whoever ended it.
+bool leaves_by_plan(const training::Stopping& stopping) {
+  return stopping.goal == training::Goal::Next && stopping.by.empty();
+}
+
 }  // namespace
 
 void supersede(Turn& turn, const Token& token) {
@@ -295,11 +345,11 @@ void decide_end(Turn& turn, Submission& s) {
     run.control.level = wire::Level::LeaveNow;  // agents that only SLURM has lost, on any node
     write_control(turn, "the job is over for the scheduler: whoever is left must leave");
   }
-  const std::optional<LiveGeneration> live = std::move(run.live);
-  run.live.reset();
+  const std::optional<LiveGeneration> live = take_live(turn, ending.end.state);
   run.save.reset();
   const std::string over =
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state));
+  if (heed_known_end(turn)) return;
   if (const auto* stopping = turn.in<training::Stopping>()) {
     if (const auto why = script::finished(run, ending.end); why && !has_agents(run.policy))
       return finish(turn, fmt::format("{}; {}", over, *why));
@@ -308,8 +358,7 @@ void decide_end(Turn& turn, Submission& s) {
       return finish(turn, finished_by_file(run)
                               ? fmt::format("{}; {} is there", over, run.policy.train.finished.file)
                               : fmt::format("{}; all ranks ended with 0", over));
-    if (ending.end.state == JobState::Cancelled && !asked && !chain &&
-        stopping->goal == training::Goal::Next) {
+    if (ending.end.state == JobState::Cancelled && !asked && !chain && leaves_by_plan(*stopping)) {
       turn.go(training::Queued{}, Trigger::TaskEnds, over);
       return decide_hand_cancel(turn, ending.end);
     }

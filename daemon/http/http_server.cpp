@@ -26,6 +26,8 @@ namespace http = boost::beast::http;
 using Code = boost::system::error_code;
 using Stream = asio::generic::stream_protocol::socket;
 
+constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 5ms;
+
 bool same_secret(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   unsigned difference = 0;
@@ -39,6 +41,20 @@ std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
+// What a browser on this host can have asked for only if the person meant this server: a foreign
+// name that resolves to us is DNS rebinding. No Host: no browser.
+bool is_own_name(std::string_view host) {
+  if (host.starts_with('[')) return true;  // an IPv6 address
+  host = host.substr(0, host.find(':'));
+  const std::string name(host);
+  Code code;
+  asio::ip::make_address(name, code);
+  if (name.empty() || !code || name == "localhost") return true;
+  const std::string ours = os::host_name();
+  const std::string first = ours.substr(0, ours.find('.'));
+  return name == ours || name == first || name.starts_with(first + ".");
+}
+
 }  // namespace
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
@@ -48,13 +64,19 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         timer_(socket_.get_executor()),
         render_(server.render_),
         token_(server.token_),
-        open_(server.open_) {
-    ++*open_;
+        began_(monotonic_now()) {
     parser_.header_limit(server.limits_.header);
     parser_.body_limit(0);
     timer_.expires_after(server.limits_.connection);
   }
-  ~Connection() { --*open_; }
+
+  [[nodiscard]] Instant began() const { return began_; }
+  void close() {
+    Code ignored;
+    timer_.cancel(ignored);
+    socket_.shutdown(Stream::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
 
   void start() {
     timer_.async_wait([self = shared_from_this()](Code code) {
@@ -76,6 +98,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     const auto& request = parser_.get();
     if (request.method() != http::verb::get && request.method() != http::verb::head)
       return reply({405, "text/plain", "this door is read-only\n"});
+    if (!token_.empty() && !is_own_name(view(request[http::field::host])))
+      return reply({421, "text/plain", "ask by address, as localhost or by this host's name\n"});
     std::string_view path = view(request.target());
     std::string_view given = view(request[http::field::authorization]);
     if (given.starts_with("Bearer ")) given.remove_prefix(7);
@@ -95,7 +119,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     response_.set(http::field::content_type, page.type);
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
-    response_.set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    response_.set("Referrer-Policy", "no-referrer");
+    response_.set("Content-Security-Policy",
+                  "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+                  "form-action 'none'; frame-ancestors 'none'");
     if (page.status == 401) response_.set(http::field::www_authenticate, "Bearer");
     response_.keep_alive(false);
     if (parser_.is_header_done() && parser_.get().method() == http::verb::head) page.body.clear();
@@ -105,25 +132,18 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                       [self = shared_from_this()](Code, std::size_t) { self->close(); });
   }
 
-  void close() {
-    Code ignored;
-    timer_.cancel(ignored);
-    socket_.shutdown(Stream::shutdown_both, ignored);
-    socket_.close(ignored);
-  }
-
   Stream socket_;
   asio::steady_timer timer_;
   Render render_;
   std::string token_;
-  std::shared_ptr<std::size_t> open_;
+  Instant began_;
   boost::beast::flat_buffer buffer_{16384};
   http::request_parser<http::empty_body> parser_;
   http::response<http::string_body> response_;
 };
 
 HttpServer::HttpServer(asio::io_context& io, Render render, HttpLimits limits)
-    : io_(io), render_(std::move(render)), limits_(limits) {}
+    : io_(io), pause_(io), render_(std::move(render)), limits_(limits) {}
 
 HttpServer::~HttpServer() {
   close();
@@ -176,6 +196,10 @@ Status HttpServer::listen_tcp(const std::string& address) {
   Code code;
   const auto ip = asio::ip::make_address(host, code);
   if (code) return no_address();
+  if (!ip.is_loopback() && !limits_.insecure)
+    return fail("refused: beyond loopback the token and all pages travel in clear text", address,
+                "listen on 127.0.0.1 and use an ssh tunnel, or on a unix socket; --insecure "
+                "listens there nevertheless");
   try {
     acceptor_.emplace<asio::ip::tcp::acceptor>(io_, asio::ip::tcp::endpoint(ip, number));
   } catch (const boost::system::system_error& e) {
@@ -217,10 +241,13 @@ std::string HttpServer::address() const {
 void HttpServer::accept() {
   const auto taken = [this](Code code, Stream socket) {
     if (code == asio::error::operation_aborted) return;
-    if (!code && *open_ < limits_.connections)
-      std::make_shared<Connection>(std::move(socket), *this)->start();
+    if (code) return accept_after(kOutOfDescriptors);
+    const auto connection = std::make_shared<Connection>(std::move(socket), *this);
+    connections_.push_back(connection);
+    connection->start();
     accept();
   };
+  if (!make_room()) return accept_after(kLookAgain);
   if (auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_))
     tcp->async_accept([taken](Code code, asio::ip::tcp::socket socket) {
       taken(code, Stream(std::move(socket)));
@@ -231,7 +258,25 @@ void HttpServer::accept() {
     });
 }
 
+// False: all connections are taken, and none for so long that it can be ended.
+bool HttpServer::make_room() {
+  connections_.remove_if([](const auto& known) { return known.expired(); });
+  if (connections_.size() < limits_.connections) return true;
+  const auto oldest = connections_.front().lock();
+  if (monotonic_now() - oldest->began() >= limits_.fair) oldest->close();
+  return false;
+}
+
+void HttpServer::accept_after(Duration pause) {
+  pause_.expires_after(pause);
+  pause_.async_wait([this](Code stopped) {
+    if (!stopped) accept();
+  });
+}
+
 void HttpServer::close() {
+  Code ignored;
+  pause_.cancel(ignored);
   acceptor_ = std::monostate();
   if (!unix_path_.empty()) ::unlink(std::exchange(unix_path_, {}).c_str());
 }

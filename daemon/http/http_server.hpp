@@ -1,9 +1,13 @@
 // HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
-// 5 s a connection, 32 connections. TCP wants the token (`Authorization: Bearer …` or `?token=…`):
-// loopback is open to every user of a login node; a unix socket has its file mode.
+// 5 s a connection, 32 connections: while they are taken the oldest makes room, so that peers which
+// say nothing starve nobody. TCP is for loopback alone, and for requests whose Host is an address,
+// localhost or this host: a page of another name must not read it through a browser. TCP wants the
+// token (`Authorization: Bearer …` or `?token=…`): loopback is open to every user of a login node;
+// a unix socket has its file mode.
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <variant>
@@ -12,6 +16,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/result.hpp"
 #include "common/time.hpp"
@@ -23,6 +28,8 @@ struct HttpLimits {
   std::uint32_t header = 8192;
   Duration connection = 5s;
   std::size_t connections = 32;
+  Duration fair = 250ms;  // while all are taken, one that is older makes room for the next
+  bool insecure = false;  // also beyond loopback, where the token travels in clear text
 };
 
 class HttpServer {
@@ -44,15 +51,18 @@ class HttpServer {
   Status listen_unix(const std::string& path);
   Status listen_tcp(const std::string& address);
   void accept();
+  void accept_after(Duration pause);
+  bool make_room();
 
   boost::asio::io_context& io_;
+  boost::asio::steady_timer pause_;
   Render render_;
   HttpLimits limits_;
   std::string token_, unix_path_;
   std::variant<std::monostate, boost::asio::ip::tcp::acceptor,
                boost::asio::local::stream_protocol::acceptor>
       acceptor_;
-  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
+  std::list<std::weak_ptr<Connection>> connections_;  // oldest first
 };
 
 // <state>/http-token, 0600, made once: 32 hex digits from the kernel.

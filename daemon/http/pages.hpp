@@ -1,4 +1,5 @@
-// The answers of the read-only web door. Pure: view and path in, text out.
+// The answers of the read-only web door. Pure: view and path in, text out. To add a page or a
+// metric: its path in render_page, or its family in render_metrics.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "common/os/files.hpp"
 #include "daemon/journal/graft.hpp"
@@ -28,6 +29,22 @@ class Rebuild {
     return db_.execute("BEGIN IMMEDIATE");
   }
 
+  // Another history: a row of the same number is another row there.
+  Result<bool> contradicts(Database& source) {
+    STOKER_TRY(ours, db_.prepare("SELECT seq, hash FROM rows ORDER BY seq"));
+    auto theirs = source.prepare("SELECT hash FROM rows WHERE seq = ?1");
+    if (!theirs) return false;  // unreadable: nothing of it is taken anyway
+    for (;;) {
+      STOKER_TRY(more, ours.step());
+      if (!more) return false;
+      theirs->bind(1, ours.integer(0));
+      const auto there = theirs->step();
+      if (!there) return false;
+      if (*there) return theirs->text(0) != ours.text(1);
+      theirs->reset();
+    }
+  }
+
   // Takes over every row of `source` whose content fits its hash. Behind an unreadable page the
   // reading goes on from the far end.
   Status take_rows(Database& source) {
@@ -35,20 +52,25 @@ class Rebuild {
     return walk(source, "ORDER BY seq DESC");
   }
 
-  // Copies the rows of a table that can be read and mean something; the others stay behind.
-  Status take_table(Database& source, const SideTable& table) {
+  // Copies the rows of a table that can be read and mean something; the others stay behind, and
+  // so does what is known already or does not fit the rows (SideTable::fits).
+  Status take_table(Database& source, const SideTable& table, bool holds_state) {
     std::string places;
     for (std::size_t i = 0; i < table.columns.size(); ++i)
       places += fmt::format("{}?{}", i > 0 ? ", " : "", i + 1);
     const std::string names = names_of(table);
     auto rows = source.prepare(fmt::format("SELECT {} FROM {}", names, table.name));
+    if (!rows && table.names_before != nullptr)  // a backup that an older version made
+      rows = source.prepare(fmt::format("SELECT {} FROM {}", table.names_before, table.name));
     if (!rows) return ok();
-    STOKER_TRY(insert, db_.prepare(fmt::format("INSERT OR IGNORE INTO {} ({}) VALUES ({})",
-                                               table.name, names, places)));
+    STOKER_TRY(newest, db_.integer("SELECT coalesce(max(seq), 0) FROM rows"));
+    STOKER_TRY(insert, db_.prepare(fmt::format("INSERT INTO {} ({}) VALUES ({}) {}", table.name,
+                                               names, places, table.on_conflict)));
     for (;;) {
       const auto more = rows->step();
       if (!more || !*more) return ok();
       if (table.good != nullptr && !table.good(*rows)) continue;
+      if (table.fits != nullptr && !table.fits(*rows, newest, holds_state)) continue;
       for (std::size_t i = 0; i < table.columns.size(); ++i) {
         const int column = static_cast<int>(i);
         if (rows->is_null(column))
@@ -64,6 +86,7 @@ class Rebuild {
     }
   }
 
+  // Takes the state of `source` when it is intact and newer than the one that is there.
   Result<bool> take_state(Database& source) {
     auto row = source.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1");
     if (!row) return false;
@@ -71,11 +94,31 @@ class Rebuild {
     if (!there || !*there) return false;
     const auto hash = state_hash(row->integer(0), row->integer(1), row->text(2), row->text(3));
     if (hash != row->text(4)) return false;
+    STOKER_TRY(known, db_.integer("SELECT coalesce(max(seq), -1) FROM state"));
+    if (known >= row->integer(0)) return false;
     STOKER_TRY(put, db_.prepare("INSERT OR REPLACE INTO state (id, seq, schema, build, bytes, hash)"
                                 " VALUES (1, ?1, ?2, ?3, ?4, ?5)"));
     put.bind(1, row->integer(0)).bind(2, row->integer(1)).bind(3, row->text(2));
     STOKER_TRY_STATUS(put.bind_blob(4, row->text(3)).bind_blob(5, hash).run());
     return true;
+  }
+
+  // Rows that do not follow those before them are of a branch that a restored journal has left.
+  Status cut_branches() {
+    STOKER_TRY(rows, db_.prepare("SELECT seq, prev_hash, hash FROM rows ORDER BY seq"));
+    std::int64_t before = 0;
+    std::string hash = first_prev_hash();
+    for (;;) {
+      STOKER_TRY(more, rows.step());
+      if (!more) return ok();
+      const std::int64_t seq = rows.integer(0);
+      if (seq == before + 1 && rows.text(1) != hash) {
+        rows.reset();
+        return db_.execute(fmt::format("DELETE FROM rows WHERE seq >= {}", seq));
+      }
+      before = seq;
+      hash = rows.text(2);
+    }
   }
 
   // Rows that nobody holds become named holes with the hash that their successor remembers.
@@ -185,31 +228,46 @@ Result<Database> open_damaged(const std::string& path) {
   return Database::open(copy, OpenMode::ReadWrite);
 }
 
+// Rows from all; the state from the damaged file, else the newest of the backups. Cursors belong to
+// the rows: one that stands behind the newest row that is left would skip lines whose events are
+// lost, so the one of a backup is taken, and lines are read again rather than never.
 Status rebuild(Rebuild& target, const std::string& damaged, const std::vector<std::string>& backups,
                RecoveryReport& report) {
   STOKER_TRY_STATUS(target.begin());
+  struct Source {
+    std::string name;
+    Database db;
+  };
+  std::vector<Source> sources;
   if (auto source = open_damaged(damaged)) {
     STOKER_TRY_STATUS(target.take_rows(*source));
     STOKER_TRY(taken, target.take_state(*source));
     if (taken) report.state_from = "the journal";
+    sources.push_back({"the journal", std::move(*source)});
   }
   STOKER_TRY(intact, target.count());
   for (const std::string& backup : backups) {
     auto source = Database::open(backup, OpenMode::ReadOnly);
     if (!source) continue;
+    STOKER_TRY(other, target.contradicts(*source));
+    if (other) continue;
     STOKER_TRY_STATUS(target.take_rows(*source));
-    if (!report.state_from.empty()) continue;
-    STOKER_TRY(taken, target.take_state(*source));
-    if (taken) report.state_from = backup;
+    if (report.state_from != "the journal") {
+      STOKER_TRY(taken, target.take_state(*source));
+      if (taken) report.state_from = backup;
+    }
+    sources.push_back({backup, std::move(*source)});
   }
+  STOKER_TRY_STATUS(target.cut_branches());
   STOKER_TRY(all, target.count());
-  report.from_backup = static_cast<std::size_t>(all - intact);
+  report.from_backup = static_cast<std::size_t>(std::max<std::int64_t>(all - intact, 0));
   STOKER_TRY_STATUS(target.close_holes(report.lost));
-  if (report.state_from != "the journal") STOKER_TRY_STATUS(target.cut_after_state(report.lost));
+  STOKER_TRY_STATUS(target.cut_after_state(report.lost));
   STOKER_TRY_STATUS(target.derive_intents());
-  if (auto source = open_damaged(damaged))
+  for (Source& source : sources)
     for (const SideTable& table : side_tables())
-      STOKER_TRY_STATUS(target.take_table(*source, table));
+      if (table.from_backups || source.name == "the journal")
+        STOKER_TRY_STATUS(target.take_table(source.db, table, source.name == report.state_from));
   return target.finish(report);
 }
 
@@ -230,18 +288,38 @@ std::string RecoveryReport::message() const {
   return text + "; the damaged file is kept as " + damaged_copy;
 }
 
+namespace {
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat one {
+  }, other{};
+  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 &&
+         one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+// Links the damaged file and what belongs to it aside; a recovery that failed before may have done
+// so in the same second.
+Result<std::string> keep_damaged(const std::string& path, WallTime now) {
+  std::string stamp = format_rfc3339(now);
+  std::erase(stamp, ':');
+  const std::string first = path + ".damaged-" + stamp;
+  std::string aside = first;
+  for (int n = 2; os::exists(aside) && !is_same_file(path, aside); ++n)
+    aside = fmt::format("{}.{}", first, n);
+  for (const char* part : {"", "-wal", "-journal"})
+    if (::link((path + part).c_str(), (aside + part).c_str()) != 0 && errno != ENOENT &&
+        !is_same_file(path + part, aside + part))
+      return fail(errno_error(errno, "cannot keep the damaged file", aside + part));
+  return aside;
+}
+
+}  // namespace
+
 Result<RecoveryReport> recover_journal(const std::string& path,
                                        const std::vector<std::string>& backups, WallTime now) {
   RecoveryReport report;
-  std::string stamp = format_rfc3339(now);
-  std::erase(stamp, ':');
-  report.damaged_copy = path + ".damaged-" + stamp;
-  const auto copy = [](const std::string& from, const std::string& to) -> Status {
-    if (::link(from.c_str(), to.c_str()) == 0 || errno == ENOENT) return ok();
-    return fail(errno_error(errno, "cannot keep the damaged file", to));
-  };
-  for (const char* part : {"", "-wal", "-journal"})
-    STOKER_TRY_STATUS(copy(path + part, report.damaged_copy + part));
+  STOKER_TRY(kept, keep_damaged(path, now));
+  report.damaged_copy = kept;
 
   const std::string fresh = path + ".restoring";
   ::unlink(fresh.c_str());

@@ -63,7 +63,12 @@ CREATE TABLE quarantine (
 ) STRICT;
 )";
 
-constexpr std::array kMigrations{Migration{"the first tables", kVersion1}};
+// cursors.seq: the row that the cursor came with; 0 = not known. Recovery takes no cursor that
+// stands behind the rows that are left.
+constexpr const char* kVersion2 = "ALTER TABLE cursors ADD COLUMN seq INTEGER NOT NULL DEFAULT 0";
+
+constexpr std::array kMigrations{Migration{"the first tables", kVersion1},
+                                 Migration{"cursors know their row", kVersion2}};
 
 Result<std::string> schema_text(Database& db) {
   STOKER_TRY(rows, db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"));

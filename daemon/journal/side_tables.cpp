@@ -19,9 +19,31 @@ bool is_good_intent(const Statement& row) {
          from_json_text<core::Action>(row.text(3), "intent").has_value();
 }
 
+core::Cursor read_cursor(const Statement& row) {
+  core::Cursor cursor;
+  cursor.path = row.text(0);
+  cursor.inode = static_cast<std::uint64_t>(row.integer(1));
+  cursor.head_hash = static_cast<std::uint64_t>(row.integer(2));
+  cursor.offset = static_cast<std::uint64_t>(row.integer(3));
+  cursor.line = static_cast<std::uint64_t>(row.integer(4));
+  cursor.parser_state = row.text(5);
+  return cursor;
+}
+
+constexpr int kCursorHash = 6, kCursorSeq = 7;
+
 bool is_good_cursor(const Statement& row) {
-  return cursor_hash(row.text(0), row.integer(1), row.integer(2), row.integer(3), row.integer(4),
-                     row.text(5)) == row.text(6);
+  return cursor_hash(read_cursor(row), row.integer(kCursorSeq)) == row.text(kCursorHash);
+}
+
+// An intent of a row that is lost is not known; its key comes again with the row's number.
+bool intent_fits(const Statement& row, std::int64_t newest, bool) {
+  return row.integer(1) <= newest;
+}
+
+bool cursor_fits(const Statement& row, std::int64_t newest, bool holds_state) {
+  const std::int64_t seq = row.integer(kCursorSeq);
+  return seq == 0 ? holds_state : seq <= newest;
 }
 
 // Is this open intent what its row decided on?
@@ -46,7 +68,11 @@ const std::vector<SideTable>& side_tables() {
   static const std::vector<SideTable> tables{
       {"intents",
        {{"key"}, {"seq", kNumber}, {"run"}, {"action"}, {"state"}, {"result_seq", kNumber}},
-       is_good_intent},
+       is_good_intent,
+       false,
+       "ON CONFLICT DO NOTHING",
+       nullptr,
+       intent_fits},
       {"cursors",
        {{"path"},
         {"inode", kNumber},
@@ -54,8 +80,15 @@ const std::vector<SideTable>& side_tables() {
         {"position", kNumber},
         {"line", kNumber},
         {"parser_state"},
-        {"hash"}},
-       is_good_cursor},
+        {"hash"},
+        {"seq", kNumber}},
+       is_good_cursor,
+       true,
+       "ON CONFLICT (path) DO UPDATE SET inode = excluded.inode, head_hash = excluded.head_hash, "
+       "position = excluded.position, line = excluded.line, parser_state = excluded.parser_state, "
+       "hash = excluded.hash, seq = excluded.seq WHERE excluded.seq > cursors.seq",
+       "path, inode, head_hash, position, line, parser_state, hash, 0",
+       cursor_fits},
       {"quarantine", {{"digest"}, {"wall", kNumber}, {"run"}, {"kind"}, {"body"}}, nullptr}};
   return tables;
 }
@@ -67,11 +100,12 @@ std::string names_of(const SideTable& table) {
   return names;
 }
 
-std::string cursor_hash(const std::string& path, std::int64_t inode, std::int64_t head_hash,
-                        std::int64_t position, std::int64_t line, const std::string& parser_state) {
-  const auto hash = fmt::format("{} {} {} {} {} {}", path.size(), inode, head_hash, position, line,
-                                parser_state.size());
-  return digest_of(hash + path + parser_state);
+std::string cursor_hash(const core::Cursor& c, std::int64_t seq) {
+  const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  auto text = fmt::format("{} {} {} {} {} {}", c.path.size(), number(c.inode), number(c.head_hash),
+                          number(c.offset), number(c.line), c.parser_state.size());
+  text += c.path + c.parser_state;
+  return digest_of(seq == 0 ? text : fmt::format("{} {}", text, seq));
 }
 
 Result<std::string> verify_side_tables(Database& db) {

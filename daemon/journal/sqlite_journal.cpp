@@ -53,9 +53,10 @@ Status SqliteJournal::prepare(const JournalOptions& options) {
                          "VALUES (1, ?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET "
                          "seq = ?1, schema = ?2, build = ?3, bytes = ?4, hash = ?5"));
   return keep(put_cursor_,
-              "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state, hash) "
-              "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (path) DO UPDATE SET inode = ?2, "
-              "head_hash = ?3, position = ?4, line = ?5, parser_state = ?6, hash = ?7");
+              "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state, hash, "
+              "seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (path) DO UPDATE SET "
+              "inode = ?2, head_hash = ?3, position = ?4, line = ?5, parser_state = ?6, hash = ?7, "
+              "seq = ?8");
 }
 
 Status SqliteJournal::insert_row(const core::JournalRow& row, std::string& prev_hash) {
@@ -85,15 +86,13 @@ Status SqliteJournal::put_state(const core::StateRow& state) {
   return put_state_->bind_blob(5, state_hash(seq, state.schema, state.build, state.bytes)).run();
 }
 
-Status SqliteJournal::put_cursors(const std::vector<core::Cursor>& cursors) {
+Status SqliteJournal::put_cursors(const std::vector<core::Cursor>& cursors, Sequence last) {
+  const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  const std::int64_t seq = number(last.value);
   for (const core::Cursor& c : cursors) {
-    const auto inode = static_cast<std::int64_t>(c.inode);
-    const auto head = static_cast<std::int64_t>(c.head_hash);
-    const auto position = static_cast<std::int64_t>(c.offset);
-    const auto line = static_cast<std::int64_t>(c.line);
-    put_cursor_->bind(1, c.path).bind(2, inode).bind(3, head).bind(4, position).bind(5, line);
-    put_cursor_->bind(6, c.parser_state);
-    put_cursor_->bind_blob(7, cursor_hash(c.path, inode, head, position, line, c.parser_state));
+    put_cursor_->bind(1, c.path).bind(2, number(c.inode)).bind(3, number(c.head_hash));
+    put_cursor_->bind(4, number(c.offset)).bind(5, number(c.line)).bind(6, c.parser_state);
+    put_cursor_->bind_blob(7, cursor_hash(c, seq)).bind(8, seq);
     STOKER_TRY_STATUS(put_cursor_->run());
   }
   return ok();
@@ -118,7 +117,7 @@ Status SqliteJournal::append(const std::vector<core::JournalRow>& rows, const co
     STOKER_TRY_STATUS(close_intent_->bind(3, static_cast<std::int64_t>(last.value)).run());
   }
   STOKER_TRY_STATUS(put_state(state));
-  STOKER_TRY_STATUS(put_cursors(cursors));
+  STOKER_TRY_STATUS(put_cursors(cursors, last));
   STOKER_TRY_STATUS(transaction.commit());
   last_hash_ = hash;
   last_ = last;

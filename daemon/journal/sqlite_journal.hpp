@@ -57,7 +57,7 @@ class SqliteJournal final : public core::Journal {
   Status put_state(const core::StateRow& state);
   Result<std::vector<core::JournalRow>> select_rows(const char* where, Sequence seq,
                                                     std::size_t limit);
-  Status put_cursors(const std::vector<core::Cursor>& cursors);
+  Status put_cursors(const std::vector<core::Cursor>& cursors, Sequence last);
 
   Database db_;
   std::function<Status()> fence_;

@@ -24,6 +24,8 @@ constexpr Duration kOnceLimit = 90s;
 constexpr Duration kOnceQuiet = 500ms;
 constexpr Duration kGoodbyeLimit = 5s;
 constexpr Duration kEngineStuck = 60s;
+constexpr const char* kSocketName = "stokerd.sock";
+constexpr gid_t kNoGroup = static_cast<gid_t>(-1);
 constexpr const char* kBuild = "stoker " STOKER_VERSION;
 
 std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
@@ -42,6 +44,18 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   return std::make_unique<SchedulerRouter>(
       std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),
       std::make_unique<slurm::SlurmScheduler>(processes, files, slurm));
+}
+
+// A job obeys what lies in the run directory: while others can write there, none is started.
+std::optional<core::EventBody> why_unsafe(const core::Intent& intent,
+                                          const core::PerformContext& context) {
+  if (!std::holds_alternative<core::WriteOrders>(intent.action) &&
+      !std::holds_alternative<core::Submit>(intent.action))
+    return std::nullopt;
+  const Status closed = close_run_directory(context.policy);
+  if (closed) return std::nullopt;
+  return core::EffectFailed{intent.key, core::kind_of(intent.action), closed.error().message(),
+                            false};
 }
 
 }  // namespace
@@ -76,8 +90,12 @@ Status Daemon::begin() {
       kEffectThreads, [this](const core::Intent& intent) { return context_of(intent); },
       [this](const core::Intent& intent,
              const core::PerformContext& context) -> std::vector<core::EventBody> {
-        if (auto ours = foundation_.possession->still_ours(); !ours)
-          return {};  // fenced: whoever took over repeats it
+        if (auto ours = foundation_.possession->still_ours(); !ours) {
+          if (foundation_.possession->lost()) return {};  // whoever took over repeats it
+          return {core::EffectFailed{intent.key, core::kind_of(intent.action),
+                                     ours.error().message(), false}};
+        }
+        if (auto unsafe = why_unsafe(intent, context)) return {*std::move(unsafe)};
         core::Ports ports{*foundation_.clock, *scheduler_, files_, *alerts_};
         return core::perform(intent, context, ports);
       },
@@ -98,11 +116,13 @@ Status Daemon::begin() {
       io_, [this](const Peer& peer, std::string line, LineServer::Answer answer) {
         on_request(peer, std::move(line), std::move(answer));
       });
-  STOKER_TRY_STATUS(socket_->listen(state, "stokerd.sock", static_cast<gid_t>(-1)));
+  STOKER_TRY_STATUS(socket_->listen(state, kSocketName, kNoGroup));
   if (!options_.listen.empty()) {
     STOKER_TRY(token, http_token(state + "/http-token"));
+    HttpLimits limits;
+    limits.insecure = options_.insecure;
     http_ = std::make_unique<HttpServer>(
-        io_, [this](std::string_view path) { return render_page(*view_, path); });
+        io_, [this](std::string_view path) { return render_page(*view_, path); }, limits);
     STOKER_TRY_STATUS(http_->listen(options_.listen, token));
     log(LogLevel::Notice,
         fmt::format("the page is on {}, its token in {}/http-token", http_->address(), state));
@@ -161,7 +181,7 @@ void Daemon::end(DaemonExit exit) {
   end_at_ = monotonic_now() + kGoodbyeLimit;
   exit_ = exit;
   notifier_.stopping();
-  if (!foundation_.possession->still_ours()) return io_.stop();
+  if (foundation_.possession->lost()) return io_.stop();
   turns_->submit({{{}, core::DaemonStopping{}, {}}}, [this](const std::vector<core::JournalRow>&) {
     goodbye_ = true;
     render();
@@ -171,11 +191,27 @@ void Daemon::end(DaemonExit exit) {
 void Daemon::renew_lease() {
   site_.mount->post([this] {
     const auto renewed = foundation_.possession->renew();
-    if (renewed || foundation_.possession->still_ours()) return;  // a full disk is no successor
+    if (renewed || !foundation_.possession->lost()) return;  // a full disk is no successor
     boost::asio::post(io_, [this, why = renewed.error().message()] {
       log(LogLevel::Error, why + "; nothing is done here any more");
       exit_ = DaemonExit::Failed;
       io_.stop();
+    });
+  });
+}
+
+// A socket file that was removed, or replaced by a daemon that woke up late, is put back.
+void Daemon::keep_socket() {
+  site_.mount->post([this, file = socket_->file()] {
+    if (file.in_place() || !foundation_.possession->still_ours()) return;
+    boost::asio::post(io_, [this, file] {
+      if (ending_ || !(file == socket_->file())) return;
+      const auto again = socket_->listen(foundation_.state_directory, kSocketName, kNoGroup);
+      log(again ? LogLevel::Warning : LogLevel::Error,
+          again ? "the control socket was gone and is put back"
+                : "the control socket is gone: " + again.error().message());
+      socket_group_.clear();
+      share_socket();
     });
   });
 }
@@ -185,6 +221,7 @@ void Daemon::beat() {
   ++beats_;
   if (ending_ && monotonic_now() > end_at_) return io_.stop();  // no room for a goodbye
   if (foundation_.possession->network()) renew_lease();
+  keep_socket();
   const bool engine_stuck = turns_->busy_for() > kEngineStuck && trouble_.empty();
   if (engine_stuck)
     log(LogLevel::Error,
@@ -192,6 +229,8 @@ void Daemon::beat() {
   else
     notifier_.watchdog();
   tell_stuck_mounts();
+  if (beats_ % 60 == 1 && trouble_.empty())
+    site_.mount->post([this] { (void)pulse_.keep_room(); });  // without room there is none
   const bool active =
       std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return !run.second.retired; });
   if (dirty_ || beats_ % (active ? 5 : 30) == 0) render();

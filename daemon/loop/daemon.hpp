@@ -25,6 +25,7 @@
 #include "daemon/ports/alert_port.hpp"
 #include "daemon/socket/line_server.hpp"
 #include "daemon/socket/peer_rights.hpp"
+#include "daemon/state/roomy_log.hpp"
 #include "wire/socket.hpp"
 
 namespace stoker::daemon {
@@ -33,6 +34,7 @@ struct DaemonOptions {
   std::string state_directory;
   std::string program;        // path of stokerd: the embedded scheduler is started with it
   std::string listen;         // "" = no web door
+  bool insecure = false;      // it may be open beyond loopback, without TLS
   bool once = false;          // one pass and out
   Duration slurm_pace = 15s;  // shortest time between two looks at SLURM's queue
   std::string run_file;       // a RUN.yaml to take under supervision at start, "" = none
@@ -74,6 +76,7 @@ class Daemon {
   Status begin();
   void beat();
   void renew_lease();
+  void keep_socket();
   void repeat_alerts();
   void arm_wake(std::optional<Instant> at);
   void wake();
@@ -113,6 +116,7 @@ class Daemon {
 
   DaemonOptions options_;
   Foundation foundation_;
+  const RoomyLog pulse_{foundation_.state_directory + "/pulse.log"};  // of the site's mount thread
   boost::asio::io_context io_;
   boost::asio::steady_timer beat_timer_{io_}, wake_timer_{io_};
   boost::asio::signal_set signals_{io_};
@@ -146,7 +150,10 @@ class Daemon {
   DaemonExit exit_ = DaemonExit::Done;
 };
 
-// <run directory>/{orders,claims,switch,checkpoints}; with a group setgid and writable for it.
+// <run directory>/{orders,claims,switch,checkpoints}; with a group readable for it, and switch/
+// writable.
 Status make_run_directory(const core::RunPolicy& policy);
+// Nobody else can put orders there (wire/run_directory.hpp); what had to be changed is logged.
+Status close_run_directory(const core::RunPolicy& policy);
 
 }  // namespace stoker::daemon

@@ -1,15 +1,18 @@
 // Daemon, publishing: each journal row to its run's events.jsonl, the state to status.json, the
 // site to <state>/published. Written on the runs' mount threads; what could not be written is made
 // again from the journal.
+#include <cerrno>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <boost/asio/post.hpp>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/room.hpp"
 #include "core/status.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
+#include "wire/sinks.hpp"
 #include "wire/site.hpp"
 
 namespace stoker::daemon {
@@ -29,11 +32,15 @@ std::string copy_of(const std::string& published, const std::string& run) {
 
 Status write_copy(const std::string& folder, const wire::StatusDocument& status) {
   STOKER_TRY_STATUS(os::make_directories(folder));
-  return os::replace_file(folder + "/status.json", to_json_text(status) + "\n",
+  for (const std::string& path : {folder.substr(0, folder.rfind('/')), folder})
+    if (::chmod(path.c_str(), 0755) != 0)  // who may enter `published` may read it
+      return fail(errno_error(errno, "cannot open it to readers", path));
+  return os::publish_file(folder + "/status.json", to_json_text(status) + "\n",
                           os::Durability::Cached);
 }
 
-Status write_site(const std::string& directory, const SiteView& view) {
+Status write_site(const std::string& directory, const SiteView& view,
+                  const std::vector<wire::FailingSink>& failing) {
   wire::SiteDocument site;
   site.alerts = view.alerts;
   std::string nodes;
@@ -52,10 +59,11 @@ Status write_site(const std::string& directory, const SiteView& view) {
   }
   for (const auto& node : view.nodes) nodes += to_json_text(node) + "\n";
   const auto write = [&](const char* name, const std::string& text) {
-    return os::replace_file(directory + name, text, os::Durability::Cached);
+    return os::publish_file(directory + name, text, os::Durability::Cached);
   };
   STOKER_TRY_STATUS(write("/site.json", to_json_text(site) + "\n"));
   STOKER_TRY_STATUS(write("/nodes.jsonl", nodes));
+  STOKER_TRY_STATUS(write("/sinks.json", to_json_text(failing) + "\n"));
   return write("/alerts.json", dump_json(alerts) + "\n");
 }
 
@@ -141,6 +149,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   rendering_ = false;
   for (auto& status : view->runs) {
     const auto run = runs_.find(RunName(status.run));
+    if (!trouble_.empty()) status.conditions.emplace_back("journal_stuck");
     if (run == runs_.end() || run->second.mount == nullptr) continue;
     if (const auto live = run->second.mount->live(run->first);
         live && live->generation.value == status.generation)
@@ -163,8 +172,12 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
     catch_up(found->first, run);
   }
   catch_up({}, site_);
-  site_.mount->post([directory = site_.publisher->directory(), view] {
-    if (const auto written = write_site(directory, *view); !written)
+  std::vector<wire::FailingSink> failing;
+  for (const auto& [name, run] : runs_)
+    for (auto& sink : alerts_->failing(name.text, run.policy.alerts))
+      failing.push_back(std::move(sink));
+  site_.mount->post([directory = site_.publisher->directory(), view, failing] {
+    if (const auto written = write_site(directory, *view, failing); !written)
       log(LogLevel::Warning, written.error().message());
     for (const auto& status : view->runs)
       if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)

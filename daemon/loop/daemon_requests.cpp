@@ -13,19 +13,33 @@
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
 #include "configs/schema/run_checks.hpp"
+#include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 #include "daemon/state/run_owner.hpp"
+#include "wire/run_directory.hpp"
 
 namespace stoker::daemon {
 namespace {
 
 namespace asio = boost::asio;
+
+// The highest one in a run directory; 0 = none.
+Generation newest_generation(const std::string& directory) {
+  Generation newest;
+  const auto names = os::list_directory(directory);
+  for (const auto& name : names ? *names : std::vector<std::string>{})
+    if (const auto generation = wire::parse_generation_name(name))
+      newest = std::max(newest, *generation);
+  return newest;
+}
+
 using core::JournalRow;
 
-constexpr std::array kOperatorVerbs{"save",    "stop",    "kill",     "pause",
-                                    "resume",  "restart", "rollback", "exclude",
-                                    "include", "stacks",  "ack",      "silence"};
+// Of one run: members of its group may ask. Everything else reaches other runs, or says what
+// commands the daemon's user executes: it belongs to that user alone.
+constexpr std::array kRunVerbs{"save",   "stop",    "kill",     "pause",
+                               "resume", "restart", "rollback", "stacks"};
 constexpr std::array kSiteVerbs{"exclude", "include", "ack", "silence"};
 constexpr std::size_t kMostNodes = 10000;
 
@@ -49,7 +63,8 @@ wire::Response accept(std::string message, Json data = Json::object()) {
 
 Json decision_data(const core::Decision& decision) {
   Json actions = Json::array();
-  for (const core::Action& action : decision.actions) actions.push_back(Json(action));
+  for (const core::Action& action : decision.actions)
+    actions.push_back(core::without_secrets(Json(action)));
   return {{"from", decision.from}, {"to", decision.to}, {"actions", actions}};
 }
 
@@ -112,26 +127,52 @@ Status make_run_directory(const core::RunPolicy& policy) {
   const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
   if (!policy.group.empty() && !gid)
     return fail("there is no such group", policy.group, "name another in RUN.yaml");
-  const mode_t mode = gid ? 02770 : 0755;
-  for (const char* name : {"", "/orders", "/claims", "/switch", "/checkpoints"}) {
-    const std::string path = policy.directory + name;
+  STOKER_TRY_STATUS(close_run_directory(policy));  // nothing planted is followed below
+  struct Folder {
+    const char* name;
+    mode_t mode, shared;  // without a group, and with one
+  };
+  // Orders hold train.environment; claims are of no interest to others.
+  constexpr Folder kFolders[] = {{"", 0700, 02750},
+                                 {"/orders", 0700, 0700},
+                                 {"/claims", 0700, 0700},
+                                 {"/switch", 0700, 02770},
+                                 {"/checkpoints", 0755, 02750}};
+  for (const Folder& folder : kFolders) {
+    const std::string path = policy.directory + folder.name;
     const bool there = os::exists(path);
-    STOKER_TRY_STATUS(os::make_directories(path, mode));
-    if (!gid || (there && *name == '\0')) continue;  // an existing run directory keeps its mode
-    if (::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0 ||
+    STOKER_TRY_STATUS(os::make_directories(path, 0700));
+    const bool is_private = folder.mode == folder.shared;
+    if (there && !is_private && (!gid || *folder.name == '\0')) continue;  // it keeps its mode
+    const mode_t mode = gid ? folder.shared : folder.mode;
+    if ((gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0) ||
         ::chmod(path.c_str(), mode) != 0)
       return fail(errno_error(errno, "cannot give it to group " + policy.group, path));
   }
   return ok();
 }
 
+Status close_run_directory(const core::RunPolicy& policy) {
+  std::vector<std::string> closed;
+  const Status done = wire::close_run_directory(policy.directory, closed);
+  for (const std::string& path : closed)
+    log(LogLevel::Warning, path + ": others could write there; stokerd took that permission away");
+  return done;
+}
+
 std::optional<std::string> Daemon::why_refused(const Peer& peer, const wire::Request& request) {
   if (request.verb == "ping") return std::nullopt;
-  const auto run = runs_.find(RunName(request.run));
+  const bool of_run = is_one_of(kRunVerbs, request.verb);
+  const auto run = of_run ? runs_.find(RunName(request.run)) : runs_.end();
   const std::string group = run == runs_.end() ? "" : run->second.policy.group;
   if (rights_.may_act(peer, group)) return std::nullopt;
-  return fmt::format("{} may not act here{}", rights_.name_of(peer.uid),
-                     group.empty() ? "" : ": not a member of group " + group);
+  std::string why;
+  if (!of_run)
+    why = fmt::format(": {} belongs to {}, who runs stokerd", request.verb,
+                      rights_.name_of(::geteuid()));
+  else if (!group.empty())
+    why = ": not a member of group " + group;
+  return fmt::format("{} may not act here{}", rights_.name_of(peer.uid), why);
 }
 
 void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer answer) {
@@ -155,7 +196,7 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
   if (request.verb == "run") return ask_run(request, by, reply);
   if (request.verb == "reload") return reload(by, reply);
   if (request.verb == "alerts-test") return test_alerts(request, reply);
-  if (!is_one_of(kOperatorVerbs, request.verb))
+  if (!is_one_of(kRunVerbs, request.verb) && !is_one_of(kSiteVerbs, request.verb))
     return reply(refuse("there is no verb \"" + request.verb + "\""));
   ask_operator(request, by, reply);
 }
@@ -244,16 +285,19 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
       response.data.update(data);
       asio::post(io_, [reply, response] { reply(response); });
     });
-  errands_->post([this, input, added, data, reply, state = foundation_.state_directory] {
+  errands_->post([this, added, data, reply, state = foundation_.state_directory] {
     Status made = make_run_directory(added.policy);
     if (made) made = own_run_directory(added.policy.directory, state, added.by);
-    asio::post(io_, [this, made, input, added, data, reply] {
+    core::RunAdded seen = added;
+    seen.newest = newest_generation(added.policy.directory);
+    asio::post(io_, [this, made, seen, data, reply] {
       if (!made) return reply(refuse(made.error().message()));
-      turns_->submit({input}, [added, data, reply](const std::vector<JournalRow>& rows) {
-        auto response = find_answer(rows, added);
-        response.data.update(data);
-        reply(response);
-      });
+      turns_->submit({{seen.policy.run, seen, {}}},
+                     [seen, data, reply](const std::vector<JournalRow>& rows) {
+                       auto response = find_answer(rows, seen);
+                       response.data.update(data);
+                       reply(response);
+                     });
     });
   });
 }
@@ -293,13 +337,14 @@ void Daemon::test_alerts(const wire::Request& request, Reply reply) {
   core::AlertPolicy policy;
   for (const auto& [name, run] : runs_)
     if (request.run.empty() || name.text == request.run)
-      policy.sinks.insert(policy.sinks.end(), run.policy.alerts.sinks.begin(),
-                          run.policy.alerts.sinks.end());
+      for (const core::SinkPolicy& sink : run.policy.alerts.sinks)  // runs often share one
+        if (std::find(policy.sinks.begin(), policy.sinks.end(), sink) == policy.sinks.end())
+          policy.sinks.push_back(sink);
   if (policy.sinks.empty()) return reply(refuse("no run has a sink in its alerts section"));
-  errands_->post([this, policy, reply] {
-    const auto tested = alerts_->test(policy);
+  errands_->post([this, policy, reply, dry_run = request.dry_run] {
+    const auto tested = alerts_->test(policy, dry_run);
     asio::post(io_, [reply, tested] {
-      reply(tested ? accept(*tested) : refuse(tested.error().message()));
+      reply({1, tested.ok, tested.text, {{"sinks", tested.sinks}}});
     });
   });
 }

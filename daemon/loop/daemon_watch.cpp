@@ -7,7 +7,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 
@@ -15,12 +15,25 @@ namespace stoker::daemon {
 namespace {
 
 namespace asio = boost::asio;
-constexpr Duration kStuck = 20s;  // a read that does not come back
+constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
+constexpr Duration kStuck = 20s;     // a read that does not come back
 
 bool moves_jobs(const core::JournalRow& row) {
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
   return done != nullptr &&
          (done->action == core::Submit::kKind || done->action == core::Cancel::kKind);
+}
+
+// A run directory that an older version or a killed daemon left behind.
+void prepare_run_directory(const core::RunPolicy& policy) {
+  if (const auto closed = close_run_directory(policy); !closed)
+    log(LogLevel::Error, policy.run.text + ": nothing is submitted: " + closed.error().message());
+  for (const char* folder : {"", "/orders", "/claims", "/switch"})
+    os::sweep_aside_files(policy.directory + folder, kAbandoned);
+  const auto names = os::list_directory(policy.directory);
+  for (const std::string& name : names.value_or(std::vector<std::string>{}))
+    if (wire::parse_generation_name(name))  // orders are in it, with train.environment
+      (void)::chmod((policy.directory + "/" + name + "/start.json").c_str(), 0600);
 }
 
 void log_row(const core::JournalRow& row) {
@@ -69,17 +82,17 @@ void Daemon::on_trouble(const std::string& trouble) {
                                : "nothing is done: the journal cannot be written: " + trouble;
   log(trouble.empty() ? LogLevel::Notice : LogLevel::Error, text);
   notifier_.status(text);
-  const auto ours = foundation_.possession->still_ours();
-  if (!ours) {
+  if (const auto ours = foundation_.possession->still_ours(); foundation_.possession->lost()) {
     log(LogLevel::Error, ours.error().message());
     exit_ = DaemonExit::Failed;
     return io_.stop();
   }
-  // The pulse files need no journal; where the disk is full too, stderr has said it.
+  // The pulse log needs no journal, and has some room of its own on a full disk.
   const std::string line = fmt::format("{} {}{}\n", format_rfc3339(wall_now()),
                                        trouble.empty() ? "" : "***ALERT ", text);
-  site_.mount->post([path = foundation_.state_directory + "/pulse.log", line] {
-    (void)os::append_file(path, line, os::Durability::Cached);
+  site_.mount->post([this, line] {
+    if (const auto written = pulse_.append(line); !written)
+      log(LogLevel::Warning, "no line in the pulse log: " + written.error().message());
   });
   dirty_ = true;
 }
@@ -130,6 +143,9 @@ void Daemon::share_socket() {
   const gid_t gid = group.empty() ? ::getegid() : group_id(group).value_or(::getegid());
   if (const auto given = socket_->give_to(gid); !given)
     log(LogLevel::Warning, given.error().message());
+  const auto shared =
+      share_state(foundation_.state_directory, group.empty() ? std::nullopt : std::optional(gid));
+  if (!shared) log(LogLevel::Warning, shared.error().message());
 }
 
 void Daemon::take_up(const RunBrief& brief) {
@@ -151,6 +167,7 @@ void Daemon::take_up(const RunBrief& brief) {
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
   if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
+  run.mount->post([policy = run.policy] { prepare_run_directory(policy); });
   start_watcher(name);
   catch_up(name, run);
   share_socket();

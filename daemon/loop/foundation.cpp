@@ -1,12 +1,18 @@
 // Foundation: possession first, then the journal; damage is named, restored and announced.
 #include "daemon/loop/foundation.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "daemon/journal/recovery.hpp"
+#include "daemon/journal/restore.hpp"
 #include "daemon/loop/log.hpp"
 #include "daemon/loop/sd_notify.hpp"
 
@@ -15,10 +21,7 @@ namespace {
 
 constexpr std::size_t kBackupsKept = 7;
 constexpr Duration kLeaseTimeout = 30s;
-
-bool is_damage(const Error& error) {
-  return error.what.starts_with("damaged: ");
-}
+constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
 
 Status with_hint(Status made) {
   if (made) return made;
@@ -30,15 +33,42 @@ Status with_hint(Status made) {
 Status open_journal(Foundation& foundation) {
   JournalOptions options{foundation.possession->journal_path(), foundation.possession->network(),
                          [owner = foundation.possession.get()] { return owner->still_ours(); }};
-  auto journal = SqliteJournal::open(options);
-  if (!journal && is_damage(journal.error())) {
-    foundation.announcements.push_back(journal.error().message());
-    STOKER_TRY(report, recover_journal(options.path, list_backups(foundation.backups), wall_now()));
-    foundation.announcements.push_back("the journal is restored: " + report.message());
-    journal = SqliteJournal::open(options);
+  STOKER_TRY(opened, open_or_restore(options, list_backups(foundation.backups), wall_now()));
+  for (std::string& text : opened.announcements)
+    foundation.announcements.push_back(std::move(text));
+  STOKER_TRY_STATUS(
+      check_not_forgotten(*opened.journal, foundation.state_directory + "/published"));
+  foundation.journal = std::move(opened.journal);
+  return ok();
+}
+
+bool is_private(const std::string& name) {
+  constexpr std::array<std::string_view, 10> kOurs{"journal",  "backups",      "lease.",   "epoch",
+                                                   "identity", "stokerd.lock", "stepping", "pulse",
+                                                   "patterns", "slurm-cluster"};
+  return std::any_of(kOurs.begin(), kOurs.end(),
+                     [&name](std::string_view ours) { return name.starts_with(ours); });
+}
+
+// Older versions made state readable for everybody. The folder is closed to them from the first
+// moment on; its files too, for a group that may pass through it.
+Status close_state(const std::string& state) {
+  struct stat info {};
+  if (::stat(state.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", state));
+  if (info.st_uid != ::geteuid())
+    return fail(fmt::format("the state directory belongs to {}", os::user_name_of(info.st_uid)),
+                state, "name one of your own with --state");
+  if ((info.st_mode & 0027) != 0 && ::chmod(state.c_str(), info.st_mode & 0750) != 0)
+    return fail(errno_error(errno, "cannot close it to others", state));
+  const auto names = os::list_directory(state);
+  for (const std::string& name : names.value_or(std::vector<std::string>{})) {
+    const std::string path = state + "/" + name;
+    if (!is_private(name) || ::lstat(path.c_str(), &info) != 0) continue;
+    const bool plain = S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
+    if (plain && (info.st_mode & 0077) != 0) ::chmod(path.c_str(), info.st_mode & 0700);
   }
-  if (!journal) return fail(journal.error());
-  foundation.journal = std::move(*journal);
+  for (const char* folder : {"", "/published", "/backups"})
+    os::sweep_aside_files(state + folder, kAbandoned);
   return ok();
 }
 
@@ -63,7 +93,8 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   foundation.state_directory = state;
   foundation.backups = state + "/backups";
   for (const std::string& folder : {foundation.backups, state + "/published"})
-    STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0755)));
+    STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0700)));
+  STOKER_TRY_STATUS(close_state(state));
   std::string file_system;
   STOKER_TRY(network, state_is_on_network(state, file_system));
   PossessionOptions options{state, network, kLeaseTimeout, {}};
@@ -74,6 +105,7 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   if (patient) wait_in_peace(options);
   STOKER_TRY(possession, Possession::take(options));
   foundation.possession = std::move(possession);
+  STOKER_TRY_STATUS(share_state(state, std::nullopt));
   if (network)
     foundation.announcements.push_back(fmt::format(
         "{} is on a network file system ({}): epoch {} works on its own {}, readers use what is "
@@ -88,6 +120,22 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   STOKER_TRY(kind, foundation.journal->last_kind());
   foundation.clean = kind == core::DaemonStopping::kKind;
   return foundation;
+}
+
+Status share_state(const std::string& state, std::optional<gid_t> group) {
+  struct Folder {
+    std::string path;
+    mode_t shared;
+  };
+  for (const Folder& folder : {Folder{state, 0710}, Folder{state + "/published", 0750}}) {
+    const int kept = group ? 0 : ::chmod(folder.path.c_str(), 0700);
+    const int given = !group ? 0 : ::chown(folder.path.c_str(), static_cast<uid_t>(-1), *group);
+    const int opened = !group || given != 0 ? 0 : ::chmod(folder.path.c_str(), folder.shared);
+    if (kept != 0 || given != 0 || opened != 0)
+      return fail(errno_error(errno, "cannot set who may read it", folder.path,
+                              "stokerd must run as the owner of its state directory"));
+  }
+  return ok();
 }
 
 Status back_up(Foundation& foundation, WallTime now) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "daemon/journal/sqlite_journal.hpp"
@@ -26,6 +28,10 @@ struct Foundation {
 // Error: another daemon has the directory, it cannot be written, the journal is of a newer version.
 // `patient`: on a shared disk a living owner is waited for, for as long as it lives.
 Result<Foundation> lay_foundation(const std::string& state_directory, bool patient);
+
+// The state directory is its owner's alone (0700). With a group its members may pass through to the
+// control socket (0710) and read <state>/published (0750): chosen content, without secrets.
+Status share_state(const std::string& state, std::optional<gid_t> group);
 
 // The journal with its backup, daily and at a clean end. Blocks.
 Status back_up(Foundation& foundation, WallTime now);

@@ -27,16 +27,37 @@ void AlertPort::repeat(const std::vector<core::SendAlert>& open, const core::Ale
   outbox_->repeat_open(open, policy);
 }
 
-Result<std::string> AlertPort::test(const core::AlertPolicy& policy) {
-  std::string text;
-  bool good = true;
-  for (const alerts::SinkTest& sink : outbox_->test(policy)) {
-    good = good && sink.ok;
-    text += fmt::format("{}{}: {}{}", text.empty() ? "" : "; ", sink.sink,
-                        sink.ok ? "ok" : "failed", sink.detail.empty() ? "" : " " + sink.detail);
+AlertPort::Tested AlertPort::test(const core::AlertPolicy& policy, bool dry_run) {
+  Tested tested;
+  for (const alerts::SinkTest& sink : dry_run ? outbox_->preview(policy) : outbox_->test(policy)) {
+    tested.ok = tested.ok && sink.ok;
+    tested.text +=
+        fmt::format("{}{}: {}{}", tested.text.empty() ? "" : "; ", sink.sink,
+                    sink.ok ? "ok" : "failed", sink.detail.empty() ? "" : " " + sink.detail);
+    tested.sinks.push_back({{"sink", sink.sink},
+                            {"kind", sink.kind},
+                            {"ok", sink.ok},
+                            {"detail", sink.detail},
+                            {"request", sink.shown}});
   }
-  if (!good) return fail(text, "alerts", "mend the sink in RUN.yaml");
-  return text;
+  return tested;
+}
+
+std::vector<wire::FailingSink> AlertPort::failing(const std::string& run,
+                                                  const core::AlertPolicy& policy) const {
+  std::vector<wire::FailingSink> all;
+  for (const alerts::SinkTrouble& trouble : outbox_->troubles(policy)) {
+    wire::FailingSink sink{run,
+                           trouble.sink,
+                           trouble.kind,
+                           format_rfc3339(trouble.since),
+                           trouble.why,
+                           trouble.failures,
+                           {}};
+    for (const alerts::LostAlert& lost : trouble.lost) sink.lost.push_back(lost.title);
+    all.push_back(std::move(sink));
+  }
+  return all;
 }
 
 bool AlertPort::wait_idle(Duration limit) {

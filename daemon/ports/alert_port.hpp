@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ports.hpp"
+#include "wire/sinks.hpp"
 
 namespace stoker::alerts {
 class OutboxAlerts;
@@ -21,9 +22,18 @@ class AlertPort final : public core::Alerts {
                 const core::AlertPolicy& policy) override;
   // Tells what stays open again to the sinks whose `repeat` has passed.
   void repeat(const std::vector<core::SendAlert>& open, const core::AlertPolicy& policy);
-  // One test alert through every sink of the policy; how each took it, in words. Blocks up to the
-  // longest time-out; one thread.
-  Result<std::string> test(const core::AlertPolicy& policy);
+  // One test alert through every sink of the policy, or (dry run) only what it would be. `text`:
+  // how each took it, in words; `sinks`: an array of {sink, kind, ok, detail, request}. Blocks a
+  // few seconds; one thread.
+  struct Tested {
+    bool ok = true;
+    std::string text;
+    Json sinks = Json::array();
+  };
+  Tested test(const core::AlertPolicy& policy, bool dry_run);
+  // The run's sinks that do not deliver.
+  [[nodiscard]] std::vector<wire::FailingSink> failing(const std::string& run,
+                                                       const core::AlertPolicy& policy) const;
   // False: something still waits after `limit`.
   bool wait_idle(Duration limit);
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <sys/stat.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::daemon {
 
@@ -24,16 +26,27 @@ Result<std::string> OsFiles::read(const std::string& path, std::size_t limit) {
   return os::read_file(path, limit);
 }
 Status OsFiles::replace(const std::string& path, std::string_view content) {
-  return os::replace_file(path, content, os::Durability::Synced);
+  struct stat info {};
+  const bool there = ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  // A file of the user's own (a resume point of a training) keeps its readers.
+  return os::publish_file(path, content, os::Durability::Synced,
+                          there ? info.st_mode & 0777 & ~kOthersWrite : 0600);
 }
 Status OsFiles::append(const std::string& path, std::string_view content) {
   return os::append_file(path, content, os::Durability::Synced);
 }
 Result<bool> OsFiles::create_once(const std::string& path, std::string_view content) {
-  return os::claim_file(path, content);
+  return os::claim_file(path, content, 0600);
 }
 Result<bool> OsFiles::exists(const std::string& path) {
   return os::exists(path);
+}
+std::string OsFiles::author(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return "";
+  return os::user_name_of(info.st_uid) + " at " +
+         format_rfc3339(WallTime(std::chrono::seconds(info.st_mtim.tv_sec)));
 }
 Status OsFiles::rename(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
@@ -41,7 +54,11 @@ Status OsFiles::rename(const std::string& from, const std::string& to) {
   return ok();
 }
 Status OsFiles::make_directories(const std::string& path, unsigned mode) {
-  return os::make_directories(path, mode);
+  if (os::exists(path)) return ok();
+  STOKER_TRY_STATUS(os::make_directories(path, mode));
+  if (::chmod(path.c_str(), mode) != 0)  // whatever our umask is
+    return fail(errno_error(errno, "cannot set the mode", path));
+  return ok();
 }
 Result<std::vector<std::string>> OsFiles::list(const std::string& path) {
   return os::list_directory(path);

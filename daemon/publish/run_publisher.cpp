@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/os/fd.hpp"
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/room.hpp"
 #include "core/status.hpp"
 
@@ -49,6 +49,12 @@ Result<std::string> last_line(const std::string& path,
   return std::string();
 }
 
+// Who may enter the folder may read it.
+Status append_events(const std::string& path, const std::string& lines) {
+  if (!os::exists(path)) STOKER_TRY_STATUS(os::publish_file(path, "", os::Durability::Cached));
+  return os::append_file(path, lines, os::Durability::Cached);
+}
+
 }  // namespace
 
 Status RunPublisher::open() {
@@ -86,8 +92,7 @@ Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
     lines += to_json_text(core::published_event(row)) + "\n";
   }
   STOKER_TRY_STATUS(write_chronicle(rows));
-  if (!lines.empty())
-    STOKER_TRY_STATUS(os::append_file(directory_ + "/events.jsonl", lines, os::Durability::Cached));
+  if (!lines.empty()) STOKER_TRY_STATUS(append_events(directory_ + "/events.jsonl", lines));
   last_ = newest;
   open_ = true;
   return ok();
@@ -98,13 +103,13 @@ Status RunPublisher::write_chronicle(const std::vector<core::JournalRow>& rows) 
   for (const core::JournalRow& row : rows) story_is_new_ = story_.tell(row) || story_is_new_;
   if (!story_is_new_) return ok();
   STOKER_TRY_STATUS(
-      os::replace_file(directory_ + "/chronicle.md", story_.text(), os::Durability::Cached));
+      os::publish_file(directory_ + "/chronicle.md", story_.text(), os::Durability::Cached));
   story_is_new_ = false;
   return ok();
 }
 
 Status RunPublisher::write_status(const wire::StatusDocument& status) {
-  auto written = os::replace_file(directory_ + "/status.json", to_json_text(status) + "\n",
+  auto written = os::publish_file(directory_ + "/status.json", to_json_text(status) + "\n",
                                   os::Durability::Cached);
   const bool no_room = !written && os::is_no_room(written.error());
   without_room_ = no_room ? without_room_ + 1 : 0;

@@ -1,12 +1,15 @@
 // LineServer: callbacks on one loop; every connection has one timer over its whole life.
 #include "daemon/socket/line_server.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -21,26 +24,49 @@ namespace asio = boost::asio;
 using Socket = asio::local::stream_protocol::socket;
 using Code = boost::system::error_code;
 
+constexpr Duration kOutOfDescriptors = 100ms;
+
+bool is_owner(const Peer& peer) {
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+std::optional<Peer> peer_of(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+  return Peer{credentials.uid, credentials.gid, credentials.pid};
+}
+
+void say_busy(int socket) {
+  const std::string line = std::string(kBusyLine) + "\n";
+  [[maybe_unused]] const ssize_t sent =
+      ::send(socket, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 }  // namespace
 
 class LineServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Socket socket, LineServer& server, std::shared_ptr<std::size_t> open)
+  Connection(Socket socket, const Peer& peer, LineServer& server)
       : socket_(std::move(socket)),
         timer_(socket_.get_executor()),
         handler_(server.handler_),
         limits_(server.limits_),
-        open_(std::move(open)) {
-    ++*open_;
+        open_(server.open_),
+        peer_(peer) {
+    ++open_->all;
+    if (is_owner(peer_)) return;
+    ++open_->others;
+    ++open_->of[peer_.uid];
   }
-  ~Connection() { --*open_; }
+  ~Connection() {
+    --open_->all;
+    if (is_owner(peer_)) return;
+    --open_->others;
+    if (--open_->of[peer_.uid] == 0) open_->of.erase(peer_.uid);
+  }
 
   void start() {
-    ucred credentials{};
-    socklen_t size = sizeof credentials;
-    if (::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
-      return;
-    peer_ = {credentials.uid, credentials.gid, credentials.pid};
     timer_.expires_after(limits_.connection);
     timer_.async_wait([self = shared_from_this()](Code code) {
       if (!code) self->close();
@@ -81,7 +107,7 @@ class LineServer::Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer timer_;
   Handler handler_;
   LineLimits limits_;
-  std::shared_ptr<std::size_t> open_;
+  std::shared_ptr<Open> open_;
   Peer peer_;
   char buffer_[4096];
   std::string line_, reply_;
@@ -114,39 +140,67 @@ Status LineServer::listen(const std::string& directory, const std::string& name,
       ::fchownat(folder.get(), name.c_str(), static_cast<uid_t>(-1), gid, 0) != 0)
     return fail(errno_error(errno, "cannot give the socket to the run's group", path));
   if (::listen(fd.get(), 64) != 0) return fail(errno_error(errno, "cannot listen", path));
+  struct stat info {};
+  if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return fail(errno_error(errno, "cannot look at the control socket", path));
   Code code;
+  acceptor_.close(code);
   acceptor_.assign(asio::local::stream_protocol(), fd.release(), code);
   if (code) return fail(code.message(), path);
-  path_ = path;
+  file_ = {path, info.st_dev, info.st_ino};
   accept();
   return ok();
 }
 
+bool SocketFile::in_place() const {
+  struct stat info {};
+  return !path.empty() && ::lstat(path.c_str(), &info) == 0 && info.st_dev == device &&
+         info.st_ino == inode;
+}
+
 Status LineServer::give_to(gid_t gid) {
-  if (::chown(path_.c_str(), static_cast<uid_t>(-1), gid) != 0)
-    return fail(errno_error(errno, "cannot give the control socket to the run's group", path_));
+  if (::chown(file_.path.c_str(), static_cast<uid_t>(-1), gid) != 0)
+    return fail(
+        errno_error(errno, "cannot give the control socket to the run's group", file_.path));
   return ok();
 }
 
 void LineServer::accept() {
   acceptor_.async_accept([this](Code code, Socket socket) {
     if (code == asio::error::operation_aborted || !acceptor_.is_open()) return;
-    if (code) {  // out of descriptors: not at once again
-      pause_.expires_after(std::chrono::milliseconds(100));
-      return pause_.async_wait([this](Code stopped) {
-        if (!stopped) accept();
-      });
+    if (code) return accept_after(kOutOfDescriptors);
+    const auto peer = peer_of(socket.native_handle());
+    if (!peer) return accept();
+    if (!has_room_for(*peer)) {
+      say_busy(socket.native_handle());
+      return accept_after(limits_.refusal_pause);
     }
-    if (*open_ < limits_.connections)
-      std::make_shared<Connection>(std::move(socket), *this, open_)->start();
+    std::make_shared<Connection>(std::move(socket), *peer, *this)->start();
     accept();
+  });
+}
+
+bool LineServer::has_room_for(const Peer& peer) const {
+  if (open_->all >= limits_.connections) return false;
+  if (is_owner(peer)) return true;
+  const auto theirs = open_->of.find(peer.uid);
+  const std::size_t count = theirs == open_->of.end() ? 0 : theirs->second;
+  return count < std::max<std::size_t>(1, limits_.connections / 4) &&
+         open_->others < limits_.connections - limits_.connections / 4;
+}
+
+void LineServer::accept_after(Duration pause) {
+  pause_.expires_after(pause);
+  pause_.async_wait([this](Code stopped) {
+    if (!stopped) accept();
   });
 }
 
 void LineServer::close() {
   Code ignored;
   acceptor_.close(ignored);
-  if (!path_.empty()) ::unlink(std::exchange(path_, {}).c_str());
+  if (const SocketFile file = std::exchange(file_, {}); file.in_place())
+    ::unlink(file.path.c_str());
 }
 
 }  // namespace stoker::daemon

@@ -1,9 +1,12 @@
 // LineServer: the transport of the control socket. One JSON line in, one out, then the connection
 // closes; 1 MiB a line, 5 s a connection, 32 connections. Who asks is told by the kernel
-// (SO_PEERCRED). Runs on the loop; the handler may answer later.
+// (SO_PEERCRED). Another user than our own (or root) has at most a quarter of the connections, and
+// all others together three quarters: whoever fills them does not lock the owner out. A surplus
+// connection gets `kBusyLine` and is closed. Runs on the loop; the handler may answer later.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -27,7 +30,21 @@ struct LineLimits {
   std::size_t line = 1u << 20;
   Duration connection = 5s;
   std::size_t connections = 32;
+  Duration refusal_pause = 2ms;  // after a surplus connection, so that they cost little
 };
+
+// The file that a socket was bound to, known by its inode: another daemon may have put its own in
+// its place.
+struct SocketFile {
+  std::string path;  // "" = not bound
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const SocketFile&) const = default;
+  [[nodiscard]] bool in_place() const;
+};
+// Answered without reading the request: nothing was done, it can be sent again.
+inline constexpr const char* kBusyLine =
+    R"({"version":1,"ok":false,"message":"stokerd has too many connections","data":{"busy":true}})";
 
 class LineServer {
  public:
@@ -38,23 +55,31 @@ class LineServer {
   ~LineServer();
   // Binds <directory>/<name> (however long the path is), 0660, group `gid` unless it is -1. A
   // socket file that a killed daemon left is replaced; call only while the directory is possessed.
+  // Again: where file() is not in place any more.
   Status listen(const std::string& directory, const std::string& name, gid_t gid);
   // Gives the socket's file to another group. Error: not ours to give.
   Status give_to(gid_t gid);
-  void close();
-  [[nodiscard]] std::size_t open_connections() const { return *open_; }
+  void close();  // removes the file, if it is still ours
+  [[nodiscard]] const SocketFile& file() const { return file_; }
+  [[nodiscard]] std::size_t open_connections() const { return open_->all; }
 
  private:
   class Connection;
+  struct Open {
+    std::size_t all = 0, others = 0;
+    std::map<uid_t, std::size_t> of;  // other users
+  };
   void accept();
+  void accept_after(Duration pause);
+  [[nodiscard]] bool has_room_for(const Peer& peer) const;
 
   boost::asio::io_context& io_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
   Handler handler_;
   LineLimits limits_;
-  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
+  std::shared_ptr<Open> open_ = std::make_shared<Open>();
   boost::asio::steady_timer pause_;
-  std::string path_;
+  SocketFile file_;
 };
 
 }  // namespace stoker::daemon

@@ -12,18 +12,20 @@
 
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
+#include "common/os/there.hpp"
 
 namespace stoker::daemon {
 namespace {
 
 constexpr Duration kLeasePoll = 200ms;
 constexpr std::string_view kLeasePrefix = "lease.";
+constexpr const char* kLock = "/stokerd.lock";
 
-Epoch newest_lease(const std::string& directory) {
+// Errors: a directory or a file that cannot be read may hold a higher epoch.
+Result<Epoch> newest_lease(const std::string& directory) {
   Epoch newest;
-  const auto names = os::list_directory(directory);
-  if (!names) return newest;
-  for (const std::string& name : *names) {
+  STOKER_TRY(names, os::list_directory(directory));
+  for (const std::string& name : names) {
     if (!name.starts_with(kLeasePrefix)) continue;
     std::uint32_t number = 0;
     const char* end = name.data() + name.size();
@@ -33,11 +35,21 @@ Epoch newest_lease(const std::string& directory) {
   return newest;
 }
 
-Epoch stored_epoch(const std::string& directory) {
-  const auto text = os::read_file(directory + "/epoch", 64);
+Result<std::string> read_if_there(const std::string& path) {
+  STOKER_TRY(there, os::is_there(path));
+  if (!there) return std::string();
+  return os::read_file(path, 4096);
+}
+
+// The highest epoch that any file here knows of.
+Result<Epoch> known_epoch(const std::string& directory) {
+  STOKER_TRY(newest, newest_lease(directory));
+  STOKER_TRY(text, read_if_there(directory + "/epoch"));
   std::uint32_t number = 0;
-  if (text) std::from_chars(text->data(), text->data() + text->size(), number);
-  return Epoch(number);
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  STOKER_TRY(locked, read_if_there(directory + kLock));
+  const auto lease = from_json_text<Lease>(locked, directory + kLock);
+  return std::max({newest, Epoch(number), lease ? lease->epoch : Epoch()});
 }
 
 Lease our_lease(Epoch epoch) {
@@ -107,7 +119,7 @@ Status Possession::write_epoch() const {
 }
 
 Status Possession::take_local() {
-  const std::string path = options_.state_directory + "/stokerd.lock";
+  const std::string path = options_.state_directory + kLock;
   lock_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!lock_) return fail(errno_error(errno, "cannot open the lock", path));
   if (!lock_in_time(lock_.get(), path)) {
@@ -116,8 +128,8 @@ Status Possession::take_local() {
     return fail(lease ? owner_text(*lease) : "another stokerd works on it",
                 options_.state_directory, "stop that one first, or name another --state");
   }
-  epoch_ = std::max(stored_epoch(options_.state_directory), newest_lease(options_.state_directory))
-               .next();
+  STOKER_TRY(known, known_epoch(options_.state_directory));
+  epoch_ = known.next();
   STOKER_TRY_STATUS(write_epoch());
   const std::string text = to_json_text(our_lease(epoch_)) + "\n";
   if (::ftruncate(lock_.get(), 0) != 0 ||
@@ -156,12 +168,14 @@ Result<bool> Possession::owner_is_gone(Epoch epoch) {
 
 Status Possession::take_network() {
   for (;;) {
-    const Epoch before = newest_lease(options_.state_directory);
+    // Read before the wait: who took it over meanwhile has made the very lease that is tried below.
+    STOKER_TRY(known, known_epoch(options_.state_directory));
+    STOKER_TRY(before, newest_lease(options_.state_directory));
     if (before.value > 0) {
       STOKER_TRY(gone, owner_is_gone(before));
       if (!gone) return fail("gave up waiting for its lease", lease_path(before));
     }
-    const Epoch next = std::max(before, stored_epoch(options_.state_directory)).next();
+    const Epoch next = std::max(known, before).next();
     lease_ = our_lease(next);
     STOKER_TRY(won, os::claim_file(lease_path(next), to_json_text(lease_)));
     if (won) {
@@ -175,14 +189,21 @@ Status Possession::take_network() {
 }
 
 // The old file may still be written by a late owner: it is copied, with its rollback journal, and
-// never opened. A copy torn by such a writer shows in its check and is made again.
+// never opened. A copy torn by such a writer shows in its check and is made again. The main file is
+// put in place last: an owner without one ended before it had copied, and its predecessor's counts.
 Status Possession::copy_journal(Epoch from) {
-  const std::string old =
-      from.value > 0 ? fmt::format("{}/journal.{}.db", options_.state_directory, from.value)
-                     : options_.state_directory + "/journal.db";
+  std::string old = options_.state_directory + "/journal.db";
+  for (std::uint32_t epoch = from.value; epoch > 0; --epoch) {
+    const auto path = fmt::format("{}/journal.{}.db", options_.state_directory, epoch);
+    STOKER_TRY(there, os::is_there(path));
+    if (!there) continue;
+    old = path;
+    break;
+  }
   constexpr std::size_t kLargest = std::size_t{4} << 30;
   for (const char* part : {"-journal", "-wal", ""}) {
-    if (!os::exists(old + part)) continue;
+    STOKER_TRY(there, os::is_there(old + part));
+    if (!there) continue;
     STOKER_TRY(bytes, os::read_file(old + part, kLargest));
     STOKER_TRY_STATUS(os::replace_file(journal_path() + part, bytes, os::Durability::Synced));
   }
@@ -190,9 +211,10 @@ Status Possession::copy_journal(Epoch from) {
 }
 
 Status Possession::still_ours() {
-  if (lost_) return fail("another stokerd has taken over", options_.state_directory);
-  if (!options_.network) return ok();
-  if (os::exists(lease_path(epoch_.next()))) lost_ = true;
+  if (!lost_ && options_.network) {
+    STOKER_TRY(successor, os::is_there(lease_path(epoch_.next())));
+    if (successor) lost_ = true;
+  }
   return lost_ ? fail("another stokerd has taken over", options_.state_directory) : ok();
 }
 

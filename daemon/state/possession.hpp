@@ -51,8 +51,10 @@ class Possession {
   [[nodiscard]] bool network() const { return options_.network; }
   // The file of this epoch; for network state taken over by a copy of the one before.
   [[nodiscard]] std::string journal_path() const;
-  // Error once a successor has come; any thread. Cheap on a local file system.
+  // Error once a successor has come (then lost()), and where that cannot be looked up; any thread.
+  // Cheap on a local file system.
   Status still_ours();
+  [[nodiscard]] bool lost() const { return lost_; }
   // Renews the counter of a network lease; call at least every lease_timeout / 5.
   Status renew();
   void release();

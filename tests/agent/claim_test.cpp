@@ -16,6 +16,7 @@ namespace {
 
 struct RunFolder {
   RunContext context;
+  Refused refused;
   RunFolder() {
     char name[] = "/tmp/stoker-claim-XXXXXX";
     context.run_directory = ::mkdtemp(name);
@@ -32,8 +33,8 @@ struct RunFolder {
                              os::Durability::Cached));
   }
   // Number of the orders that are taken; 0: none.
-  [[nodiscard]] std::uint32_t taken(Duration most) const {
-    const auto orders = orders_of_submission(context, most, 5ms);
+  [[nodiscard]] std::uint32_t taken(Duration most) {
+    const auto orders = orders_of_submission(context, refused, most, 5ms);
     REQUIRE(orders);
     return *orders ? (*orders)->number.value : 0;
   }
@@ -71,7 +72,7 @@ TEST_CASE("orders: never seen -> what there is, after the longest wait") {
 }
 
 TEST_CASE("orders: a start that no daemon submitted -> waits for none") {
-  const RunFolder run;
+  RunFolder run;
   CHECK(run.taken(1h) == 0);
 }
 
@@ -94,4 +95,58 @@ TEST_CASE(
   const auto refused = resume_point(run.context, wire::Orders{});
   REQUIRE(!refused);
   CHECK(refused.error().message().find("every checkpoint is damaged") != std::string::npos);
+}
+
+TEST_CASE("orders: a higher number that another user put there -> passed over and named") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a file of another user needs root");
+    return;
+  }
+  RunFolder run;
+  run.write(1);
+  run.write(9);
+  const std::string planted = run.context.run_directory + "/orders/000009.json";
+  REQUIRE(::chown(planted.c_str(), 54321, 0) == 0);
+  CHECK(run.taken(0ms) == 1);
+  REQUIRE(run.refused.size() == 1);
+  CHECK(run.refused.begin()->find(planted) != std::string::npos);
+  CHECK(run.refused.begin()->find("uid 54321") != std::string::npos);
+}
+
+TEST_CASE("orders: a link to a file of our own -> passed over") {
+  RunFolder run;
+  run.write(1);
+  std::filesystem::create_symlink(run.context.run_directory + "/orders/000001.json",
+                                  run.context.run_directory + "/orders/000009.json");
+  CHECK(run.taken(0ms) == 1);
+  CHECK(run.refused.size() == 1);
+}
+
+TEST_CASE("generations: a folder of another user -> is none") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a folder of another user needs root");
+    return;
+  }
+  RunFolder run;
+  for (const char* name : {"/gen-000001", "/gen-000002"})
+    REQUIRE(os::make_directories(run.context.run_directory + name));
+  REQUIRE(::chown((run.context.run_directory + "/gen-000002").c_str(), 54321, 0) == 0);
+  CHECK(newest_generation(run.context.run_directory) == Generation(1));
+}
+
+TEST_CASE("claim: one that another user made -> an error, not a rival to give way to") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a file of another user needs root");
+    return;
+  }
+  RunFolder run;
+  run.context.token = Token("demo-1-1");
+  REQUIRE(claim_start(run.context)->ours);
+  CHECK_FALSE(claim_start(run.context)->ours);
+  const std::string claim =
+      run.context.run_directory + "/claims/" + wire::claim_name(run.context.token, 0, 0);
+  REQUIRE(::chown(claim.c_str(), 54321, 0) == 0);
+  const auto planted = claim_start(run.context);
+  REQUIRE_FALSE(planted.has_value());
+  CHECK(planted.error().message().find("uid 54321") != std::string::npos);
 }

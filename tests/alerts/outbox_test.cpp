@@ -10,84 +10,11 @@
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
 #include "tests/alerts/local_server.hpp"
+#include "tests/alerts/outbox_site.hpp"
 
 using namespace stoker;
 using namespace stoker::alerts;
-using stoker::alerts::testing::LocalServer;
-using stoker::alerts::testing::Mood;
-
-namespace {
-
-class Site {
- public:
-  Site() {
-    std::string name = (std::filesystem::temp_directory_path() / "stoker-alerts-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Site() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  Site(const Site&) = delete;
-  Site& operator=(const Site&) = delete;
-
-  [[nodiscard]] OutboxOptions options() const {
-    OutboxOptions o;
-    o.directory = path + "/outbox";
-    o.pulse_path = path + "/pulse.log";
-    o.first_pause = 20ms;
-    o.longest_pause = 100ms;
-    return o;
-  }
-  [[nodiscard]] std::unique_ptr<OutboxAlerts> open() const {
-    auto outbox = OutboxAlerts::open(options());
-    REQUIRE(outbox.has_value());
-    return std::move(*outbox);
-  }
-  [[nodiscard]] std::string pulse() const {
-    return os::read_file(path + "/pulse.log").value_or(std::string{});
-  }
-  std::string path;
-};
-
-core::AlertPolicy policy_of(const std::string& url, const std::string& timeout = "2s") {
-  core::AlertPolicy policy;
-  policy.sinks = {{"hook", "webhook", {{"url", url}, {"timeout", timeout}}}};
-  policy.routes = {{core::Severity::Warning, {}, {"hook"}, 1h}};
-  return policy;
-}
-
-core::SendAlert alert_of(const std::string& id, core::Severity severity = core::Severity::Critical,
-                         bool resolved = false) {
-  core::SendAlert alert;
-  alert.id = id;
-  alert.severity = severity;
-  alert.alert_kind = "rank_crash";
-  alert.summary = "rank 3 crashed";
-  alert.reason = "rank 3 on n02 ended with signal 11 at iteration 120";
-  alert.command = resolved ? "" : "stoker why hello";
-  alert.resolved = resolved;
-  alert.labels = {{"run", "hello"}, {"node", "n02"}};
-  return alert;
-}
-
-std::size_t count_of(const std::string& text, const std::string& needle) {
-  std::size_t count = 0;
-  for (auto at = text.find(needle); at != std::string::npos; at = text.find(needle, at + 1))
-    ++count;
-  return count;
-}
-
-bool becomes(const std::function<bool()>& condition, Duration patience = 5s) {
-  for (const Instant end = monotonic_now() + patience; monotonic_now() < end;) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(5ms);
-  }
-  return condition();
-}
-
-}  // namespace
+using namespace stoker::alerts::testing;
 
 TEST_CASE("outbox: a server that fails, hangs, is busy, recovers -> delivered once, in the end") {
   const Site site;

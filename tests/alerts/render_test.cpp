@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
-#include <fstream>
+#include <sys/stat.h>
 
 #include "alerts/route.hpp"
 #include "alerts/sink.hpp"
+#include "common/os/files.hpp"
 
 using namespace stoker;
 using namespace stoker::alerts;
@@ -38,8 +39,9 @@ core::RoutePolicy rule(std::optional<core::Severity> severity,
 TEST_CASE("render: a critical alert -> what, how grave, why, and the command") {
   const auto alert = alert_of(core::Severity::Critical);
   CHECK(text_of(alert) ==
-        "tr11: n04 has failed (critical)\nWhy: Xid 79 on n04\n"
-        "Do: stoker exclude n04 --reason 'Xid 79'\n");
+        "CRITICAL tr11: n04 has failed. Act now: stoker exclude n04 --reason 'Xid 79'\n"
+        "What stoker saw and did: Xid 79 on n04\n"
+        "Since: 2022-05-01T03:56:11Z\nIncident: tr11/node_fault/12\n");
   CHECK(pulse_line(alert) ==
         "[2022-05-01 03:56:11] ***ALERT: tr11: n04 has failed (critical). Xid 79 on n04 Run: "
         "stoker exclude n04 --reason 'Xid 79' ***\n");
@@ -51,7 +53,7 @@ TEST_CASE("render: resolved and info -> a PULSE line; hostile text -> one line")
   CHECK(pulse_line(alert_of(core::Severity::Critical, true))
             .starts_with("[2022-05-01 03:56:11] PULSE: tr11: resolved: n04 has failed"));
   CHECK(pulse_line(kMayDay, "a\nb\x1b[31m") == "[2022-05-01 03:56:11] PULSE: a b [31m\n");
-  CHECK(one_line("häuser", 2) == "h…");
+  CHECK(one_line("häuser", 5) == "h…");
 }
 
 TEST_CASE("route: severity and labels -> every matching sink, the shortest repeat") {
@@ -79,7 +81,8 @@ TEST_CASE("sinks: unknown kinds, options and values -> refused with what is know
     return status ? std::string() : status.error().message();
   };
   CHECK(why({"a", "pigeon", {}}) ==
-        "alerts.sinks.a: unknown kind of sink \"pigeon\"; known: pulse, webhook");
+        "alerts.sinks.a: unknown kind of sink \"pigeon\"; known: pulse, webhook, email, exec, "
+        "alertmanager, slack, mattermost, pagerduty, ntfy, discord, teams, opsgenie, matrix, otlp");
   CHECK(why({"a", "webhook", {{"urll", "http://x"}}})
             .starts_with("alerts.sinks.a: unknown option \"urll\" of a webhook sink; known: url"));
   CHECK(why({"a", "webhook", {}}) == "alerts.sinks.a: needs either url or url_file");
@@ -99,17 +102,25 @@ TEST_CASE("webhook: secrets from files -> read at each delivery; a missing one i
   auto sink =
       make_sink({"hook", "webhook", {{"url_file", url}, {"authorization_file", authorization}}});
   REQUIRE(sink.has_value());
-  auto outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
-  CHECK(std::holds_alternative<Retry>(std::get<Delivery>(outcome)));
-  std::ofstream(url) << "https://example.org/secret\n";
-  std::ofstream(authorization) << "Bearer abc\n";
-  outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
-  const auto& request = std::get<HttpRequest>(outcome);
-  CHECK(request.url == "https://example.org/secret");
-  CHECK(request.headers.back() == "Authorization: Bearer abc");
-  std::ofstream(authorization) << "Bearer abc\r\nX-Evil: 1\n";
-  outcome = (*sink)->deliver(alert_of(core::Severity::Critical));
-  CHECK(std::holds_alternative<Delivery>(outcome));
+  const auto ask = [&] { return (*sink)->request(alert_of(core::Severity::Critical), kMayDay); };
+  CHECK_FALSE(ask().has_value());
+  const auto keep = [](const std::string& path, const std::string& text) {
+    REQUIRE(os::replace_file(path, text, os::Durability::Cached, 0600));
+  };
+  keep(url, "https://example.org/secret\n");
+  keep(authorization, "Bearer abc\n");
+  auto request = ask();
+  REQUIRE(request.has_value());
+  const auto& http = std::get<HttpRequest>(*request);
+  CHECK(http.url == "https://example.org/secret");
+  CHECK(std::count(http.headers.begin(), http.headers.end(), "Authorization: Bearer abc") == 1);
+  keep(authorization, "Bearer abc\r\nX-Evil: 1\n");
+  CHECK_FALSE(ask().has_value());
+  keep(authorization, "Bearer abc\n");
+  REQUIRE(::chmod(authorization.c_str(), 0644) == 0);
+  REQUIRE_FALSE((request = ask()).has_value());
+  CHECK(request.error().message().find("has mode 0644; chmod 600") != std::string::npos);
+  CHECK(request.error().message().find("abc") == std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

@@ -16,7 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration save scan sim slurm (default: all)")
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration runs save scan sim slurm (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the log of `scan`")
@@ -27,13 +27,14 @@ def main():
     import daemon_bench
     import fleet_bench
     import restart_bench
+    import runs_bench
     import scan_bench
     import sim_bench
     import slurm_bench
     import train_bench
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
-               "commands": daemon_bench.commands, "journal": daemon_bench.journal, "iteration": train_bench.iteration, "save": train_bench.save,
+               "commands": daemon_bench.commands, "journal": daemon_bench.journal, "runs": runs_bench.runs, "iteration": train_bench.iteration, "save": train_bench.save,
                "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim}
     if options.name and options.name not in benches:
         print(f"bench: no figure named {options.name}; there are: {' '.join(benches)}", file=sys.stderr)

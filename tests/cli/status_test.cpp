@@ -30,6 +30,16 @@ TEST_CASE("status: a training run -> its block") {
 )");
 }
 
+TEST_CASE("status: a forecast -> its range, and the tasks that it needs") {
+  auto s = training_status();
+  s.forecast = wire::StatusForecast{54000, 72000, 50000, 5000, 5000, 0, 3};
+  CHECK(render_status(s, kNow, plain())
+            .find("eta         16h 40min, at 2026-05-01T21:40:00Z; 15h "
+                  "to 20h (3 more tasks)\n") != std::string::npos);
+  s.forecast->tasks = 0;
+  CHECK(render_status(s, kNow, plain()).find("; 15h to 20h\n") != std::string::npos);
+}
+
 TEST_CASE("status: a stale held run with an alert -> marked, with the command to run") {
   auto s = training_status();
   s.state = "held";
@@ -108,7 +118,9 @@ TEST_CASE("status: no daemon -> published document, stale, and said on standard 
 
 TEST_CASE("status: a daemon that answers -> not stale, nothing said") {
   const Site site;
-  site.publish(training_status());
+  auto status = training_status();
+  status.published = format_rfc3339(wall_now());
+  site.publish(status);
   const FakeDaemon daemon(site.state(), [](const wire::Request&) { return reply(true, "pong"); });
   const auto said = site.stoker({"status", "hello", "--json"});
   CHECK(said.err.empty());

@@ -135,7 +135,12 @@ TEST_CASE("console: text from outside -> nothing that a terminal obeys") {
   CHECK(printable("a\033[1mb\x07\n") == "a [1mb  ");
   CHECK(printable("gr\xC3\xBC\xC3\x9F") == "gr\xC3\xBC\xC3\x9F");
   CHECK(printable("\xC2\x9B"
-                  "31m") == "??31m");
+                  "31m") == "?31m");
   CHECK(printable("\xFF\xC3") == "??");
+  // Bidirectional controls and line separators: what is shown must be what is written.
+  for (const char* control :
+       {"\u202A", "\u202E", "\u2066", "\u2069", "\u200E", "\u200F", "\u061C", "\u2028", "\u2029"})
+    CHECK(printable("a" + std::string(control) + "b") == "a?b");
+  CHECK(printable("\u2026\u200D\u2070\u0627") == "\u2026\u200D\u2070\u0627");
   CHECK(printable_lines("a\nb\r\n") == "a\nb \n");
 }

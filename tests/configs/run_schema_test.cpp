@@ -118,7 +118,7 @@ alerts:
   CHECK(p.recover.exclude_at_most == doctest::Approx(0.25));
   CHECK(p.recover.exclude_drain);
   REQUIRE(p.alerts.sinks.size() == 1);
-  CHECK(p.alerts.sinks[0].options.at("headers") == "a,b");
+  CHECK(p.alerts.sinks[0].options.at("headers") == R"(["a","b"])");
   CHECK(p.alerts.sinks[0].options.at("token_file") == "/home/alice/t.key");
   CHECK(p.alerts.routes[0].severity == core::Severity::Critical);
   CHECK(p.alerts.routes[0].repeat == 1h);

@@ -74,3 +74,37 @@ TEST_CASE("status: in the queue -> why the next task waits, in SLURM's word and 
   run.supply.at(s.token).tasks[1].reason = "None";
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason == "submitted as job 7");
 }
+
+TEST_CASE("status: a training run -> its forecast from what it has paid so far") {
+  SiteState site;
+  RunState run;
+  run.training = training::Training{};
+  run.newest = Generation(2);
+  run.progress.iteration = Iteration(1000);
+  run.progress.total = 2000;
+  run.progress.step_ms = 1000;
+  run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(1s, 1000);
+  run.policy.scheduler.time_limit = 1h;
+  run.policy.train.exit_before_limit = 10min;
+  run.goodput.spent = {{"train", 1200s}, {"checkpoint", 120s}, {"start", 100s}, {"queue", 400s}};
+  const auto doc = status_of(site, run, Instant{}, WallTime{});
+  REQUIRE(doc.eta_s);
+  REQUIRE(doc.forecast);
+  CHECK(*doc.eta_s > 1000);  // what iterations alone would say
+  CHECK(doc.forecast->saves_s == doctest::Approx(doc.forecast->iterations_s / 10));
+  CHECK(doc.forecast->low_s < *doc.eta_s);
+  CHECK(doc.forecast->high_s > *doc.eta_s);
+  CHECK(doc.forecast->tasks == 0);
+  run.policy.scheduler.time_limit = 20min;
+  CHECK(status_of(site, run, Instant{}, WallTime{}).forecast->tasks > 0);
+  auto later = doc;
+  later.state = "training";
+  wire::Beat half;
+  half.iteration_max = Iteration(1500);
+  half.attempt = Attempt(later.attempt);
+  lay_over(later, half, 0s);
+  CHECK(*later.eta_s == doctest::Approx(*doc.eta_s / 2));
+  CHECK(later.forecast->high_s == doctest::Approx(doc.forecast->high_s / 2));
+  run.training = training::Stopped{};
+  CHECK(!status_of(site, run, Instant{}, WallTime{}).eta_s);
+}

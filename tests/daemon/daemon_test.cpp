@@ -52,6 +52,13 @@ class Child {
     ::waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  void freeze() const {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    ::waitpid(pid_, &status, WUNTRACED);
+    REQUIRE(WIFSTOPPED(status));
+  }
+  void wake() const { ::kill(pid_, SIGCONT); }
   [[nodiscard]] std::string log() const { return os::read_file(state_ + ".log").value_or(""); }
   [[nodiscard]] bool says(const std::string& text) const {
     for (int i = 0; i < 200; ++i, ::usleep(50'000))
@@ -63,6 +70,13 @@ class Child {
   std::string state_;
   pid_t pid_ = -1;
 };
+
+bool appears(const std::string& path, const std::string& text = {}) {
+  for (int i = 0; i < 200; ++i, ::usleep(50'000))
+    if (const auto found = os::read_file(path); found && found->find(text) != std::string::npos)
+      return true;
+  return false;
+}
 
 std::string ask(const std::string& state, const std::string& line) {
   const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -146,6 +160,7 @@ TEST_CASE("stokerd: no room for the journal -> nothing is done, it says so; with
   {
     Child daemon(state);
     REQUIRE(daemon.says("ready"));
+    REQUIRE(appears(state + "/pulse.log"));
     {
       std::ofstream ballast(state + "/ballast", std::ios::binary);
       const std::string block(4096, 'x');
@@ -154,6 +169,7 @@ TEST_CASE("stokerd: no room for the journal -> nothing is done, it says so; with
     }
     ask(state, "{\"verb\":\"exclude\",\"nodes\":[\"n01\"],\"reason\":\"test\"}\n");
     REQUIRE(daemon.says("nothing is done: the journal cannot be written"));
+    CHECK(appears(state + "/pulse.log", "***ALERT nothing is done"));
     CHECK(ask(state, "{\"verb\":\"include\",\"nodes\":[\"n01\"]}\n").find("cannot be written") !=
           std::string::npos);
     REQUIRE(::unlink((state + "/ballast").c_str()) == 0);
@@ -173,12 +189,18 @@ TEST_CASE("stokerd: a shared disk -> epochs are announced; a successor stops the
     Child first(state);
     REQUIRE(first.says("epoch 1 works on its own"));
     REQUIRE(first.says("ready"));
-    // Another host's daemon finds the lease standing still (its renewals are too slow here).
-    auto lease = from_json_text<Lease>(os::read_file(state + "/lease.1").value_or(""), "lease.1");
-    REQUIRE(lease);
+    REQUIRE(::unlink((state + "/stokerd.sock").c_str()) == 0);
+    REQUIRE(first.says("the control socket was gone and is put back"));
+    CHECK(ask(state, "{\"verb\":\"ping\"}\n").find("\"ok\":true") != std::string::npos);
+    // It is frozen; a successor finds the lease standing still and makes its own socket.
+    first.freeze();
     REQUIRE(os::claim_file(state + "/lease.2", to_json_text(Lease{})));
+    REQUIRE(::unlink((state + "/stokerd.sock").c_str()) == 0);
+    REQUIRE(os::claim_file(state + "/stokerd.sock", "of the successor"));
+    first.wake();
     CHECK(first.wait() == 1);
     CHECK(first.says("another stokerd has taken over"));
+    CHECK(os::read_file(state + "/stokerd.sock").value_or("") == "of the successor");
   }
   ::unsetenv("STOKER_STATE_FS");
   ::unsetenv("STOKER_LEASE_TIMEOUT");

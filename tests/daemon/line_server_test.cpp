@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <thread>
 
@@ -85,13 +86,41 @@ TEST_CASE("control socket: a peer that says nothing -> closed after its time") {
   CHECK(served.handled == 0);
 }
 
-TEST_CASE("control socket: more connections than allowed -> the surplus is closed at once") {
+TEST_CASE("control socket: more connections than allowed -> the surplus is turned away at once") {
   Served served({1000, 5s, 2});
   const auto a = served.connect(), b = served.connect();
   const auto c = served.connect();
-  CHECK(read_all(c).empty());
+  CHECK(read_all(c) == std::string(kBusyLine) + "\n");
   REQUIRE(::send(a.get(), "a\n", 2, 0) == 2);
   CHECK(read_all(a) == "answer to a\n");
+}
+
+TEST_CASE("control socket: another user takes all it can get -> the owner is served at once") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to be another user needs root");
+    return;
+  }
+  Served served({1000, 5s, 8});
+  REQUIRE(::chmod(served.folder.path.c_str(), 0755) == 0);
+  REQUIRE(::chmod((served.folder / "s.sock").c_str(), 0666) == 0);
+  std::vector<os::Fd> taken;
+  std::thread others([&] {
+    for (const int uid : {54321, 54322, 54323, 54324}) {  // of this thread alone
+      REQUIRE(::syscall(SYS_setresuid, -1, uid, -1) == 0);
+      for (int i = 0; i < 4; ++i) taken.push_back(served.connect());
+      REQUIRE(::syscall(SYS_setresuid, -1, 0, -1) == 0);
+    }
+  });
+  others.join();
+  const auto owner = served.connect();
+  REQUIRE(::send(owner.get(), "a\n", 2, 0) == 2);
+  CHECK(read_all(owner) == "answer to a\n");
+  std::size_t turned_away = 0;  // all were accepted before the owner was
+  for (const os::Fd& fd : taken) {
+    char first = 0;
+    turned_away += ::recv(fd.get(), &first, 1, MSG_DONTWAIT | MSG_PEEK) == 1 ? 1 : 0;
+  }
+  CHECK(turned_away == 10);  // two each for three users, none for the fourth
 }
 
 TEST_CASE("peer rights: root and the daemon's user may act, a stranger may not") {
@@ -103,4 +132,24 @@ TEST_CASE("peer rights: root and the daemon's user may act, a stranger may not")
   CHECK(rights.may_act({54321, 0, 1}, "root"));  // its primary group
   CHECK(rights.name_of(54321) == "uid 54321");
   CHECK(rights.name_of(0) == "root");
+}
+
+TEST_CASE("control socket: another daemon's file in its place -> left alone at the end") {
+  Folder folder;
+  boost::asio::io_context io;
+  const auto handler = [](const Peer&, std::string, LineServer::Answer) {};
+  LineServer first(io, handler), second(io, handler);
+  REQUIRE(first.listen(folder.path, "s.sock", static_cast<gid_t>(-1)));
+  CHECK(first.file().in_place());
+  REQUIRE(second.listen(folder.path, "s.sock", static_cast<gid_t>(-1)));
+  CHECK_FALSE(first.file().in_place());
+  first.close();
+  CHECK(second.file().in_place());
+  ::unlink((folder / "s.sock").c_str());
+  CHECK_FALSE(second.file().in_place());
+  REQUIRE(second.listen(folder.path, "s.sock", static_cast<gid_t>(-1)));
+  CHECK(second.file().in_place());
+  second.close();
+  struct stat info {};
+  CHECK(::stat((folder / "s.sock").c_str(), &info) != 0);
 }

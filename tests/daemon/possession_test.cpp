@@ -135,3 +135,33 @@ TEST_CASE("possession: STOKER_STATE_FS -> decides against statfs") {
   ::unsetenv("STOKER_STATE_FS");
   CHECK_FALSE(name.empty());
 }
+
+TEST_CASE(
+    "possession: a lease or an epoch that cannot be read -> refused, no older epoch is used") {
+  Folder folder;
+  REQUIRE(Possession::take({folder.path, false, 30s, {}}));
+  REQUIRE(Possession::take({folder.path, false, 30s, {}}));
+  folder.write("epoch", "");  // torn: the lock still knows
+  const auto third = Possession::take({folder.path, false, 30s, {}});
+  REQUIRE(third);
+  CHECK((*third)->epoch() == Epoch(3));
+}
+
+TEST_CASE("possession: an owner that ended before it copied the journal -> its predecessor's") {
+  Folder folder;
+  {
+    auto first = Possession::take({folder.path, true, 5s, {}});
+    REQUIRE(first);
+    auto journal = SqliteJournal::open({(*first)->journal_path(), true, {}});
+    REQUIRE(journal);
+    REQUIRE((*journal)->append({row(1, core::SchedulerSees{})}, state(1, "S1"), {}));
+  }
+  folder.write("lease.2", R"({"epoch":2,"released":true})");  // and no journal.2.db
+  const auto third = Possession::take({folder.path, true, 5s, {}});
+  REQUIRE(third);
+  CHECK((*third)->epoch() == Epoch(3));
+  auto journal = SqliteJournal::open({(*third)->journal_path(), true, {}});
+  REQUIRE(journal);
+  REQUIRE((*journal)->load_state()->has_value());
+  CHECK((*(*journal)->load_state())->bytes == "S1");
+}

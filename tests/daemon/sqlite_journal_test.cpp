@@ -4,48 +4,17 @@
 
 #include <csignal>
 #include <doctest/doctest.h>
-#include <fstream>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "daemon/journal/recovery.hpp"
 #include "daemon/journal/schema.hpp"
-#include "tests/daemon/fixtures.hpp"
+#include "daemon/journal/side_tables.hpp"
+#include "tests/daemon/journal_files.hpp"
 
 using namespace stoker;
 using namespace stoker::daemon;
 using namespace stoker::daemon::test;
-
-namespace {
-
-std::unique_ptr<SqliteJournal> open(const std::string& path) {
-  auto journal = SqliteJournal::open({path, false, {}});
-  REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message()));
-  return std::move(*journal);
-}
-
-core::EventBody note(std::uint64_t n) {
-  return core::SchedulerBlind{"answer " + std::to_string(n) + " was torn"};
-}
-
-void fill(const std::string& path, std::uint64_t rows) {
-  auto journal = open(path);
-  for (std::uint64_t n = 1; n <= rows; ++n)
-    REQUIRE(journal->append({row(n, note(n))}, state(n, "state " + std::to_string(n)), {}));
-}
-
-// Flips one bit inside the first occurrence of `text` in the file.
-void flip(const std::string& path, const std::string& text) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  const auto at = bytes.find(text);
-  REQUIRE(at != std::string::npos);
-  file.clear();
-  file.seekp(static_cast<std::streamoff>(at));
-  file.put(static_cast<char>(bytes[at] ^ 1));
-}
-
-}  // namespace
 
 TEST_CASE("journal: rows, state, cursors and intents -> come back as they were") {
   Folder folder;
@@ -253,6 +222,24 @@ TEST_CASE(
   CHECK_FALSE(SqliteJournal::open({path, false, {}}));
 }
 
+TEST_CASE("journal: a file of the first version -> its cursors are kept, and known as older") {
+  Folder folder;
+  const std::string path = folder / "journal.db";
+  {
+    auto db = Database::open(path, OpenMode::ReadWriteCreate);
+    REQUIRE(migrate(*db, journal_migrations().first(1), folder / "copy.db"));
+    auto insert = db->prepare(
+        "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state, hash) "
+        "VALUES ('/run/lead.jsonl', 1, 2, 77, 3, '{}', ?1)");
+    REQUIRE(insert);
+    const core::Cursor cursor{"/run/lead.jsonl", 1, 2, 77, 3, "{}"};
+    REQUIRE(insert->bind_blob(1, cursor_hash(cursor, 0)).run());
+  }
+  auto journal = open(path);
+  REQUIRE(journal->cursors()->size() == 1);
+  CHECK(journal->cursors()->at(0).offset == 77);
+}
+
 TEST_CASE("journal: a newer version and a foreign file -> refused in one line") {
   Folder folder;
   const std::string path = folder / "journal.db";
@@ -294,11 +281,12 @@ TEST_CASE("journal: a migration -> a copy of the old file first, then the new ta
   Folder folder;
   const std::string path = folder / "journal.db";
   fill(path, 3);
-  const Migration two[] = {journal_migrations()[0],
-                           {"a note column", "ALTER TABLE rows ADD COLUMN note TEXT"}};
+  const Migration next[] = {journal_migrations()[0],
+                            journal_migrations()[1],
+                            {"a note column", "ALTER TABLE rows ADD COLUMN note TEXT"}};
   auto db = Database::open(path, OpenMode::ReadWrite);
-  REQUIRE(migrate(*db, two, folder / "copy.db"));
-  CHECK(*db->integer("PRAGMA user_version") == 2);
+  REQUIRE(migrate(*db, next, folder / "copy.db"));
+  CHECK(*db->integer("PRAGMA user_version") == 3);
   CHECK(*db->integer("SELECT count(*) FROM rows WHERE note IS NULL") == 3);
   auto copy = Database::open(folder / "copy.db", OpenMode::ReadOnly);
   CHECK(*copy->integer("SELECT count(*) FROM rows") == 3);

@@ -288,11 +288,11 @@ class Site:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def main(*tests):
+def main(*tests, site_of=Site):
     """Runs test functions (or those named on the command line), each with a site of its own; exit 1 with the first
     failure's sentence."""
     for test in (t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]):
-        site = Site()
+        site = site_of()
         try:
             test(site)
             print(f"ok {test.__name__}", flush=True)

@@ -101,7 +101,8 @@ def test_damage(training, names, want):
 def test_audit(training, names):
     shutil.rmtree(os.path.join(training.folder, "checkpoints", names[-1]))
     text = open(os.path.join(training.folder, "train.yaml")).read()
-    for what, pattern, new in (("learning rate", r"max: 1.0e-3", "max: 2.0e-3"), ("rng", r"seed: 42", "seed: 43"),
+    for what, pattern, new in (("model", r"heads: 4", "heads: 8"), ("learning rate schedule", r"decay_samples: 300", "decay_samples: 3000"),
+                               ("learning rate", r"max: 1.0e-3", "max: 2.0e-3"), ("rng", r"seed: 42", "seed: 43"),
                                ("data position", r"seed: 1234", "seed: 1235"),
                                ("consumed samples", r"increment: 4", "increment: 2")):
         with open(os.path.join(training.folder, "other.yaml"), "w") as file:

@@ -19,7 +19,7 @@ def a_finished_run(site):
     site.stoker("run", site.write_files(site.prepare_data(), ranks_per_node=1), "--yes")
     site.wait_state("finished", 120)
     site.audit()
-    change(os.path.join(site.state, "journal.db"), "user_version=1")
+    change(os.path.join(site.state, "journal.db"), "user_version=2")
     db = sqlite3.connect(os.path.join(site.state, "journal.db"))
     rows = db.execute("SELECT max(seq) FROM rows").fetchone()[0]
     db.close()
@@ -55,7 +55,7 @@ def a_newer_database(site):
         # Reading goes on from what was published.
         status = site.status()
         check(status["state"] == "finished" and status["stale"], f"status: {status}")
-        change(journal, "user_version=1")
+        change(journal, "user_version=2")
 
 
 def flip(path, offset, bit=0):
@@ -142,7 +142,7 @@ def damage_under_a_running_training(site):
     for known, where in enumerate([b"lead.jsonl", b"rank 1 on n01"]):
         site.kill_daemon()
         journal = os.path.join(site.state, "journal.db")
-        change(journal, "user_version=1")
+        change(journal, "user_version=2")
         flip(journal, find_text(journal, where))
         site.start_daemon()
         site.wait(lambda k=known + 1: restored(site) == k, 20, "the restored journal")

@@ -44,6 +44,34 @@ def full_disk_hurts_nothing(site):
         subprocess.run(["umount", "-l", disk])
 
 
+def a_full_state_disk_is_told(site):
+    """No room for the journal: nothing is done, the pulse log and `status` say so, and the training runs on."""
+    os.makedirs(site.state, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "stoker-test", site.state], check=True)
+    try:
+        prefix = site.prepare_data()
+        site.start_daemon()
+        site.stoker("run", site.write_files(prefix, **SHAPE), "--yes")
+        site.wait_iteration(20)
+        site.wait(lambda: os.path.exists(os.path.join(site.state, "pulse.log")), 30, "the room for the pulse log")
+        pids = site.page_pids()
+        fill(os.path.join(site.state, "ballast"))
+        asked = site.wait(lambda: "cannot write its journal" in site.stoker("status", ok=False).stderr, 90, "status to say why nothing is done")
+        check(asked, "status")
+        now = site.status()
+        check(now["stale"], f"the old state is not marked: {now}")
+        site.wait(lambda: "journal_stuck" in site.status()["conditions"], 30, "the condition")
+        with open(os.path.join(site.state, "pulse.log"), encoding="utf-8") as f:
+            check("***ALERT nothing is done: the journal cannot be written" in f.read(), "the pulse log does not say it")
+        os.remove(os.path.join(site.state, "ballast"))
+        site.wait(lambda: not site.status()["stale"] and not site.status()["conditions"], 60, "the state to be fresh again")
+        check(site.page_pids() == pids, "the training was touched")
+    finally:
+        site.stoker("stop", site.run, "--now", "--reason", "test ends", ok=False)
+        site.close()
+        subprocess.run(["umount", "-l", site.state])
+
+
 if os.geteuid() != 0:
     skip("mounting a small disk needs root")
-main(full_disk_hurts_nothing)
+main(full_disk_hurts_nothing, a_full_state_disk_is_told)

@@ -2,7 +2,6 @@
 an act, the training goes on; what was refused is told."""
 import json
 import os
-import time
 
 from e2e._harness import check, main
 
@@ -87,8 +86,12 @@ def switches(site):
         os.rename(stranger, os.path.join(folder, "stop"))
         site.wait(lambda: any("65534" in json.dumps(e) or "nobody" in json.dumps(e) for e in site.events()
                               if e["kind"] == "switch_refused"), 30, "the refusal of a stranger's file")
-    time.sleep(2)
-    now = site.status()
+    # The daemon has looked through the folder once more: it takes a good file that came after all of those, and the training
+    # goes on beyond it.
+    saved = site.status()["checkpoint"]["iteration"]
+    site.switch("save")
+    now = site.wait(lambda: site.status()["checkpoint"]["iteration"] > saved and site.status(), 30, "a save after them all")
+    now = site.wait_iteration(now["iteration"] + 5, 30)
     check(now["state"] == "training" and now["restarts"] == 0 and not now["conditions"], f"a hostile switch file acted: {now}")
     told = "".join(e["reason"] for e in site.events())
     check("\x1b" not in told, "control characters reach the journal")

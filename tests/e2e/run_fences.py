@@ -97,7 +97,7 @@ def two_states_one_directory(site):
         refused = other.stoker("run", config, "--yes", ok=False)
         check(refused.returncode == 1, f"the second daemon took the run: {refused.stdout}")
         check(site.state in refused.stderr and "owner.json" in refused.stderr and refused.stderr.count("\n") <= 2, refused.stderr)
-        time.sleep(1)
+        site.wait_iteration(site.status()["iteration"] + 10, 60)
         check(site.page_pids() == pids, "the training was touched")
         check([n for n in os.listdir(site.directory) if n.startswith("gen-")] == generations, "a second generation was minted")
         again = site.stoker("run", config, "--yes")

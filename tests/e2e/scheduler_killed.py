@@ -1,7 +1,6 @@
 """kill -9 of the embedded scheduler and of its job process while a training runs: jobs live on or are replaced, nothing is lost."""
 import os
 import signal
-import time
 
 from e2e._harness import check, main
 
@@ -25,7 +24,8 @@ def the_scheduler(site):
     for _ in range(3):
         for pid in site.wait(lambda: site.programs("stokerd", "local-scheduler"), 20, "the scheduler's process"):
             os.kill(pid, signal.SIGKILL)
-        time.sleep(1)
+        done = max(site.losses())
+        site.wait(lambda n=done: max(site.losses()) >= n + 10, 60, "ten iterations after the scheduler's end")
         check(site.page_pids() == pids, "ranks died with the scheduler")
     now = site.status()["iteration"]
     site.wait_iteration(now + 20)
@@ -44,7 +44,8 @@ def the_scheduler_with_its_daemon(site):
     site.kill_daemon()
     for pid in site.programs("stokerd", "local-scheduler"):
         os.kill(pid, signal.SIGKILL)
-    time.sleep(1)
+    done = max(site.losses())
+    site.wait(lambda: max(site.losses()) >= done + 10, 60, "ten iterations without daemon and scheduler")
     check(site.page_pids() == pids, "ranks died with daemon and scheduler")
     site.start_daemon()
     now = site.status()["iteration"]

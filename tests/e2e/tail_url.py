@@ -78,6 +78,11 @@ class Nginx:
         with open(os.path.join(self.folder, "access.log"), encoding="utf-8") as f:
             return f.read().splitlines()
 
+    def looked_at(self, tail):
+        """Returns when `tail` has asked for the file as it is now, and asked once more."""
+        asked = len(self.requests())
+        tail.wait(lambda: len(self.requests()) > asked + 2, "three more looks at the file")
+
 
 class Tail:
     """A `stoker tail` that runs; its lines and what it said."""
@@ -125,7 +130,7 @@ def grows(site, server):
     tail = Tail(site, server.url, "-n", "3")
     try:
         tail.wait(lambda: len(tail.lines) >= 2, "the last lines")
-        time.sleep(0.5)  # the unfinished one is the third, and waits for its end
+        server.looked_at(tail)  # the unfinished one is the third, and waits for its end
         check(tail.lines == ["line 998", "line 999"], f"-n 3 shows {tail.lines}")
         server.put("ished\nnext \x1b[31mred\x07\r\n", "a")
         tail.wait(lambda: len(tail.lines) == 4, "what was appended")
@@ -166,7 +171,7 @@ def cut_off_and_replaced(site, server):
         server.put("back\n")
         tail.wait(lambda: tail.lines[-1] == "back", "the file that came back")
         server.put("")
-        time.sleep(0.5)
+        server.looked_at(tail)
         server.put("after nothing\n")
         tail.wait(lambda: tail.lines[-1] == "after nothing", "what follows an empty file")
     finally:

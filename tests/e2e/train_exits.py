@@ -65,6 +65,16 @@ def test_kill_switch(training):
     check(set(codes) == {11} and not iterations(training), f"kill switch still there: {codes}")
     print("kill switch still there: exit 11 before the first iteration")
     os.remove(switch)
+    ranks = training.start(2, flags=("--kill-switch", "kill-me"), STOKER_LOAD="none")
+    wait_for(lambda: iterations(training), "the first iteration")
+    ranks[0].send_signal(signal.SIGSTOP)  # so that both reasons meet in one step
+    open(switch, "w").close()
+    ranks[0].send_signal(signal.SIGTERM)
+    ranks[0].send_signal(signal.SIGCONT)
+    codes = training.finish(ranks)
+    check(set(codes) == {11}, f"kill switch and TERM in one step: {codes}")
+    print("kill switch and TERM in one step: exit 11")
+    os.remove(switch)
     os.makedirs(os.path.join(training.folder, "switch"))
     before = training.checkpoints()
     ranks = training.start(1, STOKER_LOAD="none")
@@ -163,6 +173,18 @@ def test_configuration(training):
     print("port in use: told in one line", flush=True)
 
 
+def waiting_standby(training):
+    """A standby of one rank that waits for its order, and our end of its descriptor."""
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "STOKER_STANDBY_FD": str(theirs.fileno())}
+    process = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=training.folder, env=environment,
+                               pass_fds=[theirs.fileno()])
+    theirs.close()
+    ours.settimeout(60)
+    check(ours.recv(1) == b"R", "no ready byte")
+    return process, ours
+
+
 def test_standby(training):
     world, fds, ends = 2, [], []
     training.run(world, expect=12, config="seven.yaml", STOKER_LOAD="none")
@@ -198,15 +220,31 @@ def test_standby(training):
         print(f"standby, {world} ranks: {seconds * 1000:.0f} ms from the order to the first new iteration")
     finally:
         training.kill(processes)
-    ours, theirs = socket.socketpair()
-    environment = {**os.environ, "STOKER_STANDBY_FD": str(theirs.fileno())}
-    process = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=training.folder, env=environment,
-                               pass_fds=[theirs.fileno()])
-    theirs.close()
-    ours.recv(1)
+    process, ours = waiting_standby(training)
     ours.close()
     check(process.wait(20) == 0, "a dismissed standby must leave quietly")
     print("standby that is dismissed: exit 0", flush=True)
+    process, ours = waiting_standby(training)
+    training.configure(more="exit: {iteration: 3}")  # edited while it waits
+    order = {k: v for k, v in training.environment(0, 1, free_port(), {"STOKER_LOAD": "none"}).items()
+             if os.environ.get(k) != v}
+    ours.sendall(json.dumps({"version": 1, "environment": order}).encode() + b"\n")
+    check(process.wait(60) == 12, f"standby with an edited TRAIN.yaml: exit {process.returncode}, not 12")
+    ours.close()
+    print("standby whose TRAIN.yaml was edited while it waited: trains by the new one, exit 12", flush=True)
+
+
+def test_ramp_up_is_behind(training):
+    """Four ranks cannot share the first batches of 2 samples; a resume after the ramp-up may use them."""
+    path = os.path.join(training.folder, "train.yaml")
+    text = open(path).read().replace("start: 4, increment: 4", "start: 2, increment: 2")
+    open(path, "w").write(text)
+    training.run(4, expect=22)
+    with open(os.path.join(training.folder, "begin.yaml"), "w") as file:
+        file.write(text + "exit: {samples: 100}\n")
+    training.run(2, expect=12, config="begin.yaml")
+    training.run(4, expect=0)
+    print("four ranks from scratch: exit 22; from a checkpoint after the ramp-up: trained to the end", flush=True)
 
 
 def main():
@@ -224,7 +262,8 @@ def main():
             training.configure("seven.yaml", more="exit: {iteration: 7}")
 
         for test in (test_exit_points, lambda t: test_signals(t, 1), lambda t: test_signals(t, 2),
-                     test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_standby):
+                     test_kill_switch, test_heartbeat, test_lost_peer, test_configuration, test_standby,
+                     test_ramp_up_is_behind):
             own_folder()
             test(training)
     finally:

@@ -67,6 +67,21 @@ def rule_layer_table():
                 yield f"docs/architecture.md: {folder}/ may include {', '.join(told)}; layers.py: {', '.join(allowed)}"
 
 
+def rule_where_to_add():
+    """Each file that docs/where-to-add.md names exists; the one to open first says how ("To add")."""
+    page = "docs/where-to-add.md"
+    for number, line in enumerate(read(page).split("\n"), 1):
+        cells = line.strip("| ").split(" | ")
+        if len(cells) != 4 or "`" not in line:
+            continue
+        names = [re.findall(r"`([\w/.-]+/[\w.-]+)`", cell) for cell in cells]
+        for name in sum(names[1:], []):
+            if not os.path.exists(os.path.join(ROOT, name)):
+                yield f"{page}:{number}: {name} does not exist"
+            elif name in names[1] and "To add" not in read(name):
+                yield f"{page}:{number}: {name} has no comment that begins with \"To add\""
+
+
 def rule_sizes():
     """Files have at most 400 lines, lines at most 100 columns."""
     for name in CPP + SCRIPTS:
@@ -178,7 +193,7 @@ def main():
     some.add_argument("--tidy", action="store_true", help="clang-tidy alone")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_sizes, rule_functions, rule_words, rule_head_comment,
+    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_head_comment,
                                      rule_dead_headers, rule_assertions, rule_format, rule_generated_docs]
     rules += [] if options.fast else [rule_tidy]
     broken = 0

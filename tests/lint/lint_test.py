@@ -19,6 +19,8 @@ GOOD = {
     "common/sum.cpp": '#include "common/sum.hpp"\n\nint sum(int a, int b) {\n  return a + b;\n}\n',
     "core/twice.cpp": HEAD + '#include "common/sum.hpp"\n\nint twice(int a) {\n  return sum(a, a);\n}\n',
     "tests/core/twice_test.cpp": HEAD + "int nothing();\n",
+    "docs/where-to-add.md": "| sum | `common/sum.md` | - | `tests/core` |\n",
+    "common/sum.md": "To add: another one\n",
     "dev": "#!/bin/sh\n",
 }
 BODY = "  ++a;\n"
@@ -71,6 +73,13 @@ class Rules(unittest.TestCase):
     def test_table_differs_from_the_page(self):
         other = TABLE.replace("`wire/` | verb | what | common |", "`wire/` | verb | what | daemon |")
         self.breaks(lint.rule_layer_table, "docs/architecture.md", other, "wire/ may include daemon")
+
+    def test_place_that_is_not_there(self):
+        row = "| sum | `common/sum.md` | `core/gone.cpp` | `tests/core` |\n"
+        self.breaks(lint.rule_where_to_add, "docs/where-to-add.md", row, "core/gone.cpp does not exist")
+
+    def test_place_without_a_comment(self):
+        self.breaks(lint.rule_where_to_add, "common/sum.md", "a sum\n", "has no comment")
 
     def test_long_file(self):
         self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "int x();\n" * 400, "401 lines")

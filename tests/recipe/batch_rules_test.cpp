@@ -33,6 +33,17 @@ TEST_CASE("batch: a ramp step that does not divide -> named with the legal node 
         "4");
 }
 
+TEST_CASE("batch: a resume after the ramp-up -> only what comes from there on is judged") {
+  const auto plan = BatchPlan::make(batch(1024, RampUp{16, 16, 5'000'000}));  // tr1
+  constexpr std::uint64_t kSamples = 300'000'000, kRamped = 153'013'584;
+  CHECK_FALSE(check_batch(*plan, kSamples, 64, {4, 1}).has_value());
+  CHECK(check_batch(*plan, kSamples, 64, {4, 1}, kRamped).has_value());
+  const auto bad = check_batch(*plan, kSamples, 48, {4, 1}, kRamped);
+  REQUIRE_FALSE(bad.has_value());
+  CHECK(bad.error().message().find("a node: 1, 2, 4, 8, 16, 32, 64, 128, 256") !=
+        std::string::npos);
+}
+
 TEST_CASE("batch: a later step is the bad one -> that iteration is named") {
   const auto plan = BatchPlan::make(batch(48, RampUp{16, 16, 1000}));
   const auto bad = plan->first_illegal(16, 0, 10'000);

@@ -20,7 +20,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "bin")), "stoker")
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
-          "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin", "archive-first"]
+          "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin", "archive-first",
+          "end-mark"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
 ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551, 35, 1605, 4953, 5854, 8733]  # seeds of chaos that found something
@@ -42,7 +43,7 @@ def simulate(scenario, *options):
 
 def guards():
     for guard in GUARDS:
-        scenario = "archive.yaml" if guard == "archive-first" else "chaos.yaml"
+        scenario = {"archive-first": "archive.yaml", "end-mark": "ends.yaml"}.get(guard, "chaos.yaml")
         code, report, said = simulate(scenario, "--break", guard, "--runs", "1000")
         tell(f"sim: --break {guard} is caught within 1,000 seeds", code == 2 and report.get("safety", 0) > 0,
              f"exit {code} after {report.get('runs')} seeds: {said}")

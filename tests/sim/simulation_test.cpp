@@ -146,6 +146,26 @@ TEST_CASE("simulation: copies on another disk -> nothing is deleted before; with
   CHECK_MESSAGE(told.find("of which no copy was verified") != std::string::npos, told);
 }
 
+TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's guard, found") {
+  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/ends.yaml");
+  REQUIRE(text);
+  const Scenario scenario = scenario_of(*text);
+  Campaign campaign;
+  campaign.last = 20;
+  const Report report = run_campaign(scenario, campaign);
+  const std::string first = report.failures.empty() ? ""
+                            : report.failures[0].safety.empty()
+                                ? report.failures[0].liveness.front()
+                                : report.failures[0].safety.front();
+  CHECK_MESSAGE(report.failures.empty(), first);
+  campaign.until_first = true;
+  campaign.broken = Guard::EndMark;
+  const Report broken = run_campaign(scenario, campaign);
+  REQUIRE(broken.failures.size() == 1);
+  const std::string told = broken.failures.front().safety.front();
+  CHECK_MESSAGE(told.find("although the run") != std::string::npos, told);
+}
+
 TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is broken") {
   const Scenario scenario = scenario_of(kScenario);
   Campaign campaign;

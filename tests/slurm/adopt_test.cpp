@@ -1,10 +1,12 @@
 // Existing batch scripts, read as sbatch and a person would.
 #include "slurm/adopt.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
+#include "common/os/files.hpp"
 #include "configs/schema/run_schema.hpp"
-#include "slurm/script_words.hpp"
+#include "slurm/script_reader.hpp"
 #include "slurm/submission.hpp"
 
 using namespace stoker;
@@ -55,7 +57,111 @@ bool notes(const AdoptedScript& script, const std::string& words) {
   return false;
 }
 
+// The words of every command, as the training would be given them; ? is what cannot be told.
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  ScriptReader({{"SCRATCH", "/scratch"}, {"EMPTY", ""}}, "/home/a")
+      .read(text, [&](const ScriptCommand& command) {
+        for (const ScriptWord& word : command.words) {
+          words.push_back(word.text);
+          std::replace(words.back().begin(), words.back().end(), kUnknown, '?');
+        }
+      });
+  return words;
+}
+using Words = std::vector<std::string>;
+
 }  // namespace
+
+TEST_CASE("adopt: the forms in which trainings are published -> the RUN.yaml beside each") {
+  const std::string folder = std::string(STOKER_SOURCE_DIR) + "/tests/slurm/scripts/";
+  for (const std::string name :
+       {"tr1.slurm", "tr8.slurm", "tr11.slurm", "m4.slurm", "megatron.sbatch", "nemo.sbatch",
+        "torchtitan.slurm", "nanotron.slurm"}) {
+    CAPTURE(name);
+    const auto text = os::read_file(folder + name, 1u << 20);
+    const auto wanted = os::read_file(folder + name.substr(0, name.find('.')) + ".yaml", 1u << 20);
+    REQUIRE(text);
+    REQUIRE(wanted);
+    const auto script = read_batch_script(
+        *text, "/home/a/" + name,
+        {{"ALL_WORK", "/work"}, {"ALL_SCRATCH", "/scratch"}, {"SCRATCH", "/scratch"}});
+    REQUIRE(script);
+    CHECK(run_yaml_of(*script) == *wanted);
+    const auto file = configs::read_run_config(run_yaml_of(*script), {});
+    for (const auto& error : file.errors) MESSAGE(error.message);
+    CHECK(file.errors.empty());
+  }
+}
+
+TEST_CASE("script reader: values are put in where the shell would") {
+  CHECK(words_of("A='x y'\nrun $A \"$A\" '$A' \\$A") == Words{"run", "x", "y", "x y", "$A", "$A"});
+  CHECK(words_of("A=(--save \"$SCRATCH/a b\")\nA+=(-x)\nrun \"${A[@]}\"") ==
+        Words{"run", "--save", "/scratch/a b", "-x"});
+  CHECK(words_of("A=1; A+=2; run $A${B:-3}${A:+4}${EMPTY:-5}") == Words{"run", "12345"});
+  CHECK(words_of("run $UNSET a$(date)b `pwd`/x $(pwd) $1 \"$@\" ${1:-y}") ==
+        Words{"run", "?", "a?b", "/home/a/x", "/home/a", "y"});
+  CHECK(words_of("run a#b # c 'd\n# it's\nend") == Words{"run", "a#b", "end"});
+}
+
+TEST_CASE("script reader: strings for other shells and here-documents are read as scripts") {
+  CHECK(words_of("C='run --save'\nsrun bash -c \"X=/z; $C \\$X\"").front() == "run");
+  CHECK(words_of("C='--save /z'\nsrun bash -c \"run $C\"")[2] == "/z");
+  CHECK(words_of("C=$(cat <<'E'\nrun it's\nE\n)\nsay \"$C\"") == Words{"say", "run it's"});
+  CHECK(words_of("read -r -d '' C <<E || true\n a $SCRATCH\n\\$b\nE\nrun $C") ==
+        Words{"true", "run", "a", "/scratch", "$b"});
+  CHECK(words_of("cat <<E > config.json\n--save /no\nE\nrun") ==
+        Words{"cat", ">", "config.json", "run"});
+  CHECK(words_of("srun bash <<'E'\nrun it\nE\n") == Words{"run", "it", "srun", "bash"});
+  CHECK(words_of("((i = 1 << 2))\nrun\n").back() == "run");
+}
+
+TEST_CASE("script reader: what may not be run is not believed against what is known") {
+  CHECK(words_of("A=1\nif x; then A=2; fi\nrun $A").back() == "?");
+  CHECK(words_of("A=1\nif x; then A=\"$A 2\"; fi\nrun \"$A\"").back() == "1 2");
+  CHECK(words_of("if x; then A=2; fi\nrun $A").back() == "2");
+  CHECK(words_of("A=1\n[ -n x ] || A=2\nrun $A").back() == "?");
+  CHECK(words_of("for i in 1 2; do run $i; done").back() == "?");
+}
+
+TEST_CASE("script reader: hostile text ends, in bounded memory") {
+  std::string doubling = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 64; ++i) doubling += "A=$A$A\n";
+  for (int i = 0; i < 5000; ++i) doubling += "run $A $A $A\n";
+  CHECK(words_of(doubling).back() == "?");
+  std::string deep = "run ";
+  for (int i = 0; i < 100000; ++i) deep += "${a:-";
+  CHECK(!words_of(deep).empty());
+  std::string brackets = "run ";
+  for (int i = 0; i < 100000; ++i) brackets += i % 2 == 0 ? "$(" : "\"`";
+  CHECK(!words_of(brackets).empty());
+  CHECK(!words_of("C='eval \"$C\"'\neval \"$C\"\n").empty());  // hands itself to itself
+  for (const char* cut : {"run '", "run \"", "run $(", "run ${", "run `", "run \\", "run <<",
+                          "run $", "A=(", "cat <<E", "run \"$(cat <<'E'"})
+    (void)words_of(cut);
+}
+
+TEST_CASE("adopt: an option that only running the script would tell is a note, and left out") {
+  const AdoptedScript s = adopted(
+      "#!/bin/bash\nsource site.sh\nCMD=\"t.py --save $SOMEWHERE/x --kill-switch-path "
+      "/k-$SLURM_JOB_ID\"\nsrun $CMD\n");
+  CHECK(s.checkpoints.empty());
+  CHECK(s.checkpoint_format.empty());
+  CHECK(s.kill_switch.empty());
+  CHECK(notes(s, "only running the script would tell it; set checkpoints.directory"));
+  CHECK(notes(s, "it is another one in each job; set train.kill_switch"));
+}
+
+TEST_CASE("adopt: options that are said or stand in a comment are not the training's") {
+  const AdoptedScript s =
+      adopted("#!/bin/bash\necho usage: --save /echoed\n# --save /comment\nsrun python t.py\n");
+  CHECK(s.checkpoints.empty());
+  const AdoptedScript t = adopted(
+      "#!/bin/bash\nexport MEGATRON_PARAMS=\"--save /ckpt --exit-duration-in-mins 20\"\n"
+      "#SBATCH\nsrun launch.sh\n");
+  CHECK(t.checkpoints == "/ckpt");  // launch.sh takes it from the environment
+  CHECK(t.leaves_after == Duration(20min));
+}
 
 TEST_CASE("adopt: a script of the chronicles -> size, chain, logs, switch file") {
   const AdoptedScript s = adopted(kChronicle);

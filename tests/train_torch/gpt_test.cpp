@@ -201,3 +201,53 @@ TEST_CASE("Gpt: a token outside the vocabulary -> an Error, no crash") {
   batch.tokens[3] = 1000;
   CHECK_FALSE(tiny.model->forward(0, batch));
 }
+
+TEST_CASE("Gpt: short sequences in f32 -> finite gradients, whatever freed memory holds") {
+  auto config = tiny_config();
+  config.sequence = 4;
+  for (int round = 0; round < 20; ++round) {
+    {  // leaves NaN in the allocator's blocks
+      std::vector<std::vector<float>> dirt;
+      for (std::size_t size = 64; size <= 8192; size *= 2)
+        for (int i = 0; i < 8; ++i) dirt.emplace_back(size, std::nanf(""));
+    }
+    TinyModel tiny(config, recipe::Dtype::F32);
+    REQUIRE(tiny.model->forward(0, tiny_batch(config, 0, 2)));
+    REQUIRE(tiny.model->backward(0, 1.0, Accumulate::Replace));
+    CHECK(std::isfinite(tiny.state.gradient_sum_of_squares()));
+  }
+}
+
+TEST_CASE("Gpt: bf16 with 4,096 tokens -> the gradients of f32, bias and norm too") {
+  auto config = tiny_config();
+  config.sequence = 64;
+  const MicroBatch batch = tiny_batch(config, 0, 64);
+  const auto gradients = [&](recipe::Dtype dtype) {
+    auto tiny = std::make_unique<TinyModel>(config, dtype);
+    REQUIRE(tiny->model->forward(0, batch));
+    REQUIRE(tiny->model->backward(0, 1.0, Accumulate::Replace));
+    return tiny;
+  };
+  const auto half = gradients(recipe::Dtype::Bf16), single = gradients(recipe::Dtype::F32);
+  const auto* a = static_cast<const float*>(half->state.gradients().data);
+  const auto* b = static_cast<const float*>(single->state.gradients().data);
+  for (const Parameter& p : single->state.table().parameters) {
+    double dot = 0, aa = 0, bb = 0;
+    for (std::size_t i = p.offset; i < p.offset + p.count; ++i) {
+      dot += static_cast<double>(a[i]) * b[i];
+      aa += static_cast<double>(a[i]) * a[i];
+      bb += static_cast<double>(b[i]) * b[i];
+    }
+    INFO(p.name);
+    if (p.name.find("qkv.bias") != std::string::npos) continue;  // a third of it is exactly zero
+    CHECK(dot / std::sqrt(aa * bb) > 0.999);
+    CHECK(std::sqrt(aa / bb) == doctest::Approx(1).epsilon(0.02));
+  }
+}
+
+TEST_CASE("warm_up_torch: again with other threads, as an edited TRAIN.yaml asks -> no abort") {
+  warm_up_torch(1);
+  warm_up_torch(2);
+  CHECK(torch_numerics().at("threads") == "2");
+  warm_up_torch(1);
+}

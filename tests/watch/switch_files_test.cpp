@@ -2,6 +2,7 @@
 #include <grp.h>
 #include <sys/stat.h>
 
+#include "common/os/own_files.hpp"
 #include "tests/folder.hpp"
 #include "watch/inotify.hpp"
 #include "watch/run_watcher.hpp"
@@ -47,7 +48,7 @@ TEST_CASE("switch: each verb in any case -> asked once, with author, reason and 
   const auto& asked = std::get<core::OperatorAsked>(inputs[0].body);
   CHECK(asked.verb == "save");
   CHECK(asked.via == "switch file");
-  CHECK(asked.by == login_name(::geteuid()));
+  CHECK(asked.by == os::user_name_of(::geteuid()));
   CHECK(asked.arguments.at("claimed_by") == "mallory");
   CHECK(asked.arguments.at("until") == "x");
   CHECK(asked.arguments.at("file") == "Save");
@@ -71,6 +72,24 @@ TEST_CASE("switch: empty, free text, broken JSON -> the text is the reason") {
   CHECK(std::get<core::OperatorAsked>(inputs[0].body).reason == "node is on fire");
   CHECK(std::get<core::OperatorAsked>(inputs[1].body).reason == "{\"by\":");
   CHECK(std::get<core::OperatorAsked>(inputs[2].body).reason.empty());
+}
+
+TEST_CASE("switch: behind hundreds of junk names and spellings -> a real one is still seen") {
+  Switches s;
+  for (int i = 0; i < 300; ++i) s.folder.write("aaa" + std::to_string(i), "");
+  for (unsigned spelling = 1; spelling < 64; ++spelling) {  // of restart: Restart, rEstart, …
+    std::string name = "restart";
+    for (unsigned i = 0; i < 6; ++i)
+      if ((spelling >> i & 1u) != 0) name[i] = static_cast<char>(name[i] - 'a' + 'A');
+    std::filesystem::create_symlink("/etc/passwd", s.folder / name);
+  }
+  s.folder.write("kill", "now");
+  s.folder.write("STOP", "now");
+  std::vector<std::string> verbs;
+  for (const auto& input : s.poll())
+    if (const auto* asked = std::get_if<core::OperatorAsked>(&input.body))
+      verbs.push_back(asked->verb);
+  CHECK(verbs == std::vector<std::string>{"stop", "kill"});
 }
 
 TEST_CASE("switch: a file that is being written -> told when it has settled") {

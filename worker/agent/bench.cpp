@@ -94,7 +94,7 @@ void bench_disk(const std::string& directory, std::size_t bytes,
 }
 
 BenchFigure bench_loopback() {
-  auto listener = listen_tcp(true);
+  auto listener = listen_tcp("127.0.0.1");
   auto client =
       listener ? connect_tcp("127.0.0.1", listener->port, 2s) : Result<os::Fd>(fail("no listener"));
   auto server = client ? accept_link(listener->socket) : Result<os::Fd>(fail("no client"));

@@ -33,7 +33,7 @@ ChosenCheckpoint choose_checkpoint(const std::string& directory, const wire::Lin
 
 Status check_checkpoint(const std::string& directory, const wire::CheckpointId& id, bool verify) {
   const std::string path = directory + "/" + wire::checkpoint_name(id.iteration, id.generation);
-  const auto manifest = watch::check_checkpoint(path, depth_of(verify));
+  const auto manifest = watch::check_own_checkpoint(path, depth_of(verify));
   if (!manifest) return fail(manifest.error());
   if (manifest->without_optimizer) return fail("a copy without the optimizer's state", path);
   return ok();

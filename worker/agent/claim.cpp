@@ -9,6 +9,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/patience.hpp"
 
@@ -53,14 +54,17 @@ std::vector<Generation> generations_of(const std::string& run_directory) {
   const auto names = os::list_directory(run_directory);
   if (!names) return found;
   for (const auto& name : *names)
-    if (const auto generation = wire::parse_generation_name(name)) found.push_back(*generation);
+    if (const auto generation = wire::parse_generation_name(name);
+        generation && os::check_own(run_directory + "/" + name))
+      found.push_back(*generation);
   std::sort(found.begin(), found.end());
   return found;
 }
 
 Result<wire::Start> read_start(const RunContext& context, Generation generation) {
   const std::string path = generation_directory(context, generation) + "/start.json";
-  STOKER_TRY(text, os::read_file(path, 16u << 20));
+  STOKER_TRY(text, os::read_own_file(context.run_directory,
+                                     wire::generation_name(generation) + "/start.json", 16u << 20));
   STOKER_TRY(start, from_json_text<wire::Start>(text, path));
   if (start.generation != generation) return fail("names another generation", path);
   return start;
@@ -90,27 +94,35 @@ std::optional<Generation> newest_generation(const std::string& run_directory) {
   return generations.empty() ? std::nullopt : std::optional(generations.back());
 }
 
-Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory) {
-  const std::string folder = run_directory + "/orders";
-  const auto names = os::list_directory(folder);
-  std::optional<std::uint32_t> newest;
-  if (names)
-    for (const auto& name : *names)
-      if (const auto number = order_number(name); number && (!newest || *number > *newest))
-        newest = number;
-  if (!newest) return std::optional<wire::Orders>{};
-  const std::string path = fmt::format("{}/{:06}.json", folder, *newest);
-  STOKER_TRY(text, os::read_file(path));
-  STOKER_TRY(read, from_json_text<wire::Orders>(text, path));
+Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory,
+                                                  Refused& refused) {
+  const auto names = os::list_directory(run_directory + "/orders");
+  std::vector<std::uint32_t> numbers;
+  for (const auto& name : names.value_or(std::vector<std::string>{}))
+    if (const auto number = order_number(name)) numbers.push_back(*number);
+  std::sort(numbers.rbegin(), numbers.rend());
+  Result<std::string> text = fail("");
+  std::string path;
+  for (const std::uint32_t number : numbers) {  // what is not our own counts as not there
+    const std::string name = fmt::format("orders/{:06}.json", number);
+    path = run_directory + "/" + name;
+    text = os::read_own_file(run_directory, name);
+    if (text) break;
+    if (!os::is_refusal(text.error())) return fail(text.error());
+    refused.insert(text.error().message());
+  }
+  if (!text) return std::optional<wire::Orders>{};
+  STOKER_TRY(read, from_json_text<wire::Orders>(*text, path));
   if (read.version > wire::kOrdersVersion)
     return fail("orders of a newer version", path, "use one version of stoker everywhere");
   return std::optional<wire::Orders>(std::move(read));
 }
 
-Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& context, Duration most,
+Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& context,
+                                                         Refused& refused, Duration most,
                                                          Duration look) {
   for (Duration waited = 0s;; waited += look) {
-    auto newest = newest_orders(context.run_directory);
+    auto newest = newest_orders(context.run_directory, refused);
     const bool seen = newest && *newest && context.order && (*newest)->number >= *context.order;
     if (!context.order || seen || waited >= most) return newest;
     if (waited == 0s)
@@ -120,9 +132,10 @@ Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& conte
   }
 }
 
-Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options) {
+Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options,
+                                 Refused& refused) {
   wire::Orders orders;
-  STOKER_TRY(newest, orders_of_submission(context));
+  STOKER_TRY(newest, orders_of_submission(context, refused));
   if (newest) {
     orders = *newest;
   } else {
@@ -155,13 +168,14 @@ Result<ClaimResult> claim_start(const RunContext& context) {
   claim.boot_id = os::boot_id();
   claim.pid = ::getpid();
   claim.at = wall_now();
-  const std::string path =
-      folder + "/" + wire::claim_name(context.token, context.task, context.restart);
+  const std::string name = wire::claim_name(context.token, context.task, context.restart);
+  const std::string path = folder + "/" + name;
   STOKER_TRY(ours, os::claim_file(path, to_json_text(claim) + "\n"));
   ClaimResult result{ours, ""};
   if (ours) return result;
   result.holder = path;
-  const auto text = os::read_file(path, 1u << 20);
+  const auto text = os::read_own_file(context.run_directory, "claims/" + name, 1u << 20);
+  if (!text && os::is_refusal(text.error())) return fail(text.error());
   const auto other = text ? from_json_text<wire::Claim>(*text, path)
                           : Result<wire::Claim>(fail("cannot be read", path));
   if (other)
@@ -237,7 +251,8 @@ Result<Minted> mint_generation(const RunContext& context, const wire::Orders& or
     const auto mint = [&]() -> Result<bool> {
       STOKER_TRY_STATUS(os::make_directories(folder + "/ranks"));
       STOKER_TRY_STATUS(os::make_directories(folder + "/agents"));
-      return os::claim_file(minted.path, to_json_text(start) + "\n");
+      // Its orders hold train.environment, which may have secrets in it.
+      return os::claim_file(minted.path, to_json_text(start) + "\n", 0600);
     };
     STOKER_TRY(ours, once_there_is_room(context.run_directory, mint));
     if (ours) return minted;

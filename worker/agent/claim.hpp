@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,18 +14,25 @@
 
 namespace stoker::agent {
 
+// Orders count only if our own user wrote them (common/os/own_files.hpp). A file of another user is
+// passed over; what is wrong with it is a line in `Refused`.
+using Refused = std::set<std::string>;
+
 // The orders that hold for this start: the newest file of orders/, with the flags over it; from the
 // flags alone when there is none.
-Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options);
+Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options,
+                                 Refused& refused);
 
 // The newest orders that are at least those of this submission: a network file system may show them
 // late (nfs(5): acdirmax 60 s). After `most` what there is.
 inline constexpr Duration kOrdersLatest = 90s;
 Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& context,
+                                                         Refused& refused,
                                                          Duration most = kOrdersLatest,
                                                          Duration look = 1s);
 // The newest file of orders/ as it is; empty when there is none.
-Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory);
+Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory,
+                                                  Refused& refused);
 
 // The highest generation that has been minted; empty when there is none.
 std::optional<Generation> newest_generation(const std::string& run_directory);

@@ -18,6 +18,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -105,28 +106,9 @@ struct Watcher {
   }
 };
 
-}  // namespace
-
-Result<std::optional<wire::Control>> read_control(const std::string& run_directory) {
-  const std::string path = run_directory + "/control.json";
-  const auto text = os::read_file(path, 1u << 20);
-  if (!text) {
-    if (!os::exists(path)) return std::optional<wire::Control>{};
-    return fail(text.error());
-  }
-  STOKER_TRY(control, from_json_text<wire::Control>(*text, path, {.bytes = 1u << 20, .depth = 16}));
-  return std::optional<wire::Control>(control);
-}
-
-Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
-                                              const std::string& verb) {
-  const std::string folder = run_directory + "/switch";
-  const auto names = os::list_directory(folder);
-  if (!names) return std::optional<SwitchSeen>{};
-  const auto name = std::find_if(names->begin(), names->end(),
-                                 [&](const std::string& n) { return lower(n) == verb; });
-  if (name == names->end()) return std::optional<SwitchSeen>{};
-  const std::string path = folder + "/" + *name;
+// One file of the folder, whatever its spelling.
+Result<std::optional<SwitchSeen>> judge_switch(const std::string& run_directory,
+                                               const std::string& path, const std::string& verb) {
   const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd && errno == ENOENT) return std::optional<SwitchSeen>{};
   if (!fd && errno != EACCES) return fail(errno_error(errno, "switch file refused", path));
@@ -154,6 +136,34 @@ Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
   const passwd* user = ::getpwuid(info.st_uid);
   if (seen.by.empty()) seen.by = user != nullptr ? user->pw_name : std::to_string(info.st_uid);
   return std::optional<SwitchSeen>(seen);
+}
+
+}  // namespace
+
+Result<std::optional<wire::Control>> read_control(const std::string& run_directory) {
+  const std::string path = run_directory + "/control.json";
+  const auto text = os::read_own_file(run_directory, "control.json", 1u << 20);
+  if (!text) {
+    if (!os::exists(path)) return std::optional<wire::Control>{};
+    return fail(text.error());
+  }
+  STOKER_TRY(control, from_json_text<wire::Control>(*text, path, {.bytes = 1u << 20, .depth = 16}));
+  return std::optional<wire::Control>(control);
+}
+
+// A refused KILL must not hide a good kill beside it.
+Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
+                                              const std::string& verb) {
+  const std::string folder = run_directory + "/switch";
+  const auto names = os::list_directory(folder);
+  Result<std::optional<SwitchSeen>> found = std::optional<SwitchSeen>{};
+  for (const std::string& name : names.value_or(std::vector<std::string>{})) {
+    if (lower(name) != verb) continue;
+    auto judged = judge_switch(run_directory, folder + "/" + name, verb);
+    if (judged && *judged) return judged;
+    if (!judged) found = std::move(judged);
+  }
+  return found;
 }
 
 ControlWatch::ControlWatch(std::string run_directory, ControlSink sink)

@@ -19,6 +19,17 @@ constexpr Duration kLeaveLimit = 15s;
 constexpr Duration kLinesEvery = 20ms;
 constexpr std::size_t kLinesBytes = 64u << 10;
 
+Hello hello_of(const RunContext& context) {
+  Hello hello;
+  hello.build = STOKER_VERSION;
+  hello.node = context.node;
+  hello.host = os::host_name();
+  hello.boot_id = os::boot_id();
+  hello.pid = ::getpid();
+  hello.nonce = random_secret();
+  return hello;
+}
+
 }  // namespace
 
 Follower::Follower(Loop& loop, const RunContext& context, Watchmen watchmen)
@@ -50,14 +61,17 @@ void Follower::look_for_lead(Duration limit) {
                                : Result<LeadAddress>(fail(text.error()));
         auto socket =
             lead ? connect_tcp(lead->address, lead->port, 2s) : Result<os::Fd>(fail(lead.error()));
-        if (socket) {
-          auto found = std::make_shared<Found>(Found{*start, std::move(*socket), lead->secret});
+        auto keys = socket ? knock(*socket, {lead->secret, hello_of(context)}, kHelloTime)
+                           : Result<SessionKeys>(fail(socket.error()));
+        if (keys) {
+          auto found = std::make_shared<Found>(Found{*start, std::move(*socket), *keys});
           loop.post([this, alive, found] {
             if (*alive) on_found(found);
           });
           return;
         }
-        last = socket.error().message();
+        last = keys.error().message();
+        if (socket) last = fmt::format("{}:{}: {}", lead->address, lead->port, last);
       }
       std::this_thread::sleep_for(kLookEvery);
     }
@@ -88,8 +102,7 @@ void Follower::on_found(std::shared_ptr<Found> found) {
     if (*alive) on_lost(why);
   };
   link_ = std::make_unique<Link>(loop_, std::move(found->socket), std::move(events));
-  link_->send_message(NodeReport(Hello{STOKER_VERSION, found->secret, context_.node,
-                                       os::host_name(), os::boot_id(), ::getpid()}));
+  link_->secure({Seal(found->keys.to_lead), Seal(found->keys.to_follower)});
   if (!node_)
     make_node(found->start);
   else

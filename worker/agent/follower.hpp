@@ -1,6 +1,7 @@
-// An agent that is not the lead: finds the generation of its claim, connects, proves itself, and
-// does what the lead says. When the lead is gone it tells so in gen-*/agents/<node>.jsonl, tries to
-// come back for a bound, then ends its ranks and leaves with an error.
+// An agent that is not the lead: finds the generation of its claim, connects, both prove
+// themselves, and it does what the lead says. When the lead is gone it tells so in
+// gen-*/agents/<node>.jsonl, tries to come back for a bound, then ends its ranks and leaves with an
+// error.
 #pragma once
 
 #include <memory>
@@ -31,7 +32,7 @@ class Follower {
   struct Found {  // by the thread that looks for the lead
     wire::Start start;
     os::Fd socket;
-    std::string secret;
+    SessionKeys keys;
   };
   void look_for_lead(Duration limit);
   void on_found(std::shared_ptr<Found> found);

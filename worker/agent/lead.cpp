@@ -20,8 +20,6 @@ constexpr Duration kSilence = 10s;
 constexpr Duration kClosedGrace = 1s;   // a closed connection: its guardians need no longer
 constexpr Duration kSilentGrace = 12s;  // a silent one: it gives up by itself after 10 s
 constexpr Duration kGoodbyeLimit = 15s;
-constexpr std::size_t kStrangers = 4096;
-constexpr Duration kAcceptPause = 200ms;
 
 }  // namespace
 
@@ -38,6 +36,7 @@ Lead::Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>&
         });
       }) {
   if (before) done_ = *before;
+  done_.halt.clear();
   paroled_.insert(start_.orders.bench.begin(), start_.orders.bench.end());
   done_.level = wire::Level::Run;
   done_.exclude.clear();
@@ -50,7 +49,6 @@ Lead::Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>&
 Lead::~Lead() {
   *alive_ = false;
   for (Loop::Timer* timer : {&orphan_timer_, &beat_timer_, &limit_timer_}) loop_.cancel(*timer);
-  if (listener_.socket) loop_.forget(listener_.socket.get());
 }
 
 void Lead::notice(std::string text) {
@@ -73,18 +71,7 @@ Status Lead::begin() {
   first.asked = wire::Asked{done_.save, done_.stacks, done_.restart};
   tell(std::move(first));
   tell(wire::AgentJoined{context_.node, os::host_name(), os::boot_id(), ::getpid()});
-  if (followers_.size() > 1) {
-    const std::string address = context_.address_of(context_.node);
-    STOKER_TRY(listener, listen_tcp(address.starts_with("127.")));
-    listener_ = std::move(listener);
-    secret_ = random_secret();
-    const LeadAddress published{1, context_.node, address, listener_.port, secret_};
-    STOKER_TRY_STATUS(once_there_is_room(context_.run_directory, [&] {
-      return os::replace_file(lead_address_path(directory_), to_json_text(published),
-                              os::Durability::Synced, 0600);
-    }));
-    loop_.watch(listener_.socket.get(), POLLIN, [this](short) { on_accept(); });
-  }
+  if (followers_.size() > 1) STOKER_TRY_STATUS(open_door());
   NodeWiring wiring{loop_, context_, wiring_.watchmen, logs_, {}, {}};
   wiring.report = [this](NodeReport report) { on_report(context_.node, std::move(report)); };
   wiring.merged = [this](std::string_view line) { logs_.append(directory_ + "/main.log", line); };
@@ -133,61 +120,45 @@ void Lead::gather() {
                          start_.orders.nodes, format_duration(kGatherLimit)));
 }
 
-void Lead::on_accept() {
-  auto fd = accept_link(listener_.socket);
-  if (!fd) return rest_listener();
-  if (strangers_.size() >= kStrangers) return;
-  auto pointer = std::make_shared<Link*>(nullptr);
-  Link::Events events;
-  events.frame = [this, pointer](const Frame& frame) { on_hello(*pointer, frame); };
-  events.broken = [this, pointer, alive = alive_](const std::string&) {
-    if (!*alive) return;
-    strangers_.erase(*pointer);
-    check_silence();
+// Listens where the other nodes look for us, and tells them where and with what secret.
+Status Lead::open_door() {
+  const std::string address = context_.address_of(context_.node);
+  const std::string secret = random_secret();
+  Door::Wiring wiring{loop_, {}, {}, {}};
+  wiring.expects = [this](const NodeName& node) {
+    return node != context_.node && followers_.contains(node);
   };
-  auto link = std::make_unique<Link>(loop_, std::move(*fd), std::move(events));
-  *pointer = link.get();
-  strangers_.emplace(*pointer, std::move(link));
-}
-
-// No descriptor is left, say: the connection stays in the queue and poll would return at once.
-void Lead::rest_listener() {
-  loop_.forget(listener_.socket.get());
-  loop_.after(kAcceptPause, [this, alive = alive_] {
-    if (*alive) loop_.watch(listener_.socket.get(), POLLIN, [this](short) { on_accept(); });
+  wiring.known = [this](const Hello& hello, std::unique_ptr<Link> link) {
+    on_known(hello, std::move(link));
+  };
+  wiring.notice = [this](std::string text) { notice(std::move(text)); };
+  door_ = std::make_unique<Door>(std::move(wiring), secret);
+  STOKER_TRY_STATUS(door_->open(address, followers_.size()));
+  const LeadAddress published{1, context_.node, address, door_->port(), secret};
+  return once_there_is_room(context_.run_directory, [&] {
+    return os::replace_file(lead_address_path(directory_), to_json_text(published),
+                            os::Durability::Synced, 0600);
   });
 }
 
-// The first frame of a stranger must be a hello with the secret. The link is then the node's; its
-// callbacks look the node up by the link.
-void Lead::on_hello(Link* link, const Frame& frame) {
-  for (auto& [name, follower] : followers_)
-    if (follower.link.get() == link) return on_frame(NodeName(name), frame);
-  const auto report =
-      from_json_text<NodeReport>(frame.content, "hello", {.bytes = 65536, .depth = 8});
-  const Hello* hello = report ? std::get_if<Hello>(&*report) : nullptr;
-  const auto found = strangers_.find(link);
-  if (found == strangers_.end()) return;
-  const auto follower = hello != nullptr ? followers_.find(hello->node) : followers_.end();
-  if (follower == followers_.end() || hello->secret != secret_ || hello->build != STOKER_VERSION ||
-      hello->node == context_.node) {
-    notice("a connection was refused: wrong secret, node or build");
-    loop_.post([this, alive = alive_, link] {
-      if (*alive) strangers_.erase(link);
-    });
-    return;
-  }
-  Follower& f = follower->second;
+void Lead::on_known(const Hello& hello, std::unique_ptr<Link> link) {
+  const NodeName node = hello.node;
+  Link::Events events;
+  events.frame = [this, node](const Frame& frame) { on_frame(node, frame); };
+  events.broken = [this, alive = alive_](const std::string&) {
+    if (*alive) check_silence();
+  };
+  link->replace_events(std::move(events));
+  Follower& f = followers_.at(node);
   if (f.link)  // the old one may be inside its callback: destroyed later
     loop_.post([old = std::shared_ptr<Link>(std::move(f.link))] {});
-  f.link = std::move(found->second);
-  strangers_.erase(found);
+  f.link = std::move(link);
   const bool back = f.joined;
   f.joined = true;
   f.told_lost = false;
   f.gone_at.reset();
-  tell(wire::AgentJoined{hello->node, hello->host, hello->boot_id, hello->pid});
-  if (back) notice(fmt::format("agent of {} is back", hello->node.text));
+  tell(wire::AgentJoined{node, hello.host, hello.boot_id, hello.pid});
+  if (back) notice(fmt::format("agent of {} is back", node.text));
   f.link->send_message(NodeCommand(Welcome{directory_ + "/start.json"}));
   gather();
 }
@@ -203,8 +174,7 @@ void Lead::on_frame(const NodeName& node, const Frame& frame) {
 void Lead::on_report(const NodeName& node, NodeReport report) {
   Follower& follower = followers_[node];
   std::visit(
-      Overloaded{[](const Hello&) {},
-                 [this](const PortChosen& r) {
+      Overloaded{[this](const PortChosen& r) {
                    if (stage_ != Stage::AskingPort || r.attempt != attempt_) return;
                    if (r.error.empty()) return start_ranks(r.port);
                    leave(1, r.error);
@@ -221,6 +191,7 @@ void Lead::on_report(const NodeName& node, NodeReport report) {
                  },
                  [&](NodeBeat& r) {
                    follower.standbys = r.standbys;
+                   if (r.attempt != attempt_) r.ranks.clear();  // ages of ranks that are gone
                    // Completed iterations add up until they are told.
                    if (r.ranks.size() == follower.samples.ranks.size())
                      for (std::size_t i = 0; i < r.ranks.size(); ++i) {
@@ -255,27 +226,33 @@ void Lead::send(const NodeName& node, const NodeCommand& command) {
 
 void Lead::check_silence() {
   const Instant now = monotonic_now();
+  // Strangers in masses take links away and slow them down: that is no fault of a node.
+  const bool flood = door_ && door_->flooded();
+  const Duration silence = flood ? 2 * kSilence : kSilence;
   for (auto& [node, f] : followers_) {
     if (node == context_.node || !f.joined) continue;
     if (f.link) f.link->send_message(NodeCommand(Ping{}));
     if (f.link && f.link->is_broken() && !f.gone_at) {
-      f.gone_at = now + kClosedGrace;
-      if (!f.told_lost && stage_ != Stage::Leaving)
-        tell(wire::AgentLost{node, "connection closed"});
-      f.told_lost = true;
-      loop_.after(kClosedGrace + 1ms, [this, alive = alive_] {
+      const Duration grace = flood ? kSilentGrace : kClosedGrace;
+      f.gone_at = now + grace;
+      if (flood)
+        notice(
+            fmt::format("the connection of {} closed while strangers flood the port: its agent "
+                        "has {} to come back",
+                        node.text, format_duration(grace)));
+      else
+        lose(node, f, "connection closed");
+      loop_.after(grace + 1ms, [this, alive = alive_] {
         if (*alive) check_silence();
       });
-    } else if (f.link && !f.link->is_broken() && now - f.link->heard_at() > kSilence) {
-      if (!f.told_lost) {
-        f.told_lost = true;
-        f.gone_at = now + kSilentGrace;
-        tell(wire::AgentLost{node, fmt::format("silent for {}", format_duration(kSilence))});
-      }
+    } else if (f.link && !f.link->is_broken() && now - f.link->heard_at() > silence) {
+      if (!f.told_lost) f.gone_at = now + kSilentGrace;
+      lose(node, f, fmt::format("silent for {}", format_duration(silence)));
     } else if (f.link && !f.link->is_broken() && f.told_lost) {
       f.told_lost = false;  // it speaks again on the same connection
       f.gone_at.reset();
     }
+    if (f.gone_at && now >= *f.gone_at) lose(node, f, "connection closed");
     if (f.gone_at && now >= *f.gone_at && !f.clear) {
       f.clear = true;
       failed_ = true;
@@ -285,6 +262,11 @@ void Lead::check_silence() {
     }
   }
   if (stage_ == Stage::Leaving) try_goodbye();
+}
+
+void Lead::lose(const NodeName& node, Follower& follower, const std::string& why) {
+  if (!follower.told_lost && stage_ != Stage::Leaving) tell(wire::AgentLost{node, why});
+  follower.told_lost = true;
 }
 
 void Lead::leave(int exit_code, const std::string& why) {
@@ -317,7 +299,7 @@ void Lead::try_goodbye() {
   if (late) notice("goodbye although not all processes are proven gone");
   std::fprintf(stderr, "stoker-agent: %s\n", goodbye_why_.c_str());
   logs_.flush(5s);
-  tell(wire::Goodbye{context_.node, true, exit_code_, goodbye_why_});
+  tell(wire::Goodbye{context_.node, true, exit_code_, goodbye_why_, end_});
   events_.flush(5s);
   loop_.stop();
 }

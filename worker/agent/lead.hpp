@@ -20,6 +20,7 @@
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/claim.hpp"
 #include "worker/agent/control_watch.hpp"
+#include "worker/agent/door.hpp"
 #include "worker/agent/event_log.hpp"
 #include "worker/agent/fold.hpp"
 #include "worker/agent/node.hpp"
@@ -27,6 +28,9 @@
 #include "worker/agent/star.hpp"
 
 namespace stoker::agent {
+
+// Its exit codes are known; those of any other command mean failure unless they are 0.
+bool trains_with_stoker(const wire::Orders& orders);
 
 struct LeadWiring {
   Loop& loop;
@@ -40,9 +44,10 @@ class Lead {
   Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>& before);
   ~Lead();
 
-  Status begin();              // listens, publishes the address, watches control
-  void on_signal(int signal);  // of the scheduler or a person
-  void keeper_gone();          // everything must end now
+  Status begin();                 // listens, publishes the address, watches control
+  void on_signal(int signal);     // of the scheduler or a person
+  void keeper_gone();             // everything must end now
+  void notice(std::string text);  // one line for the daemon and the log
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:
@@ -59,18 +64,17 @@ class Lead {
   };
 
   // lead.cpp: gathering, links, reports, goodbye
-  void on_accept();
-  void rest_listener();
-  void on_hello(Link* link, const Frame& frame);
+  Status open_door();
+  void on_known(const Hello& hello, std::unique_ptr<Link> link);
   void on_frame(const NodeName& node, const Frame& frame);
   void on_report(const NodeName& node, NodeReport report);
   void send(const NodeName& node, const NodeCommand& command);
   void check_silence();
+  void lose(const NodeName& node, Follower& follower, const std::string& why);
   void gather();
   void leave(int exit_code, const std::string& why);
   void try_goodbye();
   void tell(wire::AgentBody body) { events_.write(std::move(body)); }
-  void notice(std::string text);
   [[nodiscard]] bool reachable(const NodeName& node) const;
 
   // lead_attempt.cpp: one attempt from choice to end
@@ -85,10 +89,19 @@ class Lead {
   void attempt_ended();
   void after_failure(int worst);
   void make_pruner();
-  void leave_once_copied(const std::string& why, Instant since);
   [[nodiscard]] std::set<wire::CheckpointId> checkpoints_in_use() const;
   [[nodiscard]] std::vector<NodeName> eligible_nodes() const;
   [[nodiscard]] std::string load_path() const;
+
+  // lead_end.cpp: the end of the run
+  [[nodiscard]] wire::EndMark end_mark(wire::End kind, std::string by, std::string why) const;
+  [[nodiscard]] std::optional<wire::EndMark> stopped_by_switch() const;
+  [[nodiscard]] std::optional<wire::EndMark> end_of_run(const wire::AttemptEnded& event,
+                                                        std::optional<int> planned) const;
+  void conclude(const wire::EndMark& mark, const std::string& why,
+                std::optional<wire::AttemptEnded> last);
+  void leave_as_asked();
+  void leave_once_heard(const std::string& why, Instant since);
 
   // lead_bench.cpp: nodes on parole are tested before they carry ranks
   bool begin_bench();
@@ -124,10 +137,8 @@ class Lead {
   std::unique_ptr<ControlWatch> control_watch_;
   std::unique_ptr<Archiver> archiver_;
   std::unique_ptr<Pruner> pruner_;
-  Listener listener_;
-  std::string secret_;
-  std::map<Link*, std::unique_ptr<Link>> strangers_;  // connected, not yet known
-  std::map<NodeName, Follower> followers_;            // our own node too, without a link
+  std::unique_ptr<Door> door_;              // null: no other node
+  std::map<NodeName, Follower> followers_;  // our own node too, without a link
 
   Stage stage_ = Stage::Gathering;
   Instant began_{};
@@ -146,6 +157,9 @@ class Lead {
   Iteration previous_load_;
   std::optional<std::string> restart_why_;  // a restart is wanted once all ranks are gone
   std::optional<std::string> leaving_why_;  // an end is wanted once all ranks are gone
+  std::optional<std::string> stopped_by_;   // who asked for it, of the agents themselves
+  bool concluding_ = false;                 // the run is over with us
+  std::optional<wire::EndMark> end_;        // told
   Loop::Timer orphan_timer_ = 0, beat_timer_ = 0, limit_timer_ = 0;
 
   Epoch epoch_;

@@ -5,12 +5,11 @@
 #include <thread>
 #include <unistd.h>
 
+#include "worker/agent/ending.hpp"
 #include "worker/agent/lead.hpp"
 
 namespace stoker::agent {
 namespace {
-
-constexpr Duration kLastCopies = 10min;  // of an allocation that waits for nothing else
 
 // Exits that a training chooses (cli.md): 0 finished, 10 duration or signal, 11 kill switch, 12
 // exit iteration or samples.
@@ -35,11 +34,6 @@ std::string last_words(const std::optional<wire::RankExited>& exit) {
 
 int code_of(const wire::RankExited& exit) {
   return exit.signal != 0 ? 128 + exit.signal : exit.code;
-}
-
-bool trains_with_stoker(const wire::Orders& orders) {
-  const std::string& program = orders.command.front();
-  return program.substr(program.rfind('/') + 1) == "stoker-train";
 }
 
 std::string planned_why(int code) {
@@ -74,7 +68,8 @@ void Lead::begin_attempt(const std::string& why) {
   loop_.cancel(orphan_timer_);
   restart_why_.reset();
   attempt_why_ = why;
-  if (leaving_why_) return leave(0, *leaving_why_);
+  if (leaving_why_) return leave_as_asked();
+  if (const auto end = stopped_by_switch()) return conclude(*end, end->why, {});
   if (stuck_)
     return leave(1,
                  "a process in uninterruptible sleep cannot be killed: no attempt may start "
@@ -121,6 +116,7 @@ void Lead::ask_port() {
   attempt_nodes_ = eligible_nodes();
   attempt_nodes_.resize(start_.orders.nodes);
   stage_ = Stage::AskingPort;
+  for (auto& [node, follower] : followers_) follower.samples.ranks.clear();  // of the one before
   send(attempt_nodes_.front(), ChoosePort{attempt_});
 }
 
@@ -136,15 +132,6 @@ void Lead::make_pruner() {
           [this](const wire::CheckpointId& id) { return archiver_->must_stay(id); }, told},
       start_);
   archiver_->look();
-}
-
-// After a finished training no generation goes on with the copies that are under way.
-void Lead::leave_once_copied(const std::string& why, Instant since) {
-  if (stage_ != Stage::Waiting) return;
-  if (archiver_->settled() || monotonic_now() - since > kLastCopies) return leave(0, why);
-  loop_.after(100ms, [this, alive = alive_, why, since] {
-    if (*alive) leave_once_copied(why, since);
-  });
 }
 
 // What this attempt came from (a rank may still read it) and what the next one will.
@@ -174,6 +161,7 @@ void Lead::start_ranks(std::uint32_t port) {
   told_phase_.reset();
   slowest_iteration_ms_ = 0;
   last_beat_ = {};
+  clear_kill_switch(kill_switch_of(context_, start_.orders));
   StartRanks order;
   order.attempt = attempt_;
   order.groups = static_cast<std::uint32_t>(attempt_nodes_.size());
@@ -258,14 +246,13 @@ void Lead::attempt_ended() {
   event.told = leaving_why_ || restart_why_;
   const int worst = event.worst_code;
   fold_and_tell(false);
-  tell(std::move(event));
+  const auto end = end_of_run(event, all_planned ? std::optional(planned) : std::nullopt);
   stage_ = Stage::Waiting;
   attempt_nodes_.clear();
+  if (end) return conclude(*end, all_planned ? planned_why(planned) : end->why, std::move(event));
+  tell(std::move(event));
   // Told to restart, any command but ours may end with 0 without being finished.
   const bool again = restart_why_ && (planned != 0 || !trains_with_stoker(start_.orders));
-  const bool last = planned == 0 || planned == 12;
-  if (all_planned && !again && last && !leaving_why_)
-    return leave_once_copied(planned_why(planned), monotonic_now());
   if (all_planned && !again) return leave(0, planned_why(planned));
   if (leaving_why_) return leave(0, *leaving_why_);
   if (restart_why_) return begin_attempt(std::string(*restart_why_));

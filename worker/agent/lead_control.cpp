@@ -1,12 +1,10 @@
 // Words from outside: control.json, switch files, signals, the time limit; and the beats.
 #include <algorithm>
 #include <csignal>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <thread>
-#include <unistd.h>
 
-#include "common/os/files.hpp"
+#include "worker/agent/ending.hpp"
 #include "worker/agent/lead.hpp"
 #include "worker/agent/stacks.hpp"
 
@@ -26,12 +24,15 @@ void Lead::on_control(const wire::Control& control) {
   if (control.epoch < epoch_)
     return notice(
         fmt::format("control of epoch {} refused, {} is known", control.epoch.value, epoch_.value));
+  if (control.generation < start_.generation && is_halted(context_, control))
+    return leave_now(control.halt);  // it was not known yet that we begin
   if (control.generation < start_.generation)
     return notice(fmt::format("control of generation {} refused, this is {}",
                               control.generation.value, start_.generation.value));
   epoch_ = control.epoch;
   if (control.generation > start_.generation)
     return leave(1, fmt::format("superseded by generation {}", control.generation.value));
+  done_.halt = control.halt;
   done_.exclude = control.exclude;
   for (const NodeName& node : control.exclude) {
     paroled_.insert(node);
@@ -76,30 +77,28 @@ void Lead::on_switch(const SwitchSeen& seen) {
   notice(fmt::format("switch {} by {} taken up by the agent, the daemon is silent{}{}", seen.verb,
                      seen.by, seen.reason.empty() ? "" : ": ", seen.reason));
   const std::string why = fmt::format("switch {} by {}", seen.verb, seen.by);
+  if (seen.verb != "save" && !leaving_why_) stopped_by_ = seen.by;
   if (seen.verb == "kill") return leave_now(why);
   if (seen.verb == "stop") return save_and_leave(why);
   save(done_.save, why);
 }
 
 void Lead::save_and_leave(const std::string& why) {
-  if (leaving_why_ || stage_ == Stage::Leaving) return;
+  if (leaving_why_ || stage_ == Stage::Leaving || concluding_) return;
   leaving_why_ = "saved and left: " + why;
-  if (stage_ != Stage::Running) return leave(0, *leaving_why_);
+  if (stage_ != Stage::Running) return leave_as_asked();
   notice("saving and leaving: " + why);
-  if (!start_.orders.kill_switch.empty()) {
-    std::string path = start_.orders.kill_switch;
-    if (path.front() != '/') path = context_.run_directory + "/" + path;
-    std::thread([path] {
-      const os::Fd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664));
+  if (!start_.orders.kill_switch.empty())
+    std::thread([path = kill_switch_of(context_, start_.orders)] {
+      set_kill_switch(path);
     }).detach();
-  }
   if (!failed_) stop_all(StopHow::SaveAndLeave);  // a crashed attempt is being ended already
 }
 
 void Lead::leave_now(const std::string& why) {
   leaving_why_ = "left without saving: " + why;
-  if (stage_ == Stage::Leaving) return;
-  if (stage_ != Stage::Running) return leave(0, *leaving_why_);
+  if (stage_ == Stage::Leaving || concluding_) return;
+  if (stage_ != Stage::Running) return leave_as_asked();
   notice("leaving without saving: " + why);
   stop_all(StopHow::LeaveNow);
 }
@@ -128,7 +127,9 @@ void Lead::restart(const std::string& why) {
       restart_why_ = why;
       if (!failed_) stop_all(looks_hung() ? StopHow::Crash : StopHow::Restart);
       break;
-    case Stage::Waiting: begin_attempt(why); break;
+    case Stage::Waiting:
+      if (!concluding_) begin_attempt(why);
+      break;
     case Stage::Gathering:
     case Stage::Benching:
     case Stage::Choosing:

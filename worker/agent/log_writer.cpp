@@ -33,7 +33,8 @@ struct LogWriter::State {
   bool failing = false;
 
   bool open(const std::string& path, File& file) const {
-    file.fd = os::Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    file.fd =
+        os::Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     struct stat info {};
     if (!file.fd || ::fstat(file.fd.get(), &info) != 0) return false;
     file.size = static_cast<std::uint64_t>(info.st_size);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/node_health.hpp"
@@ -120,21 +121,35 @@ void Node::start(const StartRanks& command) {
   });
 }
 
-std::string Node::rank_log(const Rank& rank) const {
-  std::string folder = generation_directory_ + "/ranks";
-  if (rank.value >= kSharedRankLogs)
-    folder = fmt::format("/tmp/stoker-{}-{}-{}", ::getuid(), start_.run.text,
-                         wire::generation_name(start_.generation));
-  return fmt::format("{}/{}.log", folder, rank.value);
+std::string Node::rank_log(const Rank& rank) {
+  if (rank.value < kSharedRankLogs)
+    return fmt::format("{}/ranks/{}.log", generation_directory_, rank.value);
+  if (!far_logs_) make_far_logs();
+  return far_logs_->empty() ? "" : fmt::format("{}/{}.log", *far_logs_, rank.value);
+}
+
+// Others write /tmp too: a new folder that only we enter, reached by its descriptor, which stays
+// open until the agent ends.
+void Node::make_far_logs() {
+  auto made = os::make_private_folder(
+      fmt::format("/tmp/stoker-{}-{}.", start_.run.text, wire::generation_name(start_.generation)));
+  if (!made) {
+    far_logs_ = "";
+    return notice(fmt::format("logs of ranks from {} on are not kept, only main.log: {}",
+                              kSharedRankLogs, made.error().message()));
+  }
+  far_logs_ = fmt::format("/proc/self/fd/{}", made->fd.release());
+  notice(fmt::format("logs of ranks from {} on: {} on {} ({})", kSharedRankLogs, made->path,
+                     wiring_.context.node.text, os::host_name()));
 }
 
 std::unique_ptr<RankSlot> Node::make_slot(const StartRanks& command, std::uint32_t local) {
   const Rank rank(command.group_rank * command.ranks_per_node + local);
   const std::string path = rank_log(rank);
-  if (rank.value >= kSharedRankLogs)
-    (void)os::make_directories(path.substr(0, path.rfind('/')), 0700);
   SlotSinks sinks;
-  sinks.raw = [this, path](std::string_view bytes) { wiring_.logs.append(path, bytes); };
+  sinks.raw = [this, path](std::string_view bytes) {
+    if (!path.empty()) wiring_.logs.append(path, bytes);
+  };
   sinks.merged = wiring_.merged;
   sinks.event = [this](wire::AgentBody body) { wiring_.report(Told{std::move(body)}); };
   return std::make_unique<RankSlot>(wiring_.context.node, rank, command.attempt, progress_,

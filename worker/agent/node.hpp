@@ -62,7 +62,8 @@ class Node {
   void on_clear();
   void notice(std::string text);
   void watch_health();
-  [[nodiscard]] std::string rank_log(const Rank& rank) const;  // path of its raw output
+  void make_far_logs();
+  [[nodiscard]] std::string rank_log(const Rank& rank);  // path of its raw output; "" = not kept
 
   // node_stop.cpp
   void stop(const StopRanks& command);
@@ -91,6 +92,7 @@ class Node {
   std::string stuck_;
   bool leaving_ = false;  // the ranks were told to go: their exits are expected
   os::Fd held_port_, port_lock_;
+  std::optional<std::string> far_logs_;  // folder of logs that stay on this node; "" = cannot be
   std::vector<std::unique_ptr<RankProcess>> standbys_;
   std::uint32_t standby_failures_ = 0;
   Instant created_, started_{}, beat_at_{};
@@ -100,11 +102,12 @@ class Node {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for threads that post back
 };
 
-// A TCP port free on this host, bound (held) and locked host-wide among agents; see node_port.cpp.
+// A TCP port free on this host, bound (held) and locked host-wide among agents: of the range, or
+// any other when all of the range are taken; see node_port.cpp.
 struct HeldPort {
   std::uint32_t port = 0;
   os::Fd socket, lock;
 };
-Result<HeldPort> hold_free_port();
+Result<HeldPort> hold_free_port(std::uint16_t first = 20000, std::uint16_t count = 12000);
 
 }  // namespace stoker::agent

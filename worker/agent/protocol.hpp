@@ -1,8 +1,8 @@
 // What lead and nodes of one allocation say to each other over the star. Agents of one allocation
 // are one build: no older versions are read, another version is refused at the door. A frame on the
-// wire: u32 length (little-endian, of the rest), u8 kind ('j' JSON of a message, 'l' merged log
-// lines), content. Frames are at most kFrameLimit bytes. The lead's own node uses the same messages
-// by function calls.
+// wire: u32 length (little-endian, of the rest), u8 kind ('h' of the handshake, 'j' JSON of a
+// message, 'l' merged log lines), content; after the handshake a MAC (seal.hpp). Frames are at most
+// kFrameLimit bytes. The lead's own node uses the same messages by function calls.
 #pragma once
 
 #include <deque>
@@ -91,14 +91,6 @@ using NodeCommand = std::variant<Welcome, ChoosePort, StartRanks, StopRanks, Sav
                                  BenchNode, LeaveWith, Ping>;
 
 // ---- node -> lead
-struct Hello {
-  static constexpr const char* kKind = "hello";
-  std::string build, secret;
-  NodeName node;
-  std::string host, boot_id;
-  std::int64_t pid = 0;
-  STOKER_FIELDS(Hello, build, secret, node, host, boot_id, pid)
-};
 struct PortChosen {
   static constexpr const char* kKind = "port_chosen";
   Attempt attempt;
@@ -165,23 +157,26 @@ struct Signalled {  // the scheduler has sent the agent a signal: the end is nea
   int signal = 0;
   STOKER_FIELDS(Signalled, signal)
 };
-using NodeReport = std::variant<Hello, PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone,
-                                Benched, Signalled>;
+using NodeReport =
+    std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone, Benched, Signalled>;
 
 struct Frame {
   char kind = 'j';
   std::string content;
 };
-std::string encode_frame(char kind, std::string_view content);
+std::string encode_frame(char kind, std::string_view content, std::string_view mac = {});
 
 // Takes bytes as they come, gives whole frames. Error: a frame larger than the limit or of another
 // kind; the connection is of no use then.
 class FrameReader {
  public:
+  explicit FrameReader(std::size_t limit = kFrameLimit) : limit_(limit) {}
   Status feed(std::string_view bytes);
   std::optional<Frame> next();
+  void set_limit(std::size_t limit) { limit_ = limit; }
 
  private:
+  std::size_t limit_;
   std::string pending_;
   std::size_t begin_ = 0;
 };

@@ -100,7 +100,8 @@ void Pruner::look() {
     Survey survey;
     survey.known_good = known;
     survey.complete = survey_checkpoints(directory, start, survey.known_good);
-    if (const auto orders = newest_orders(run_directory); orders && *orders) {
+    Refused refused;  // the start has reported it
+    if (const auto orders = newest_orders(run_directory, refused); orders && *orders) {
       survey.pin = (*orders)->keep_pin;
       if ((*orders)->resume.mode == wire::ResumeMode::Exact)  // a rollback may be on its way
         survey.ordered.insert({(*orders)->resume.iteration, (*orders)->resume.generation});

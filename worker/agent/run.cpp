@@ -9,7 +9,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/os/own_files.hpp"
 #include "wire/heartbeat_page.hpp"
+#include "wire/run_directory.hpp"
+#include "worker/agent/ending.hpp"
 #include "worker/agent/follower.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/lead.hpp"
@@ -34,6 +37,12 @@ os::Fd signal_fd() {
   return os::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+bool is_over(const RunContext& context) {
+  const auto why = why_over(context);
+  if (why) std::fprintf(stderr, "stoker-agent: nothing is started: %s\n", why->c_str());
+  return why.has_value();
+}
+
 // Signals and the keeper's end go to `role`, a Lead or a Follower.
 template <class Role>
 int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
@@ -53,6 +62,9 @@ int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
 
 int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
              const Watchmen& watchmen, const KeeperLink& keeper) {
+  std::vector<std::string> closed;
+  if (const auto safe = wire::close_run_directory(context.run_directory, closed); !safe)
+    return complain(os::is_refusal(safe.error()) ? kExitRefused : 1, safe.error());
   const auto claimed =
       once_there_is_room(context.run_directory, [&] { return claim_start(context); });
   if (!claimed) return complain(1, claimed.error());
@@ -69,10 +81,14 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
     }
   if (const auto late = why_delayed(context))
     return complain(kExitClaimed, Error{*late, context.run_directory, "nothing was started here"});
+  if (is_over(context)) return 0;
   const auto predecessors = await_predecessors(context, kPredecessorLimit);
   if (predecessors != Predecessors::Gone)
     return predecessors == Predecessors::Heard ? kExitClaimed : 0;
-  const auto orders = read_orders(context, options);  // a rollback may have come while it waited
+  if (is_over(context)) return 0;  // who was waited for may have ended the run
+  Refused refused;
+  const auto orders =
+      read_orders(context, options, refused);  // a rollback may have come while it waited
   if (!orders) return complain(kExitUsage, orders.error());
   const auto before = read_control(context.run_directory);
   const auto point = resume_point(context, *orders);
@@ -82,6 +98,7 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
   Lead lead({loop, context, watchmen}, std::move(*minted),
             before ? *before : std::optional<wire::Control>{});
   if (const auto begun = lead.begin(); !begun) return complain(1, begun.error());
+  for (const std::string& file : refused) lead.notice(file);
   return run_role(loop, lead, keeper);
 }
 
@@ -94,6 +111,7 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;
   if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);
+  if (is_over(*context)) return 0;  // its lead starts nothing either
   Follower follower(loop, *context, watchmen);
   follower.begin();
   return run_role(loop, follower, keeper);

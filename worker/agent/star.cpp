@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <random>
 #include <sys/socket.h>
 
 namespace stoker::agent {
@@ -30,16 +29,17 @@ std::string lead_address_path(const std::string& generation_directory) {
 }
 
 std::string random_secret() {
-  std::random_device random;
   std::string text;
-  for (int i = 0; i < 8; ++i) text += fmt::format("{:08x}", random());
+  for (const char byte : random_bytes(32))
+    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return text;
 }
 
-Link::Link(Loop& loop, os::Fd socket, Events events)
+Link::Link(Loop& loop, os::Fd socket, Events events, std::size_t frame_limit)
     : loop_(loop),
       socket_(std::move(socket)),
-      events_(std::move(events)),
+      events_(std::make_shared<const Events>(std::move(events))),
+      reader_(frame_limit),
       heard_at_(monotonic_now()) {
   no_delay(socket_.get());
   loop_.watch(socket_.get(), POLLIN, [this](short ready) { on_ready(ready); });
@@ -54,7 +54,16 @@ void Link::break_off(const std::string& why) {
   broken_ = true;
   loop_.forget(socket_.get());
   socket_.reset();
-  loop_.post([broken = events_.broken, why] { broken(why); });  // the owner may destroy us there
+  loop_.post([events = events_, why] { events->broken(why); });  // the owner may destroy us there
+}
+
+void Link::secure(Seals seals) {
+  seals_ = std::move(seals);
+  reader_.set_limit(kFrameLimit);
+}
+
+void Link::replace_events(Events events) {
+  events_ = std::make_shared<const Events>(std::move(events));
 }
 
 void Link::on_ready(short events) {
@@ -64,7 +73,8 @@ void Link::on_ready(short events) {
 
 void Link::read_some() {
   char buffer[1 << 16];
-  const ssize_t n = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+  const std::size_t most = seals_ ? sizeof buffer : kHelloLimit;  // little of who is not known
+  const ssize_t n = ::recv(socket_.get(), buffer, most, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0)
     return break_off(n == 0 ? "connection closed" : errno_error(errno, "read", "").message());
@@ -72,9 +82,11 @@ void Link::read_some() {
   if (const auto fed = reader_.feed({buffer, static_cast<std::size_t>(n)}); !fed)
     return break_off(fed.error().message());
   while (!broken_) {
-    const auto frame = reader_.next();
+    auto frame = reader_.next();
     if (!frame) return;
-    events_.frame(*frame);
+    if (seals_ && !seals_->in.open(*frame)) return break_off("a frame with a wrong MAC");
+    const auto events = events_;  // the callback may replace them
+    events->frame(*frame);
   }
 }
 
@@ -86,7 +98,7 @@ void Link::send(char kind, std::string_view content) {
     return;
   }
   if (queued > kQueueLimit) return break_off("it does not read");
-  out_ += encode_frame(kind, content);
+  out_ += encode_frame(kind, content, seals_ ? seals_->out.close(kind, content) : std::string());
   write_some();
 }
 
@@ -107,19 +119,26 @@ void Link::write_some() {
   loop_.change(socket_.get(), static_cast<short>(more ? POLLIN | POLLOUT : POLLIN));
 }
 
-Result<Listener> listen_tcp(bool loopback_only) {
+Result<Listener> listen_tcp(const std::string& address) {
   Listener listener;
   listener.socket = os::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (!listener.socket || ::bind(listener.socket.get(), raw, size) != 0 ||
-      ::listen(listener.socket.get(), 4096) != 0 ||
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  socklen_t size = sizeof at;
+  auto* raw = reinterpret_cast<sockaddr*>(&at);
+  const bool parsed = ::inet_pton(AF_INET, address.c_str(), &at.sin_addr) == 1;
+  bool bound = listener.socket && parsed && ::bind(listener.socket.get(), raw, size) == 0;
+  if (listener.socket && (!parsed || (!bound && errno == EADDRNOTAVAIL))) {
+    listener.note = fmt::format(
+        "this host does not have the address {}: the agents' port is open on all its addresses",
+        address);
+    at.sin_addr.s_addr = htonl(INADDR_ANY);
+    bound = ::bind(listener.socket.get(), raw, size) == 0;
+  }
+  if (!bound || ::listen(listener.socket.get(), 4096) != 0 ||
       ::getsockname(listener.socket.get(), raw, &size) != 0)
-    return fail(errno_error(errno, "cannot listen for the other agents", ""));
-  listener.port = ntohs(address.sin_port);
+    return fail(errno_error(errno, "cannot listen for the other agents", address));
+  listener.port = ntohs(at.sin_port);
   return listener;
 }
 
@@ -148,6 +167,54 @@ Result<os::Fd> connect_tcp(const std::string& address, std::uint32_t port, Durat
     if (error != 0) return fail(errno_error(error, "cannot connect", object));
   }
   return fd;
+}
+
+namespace {
+
+bool wait_for(int fd, short events, Instant end) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - monotonic_now()).count();
+  pollfd p{fd, events, 0};
+  return left > 0 && ::poll(&p, 1, static_cast<int>(left)) > 0;
+}
+
+Status send_all(int fd, std::string_view bytes, Instant end) {
+  while (!bytes.empty()) {
+    if (!wait_for(fd, POLLOUT, end)) return fail("it does not read");
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return fail(errno_error(errno, "write", ""));
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return ok();
+}
+
+// One frame and not a byte more: what follows is the link's.
+Result<Frame> receive_frame(int fd, Instant end) {
+  FrameReader reader(kHelloLimit);
+  while (true) {
+    if (!wait_for(fd, POLLIN, end)) return fail("no answer");
+    char byte = 0;
+    const ssize_t n = ::recv(fd, &byte, 1, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return fail(errno_error(errno, "read", ""));
+    if (n == 0)
+      return fail("closed the connection before the lead was proven", "",
+                  "the lead's notices say whom it has refused, and why: stoker events");
+    STOKER_TRY_STATUS(reader.feed({&byte, 1}));
+    if (auto frame = reader.next()) return *frame;
+  }
+}
+
+}  // namespace
+
+Result<SessionKeys> knock(const os::Fd& socket, FollowerHandshake handshake, Duration limit) {
+  const Instant end = monotonic_now() + limit;
+  no_delay(socket.get());
+  STOKER_TRY_STATUS(send_all(socket.get(), encode_frame('h', handshake.knock()), end));
+  STOKER_TRY(challenge, receive_frame(socket.get(), end));
+  STOKER_TRY(answer, handshake.take(challenge));
+  STOKER_TRY_STATUS(send_all(socket.get(), encode_frame('h', answer), end));
+  return handshake.keys();
 }
 
 }  // namespace stoker::agent

@@ -8,12 +8,14 @@
 #include <string>
 #include <variant>
 
+#include "worker/agent/handshake.hpp"
 #include "worker/agent/loop.hpp"
 #include "worker/agent/protocol.hpp"
+#include "worker/agent/seal.hpp"
 
 namespace stoker::agent {
 
-// gen-*/agents/lead.json, mode 0600: where the lead listens, and the secret that opens the door.
+// gen-*/agents/lead.json, mode 0600: where the lead listens, and the secret that opens its door.
 struct LeadAddress {
   int version = 1;
   NodeName lead;
@@ -30,7 +32,10 @@ class Link {
     std::function<void(const Frame&)> frame;
     std::function<void(const std::string& why)> broken;  // once, last; may destroy the link later
   };
-  Link(Loop& loop, os::Fd socket, Events events);
+  struct Seals {
+    Seal out, in;
+  };
+  Link(Loop& loop, os::Fd socket, Events events, std::size_t frame_limit = kFrameLimit);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -41,6 +46,8 @@ class Link {
   void send_message(const Variant& message) {
     send('j', to_json_text(message));
   }
+  void secure(Seals seals);            // the handshake is done: frames of kFrameLimit, sealed
+  void replace_events(Events events);  // also inside a callback
   [[nodiscard]] Instant heard_at() const { return heard_at_; }
   [[nodiscard]] bool is_broken() const { return broken_; }
   [[nodiscard]] bool sent_all() const { return out_.size() == out_begin_; }
@@ -54,7 +61,8 @@ class Link {
 
   Loop& loop_;
   os::Fd socket_;
-  Events events_;
+  std::shared_ptr<const Events> events_;
+  std::optional<Seals> seals_;
   FrameReader reader_;
   std::string out_;
   std::size_t out_begin_ = 0;
@@ -63,15 +71,18 @@ class Link {
   std::uint64_t dropped_ = 0;
 };
 
-// A listening socket on all addresses (or loopback only); port 0 chooses one.
+// A listening socket on this address alone, or on all where this host does not have it (a
+// container, say); `note` says so then. The port is free and the kernel's choice.
 struct Listener {
   os::Fd socket;
   std::uint32_t port = 0;
+  std::string note;
 };
-Result<Listener> listen_tcp(bool loopback_only);
+Result<Listener> listen_tcp(const std::string& address);
 Result<os::Fd> accept_link(const os::Fd& listener);
-// Blocks at most `limit`.
+// Both block at most `limit`.
 Result<os::Fd> connect_tcp(const std::string& address, std::uint32_t port, Duration limit);
+Result<SessionKeys> knock(const os::Fd& socket, FollowerHandshake handshake, Duration limit);
 
 std::string random_secret();  // 64 hex digits
 

@@ -71,11 +71,12 @@ def stacks_on_demand(site):
 
 
 def switch_that_stays(site):
-    """A kill switch that cannot be moved aside: nothing is submitted, one alert, held with the reason."""
+    """stoker's own kill switch cannot be moved aside: nothing is submitted, one alert, held with the reason."""
     switch = os.path.join(site.folder, "kill")
     site.begin(train=f", kill_switch: {switch}")
     site.trains()
-    open(switch, "w", encoding="utf-8").close()
+    with open(switch, "w", encoding="utf-8") as file:
+        file.write("stoker\n")  # its own mark; a person's file would stay, and stop the run
     os.mkdir(switch + ".handled")  # what it would be moved to is a folder: that stops root too
     site.end_task("COMPLETED")
     held = site.wait(lambda: site.status().get("state") == "held" and site.status(), LIMIT, "the run to be held")

@@ -7,6 +7,7 @@ line into `overlap`), the journal replays to the same state, and no more than on
 A fault that is the same for the training core and for a foreign command is a case `@with_either` of the two: it is played
 with the one it names, STOKER_TRAINING=core or loop plays it with the other.
 """
+import glob
 import json
 import os
 import shutil
@@ -114,6 +115,8 @@ class SlurmSite(Site):
     def audit(self):
         if self.daemon:
             self.kill_daemon(signal.SIGTERM)
+        if not glob.glob(os.path.join(self.state, "journal*.db")):
+            return  # a case of SLURM alone: no daemon has run
         self.program("stokerd", "--state", self.state, "--audit")
 
     def digest(self, checkpoint=None):

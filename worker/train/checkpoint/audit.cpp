@@ -18,6 +18,42 @@ std::string optimizer_text(const recipe::TrainConfig& c) {
                      c.optimizer.weight_decay, c.train.clip);
 }
 
+std::string model_text(const recipe::ModelConfig& m) {
+  return fmt::format("layers {} hidden {} heads {} ffn {} sequence {} vocabulary {} position {}",
+                     m.layers, m.hidden, m.heads, m.ffn, m.sequence, m.vocabulary,
+                     name_of(m.position));
+}
+
+std::string schedule_text(const recipe::LrSchedule& lr) {
+  return fmt::format("{} max {:.17g} min {:.17g} initial {:.17g} warmup {} decay {} wsd {}",
+                     name_of(lr.style), lr.max, lr.min, lr.initial, lr.warmup_samples,
+                     lr.decay_samples, lr.wsd_decay_samples);
+}
+
+// What the global batch will be, beyond what consumed samples show.
+std::string batch_text(const recipe::BatchConfig& b) {
+  std::string text = fmt::format("global {}", b.global);
+  if (b.ramp_up)
+    text +=
+        fmt::format(" ramp {} {} {}", b.ramp_up->start, b.ramp_up->increment, b.ramp_up->samples);
+  for (const auto& step : b.steps) text += fmt::format(" {}:{}", step.from_samples, step.global);
+  return text;
+}
+
+std::string micro_text(const recipe::BatchConfig& b) {
+  std::string text;
+  for (const auto& step : b.micro) {
+    text += fmt::format("{}{}", text.empty() ? "" : " ", step.micro);
+    if (step.until_samples) text += fmt::format(" until {}", *step.until_samples);
+  }
+  return text;
+}
+
+bool has_text(const Json& training, const char* key) {
+  const auto found = training.is_object() ? training.find(key) : training.end();
+  return training.is_object() && found != training.end() && found->is_string();
+}
+
 std::string saved_text(const Json& training, const char* key) {
   const auto found = training.is_object() ? training.find(key) : training.end();
   if (!training.is_object() || found == training.end() || !found->is_string()) return "(not saved)";
@@ -35,6 +71,15 @@ std::string guarantee_of(const wire::Manifest& m, const AuditFacts& facts,
                          const std::map<std::string, std::uint64_t>& mesh) {
   if (m.mesh != mesh)
     return "tolerance 1e-5 a step in f32: the topology differs, so sums are added in another order";
+  if (has_text(m.training, "micro batch")) {
+    const std::string saved = saved_text(m.training, "micro batch");
+    const std::string now = micro_text(facts.config.batch);
+    if (saved != now)
+      return fmt::format(
+          "tolerance 1e-5 a step in f32: the micro-batch was {}, is {}, so sums are added in "
+          "another order",
+          saved, now);
+  }
   for (const auto& [what, value] : facts.numerics) {
     const auto saved = m.numerics.find(what);
     if (saved == m.numerics.end() || saved->second != value)
@@ -58,7 +103,11 @@ Json training_facts(const AuditFacts& facts, const Position& position) {
               {"dropout", exact(c.model.dropout)},
               {"dtype", std::string(name_of(c.train.dtype))},
               {"data", hex64(facts.data_digest)},
-              {"optimizer", optimizer_text(c)}};
+              {"optimizer", optimizer_text(c)},
+              {"model", model_text(c.model)},
+              {"learning rate schedule", schedule_text(c.lr)},
+              {"batch", batch_text(c.batch)},
+              {"micro batch", micro_text(c.batch)}};
 }
 
 wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,
@@ -89,6 +138,13 @@ wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manife
                       position.consumed_samples + position.data_offset));
   compare("dtype", saved_text(manifest.training, "dtype"), std::string(name_of(c.train.dtype)));
   compare("optimizer", saved_text(manifest.training, "optimizer"), optimizer_text(c));
+  // Checkpoints of older builds do not have these: nothing to compare with.
+  const auto compare_if_saved = [&](const char* what, const std::string& now) {
+    if (has_text(manifest.training, what)) compare(what, saved_text(manifest.training, what), now);
+  };
+  compare_if_saved("model", model_text(c.model));
+  compare_if_saved("learning rate schedule", schedule_text(c.lr));
+  compare_if_saved("batch", batch_text(c.batch));
   const std::map<std::string, std::uint64_t> mesh{
       {"tp", facts.mesh.tp}, {"pp", facts.mesh.pp}, {"dp", facts.mesh.dp}};
   const std::string before = mesh_text(manifest.mesh), now = mesh_text(mesh);

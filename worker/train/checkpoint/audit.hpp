@@ -1,6 +1,7 @@
 // The resume audit: what was saved against what the configuration and the data give now. Silent
-// changes of these have cost whole runs (a learning rate that began anew, data that was drawn
-// again).
+// changes of these have cost whole runs (a learning rate that began again, data that was drawn
+// again). Everything in TRAIN.yaml that changes the function computed is an item; what changes only
+// the order of additions (micro-batch, topology, libraries, CPUs) changes the guarantee.
 #pragma once
 
 #include <set>

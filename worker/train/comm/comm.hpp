@@ -1,8 +1,9 @@
 // Comm: what the training core asks of a network, on plain memory. Every call is collective over
 // the axis: all its ranks make the same calls in the same order. Every call is bounded by its
 // deadline: a peer that died or is silent ends it with an Error that names the call and the missing
-// ranks, never an endless wait; after an Error the Comm is unusable. Results are the same bits on
-// all ranks and in every run (fixed order of addition). One thread a Comm.
+// ranks, never an endless wait; after an Error the Comm is unusable, and a large buffer of the
+// failed all_reduce may still be written to: the process must end without freeing it. Results are
+// the same bits on all ranks and in every run (fixed order of addition). One thread a Comm.
 #pragma once
 
 #include <cstdint>

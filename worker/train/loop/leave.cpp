@@ -1,5 +1,6 @@
 #include "worker/train/loop/leave.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -20,6 +21,12 @@ bool is_there(const std::string& path) {
 }
 
 }  // namespace
+
+LeaveReason stronger(LeaveReason one, LeaveReason other) {
+  if (one == LeaveReason::None || other == LeaveReason::None)
+    return one == LeaveReason::None ? other : one;
+  return std::min(one, other);
+}
 
 LeavePlan plan_of(LeaveReason reason) {
   switch (reason) {

@@ -25,6 +25,9 @@ enum class LeaveReason : int {
   ExitPoint
 };
 
+// The one that comes first in the order of precedence; None gives way to anything.
+LeaveReason stronger(LeaveReason one, LeaveReason other);
+
 struct LeavePlan {
   bool save = false;
   ExitCode code = ExitCode::Finished;

@@ -2,6 +2,7 @@
 // reads ours. One line each, without newline.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/ids.hpp"
@@ -15,7 +16,7 @@ struct IterationLine {
   double seconds = 0;  // of an iteration
   double learning_rate = 0;
   std::uint64_t global_batch = 0;
-  double loss = 0;  // mean over the iterations since the last line
+  std::optional<double> loss;  // mean over the steps since the last line that were not skipped
   double gradient_norm = 0;
   std::uint64_t skipped = 0, nan = 0;  // since the last line
   double samples_per_second = 0, tflops = 0;

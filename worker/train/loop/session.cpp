@@ -1,5 +1,6 @@
 #include "worker/train/loop/session.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "worker/train/loop/resume.hpp"
 #include "worker/train/loop/trainer.hpp"
 #include "worker/train/run/pin_numerics.hpp"
+#include "worker/train/run/rank_numerics.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/run/standby.hpp"
 
@@ -86,26 +88,45 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
   return p;
 }
 
-Status check_batches(const Prepared& p, const RankEnvironment& environment) {
+// Nothing to resume from: ordered so, or there is none.
+bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& environment) {
+  if (environment.load) return *environment.load == "none";
+  const auto names = os::list_directory(c.checkpoint.directory);
+  return !names || std::none_of(names->begin(), names->end(),
+                                [](const std::string& name) { return name.starts_with("step-"); });
+}
+
+// From the resume point on: a run that has left its ramp-up behind may use more ranks than the
+// first steps of it could feed. Without one, only the last step of the run is judged.
+Status check_batches(const Prepared& p, const RankEnvironment& environment,
+                     std::optional<std::uint64_t> consumed) {
   const auto plan = recipe::BatchPlan::make(p.config().batch);
   if (!plan) return fail(plan.error());
+  const auto phases = plan->phases(p.config().train.samples);
+  const std::uint64_t from = consumed.value_or(phases.empty() ? 0 : phases.back().consumed);
   std::uint64_t per_node = environment.world;
   if (const char* local = std::getenv("LOCAL_WORLD_SIZE"))
     per_node = std::max<std::uint64_t>(1, std::strtoull(local, nullptr, 10));
   if (environment.world % per_node != 0) per_node = 1;
   return recipe::check_batch(*plan, p.config().train.samples, environment.world / per_node,
-                             {per_node, 1});
+                             {per_node, 1}, from);
 }
 
 ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& p, Instant began) {
   auto environment = read_rank_environment();
   if (!environment) return failed(ExitCode::Configuration, environment.error()).code;
   const recipe::TrainConfig& c = p.config();
-  if (Status legal = check_batches(p, *environment); !legal) {
-    complain(fmt::format("{}:{}:{}: error: {}", options.config, p.file.batch_at.line,
-                         p.file.batch_at.column, legal.error().message()));
-    return ExitCode::Configuration;
-  }
+  const auto refuses = [&](std::optional<std::uint64_t> consumed) {
+    const Status legal = check_batches(p, *environment, consumed);
+    if (!legal)
+      complain(fmt::format("{}:{}:{}: error: {}", options.config, p.file.batch_at.line,
+                           p.file.batch_at.column, legal.error().message()));
+    return !legal;
+  };
+  // Before any peer is waited for: all that is known without the checkpoint.
+  const auto begin =
+      has_no_checkpoint(c, *environment) ? std::optional<std::uint64_t>(0) : std::nullopt;
+  if (refuses(begin)) return ExitCode::Configuration;
   Pulse pulse = Pulse::open(environment->heartbeat, environment->attempt);
   watch_signals();
   std::unique_ptr<Comm> peers = std::make_unique<SelfComm>();
@@ -117,25 +138,33 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   TracedComm comm(*peers, pulse);
   LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
                    environment->run_directory ? "" : kSwitchFile};
-  const AuditFacts facts{c, p.data->digest(), comm.mesh(), backend.numerics()};
   pulse.phase(wire::Phase::Load);
+  const auto numerics =
+      numerics_of_all(comm, own_numerics(backend.numerics(), c.train.numerics), c.train.deadline);
+  if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
+  const AuditFacts facts{c, p.data->digest(), comm.mesh(), *numerics};
   auto resumed =
       resume({c, *environment, facts, options.accepted, *p.state, comm, leave.switched_off()});
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
   const auto& start = std::get<ResumePoint>(resumed);
-  Trainer trainer({c, *environment, facts, *p.model, *p.state, comm, *p.data,
+  if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
+  auto trainer = std::make_unique<Trainer>(
+      TrainerParts{c, *environment, facts, *p.model, *p.state, comm, *p.data,
                    p.validation ? &*p.validation : nullptr, pulse, leave},
-                  start.position, start.from_checkpoint);
-  return trainer.run();
+      start.position, start.from_checkpoint);
+  const ExitCode code = trainer->run();
+  // A save that is still being written must not hold the exit of a rank whose peer is lost.
+  if (code == ExitCode::PeerLost) (void)trainer.release();
+  return code;
 }
 
 }  // namespace
 
 ExitCode run_session(const SessionOptions& options, const Backend& backend) {
   Instant began = monotonic_now();
-  auto prepared = prepare(options, backend);
-  if (const auto* failure = std::get_if<Failure>(&prepared)) return failure->code;
-  auto& ready = std::get<Prepared>(prepared);
+  auto prepared = std::make_unique<Outcome<Prepared>>(prepare(options, backend));
+  if (const auto* failure = std::get_if<Failure>(prepared.get())) return failure->code;
+  auto& ready = std::get<Prepared>(*prepared);
   if (const auto descriptor = standby_descriptor()) {
     const auto outcome = wait_for_order(*descriptor);
     if (!outcome) return failed(ExitCode::Failed, outcome.error()).code;
@@ -143,11 +172,15 @@ ExitCode run_session(const SessionOptions& options, const Backend& backend) {
     began = monotonic_now();
     const auto text = os::read_file(options.config, configs::kLargestYaml);
     if (!text || *text != ready.text) {  // changed while we waited: what we prepared is stale
-      prepared = prepare(options, backend);
-      if (const auto* failure = std::get_if<Failure>(&prepared)) return failure->code;
+      *prepared = prepare(options, backend);
+      if (const auto* failure = std::get_if<Failure>(prepared.get())) return failure->code;
     }
   }
-  return train(options, backend, std::get<Prepared>(prepared), began);
+  const ExitCode code = train(options, backend, std::get<Prepared>(*prepared), began);
+  // A collective that timed out may still write into the state, and so may the writer of a save
+  // read it: both end with the process, which ends now.
+  if (code == ExitCode::PeerLost) (void)prepared.release();
+  return code;
 }
 
 }  // namespace stoker::train

@@ -75,8 +75,8 @@ Status Trainer::reduce(Step& step) {
   STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::World, {sums.data(), sums.size(), Element::F64},
                                             {"step", deadline})));
   step.loss = sums[0];
-  step.leave = static_cast<LeaveReason>(static_cast<int>(sums[2]));
-  if (sums[1] > 0 && step.leave != LeaveReason::KillNow) step.leave = LeaveReason::Signal;
+  step.leave = stronger(static_cast<LeaveReason>(static_cast<int>(sums[2])),
+                        sums[1] > 0 ? LeaveReason::Signal : LeaveReason::None);
   step.save_wanted = sums[3] > 0;
   step.shards_written = sums[4] >= static_cast<double>(p_.comm.mesh().world());
   step.norm = std::sqrt(p_.state.gradient_sum_of_squares());
@@ -163,8 +163,8 @@ void Trainer::tell(const Step& step) {
 }
 
 void Trainer::tell_window(const Step& step, double tflops) {
-  const double loss =
-      window_.loss / static_cast<double>(std::max<std::uint64_t>(window_.advanced, 1));
+  std::optional<double> loss;  // a window of skipped steps has none
+  if (window_.advanced > 0) loss = window_.loss / static_cast<double>(window_.advanced);
   const double seconds = window_.seconds / static_cast<double>(window_.iterations);
   const double rate = static_cast<double>(window_.samples) / window_.seconds;
   const double learning_rate = learning_rate_at(p_.config, position_);
@@ -172,9 +172,9 @@ void Trainer::tell_window(const Step& step, double tflops) {
                              position_.consumed_samples * p_.config.model.sequence, seconds,
                              learning_rate, step.global, loss, step.norm, window_.skipped,
                              window_.skipped, rate, tflops}));
+  if (loss) plot(position_.iteration, {{"lm-loss-training/lm loss", *loss}});
   plot(position_.iteration,
-       {{"lm-loss-training/lm loss", loss},
-        {"learning-rate/learning-rate", learning_rate},
+       {{"learning-rate/learning-rate", learning_rate},
         {"batch-size/batch-size", static_cast<double>(step.global)},
         {"grad-norm/grad-norm", step.norm},
         {"iteration-time/iteration-time", seconds},
@@ -215,8 +215,9 @@ Duration Trainer::leaving() const {
 
 Status Trainer::evaluate() {
   p_.pulse.phase(wire::Phase::Evaluation);
-  const std::uint64_t global = plan_.global_batch(position_.consumed_samples);
-  const std::uint64_t micro = plan_.micro_batch(position_.consumed_samples);
+  // The batch of the run's end, also during the ramp-up: the same samples at every validation.
+  const recipe::BatchPhase last = plan_.phases(p_.config.train.samples).back();
+  const std::uint64_t global = last.global, micro = last.micro;
   const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
   double loss = 0;
   std::uint64_t batches = 0;
@@ -243,7 +244,9 @@ Status Trainer::evaluate() {
 // What follows an iteration: regular save, evaluation, leaving.
 Result<bool> Trainer::after(const Step& step) {
   const bool end = position_.iteration.value >= total_;
-  const LeavePlan leaving = end ? LeavePlan{true, ExitCode::Finished} : plan_of(step.leave);
+  const LeavePlan leaving = end && step.leave != LeaveReason::KillNow
+                                ? LeavePlan{true, ExitCode::Finished}
+                                : plan_of(step.leave);
   const bool leaves = end || step.leave != LeaveReason::None;
   const auto& evaluation = p_.config.evaluate;
   const bool evaluates = p_.validation != nullptr && evaluation.every > 0 &&
@@ -264,7 +267,8 @@ Result<bool> Trainer::after(const Step& step) {
   }
   if (evaluates) STOKER_TRY_STATUS(evaluate());
   if (!leaves) return false;
-  if (!end && p_.environment.first()) say(leave_line(step.leave, p_.leave, position_.iteration));
+  if (leaving.code != ExitCode::Finished && p_.environment.first())
+    say(leave_line(step.leave, p_.leave, position_.iteration));
   code_ = leaving.code;
   if (leaving.save && !saved) code_ = disk_full_ ? ExitCode::DiskFull : ExitCode::Failed;
   return true;

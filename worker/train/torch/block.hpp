@@ -27,13 +27,18 @@ struct Pass {
   [[nodiscard]] bool drops() const { return ids != nullptr && dropout > 0; }
 };
 
+struct NormTrace {  // of a layer norm; mean and rstd in f32 (f64)
+  at::Tensor norm, mean, rstd;
+};
+
 struct BlockTrace {  // kept from forward to backward
-  at::Tensor input, mean1, rstd1, norm1;
+  at::Tensor input;
+  NormTrace norm1, norm2;
   at::Tensor qkv;          // [3, samples, H, s, d]
   at::Tensor probability;  // [samples * H, s, s], before dropout
   at::Tensor attention_mask, dropped;
   at::Tensor context;  // [T, hidden]
-  at::Tensor out_mask, middle, mean2, rstd2, norm2;
+  at::Tensor out_mask, middle;
   at::Tensor before_gelu, after_gelu, mlp_mask;
 };
 
@@ -53,9 +58,16 @@ void put_product(const at::Tensor& gradient, const at::Tensor& left, const at::T
                  Accumulate how);
 void put_columns(const at::Tensor& gradient, const at::Tensor& value, Accumulate how);
 void put(const at::Tensor& gradient, const at::Tensor& value, Accumulate how);
-// Backward of a layer norm; puts the gradients of weight and bias at `place` and place + 1.
+// The layer norm with weight and bias at `place` and place + 1; its backward pass puts their
+// gradients.
+NormTrace norm_forward(const TensorTable& table, std::size_t place, const at::Tensor& input);
 at::Tensor norm_backward(const TensorTable& table, std::size_t place, const at::Tensor& upstream,
-                         const at::Tensor& input, const at::Tensor& mean, const at::Tensor& rstd,
-                         Accumulate how);
+                         const at::Tensor& input, const NormTrace& trace, Accumulate how);
+
+// bf16 is a type to keep numbers in, not to add in: products, norms and softmax are computed in f32
+// and rounded once. (The CPU multiplies bf16 at a hundredth of the speed of f32, and a sum of 4,096
+// bf16 numbers loses half of its value.) Other types pass through.
+at::Tensor wide(const at::Tensor& tensor);
+at::Tensor like(const at::Tensor& tensor, const at::Tensor& other);
 
 }  // namespace stoker::train

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <arpa/inet.h>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <future>
@@ -19,6 +20,7 @@ namespace stoker::train {
 namespace {
 
 constexpr auto kNever = std::chrono::hours(24 * 365);  // deadlines are ours, not the group's
+constexpr std::size_t kSmall = 64u << 10;
 constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kStoreStays = 300ms,
                    kConnectPause = 2ms;
 
@@ -110,27 +112,39 @@ class GlooComm final : public Comm {
   [[nodiscard]] const Mesh& mesh() const override { return options_.mesh; }
   [[nodiscard]] std::uint32_t rank() const override { return options_.rank; }
 
+  // A collective that missed its deadline goes on in Gloo's thread and may write later. Small
+  // buffers, which often lie on the caller's stack, are therefore copies that the operation owns;
+  // a large one must outlive the process (session.cpp).
   Status all_reduce(Axis, Buffer buffer, const Call& call) override {
-    return guarded(call, [&] {
-      std::vector<at::Tensor> tensors{
-          at::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
-                        buffer.element == Element::F64 ? at::kDouble : at::kFloat)};
+    at::Tensor given = at::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
+                                     buffer.element == Element::F64 ? at::kDouble : at::kFloat);
+    const bool small = buffer.bytes() <= kSmall;
+    const at::Tensor used = small ? given.clone() : given;
+    STOKER_TRY_STATUS(guarded(call, [&] {
+      std::vector<at::Tensor> tensors{used};
       c10d::AllreduceOptions how;
       how.timeout = kNever;
       return group_->allreduce(tensors, how);
-    });
+    }));
+    if (small) given.copy_(used);
+    return ok();
   }
 
   Status all_gather(Axis, const void* mine, std::size_t bytes, void* all,
                     const Call& call) override {
-    return guarded(call, [&] {
-      const auto size = static_cast<std::int64_t>(bytes);
-      std::vector<at::Tensor> in{at::from_blob(const_cast<void*>(mine), {size}, at::kByte)};
-      std::vector<std::vector<at::Tensor>> out(1);
-      for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
-        out[0].push_back(at::from_blob(static_cast<char*>(all) + r * bytes, {size}, at::kByte));
-      return group_->allgather(out, in);
-    });
+    const auto size = static_cast<std::int64_t>(bytes);
+    const std::vector<at::Tensor> sent{
+        at::from_blob(const_cast<void*>(mine), {size}, at::kByte).clone()};
+    std::vector<std::vector<at::Tensor>> received(1);
+    for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
+      received[0].push_back(at::empty({size}, at::kByte));
+    STOKER_TRY_STATUS(guarded(call, [&] {
+      std::vector<at::Tensor> in = sent;
+      return group_->allgather(received, in);
+    }));
+    for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
+      std::memcpy(static_cast<char*>(all) + r * bytes, received[0][r].data_ptr(), bytes);
+    return ok();
   }
 
   // Which ranks do not answer within a bounded time. Asked of the store in a thread of its own: a

@@ -50,8 +50,9 @@ struct Trace {  // of one micro-batch
   at::Tensor inputs, labels;  // [T]
   at::Tensor embedding_mask;
   std::vector<BlockTrace> blocks;
-  at::Tensor last, mean, rstd, norm;  // around the final norm
-  at::Tensor log_probability;         // [T, vocabulary], f32 or f64
+  at::Tensor last;  // input of the final norm
+  NormTrace norm;
+  at::Tensor log_probability;  // [T, vocabulary], f32 or f64
 };
 
 class Gpt final : public Model {
@@ -132,11 +133,9 @@ class Gpt final : public Model {
     for (std::uint32_t layer = 0; layer < config_.layers; ++layer)
       x = block_forward(table_, layer, t.pass, causal_, x, training ? &t.blocks[layer] : nullptr);
     t.last = x;
-    std::tie(t.norm, t.mean, t.rstd) = at::native_layer_norm(
-        x, {x.size(1)}, table_.values[final_norm()], table_.values[final_norm() + 1], kNormEps);
-    const at::Tensor logits = at::mm(t.norm, table_.values[kWordEmbedding].t());
-    const auto wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    t.log_probability = at::log_softmax(logits.to(wide), 1);
+    t.norm = norm_forward(table_, final_norm(), x);
+    const at::Tensor logits = at::mm(wide(t.norm.norm), wide(table_.values[kWordEmbedding]).t());
+    t.log_probability = at::log_softmax(logits, 1);
     return -t.log_probability.gather(1, t.labels.unsqueeze(1)).mean(at::kDouble).item<double>();
   }
 
@@ -146,10 +145,10 @@ class Gpt final : public Model {
     at::Tensor logits = t.log_probability.exp_();
     logits.scatter_add_(1, t.labels.unsqueeze(1),
                         at::full({t.labels.numel(), 1}, -1.0, logits.options()));
-    logits = logits.mul_(each).to(word.scalar_type());
-    put_product(table_.gradients[kWordEmbedding], logits, t.norm, how);
-    at::Tensor x =
-        norm_backward(table_, final_norm(), at::mm(logits, word), t.last, t.mean, t.rstd, how);
+    logits.mul_(each);
+    put_product(table_.gradients[kWordEmbedding], logits, t.norm.norm, how);
+    at::Tensor x = norm_backward(table_, final_norm(), like(at::mm(logits, wide(word)), word),
+                                 t.last, t.norm, how);
     for (std::uint32_t layer = static_cast<std::uint32_t>(config_.layers); layer-- > 0;) {
       x = block_backward(table_, layer, t.pass, t.blocks[layer], x, how);
       t.blocks[layer] = {};
@@ -216,7 +215,11 @@ std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, std::uint64_t
 
 void warm_up_torch(std::uint32_t threads) {
   at::set_num_threads(static_cast<int>(threads));
-  at::set_num_interop_threads(1);
+  static const bool once = [] {  // LibTorch aborts on a second call
+    at::set_num_interop_threads(1);
+    return true;
+  }();
+  (void)once;
   set_blas_threads(static_cast<int>(threads));
   recipe::ModelConfig tiny;
   tiny.layers = 1, tiny.hidden = 64, tiny.heads = 2, tiny.ffn = 128, tiny.sequence = 32;

@@ -1,0 +1,194 @@
+// Delivering: what is due, its attempts, retries and fallbacks, on the outbox's own thread.
+#include <algorithm>
+#include <utility>
+
+#include "alerts/outbox.hpp"
+#include "common/hash.hpp"
+#include "common/os/files.hpp"
+
+namespace stoker::alerts {
+
+namespace {
+constexpr std::size_t kMostRequests = 64;  // at a time
+constexpr std::size_t kMostOfOneSink = 4;  // of these: a sink that hangs leaves room for others
+constexpr std::size_t kMostNotes = 32;
+constexpr Duration kLongestSleep = 60s;
+
+// A share in [0.8, 1.2), the same for the same attempt.
+double jitter(const std::string& seed) {
+  return 0.8 + 0.4 * static_cast<double>(xxh3_64(seed) % 1000) / 1000;
+}
+}  // namespace
+
+void OutboxAlerts::run() {
+  while (true) {
+    WallTime next = wall_now() + kLongestSleep;
+    std::vector<Slot> slots;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      slots = due(wall_now(), next);
+    }
+    for (const Slot& slot : slots) attempt(slot);
+    const Duration pause = slots.empty() ? next - wall_now() : Duration::zero();
+    for (auto& [id, answer] : courier_.wait(std::max(pause, Duration::zero()))) {
+      const Slot slot = requests_.at(id);
+      requests_.erase(id);
+      Delivery delivery = Retry{"its sink is gone", {}};
+      {
+        const std::lock_guard lock(mutex_);
+        const auto sink = make_sink(entries_.at(slot.first).deliveries.at(slot.second).sink);
+        if (sink) delivery = (*sink)->judge(answer);
+      }
+      settle(slot, delivery);
+    }
+  }
+}
+
+// Deliveries whose time has come; of one incident only the first that waits for a sink. `next`:
+// when the next one's time comes.
+std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) {
+  std::vector<Slot> slots;
+  std::set<std::pair<std::string, std::string>> blocked;  // sink, incident
+  std::map<std::string, std::size_t> busy;                // requests under way, by sink
+  for (const auto& [number, index] : in_flight_)
+    ++busy[entries_.at(number).deliveries.at(index).sink.name];
+  for (auto& [number, entry] : entries_) {
+    for (std::size_t i = 0; i < entry.deliveries.size(); ++i) {
+      PendingDelivery& delivery = entry.deliveries[i];
+      if (delivery.state != DeliveryState::Waiting) continue;
+      const bool first = blocked.insert({delivery.sink.name, entry.alert.id}).second;
+      const Slot slot{number, i};
+      if (!first || in_flight_.contains(slot)) continue;
+      // A wall clock that was set back must not stop deliveries.
+      const WallTime latest = now + std::max(options_.longest_pause * 2, options_.longest_asked);
+      delivery.next = std::min(delivery.next, latest);
+      WallTime& free = not_before_[delivery.sink.name];
+      free = std::min(free, latest);
+      std::size_t& of_sink = busy[delivery.sink.name];
+      if (const WallTime at = std::max(delivery.next, free); at > now) {
+        next = std::min(next, at);
+      } else if (in_flight_.size() < kMostRequests && of_sink < kMostOfOneSink) {
+        in_flight_.insert(slot);
+        slots.push_back(slot);
+        ++of_sink;
+        if (const SinkKind* kind = find_kind(delivery.sink.kind)) free = now + kind->pace;
+      }
+    }
+  }
+  return slots;
+}
+
+void OutboxAlerts::attempt(const Slot& slot) {
+  RenderedAlert alert;
+  core::SinkPolicy policy;
+  {
+    const std::lock_guard lock(mutex_);
+    const PendingDelivery& delivery = entries_.at(slot.first).deliveries.at(slot.second);
+    alert = entries_.at(slot.first).alert;
+    alert.instead_of = delivery.instead_of;
+    policy = delivery.sink;
+  }
+  const auto sink = make_sink(policy);
+  if (!sink) return settle(slot, Retry{sink.error().message()});
+  const auto request = (*sink)->request(alert, wall_now());
+  if (!request) return settle(slot, Retry{request.error().message()});
+  requests_[next_request_] = slot;
+  courier_.start(next_request_++, *request);
+}
+
+void OutboxAlerts::settle(const Slot& slot, const Delivery& outcome) {
+  const std::lock_guard lock(mutex_);
+  in_flight_.erase(slot);
+  OutboxEntry& entry = entries_.at(slot.first);
+  PendingDelivery& delivery = entry.deliveries.at(slot.second);
+  ++delivery.attempts;
+  if (const auto* delivered = std::get_if<Delivered>(&outcome)) {
+    delivery.state = DeliveryState::Delivered;
+    sinks_.worked(delivery.sink);
+    if (!delivered->but.empty()) sinks_.failed(delivery.sink, delivered->but, wall_now());
+  } else if (const auto* refused = std::get_if<Refused>(&outcome)) {
+    delivery.state = DeliveryState::Refused;
+    delivery.why = refused->why;
+    note("sink " + delivery.sink.name + " refused alert " + entry.alert.id + ": " + refused->why);
+    sinks_.lost(delivery.sink, entry.alert, refused->why, wall_now());
+    fall_back(entry, slot.second);
+  } else {
+    postpone(entry, slot.second, std::get<Retry>(outcome));
+  }
+  const bool waits = std::any_of(entry.deliveries.begin(), entry.deliveries.end(),
+                                 [](const auto& d) { return d.state == DeliveryState::Waiting; });
+  if (!waits) {
+    entry.deliveries.clear();
+    entry.others.clear();
+  }
+  if (!entry.fleeting)
+    if (const auto written = store_.put(entry, false); !written) note(written.error().message());
+  if (!waits) {
+    entries_.erase(slot.first);
+    settled_.notify_all();
+  }
+}
+
+void OutboxAlerts::postpone(OutboxEntry& entry, std::size_t index, const Retry& retry) {
+  const WallTime now = wall_now();
+  const RenderedAlert& alert = entry.alert;
+  const Duration waited = now - alert.at;
+  PendingDelivery& delivery = entry.deliveries.at(index);
+  delivery.why = retry.why;
+  if (entry.fleeting || waited > options_.give_up) {
+    delivery.state = DeliveryState::GivenUp;
+    if (entry.fleeting) return sinks_.failed(delivery.sink, retry.why, now);
+    note("gave up on alert " + alert.id + " for sink " + delivery.sink.name + " after " +
+         std::to_string(delivery.attempts) + " attempts in " + format_duration(waited) + ": " +
+         retry.why);
+    sinks_.lost(delivery.sink, alert, retry.why, now);
+    return fall_back(entry, index);
+  }
+  sinks_.failed(delivery.sink, retry.why, now);
+  Duration pause = options_.first_pause;
+  for (std::uint32_t i = 1; i < delivery.attempts && pause < options_.longest_pause; ++i)
+    pause *= 2;
+  pause = std::min(pause, options_.longest_pause);
+  const double share =
+      jitter(alert.key.text + delivery.sink.name + std::to_string(delivery.attempts));
+  pause = from_seconds(to_seconds(pause) * share);
+  if (retry.after) {
+    pause = std::clamp(*retry.after, pause, std::max(pause, options_.longest_asked));
+    not_before_[delivery.sink.name] = now + pause;  // for its other alerts too
+  }
+  delivery.next = now + pause;
+  if (waited > options_.fall_back) fall_back(entry, index);
+}
+
+// Under the lock. Once an alert: the sinks that were not routed take it over, and hear its end.
+void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
+  const RenderedAlert& alert = entry.alert;
+  const std::string name = entry.deliveries.at(failed).sink.name;
+  const auto told = told_.find(alert.id);
+  if (alert.severity < core::Severity::Critical || status_of(alert) != "firing" ||
+      name == kPulseSink || told == told_.end())
+    return;
+  const std::string instead = name + ": " + entry.deliveries.at(failed).why;
+  for (core::SinkPolicy& other : std::exchange(entry.others, {})) {
+    ToldSink& sink = told->second.sinks[other.name];
+    sink = {wall_now(), alert.severity, sink.times + 1};
+    PendingDelivery delivery;
+    delivery.sink = std::move(other);
+    delivery.next = wall_now();
+    delivery.instead_of = instead;
+    entry.deliveries.push_back(std::move(delivery));
+  }
+  if (const auto written = store_.put_told(told_); !written) note(written.error().message());
+}
+
+// Under the lock.
+void OutboxAlerts::note(const std::string& text) {
+  notes_.push_back(text);
+  if (notes_.size() > kMostNotes) notes_.erase(notes_.begin());
+  // Where the pulse log cannot be written either, health() still tells.
+  (void)os::append_file(options_.pulse_path, pulse_line(wall_now(), "alerts: " + text),
+                        os::Durability::Cached);
+}
+
+}  // namespace stoker::alerts

@@ -1,0 +1,119 @@
+// Walks with openat(2) and judges what is open: nothing can be exchanged between look and use.
+#include "common/os/own_files.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/fd.hpp"
+
+namespace stoker::os {
+namespace {
+
+constexpr std::string_view kRefused = "refused: ";
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+
+Status refuse(const std::string& why, const std::string& path, const std::string& hint = "") {
+  return fail(std::string(kRefused) + why, path, hint);
+}
+
+Error link_error(int error, const std::string& path) {
+  if (error == ELOOP || error == ENOTDIR || error == EMLINK)
+    return refuse("it is a symbolic link, or lies behind one", path).error();
+  return errno_error(error, "cannot open", path);
+}
+
+Status judge(const struct stat& info, const std::string& path) {
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return refuse(fmt::format("it belongs to {}, not to {}", user_name_of(info.st_uid),
+                              user_name_of(::geteuid())),
+                  path, "remove it if you do not know where it comes from");
+  if ((info.st_mode & kOthersWrite) != 0)
+    return refuse(fmt::format("others may write it (mode {:04o})", info.st_mode & 07777u), path,
+                  "chmod go-w " + path);
+  return ok();
+}
+
+}  // namespace
+
+std::string user_name_of(unsigned uid) {
+  std::array<char, 16384> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return entry.pw_name;
+  return fmt::format("uid {}", uid);
+}
+
+bool is_refusal(const Error& error) {
+  return error.what.starts_with(kRefused);
+}
+
+Status check_own(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  return judge(info, path);
+}
+
+Status check_own(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  if (S_ISLNK(info.st_mode)) return refuse("it is a symbolic link, or lies behind one", path);
+  return judge(info, path);
+}
+
+Result<std::string> read_own_file(const std::string& base, const std::string& name,
+                                  std::size_t limit) {
+  std::string path = base;
+  Fd folder(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail(errno_error(errno, "cannot open", path));
+  std::string_view rest = name;
+  for (;;) {
+    STOKER_TRY_STATUS(check_own(folder.get(), path));
+    const auto slash = rest.find('/');
+    const std::string part(rest.substr(0, slash));
+    path += "/" + part;
+    if (slash == std::string_view::npos) {
+      const Fd file(::openat(folder.get(), part.c_str(),
+                             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+      if (!file) return fail(link_error(errno, path));
+      STOKER_TRY_STATUS(check_own(file.get(), path));
+      return read_open_file(file.get(), path, limit);
+    }
+    rest.remove_prefix(slash + 1);
+    Fd next(::openat(folder.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next) return fail(link_error(errno, path));
+    folder = std::move(next);
+  }
+}
+
+Result<std::optional<std::string>> find_own_file(const std::string& base, const std::string& name,
+                                                 std::size_t limit) {
+  struct stat info {};
+  if (::lstat((base + "/" + name).c_str(), &info) != 0 && errno == ENOENT)
+    return std::optional<std::string>{};
+  STOKER_TRY(text, read_own_file(base, name, limit));
+  return std::optional(std::move(text));
+}
+
+Result<bool> close_to_others(const std::string& path) {
+  const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder && errno == ENOENT) return false;
+  struct stat info {};
+  if (!folder || ::fstat(folder.get(), &info) != 0)
+    return fail(errno_error(errno, "cannot open", path));
+  if (info.st_uid == ::geteuid() && (info.st_mode & kOthersWrite) != 0) {
+    if (::fchmod(folder.get(), info.st_mode & 07777 & ~kOthersWrite) != 0)
+      return fail(errno_error(errno, "cannot take write permission from others", path));
+    return true;
+  }
+  STOKER_TRY_STATUS(judge(info, path));
+  return false;
+}
+
+}  // namespace stoker::os

@@ -1,0 +1,56 @@
+// Files that only our own user can have written. What a process executes or obeys (orders, control,
+// starts, claims, manifests, end markers) lies in folders that a run's group can enter: there a
+// file counts only if its owner is our user or root, nobody else may write it, and no symbolic link
+// led to it. Errors begin with "refused: " and name the owner.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/os/files.hpp"
+#include "common/time.hpp"
+
+namespace stoker::os {
+
+// read_file() of <base>/<name>; `name` may have folders ("orders/000042.json"). `base` may be
+// reached by links, nothing below it may; base, folders and file must be our own.
+Result<std::string> read_own_file(const std::string& base, const std::string& name,
+                                  std::size_t limit = 64u << 20);
+
+// The same; empty when there is no such file.
+Result<std::optional<std::string>> find_own_file(const std::string& base, const std::string& name,
+                                                 std::size_t limit);
+
+// Whether an open file or folder is our own. `path` is for the message.
+Status check_own(int fd, const std::string& path);
+// The same of a path. Error also: a symbolic link, or it does not exist.
+Status check_own(const std::string& path);
+
+// Takes write permission on a folder from group and others. True: they had it. False: they had not,
+// or there is no such folder. Error: it belongs to another user.
+Result<bool> close_to_others(const std::string& folder);
+
+// read_file() of a file that is open; `path` is for the message.
+Result<std::string> read_open_file(int fd, const std::string& path, std::size_t limit);
+
+// replace_file() with exactly these permission bits: what is published by a process whose umask is
+// private.
+Status publish_file(const std::string& path, std::string_view content, Durability durability,
+                    unsigned mode = 0644);
+
+// Removes what a killed writer left in `folder`: files of our own user that replace_file() and
+// claim_file() had put aside, older than `age` (a living writer needs milliseconds). How many.
+std::size_t sweep_aside_files(const std::string& folder, Duration age);
+
+// From now on what this process makes is for its own user alone (umask 077); the programs that it
+// starts by spawn() have the umask that it had before. Call once, before there are threads.
+void make_private();
+
+// Whether an error of this file says that something was refused, not that it is missing.
+bool is_refusal(const Error& error);
+
+// "alice", or "uid 4711" when no user has it.
+std::string user_name_of(unsigned uid);
+
+}  // namespace stoker::os

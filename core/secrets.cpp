@@ -1,0 +1,40 @@
+#include "core/secrets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace stoker::core {
+namespace {
+
+bool is_secret_option(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kWords{"url",    "token", "password",     "secret",
+                                                   "header", "key",   "authorization"};
+  if (name.ends_with("_file")) return false;
+  return std::any_of(kWords.begin(), kWords.end(), [name](std::string_view word) {
+    return name.find(word) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+Json without_secrets(Json document) {
+  if (document.is_array()) {
+    for (Json& entry : document) entry = without_secrets(std::move(entry));
+    return document;
+  }
+  if (!document.is_object()) return document;
+  for (auto& [name, value] : document.items()) {
+    const bool environment = name == "environment" && value.is_object();
+    const bool options = name == "options" && value.is_object();
+    if (!environment && !options) {
+      value = without_secrets(std::move(value));
+      continue;
+    }
+    for (auto& [key, secret] : value.items())
+      if (environment || is_secret_option(key)) secret = kHidden;
+  }
+  return document;
+}
+
+}  // namespace stoker::core

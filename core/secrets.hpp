@@ -1,0 +1,19 @@
+// What never leaves the journal, the orders and the process itself: values of train.environment,
+// and options of alert sinks that are secrets (a webhook's address is one: who knows it can post).
+// In everything that people or other users read stands kHidden in their place.
+#pragma once
+
+#include <string_view>
+
+#include "common/json.hpp"
+
+namespace stoker::core {
+
+inline constexpr std::string_view kHidden = "(hidden)";
+
+// `document` with these values hidden, however deep they lie: those of each object "environment",
+// and of each object "options" those whose name speaks of a secret. Options that name a file
+// (url_file) stay.
+Json without_secrets(Json document);
+
+}  // namespace stoker::core

@@ -1,0 +1,45 @@
+// Two witnesses: the scheduler says that a task is over, and its agents go on telling of completed
+// iterations. The agents are right: nobody else could write their lines.
+#include <fmt/format.h>
+
+#include "core/alerting.hpp"
+#include "core/command.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core::supply {
+namespace {
+
+// Lines that were on their way when the task ended have arrived, and ranks that were told to end
+// are gone.
+constexpr Duration kLastLines = 60s;
+
+}  // namespace
+
+void hear_after_the_end(Turn& turn, const Digest& digest) {
+  RunState& run = turn.r();
+  if (run.live || !run.over || run.over->live.generation != digest.generation) return;
+  if (digest.generation != run.newest || digest.last.iteration_max <= run.over->iteration) return;
+  if (turn.now() - run.over->at < kLastLines) return;
+  const auto found = run.supply.find(run.over->live.token);
+  if (found == run.supply.end()) return;
+  Submission& s = found->second;
+  if (running_task(s) != 0) return;  // a later task: the claims decide
+  const JobId job = run.over->live.job;
+  const std::string text = fmt::format(
+      "{} was called over {} ago, but its ranks completed iteration {}: it runs", job_text(job),
+      format_duration(turn.now() - run.over->at), digest.last.iteration_max.value);
+  turn.go(s, Running{job.task}, SupplyTrigger::Runs);
+  s.tasks[job.task].state = JobState::Running;
+  run.live = run.over->live;
+  run.over.reset();
+  run.incident.reset();  // there was none
+  raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
+  if (turn.kind() == TrainingKind::Queued || turn.kind() == TrainingKind::Idle)
+    return turn.go(training::Starting{turn.now()}, Trigger::JobRuns, text);
+  turn.say(fmt::format("{}; the run is {}: it must leave", text, state_name(run.training)));
+  run.control.level = wire::Level::LeaveNow;
+  write_control(turn, text);
+}
+
+}  // namespace stoker::core::supply

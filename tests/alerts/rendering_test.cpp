@@ -1,0 +1,314 @@
+// What each kind of sink sends, against the files of tests/alerts/rendered (STOKER_REWRITE=1 writes
+// them again: review the difference); and how each judges the answers of its receiver.
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <filesystem>
+
+#include "alerts/mime.hpp"
+#include "alerts/try_out.hpp"
+#include "common/json.hpp"
+#include "common/os/files.hpp"
+
+using namespace stoker;
+using namespace stoker::alerts;
+
+namespace {
+
+constexpr WallTime kMayDay{std::chrono::seconds(1651377371)};  // 2022-05-01 03:56:11 UTC
+
+class Secrets {
+ public:
+  Secrets() {
+    path = (std::filesystem::temp_directory_path() / "stoker-render-XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+  }
+  ~Secrets() { std::filesystem::remove_all(path); }
+  Secrets(const Secrets&) = delete;
+  Secrets& operator=(const Secrets&) = delete;
+  [[nodiscard]] std::string keep(const std::string& name, const std::string& text) const {
+    REQUIRE(os::replace_file(path + "/" + name, text + "\n", os::Durability::Cached, 0600));
+    return path + "/" + name;
+  }
+  std::string path;
+};
+
+RenderedAlert alert_of(const std::string& moment) {
+  core::SendAlert alert;
+  alert.id = "tr11/rank_crash/12";
+  alert.severity = core::Severity::Critical;
+  alert.alert_kind = "rank_crash";
+  alert.summary = "tr11 is on hold: rank 3 crashed 3 times at the same line <é> & \"quoted\"";
+  alert.reason = "rank 3 on n02 ended with signal 11; no restart is left; @all look";
+  alert.labels = {{"run", "tr11"}, {"subject", "n02"}};
+  alert.resolved = moment == "resolved";
+  if (!alert.resolved) alert.command = "stoker resume tr11 --reason \"...\"";
+  if (moment == "fired") alert.report = "Node n02\n.signal 11\n";
+  if (moment == "acknowledged") alert.labels["acknowledged_by"] = "ann";
+  const WallTime at = moment == "fired" ? kMayDay : kMayDay + 5min;
+  auto rendered = render(EffectKey("tr11/12/" + moment), alert, kMayDay, at);
+  rendered.update = moment != "fired";
+  if (moment == "fired") rendered.instead_of = "page: answer 400";
+  return rendered;
+}
+
+std::vector<core::SinkPolicy> one_of_each(const Secrets& secrets) {
+  const std::string hook =
+      secrets.keep("hook", "https://hooks.example.org/services/T0/B0/secret-hook");
+  const std::string key = secrets.keep("key", "0123456789abcdef0123456789abcdef");
+  return {
+      {"mail",
+       "email",
+       {{"server", "smtp://relay.example.org:587"},
+        {"from", "stoker@example.org"},
+        {"to", R"(["oncall@example.org","team@example.org"])"},
+        {"user", "stoker"},
+        {"password_file", key}}},
+      {"am", "alertmanager", {{"url", "http://am.example.org:9093"}}},
+      {"chat", "slack", {{"url_file", hook}}},
+      {"own", "mattermost", {{"url_file", hook}}},
+      {"game", "discord", {{"url_file", hook}}},
+      {"office", "teams", {{"url_file", hook}}},
+      {"page", "pagerduty", {{"routing_key_file", key}}},
+      {"duty", "opsgenie", {{"key_file", key}}},
+      {"phone", "ntfy", {{"url", "https://ntfy.example.org/my-topic"}, {"token_file", key}}},
+      {"room",
+       "matrix",
+       {{"url", "https://matrix.example.org"}, {"room", "!r:example.org"}, {"token_file", key}}},
+      {"logs", "otlp", {{"url", "https://otlp.example.org"}}},
+      {"hook", "webhook", {{"url", "https://bridge.example.org/x"}}},
+      {"form",
+       "webhook",
+       {{"url", "https://bridge.example.org/x"},
+        {"template", R"({"text": "{title}", "more": {"why": "{reason}"}, "sev": "{severity}"})"}}},
+      {"run", "exec", {{"command", R"(["/usr/bin/notify","--to","a,b"])"}}},
+      {"file", "pulse", {{"path", "/var/log/pulse.log"}}},
+  };
+}
+
+// The host's name and JSON's one line would make the files differ between hosts and hard to read.
+std::string readable(std::string shown) {
+  const std::string host = os::host_name();
+  for (auto at = shown.find(host); at != std::string::npos; at = shown.find(host, at + 4))
+    shown.replace(at, host.size(), "HOST");
+  const auto body = shown.find("\n\n");
+  if (body == std::string::npos || shown[body + 2] == '.') return shown;
+  const auto json = parse_json(shown.substr(body + 2), "body");
+  if (!json) return shown;
+  return shown.substr(0, body + 2) + json->dump(1) + "\n";
+}
+
+Delivery answered(const std::string& kind, long status, const std::string& body) {
+  const Secrets secrets;
+  for (const core::SinkPolicy& policy : one_of_each(secrets))
+    if (policy.kind == kind) return (*make_sink(policy))->judge({status, "", body});
+  FAIL("no such kind");
+  return Refused{};
+}
+bool taken(const std::string& kind, long status, const std::string& body) {
+  return std::holds_alternative<Delivered>(answered(kind, status, body));
+}
+bool again(const std::string& kind, long status, const std::string& body) {
+  return std::holds_alternative<Retry>(answered(kind, status, body));
+}
+bool refused(const std::string& kind, long status, const std::string& body) {
+  return std::holds_alternative<Refused>(answered(kind, status, body));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "rendering: fired, acknowledged, resolved -> as kept for every kind, no secret in sight") {
+  const Secrets secrets;
+  for (const core::SinkPolicy& policy : one_of_each(secrets)) {
+    CAPTURE(policy.name);
+    auto sink = make_sink(policy);
+    REQUIRE_MESSAGE(sink.has_value(), (sink ? "" : sink.error().message()));
+    std::string text;
+    for (const char* moment : {"fired", "acknowledged", "resolved"}) {
+      const auto request = (*sink)->request(alert_of(moment), kMayDay + 1min);
+      REQUIRE(request.has_value());
+      text += "=== " + std::string(moment) + "\n" + readable(show(*request)) + "\n";
+    }
+    CHECK(text.find("0123456789abcdef0123456789abcdef") == std::string::npos);
+    CHECK(text.find("secret-hook") == std::string::npos);
+    const std::string path =
+        std::string(STOKER_SOURCE_DIR) + "/tests/alerts/rendered/" + policy.name + ".txt";
+    if (::getenv("STOKER_REWRITE") != nullptr)
+      REQUIRE(os::replace_file(path, text, os::Durability::Cached));
+    CHECK(os::read_file(path).value_or(std::string()) == text);
+  }
+}
+
+TEST_CASE("rendering: long texts -> within each receiver's limits") {
+  const Secrets secrets;
+  core::SendAlert alert;
+  alert.id = "tr11/" + std::string(3000, 'i');
+  alert.alert_kind = "rank_crash";
+  alert.severity = core::Severity::Critical;
+  std::string wide;
+  for (int i = 0; i < 5000; ++i) wide += "é";
+  alert.summary = alert.reason = alert.command = wide;
+  for (int i = 0; i < 100; ++i) alert.report += wide + "\n";
+  const auto rendered = render(EffectKey("k"), alert, kMayDay, kMayDay);
+  for (const core::SinkPolicy& policy : one_of_each(secrets)) {
+    CAPTURE(policy.name);
+    const auto request = (*make_sink(policy))->request(rendered, kMayDay);
+    REQUIRE(request.has_value());
+    const auto* http = std::get_if<HttpRequest>(&*request);
+    if (http == nullptr) continue;
+    const auto body = parse_json(http->body, "body");
+    REQUIRE(body.has_value());
+    if (policy.kind == "slack") {
+      CHECK(http->body.size() < 13000);
+      for (const auto& block : body->at("blocks"))
+        if (block.at("type") == "section")
+          CHECK(block.at("text").at("text").get<std::string>().size() <= 3000);
+    }
+    if (policy.kind == "mattermost")
+      CHECK(body->at("attachments").at(0).at("text").get<std::string>().size() <= 3500);
+    if (policy.kind == "discord")
+      CHECK(body->at("embeds").at(0).at("description").get<std::string>().size() <= 4096);
+    if (policy.kind == "teams") CHECK(http->body.size() < 28000);
+    if (policy.kind == "pagerduty") {
+      CHECK(body->at("payload").at("summary").get<std::string>().size() <= 1024);
+      CHECK(body->at("dedup_key").get<std::string>().size() <= 255);
+    }
+    if (policy.kind == "opsgenie") {
+      CHECK(body->at("alias").get<std::string>().size() <= 512);
+      CHECK(body->at("description").get<std::string>().size() <= 15000);
+    }
+    if (policy.kind == "ntfy") CHECK(body->at("message").get<std::string>().size() <= 4096);
+  }
+}
+
+TEST_CASE("rendering: a title -> at most 80 characters, the run named once") {
+  core::SendAlert alert;
+  alert.id = "tr11/slow/1";
+  alert.summary = "tr11: iterations take longer";
+  CHECK(title_of(render(EffectKey("k"), alert, kMayDay, kMayDay)) ==
+        "WARNING tr11: iterations take longer");
+  for (int i = 0; i < 100; ++i) alert.summary += "é";
+  const std::string title = title_of(render(EffectKey("k"), alert, kMayDay, kMayDay));
+  std::size_t characters = 0;
+  for (const char c : title) characters += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;
+  CHECK(characters == 80);
+  CHECK(title.ends_with("é…"));
+}
+
+TEST_CASE("judging: 200 with an error or a page -> no delivery") {
+  CHECK(taken("slack", 200, "ok"));
+  CHECK(again("slack", 200, "<html>Please log in</html>"));
+  CHECK(refused("slack", 400, "invalid_payload"));
+  CHECK(again("slack", 404, "no_service"));
+  CHECK(taken("mattermost", 200, "ok\n"));
+  CHECK(again("mattermost", 200, "{\"status\":\"error\"}"));
+  CHECK(taken("pagerduty", 202, R"({"status":"success","dedup_key":"x"})"));
+  CHECK(again("pagerduty", 200, "<html>"));
+  CHECK(refused("pagerduty", 400, R"({"status":"invalid event"})"));
+  CHECK(taken("opsgenie", 202, R"({"result":"…","requestId":"1"})"));
+  CHECK(again("opsgenie", 200, ""));
+  CHECK(taken("ntfy", 200, R"({"id":"x","event":"message"})"));
+  CHECK(again("ntfy", 200, ""));
+  CHECK(taken("matrix", 200, R"({"event_id":"$x"})"));
+  CHECK(again("matrix", 200, "{}"));
+  CHECK(taken("discord", 200, R"({"id":"1"})"));
+  CHECK(again("discord", 200, "<html>"));
+  CHECK(taken("teams", 202, ""));
+  CHECK(again("teams", 200, "<html>"));
+  CHECK(again("teams", 200, "Webhook message delivery failed with error"));
+  CHECK(taken("alertmanager", 200, ""));
+  CHECK(again("alertmanager", 200, "<html>"));
+  CHECK(taken("otlp", 200, "{}"));
+  CHECK(taken("otlp", 200, R"({"partialSuccess":{"rejectedLogRecords":"0"}})"));
+  CHECK(refused("otlp", 200, R"({"partialSuccess":{"rejectedLogRecords":"1"}})"));
+  const auto slow = answered("discord", 429, R"({"retry_after":1.5})");
+  CHECK(std::get<Retry>(slow).after == 1500ms);
+}
+
+TEST_CASE("judging: what a relay replies -> 4xx again, 5xx refused, one bad address reported") {
+  const std::string greeting = "220 relay\r\n250-relay\r\n250 SIZE\r\n250 sender ok\r\n";
+  const Secrets secrets;
+  const auto sink = make_sink(one_of_each(secrets).front());
+  REQUIRE(sink.has_value());
+  const auto judge = [&](const std::string& error, const std::string& replies) {
+    return (*sink)->judge({0, error, replies});
+  };
+  CHECK(std::get<Delivered>(judge("", greeting + "250 ok\r\n250 ok\r\n354 go\r\n250 queued\r\n"))
+            .but.empty());
+  CHECK(std::get<Delivered>(
+            judge("", greeting + "250 ok\r\n550 5.1.1 unknown\r\n354 go\r\n250 queued\r\n"))
+            .but == "the relay refused team@example.org: 550 5.1.1 unknown");
+  CHECK(std::get<Refused>(judge("Failed sending data", greeting + "550 no\r\n550 5.7.1 spam\r\n"))
+            .why == "550 5.7.1 spam");
+  CHECK(std::get<Retry>(judge("Failed sending data", greeting + "451 4.7.1 greylisted\r\n")).why ==
+        "451 4.7.1 greylisted");
+  CHECK(std::get<Retry>(judge("Login denied", "220 x\r\n535 5.7.8 bad password\r\n")).why ==
+        "535 5.7.8 bad password");
+  CHECK(std::get<Retry>(judge("SSL certificate problem", "220 x\r\n250 x\r\n")).why ==
+        "SSL certificate problem");
+}
+
+TEST_CASE("mail: addresses with CRLF or brackets, odd headers -> refused or encoded") {
+  CHECK(is_mail_address("a.b+c@example.org"));
+  for (const char* bad :
+       {"", "a", "@b", "a@", "a@b\r\nBcc: x@y", "a b@c", "a@b@c", "<a@b>", "é@b", "a,b@c", "a@b>"})
+    CHECK_FALSE(is_mail_address(bad));
+  CHECK(encoded_header("plain") == "plain");
+  CHECK(encoded_header("é") == "=?UTF-8?B?w6k=?=");
+  CHECK(encoded_header("=?x?=").starts_with("=?UTF-8?B?"));
+  CHECK(quoted_printable(".a = é \nb") == "=2Ea =3D =C3=A9=20\r\nb\r\n");
+  CHECK(quoted_printable(std::string(80, 'x')) ==
+        std::string(73, 'x') + "=\r\n" + std::string(7, 'x') + "\r\n");
+}
+
+TEST_CASE("sinks: options that cannot work -> one clear line each") {
+  const auto why = [](const core::SinkPolicy& policy) {
+    const auto status = check_sink(policy);
+    return status ? std::string() : status.error().what;
+  };
+  const auto mail = [&](std::map<std::string, std::string> more) {
+    std::map<std::string, std::string> all{
+        {"server", "smtp://relay:587"}, {"from", "a@b"}, {"to", "c@d"}};
+    for (auto& [name, value] : more) all[name] = value;
+    return why({"mail", "email", all});
+  };
+  CHECK(mail({}).empty());
+  CHECK(mail({{"to", "x@y\r\nBcc: z@z"}}) == "to \"x@y  Bcc: z@z\" is no mail address");
+  CHECK(mail({{"tls", "none"}}) ==
+        "tls: none is only for a relay on this host; insecure: true allows it");
+  CHECK(mail({{"tls", "none"}, {"insecure", "true"}}).empty());
+  CHECK(mail({{"tls", "none"}, {"server", "smtp://127.0.0.1:25"}}).empty());
+  CHECK(mail({{"tls", "tls"}}) == "tls: tls goes with smtps://, starttls and none with smtp://");
+  CHECK(mail({{"server", "smtps://relay:465"}}).empty());
+  CHECK(mail({{"server", "http://relay"}}) == "server must be smtp://host:587 or smtps://host:465");
+  CHECK(mail({{"server", "smtp://u:p@relay"}}).starts_with("server must be host and port only"));
+  CHECK(mail({{"user", "u"}}) == "user and password_file go together");
+  CHECK(why({"x", "exec", {{"command", "mail -s x"}}}) ==
+        "command is run without a shell: write [program, argument, …]");
+  CHECK(
+      why({"x", "webhook", {{"url", "http://x"}, {"template", "{\"a\": \"{titel}\"}"}}})
+          .starts_with("the template names an unknown field {titel}; known: acknowledged_by, at"));
+  CHECK(why({"x", "webhook", {{"url", "http://x"}, {"template", "{title}"}}}) ==
+        "the template is no JSON; another content_type may be given");
+  CHECK(why({"x",
+             "webhook",
+             {{"url", "http://x"}, {"template", "{title}"}, {"content_type", "text/plain"}}})
+            .empty());
+  CHECK(why({"x", "matrix", {{"url", "https://x"}, {"room", "#a:b"}, {"token_file", "/t"}}})
+            .starts_with("room must be the id"));
+}
+
+TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
+  const Secrets secrets;
+  const std::string hook = secrets.keep("hook", "http://chat.example.org/hooks/abcdefghij");
+  const auto ask = [&](const std::string& insecure) {
+    core::SinkPolicy policy{"chat", "slack", {{"url_file", hook}}};
+    if (!insecure.empty()) policy.options["insecure"] = insecure;
+    return (*make_sink(policy))->request(alert_of("fired"), kMayDay);
+  };
+  REQUIRE_FALSE(ask("").has_value());
+  CHECK(ask("").error().message() ==
+        "alerts.sinks.chat: a secret would go over plain http to chat.example.org; use https, or "
+        "set insecure: true");
+  CHECK(ask("true").has_value());
+}

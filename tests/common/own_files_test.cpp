@@ -1,0 +1,130 @@
+// Files that only our own user can have written: other owners, write permission and links refused.
+#include "common/os/own_files.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+#include "tests/folder.hpp"
+
+using namespace stoker;
+
+namespace fs = std::filesystem;
+using stoker::testing::Folder;
+
+namespace {
+
+struct RunFolder : Folder {
+  RunFolder() {
+    REQUIRE(os::make_directories(*this / "orders", 0755));
+    REQUIRE(os::replace_file(*this / "orders/1.json", "one", os::Durability::Cached, 0600));
+  }
+  [[nodiscard]] Result<std::string> order() const {
+    return os::read_own_file(path, "orders/1.json", 100);
+  }
+  [[nodiscard]] bool refused(const std::string& why) const {
+    const auto text = order();
+    return !text && os::is_refusal(text.error()) &&
+           text.error().message().find(why) != std::string::npos;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("own files: a file of ours in folders of ours -> read; none -> missing, not refused") {
+  const RunFolder run;
+  CHECK(run.order().value_or("") == "one");
+  const auto none = os::read_own_file(run.path, "orders/2.json", 100);
+  REQUIRE_FALSE(none);
+  CHECK_FALSE(os::is_refusal(none.error()));
+  CHECK_FALSE(os::read_own_file(run.path, "orders/1.json", 2));  // too large
+}
+
+TEST_CASE("own files: others may write the file, its folder or the base -> refused, with chmod") {
+  const RunFolder run;
+  for (const char* name : {"", "/orders", "/orders/1.json"}) {
+    const std::string path = run.path + name;
+    struct stat before {};
+    REQUIRE(::stat(path.c_str(), &before) == 0);
+    for (const mode_t bit : {S_IWGRP, S_IWOTH}) {
+      REQUIRE(::chmod(path.c_str(), (before.st_mode & 07777) | bit) == 0);
+      CHECK_MESSAGE(run.refused("chmod go-w " + path), path);
+    }
+    REQUIRE(::chmod(path.c_str(), before.st_mode & 07777) == 0);
+  }
+  CHECK(run.order().has_value());
+}
+
+TEST_CASE(
+    "own files: a link in the place of the file or its folder -> refused; of the base -> not") {
+  const RunFolder run;
+  const Folder other;
+  fs::create_directory_symlink(run.path, other / "run");
+  CHECK(os::read_own_file(other / "run", "orders/1.json", 100).has_value());
+  fs::rename(run / "orders/1.json", run / "real.json");
+  fs::create_symlink(run / "real.json", run / "orders/1.json");
+  CHECK(run.refused("symbolic link"));
+  fs::rename(run / "orders", other / "orders");
+  fs::create_directory_symlink(other / "orders", run / "orders");
+  CHECK(run.refused("symbolic link"));
+}
+
+TEST_CASE("own files: of another user -> refused by name") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a file of another user needs root");
+    return;
+  }
+  const RunFolder run;
+  REQUIRE(::chown((run / "orders/1.json").c_str(), 54321, 0) == 0);
+  CHECK(os::check_own(run / "orders/1.json").error().message().find("uid 54321") !=
+        std::string::npos);
+  CHECK(run.refused("it belongs to uid 54321, not to root"));
+  REQUIRE(::chown((run / "orders/1.json").c_str(), 0, 0) == 0);
+  REQUIRE(::chown((run / "orders").c_str(), 54321, 0) == 0);
+  CHECK(run.refused("it belongs to uid 54321"));
+  const auto closed = os::close_to_others(run / "orders");
+  REQUIRE_FALSE(closed);
+  CHECK(os::is_refusal(closed.error()));
+}
+
+TEST_CASE("own files: close_to_others -> write permission goes, all else stays") {
+  const Folder folder;
+  REQUIRE(::chmod(folder.path.c_str(), 02770) == 0);
+  CHECK(os::close_to_others(folder.path).value_or(false));
+  struct stat info {};
+  REQUIRE(::stat(folder.path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 02750);
+  CHECK_FALSE(os::close_to_others(folder.path).value_or(true));
+  CHECK_FALSE(os::close_to_others(folder / "none").value_or(true));
+}
+
+TEST_CASE("files: published -> exactly its mode, whatever the umask is") {
+  const Folder folder;
+  const mode_t before = ::umask(0077);
+  REQUIRE(os::publish_file(folder / "a", "x", os::Durability::Cached));
+  REQUIRE(os::publish_file(folder / "b", "x", os::Durability::Synced, 0640));
+  REQUIRE(os::replace_file(folder / "c", "x", os::Durability::Cached));
+  ::umask(before);
+  const auto mode = [&](const char* name) {
+    struct stat info {};
+    REQUIRE(::stat((folder / name).c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  CHECK(mode("a") == 0644);
+  CHECK(mode("b") == 0640);
+  CHECK(mode("c") == 0600);
+}
+
+TEST_CASE("files: what a killed writer left aside -> swept once it is old; all else stays") {
+  const Folder folder;
+  for (const char* name : {"control.json.new.4711.0", "claim.1.0.new.17.3.node-1.site",
+                           "status.json", "a.new.b.1", "x.new.1", "x.new.1.", ".new.1.2"})
+    folder.write(name, "x");
+  CHECK(os::sweep_aside_files(folder.path, 1h) == 0);
+  CHECK(os::sweep_aside_files(folder.path, 0s) == 2);
+  CHECK(os::list_directory(folder.path)->size() == 5);
+  CHECK(os::exists(folder / "status.json"));
+  CHECK(os::sweep_aside_files(folder / "none", 0s) == 0);
+}

@@ -1,0 +1,73 @@
+// The simulator's SLURM behind a pipe, for tests/slurm/real/model.py. A line in, a line out, both
+// JSON: {"argv": […], "script": "…"} is a command (the script is the batch script that its last
+// word names), {"end": JOB, "task": N, "code": C} ends a task's script, {"pass": SECONDS} lets time
+// pass. The answer to a command: {"rc": N, "out": "…", "err": "…"}.
+#include <fmt/format.h>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/slurm_text.hpp"
+
+using namespace stoker;
+using nlohmann::json;
+
+namespace {
+
+class Model {
+ public:
+  json answer(const json& asked) {
+    json said = json::object();
+    if (asked.contains("argv")) {
+      os::SpawnOptions options;
+      options.argv = asked["argv"].get<std::vector<std::string>>();
+      if (asked.contains("script"))
+        (void)files_.replace(options.argv.back(), asked["script"].get<std::string>());
+      const auto output = text_.run(options, 1min);
+      if (!output) return {{"rc", 255}, {"out", ""}, {"err", output.error().message()}};
+      said = {{"rc", output->status.code}, {"out", output->out}, {"err", output->err}};
+    }
+    if (asked.contains("end"))
+      cluster_.task_left(asked["end"], std::max(1u, asked["task"].get<std::uint32_t>()),
+                         asked["code"]);
+    settle(asked.contains("pass") ? asked["pass"].get<int>() * 1s : 20s);
+    return said;
+  }
+
+ private:
+  // One look of the scheduler starts one task.
+  void settle(Duration length) {
+    const Instant end = time_.now() + length;
+    while (time_.now() < end) {
+      time_.run_until(std::min<Instant>(end, time_.now() + 1s), [] { return false; });
+      cluster_.poll();
+    }
+  }
+
+  static sim::ClusterShape shape() {
+    sim::ClusterShape shape;
+    shape.nodes = 1;
+    shape.queue_wait = shape.task_gap = 0s;
+    shape.remembers = 24h;
+    return shape;
+  }
+
+  sim::Timeline time_;
+  sim::Random random_{1};
+  sim::SimFiles files_;
+  sim::Cluster cluster_{
+      time_,
+      random_,
+      shape(),
+      {[](const sim::SimJob&, std::uint32_t) {}, [](const sim::SimJob&, std::uint32_t, bool) {},
+       [](const std::string&) {}}};
+  sim::SlurmText text_{cluster_, files_, time_, random_, shape()};
+};
+
+}  // namespace
+
+int main() {
+  Model model;
+  for (std::string line; std::getline(std::cin, line);)
+    std::cout << model.answer(json::parse(line)).dump() << std::endl;
+}

@@ -1,0 +1,45 @@
+#include "wire/run_directory.hpp"
+
+#include <cerrno>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/own_files.hpp"
+
+namespace stoker::wire {
+namespace {
+
+struct Folder {
+  const char* name;
+  enum class Use { Read, Private, Switch, Store } use;
+};
+// The group reads the run directory and the store, writes switches, and has no business with the
+// rest: orders hold train.environment.
+constexpr Folder kFolders[] = {
+    {"", Folder::Use::Read},           {"/orders", Folder::Use::Private},
+    {"/claims", Folder::Use::Private}, {"/batch", Folder::Use::Private},
+    {"/switch", Folder::Use::Switch},  {"/checkpoints", Folder::Use::Store}};
+
+}  // namespace
+
+Status close_run_directory(const std::string& directory, std::vector<std::string>& closed) {
+  for (const Folder& folder : kFolders) {
+    const std::string path = directory + folder.name;
+    const bool below = *folder.name != '\0';
+    struct stat info {};
+    if (below && ::lstat(path.c_str(), &info) != 0) continue;
+    if (below && S_ISLNK(info.st_mode)) {
+      if (folder.use == Folder::Use::Store) continue;  // each manifest is judged by itself
+      return os::check_own(path);                      // it says what is wrong
+    }
+    const bool ours = below && info.st_uid == ::geteuid();
+    if (folder.use == Folder::Use::Switch && ours) continue;
+    STOKER_TRY(changed, os::close_to_others(path));
+    if (changed) closed.push_back(path);
+    if (folder.use == Folder::Use::Private && ours && ::chmod(path.c_str(), 0700) != 0)
+      return fail(errno_error(errno, "cannot close it to others", path));
+  }
+  return ok();
+}
+
+}  // namespace stoker::wire

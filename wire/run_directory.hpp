@@ -1,0 +1,17 @@
+// Who may write where in a run directory: its owner everywhere, the run's group in switch/ alone.
+// Jobs execute what orders/ says and obey control.json, so whoever can put files there has the
+// owner's account. Daemon and agents call this before they use a run directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace stoker::wire {
+
+// Takes write permission from group and others where they must not have it, as older versions gave
+// it; `closed` names those folders. Error: a folder belongs to another user or is a symbolic link.
+Status close_run_directory(const std::string& directory, std::vector<std::string>& closed);
+
+}  // namespace stoker::wire
