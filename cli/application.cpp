@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
+#include "common/json.hpp"
 #include "common/os/files.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 
@@ -47,6 +49,37 @@ int usage_error(const Console& console, const std::string& what, const std::stri
   console.say(what + "; stoker " + (command.empty() ? "" : command + " ") +
               "--help shows how to use it");
   return kUsage;
+}
+
+// `stoker help [COMMAND]`, `stoker version` and a bare `stoker` mean what people expect of them.
+std::vector<std::string> as_options(std::vector<std::string> arguments, std::string& word) {
+  if (word != "help" && word != "version" && !(word.empty() && arguments.empty())) return arguments;
+  if (const auto at = std::find(arguments.begin(), arguments.end(), word); at != arguments.end())
+    arguments.erase(at);
+  arguments.emplace_back(word == "version" ? "--version" : "--help");
+  word = command_word(arguments);
+  return arguments;
+}
+
+std::string unknown_option(const CLI::App& app) {
+  std::vector<std::string> unknown = app.remaining(true);
+  const auto option = std::find_if(unknown.begin(), unknown.end(),
+                                   [](const std::string& word) { return word.starts_with("-"); });
+  if (option == unknown.end())
+    return fmt::format("unexpected argument \"{}\"", printable(unknown.empty() ? "" : unknown[0]));
+  const std::string given = option->substr(0, option->find('='));
+  std::vector<std::string> names{"--help", "--state", "--color"};
+  const auto all = [](const CLI::App*) { return true; };
+  for (const CLI::App* command : app.get_subcommands(all)) {  // the one that was given
+    auto parts = command->get_subcommands(all);  // option groups
+    parts.push_back(command);
+    for (const CLI::App* part : parts)
+      for (const CLI::Option* known : part->get_options())
+        for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string near = configs::nearest_name(given, names);
+  return fmt::format("unknown option {}{}", printable(given),
+                     near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
 
 int unknown_command(const Console& console, const std::string& word) {
@@ -100,8 +133,11 @@ std::unique_ptr<Application> make_application(Context& context, const std::strin
   return a;
 }
 
-int run(const std::vector<std::string>& arguments, Context& context) {
-  const std::string word = command_word(arguments);
+namespace {
+
+int run_command(std::vector<std::string> arguments, Context& context) {
+  std::string word = command_word(arguments);
+  arguments = as_options(std::move(arguments), word);
   const auto& all = commands();
   const bool known = std::any_of(all.begin(), all.end(),
                                  [&](const Command& command) { return command.name == word; });
@@ -120,6 +156,8 @@ int run(const std::vector<std::string>& arguments, Context& context) {
   } catch (const CLI::CallForVersion& version) {
     context.console.line(version.what());
     return kDone;
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(context.console, unknown_option(*application->app), word);
   } catch (const CLI::ParseError& error) {
     return usage_error(context.console, printable(error.what()), word);
   }
@@ -135,6 +173,30 @@ int run(const std::vector<std::string>& arguments, Context& context) {
   }
   context.state = *std::move(absolute);
   return application->actions.at(word)();
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, Context& context) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  if (std::find(arguments.begin(), end, "--json") == end) return run_command(arguments, context);
+  bool answered = false;
+  std::string said;
+  Console json(
+      [&](std::string_view text) {
+        answered = answered || !text.empty();
+        context.console.out(text);
+      },
+      [&](std::string_view text) {
+        said += text;
+        context.console.raw_error(text);
+      });
+  Context inner{json, context.state, context.environment};
+  const int code = run_command(arguments, inner);
+  if (code == kDone || answered) return code;
+  while (said.ends_with('\n')) said.pop_back();
+  context.console.line(dump_json({{"error", said}, {"exit", code}}));
+  return code;
 }
 
 }  // namespace stoker::cli

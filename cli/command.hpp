@@ -14,8 +14,8 @@
 
 namespace stoker::cli {
 
-// Exit codes, cli.md: 0 done, 1 failed, 2 usage or configuration error.
-inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
+// Exit codes, cli.md: 0 done, 1 failed, 2 usage or configuration error; of pulse: an ***ALERT.
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kAlert = 2;
 
 // What every command is given. `state` is filled in before the command runs.
 struct Context {

@@ -36,20 +36,40 @@ std::string since_text(const wire::StatusDocument& s, WallTime now) {
   return fmt::format(" for {} since {}", clock_duration(now - *since), moment);
 }
 
+// Nothing observes the run: what it does now is unknown.
+std::string unobserved_text(const wire::StatusDocument& s, WallTime now) {
+  const auto published = parse_rfc3339(s.published);
+  const std::string age = published && *published <= now
+                              ? format_duration(now - *published) + " ago"
+                              : "at an unknown time";
+  return fmt::format(
+      "***ALERT: {} is not observed! stokerd last published its state {}: it was {}. Start stokerd "
+      "again; stoker doctor says how***",
+      s.run, age, s.state);
+}
+
 }  // namespace
+
+bool is_alert(const wire::StatusDocument& s) {
+  if (s.state == "finished" || s.state == "stopped") return false;
+  return s.stale || s.state == "held" || s.state == "idle";
+}
 
 std::string pulse_text(const wire::StatusDocument& s, WallTime now) {
   std::string stamp = format_rfc3339(now);
   stamp[10] = ' ';
   stamp.pop_back();
   const std::string head = "[" + stamp + "] ";
+  if (s.state == "finished")
+    return head + fmt::format("PULSE: {} is finished{}", s.run, progress_text(s));
+  if (s.state == "stopped")
+    return head + fmt::format("PULSE: {} is stopped, as asked: {}", s.run, s.reason);
+  if (s.stale) return head + unobserved_text(s, now);
   if (s.state == "queued")
     return head + fmt::format("PULSE: {} is waiting to be scheduled ({})", s.run,
                               s.job.empty() ? "being submitted" : s.job);
-  if (s.state == "finished")
-    return head + fmt::format("PULSE: {} is finished{}", s.run, progress_text(s));
-  if (s.state == "held" || s.state == "stopped" || s.state == "idle") {
-    const std::string word = s.state == "held" ? "is HELD" : "is " + s.state;
+  if (s.state == "held" || s.state == "idle") {
+    const std::string word = s.state == "held" ? "is HELD" : "is idle";
     return head +
            fmt::format("***ALERT: {} {}, not RUNNING or SCHEDULED! {}***", s.run, word, s.reason);
   }

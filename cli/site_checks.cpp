@@ -14,6 +14,7 @@
 
 #include "cli/acting.hpp"
 #include "cli/daemon_client.hpp"
+#include "cli/published.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
@@ -152,10 +153,22 @@ std::vector<Finding> check_scheduler(const Context& context) {
            "for SLURM: run on a login node, with sbatch in PATH"}};
 }
 
+// The runs that a daemon has under supervision and that have not ended.
+std::vector<std::string> unobserved_runs(const std::string& state) {
+  std::vector<std::string> names;
+  const auto runs = published_runs(state);
+  if (!runs) return names;
+  for (const wire::SiteRun& run : *runs)
+    if (const auto status = read_status(run, Reach::Away);
+        !status || (status->state != "finished" && status->state != "stopped"))
+      names.push_back(run.run);
+  return names;
+}
+
 Finding check_daemon(const Context& context) {
   switch (daemon_reach(context.state)) {
     case Reach::Answered: return {"daemon", Health::Good, "answers", ""};
-    case Reach::Away: return {"daemon", Health::Note, "is not running", start_command(context)};
+    case Reach::Away: return judge_absence(unobserved_runs(context.state), start_command(context));
     case Reach::Barred:
       return {"daemon", Health::Note, "runs, but this user may not talk to it",
               "use the switch files, or ask its owner for the group"};
@@ -173,6 +186,14 @@ Finding check_daemon(const Context& context) {
 }
 
 }  // namespace
+
+Finding judge_absence(const std::vector<std::string>& runs, const std::string& start) {
+  if (runs.empty()) return {"daemon", Health::Note, "is not running", start};
+  std::string names = printable(runs.front());
+  if (runs.size() == 2) names += " and " + printable(runs[1]);
+  if (runs.size() > 2) names += " and " + std::to_string(runs.size() - 1) + " other runs";
+  return {"daemon", Health::Bad, "is not running, so nothing observes " + names, start};
+}
 
 Finding check_sqlite(const std::string& version) {
   std::array<int, 3> number{};

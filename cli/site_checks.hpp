@@ -53,6 +53,9 @@ Finding check_keeper(const Context& context);
 Finding judge_keeper(bool user_manager, const std::optional<os::CommandOutput>& crontab,
                      const std::string& start);
 
+// Exposed for tests: no daemon runs, and these runs have not ended. Bad when there is one.
+Finding judge_absence(const std::vector<std::string>& runs, const std::string& start);
+
 // Exposed for tests: SQLite before 3.51.3 can lose a WAL reset when two connections checkpoint.
 Finding check_sqlite(const std::string& version);
 

@@ -1,4 +1,4 @@
-// stoker pulse [RUN]: one line a run, PULSE or ***ALERT, for a log of logs.
+// stoker pulse [RUN]: one line a run, PULSE or ***ALERT, for a log of logs. Exit 2: an ***ALERT.
 #include <memory>
 
 #include "cli/commands/all.hpp"
@@ -27,7 +27,7 @@ int pulse(Context& context, const PulseOptions& options) {
   }
   const Reach reach = note_daemon(context);
   Json all = Json::array();
-  bool good = true;
+  bool good = true, alert = false;
   for (const wire::SiteRun& run : runs) {
     const auto status = read_status(run, reach);
     if (!status) {
@@ -36,23 +36,26 @@ int pulse(Context& context, const PulseOptions& options) {
       continue;
     }
     const std::string line = printable(pulse_text(*status, wall_now()));
+    alert = alert || is_alert(*status);
     if (options.json)
       all.push_back({{"run", status->run},
                      {"state", status->state},
                      {"stale", status->stale},
+                     {"alert", is_alert(*status)},
                      {"pulse", line}});
     else
       console.line(line);
   }
   if (options.json) console.line(dump_json(all));
-  return good ? kDone : kFailed;
+  if (!good) return kFailed;
+  return alert ? kAlert : kDone;
 }
 
 }  // namespace
 
 Command cmd_pulse() {
   return {"pulse",
-          "one line a run, PULSE or ***ALERT, for a log of logs",
+          "one line a run, PULSE or ***ALERT (exit 2), for a log of logs",
           {"stoker pulse hello >> pulse.log"},
           [](CLI::App& app, Context& context) -> Action {
             const auto options = std::make_shared<PulseOptions>();

@@ -139,3 +139,14 @@ TEST_CASE("doctor: sbatch --test-only -> when it would start, or what to change"
   answer.err = "allocation failure: something new\n";
   CHECK(judge_test_only(answer).fix.find("--dry-run") != std::string::npos);
 }
+
+TEST_CASE("doctor: no daemon -> a note, and bad where a run has not ended") {
+  CHECK(judge_absence({}, "stokerd").health == Health::Note);
+  CHECK(judge_absence({"tr1"}, "stokerd").found == "is not running, so nothing observes tr1");
+  CHECK(judge_absence({"a", "b"}, "").found == "is not running, so nothing observes a and b");
+  CHECK(judge_absence({"a", "b", "c"}, "").found ==
+        "is not running, so nothing observes a and 2 other runs");
+  const Site site;
+  site.publish(training_status());
+  CHECK(site.stoker({"doctor"}).out.find("nothing observes hello") != std::string::npos);
+}

@@ -92,6 +92,32 @@ TEST_CASE("status: pulse -> PULSE or ***ALERT by state") {
   CHECK(pulse_text(s, kNow) ==
         "[2026-05-01 05:00:00] ***ALERT: hello is HELD, not RUNNING or SCHEDULED! no progress over "
         "3 restarts***");
+  CHECK(is_alert(s));
+  s.state = "stopped";
+  s.reason = "an operator asked";
+  CHECK(pulse_text(s, kNow) ==
+        "[2026-05-01 05:00:00] PULSE: hello is stopped, as asked: an operator asked");
+  CHECK_FALSE(is_alert(s));
+}
+
+TEST_CASE("status: pulse of a stale publication -> ***ALERT with its age, exit 2") {
+  auto s = training_status();
+  s.stale = true;
+  CHECK(pulse_text(s, kNow) ==
+        "[2026-05-01 05:00:00] ***ALERT: hello is not observed! stokerd last published its state "
+        "1h ago: it was training. Start stokerd again; stoker doctor says how***");
+  s.state = "finished";
+  CHECK_FALSE(is_alert(s));
+  const Site site;
+  CHECK(site.stoker({"pulse"}).code == 0);
+  site.publish(training_status());
+  const auto said = site.stoker({"pulse"});
+  CHECK(said.code == 2);
+  CHECK(said.out.find("***ALERT: hello is not observed!") != std::string::npos);
+  s = training_status();
+  s.state = "finished";
+  site.publish(s);
+  CHECK(site.stoker({"pulse"}).code == 0);
 }
 
 TEST_CASE("status: no daemon -> published document, stale, and said on standard error") {

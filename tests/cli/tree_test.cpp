@@ -55,11 +55,43 @@ TEST_CASE("tree: the reference -> every command with its options") {
                   "recover.rollback would go back to") != std::string::npos);
 }
 
-TEST_CASE("tree: unknown commands and none -> exit 2, the nearest name") {
+TEST_CASE("tree: unknown commands and options -> exit 2, the nearest name") {
   const Site site;
   CHECK(site.stoker({"sttus"}).err.find("did you mean \"status\"?") != std::string::npos);
   CHECK(site.stoker({"sttus"}).code == 2);
-  CHECK(site.stoker({}).code == 2);
+  const auto option = site.stoker({"status", "--jsn"});
+  CHECK(option.err.find("unknown option --jsn; did you mean --json?") != std::string::npos);
+  CHECK(option.code == 2);
+  CHECK(site.stoker({"status", "a", "b"}).err.find("unexpected argument \"b\"") !=
+        std::string::npos);
+  CHECK(site.stoker({"events", "x", "--zzzzzzz"}).err.find("did you mean") == std::string::npos);
+}
+
+TEST_CASE("tree: help, version and a bare stoker -> what --help and --version print, exit 0") {
+  const Site site;
+  const auto help = site.stoker({"--help"});
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"help"}}) {
+    const auto said = site.stoker(words);
+    CHECK(said.code == 0);
+    CHECK(said.out == help.out);
+  }
+  CHECK(site.stoker({"help", "status"}).out == site.stoker({"status", "--help"}).out);
+  CHECK(site.stoker({"version"}).out == site.stoker({"--version"}).out);
+  CHECK(site.stoker({"help", "sttus"}).err.find("did you mean \"status\"?") != std::string::npos);
+}
+
+TEST_CASE("tree: --json and an error -> one JSON object on standard output, the line as well") {
+  const Site site;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"why", "nosuchrun", "--json"}, {"events", "nosuchrun", "--json"},
+        {"status", "--json", "--nope"}}) {
+    const auto said = site.stoker(words);
+    CHECK(said.code != 0);
+    const auto json = parse_json(said.out, "out");
+    REQUIRE(json.has_value());
+    CHECK(json->at("exit") == said.code);
+    CHECK(json->at("error").get<std::string>() + "\n" == said.err);
+  }
 }
 
 TEST_CASE("tree: --state before or after the command, else the environment") {
