@@ -55,6 +55,9 @@ Outcome live(const std::string& folder, const std::string& log, bool network, lo
     const int fd = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     ::dup2(fd, STDOUT_FILENO);
     ::setenv("LD_PRELOAD", STOKER_LYING_SHIM, 1);
+#ifdef __SANITIZE_ADDRESS__  // the shim stands in front of its runtime; the parent looks for leaks
+    ::setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
+#endif
     ::setenv("LYING_ROOT", folder.c_str(), 1);
     ::setenv("LYING_LOG", log.c_str(), 1);
     ::setenv("LYING_CALL", std::to_string(call).c_str(), 1);
