@@ -71,7 +71,7 @@ std::string unknown_option(const CLI::App& app) {
   std::vector<std::string> names{"--help", "--state", "--color"};
   const auto all = [](const CLI::App*) { return true; };
   for (const CLI::App* command : app.get_subcommands(all)) {  // the one that was given
-    auto parts = command->get_subcommands(all);  // option groups
+    auto parts = command->get_subcommands(all);               // option groups
     parts.push_back(command);
     for (const CLI::App* part : parts)
       for (const CLI::Option* known : part->get_options())

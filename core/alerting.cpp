@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "core/silences.hpp"
+
 namespace stoker::core {
 namespace {
+
+constexpr const char* kConvicted = "node_convicted";
 
 RunName run_of(const Turn& turn) {
   return turn.run == nullptr ? RunName{} : turn.run->policy.run;
@@ -28,24 +32,8 @@ SendAlert make_action(const AlertState& alert, bool resolved, const std::string&
   return action;
 }
 
-bool is_silenced(const SiteState& site, const AlertState& alert, Instant now) {
-  for (const Silence& silence : site.silences) {
-    if (silence.until <= now) continue;
-    const auto matches = [&](const auto& pair) {
-      const auto& [key, value] = pair;
-      if (key == "run") return value == alert.run.text;
-      if (key == "kind") return value == alert.kind;
-      if (key == "severity") return value == stoker::name_of(alert.severity);
-      if (key == "node" || key == "subject") return value == alert.subject;
-      return false;
-    };
-    if (std::all_of(silence.match.begin(), silence.match.end(), matches)) return true;
-  }
-  return false;
-}
-
 bool silenced(const Turn& turn, const AlertState& alert) {
-  return is_silenced(turn.site, alert, turn.now());
+  return alert.quiet || is_silenced(turn.site, alert, turn.now());
 }
 
 }  // namespace
@@ -53,7 +41,7 @@ bool silenced(const Turn& turn, const AlertState& alert) {
 std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now) {
   std::vector<SendAlert> open;
   for (const auto& [id, alert] : site.alerts)
-    if (alert.run == run && !is_silenced(site, alert, now))
+    if (alert.run == run && !alert.quiet && !is_silenced(site, alert, now))
       open.push_back(make_action(alert, false, alert.reason));
   return open;
 }
@@ -91,6 +79,38 @@ void raise(Turn& turn, const AlertText& text) {
   turn.act(std::move(action));
 }
 
+void announce(Turn& turn, const AlertText& text) {
+  AlertState alert;
+  alert.id = fmt::format("{}/{}/{}", turn.name().text, text.kind, turn.site.seq.value);
+  alert.run = turn.name();
+  alert.severity = text.severity;
+  alert.kind = text.kind;
+  alert.summary = text.summary;
+  alert.command = text.command;
+  if (!silenced(turn, alert)) turn.act(make_action(alert, false, turn.decision.reason));
+}
+
+void group_convictions(SiteState& site, Decision& decision) {
+  const auto as_alert = [](Action& action) {
+    auto* alert = std::get_if<SendAlert>(&action);
+    return alert != nullptr && !alert->resolved ? alert : nullptr;
+  };
+  SendAlert* cause = nullptr;
+  for (Action& action : decision.actions)
+    if (SendAlert* alert = as_alert(action); alert != nullptr && alert->alert_kind != kConvicted)
+      cause = alert;
+  if (cause == nullptr) return;
+  std::erase_if(decision.actions, [&](Action& action) {
+    SendAlert* alert = as_alert(action);
+    if (alert == nullptr || alert->alert_kind != kConvicted) return false;
+    const auto open = site.alerts.find(alert->id);
+    if (open == site.alerts.end() || open->second.acknowledged) return false;
+    open->second.quiet = true;
+    cause->report += (cause->report.empty() ? "" : "\n") + alert->report;
+    return true;
+  });
+}
+
 void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
   const RunName run = run_of(turn);
   for (auto it = turn.site.alerts.begin(); it != turn.site.alerts.end();) {
@@ -108,7 +128,7 @@ void resolve_failures(Turn& turn) {
   for (const char* kind : {"rank_crash",
                            "hang",
                            "node_fault",
-                           "node_convicted",
+                           kConvicted,
                            "job_failed",
                            "agents_silent",
                            "limbo",

@@ -20,6 +20,11 @@ struct AlertText {
 
 // `reason` of the alert is the decision's sentence so far.
 void raise(Turn& turn, const AlertText& text);
+// Sends an alert that is good news and stays open nowhere.
+void announce(Turn& turn, const AlertText& text);
+// One incident, one thread: the exclusion of a node that the same event reports as part of a
+// failure is not sent by itself. Its report goes with the failure; the alert stays open, quietly.
+void group_convictions(SiteState& site, Decision& decision);
 // Resolves the open alerts of this kind (and subject, unless ""), with the sentence so far.
 void resolve(Turn& turn, const std::string& kind, const std::string& subject = {});
 // Resolves all alerts of failures that a working training disproves.

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace stoker::core {
 
@@ -51,9 +53,12 @@ std::string clock_time(WallTime wall) {
   return format_rfc3339(wall).substr(11, 8);
 }
 
+// A word that begins a sentence is written large, a name (n01:, step-000070) as it is.
 std::string sentence(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
-    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  const std::string_view first = std::string_view(text).substr(0, text.find_first_of(" ,;"));
+  const bool word = !first.empty() && std::all_of(first.begin(), first.end(),
+                                                  [](char c) { return c >= 'a' && c <= 'z'; });
+  if (word) text[0] = static_cast<char>(text[0] - 'a' + 'A');
   if (!text.empty() && text.back() != '.') text += '.';
   return text;
 }
@@ -70,14 +75,35 @@ std::string title_of(const Decision& decision) {
   return decision.reason.substr(0, decision.reason.find(';'));
 }
 
-// Kind of its alert, else the event's.
+// The kind of its alert; "" = it has none.
 std::string kind_of_trouble(const JournalRow& row) {
   for (const Action& action : row.decision.actions)
     if (const auto* alert = std::get_if<SendAlert>(&action); alert != nullptr && !alert->resolved)
       if (const auto kind = alert->labels.find("kind");
           kind != alert->labels.end() && kind->second != "node_convicted")
         return kind->second;
-  return kind_of(row.event.body);
+  return "";
+}
+
+// What people call a kind of trouble; the others by their own name.
+std::string cause_text(const std::string& kind) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"", "other causes"},
+      {"hang", "hangs"},
+      {"rank_crash", "crashes of ranks"},
+      {"node_fault", "faults of nodes"},
+      {"agents_silent", "silent agents"},
+      {"job_failed", "failed jobs"},
+      {"crash_loop", "crash loops"},
+      {"cancelled_by_hand", "jobs cancelled by hand"},
+      {"checkpoint_refused", "refused checkpoints"},
+      {"loss_spike", "loss spikes"},
+  };
+  for (const auto& [name, words] : kWords)
+    if (name == kind) return std::string(words);
+  std::string words = kind;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
 }
 
 void track(Story& story, const JournalRow& row) {
@@ -113,7 +139,8 @@ double node_hours(const Story& story, Duration lost) {
 std::string costs_text(const Story& story) {
   std::string text;
   for (const auto& [kind, cost] : story.kinds)
-    text += fmt::format("* {}: {} x, {}\n", kind, cost.times, hours_text(story, cost.node_hours));
+    text += fmt::format("* {}: {} x, {}\n", cause_text(kind), cost.times,
+                        hours_text(story, cost.node_hours));
   if (!text.empty()) text = "\nBy cause, with what was repeated:\n\n" + text;
   return text;
 }
@@ -187,7 +214,7 @@ void tell(Story& story, const JournalRow& row) {
       said != nullptr && std::holds_alternative<wire::DamagedCheckpoint>(said->event.body);
   if (story.open) {
     story.open->trouble = story.open->trouble || trouble;
-    if (story.open->kind.empty() && trouble) story.open->kind = kind_of_trouble(row);
+    if (story.open->kind.empty()) story.open->kind = kind_of_trouble(row);
     const bool worth = changed || said != nullptr || worth_a_note(row);
     if (!d.reason.empty() && worth) story.open->lines.push_back(line);
     const bool over =
@@ -246,15 +273,10 @@ std::string Chronicle::text() const {
   }
   const Duration whole = story.last - story.first;
   return text +
-         fmt::format("## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}){}.\n",
+         fmt::format("## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}).\n",
                      story.incidents, story.incidents == 1 ? "incident" : "incidents",
                      format_duration(whole), story.repeated, format_duration(story.lost),
-                     hours_text(story, node_hours(story, story.lost)),
-                     whole > 0ns
-                         ? fmt::format("; {:.1f}% of the time was spent training or "
-                                       "waiting in the queue",
-                                       100 * (1 - to_seconds(story.lost) / to_seconds(whole)))
-                         : "") +
+                     hours_text(story, node_hours(story, story.lost))) +
          costs_text(story);
 }
 

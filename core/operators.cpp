@@ -16,19 +16,13 @@
 #include "core/save_interval.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
+#include "core/silences.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
 namespace {
 
 constexpr Duration kAckWithin = 30s;
-
-std::string who(const OperatorAsked& asked) {
-  return fmt::format(
-      "{}{}{}", asked.by.empty() ? "somebody" : asked.by,
-      asked.via.empty() || asked.via == "socket" ? "" : fmt::format(" (by {})", asked.via),
-      asked.reason.empty() ? "" : fmt::format(": \"{}\"", asked.reason));
-}
 
 std::optional<std::uint64_t> number(const OperatorAsked& asked, const std::string& key) {
   const auto found = asked.arguments.find(key);
@@ -52,7 +46,7 @@ bool saves_when_asked(const RunPolicy& policy) {
 
 void on_save(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("save asked by {}", who(asked));
+  const std::string sentence = fmt::format("save asked by {}", who_text(asked));
   if (!saves_when_asked(run.policy))
     return turn.reject(
         fmt::format("{}; refused: this training has no train.save_signal{}, so "
@@ -94,7 +88,7 @@ void plan_stop(Turn& turn, const OperatorAsked& asked, const std::string& senten
 }
 
 void on_stop(Turn& turn, const OperatorAsked& asked) {
-  const std::string sentence = fmt::format("{} asked by {}", asked.verb, who(asked));
+  const std::string sentence = fmt::format("{} asked by {}", asked.verb, who_text(asked));
   const bool kill = asked.verb == "kill" || has(asked, "now");
   const bool later = asked.arguments.contains("at") || asked.arguments.contains("at-iteration") ||
                      has(asked, "after-checkpoint");
@@ -109,19 +103,19 @@ void on_pause(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   if (turn.kind() == TrainingKind::Finished || turn.kind() == TrainingKind::Stopped)
     return turn.reject(
-        fmt::format("pause asked by {}; the run is {}", who(asked), state_name(run.training)));
+        fmt::format("pause asked by {}; the run is {}", who_text(asked), state_name(run.training)));
   run.paused = true;
   turn.say(
       fmt::format("pause asked by {}: nothing is submitted until `resume`, queued tasks are "
                   "cancelled{}",
-                  who(asked), turn.active() ? ", the running task goes on" : ""));
+                  who_text(asked), turn.active() ? ", the running task goes on" : ""));
   cancel_waiting(turn);
   if (auto* held = turn.in<training::Held>()) held->retry_at.reset();
 }
 
 void on_resume(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("resume asked by {}", who(asked));
+  const std::string sentence = fmt::format("resume asked by {}", who_text(asked));
   const bool was_paused = run.paused;
   const bool watched = run.observe_only;
   run.paused = false;
@@ -165,7 +159,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
 
 void on_restart(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("restart asked by {}", who(asked));
+  const std::string sentence = fmt::format("restart asked by {}", who_text(asked));
   if (!turn.active()) {
     if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
       return on_resume(turn, asked);
@@ -197,7 +191,7 @@ std::optional<Iteration> onset_of(const RunState& run) {
 
 void on_rollback(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("rollback asked by {}", who(asked));
+  const std::string sentence = fmt::format("rollback asked by {}", who_text(asked));
   if (!has_agents(run.policy)) return script::roll_back(turn, asked, sentence);
   auto to = number(asked, "to");
   RollbackPlan plan;
@@ -249,7 +243,7 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
     length = *parsed;
   }
   turn.say(fmt::format("{} {} by {}{}", nodes_text(asked.nodes),
-                       exclude ? "excluded" : "included again", who(asked),
+                       exclude ? "excluded" : "included again", who_text(asked),
                        exclude ? fmt::format(", for {}", format_duration(length)) : ""));
   for (const NodeName& node : asked.nodes) {
     Evidence evidence;
@@ -257,7 +251,7 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
     evidence.wall = turn.event.wall;
     evidence.run = turn.event.run;
     evidence.kind = "operator";
-    evidence.text = fmt::format("{} by {}", asked.verb, who(asked));
+    evidence.text = fmt::format("{} by {}", asked.verb, who_text(asked));
     if (exclude)
       exclude_node(turn.site.ledger, node, evidence, length);
     else
@@ -275,38 +269,19 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
   turn.run = own;
 }
 
-void on_silence(Turn& turn, const OperatorAsked& asked) {
-  Silence silence;
-  silence.by = asked.by;
-  Duration length = 2h;
-  for (const auto& [key, value] : asked.arguments) {
-    if (key == "for") {
-      const auto parsed = parse_duration(value);
-      if (!parsed) return turn.reject(parsed.error().message());
-      length = *parsed;
-    } else {
-      silence.match[key] = value;
-    }
-  }
-  if (silence.match.empty()) return turn.reject("a silence needs at least one key=value");
-  silence.until = turn.now() + length;
-  std::erase_if(turn.site.silences, [&](const Silence& s) { return s.until <= turn.now(); });
-  turn.site.silences.push_back(silence);
-  turn.say(fmt::format("{} silenced alerts for {}", who(asked), format_duration(length)));
-}
-
 void on_stacks(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   if (!has_agents(run.policy)) {
     if (!run.live || running_submission(run) == nullptr)
-      return turn.reject(fmt::format("stacks asked by {}; no job of it runs", who(asked)));
-    turn.say(fmt::format("stacks asked by {}; probing {}", who(asked), job_text(run.live->job)));
+      return turn.reject(fmt::format("stacks asked by {}; no job of it runs", who_text(asked)));
+    turn.say(
+        fmt::format("stacks asked by {}; probing {}", who_text(asked), job_text(run.live->job)));
     return probe::ask(turn);
   }
   if (!run.live || run.live->goodbye_at)
-    return turn.reject(fmt::format("stacks asked by {}; no agents are there", who(asked)));
+    return turn.reject(fmt::format("stacks asked by {}; no agents are there", who_text(asked)));
   ++run.control.stacks;
-  turn.say(fmt::format("stacks asked by {}", who(asked)));
+  turn.say(fmt::format("stacks asked by {}", who_text(asked)));
   write_control(turn, "stacks");
 }
 
@@ -387,7 +362,7 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
   else if (asked.verb == "stacks")
     on_stacks(turn, asked);
   else
-    turn.reject(fmt::format("\"{}\" is no verb of a run", asked.verb));
+    turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
   if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files
     const auto file = asked.arguments.find("file");
     turn.act(ConsumeSwitch{file == asked.arguments.end() ? asked.verb : file->second});

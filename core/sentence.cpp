@@ -65,6 +65,13 @@ std::string where_text(const RunState& run) {
                      count_text(at - saved, "iteration"), saved);
 }
 
+std::string who_text(const OperatorAsked& asked) {
+  return fmt::format(
+      "{}{}{}", asked.by.empty() ? "somebody" : asked.by,
+      asked.via.empty() || asked.via == "socket" ? "" : fmt::format(" (by {})", asked.via),
+      asked.reason.empty() ? "" : fmt::format(": \"{}\"", asked.reason));
+}
+
 std::string budget_text(const RunState& run) {
   const std::uint32_t total = run.policy.recover.restarts_total;
   const std::uint32_t left = total - std::min(total, run.budget.spent);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/event.hpp"
 #include "core/state.hpp"
 
 namespace stoker::core {
@@ -14,6 +15,8 @@ std::string exit_text(int code, int signal);
 std::string where_text(const RunState& run);
 // "18 of 20 restarts left".
 std::string budget_text(const RunState& run);
+// "alice (by switch file): \"before lunch\""
+std::string who_text(const OperatorAsked& asked);
 // "n[01-03]", "no node".
 std::string nodes_text(const std::vector<NodeName>& nodes);
 // "job 1_2".

@@ -264,15 +264,18 @@ struct AlertState {
   Sequence seq;
   bool acknowledged = false;
   std::string acknowledged_by;
+  bool quiet = false;  // shown, not sent: an alert of the same event reports it
   STOKER_FIELDS(AlertState, id, run, subject, severity, kind, summary, reason, command, since, seq,
-                acknowledged, acknowledged_by)
+                acknowledged, acknowledged_by, quiet)
 };
 
 struct Silence {
-  std::map<std::string, std::string> match;  // kind, run, node, severity -> value
+  std::string id;                            // "s12"
+  std::map<std::string, std::string> match;  // run, kind, severity, node -> value
   Instant until;
-  std::string by;
-  STOKER_FIELDS(Silence, match, until, by)
+  std::string by, reason;
+  WallTime since, until_wall;
+  STOKER_FIELDS(Silence, id, match, until, by, reason, since, until_wall)
 };
 
 // An effect that was asked for and has no result yet, or that failed and is tried again.

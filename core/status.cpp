@@ -64,8 +64,10 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
   doc.consumed_samples = p.samples;
   doc.loss = p.loss;
   doc.learning_rate = p.learning_rate;
-  doc.tflops = p.tflops;
-  doc.step_s = p.step_ms / 1e3;
+  if (std::holds_alternative<training::Training>(run.training)) {  // else it would be of the past
+    doc.tflops = p.tflops;
+    doc.step_s = p.step_ms / 1e3;
+  }
   const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
   if (found != run.phases.end())
     if (const auto median = found->second.durations.quantile(500))

@@ -110,6 +110,7 @@ Decision step(SiteState& state, const Event& event) {
   else
     dispatch(turn);
 
+  if (state.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
   if (found != state.runs.end()) decision.to = state_name(found->second.training);
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
     const auto failures = state.repeated.find(i);

@@ -21,9 +21,10 @@ struct SiteRun {
 
 struct SiteDocument {
   int version = 1;
-  std::vector<SiteRun> runs;        // by name
-  std::vector<StatusAlert> alerts;  // of the site itself, newest first
-  STOKER_FIELDS(SiteDocument, version, runs, alerts)
+  std::vector<SiteRun> runs;            // by name
+  std::vector<StatusAlert> alerts;      // of the site itself, newest first
+  std::vector<StatusSilence> silences;  // in force, the next to end first
+  STOKER_FIELDS(SiteDocument, version, runs, alerts, silences)
 };
 
 }  // namespace stoker::wire

@@ -31,6 +31,11 @@ struct StatusAlert {
   STOKER_FIELDS(StatusAlert, id, severity, kind, summary, reason, command, since, acknowledged)
 };
 
+struct StatusSilence {  // alerts that match are shown and not sent until then
+  std::string id, match, by, reason, since, until;
+  STOKER_FIELDS(StatusSilence, id, match, by, reason, since, until)
+};
+
 struct StatusBisectRound {
   std::uint64_t iteration = 0;
   std::vector<std::string> out;  // suspects that were left out

@@ -108,7 +108,8 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "`[{severity: critical, match: {kind: hang}, to: [chat], repeat: 1h}]`: this severity and "
        "above, labels that must be equal, sinks, and when to repeat an open alert (default 4h)"},
       {"alerts.dead_man.url_file", "path",
-       "file with the URL that is called while all is watched; not in this version"},
+       "file with the URL that is called while stokerd observes the run; /start and /fail are "
+       "appended; a receiver such as Healthchecks raises the alarm when the calls stop"},
       {"alerts.dead_man.every", "duration", "between two calls"},
   };
   return meanings;

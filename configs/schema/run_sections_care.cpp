@@ -237,7 +237,6 @@ void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& con
   m.list("routes", [&](ValueReader& item) { read_route(item, p); });
   m.map("dead_man", [&](MapReader& d) {
     d.read("url_file", p.dead_man_url_file);
-    refuse_unless(d, "url_file", p.dead_man_url_file.empty(), "calling a dead-man switch");
     if (!p.dead_man_url_file.empty())
       p.dead_man_url_file = path_from(
           std::string(context.config_path, 0, context.config_path.rfind('/')), p.dead_man_url_file);

@@ -49,10 +49,10 @@ void finish(Turn& turn, const std::string& sentence) {
   run.save.reset();
   run.planned_stop.reset();
   resolve_failures(turn);
-  raise(turn,
-        {Severity::Info, "finished",
-         fmt::format("{} finished at iteration {}", turn.name().text, run.progress.iteration.value),
-         command_text(turn.name(), "chronicle"), ""});
+  announce(turn, {Severity::Info, "finished",
+                  fmt::format("{} finished at iteration {}", turn.name().text,
+                              run.progress.iteration.value),
+                  command_text(turn.name(), "chronicle"), ""});
 }
 
 bool finished_by_file(const RunState& run) {

@@ -25,7 +25,8 @@ struct DaemonHealth {
 struct SiteView {
   std::vector<wire::StatusDocument> runs;
   std::vector<wire::PublishedNode> nodes;
-  std::vector<wire::StatusAlert> alerts;  // of no run
+  std::vector<wire::StatusAlert> alerts;      // of no run
+  std::vector<wire::StatusSilence> silences;  // in force
   DaemonHealth health;
 };
 

@@ -102,6 +102,7 @@ class Daemon {
   void catch_up(const RunName& name, WatchedRun& run);
   void render();
   void take_view(std::shared_ptr<SiteView> view);
+  void note_pass();
 
   // daemon_requests.cpp: the control socket's verbs.
   void on_request(const Peer& peer, std::string line, LineServer::Answer answer);

@@ -9,6 +9,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/room.hpp"
+#include "core/silences.hpp"
 #include "core/status.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
@@ -43,6 +44,7 @@ Status write_site(const std::string& directory, const SiteView& view,
                   const std::vector<wire::FailingSink>& failing) {
   wire::SiteDocument site;
   site.alerts = view.alerts;
+  site.silences = view.silences;
   std::string nodes;
   Json alerts = Json::array();
   const auto add = [&alerts](const std::string& run, const std::vector<wire::StatusAlert>& open) {
@@ -138,11 +140,32 @@ void Daemon::render() {
       view->runs.push_back(core::status_of(engine.state(), run, now, wall));
     view->nodes = core::nodes_of(engine.state(), now);
     view->alerts = core::alerts_of(engine.state(), RunName{});
+    view->silences = core::silences_of(engine.state());
     view->health.journal_rows = journal.last_sequence().value;
     view->health.scheduler_trouble =
         engine.state().blind_since ? engine.state().blind_why : std::string();
     asio::post(io_, [this, view] { take_view(view); });
   });
+}
+
+// A view went through the engine's thread and back: the pass is complete. What stands in the way
+// of observing a run goes to its dead-man's switch.
+void Daemon::note_pass() {
+  std::vector<alerts::ObservedRun> observed;
+  for (const auto& status : view_->runs) {
+    const auto run = runs_.find(RunName(status.run));
+    if (run == runs_.end()) continue;
+    std::string trouble;
+    if (!trouble_.empty())
+      trouble = "the journal cannot be written: " + trouble_;
+    else if (run->second.told_stuck)
+      trouble = "reading " + run->second.policy.directory + " does not come back";
+    else if (!view_->health.scheduler_trouble.empty())
+      trouble = "the scheduler gives no answers: " + view_->health.scheduler_trouble;
+    observed.push_back({run->first, run->second.policy.alerts, trouble,
+                        fmt::format("{} is {}: {}", status.run, status.state, status.reason)});
+  }
+  alerts_->passed(observed);
 }
 
 void Daemon::take_view(std::shared_ptr<SiteView> view) {
@@ -161,6 +184,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   view->health.effects_waiting = effects_->waiting();
   view->health.journal_trouble = trouble_;
   view_ = view;
+  note_pass();
   for (const auto& status : view->runs) {
     const auto found = runs_.find(RunName(status.run));
     if (found == runs_.end() || found->second.mount == nullptr) continue;

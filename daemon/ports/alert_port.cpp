@@ -1,6 +1,7 @@
 // AlertPort: one adapter between two vocabularies.
 #include "daemon/ports/alert_port.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "alerts/outbox.hpp"
@@ -25,6 +26,10 @@ Status AlertPort::accept(const EffectKey& key, const core::SendAlert& alert,
 
 void AlertPort::repeat(const std::vector<core::SendAlert>& open, const core::AlertPolicy& policy) {
   outbox_->repeat_open(open, policy);
+}
+
+void AlertPort::passed(const std::vector<alerts::ObservedRun>& runs) {
+  dead_man_.passed(runs, monotonic_now());
 }
 
 AlertPort::Tested AlertPort::test(const core::AlertPolicy& policy, bool dry_run) {
@@ -57,11 +62,21 @@ std::vector<wire::FailingSink> AlertPort::failing(const std::string& run,
     for (const alerts::LostAlert& lost : trouble.lost) sink.lost.push_back(lost.title);
     all.push_back(std::move(sink));
   }
+  if (const auto trouble = dead_man_.trouble(RunName(run)))
+    all.push_back({run,
+                   "dead_man",
+                   "dead_man",
+                   format_rfc3339(trouble->since),
+                   trouble->why,
+                   trouble->failures,
+                   {}});
   return all;
 }
 
 bool AlertPort::wait_idle(Duration limit) {
-  return outbox_->wait_idle(limit);
+  const Instant end = monotonic_now() + limit;
+  return outbox_->wait_idle(limit) &&
+         dead_man_.wait_idle(std::max<Duration>(end - monotonic_now(), 0ns));
 }
 
 }  // namespace stoker::daemon

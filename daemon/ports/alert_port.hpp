@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "alerts/dead_man.hpp"
 #include "core/ports.hpp"
 #include "wire/sinks.hpp"
 
@@ -31,7 +32,9 @@ class AlertPort final : public core::Alerts {
     Json sinks = Json::array();
   };
   Tested test(const core::AlertPolicy& policy, bool dry_run);
-  // The run's sinks that do not deliver.
+  // A complete pass: the dead-man's switches of these runs are called where that is due.
+  void passed(const std::vector<alerts::ObservedRun>& runs);
+  // The run's sinks that do not deliver, and its dead-man's switch where its calls do not arrive.
   [[nodiscard]] std::vector<wire::FailingSink> failing(const std::string& run,
                                                        const core::AlertPolicy& policy) const;
   // False: something still waits after `limit`.
@@ -40,6 +43,7 @@ class AlertPort final : public core::Alerts {
  private:
   explicit AlertPort(std::unique_ptr<alerts::OutboxAlerts> outbox);
   std::unique_ptr<alerts::OutboxAlerts> outbox_;
+  alerts::DeadMan dead_man_;
 };
 
 }  // namespace stoker::daemon

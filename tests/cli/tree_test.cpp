@@ -83,7 +83,8 @@ TEST_CASE("tree: help, version and a bare stoker -> what --help and --version pr
 TEST_CASE("tree: --json and an error -> one JSON object on standard output, the line as well") {
   const Site site;
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"why", "nosuchrun", "--json"}, {"events", "nosuchrun", "--json"},
+       {std::vector<std::string>{"why", "nosuchrun", "--json"},
+        {"events", "nosuchrun", "--json"},
         {"status", "--json", "--nope"}}) {
     const auto said = site.stoker(words);
     CHECK(said.code != 0);

@@ -177,7 +177,7 @@ TEST_CASE("run_schema: values of later versions -> refused at their position") {
   CHECK(error_of("checkpoints: {format: megatron}").find("train.batch_script") !=
         std::string::npos);
   CHECK(error_of("watch: {shm: {min_free: 10%}}").starts_with("run.yaml:3:25: error: min_free"));
-  CHECK(error_of("alerts: {dead_man: {url_file: x}}").starts_with("run.yaml:3:31: error: url_fi"));
+  CHECK(error_of("alerts: {dead_man: {every: 0s}}").starts_with("run.yaml:3:28: error: every"));
 }
 
 TEST_CASE("run_schema: a batch script needs nothing of the agent's") {

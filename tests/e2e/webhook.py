@@ -177,6 +177,18 @@ def the_verbs(site):
     hold_a_run(site, "third", hook.url)
     runs = site.wait(lambda: "third" in (told := runs_told(hook)[count:]) and told, 60, "the next run's alert")
     check("second" not in runs, f"a silenced alert was sent: {runs}")
+    for matcher, word in [("foo=bar", "unknown matcher"), ("severity=loud", "unknown severity")]:
+        refused = site.stoker("silence", matcher, ok=False)
+        check(refused.returncode == 1 and word in refused.stderr, f"silence {matcher}: {refused.stderr}")
+    listed = site.wait(lambda: json.loads(site.stoker("silence", "--list", "--json").stdout), 20, "the silence in the list")
+    check(len(listed) == 1 and listed[0]["match"] == "run=second" and listed[0]["reason"] == "test", f"{listed}")
+    site.stoker("silence", "--extend", listed[0]["id"], "--for", "3h")
+    site.wait(lambda: json.loads(site.stoker("silence", "--list", "--json").stdout)[0]["until"] > listed[0]["until"], 20,
+              "the silence with a later end")
+    site.stoker("silence", "--end", listed[0]["id"])
+    site.wait(lambda: not json.loads(site.stoker("silence", "--list", "--json").stdout), 20, "an empty list of silences")
+    gone = site.stoker("silence", "--end", listed[0]["id"], ok=False)
+    check(gone.returncode == 1 and "no silence" in gone.stderr, f"the end of no silence: {gone.stderr}")
     wrong = site.stoker("silence", "second", "--for", "1h", ok=False)
     check(wrong.returncode == 2 and "label=value" in wrong.stderr, f"silence without a label: {wrong.stderr}")
 
