@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 
 #include "common/hostlist.hpp"
 
@@ -29,7 +30,14 @@ std::uint64_t Cluster::submit(SimJob job) {
   job.id = last_id_ += 100;
   job.submitted = time_.now();
   job.eligible = time_.now() + random_.exponential(shape_.queue_wait);
-  for (std::uint32_t task = 1; task <= job.tasks; ++task) job.state[task].held = job.held;
+  const std::int64_t priority = job.held ? 0 : --last_priority_;
+  for (std::uint32_t number = 1; number <= job.tasks; ++number) {
+    SimTask& task = job.state[number];
+    task.priority = priority;
+    task.by_user = job.held;
+    task.exclude = job.exclude;
+    task.queued = time_.now();
+  }
   hooks_.say(fmt::format("sbatch: job {} of {} tasks on {} nodes", job.id, job.tasks, job.nodes));
   const std::uint64_t id = job.id;
   time_.at(job.eligible, [this] { poll(); });
@@ -47,11 +55,14 @@ std::pair<SimJob*, std::uint32_t> Cluster::running(const std::string& name) {
 void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_code, int signal) {
   SimTask& task = job.state.at(number);
   task.state = JobState::Completing;
+  // The reason of a failure takes the place of the user's hold.
+  if (state == JobState::Failed || state == JobState::Timeout) task.by_user = false;
   const std::uint64_t id = job.id;
   time_.after(kCompleting, [this, id, number, state, exit_code, signal] {
     const auto found = jobs_.find(id);
     if (found == jobs_.end()) return;
     SimTask& over = found->second.state.at(number);
+    if (over.state != JobState::Completing) return;  // requeued
     over.state = state;
     over.exit_code = exit_code;
     over.signal = signal;
@@ -76,46 +87,6 @@ void Cluster::split(SimJob& job, std::uint32_t number) {
   task.own = waiting > 1 ? job.id + number : job.id;
   if (waiting != 2) return;
   std::find_if(job.state.begin(), job.state.end(), waits)->second.own = job.id;
-}
-
-// A waiting task that is cancelled leaves the array's record without a trace. When the record is
-// empty, it stays as a cancelled row without a task number; but an array of which no task ever left
-// the record shows all of them as cancelled.
-void Cluster::cancel_waiting(SimJob& job, std::uint32_t only) {
-  const bool whole =
-      only == 0 && std::all_of(job.state.begin(), job.state.end(), [](const auto& t) {
-        return t.second.own == 0 && !t.second.unlisted;
-      });
-  bool empty = true, touched = false;
-  for (auto& [number, task] : job.state) {
-    if (task.state != JobState::Pending) continue;
-    if (only != 0 && number != only) {
-      empty = empty && task.own != 0;
-      continue;
-    }
-    task.state = JobState::Cancelled;
-    task.ended = time_.now();
-    if (task.own != 0 || whole || !job.array) continue;
-    touched = task.unlisted = true;
-  }
-  if (touched && empty) job.remainder = true;
-}
-
-bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
-  const auto found = jobs_.find(id);
-  if (found == jobs_.end()) return false;
-  cancel_waiting(found->second, only);
-  for (auto& [number, task] : found->second.state) {
-    if (only != 0 && number != only) continue;
-    const bool runs = task.state == JobState::Running || task.state == JobState::Suspended;
-    if (runs && !pending_only) {
-      hooks_.say(fmt::format("slurm: job {}_{} is cancelled", id, number));
-      end(found->second, number, JobState::Cancelled, 0, 15);
-      hooks_.killed(found->second, number, true);
-    }
-  }
-  time_.after(shape_.remembers, [this] { poll(); });
-  return true;
 }
 
 void Cluster::task_left(std::uint64_t id, std::uint32_t number, int exit_code) {
@@ -212,19 +183,32 @@ bool Cluster::may_start(const SimJob& job) const {
   return true;
 }
 
+// The highest priority first, then the longest in the queue, then tasks with a record of their own
+// in front of the array's: a waiting task that anybody touched overtakes the others.
+std::map<std::uint32_t, SimTask>::iterator Cluster::next_task(SimJob& job) const {
+  const auto rank = [](const auto& entry) {
+    const auto& [number, task] = entry;
+    return std::tuple(-task.priority, task.queued, task.own == 0 || number == 0, number);
+  };
+  auto best = job.state.end();
+  for (auto it = job.state.begin(); it != job.state.end(); ++it) {
+    const SimTask& task = it->second;
+    if (task.state != JobState::Pending || task.priority == 0 || task.begin > time_.now()) continue;
+    if (best == job.state.end() || rank(*it) < rank(*best)) best = it;
+  }
+  return best;
+}
+
 bool Cluster::try_start(SimJob& job) {
   if (!may_start(job)) return false;
-  const auto next = std::find_if(job.state.begin(), job.state.end(), [this](const auto& entry) {
-    const SimTask& task = entry.second;
-    return task.state == JobState::Pending && !task.held && task.begin <= time_.now();
-  });
+  const auto next = next_task(job);
   if (next == job.state.end()) return false;
   std::vector<NodeName> chosen;
   for (const auto& [name, node] : nodes_) {
     if (chosen.size() == job.nodes) break;
     if (node.told_down || !node.up || node.drained) continue;
-    if (std::find(job.exclude.begin(), job.exclude.end(), name) == job.exclude.end())
-      chosen.push_back(name);
+    const auto& never = next->second.exclude;
+    if (std::find(never.begin(), never.end(), name) == never.end()) chosen.push_back(name);
   }
   if (chosen.size() < job.nodes) return false;
   SimTask& task = next->second;
@@ -235,6 +219,8 @@ bool Cluster::try_start(SimJob& job) {
   task.nodes = std::move(chosen);
   task.node_list = compress_hostlist(task.nodes);
   task.processes = true;
+  task.exit_code = task.signal = 0;
+  task.by_user = false;
   const std::uint32_t number = next->first;
   hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number, task.node_list));
   time_.at(task.ends_at, [this] { poll(); });

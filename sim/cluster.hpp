@@ -30,10 +30,13 @@ struct SimTask {
   std::vector<NodeName> nodes;
   std::string node_list;  // the same as a hostlist
   int exit_code = 0, signal = 0;
-  bool processes = false;  // its agents may still live
-  std::uint64_t own = 0;   // its own job id; 0: it waits in the array's record
-  bool held = false;       // by a user
+  bool processes = false;     // its agents may still live
+  std::uint64_t own = 0;      // its own job id; 0: it waits in the array's record
+  std::int64_t priority = 0;  // the higher one starts first; 0: held
+  bool by_user = false;       // held by a user, who may release it, not by an administrator
+  std::vector<NodeName> exclude;
   std::uint32_t restarts = 0;
+  Instant queued;         // submitted or requeued
   Instant begin;          // not before, after a requeue
   bool unlisted = false;  // cancelled out of the array's record: no answer shows it any more
 };
@@ -43,17 +46,33 @@ struct SimJob {
   std::string name, comment, command, directory;
   std::uint32_t tasks = 1, nodes = 1;
   Duration limit{};
-  std::vector<NodeName> exclude;
-  std::uint64_t after = 0;  // afterany
+  std::vector<NodeName> exclude;  // as submitted
+  std::uint64_t after = 0;        // afterany
   bool singleton = false;
   std::uint32_t throttle = 1;  // tasks at once
   bool requeue = false;        // --requeue
   bool held = false;           // --hold
   Instant submitted, eligible;
-  bool array = false;                      // submitted with --array
-  bool remainder = false;                  // the array's record is cancelled and holds no task
-  std::map<std::uint32_t, SimTask> state;  // by task, from 1
+  bool array = false;  // submitted with --array
+  // By task, from 1. 0: the array's record after its last waiting task was cancelled; it is
+  // cancelled then, but a requeue starts it like a task.
+  std::map<std::uint32_t, SimTask> state;
 };
+
+// What slurmctld says of one record to an order, and the tasks of which it says so. An array has a
+// record of its own for the tasks that wait in it, and one for each task that has left it.
+enum class Verdict {
+  Done,
+  NoSuchJob,
+  Pending,
+  Over,
+  Finished,
+  NotPending,
+  NotSuspended,
+  Disabled,
+  Denied
+};
+using Verdicts = std::map<Verdict, std::set<std::uint32_t>>;
 
 class Cluster {
  public:
@@ -66,17 +85,18 @@ class Cluster {
   Cluster(Timeline& time, Random& random, const ClusterShape& shape, Hooks hooks);
 
   std::uint64_t submit(SimJob job);
-  // task 0: the whole array. False: no such job.
+  // cluster_cancel.cpp. task 0: the whole array. False: nothing of it waits or runs.
   bool cancel(std::uint64_t id, std::uint32_t task, bool pending_only);
-  // cluster_admin.cpp: what users and administrators do. False: no such job, or not in its state.
+  // cluster_admin.cpp: what users (hold, requeue, exclusions) and administrators do.
   // task 0: the whole array.
-  bool hold(std::uint64_t id, std::uint32_t task, bool held);
-  bool requeue(std::uint64_t id, std::uint32_t task);
-  bool suspend(std::uint64_t id, std::uint32_t task, bool suspended);
-  bool set_exclusions(std::uint64_t id, std::uint32_t task, std::vector<NodeName> nodes);
-  bool set_limit(std::uint64_t id, std::uint32_t task, Duration limit);
+  Verdicts hold(std::uint64_t id, std::uint32_t task, bool held);
+  Verdicts requeue(std::uint64_t id, std::uint32_t task);
+  Verdicts suspend(std::uint64_t id, std::uint32_t task, bool suspended);
+  Verdicts set_exclusions(std::uint64_t id, std::uint32_t task, const std::vector<NodeName>& nodes);
+  Verdicts set_limit(std::uint64_t id, std::uint32_t task, Duration limit);
   enum class NodeWord { Down, Drain, Resume };
-  void set_node(const NodeName& node, NodeWord word, const std::string& reason);
+  // False: the node is in no state for that.
+  bool set_node(const NodeName& node, NodeWord word, const std::string& reason);
 
   void task_left(std::uint64_t id, std::uint32_t task, int exit_code);  // its batch script ended
   void take_for_dead(std::uint64_t id, std::uint32_t task);             // although it lives
@@ -98,13 +118,18 @@ class Cluster {
   std::pair<SimJob*, std::uint32_t> running(const std::string& name);
 
  private:
+  using Record = std::vector<std::uint32_t>;  // its tasks
+  static std::vector<Record> records_of(const SimJob& job);
   void split(SimJob& job, std::uint32_t task);
-  void cancel_waiting(SimJob& job, std::uint32_t only);
+  void cancel_record(SimJob& job, const Record& record);
+  void take_out(SimJob& job, const Record& record, std::uint32_t only);
   void end(SimJob& job, std::uint32_t task, core::JobState state, int exit_code, int signal);
   bool try_start(SimJob& job);
   [[nodiscard]] bool may_start(const SimJob& job) const;
+  [[nodiscard]] std::map<std::uint32_t, SimTask>::iterator next_task(SimJob& job) const;
+  enum class Splits { No, Yes };
   template <class What>
-  bool on_tasks(std::uint64_t id, std::uint32_t task, What what);
+  Verdicts on_records(std::uint64_t id, std::uint32_t task, Splits splits, What what);
   void put_back(SimJob& job, std::uint32_t task);
 
   Timeline& time_;
@@ -112,6 +137,7 @@ class Cluster {
   ClusterShape shape_;
   Hooks hooks_;
   std::uint64_t last_id_ = 1000;
+  std::int64_t last_priority_ = 0xffff0000;  // falls with each submission and each release
   Instant jammed_until_;
   std::map<std::uint64_t, SimJob> jobs_;
   std::map<NodeName, SimNode> nodes_;

@@ -1,4 +1,5 @@
-// What users and administrators do to jobs and nodes, as slurmctld of 22.05 takes it.
+// What users and administrators do to jobs and nodes, as slurmctld of 22.05 takes it
+// (ReturnToService 0 or 1: a node that an administrator has set down stays down).
 #include <algorithm>
 
 #include "sim/cluster.hpp"
@@ -7,103 +8,153 @@ namespace stoker::sim {
 namespace {
 
 using core::JobState;
-constexpr Duration kRequeueDelay = 120s;  // of a requeued job, before it may start again
+
+bool has_ended(const SimTask& task) {
+  return core::is_terminal(task.state) || task.state == JobState::Completing;
+}
 
 }  // namespace
 
-// False: no task of it was in a state for that.
+std::vector<Cluster::Record> Cluster::records_of(const SimJob& job) {
+  std::vector<Record> records;
+  Record arrays;
+  for (const auto& [number, task] : job.state) {
+    if (task.unlisted) continue;
+    if (task.own == 0)
+      arrays.push_back(number);
+    else
+      records.push_back({number});
+  }
+  if (!arrays.empty()) records.insert(records.begin(), std::move(arrays));
+  return records;
+}
+
+// `what` answers for a record by its first task, and changes all of them. An update of one task
+// takes it out of the array's record; the last one stays there.
 template <class What>
-bool Cluster::on_tasks(std::uint64_t id, std::uint32_t only, What what) {
+Verdicts Cluster::on_records(std::uint64_t id, std::uint32_t only, Splits splits, What what) {
   const auto found = jobs_.find(id);
-  if (found == jobs_.end()) return false;
-  bool any = false;
-  for (auto& [number, task] : found->second.state) {
-    if ((only != 0 && number != only) || task.unlisted) continue;
-    any = what(found->second, number, task) || any;
+  if (found == jobs_.end()) return {{Verdict::NoSuchJob, {}}};
+  SimJob& job = found->second;
+  Verdicts verdicts;
+  for (Record record : records_of(job)) {
+    if (only != 0 && std::find(record.begin(), record.end(), only) == record.end()) continue;
+    const bool waits = job.state.at(record.front()).state == JobState::Pending;
+    if (only != 0 && splits == Splits::Yes && waits && record.size() > 1) {
+      split(job, only);
+      record = {only};
+    }
+    auto& said = verdicts[what(job, record, job.state.at(record.front()))];
+    for (const std::uint32_t number : record)
+      if (number != 0) said.insert(number);
   }
   poll();
-  return any;
+  if (verdicts.empty()) return {{Verdict::NoSuchJob, {only}}};
+  return verdicts;
 }
 
-bool Cluster::hold(std::uint64_t id, std::uint32_t only, bool held) {
-  return on_tasks(id, only, [&](SimJob& job, std::uint32_t number, SimTask& task) {
-    if (core::is_terminal(task.state)) return false;
-    if (task.state != JobState::Pending) return only == 0;
-    if (only != 0 && job.array) split(job, number);
-    task.held = held;
-    return true;
+// By a user: what an administrator holds is not released. Running tasks are held for their next
+// start.
+Verdicts Cluster::hold(std::uint64_t id, std::uint32_t only, bool held) {
+  return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
+    if (has_ended(first)) return Verdict::Finished;
+    if (held == (first.priority == 0)) return Verdict::Done;
+    if (!held && !first.by_user) return Verdict::Denied;
+    first.priority = held ? 0 : --last_priority_;
+    for (const std::uint32_t number : record) {
+      SimTask& task = job.state.at(number);
+      task.priority = first.priority;
+      task.by_user = held;
+      if (!held) task.exit_code = task.signal = 0;
+    }
+    return Verdict::Done;
   });
 }
 
-// The task waits again, in a record of its own.
+// The task waits again, in its record. What it ended with is shown until it starts.
 void Cluster::put_back(SimJob& job, std::uint32_t number) {
   SimTask& task = job.state.at(number);
-  SimTask again;
-  again.own = task.own;
-  again.restarts = task.restarts + 1;
-  again.begin = time_.now() + kRequeueDelay;
-  task = again;
-  time_.at(again.begin, [this] { poll(); });
+  task.state = JobState::Pending;
+  task.started = task.ends_at = task.ended = Instant{};
+  task.nodes.clear();
+  task.node_list.clear();
+  task.processes = false;
+  task.restarts += 1;
+  task.queued = time_.now();
+  task.begin = time_.now() + shape_.requeue_delay;
+  if (task.priority != 0) task.by_user = false;
+  time_.at(task.begin, [this] { poll(); });
 }
 
-bool Cluster::requeue(std::uint64_t id, std::uint32_t only) {
-  return on_tasks(id, only, [&](SimJob& job, std::uint32_t number, SimTask& task) {
-    if (!job.requeue || task.state == JobState::Pending || task.state == JobState::Completing)
-      return false;
-    if (task.state == JobState::Running) hooks_.killed(job, number, true);
-    put_back(job, number);
-    return true;
+Verdicts Cluster::requeue(std::uint64_t id, std::uint32_t only) {
+  return on_records(id, only, Splits::No, [&](SimJob& job, const Record& record, SimTask first) {
+    if (!job.requeue) return Verdict::Disabled;
+    if (first.state == JobState::Pending) return Verdict::Pending;
+    for (const std::uint32_t number : record) {
+      if (!has_ended(first)) hooks_.killed(job, number, true);
+      put_back(job, number);
+    }
+    return Verdict::Done;
   });
 }
 
-bool Cluster::suspend(std::uint64_t id, std::uint32_t only, bool suspended) {
-  return on_tasks(id, only, [&](SimJob&, std::uint32_t, SimTask& task) {
-    if (task.state != (suspended ? JobState::Running : JobState::Suspended)) return false;
+// A suspended task has no priority: when it is requeued, an administrator's hold is left.
+Verdicts Cluster::suspend(std::uint64_t id, std::uint32_t only, bool suspended) {
+  return on_records(id, only, Splits::No, [&](SimJob& job, const Record& record, SimTask first) {
+    if (first.state == JobState::Pending) return Verdict::Pending;
+    if (has_ended(first)) return Verdict::Over;
+    if (!suspended && first.state != JobState::Suspended) return Verdict::NotSuspended;
+    SimTask& task = job.state.at(record.front());
     task.state = suspended ? JobState::Suspended : JobState::Running;
-    return true;
+    if (suspended)
+      task.priority = 0;
+    else if (task.priority == 0)
+      task.priority = --last_priority_;
+    return Verdict::Done;
   });
 }
 
-bool Cluster::set_exclusions(std::uint64_t id, std::uint32_t only, std::vector<NodeName> nodes) {
-  bool all = true;
-  const bool any = on_tasks(id, only, [&](SimJob& job, std::uint32_t number, SimTask& task) {
-    if (core::is_terminal(task.state)) return false;
-    if (task.state != JobState::Pending) return all = false;
-    if (only != 0 && job.array) split(job, number);
-    return true;
+Verdicts Cluster::set_exclusions(std::uint64_t id, std::uint32_t only,
+                                 const std::vector<NodeName>& nodes) {
+  return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
+    if (has_ended(first)) return Verdict::Finished;
+    if (!nodes.empty() && first.exclude == nodes) return Verdict::Done;
+    if (first.state != JobState::Pending) return Verdict::NotPending;
+    for (const std::uint32_t number : record) job.state.at(number).exclude = nodes;
+    return Verdict::Done;
   });
-  const auto found = jobs_.find(id);
-  if (any && found != jobs_.end()) found->second.exclude = std::move(nodes);
-  return any && all;
 }
 
-bool Cluster::set_limit(std::uint64_t id, std::uint32_t only, Duration limit) {
-  return on_tasks(id, only, [&](SimJob& job, std::uint32_t number, SimTask& task) {
-    if (core::is_terminal(task.state)) return false;
-    if (only != 0 && job.array && task.state == JobState::Pending) split(job, number);
-    if (task.state == JobState::Running) task.ends_at = task.started + limit;
+Verdicts Cluster::set_limit(std::uint64_t id, std::uint32_t only, Duration limit) {
+  return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
+    if (has_ended(first)) return Verdict::Finished;
+    if (first.state != JobState::Pending)
+      job.state.at(record.front()).ends_at = first.started + limit;
     if (only == 0) job.limit = limit;
-    return true;
+    return Verdict::Done;
   });
 }
 
-void Cluster::set_node(const NodeName& name, NodeWord word, const std::string& reason) {
+bool Cluster::set_node(const NodeName& name, NodeWord word, const std::string& reason) {
   SimNode& node = nodes_.at(name);
+  if (word == NodeWord::Resume && !node.told_down && !node.drained) return false;
   node.reason = word == NodeWord::Resume ? "" : reason;
-  node.drained = word == NodeWord::Drain;
-  node.told_down = word == NodeWord::Down;
-  if (word != NodeWord::Down) return poll();
+  if (word == NodeWord::Resume) node.drained = node.told_down = false;
+  if (word == NodeWord::Drain) node.drained = true;
+  if (word == NodeWord::Down) node.told_down = true;
+  if (word != NodeWord::Down) return poll(), true;
   for (auto& [id, job] : jobs_)
     for (auto& [number, task] : job.state) {
-      const bool runs = task.state == JobState::Running || task.state == JobState::Suspended;
-      if (!runs || std::find(task.nodes.begin(), task.nodes.end(), name) == task.nodes.end())
-        continue;
+      const bool suspended = task.state == JobState::Suspended;
+      if (task.state != JobState::Running && !suspended) continue;
+      if (std::find(task.nodes.begin(), task.nodes.end(), name) == task.nodes.end()) continue;
       hooks_.killed(job, number, false);
       if (job.requeue)
         put_back(job, number);
       else
-        end(job, number, JobState::NodeFail, 0, 0);
+        end(job, number, JobState::NodeFail, 0, suspended ? 9 : 15);
     }
+  return true;
 }
 
 }  // namespace stoker::sim

@@ -124,12 +124,13 @@ namespace stoker::sim {
 struct ClusterShape {
   std::uint32_t nodes = 8;
   std::uint32_t gpus_per_node = 8;
-  Duration queue_wait = 10min;  // mean, until a submission starts
-  Duration task_gap = 1min;     // mean, between two tasks of an array
-  Duration boot = 30s;          // from a task's start to the first word of its agents
-  Duration repair = 12h;        // of a bad or dead node
-  Duration remembers = 5min;    // how long squeue shows a job that has ended (MinJobAge)
-  bool tells_nodes = true;      // sinfo answers
+  Duration queue_wait = 10min;    // mean, until a submission starts
+  Duration task_gap = 1min;       // mean, between two tasks of an array
+  Duration boot = 30s;            // from a task's start to the first word of its agents
+  Duration repair = 12h;          // of a bad or dead node
+  Duration remembers = 5min;      // how long squeue shows a job that has ended (MinJobAge)
+  bool tells_nodes = true;        // sinfo answers
+  Duration requeue_delay = 121s;  // before a requeued task may start again (cred_expire + 1 s)
   Duration poll = 60s;  // how often the daemon looks at the queue while nothing is on its way
 };
 

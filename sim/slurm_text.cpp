@@ -62,12 +62,13 @@ std::map<std::uint32_t, SimTask> shown(const SimJob& job) {
   std::map<std::uint32_t, SimTask> tasks;
   for (const auto& [number, task] : job.state)
     if (!task.unlisted) tasks.emplace(number, task);
-  if (!job.remainder) return tasks;
-  SimTask& rest = tasks[0];
-  rest.state = JobState::Cancelled;
-  for (const auto& [number, task] : job.state)
-    if (task.unlisted) rest.started = rest.ends_at = std::max(rest.ends_at, task.ended);
   return tasks;
+}
+
+const char* reason_of(const SimTask& task) {
+  if (task.state != JobState::Pending) return "None";
+  if (task.priority == 0) return task.by_user ? "JobHeldUser" : "JobHeldAdmin";
+  return "Priority";
 }
 
 void add_field(std::string& out, char letter, const SimJob& job, std::uint32_t number,
@@ -77,9 +78,7 @@ void add_field(std::string& out, char letter, const SimJob& job, std::uint32_t n
     case 'F': out += std::to_string(job.id); return;
     case 'K': out += job.array && number != 0 ? std::to_string(number) : "N/A"; return;
     case 'T': out += name_of(task.state); return;
-    case 'r':
-      out += task.state != JobState::Pending ? "None" : task.held ? "JobHeldUser" : "Priority";
-      return;
+    case 'r': out += reason_of(task); return;
     case 'S': out += seconds(task.started); return;
     case 'e': out += seconds(task.ends_at); return;
     case 'V': out += seconds(job.submitted + 1s); return;
@@ -227,7 +226,7 @@ os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
           "ReqNodeList=(null) ExcNodeList={} NumNodes={} Command={} WorkDir={} Comment={}\n",
           raw_id(job, task), array_text(job, number), job.name, name_of(task.state),
           job.requeue ? 1 : 0, task.restarts, task.exit_code, task.signal,
-          job.exclude.empty() ? "(null)" : compress_hostlist(job.exclude), job.nodes, job.command,
+          task.exclude.empty() ? "(null)" : compress_hostlist(task.exclude), job.nodes, job.command,
           job.directory, job.comment);
   }
   if (out.empty()) return wanted.empty() ? says("No jobs in the system\n") : refuses(kGone);
@@ -243,58 +242,6 @@ os::CommandOutput SlurmText::scontrol(const Argv& argv) {
   if (argv.size() > 2 && argv[1] == "update") return update(argv);
   if (argv.size() > 2) return act(argv[1], parse_job(argv[2]));
   return refuses("scontrol: unknown request\n");
-}
-
-// scontrol update JobId=… ExcNodeList=… TimeLimit=…, or NodeName=… State=… Reason=…
-os::CommandOutput SlurmText::update(const Argv& argv) {
-  std::map<std::string, std::string> words;
-  for (const std::string& word : argv)
-    if (const auto equals = word.find('='); equals != std::string::npos)
-      words[word.substr(0, equals)] = word.substr(equals + 1);
-  if (words.contains("NodeName")) {
-    const std::string& state = words["State"];
-    cluster_.set_node(NodeName(words["NodeName"]),
-                      state == "DOWN"    ? Cluster::NodeWord::Down
-                      : state == "DRAIN" ? Cluster::NodeWord::Drain
-                                         : Cluster::NodeWord::Resume,
-                      words["Reason"]);
-    return says("");
-  }
-  const JobId job = parse_job(words["JobId"]);
-  if (!cluster_.jobs().contains(job.job)) return refuses("Invalid job id specified\n");
-  bool good = true;
-  if (const auto minutes = words.find("TimeLimit"); minutes != words.end())
-    good = cluster_.set_limit(job.job, job.task, std::stoi(minutes->second) * 1min);
-  if (const auto list = words.find("ExcNodeList"); list != words.end())
-    good = cluster_.set_exclusions(job.job, job.task,
-                                   expand_hostlist(list->second).value_or(std::vector<NodeName>{}));
-  return good ? says("") : refuses("Job is no longer pending execution\n");
-}
-
-os::CommandOutput SlurmText::act(const std::string& verb, const JobId& job) {
-  if (!cluster_.jobs().contains(job.job)) return refuses("Invalid job id specified\n");
-  bool good = false;
-  if (verb == "hold" || verb == "release") good = cluster_.hold(job.job, job.task, verb == "hold");
-  if (verb == "requeue") good = cluster_.requeue(job.job, job.task);
-  if (verb == "suspend" || verb == "resume")
-    good = cluster_.suspend(job.job, job.task, verb == "suspend");
-  return good ? says("") : refuses("Requested operation is presently disabled\n");
-}
-
-os::CommandOutput SlurmText::nodes() {
-  if (!shape_.tells_nodes) return refuses("sinfo: not permitted here\n");
-  std::string out;
-  for (const auto& [name, node] : cluster_.nodes()) {
-    const char* const state = !node.reason.empty() && node.told_down ? "down"
-                              : node.told_down                       ? "down*"
-                              : node.drained                         ? "drained"
-                                                                     : "idle";
-    const std::string reason = !node.reason.empty() ? node.reason
-                               : node.told_down     ? "Not responding"
-                                                    : "none";
-    out += fmt::format("{}\x1f{}\x1f{}\n", name.text, state, reason);
-  }
-  return says(out);
 }
 
 Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
@@ -364,12 +311,7 @@ Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Durati
   if (argv.front() == "scontrol") return scontrol(argv);
   if (argv.front() == "sinfo") return nodes();
   if (argv.front() == "sbatch") return sbatch(argv);
-  if (argv.front() == "scancel") {
-    const JobId job = parse_job(argv.back());
-    const bool pending = std::find(argv.begin(), argv.end(), "--state=PENDING") != argv.end();
-    cluster_.cancel(job.job, job.task, pending);
-    return says("");  // also of a job that it does not know
-  }
+  if (argv.front() == "scancel") return scancel(argv);
   return fail("command not found in PATH", argv.front());
 }
 

@@ -33,8 +33,11 @@ class SlurmText : public core::Processes {
   os::CommandOutput columns(const Argv& argv);
   os::CommandOutput scontrol(const Argv& argv);
   os::CommandOutput show_jobs(const Argv& argv);
+  // slurm_orders.cpp
+  [[nodiscard]] os::CommandOutput said(const Verdicts& verdicts, std::uint64_t id) const;
   os::CommandOutput update(const Argv& argv);
   os::CommandOutput act(const std::string& verb, const JobId& job);
+  os::CommandOutput scancel(const Argv& argv);
   os::CommandOutput nodes();
   Result<os::CommandOutput> sbatch(const Argv& argv);
   void bend(std::string& text);

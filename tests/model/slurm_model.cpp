@@ -27,9 +27,12 @@ class Model {
       if (!output) return {{"rc", 255}, {"out", ""}, {"err", output.error().message()}};
       said = {{"rc", output->status.code}, {"out", output->out}, {"err", output->err}};
     }
-    if (asked.contains("end"))
-      cluster_.task_left(asked["end"], std::max(1u, asked["task"].get<std::uint32_t>()),
-                         asked["code"]);
+    if (asked.contains("end")) {
+      const std::uint64_t id = asked["end"];
+      const std::uint32_t task =
+          cluster_.jobs().at(id).array ? asked["task"].get<std::uint32_t>() : 1;
+      cluster_.task_left(id, task, asked["code"]);
+    }
     settle(asked.contains("pass") ? asked["pass"].get<int>() * 1s : 20s);
     return said;
   }
@@ -49,6 +52,7 @@ class Model {
     shape.nodes = 1;
     shape.queue_wait = shape.task_gap = 0s;
     shape.remembers = 24h;
+    shape.requeue_delay = 16s;
     return shape;
   }
 

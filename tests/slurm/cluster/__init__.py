@@ -31,7 +31,7 @@ SlurmctldPort={controller_port}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+AuthInfo=socket={folder}/munge/socket,cred_expire={cred_expire}
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
@@ -49,7 +49,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerType=sched/backfill
 SchedulerParameters={scheduler_parameters}
-ReturnToService=2
+ReturnToService={return_to_service}
 SlurmctldTimeout=60
 SlurmdTimeout={slurmd_timeout}
 KillWait=5
@@ -58,7 +58,7 @@ MinJobAge={min_job_age}
 FirstJobId={first_job}
 SlurmdParameters=config_overrides
 {more}
-NodeName=n[01-08] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs=4 RealMemory=1000
+NodeName=n[01-08] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs={cpus} RealMemory=1000
 PartitionName=main Nodes=n[01-08] Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:4
 PartitionName=service Nodes=n[01-08] MaxTime=INFINITE State=UP OverSubscribe=YES:8
 """
@@ -127,7 +127,7 @@ def free_ports(count):
 
 class Cluster:
     def __init__(self, slurmd_timeout=15, min_job_age=300, more="", scheduler_parameters="sched_interval=5,bf_interval=5",
-                 keep=False, accounting=False):
+                 keep=False, accounting=False, return_to_service=2, cred_expire=120, cpus=4):
         reason = why_not(accounting)
         if reason:
             raise Unavailable(reason)
@@ -137,7 +137,8 @@ class Cluster:
         self.user = "stoker" + secrets.token_hex(3)
         self.keep = keep or bool(os.environ.get("STOKER_KEEP"))
         self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more,
-                            scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000))
+                            scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000),
+                            return_to_service=return_to_service, cred_expire=cred_expire, cpus=cpus)
         self.accounting = accounting
         self.conf = os.path.join(self.folder, "slurm.conf")
         self.munge_socket = os.path.join(self.folder, "munge", "socket")
