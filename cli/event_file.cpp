@@ -56,16 +56,23 @@ Status EventFile::follow(const Visit& visit) {
 }
 
 Result<std::vector<wire::PublishedEvent>> EventFile::newest(
-    std::size_t count, const std::function<bool(const wire::PublishedEvent&)>& wanted) {
+    std::size_t count, const std::function<bool(const wire::PublishedEvent&)>& wanted,
+    std::uint64_t look_back) {
   std::vector<wire::PublishedEvent> found;
+  std::uint64_t seen = 0;
   if (count == 0) return found;
   STOKER_TRY_STATUS(file_.backward([&](std::string_view line) {
     const auto event = parse(line);
     if (event && wanted(*event)) found.push_back(*event);
-    return found.size() < count;
+    seen += line.size() + 1;
+    return found.size() < count && (look_back == 0 || seen < look_back);
   }));
   std::reverse(found.begin(), found.end());
   return found;
+}
+
+bool is_decision(const wire::PublishedEvent& e) {
+  return !e.reason.empty() && (!e.decision.empty() || !e.actions.empty());
 }
 
 Result<RunEvents> open_events(const Context& context, const std::string& name) {

@@ -25,9 +25,11 @@ class EventFile {
   // What was appended since the last call.
   Status follow(const Visit& visit);
 
-  // The newest events that are `wanted`, oldest first, at most `count`.
+  // The newest events that are `wanted`, oldest first, at most `count`; `look_back` 0 = looked for
+  // in the whole file, else in the last bytes of it.
   Result<std::vector<wire::PublishedEvent>> newest(
-      std::size_t count, const std::function<bool(const wire::PublishedEvent&)>& wanted);
+      std::size_t count, const std::function<bool(const wire::PublishedEvent&)>& wanted,
+      std::uint64_t look_back = 0);
 
   [[nodiscard]] std::size_t unreadable() const { return unreadable_; }
 
@@ -39,6 +41,9 @@ class EventFile {
   std::uint64_t offset_ = 0;
   std::size_t unreadable_ = 0;
 };
+
+// It has a reason, and changed the state or acted.
+bool is_decision(const wire::PublishedEvent& event);
 
 // The run that a command names ("" = the only one) and its events; says it when no daemon is there.
 struct RunEvents {

@@ -24,11 +24,6 @@ bool is_run_directory(const std::string& path) {
          os::exists(path + "/events.jsonl");
 }
 
-bool published_lately(const wire::StatusDocument& status) {
-  const auto at = parse_rfc3339(status.published);
-  return at.has_value() && wall_now() - *at < kFresh;
-}
-
 Result<wire::StatusDocument> read_document(const std::string& path) {
   STOKER_TRY(text, os::read_file(path, kMaxDocument));
   return from_json_text<wire::StatusDocument>(text, path);
@@ -97,8 +92,13 @@ Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) 
     if (status.checkpoint) status.checkpoint->age_s += since;
     if (status.archive) status.archive->age_s += since;
   }
-  status.stale = reach == Reach::Away || reach == Reach::Stuck || !published_lately(status);
+  status.stale = is_stale(status, reach, wall_now());
   return std::move(status);
+}
+
+bool is_stale(const wire::StatusDocument& status, Reach reach, WallTime now) {
+  const auto at = parse_rfc3339(status.published);
+  return reach == Reach::Away || reach == Reach::Stuck || !at || now - *at >= kFresh;
 }
 
 Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state) {

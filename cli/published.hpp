@@ -26,6 +26,9 @@ Result<wire::SiteRun> find_run(const std::string& state, const std::string& name
 // keeps it fresh.
 Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach);
 
+// Whether a document that was read with this `reach` may have been overtaken.
+bool is_stale(const wire::StatusDocument& status, Reach reach, WallTime now);
+
 Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state);
 
 // Reading commands start with this: whether the daemon is there; if not, one sentence on standard

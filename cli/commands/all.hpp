@@ -37,6 +37,7 @@ Command cmd_stacks();
 Command cmd_status();
 Command cmd_stop();
 Command cmd_tail();
+Command cmd_top();
 Command cmd_why();
 
 }  // namespace stoker::cli

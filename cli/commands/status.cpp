@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <memory>
 #include <thread>
+#include <unistd.h>
 
 #include "cli/commands/all.hpp"
 #include "cli/failing_sinks.hpp"
 #include "cli/published.hpp"
 #include "cli/render_status.hpp"
+#include "cli/top/run_order.hpp"
+#include "cli/watch_screen.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -43,18 +46,43 @@ bool collect(Context& context, const StatusOptions& options,
   return good;
 }
 
+std::string render(const Context& context, const wire::StatusDocument& d) {
+  std::string text = render_status(d, wall_now(), context.console);
+  if (const auto sinks = failing_sinks(context.state))
+    for (const wire::FailingSink& sink : *sinks)
+      if (sink.run == d.run)
+        text +=
+            "  " + context.console.paint(Ink::Red, "alerts") + "      " + failing_line(sink) + "\n";
+  return text;
+}
+
 std::string render(const Context& context, const std::vector<wire::StatusDocument>& documents) {
   std::string text;
   for (const wire::StatusDocument& d : documents) {
     if (!text.empty()) text += "\n";
-    text += render_status(d, wall_now(), context.console);
-    if (const auto sinks = failing_sinks(context.state))
-      for (const wire::FailingSink& sink : *sinks)
-        if (sink.run == d.run)
-          text += "  " + context.console.paint(Ink::Red, "alerts") + "      " + failing_line(sink) +
-                  "\n";
+    text += render(context, d);
   }
   return text;
+}
+
+bool is_set(const Context& context, const std::string& name) {
+  const auto found = context.environment.find(name);
+  return found != context.environment.end() && !found->second.empty();
+}
+
+// On a terminal, or where the environment gives a size: one screen, the worst run first. Else all.
+void draw(const Context& context, std::vector<wire::StatusDocument> documents) {
+  const auto term = context.environment.find("TERM");
+  const bool dumb = term == context.environment.end() || term->second == "dumb";
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (!terminal && !is_set(context, "COLUMNS") && !is_set(context, "LINES"))
+    return context.console.out(render(context, documents) + "\n");
+  std::stable_sort(documents.begin(), documents.end(),
+                   [](const auto& a, const auto& b) { return top::badness(a) > top::badness(b); });
+  std::vector<std::string> blocks;
+  for (const wire::StatusDocument& d : documents) blocks.push_back(render(context, d));
+  context.console.out((terminal && !dumb ? "\033[H\033[2J" : "") +
+                      watch_screen(blocks, screen_size(context.environment, STDOUT_FILENO)));
 }
 
 bool is_over(const std::vector<wire::StatusDocument>& documents) {
@@ -72,8 +100,7 @@ int watch(Context& context, const StatusOptions& options) {
     if (options.json) {
       for (const wire::StatusDocument& d : documents) context.console.line(to_json_text(d));
     } else {
-      const std::string clear = context.console.color() ? "\033[H\033[2J" : "";
-      context.console.out(clear + render(context, documents) + "\n");
+      draw(context, documents);
     }
     if (!good || is_over(documents)) return good ? kDone : kFailed;
     std::this_thread::sleep_for(2s);

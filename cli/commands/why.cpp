@@ -14,10 +14,6 @@ struct WhyOptions {
   bool json = false;
 };
 
-bool is_decision(const wire::PublishedEvent& e) {
-  return !e.reason.empty() && (!e.decision.empty() || !e.actions.empty());
-}
-
 std::string render(const Console& console, const wire::PublishedEvent& e) {
   std::string text = printable(e.time) + "  ";
   text += e.decision.empty() ? printable(e.kind) : console.paint(Ink::Bold, printable(e.decision));
