@@ -1,5 +1,6 @@
 // stoker top [RUN]: the full screen of all runs, from what the daemon published; also while the
 // daemon is away. Where there is no full screen it is `stoker status`.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -71,6 +72,10 @@ Result<top::Selection> first_selection(const Context& context, const TopOptions&
   top::Selection selection;
   if (options.run.empty()) return selection;
   STOKER_TRY(run, find_run(context.state, options.run));
+  STOKER_TRY(published, published_runs(context.state));
+  if (std::find(published.begin(), published.end(), run) == published.end())
+    return fail("is not a run of " + context.state, options.run,
+                "stoker status " + options.run + " shows it");
   selection.run = run.run;
   selection.page = top::Page::Why;
   for (int page = 1; page <= static_cast<int>(top::Page::Alerts); ++page)

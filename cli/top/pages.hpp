@@ -1,5 +1,5 @@
-// The parts of the screen, each as lines of at most `columns`; layout.cpp puts them together. To
-// add a page: its lines here, its name in selection.cpp, its row in layout.cpp.
+// The parts of the screen, each as lines of at most `columns`; layout.cpp puts them together.
+// To add a page: its lines here, its name and place in selection.hpp, its case in layout.cpp.
 #pragma once
 
 #include <string>

@@ -10,7 +10,8 @@
 namespace stoker::cli::top {
 namespace {
 
-constexpr std::size_t kEvents = 300, kDecisions = 50, kLogLines = 1000;
+constexpr std::size_t kEvents = 300, kDecisions = 50, kLogLines = 300;
+constexpr std::size_t kLogLine = 2048;          // bytes of a line that are shown
 constexpr std::uint64_t kLookBack = 16u << 20;  // for decisions among other events
 constexpr int kBeatLines = 200;                 // at the end of lead.jsonl
 constexpr Duration kPatience = 2s;              // with a daemon that is slow for a moment
@@ -98,7 +99,7 @@ void Reader::look_at_runs(WallTime now) {
     if (!own && !copy && known != documents_.end())
       documents.insert_or_assign(run.run, std::move(known->second));
     else
-      documents.insert_or_assign(run.run, read_status(run, view_.reach));
+      documents.insert_or_assign(run.run, read_run(run, own && known != documents_.end()));
   }
   documents_ = std::move(documents);
   view_.runs.clear();
@@ -108,6 +109,15 @@ void Reader::look_at_runs(WallTime now) {
     view_.runs.back().run = name;
     view_.runs.back().stale = is_stale(*document, view_.reach, now);
   }
+}
+
+// What was just written into the run directory needs no second copy.
+Result<wire::StatusDocument> Reader::read_run(wire::SiteRun run, bool own_is_fresh) const {
+  const std::string copy = own_is_fresh ? std::exchange(run.copy, "") : "";
+  auto status = read_status(run, view_.reach);
+  if (status || copy.empty()) return status;
+  run.copy = copy;
+  return read_status(run, view_.reach);
 }
 
 void Reader::look_at_nodes() {
@@ -134,6 +144,7 @@ void Reader::look_at_events() {
   Detail& detail = view_.detail;
   const auto take = [&detail](const wire::PublishedEvent& event) {
     detail.events.push_back(event);
+    detail.events.back().event = {};  // not shown, and large
     keep_last(detail.events, kEvents);
   };
   Status read = ok();
@@ -159,7 +170,7 @@ void Reader::look_at_events() {
 void Reader::look_at_log() {
   Detail& detail = view_.detail;
   const auto take = [&detail](const LogLine& line) {
-    detail.log.emplace_back(line.whole);
+    detail.log.emplace_back(line.whole.substr(0, kLogLine));
     keep_last(detail.log, kLogLines);
   };
   Status read = ok();

@@ -36,6 +36,7 @@ class Reader {
   void look_at_daemon(WallTime now);
   void look_at_site();
   void look_at_runs(WallTime now);
+  [[nodiscard]] Result<wire::StatusDocument> read_run(wire::SiteRun run, bool own_is_fresh) const;
   void look_at_nodes();
   void open_run(const std::string& run);
   void look_at_events();

@@ -67,6 +67,34 @@ TEST_CASE("top reader: a file that did not change -> is not read again") {
   CHECK(reader.look({}, wall_now()).runs[0].iteration == 99999);
 }
 
+TEST_CASE("top reader: two copies -> the fresher one, whichever changes; a torn one is no loss") {
+  const Site site;
+  const std::string copy = site.state() + "/published/runs/hello";
+  auto status = training_status();
+  site.write(site.state() + "/published/site.json",
+             to_json_text(wire::SiteDocument{1, {{"hello", site.directory(), copy}}, {}}));
+  const auto publish = [&](const std::string& folder, int second) {
+    status.published = fmt::format("2026-05-01T04:00:{:02}Z", second);
+    status.iteration = static_cast<std::uint64_t>(second);
+    site.write(folder + "/status.json", to_json_text(status));
+  };
+  const auto iteration = [](Reader& reader) {
+    const auto& view = reader.look({}, wall_now());
+    REQUIRE(view.runs.size() == 1);
+    return view.runs[0].iteration;
+  };
+  Reader reader(site.state());
+  publish(site.directory(), 10);
+  publish(copy, 11);
+  CHECK(iteration(reader) == 11);
+  publish(site.directory(), 12);
+  CHECK(iteration(reader) == 12);
+  publish(copy, 13);  // the run directory is full: only the copy is written
+  CHECK(iteration(reader) == 13);
+  site.write(site.directory() + "/status.json", "{\"run\": ");
+  CHECK(iteration(reader) == 13);
+}
+
 TEST_CASE("top reader: a daemon that answers, is silent, is gone -> each said in time") {
   const Site site;
   auto status = training_status();
