@@ -14,6 +14,8 @@
 namespace stoker::cli {
 namespace {
 
+constexpr const char* kNoRuns = "no runs; `stoker run RUN.yaml` puts one under supervision\n";
+
 struct StatusOptions {
   std::string run;
   bool json = false, watch = false;
@@ -81,6 +83,7 @@ void draw(const Context& context, std::vector<wire::StatusDocument> documents) {
                    [](const auto& a, const auto& b) { return top::badness(a) > top::badness(b); });
   std::vector<std::string> blocks;
   for (const wire::StatusDocument& d : documents) blocks.push_back(render(context, d));
+  if (blocks.empty()) blocks.emplace_back(kNoRuns);
   context.console.out((terminal && !dumb ? "\033[H\033[2J" : "") +
                       watch_screen(blocks, screen_size(context.environment, STDOUT_FILENO)));
 }
@@ -117,7 +120,7 @@ int status(Context& context, const StatusOptions& options) {
     else if (!documents.empty())
       context.console.line(to_json_text(documents[0]));
   } else if (documents.empty() && good) {
-    context.console.line("no runs; `stoker run RUN.yaml` puts one under supervision");
+    context.console.out(kNoRuns);
   } else {
     context.console.out(render(context, documents));
   }
