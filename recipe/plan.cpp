@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
+
+#include "recipe/pipeline_plan.hpp"
 
 namespace stoker::recipe {
 namespace {
@@ -10,15 +13,21 @@ namespace {
 // Time and saves need a speed: the observed one, else the devices' expected TFLOP/s.
 void add_times(const TrainConfig& config, const PlanRequest& request, Plan& plan) {
   std::optional<double> speed = request.samples_per_second;
+  if (request.iteration_time && *request.iteration_time > 0ns)
+    speed = static_cast<double>(config.batch.global) / to_seconds(*request.iteration_time);
   if (!speed && request.device_tflops) {
     const double ranks = static_cast<double>(request.nodes * request.ranks_per_node);
     const double one =
         step_flops(FlopsConvention::Model, flops_shape(config.model, config.train.recompute), 1);
     if (one > 0) speed = *request.device_tflops * 1e12 * ranks / one;
   }
-  if (speed) plan.eta = eta(0, plan.samples, *speed);
+  if (speed) plan.eta = eta(plan.consumed, plan.samples, *speed);
   if (speed && *speed > 0)
     plan.iteration_time = from_seconds(static_cast<double>(config.batch.global) / *speed);
+  if (plan.iteration_time && *plan.iteration_time > 0ns)
+    plan.tflops = plan.iteration_flops_legacy /
+                  (to_seconds(*plan.iteration_time) *
+                   static_cast<double>(request.nodes * request.ranks_per_node) * 1e12);
   if (request.save_cost && request.mean_time_between_failures)
     plan.save_interval = daly_interval(*request.save_cost, *request.mean_time_between_failures);
   if (plan.save_interval && plan.iteration_time && *plan.iteration_time > 0ns)
@@ -32,7 +41,9 @@ void add_times(const TrainConfig& config, const PlanRequest& request, Plan& plan
 FlopsShape flops_shape(const ModelConfig& m, Recompute recompute) {
   bool again = false;
   switch (recompute) {
-    case Recompute::None: again = false; break;
+    case Recompute::None:
+    case Recompute::Selective: again = false; break;
+    case Recompute::Full: again = true; break;
   }
   return {m.layers, m.hidden, m.ffn, m.sequence, m.vocabulary, again, false};
 }
@@ -46,40 +57,125 @@ std::uint64_t bytes_per_value(Dtype dtype) {
   return 4;
 }
 
-MemoryEstimate estimate_memory(const TrainConfig& config, std::uint64_t micro,
-                               std::uint64_t data_parallel) {
+namespace {
+
+double state_bytes(const TrainConfig& config, double shards) {  // a parameter
+  switch (config.train.dtype) {
+    case Dtype::F64: return 16 + 16 / shards;
+    case Dtype::F32: return 8 + 8 / shards;
+    case Dtype::Bf16: return 6 + 12 / shards;
+  }
+  return 8 + 8 / shards;
+}
+
+// Of one layer and one sample, at two bytes a value.
+double layer_activations(const ModelConfig& m, double t, Recompute recompute) {
+  const auto s = static_cast<double>(m.sequence), h = static_cast<double>(m.hidden);
+  const double scores = h > 0 ? 5 * static_cast<double>(m.heads) * s / (h * t) : 0;
+  switch (recompute) {
+    case Recompute::None: return s * h * (10 + 24 / t + scores);
+    case Recompute::Selective: return s * h * (10 + 24 / t);
+    case Recompute::Full: return 2 * s * h;
+  }
+  return 0;
+}
+
+// The embedding and the positions on the first stage, the final norm on the last one, which has a
+// copy of the embedding where that is another rank.
+std::uint64_t stage_parameters(const ModelConfig& m, const StageShare& share) {
+  ModelConfig part = m;
+  part.layers = share.layers;
+  std::uint64_t count = parameter_count(flops_shape(part, Recompute::None));
+  if (!share.first) count -= m.sequence * m.hidden;
+  if (!share.last) count -= 2 * m.hidden;
+  if (!share.first && !share.last) count -= m.vocabulary * m.hidden;
+  return count;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_stage(const TrainConfig& config, const StageShare& share,
+                              std::uint64_t data_parallel) {
   const ModelConfig& m = config.model;
-  const std::uint64_t parts =
-      static_cast<std::uint64_t>(config.parallel.tensor) * config.parallel.pipeline;
-  const std::uint64_t on_this_rank =
-      parameter_count(flops_shape(m, config.train.recompute)) / std::max<std::uint64_t>(1, parts);
-  const auto parameters = static_cast<double>(on_this_rank);
+  const auto t = static_cast<double>(std::max<std::uint32_t>(1, config.parallel.tensor));
   const double shards =
       config.parallel.zero > 0 ? static_cast<double>(std::max<std::uint64_t>(1, data_parallel)) : 1;
-  double each = 0;
-  switch (config.train.dtype) {
-    case Dtype::F64: each = 16 + 16 / shards; break;
-    case Dtype::F32: each = 8 + 8 / shards; break;
-    case Dtype::Bf16: each = 6 + 12 / shards; break;
-  }
-  const double s = static_cast<double>(m.sequence);
-  const double b = static_cast<double>(micro);
-  const double h = static_cast<double>(m.hidden);
-  const double a = static_cast<double>(m.heads);
   const double wide = static_cast<double>(bytes_per_value(config.train.dtype)) / 2;
-  const double layer = h > 0 ? s * b * h * (34 + 5 * a * s / h) : 0;
-  const double logits = s * b * static_cast<double>(m.vocabulary) * 4 * 2;
+  double activations = static_cast<double>(share.layers) * share.samples *
+                       layer_activations(m, t, config.train.recompute);
+  if (config.train.recompute != Recompute::None && share.layers > 0)
+    activations += share.micro * layer_activations(m, t, Recompute::None);
+  const double logits =
+      static_cast<double>(m.sequence) * share.micro * static_cast<double>(m.vocabulary) * 4 * 2 / t;
   MemoryEstimate memory;
-  memory.model_state = static_cast<std::uint64_t>(parameters * each);
-  memory.activations =
-      static_cast<std::uint64_t>(static_cast<double>(m.layers) * layer * wide + logits);
+  memory.model_state = static_cast<std::uint64_t>(static_cast<double>(stage_parameters(m, share)) /
+                                                  t * state_bytes(config, shards));
+  memory.activations = static_cast<std::uint64_t>(activations * wide + (share.last ? logits : 0));
   return memory;
+}
+
+MemoryEstimate estimate_memory(const TrainConfig& config, std::uint64_t micro,
+                               std::uint64_t data_parallel) {
+  const auto samples = static_cast<double>(micro);
+  return estimate_stage(config, {config.model.layers, true, true, samples, samples}, data_parallel);
 }
 
 std::uint64_t checkpoint_bytes(const TrainConfig& config) {
   const std::uint64_t each = config.train.dtype == Dtype::F64 ? 24 : 12;
   return each * parameter_count(flops_shape(config.model, config.train.recompute));
 }
+
+namespace {
+
+// After the last step that does not fit; empty when all fit, or not even the last one does.
+std::optional<BatchPhase> legal_after(const std::vector<BatchPhase>& phases, std::uint64_t dp) {
+  std::optional<BatchPhase> after;
+  bool bad = false;
+  for (const BatchPhase& phase : phases) {
+    const bool fits = dp > 0 && phase.global % (phase.micro * dp) == 0;
+    if (!fits) {
+      bad = true;
+      after.reset();
+    } else if (bad && !after) {
+      after = phase;
+    }
+  }
+  return after;
+}
+
+Status add_pipeline(const TrainConfig& config, const PlanRequest& request, RankLayout layout,
+                    Plan& plan) {
+  if (const Status fits = check_parallel(config.parallel, config.model); !fits)
+    return fail(fits.error().what, "parallel." + fits.error().object);
+  const PipelineSchedule* csv = request.schedule;
+  const std::uint64_t ranks = request.nodes * request.ranks_per_node;
+  std::erase_if(plan.legal_nodes, [&](std::uint64_t nodes) {
+    return illegal_micro_batches(config.parallel, plan.phases,
+                                 nodes * layout.ranks_per_node / layout.model_parallel, csv)
+        .has_value();
+  });
+  if (ranks % layout.model_parallel != 0) {
+    plan.illegal.reset();
+    plan.illegal_mesh =
+        fmt::format("{} ranks do not split into groups of {} (tensor {} x pipeline {})", ranks,
+                    layout.model_parallel, config.parallel.tensor, config.parallel.pipeline);
+    return ok();
+  }
+  if (plan.illegal) {
+    plan.legal_from = legal_after(plan.phases, plan.data_parallel);
+    return ok();
+  }
+  plan.illegal_mesh = illegal_micro_batches(config.parallel, plan.phases, plan.data_parallel, csv);
+  if (plan.illegal_mesh || (config.parallel.pipeline == 1 && csv == nullptr)) return ok();
+  STOKER_TRY(pipeline, plan_pipeline(config, plan.phases, plan.data_parallel, csv));
+  for (const StagePlan& rank : pipeline.ranks)
+    if (&rank == &pipeline.ranks.front() || rank.memory.total() > plan.memory.total())
+      plan.memory = rank.memory;
+  plan.pipeline = std::make_shared<const PipelinePlan>(std::move(pipeline));
+  return ok();
+}
+
+}  // namespace
 
 Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   STOKER_TRY(batches, BatchPlan::make(config.batch));
@@ -105,7 +201,11 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   plan.total_flops = step_flops(FlopsConvention::Model, shape, plan.samples);
   plan.iteration_flops_legacy =
       step_flops(FlopsConvention::LegacyHardware, shape, config.batch.global);
+  plan.consumed = batches.consumed_after(Iteration(request.done));
   plan.memory = estimate_memory(config, largest_micro, plan.data_parallel);
+  plan.replica_bytes =
+      static_cast<std::uint64_t>(static_cast<double>(plan.parameters) * state_bytes(config, 1));
+  STOKER_TRY_STATUS(add_pipeline(config, request, layout, plan));
   plan.checkpoint_bytes = checkpoint_bytes(config);
   plan.checkpoints = count_saves(config.checkpoint.save, Iteration(plan.iterations));
   add_times(config, request, plan);

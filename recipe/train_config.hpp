@@ -15,6 +15,7 @@
 #include "recipe/batch_plan.hpp"
 #include "recipe/lr_schedule.hpp"
 #include "recipe/save_rounds.hpp"
+#include "recipe/schedule/schedule.hpp"
 
 namespace stoker::recipe {
 
@@ -22,8 +23,8 @@ enum class PositionKind { Learned };
 enum class Dtype { F64, F32, Bf16 };
 // Native: the fastest code of each CPU. Portable: the same code on all of them (numerics.hpp).
 enum class Numerics { Native, Portable };
-enum class Recompute { None };
-enum class PipelineKind { OneForwardOneBackward };
+// Of activations in the backward: nothing, the attention's scores, whole layers.
+enum class Recompute { None, Selective, Full };
 enum class OptimizerKind { AdamW };
 
 struct ModelConfig {
@@ -54,8 +55,9 @@ struct DataConfig {
 struct ParallelConfig {
   std::uint32_t tensor = 1;
   std::uint32_t pipeline = 1;
-  PipelineKind schedule = PipelineKind::OneForwardOneBackward;
-  std::uint32_t virtual_stages = 1;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  std::string schedule_file;         // of ScheduleKind::Csv
+  std::uint32_t virtual_stages = 1;  // a rank; zb-v always has 2
   std::uint32_t zero = 0;
 };
 
@@ -134,11 +136,7 @@ struct EnumNames<recipe::Numerics> {
 };
 template <>
 struct EnumNames<recipe::Recompute> {
-  static constexpr std::array names{"none"};
-};
-template <>
-struct EnumNames<recipe::PipelineKind> {
-  static constexpr std::array names{"1f1b"};
+  static constexpr std::array names{"none", "selective", "full"};
 };
 template <>
 struct EnumNames<recipe::OptimizerKind> {

@@ -6,6 +6,7 @@
 #include "common/os/files.hpp"
 #include "configs/schema/describe.hpp"
 #include "core/render_states.hpp"
+#include "recipe/schedule/describe.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -20,6 +21,7 @@ int docs(Context& context, const DocsOptions& options) {
       {"configuration.md", configs::render_configuration()},
       {"cli.md", render_cli_reference()},
       {"states.md", core::render_states()},
+      {"schedules.md", recipe::render_schedules()},
   };
   int code = kDone;
   for (const auto& [name, text] : pages) {

@@ -10,6 +10,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/commands/what_if.hpp"
 #include "cli/event_file.hpp"
+#include "cli/pipeline_text.hpp"
 #include "cli/published.hpp"
 #include "cli/render_status.hpp"
 #include "cli/run_file.hpp"
@@ -19,20 +20,13 @@ namespace stoker::cli {
 namespace {
 
 struct PlanOptions {
-  std::string path, mtbf, save_cost, save_interval, restart_cost, wait;
+  std::string path, mtbf, save_cost, save_interval, restart_cost, wait, iteration_time;
+  std::uint64_t done = 0;
   std::optional<std::uint32_t> spares;
   std::uint32_t nodes = 0;
   std::optional<double> tflops;
   bool json = false, what_if = false;
 };
-
-std::string rounded_size(std::uint64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 // What a run of the same name has already shown: speed, cost of a save, time between failures.
 void observe(const core::RunPolicy& policy, const recipe::TrainConfig& config,
@@ -72,19 +66,32 @@ void observe(const core::RunPolicy& policy, const recipe::TrainConfig& config,
     request.mean_time_between_failures = (*last - *first) / status->restarts;
 }
 
-Json as_json(const core::RunPolicy& policy, const recipe::PlanRequest& request,
+// Why the asked nodes cannot run it; "" when they can.
+std::string illegal_text(const recipe::Plan& plan) {
+  if (plan.illegal_mesh) return *plan.illegal_mesh;
+  return plan.illegal ? plan.illegal->text() : "";
+}
+
+Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
              const recipe::Plan& plan) {
+  const std::string illegal = illegal_text(plan);
   const auto seconds = [](const std::optional<Duration>& d) {
     return d ? Json(to_seconds(*d)) : Json();
   };
-  return {{"run", policy.run.text},
+  return {{"run", run.file.policy.run.text},
+          {"trainable", !run.train->not_trainable},
+          {"mesh", mesh_json(run.train->config, plan)},
           {"nodes", request.nodes},
           {"ranks_per_node", request.ranks_per_node},
           {"parameters", plan.parameters},
           {"data_parallel", plan.data_parallel},
           {"legal_nodes", plan.legal_nodes},
-          {"legal", !plan.illegal},
-          {"illegal", plan.illegal ? Json(plan.illegal->text()) : Json()},
+          {"legal", illegal.empty()},
+          {"illegal", illegal.empty() ? Json() : Json(illegal)},
+          {"legal_from", plan.legal_from ? Json{{"iteration", plan.legal_from->first_iteration},
+                                                {"consumed_samples", plan.legal_from->consumed},
+                                                {"global_batch_size", plan.legal_from->global}}
+                                         : Json()},
           {"iterations", plan.iterations},
           {"samples", plan.samples},
           {"tokens", plan.tokens},
@@ -95,6 +102,7 @@ Json as_json(const core::RunPolicy& policy, const recipe::PlanRequest& request,
             {"total_bytes", plan.memory.total()}}},
           {"checkpoint", {{"bytes", plan.checkpoint_bytes}, {"count", plan.checkpoints}}},
           {"iteration_s", seconds(plan.iteration_time)},
+          {"tflops", plan.tflops ? Json(*plan.tflops) : Json()},
           {"eta_s", seconds(plan.eta)},
           {"mtbf_s", seconds(request.mean_time_between_failures)},
           {"save_cost_s", seconds(request.save_cost)},
@@ -108,7 +116,8 @@ std::string ramp_text(const recipe::Plan& plan) {
                      plan.phases.back().global, plan.phases.size());
 }
 
-void show(const Console& console, const recipe::PlanRequest& request, const recipe::Plan& plan) {
+void show(const Console& console, const recipe::TrainConfig& config,
+          const recipe::PlanRequest& request, const recipe::Plan& plan) {
   const auto row = [&](const char* label, const std::string& value) {
     console.line(fmt::format("{:<22} {}", label, printable(value)));
   };
@@ -122,6 +131,13 @@ void show(const Console& console, const recipe::PlanRequest& request, const reci
   row("legal node counts",
       legal.empty() ? "none" : fmt::format("{}{}", fmt::join(legal, " "), more ? " …" : ""));
   if (plan.illegal) row("first bad step", plan.illegal->text());
+  if (plan.illegal_mesh) row("not possible", *plan.illegal_mesh);
+  if (plan.legal_from)
+    row("possible from",
+        fmt::format("iteration {} on (batch {}, {} consumed samples)",
+                    with_commas(plan.legal_from->first_iteration + 1), plan.legal_from->global,
+                    with_commas(plan.legal_from->consumed)));
+  for (const auto& [label, value] : mesh_rows(config, plan)) row(label.c_str(), value);
   row("iterations", with_commas(plan.iterations) + ramp_text(plan));
   row("samples, tokens", with_commas(plan.samples) + ", " + with_commas(plan.tokens));
   row("memory per GPU",
@@ -134,6 +150,11 @@ void show(const Console& console, const recipe::PlanRequest& request, const reci
   row("an iteration takes", plan.iteration_time
                                 ? format_duration(*plan.iteration_time)
                                 : "unknown: give --tflops, or plan again when the run has trained");
+  if (plan.tflops)
+    row("TFLOPs per GPU",
+        fmt::format(
+            "{:.2f} (legacy hardware convention{})", *plan.tflops,
+            config.train.recompute == recipe::Recompute::Full ? ", recomputation counted" : ""));
   row("ETA", plan.eta ? format_duration(*plan.eta) : "unknown");
   if (plan.save_interval && request.save_cost && request.mean_time_between_failures)
     row("best save interval",
@@ -173,7 +194,7 @@ int what_if(Context& context, const PlanOptions& options, const core::RunPolicy&
 
 int plan(Context& context, const PlanOptions& options) {
   const Console& console = context.console;
-  const auto run = read_run_file(context, options.path);
+  const auto run = read_run_file(context, options.path, configs::ConfigUse::Plan);
   if (!run) return console.say(run.error().message()), kUsage;
   if (options.what_if && run->file.errors.empty())
     return what_if(context, options, run->file.policy);
@@ -196,14 +217,22 @@ int plan(Context& context, const PlanOptions& options) {
   if (!read_duration(console, "--mtbf", options.mtbf, request.mean_time_between_failures) ||
       !read_duration(console, "--save-cost", options.save_cost, request.save_cost))
     return kUsage;
+  if (!read_duration(console, "--iteration-time", options.iteration_time, request.iteration_time))
+    return kUsage;
+  request.done = options.done;
   observe(policy, run->train->config, request);
+  const auto schedule = read_schedule_file(*run);
+  if (!schedule) return console.say(schedule.error().message()), kUsage;
+  if (*schedule) request.schedule = &**schedule;
   const auto made = recipe::make_plan(run->train->config, request);
   if (!made) return console.say(made.error().message()), kFailed;
   if (options.json)
-    console.line(dump_json(as_json(policy, request, *made)));
+    console.line(dump_json(as_json(*run, request, *made)));
   else
-    show(console, request, *made);
-  return made->illegal ? kFailed : kDone;
+    show(console, run->train->config, request, *made);
+  if (run->train->not_trainable)
+    console.say(printable("note: " + run->train_path + ": " + run->train->not_trainable->message));
+  return illegal_text(*made).empty() ? kDone : kFailed;
 }
 
 }  // namespace
@@ -229,6 +258,11 @@ Command cmd_plan() {
                        "what one device reaches (default: the speed observed)")
             ->check(CLI::PositiveNumber)
             ->type_name("X");
+        app.add_option("--iteration-time", options->iteration_time,
+                       "of the full batch (default: observed)")
+            ->type_name("105s");
+        app.add_option("--done", options->done, "iterations behind the run: the ETA is of the rest")
+            ->type_name("N");
         app.add_flag("--what-if", options->what_if,
                      "other save intervals, failure rates and spares; rollback now or wait");
         app.add_option("--save-interval", options->save_interval,

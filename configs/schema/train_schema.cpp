@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/os/files.hpp"
+#include "recipe/pipeline_plan.hpp"
 
 namespace stoker::configs {
 namespace {
@@ -117,19 +119,28 @@ void read_batch(MapReader& m, BatchConfig& c) {
   }
 }
 
-// This floor of the training core runs one tensor and one pipeline part; more is refused, not
-// ignored.
+// One of the schedules by name, or a CSV file.
+void read_schedule(const ValueReader& value, ParallelConfig& c) {
+  std::string name(name_of(c.schedule));
+  if (!value.read(name)) return;
+  const auto kind = enum_from<ScheduleKind>(name);
+  if (name.ends_with(".csv")) {
+    c.schedule = ScheduleKind::Csv;
+    c.schedule_file = name;
+  } else if (kind && *kind != ScheduleKind::Csv) {
+    c.schedule = *kind;
+  } else {
+    value.error("schedule: expected gpipe, 1f1b, interleaved, zb-h1, zb-v or a file FILE.csv");
+  }
+}
+
 void read_parallel(MapReader& m, ParallelConfig& c) {
   m.read("tensor", c.tensor);
-  m.check("tensor", c.tensor == 1, "only 1 is supported by this version of stoker-train");
   m.read("pipeline", c.pipeline);
-  m.check("pipeline", c.pipeline == 1, "only 1 is supported by this version of stoker-train");
-  m.read("schedule", c.schedule);
+  read_schedule(m.at("schedule"), c);
   m.read("virtual_stages", c.virtual_stages);
-  m.check("virtual_stages", c.virtual_stages == 1,
-          "only 1 is supported by this version of stoker-train");
   m.read("zero", c.zero);
-  m.check("zero", c.zero == 0, "only 0 is supported by this version of stoker-train");
+  m.check("zero", c.zero <= 1, "must be 0 or 1");
 }
 
 void read_train(MapReader& m, TrainLoopConfig& c) {
@@ -247,9 +258,55 @@ void check_batches(MapReader& root, const TrainConfig& c) {
   });
 }
 
+// The first of these keys that the file gives.
+Position given_at(const YamlReader& reader, const std::vector<std::vector<std::string>>& keys) {
+  Position at;
+  for (const auto& key : keys)
+    if (at.line == 0) at = reader.position_of(key);
+  return at;
+}
+
+// The mesh against the model; reported at the key that is to blame.
+void check_mesh_of(YamlReader& reader, const TrainConfig& c) {
+  const Status fits = check_parallel(c.parallel, c.model);
+  if (fits) return;
+  const std::string& key = fits.error().object;
+  reader.error(given_at(reader, {{"parallel", key},
+                                 {"parallel", "schedule"},
+                                 {"parallel", "pipeline"},
+                                 {"parallel", "tensor"}}),
+               key + ": " + fits.error().what);
+}
+
+// What this version of the training core cannot run yet is refused, not ignored: one line that
+// names everything that was asked, at the first of it.
+std::optional<Diagnostic> beyond_training(const YamlReader& reader, const TrainConfig& c) {
+  const ParallelConfig& p = c.parallel;
+  std::vector<std::string> asked;
+  std::vector<std::vector<std::string>> places;
+  const auto see = [&](const char* section, const char* key, bool beyond, auto value) {
+    if (!beyond) return;
+    asked.push_back(fmt::format("{}: {}", key, value));
+    places.push_back({section, key});
+  };
+  see("parallel", "tensor", p.tensor > 1, p.tensor);
+  see("parallel", "pipeline", p.pipeline > 1, p.pipeline);
+  see("parallel", "schedule", p.schedule != ScheduleKind::OneFOneB,
+      p.schedule == ScheduleKind::Csv ? p.schedule_file : std::string(name_of(p.schedule)));
+  see("parallel", "virtual_stages", p.virtual_stages > 1, p.virtual_stages);
+  see("parallel", "zero", p.zero > 0, p.zero);
+  see("train", "recompute", c.train.recompute != Recompute::None, name_of(c.train.recompute));
+  if (asked.empty()) return std::nullopt;
+  return Diagnostic{
+      reader.file(), given_at(reader, places),
+      fmt::format("this version of stoker-train is data-parallel only and cannot run {}; `stoker "
+                  "plan` can predict it",
+                  fmt::join(asked, ", "))};
+}
+
 }  // namespace
 
-TrainConfigFile read_train_config(std::string_view text, const std::string& file) {
+TrainConfigFile read_train_config(std::string_view text, const std::string& file, ConfigUse use) {
   TrainConfigFile result;
   TrainConfig& c = result.config;
   YamlReader reader(text, file);
@@ -265,6 +322,12 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
     read_rest(root, c);
     if (reader.ok()) check_batches(root, c);
   });
+  if (reader.ok()) check_mesh_of(reader, c);
+  result.not_trainable = beyond_training(reader, c);
+  if (use == ConfigUse::Train && result.not_trainable) {
+    reader.error(result.not_trainable->at, result.not_trainable->message);
+    result.not_trainable.reset();
+  }
   result.errors = reader.errors();
   result.effective = reader.render_effective();
   result.values = reader.effective();
@@ -273,9 +336,9 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
   return result;
 }
 
-Result<TrainConfigFile> load_train_config(const std::string& path) {
+Result<TrainConfigFile> load_train_config(const std::string& path, ConfigUse use) {
   STOKER_TRY(text, os::read_file(path, kLargestYaml));
-  return read_train_config(text, path);
+  return read_train_config(text, path, use);
 }
 
 }  // namespace stoker::configs

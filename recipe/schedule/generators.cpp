@@ -55,9 +55,6 @@ Status check_mesh(const ScheduleShape& shape) {
 Status check_micro_batches(const ScheduleShape& shape) {
   const std::uint64_t m = shape.micro_batches;
   if (m == 0) return fail("a step needs at least 1 micro-batch");
-  if (m * shape.ranks * chunks_of(shape.kind, shape.chunks) * 3 > kMostScheduleOps)
-    return fail(fmt::format("{} micro-batches on {} stages are more than {} operations", m,
-                            shape.ranks, kMostScheduleOps));
   if (shape.kind == ScheduleKind::Interleaved && m % shape.ranks != 0)
     return fail(fmt::format(
         "{} micro-batches are not a multiple of {} pipeline stages, as schedule interleaved needs",
@@ -68,6 +65,10 @@ Status check_micro_batches(const ScheduleShape& shape) {
 Result<PipelineSchedule> make_schedule(const ScheduleShape& shape) {
   STOKER_TRY_STATUS(check_mesh(shape));
   STOKER_TRY_STATUS(check_micro_batches(shape));
+  const std::uint64_t m = shape.micro_batches;
+  if (m * shape.ranks * chunks_of(shape.kind, shape.chunks) * 3 > kMostScheduleOps)
+    return fail(fmt::format("{} micro-batches on {} stages are more than {} operations", m,
+                            shape.ranks, kMostScheduleOps));
   switch (shape.kind) {
     case ScheduleKind::GPipe: return gpipe(shape.ranks, shape.micro_batches);
     case ScheduleKind::OneFOneB: return one_f_one_b(shape.ranks, shape.micro_batches);

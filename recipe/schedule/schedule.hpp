@@ -60,7 +60,7 @@ struct PipelineSchedule {
 };
 
 // Nothing larger is generated, read or simulated.
-inline constexpr std::uint32_t kMostPipelineRanks = 1024;
+inline constexpr std::uint32_t kMostPipelineRanks = 512;
 inline constexpr std::uint32_t kMostChunks = 64;
 inline constexpr std::uint64_t kMostScheduleOps = 4'000'000;
 

@@ -79,13 +79,53 @@ TEST_CASE("train schema: the smallest file -> the defaults") {
 }
 
 TEST_CASE("train schema: parallelism beyond this floor -> refused with its position") {
-  const auto errors = errors_of(small_with(
-      "{micro: 1, global: 8}", "parallel: {tensor: 2, pipeline: 4, virtual_stages: 2, zero: 1}\n"));
-  REQUIRE(errors.size() == 4);
-  CHECK(errors[0] ==
-        "train.yaml:6:20: error: tensor: only 1 is supported by this version of stoker-train");
-  CHECK(errors[1].find("train.yaml:6:33: error: pipeline: only 1") == 0);
-  CHECK(errors[3].find("error: zero: only 0") != std::string::npos);
+  std::string text = small_with(
+      "{micro: 1, global: 8}",
+      "parallel: {tensor: 2, pipeline: 4, schedule: interleaved, virtual_stages: 2, zero: 1}\n");
+  text.replace(text.find("layers: 1"), 9, "layers: 8");
+  const auto errors = errors_of(text);
+  CHECK(
+      errors ==
+      std::vector<std::string>{
+          "train.yaml:6:20: error: this version of stoker-train is data-parallel only and cannot "
+          "run tensor: 2, pipeline: 4, schedule: interleaved, virtual_stages: 2, zero: 1; `stoker "
+          "plan` can predict it"});
+  const TrainConfigFile planned = read_train_config(text, "train.yaml", ConfigUse::Plan);
+  CHECK(planned.errors.empty());
+  REQUIRE(planned.not_trainable.has_value());
+  CHECK(planned.not_trainable->text() == errors[0]);
+  CHECK(planned.config.parallel.pipeline == 4);
+}
+
+TEST_CASE("train schema: recomputation and schedules with one stage -> refused too, not ignored") {
+  const auto one = [](const std::string& more) {
+    const auto errors = errors_of(small_with("{micro: 1, global: 8}", more));
+    return errors.size() == 1 ? errors[0] : "";
+  };
+  CHECK(one("parallel: {schedule: gpipe}\n").find("train.yaml:6:22: error: this version") == 0);
+  CHECK(one("parallel: {schedule: mine.csv}\n").find("schedule: mine.csv") != std::string::npos);
+  std::string text = small_with("{micro: 1, global: 8}");
+  text.replace(text.find("samples: 1000}"), 14, "samples: 1000, recompute: full}");
+  CHECK(errors_of(text).at(0).find("train.yaml:4:36: error: this version") == 0);
+}
+
+TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is named") {
+  const auto one = [](const std::string& more) {
+    const std::string text = small_with("{micro: 1, global: 8}", more);
+    const auto file = read_train_config(text, "train.yaml", ConfigUse::Plan);
+    return file.errors.size() == 1 ? file.errors[0].text() : "";
+  };
+  CHECK(one("parallel: {tensor: 4}\n") ==
+        "train.yaml:6:20: error: tensor: 2 heads are not a multiple of tensor 4");
+  CHECK(one("parallel: {pipeline: 4}\n")
+            .find("6:22: error: pipeline: 1 layers do not split over 4") != std::string::npos);
+  CHECK(
+      one("parallel: {schedule: interleaved}\n").find("6:22: error: virtual_stages: interleaved") !=
+      std::string::npos);
+  CHECK(one("parallel: {schedule: csv}\n").find("expected gpipe, 1f1b") != std::string::npos);
+  CHECK(one("parallel: {schedule: zb}\n").find("expected gpipe, 1f1b") != std::string::npos);
+  CHECK(one("parallel: {zero: 2}\n").find("zero: must be 0 or 1") != std::string::npos);
+  CHECK(one("parallel: {tensor: 0}\n").find("tensor: must be between 1 and") != std::string::npos);
 }
 
 TEST_CASE("train schema: batches that fit no number of ranks -> the first bad step is named") {

@@ -9,6 +9,7 @@
 
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
+#include "worker/train/command/schedule_command.hpp"
 #include "worker/train/inspect/inspect_command.hpp"
 #include "worker/train/loop/session.hpp"
 #include "worker/train/run/say.hpp"
@@ -92,6 +93,27 @@ CLI::App* add_inspect(CLI::App& app, InspectOptions& o) {
   return verb;
 }
 
+CLI::App* add_schedule(CLI::App& app, ScheduleOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("schedule", "draws a pipeline schedule, its bubble and memory");
+  verb->footer("Example: stoker-train schedule --kind zb-v --stages 4 --micro-batches 8");
+  verb->add_option("--kind", o.kind, "gpipe, 1f1b, interleaved, zb-h1, zb-v")
+      ->capture_default_str();
+  verb->add_option("--stages", o.stages, "pipeline ranks")->capture_default_str();
+  verb->add_option("--micro-batches", o.micro_batches, "of a step")->capture_default_str();
+  verb->add_option("--virtual-stages", o.virtual_stages, "chunks a rank, for interleaved");
+  verb->add_option("--file", o.file, "a schedule as CSV instead; validated first");
+  verb->add_option("--forward", o.forward, "time of F")->capture_default_str();
+  verb->add_option("--input-gradient", o.input, "time of I; 2 with full recomputation")
+      ->capture_default_str();
+  verb->add_option("--weight-gradient", o.weight, "time of W")->capture_default_str();
+  verb->add_option("--hop", o.hop, "from rank to rank")->capture_default_str();
+  verb->add_flag("--csv", o.csv, "the operations as CSV, for parallel.schedule");
+  verb->add_flag("--operations", o.operations, "with transfers, slots and reductions");
+  verb->add_flag("--json", o.json, "one JSON document");
+  return verb;
+}
+
 void add_training(CLI::App& app, SessionOptions& session, std::vector<std::string>& accepted) {
   app.add_option("--config", session.config, "TRAIN.yaml: trains what it describes");
   app.add_option("--kill-switch", session.kill_switch,
@@ -111,9 +133,11 @@ int run(int argc, char** argv) {
   PrepareOptions prepare;
   SamplesOptions samples;
   InspectOptions inspect;
+  ScheduleOptions schedule;
   const CLI::App* prepares = add_prepare(app, prepare);
   const CLI::App* tells_samples = add_samples(app, samples);
   const CLI::App* inspects = add_inspect(app, inspect);
+  const CLI::App* draws = add_schedule(app, schedule);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -122,6 +146,7 @@ int run(int argc, char** argv) {
   if (prepares->parsed()) return status_of(run_prepare(prepare));
   if (tells_samples->parsed()) return status_of(run_samples(samples));
   if (inspects->parsed()) return status_of(run_inspect(inspect));
+  if (draws->parsed()) return run_schedule_command(schedule);
   if (session.config.empty()) {
     std::cerr << app.help();
     return kUsage;

@@ -79,7 +79,7 @@ TEST_CASE("schedule csv: hostile text -> one line with its place") {
   CHECK(verdict("70000F0\n").find("too many stages") != std::string::npos);
   CHECK(verdict("0F999999\n1F0\n2F0\n3F0\n4F0\n").find("are too many") != std::string::npos);
   std::string many;
-  for (int i = 0; i < 1025; ++i) many += "\n0F0";
-  CHECK(verdict(many) == "s.csv: more than 1024 ranks");
+  for (int i = 0; i < 513; ++i) many += "\n0F0";
+  CHECK(verdict(many) == "s.csv: more than 512 ranks");
   CHECK(verdict(std::string("0F0,\0", 5)).find("expected an operation") != std::string::npos);
 }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "recipe/schedule/csv.hpp"
+#include "recipe/schedule/predict.hpp"
 #include "schedules.hpp"
 
 using namespace stoker;
@@ -82,6 +83,19 @@ TEST_CASE("schedules: every shape -> the bubble's formula") {
   each(ScheduleKind::ZbV, [&](Shape x, const PipelineSchedule& s) {
     if (x.m >= 2 * x.p - 1) CHECK(over(s, x.m, {}) == doctest::Approx((x.p - 1) * 0.5));
   });
+}
+
+TEST_CASE("schedules: every shape -> predicted as it is simulated") {
+  for (const ScheduleKind kind : kAll)
+    each(kind, [&](Shape x, const PipelineSchedule& s) {
+      for (const OpTimes times : {OpTimes{1, 1, 1, 0}, OpTimes{1, 2, 1, 0}}) {
+        const StepPrediction step = predict_step({kind, x.p, x.v, x.m}, times).value();
+        const Timeline run = simulate(s, times).value();
+        CHECK(step.makespan == doctest::Approx(run.makespan));
+        CHECK(step.bubble == doctest::Approx(run.bubble()));
+        for (std::size_t r = 0; r < x.p; ++r) CHECK(step.peak[r] == run.peak_share(r));
+      }
+    });
 }
 
 TEST_CASE("schedules: every shape -> peaks by formula, ZB-V within 1F1B's") {
