@@ -22,9 +22,10 @@ std::string schedule_name(const recipe::ParallelConfig& parallel) {
 }
 
 std::string stage_text(const recipe::StagePlan& rank) {
-  return fmt::format("{} layers, {:.6g} in flight, {} ({} model state, {} activations)",
-                     rank.layers, rank.in_flight, rounded_size(rank.memory.total()),
-                     rounded_size(rank.memory.model_state), rounded_size(rank.memory.activations));
+  return fmt::format("{} layer{}, {:.6g} in flight, {} ({} model state, {} activations)",
+                     rank.layers, rank.layers == 1 ? "" : "s", rank.in_flight,
+                     rounded_size(rank.memory.total()), rounded_size(rank.memory.model_state),
+                     rounded_size(rank.memory.activations));
 }
 
 void add_pipeline_rows(const recipe::PipelinePlan& pipeline, std::vector<PlanRow>& rows) {

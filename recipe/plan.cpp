@@ -148,9 +148,13 @@ Status add_pipeline(const TrainConfig& config, const PlanRequest& request, RankL
   if (const Status fits = check_parallel(config.parallel, config.model); !fits)
     return fail(fits.error().what, "parallel." + fits.error().object);
   const PipelineSchedule* csv = request.schedule;
+  std::vector<BatchPhase> phases = plan.phases;
+  std::erase_if(phases, [&](const BatchPhase& phase) {
+    return phase.consumed + phase.iterations * phase.global <= request.from;
+  });
   const std::uint64_t ranks = request.nodes * request.ranks_per_node;
   std::erase_if(plan.legal_nodes, [&](std::uint64_t nodes) {
-    return illegal_micro_batches(config.parallel, plan.phases,
+    return illegal_micro_batches(config.parallel, phases,
                                  nodes * layout.ranks_per_node / layout.model_parallel, csv)
         .has_value();
   });
@@ -165,12 +169,11 @@ Status add_pipeline(const TrainConfig& config, const PlanRequest& request, RankL
     plan.legal_from = legal_after(plan.phases, plan.data_parallel);
     return ok();
   }
-  plan.illegal_mesh = illegal_micro_batches(config.parallel, plan.phases, plan.data_parallel, csv);
+  plan.illegal_mesh = illegal_micro_batches(config.parallel, phases, plan.data_parallel, csv);
   if (plan.illegal_mesh || (config.parallel.pipeline == 1 && csv == nullptr)) return ok();
-  STOKER_TRY(pipeline, plan_pipeline(config, plan.phases, plan.data_parallel, csv));
+  STOKER_TRY(pipeline, plan_pipeline(config, phases, plan.data_parallel, csv));
   for (const StagePlan& rank : pipeline.ranks)
-    if (&rank == &pipeline.ranks.front() || rank.memory.total() > plan.memory.total())
-      plan.memory = rank.memory;
+    if (rank.memory.total() > plan.memory.total()) plan.memory = rank.memory;
   plan.pipeline = std::make_shared<const PipelinePlan>(std::move(pipeline));
   return ok();
 }
@@ -188,8 +191,9 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   Plan plan;
   plan.parameters = parameter_count(shape);
   plan.data_parallel = request.nodes * request.ranks_per_node / layout.model_parallel;
-  plan.legal_nodes = legal_node_counts(batches, config.train.samples, layout, request.max_nodes);
-  plan.illegal = batches.first_illegal(plan.data_parallel, 0, config.train.samples);
+  plan.legal_nodes =
+      legal_node_counts(batches, config.train.samples, layout, request.max_nodes, request.from);
+  plan.illegal = batches.first_illegal(plan.data_parallel, request.from, config.train.samples);
   plan.phases = batches.phases(config.train.samples);
   std::uint64_t largest_micro = 1;
   for (const BatchPhase& phase : plan.phases) {
@@ -202,7 +206,8 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   plan.iteration_flops_legacy =
       step_flops(FlopsConvention::LegacyHardware, shape, config.batch.global);
   plan.consumed = batches.consumed_after(Iteration(request.done));
-  plan.memory = estimate_memory(config, largest_micro, plan.data_parallel);
+  if (config.parallel.pipeline == 1)
+    plan.memory = estimate_memory(config, largest_micro, plan.data_parallel);
   plan.replica_bytes =
       static_cast<std::uint64_t>(static_cast<double>(plan.parameters) * state_bytes(config, 1));
   STOKER_TRY_STATUS(add_pipeline(config, request, layout, plan));

@@ -24,8 +24,9 @@ struct PlanRequest {
   std::optional<double> samples_per_second;  // of the whole run, observed
   std::optional<double>
       device_tflops;  // else: what one device is expected to reach (model convention)
-  std::optional<Duration> iteration_time;      // else: of the full batch
-  std::uint64_t done = 0;                      // iterations behind us: the ETA is of what is left
+  std::optional<Duration> iteration_time;  // else: of the full batch
+  std::uint64_t from = 0;  // consumed samples; earlier steps are trained by other nodes
+  std::uint64_t done = 0;  // iterations behind us: the ETA is of what is left
   const PipelineSchedule* schedule = nullptr;  // read from parallel.schedule, where that is a file
   std::optional<Duration> save_cost;           // how long one save holds the training up
   std::optional<Duration> mean_time_between_failures;
@@ -69,7 +70,7 @@ struct Plan {
   double iteration_flops_legacy =
       0;                         // of the full batch, legacy_hardware convention (the log's TFLOPs)
   std::optional<double> tflops;  // of one device, in that convention
-  MemoryEstimate memory;         // of the rank that needs most
+  MemoryEstimate memory;         // of the rank that needs most; zero when the mesh does not fit
   std::uint64_t replica_bytes = 0;               // model state of one replica without ZeRO
   std::shared_ptr<const PipelinePlan> pipeline;  // with more than one stage, when legal
   std::uint64_t checkpoint_bytes = 0;

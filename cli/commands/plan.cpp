@@ -123,8 +123,11 @@ void show(const Console& console, const recipe::TrainConfig& config,
   };
   row("parameters", with_commas(plan.parameters));
   row("ranks",
-      fmt::format("{} nodes x {} = {}, data parallel {}", request.nodes, request.ranks_per_node,
-                  request.nodes * request.ranks_per_node, plan.data_parallel));
+      fmt::format("{} nodes x {} = {}, data parallel {}{}", request.nodes, request.ranks_per_node,
+                  request.nodes * request.ranks_per_node, plan.data_parallel,
+                  request.from > 0
+                      ? fmt::format(", from {} consumed samples on", with_commas(request.from))
+                      : ""));
   std::vector<std::uint64_t> legal = plan.legal_nodes;
   const bool more = legal.size() > 24;
   if (more) legal.resize(24);
@@ -141,9 +144,11 @@ void show(const Console& console, const recipe::TrainConfig& config,
   row("iterations", with_commas(plan.iterations) + ramp_text(plan));
   row("samples, tokens", with_commas(plan.samples) + ", " + with_commas(plan.tokens));
   row("memory per GPU",
-      fmt::format("{} ({} model state, {} activations), buffers not counted",
-                  rounded_size(plan.memory.total()), rounded_size(plan.memory.model_state),
-                  rounded_size(plan.memory.activations)));
+      plan.memory.total() == 0
+          ? "unknown: these nodes do not fit the mesh"
+          : fmt::format("{} ({} model state, {} activations), buffers not counted",
+                        rounded_size(plan.memory.total()), rounded_size(plan.memory.model_state),
+                        rounded_size(plan.memory.activations)));
   row("checkpoints",
       fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
                   rounded_size(plan.checkpoints * plan.checkpoint_bytes)));
@@ -209,9 +214,18 @@ int plan(Context& context, const PlanOptions& options) {
            kFailed;
   const core::RunPolicy& policy = run->file.policy;
   recipe::PlanRequest request;
-  for (const core::NodesStep& step : policy.scheduler.nodes)
-    request.nodes = std::max<std::uint64_t>(request.nodes, step.nodes);
-  if (options.nodes > 0) request.nodes = options.nodes;
+  std::uint64_t from = 0;
+  for (const core::NodesStep& step : policy.scheduler.nodes) {
+    if (step.nodes > request.nodes) {
+      request.nodes = step.nodes;
+      request.from = from;  // the file's other steps are trained by their own nodes
+    }
+    from = step.until_samples;
+  }
+  if (options.nodes > 0) {
+    request.nodes = options.nodes;
+    request.from = 0;
+  }
   request.ranks_per_node = policy.train.ranks_per_node;
   request.device_tflops = options.tflops;
   if (!read_duration(console, "--mtbf", options.mtbf, request.mean_time_between_failures) ||

@@ -1,3 +1,4 @@
+// Walks each rank once with the set of free slots.
 #include <map>
 #include <set>
 #include <utility>

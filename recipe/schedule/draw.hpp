@@ -11,6 +11,8 @@ namespace stoker::recipe {
 
 // The picture. Error: the schedule cannot go on.
 Result<std::string> draw_schedule(const PipelineSchedule& schedule);
+// The same as SVG, with given times; chunks are told by the stage in each box's title.
+Result<std::string> draw_schedule_svg(const PipelineSchedule& schedule, const OpTimes& times);
 // Of a lowered schedule: a line a rank, its operations in order, with the slot of each F.
 std::string list_operations(const PipelineSchedule& schedule);
 // "makespan 33, bubble 27.3 %" and "peak activations 4 3 2 1".

@@ -1,3 +1,5 @@
+// Each operation that makes or needs a value of another rank gets its send or receive as a
+// neighbour.
 #include "recipe/schedule/passes.hpp"
 
 namespace stoker::recipe {

@@ -1,3 +1,5 @@
+// Looks for the last operation of each stage on its rank; what waits for both ends of the model is
+// appended behind everything.
 #include <map>
 
 #include "recipe/schedule/passes.hpp"

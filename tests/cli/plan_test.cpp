@@ -10,10 +10,18 @@ using namespace stoker::cli::test;
 
 namespace {
 
+// A copy of the example, with an agent that exists where no other program of stoker is built.
+std::string example(const Site& site, const std::string& name) {
+  const std::string from = STOKER_SOURCE_DIR "/configs/examples/" + name;
+  const std::string to = site.folder() + "/" + name;
+  site.write(to + "/run.yaml", site.read(from + "/run.yaml") + "  agent: /bin/true\n");
+  site.write(to + "/train.yaml", site.read(from + "/train.yaml"));
+  return to + "/run.yaml";
+}
+
 Json plan_of(const Site& site, const std::string& name, std::vector<std::string> options = {},
              int code = 0) {
-  std::vector<std::string> arguments{
-      "plan", STOKER_SOURCE_DIR "/configs/examples/" + name + "/run.yaml", "--json"};
+  std::vector<std::string> arguments{"plan", example(site, name), "--json"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   const Said said = site.stoker(arguments);
   REQUIRE_MESSAGE(said.code == code, said.err);
@@ -38,7 +46,10 @@ TEST_CASE("plan tr1: 13B on tensor 2 x pipeline 4 -> 32 nodes at most, 64 from b
   CHECK(phases[1].at("iteration") == 4961);
   CHECK(phases[2].at("iteration") == 7441);
   CHECK(phases[0].at("micro_batches") == 1);
-  CHECK(phases[0].at("bubble") == 0.75);  // "the pipeline was very inefficient"
+  CHECK(phases[0].at("bubble") == 0.75);   // "the pipeline was very inefficient"
+  const Json both = plan_of(site, "tr1");  // 32 nodes first, then 64, as RUN.yaml says
+  CHECK(both.at("nodes") == 64);
+  CHECK(both.at("mesh").at("stages").at("phases").size() == 1);
   const Json later = plan_of(site, "tr1", {"--nodes", "64"}, 1);
   CHECK_FALSE(later.at("legal").get<bool>());
   CHECK(later.at("legal_from").at("global_batch_size") == 1024);
@@ -81,22 +92,22 @@ TEST_CASE("plan tr11: 176B -> 49 micro-batches, bubble 18.3 %, 124.7 days, 149.0
 
 TEST_CASE("plan: in text -> mesh, replica, bubble and stages, and what cannot be trained yet") {
   const Site site;
-  const Said said = site.stoker({"plan", STOKER_SOURCE_DIR "/configs/examples/tr11/run.yaml",
-                                 "--iteration-time", "105s", "--done", "12695"});
+  const Said said =
+      site.stoker({"plan", example(site, "tr11"), "--iteration-time", "105s", "--done", "12695"});
   REQUIRE_MESSAGE(said.code == 0, said.err);
   for (const char* part :
        {"tensor 4 x pipeline 12 (1f1b) x data 8", "48 GPUs, 3,17", "(18 B a parameter)",
         "7.9 % with 128 micro-batches, the full batch; 31.4 % with 24, from iteration 1",
         "pipeline rank 0        5 layers, 12 in flight", "pipeline rank 11", "TFLOPs per GPU"})
     CHECK_MESSAGE(said.out.find(part) != std::string::npos, part);
-  CHECK(said.err.find("note: ") == 0);
+  CHECK(said.err.find("stoker: note: ") == 0);
 }
 
 TEST_CASE("check: a mesh that stoker-train cannot run -> one error, exit 2") {
   const Site site;
-  const Said said = site.stoker({"check", STOKER_SOURCE_DIR "/configs/examples/tr8/run.yaml"});
+  const Said said = site.stoker({"check", example(site, "tr8")});
   CHECK(said.code == 2);
-  CHECK(said.err.find("train.yaml:5:20: error: this version of stoker-train is data-parallel only "
+  CHECK(said.err.find("train.yaml:6:20: error: this version of stoker-train is data-parallel only "
                       "and cannot run tensor: 4, pipeline: 32, zero: 1, recompute: full; `stoker "
                       "plan` can predict it") != std::string::npos);
 }
@@ -105,8 +116,8 @@ TEST_CASE("plan: parallel.schedule is a file -> read beside TRAIN.yaml, validate
   const Site site;
   const std::string folder = site.folder() + "/csv";
   site.write(folder + "/run.yaml",
-             "run: csv\nscheduler: {kind: local, nodes: 2}\n"
-             "train: {command: [stoker-train, --config, train.yaml]}\n");
+             "run: csv\nscheduler: {kind: slurm, nodes: 2}\n"
+             "train: {command: [stoker-train, --config, train.yaml], agent: /bin/true}\n");
   site.write(folder + "/train.yaml",
              "model: {layers: 2, hidden: 8, heads: 2, sequence: 16, vocabulary: 257}\n"
              "data: {train: [{prefix: d}]}\nbatch: {micro: 1, global: 2}\n"

@@ -242,6 +242,28 @@ TEST_CASE("run_checks: the shipped examples -> no errors") {
   }
 }
 
+TEST_CASE("run_checks: the shipped meshes -> no errors to plan, exactly one to train") {
+  const Folder folder;
+  for (const char* name : {"tr1", "tr8", "tr11"}) {
+    const std::string path =
+        std::string(STOKER_SOURCE_DIR) + "/configs/examples/" + name + "/run.yaml";
+    RunSchemaContext context;
+    context.state_directory = folder.path + "/state";
+    RunWorld world;
+    world.environment = {{"PATH", folder.path + "/bin"}};
+    const auto trained = load_run_config(path, context, world);
+    REQUIRE(trained.has_value());
+    REQUIRE(trained->file.errors.size() == 1);
+    CHECK(trained->file.errors[0].message.find("data-parallel only") != std::string::npos);
+    world.use = ConfigUse::Plan;
+    const auto planned = load_run_config(path, context, world);
+    REQUIRE(planned.has_value());
+    for (const auto& e : planned->file.errors) FAIL_CHECK(e.text());
+    REQUIRE(planned->train.has_value());
+    CHECK(planned->train->not_trainable.has_value());
+  }
+}
+
 TEST_CASE("describe: every key of the schemas -> has a meaning, and every meaning a key") {
   const auto compare = [](const std::vector<SchemaKey>& keys,
                           const std::vector<KeyMeaning>& meanings) {

@@ -122,6 +122,19 @@ TEST_CASE("pipeline plan: ranks that do not split, nodes legal only later -> sai
   CHECK_FALSE(plan_of(small(), 128).legal_from.has_value());
 }
 
+TEST_CASE("pipeline plan: nodes that begin later -> judged from there on") {
+  PlanRequest request;
+  request.nodes = 64;  // 16 replicas: batch 8 is too small, 16 is not
+  request.from = 1000;
+  const Plan plan = make_plan(small(), request).value();
+  CHECK_FALSE(plan.illegal.has_value());
+  REQUIRE(plan.pipeline);
+  REQUIRE(plan.pipeline->phases.size() == 1);
+  CHECK(plan.pipeline->phases[0].micro_batches == 1);
+  CHECK(*plan.pipeline->phases[0].bubble == 0.75);
+  CHECK(plan.legal_nodes.back() == 64);
+}
+
 TEST_CASE("pipeline plan: a CSV -> its ranks, stages and micro-batches must fit") {
   TrainConfig config = small();
   config.batch.ramp_up.reset();

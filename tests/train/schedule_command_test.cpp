@@ -26,7 +26,7 @@ ScheduleOptions options_of(const std::string& kind, std::uint32_t stages = 4,
 
 TEST_CASE("schedule command: 1f1b on 2 stages -> picture, makespan, bubble and peaks") {
   CHECK(schedule_text(options_of("1f1b", 2, 3)).value() ==
-        "rank 0 | F0 F1 .  B0--- F2 B1--- .  B2---\n"
+        "rank 0 | F0 F1 .  .  B0--- F2 B1--- .  B2---\n"
         "rank 1 | .  F0 B0--- F1 B1--- F2 B2---\n"
         "makespan 12, bubble 25.0 %\n"
         "peak activations 2 1\n");
@@ -67,6 +67,18 @@ TEST_CASE("schedule command: --json, --operations -> transfers, slots and reduct
   o.operations = true;
   CHECK(schedule_text(o)->find("rank 1 (4 slots): 1RECV_F0 1F0@0") ==
         0 + schedule_text(o)->find("rank 1"));
+}
+
+TEST_CASE("schedule command: --svg -> a box for each operation") {
+  ScheduleOptions o = options_of("zb-v", 2, 3);
+  o.svg = true;
+  const std::string svg = schedule_text(o).value();
+  std::size_t boxes = 0;
+  for (std::size_t at = 0; (at = svg.find("<rect ", at)) != std::string::npos; ++at) ++boxes;
+  CHECK(boxes == 2 * 2 * 3 * 3);  // ranks x chunks x micro-batches x (F, I, W)
+  CHECK(svg.find("<title>3W2 at ") != std::string::npos);
+  CHECK(svg.starts_with("<svg "));
+  CHECK(svg.ends_with("</svg>\n"));
 }
 
 TEST_CASE("schedule command: what cannot be -> one line that says what to do") {

@@ -108,6 +108,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& o) {
       ->capture_default_str();
   verb->add_option("--weight-gradient", o.weight, "time of W")->capture_default_str();
   verb->add_option("--hop", o.hop, "from rank to rank")->capture_default_str();
+  verb->add_flag("--svg", o.svg, "the picture as SVG");
   verb->add_flag("--csv", o.csv, "the operations as CSV, for parallel.schedule");
   verb->add_flag("--operations", o.operations, "with transfers, slots and reductions");
   verb->add_flag("--json", o.json, "one JSON document");

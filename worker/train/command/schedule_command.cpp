@@ -60,7 +60,8 @@ Result<std::string> schedule_text(const ScheduleOptions& o) {
   if (!(o.hop >= 0) || !(o.hop < 1e9)) return fail("must be at least 0 and below 1e9", "--hop");
   STOKER_TRY(schedule, wanted(o));
   STOKER_TRY(lowered, lower(schedule, true));
-  STOKER_TRY(run, simulate(schedule, {o.forward, o.input, o.weight, o.hop}));
+  const OpTimes times{o.forward, o.input, o.weight, o.hop};
+  STOKER_TRY(run, simulate(schedule, times));
   if (o.json) return dump_json(as_json(o, lowered, run)) + "\n";
   if (o.csv) return render_schedule_csv(schedule);
   if (o.operations) return list_operations(lowered);
@@ -68,6 +69,7 @@ Result<std::string> schedule_text(const ScheduleOptions& o) {
     if (ops.size() > kMostColumns)
       return fail(fmt::format("{} operations a rank are too many for a picture", ops.size()), "",
                   "use --csv or --json");
+  if (o.svg) return draw_schedule_svg(schedule, times);
   STOKER_TRY(picture, draw_schedule(schedule));
   return picture + makespan_text(run) + "\n" + peak_text(run) + "\n";
 }
