@@ -106,7 +106,7 @@ TEST_CASE("train schema: recomputation and schedules with one stage -> refused t
   CHECK(one("parallel: {schedule: mine.csv}\n").find("schedule: mine.csv") != std::string::npos);
   std::string text = small_with("{micro: 1, global: 8}");
   text.replace(text.find("samples: 1000}"), 14, "samples: 1000, recompute: full}");
-  CHECK(errors_of(text).at(0).find("train.yaml:4:36: error: this version") == 0);
+  CHECK(errors_of(text).at(0).find("train.yaml:4:35: error: this version") == 0);
 }
 
 TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is named") {
