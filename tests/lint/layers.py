@@ -5,6 +5,7 @@ LAYERS = {
     "wire": ["common"],
     "recipe": ["common"],
     "core": ["common", "wire", "recipe"],
+    "lead": ["common", "wire", "recipe"],
     "configs": ["common", "core", "recipe"],
     "diagnose": ["common", "configs"],
     "watch": ["common", "wire", "core"],
@@ -13,7 +14,7 @@ LAYERS = {
     "alerts": ["common", "core"],
     "kernels": ["common"],
     "sim": ["common", "wire", "recipe", "core", "watch", "diagnose", "slurm", "alerts", "configs"],
-    "worker": ["common", "wire", "recipe", "watch", "diagnose", "kernels", "configs"],
+    "worker": ["common", "wire", "recipe", "lead", "watch", "diagnose", "kernels", "configs"],
     "daemon": ["common", "wire", "recipe", "core", "configs", "watch", "diagnose", "slurm", "embedded", "alerts"],
     "cli": ["common", "wire", "recipe", "core", "configs", "watch", "diagnose", "slurm", "embedded", "alerts", "sim"],
     "tests": None,  # anything

@@ -3,20 +3,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "wire/agent_event.hpp"
+#include "lead/checkpoint.hpp"
 #include "wire/lineage.hpp"
 #include "wire/orders.hpp"
 
 namespace stoker::agent {
 
-struct ChosenCheckpoint {
-  std::string name;                              // directory name, "" = none is good: from scratch
-  Iteration iteration;                           // 0 = from scratch
-  std::vector<wire::DamagedCheckpoint> damaged;  // newer ones of the lineage
-  std::string error;  // the directory cannot be read: nothing is known, "" = it was read
-};
+using lead::ChosenCheckpoint;
 
 // Absolute directory of the run's checkpoints.
 std::string checkpoint_directory(const std::string& run_directory, const wire::Orders& orders);

@@ -10,6 +10,8 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
+#include "lead/step.hpp"
 #include "watch/end_file.hpp"
 #include "watch/switch_files.hpp"
 #include "worker/agent/control_watch.hpp"
@@ -25,17 +27,12 @@ bool is_newer(const RunContext& context, OrderNumber order) {
 
 }  // namespace
 
-bool is_halted(const RunContext& context, const wire::Control& control) {
-  // A job that a person submitted by hand is that person's word.
-  return context.order && !control.halt.empty() && !is_newer(context, control.halt_order);
-}
-
 std::optional<std::string> why_over(const RunContext& context, Duration most, Duration look) {
   if (context.standalone) return std::nullopt;
   for (Duration waited = 0s;; waited += look) {
     const auto control = read_control(context.run_directory);
     const bool known = control && control->has_value();
-    if (known && is_halted(context, **control)) return (**control).halt;
+    if (known && lead::is_halted(context.order, **control)) return (**control).halt;
     const auto newest = newest_starts(context, 1);
     if (newest.empty()) return std::nullopt;
     const Generation generation = newest[0].generation;

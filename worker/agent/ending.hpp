@@ -5,16 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "lead/event.hpp"
 #include "wire/control.hpp"
 #include "wire/end_mark.hpp"
 #include "wire/orders.hpp"
 #include "worker/agent/claim.hpp"
 
 namespace stoker::agent {
-
-// The daemon wants nothing of this submission to begin. A submission that is newer than the halt
-// was made after a person had lifted it.
-bool is_halted(const RunContext& context, const wire::Control& control);
 
 // Why nothing may start here: the run is over, and no person has lifted that; empty: it may. A lift
 // may be seen late: a submission that is newer than the end waits up to `most` for it.
@@ -25,10 +22,7 @@ std::optional<std::string> why_over(const RunContext& context, Duration most = k
 Status write_end(const std::string& run_directory, const wire::EndMark& mark);
 
 // The kill switch of the training itself, put there by a person.
-struct KillSwitch {
-  std::string path, by;
-  WallTime at;  // last written
-};
+using lead::KillSwitch;
 // Its path, absolute; "" = the training has none.
 std::string kill_switch_of(const RunContext& context, const wire::Orders& orders);
 // Empty: it does not lie there, or is our own.

@@ -1,25 +1,42 @@
-// Gathering the agents, their links and reports, and the goodbye.
+// What the lead agent sees, as events of the machine in lead/.
 #include "worker/agent/lead.hpp"
 
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
-#include <poll.h>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
-#include "common/overloaded.hpp"
+#include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/patience.hpp"
 
 namespace stoker::agent {
 namespace {
 
-constexpr Duration kGatherEnough = 10s;  // then spares that have not come are not waited for
-constexpr Duration kGatherLimit = 60s;
-constexpr Duration kSilence = 10s;
-constexpr Duration kClosedGrace = 1s;   // a closed connection: its guardians need no longer
-constexpr Duration kSilentGrace = 12s;  // a silent one: it gives up by itself after 10 s
-constexpr Duration kGoodbyeLimit = 15s;
+lead::Setup setup_of(const RunContext& context, wire::Start start) {
+  lead::Setup setup;
+  setup.start_path = generation_directory(context, start.generation) + "/start.json";
+  setup.checkpoints = checkpoint_directory(context.run_directory, start.orders);
+  setup.beat_every = wire::beat_every(start.orders.hang_floor);
+  setup.node = context.node;
+  setup.order = context.order;
+  setup.start = std::move(start);
+  return setup;
+}
+
+// The time limit of the job, less what a save takes.
+std::optional<Instant> leave_at(const RunContext& context, const wire::Start& start) {
+  if (!context.end) return std::nullopt;
+  return monotonic_now() + (exit_before(start.orders, *context.end, start.at) - wall_now());
+}
+
+lead::State first_state(const RunContext& context, Minted minted,
+                        const std::optional<wire::Control>& before) {
+  const auto limit = leave_at(context, minted.start);
+  const Iteration iteration = minted.start.iteration;
+  return lead::initial_state(setup_of(context, std::move(minted.start)),
+                             {minted.load, iteration, std::move(minted.damaged), ""}, before,
+                             limit);
+}
 
 }  // namespace
 
@@ -27,113 +44,91 @@ Lead::Lead(LeadWiring wiring, Minted minted, const std::optional<wire::Control>&
     : wiring_(wiring),
       loop_(wiring.loop),
       context_(wiring.context),
-      start_(std::move(minted.start)),
-      directory_(generation_directory(wiring.context, start_.generation)),
+      directory_(generation_directory(wiring.context, minted.start.generation)),
+      state_(first_state(wiring.context, std::move(minted), before)),
       events_(directory_ + "/lead.jsonl"),
       logs_({}, [this, alive = alive_](const std::string& text) {
         loop_.post([this, alive, text] {
           if (*alive) notice(text);
         });
-      }) {
-  if (before) done_ = *before;
-  done_.halt.clear();
-  paroled_.insert(start_.orders.bench.begin(), start_.orders.bench.end());
-  done_.level = wire::Level::Run;
-  done_.exclude.clear();
-  epoch_ = std::max(start_.orders.epoch, done_.epoch);
-  chosen_ = ChosenCheckpoint{minted.load, start_.iteration, minted.damaged, ""};
-  for (const NodeName& node : start_.nodes) followers_[node];
-  followers_[context_.node].joined = true;
-}
+      }) {}
 
 Lead::~Lead() {
   *alive_ = false;
-  for (Loop::Timer* timer : {&orphan_timer_, &beat_timer_, &limit_timer_}) loop_.cancel(*timer);
+  loop_.cancel(wake_timer_);
 }
 
 void Lead::notice(std::string text) {
-  tell(wire::Notice{context_.node, std::move(text)});
+  events_.write(wire::Notice{context_.node, std::move(text)});
 }
 
 Status Lead::begin() {
-  began_ = monotonic_now();
-  wire::GenerationStarted first;
-  first.generation = start_.generation;
-  first.parent = start_.parent;
-  first.iteration = start_.iteration;
-  first.token = start_.token;
-  first.job = start_.job;
-  first.restart = start_.restart;
-  first.order = start_.orders.number;
-  first.nodes = start_.nodes;
-  first.boot_id = os::boot_id();
-  first.digests = start_.orders.digests;
-  first.asked = wire::Asked{done_.save, done_.stacks, done_.restart};
-  tell(std::move(first));
-  tell(wire::AgentJoined{context_.node, os::host_name(), os::boot_id(), ::getpid()});
-  if (followers_.size() > 1) STOKER_TRY_STATUS(open_door());
+  feed(lead::Began{os::host_name(), os::boot_id(), ::getpid()});
+  if (start().nodes.size() > 1) STOKER_TRY_STATUS(open_door());
+  make_node();
+  make_control_watch();
+  make_pruner();
+  feed(look());
+  return ok();
+}
+
+void Lead::make_node() {
   NodeWiring wiring{loop_, context_, wiring_.watchmen, logs_, {}, {}};
-  wiring.report = [this](NodeReport report) { on_report(context_.node, std::move(report)); };
+  wiring.report = [this](NodeReport report) {
+    feed(lead::NodeSaid{context_.node, std::move(report)});
+  };
   wiring.merged = [this](std::string_view line) { logs_.append(directory_ + "/main.log", line); };
-  node_ = std::make_unique<Node>(std::move(wiring), start_);
-  const auto posted = [this, alive = alive_](auto handler) {
-    return [this, alive, handler](const auto& value) {
-      loop_.post([this, alive, handler, value] {
-        if (*alive) (this->*handler)(value);
-      });
-    };
+  node_ = std::make_unique<Node>(std::move(wiring), start());
+}
+
+void Lead::make_control_watch() {
+  const auto post = [this, alive = alive_](lead::EventBody body) {
+    loop_.post([this, alive, body = std::move(body)] {
+      if (*alive) feed(body);
+    });
   };
   ControlSink sink;
-  sink.control = posted(&Lead::on_control);
-  sink.left = posted(&Lead::on_switch);
+  sink.control = [post](const wire::Control& control) { post(lead::ControlRead{control}); };
+  sink.left = [post](const SwitchSeen& seen) {
+    post(lead::SwitchLeft{seen.verb, seen.by, seen.reason});
+  };
   sink.notice = [this, alive = alive_](const std::string& text) {
     loop_.post([this, alive, text] {
       if (*alive) notice(text);
     });
   };
   control_watch_ = std::make_unique<ControlWatch>(context_.run_directory, std::move(sink));
-  if (context_.end) {
-    const WallTime when = exit_before(start_.orders, *context_.end, start_.at);
-    limit_timer_ = loop_.after(when - wall_now(), [this] { save_and_leave("the time limit"); });
-  }
-  beat_timer_ = loop_.after(wire::beat_every(start_.orders.hang_floor), [this] { beat(); });
-  make_pruner();
-  gather();
-  return ok();
 }
 
-bool Lead::reachable(const NodeName& node) const {
-  if (node == context_.node) return true;
-  const auto found = followers_.find(node);
-  return found != followers_.end() && found->second.link && !found->second.link->is_broken();
+void Lead::make_pruner() {
+  const std::string& directory = state_.setup.checkpoints;
+  const auto report = [this](wire::AgentBody body) { events_.write(std::move(body)); };
+  archiver_ = std::make_unique<Archiver>(Archiver::Wiring{loop_, context_.run_directory, directory,
+                                                          report, [this] { pruner_->saved(); }},
+                                         start());
+  pruner_ = std::make_unique<Pruner>(
+      Pruner::Wiring{loop_, context_.run_directory, directory,
+                     [this] { return lead::checkpoints_in_use(state_); },
+                     [this](const wire::CheckpointId& id) { return archiver_->must_stay(id); },
+                     report},
+      start());
+  archiver_->look();
 }
 
-void Lead::gather() {
-  if (stage_ != Stage::Gathering) return;
-  const bool all = std::all_of(followers_.begin(), followers_.end(),
-                               [](const auto& f) { return f.second.joined; });
-  const bool enough = eligible_nodes().size() >= start_.orders.nodes;
-  const Duration waited = monotonic_now() - began_;
-  if (all || (enough && waited > kGatherEnough)) return begin_attempt("first start");
-  if (waited > kGatherLimit)
-    leave(1, fmt::format("only {} of {} nodes have an agent after {}", eligible_nodes().size(),
-                         start_.orders.nodes, format_duration(kGatherLimit)));
-}
-
-// Listens where the other nodes look for us, and tells them where and with what secret.
+// Listens where the other nodes look for us, and publishes where and with what secret.
 Status Lead::open_door() {
   const std::string address = context_.address_of(context_.node);
   const std::string secret = random_secret();
   Door::Wiring wiring{loop_, {}, {}, {}};
   wiring.expects = [this](const NodeName& node) {
-    return node != context_.node && followers_.contains(node);
+    return node != context_.node && state_.agents.contains(node);
   };
   wiring.known = [this](const Hello& hello, std::unique_ptr<Link> link) {
     on_known(hello, std::move(link));
   };
   wiring.notice = [this](std::string text) { notice(std::move(text)); };
   door_ = std::make_unique<Door>(std::move(wiring), secret);
-  STOKER_TRY_STATUS(door_->open(address, followers_.size()));
+  STOKER_TRY_STATUS(door_->open(address, state_.agents.size()));
   const LeadAddress published{1, context_.node, address, door_->port(), secret};
   return once_there_is_room(context_.run_directory, [&] {
     return os::replace_file(lead_address_path(directory_), to_json_text(published),
@@ -146,21 +141,14 @@ void Lead::on_known(const Hello& hello, std::unique_ptr<Link> link) {
   Link::Events events;
   events.frame = [this, node](const Frame& frame) { on_frame(node, frame); };
   events.broken = [this, alive = alive_](const std::string&) {
-    if (*alive) check_silence();
+    if (*alive) feed(look());
   };
   link->replace_events(std::move(events));
-  Follower& f = followers_.at(node);
-  if (f.link)  // the old one may be inside its callback: destroyed later
-    loop_.post([old = std::shared_ptr<Link>(std::move(f.link))] {});
-  f.link = std::move(link);
-  const bool back = f.joined;
-  f.joined = true;
-  f.told_lost = false;
-  f.gone_at.reset();
-  tell(wire::AgentJoined{node, hello.host, hello.boot_id, hello.pid});
-  if (back) notice(fmt::format("agent of {} is back", node.text));
-  f.link->send_message(NodeCommand(Welcome{directory_ + "/start.json"}));
-  gather();
+  std::unique_ptr<Link>& place = links_[node];
+  if (place)  // the old one may be inside its callback: destroyed later
+    loop_.post([old = std::shared_ptr<Link>(std::move(place))] {});
+  place = std::move(link);
+  feed(lead::AgentConnected{node, hello.host, hello.boot_id, hello.pid});
 }
 
 void Lead::on_frame(const NodeName& node, const Frame& frame) {
@@ -168,144 +156,53 @@ void Lead::on_frame(const NodeName& node, const Frame& frame) {
   auto report = from_json_text<NodeReport>(frame.content, "report of " + node.text,
                                            {.bytes = kFrameLimit, .depth = 24});
   if (!report) return notice(report.error().message().substr(0, 512));
-  on_report(node, std::move(*report));
+  feed(lead::NodeSaid{node, std::move(*report)});
 }
 
-void Lead::on_report(const NodeName& node, NodeReport report) {
-  Follower& follower = followers_[node];
-  std::visit(
-      Overloaded{[this](const PortChosen& r) {
-                   if (stage_ != Stage::AskingPort || r.attempt != attempt_) return;
-                   if (r.error.empty()) return start_ranks(r.port);
-                   leave(1, r.error);
-                 },
-                 [this](const RankGone& r) { on_rank_gone(r); },
-                 [&](const NodeClear& r) {
-                   if (r.attempt != attempt_) return;
-                   follower.clear = true;
-                   if (!r.stuck.empty()) {
-                     stuck_ = true;
-                     notice(fmt::format("cannot be killed on {}: {}", node.text, r.stuck));
-                   }
-                   check_end();
-                 },
-                 [&](NodeBeat& r) {
-                   follower.standbys = r.standbys;
-                   if (r.attempt != attempt_) r.ranks.clear();  // ages of ranks that are gone
-                   // Completed iterations add up until they are told.
-                   if (r.ranks.size() == follower.samples.ranks.size())
-                     for (std::size_t i = 0; i < r.ranks.size(); ++i) {
-                       r.ranks[i].completed += follower.samples.ranks[i].completed;
-                       wire::merge(follower.samples.ranks[i].losses, r.ranks[i].losses);
-                       r.ranks[i].losses = follower.samples.ranks[i].losses;
-                     }
-                   follower.samples = {std::move(r.ranks), r.free_memory_bytes, r.free_shm_bytes, 0,
-                                       r.gpu_watts};
-                   follower.sampled_at = monotonic_now();
-                   if (r.attempt == attempt_) fold_and_tell(true);
-                 },
-                 [this](Told& r) {
-                   const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
-                   tell(std::move(r.body));
-                   if (saved) archiver_->look();
-                   if (saved) pruner_->saved();
-                 },
-                 [this](const StacksDone& r) { on_stacks(r); },
-                 [&](const Benched& r) { on_benched(node, r); },
-                 [&](const Signalled& r) {
-                   save_and_leave(fmt::format("signal {} to the agent of {}", r.signal, node.text));
-                 }},
-      report);
-}
-
-void Lead::send(const NodeName& node, const NodeCommand& command) {
-  if (node == context_.node) return node_->perform(command);
-  Follower& follower = followers_[node];
-  if (follower.link) follower.link->send_message(command);
-}
-
-void Lead::check_silence() {
-  const Instant now = monotonic_now();
-  // Strangers in masses take links away and slow them down: that is no fault of a node.
-  const bool flood = door_ && door_->flooded();
-  const Duration silence = flood ? 2 * kSilence : kSilence;
-  for (auto& [node, f] : followers_) {
-    if (node == context_.node || !f.joined) continue;
-    if (f.link) f.link->send_message(NodeCommand(Ping{}));
-    if (f.link && f.link->is_broken() && !f.gone_at) {
-      const Duration grace = flood ? kSilentGrace : kClosedGrace;
-      f.gone_at = now + grace;
-      if (flood)
-        notice(
-            fmt::format("the connection of {} closed while strangers flood the port: its agent "
-                        "has {} to come back",
-                        node.text, format_duration(grace)));
-      else
-        lose(node, f, "connection closed");
-      loop_.after(grace + 1ms, [this, alive = alive_] {
-        if (*alive) check_silence();
-      });
-    } else if (f.link && !f.link->is_broken() && now - f.link->heard_at() > silence) {
-      if (!f.told_lost) f.gone_at = now + kSilentGrace;
-      lose(node, f, fmt::format("silent for {}", format_duration(silence)));
-    } else if (f.link && !f.link->is_broken() && f.told_lost) {
-      f.told_lost = false;  // it speaks again on the same connection
-      f.gone_at.reset();
-    }
-    if (f.gone_at && now >= *f.gone_at) lose(node, f, "connection closed");
-    if (f.gone_at && now >= *f.gone_at && !f.clear) {
-      f.clear = true;
-      failed_ = true;
-      f.samples.ranks.clear();
-      stop_all(StopHow::Crash);
-      check_end();
-    }
-  }
-  if (stage_ == Stage::Leaving) try_goodbye();
-}
-
-void Lead::lose(const NodeName& node, Follower& follower, const std::string& why) {
-  if (!follower.told_lost && stage_ != Stage::Leaving) tell(wire::AgentLost{node, why});
-  follower.told_lost = true;
-}
-
-void Lead::leave(int exit_code, const std::string& why) {
-  if (stage_ == Stage::Leaving) return;
-  stage_ = Stage::Leaving;
-  leaving_since_ = monotonic_now();
-  exit_code_ = exit_code;
-  goodbye_why_ = why;
-  for (auto& [node, follower] : followers_)
-    if (follower.link) follower.link->send_message(NodeCommand(LeaveWith{exit_code, why}));
-  node_->kill_all();
-  loop_.post([this, alive = alive_] {
-    if (*alive) try_goodbye();
-  });
-}
-
-void Lead::try_goodbye() {
-  const bool others = std::any_of(followers_.begin(), followers_.end(), [this](const auto& f) {
-    return f.first != context_.node && reachable(f.first);
-  });
-  const bool late = monotonic_now() - leaving_since_ > kGoodbyeLimit;
-  if ((others || !node_->clear()) && !late) {
-    loop_.after(5ms, [this, alive = alive_] {
-      if (*alive) try_goodbye();
-    });
-    return;
-  }
-  if (said_goodbye_) return;
-  said_goodbye_ = true;
-  if (late) notice("goodbye although not all processes are proven gone");
-  std::fprintf(stderr, "stoker-agent: %s\n", goodbye_why_.c_str());
-  logs_.flush(5s);
-  tell(wire::Goodbye{context_.node, true, exit_code_, goodbye_why_, end_});
-  events_.flush(5s);
-  loop_.stop();
+void Lead::on_signal(int signal) {
+  feed(lead::Signal{signal, ::strsignal(signal)});
 }
 
 void Lead::keeper_gone() {
-  leave(128 + SIGKILL, "the agent's keeper was killed");
+  feed(lead::KeeperGone{});
+}
+
+lead::Tick Lead::look() const {
+  lead::Tick tick;
+  tick.links.reserve(links_.size());
+  for (const auto& [node, link] : links_)
+    tick.links.push_back({node, !link->is_broken(), link->heard_at()});
+  tick.flooded = door_ && door_->flooded();
+  tick.own_clear = !node_ || node_->clear();
+  tick.archived = !archiver_ || archiver_->settled();
+  return tick;
+}
+
+void Lead::feed(lead::EventBody body) {
+  waiting_.push_back(std::move(body));
+  if (stepping_) return;
+  stepping_ = true;
+  while (!waiting_.empty()) {
+    lead::Event event{monotonic_now(), wall_now(), std::move(waiting_.front())};
+    waiting_.pop_front();
+    lead::Step step = lead::step(std::move(state_), std::move(event));
+    state_ = std::move(step.state);
+    for (lead::Action& action : step.actions) std::visit([this](auto& a) { perform(a); }, action);
+  }
+  stepping_ = false;
+  arm();
+}
+
+void Lead::arm() {
+  const auto wake = lead::wake_at(state_);
+  if (wake && wake_timer_ != 0 && *wake == wake_at_) return;
+  loop_.cancel(wake_timer_);
+  if (!wake) return;
+  wake_at_ = *wake;
+  wake_timer_ = loop_.after(*wake - monotonic_now(), [this] {
+    wake_timer_ = 0;
+    feed(look());
+  });
 }
 
 }  // namespace stoker::agent

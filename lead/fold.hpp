@@ -4,13 +4,14 @@
 #include <map>
 #include <vector>
 
-#include "worker/agent/protocol.hpp"
+#include "wire/node_messages.hpp"
 
-namespace stoker::agent {
+namespace stoker::lead {
 
 struct NodeSamples {
-  std::vector<RankSample> ranks;
+  std::vector<wire::RankSample> ranks;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
+  Instant taken_at{};
   std::int64_t age_ms = 0;  // since they were taken: added to their ages
   double gpu_watts = 0;
 };
@@ -19,4 +20,4 @@ struct NodeSamples {
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
                      std::int64_t attempt_age_ms);
 
-}  // namespace stoker::agent
+}  // namespace stoker::lead

@@ -1,14 +1,14 @@
 // Samples of many ranks -> one Beat.
-#include "worker/agent/fold.hpp"
+#include "lead/fold.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace stoker;
-using namespace stoker::agent;
+using namespace stoker::lead;
 
 namespace {
-RankSample sample(std::uint32_t rank, std::uint64_t iteration, std::int64_t age_ms) {
-  RankSample s;
+wire::RankSample sample(std::uint32_t rank, std::uint64_t iteration, std::int64_t age_ms) {
+  wire::RankSample s;
   s.rank = Rank(rank);
   s.reported = s.page = true;
   s.phase = wire::Phase::Iteration;
@@ -41,7 +41,7 @@ TEST_CASE("fold: one rank behind -> its age and iteration stand out") {
 
 TEST_CASE("fold: a rank that never wrote its page -> as old as the attempt, marked -1") {
   std::map<NodeName, NodeSamples> nodes;
-  RankSample silent;
+  wire::RankSample silent;
   silent.rank = Rank(1);
   nodes[NodeName("n01")].ranks = {sample(0, 7, 20), silent};
   const auto beat = fold_beat(Attempt(1), nodes, 60000);
@@ -52,9 +52,9 @@ TEST_CASE("fold: a rank that never wrote its page -> as old as the attempt, mark
 
 TEST_CASE("fold: a foreign training where one rank prints for all -> only that one counts") {
   std::map<NodeName, NodeSamples> nodes;
-  RankSample printing = sample(3, 9, 100);
+  wire::RankSample printing = sample(3, 9, 100);
   printing.page = false;
-  RankSample quiet;
+  wire::RankSample quiet;
   nodes[NodeName("n01")].ranks = {quiet, printing};
   const auto beat = fold_beat(Attempt(1), nodes, 60000);
   CHECK(beat.progress_age_ms == 100);
@@ -64,7 +64,7 @@ TEST_CASE("fold: a foreign training where one rank prints for all -> only that o
 
 TEST_CASE("fold: nobody has reported -> startup, as old as the attempt") {
   std::map<NodeName, NodeSamples> nodes;
-  nodes[NodeName("n01")].ranks = {RankSample{}};
+  nodes[NodeName("n01")].ranks = {wire::RankSample{}};
   const auto beat = fold_beat(Attempt(1), nodes, 1234);
   CHECK(beat.phase == wire::Phase::Startup);
   CHECK(beat.phase_age_ms == 1234);
@@ -76,7 +76,7 @@ TEST_CASE("fold: compute times of all ranks -> the slowest one and the median; o
   nodes[NodeName("n01")].ranks = {sample(0, 7, 20), sample(1, 7, 30)};
   nodes[NodeName("n02")].ranks = {sample(2, 7, 50), sample(3, 7, 10)};
   for (auto& [node, samples] : nodes)
-    for (RankSample& s : samples.ranks) s.compute_ms = s.rank.value == 2 ? 99 : 93;
+    for (wire::RankSample& s : samples.ranks) s.compute_ms = s.rank.value == 2 ? 99 : 93;
   nodes[NodeName("n01")].ranks[1].losses = {3, 2.5, 2.4, 2.6, Iteration(6), 0, 0, 0.2, 0};
   const auto beat = fold_beat(Attempt(1), nodes, 60000);
   REQUIRE(beat.slowest.has_value());
@@ -92,9 +92,9 @@ TEST_CASE("fold: compute times of all ranks -> the slowest one and the median; o
 TEST_CASE(
     "fold: a foreign training, the rank that prints no iterations says that it saves -> all save") {
   std::map<NodeName, NodeSamples> nodes;
-  RankSample printing = sample(3, 9, 90'000);
+  wire::RankSample printing = sample(3, 9, 90'000);
   printing.page = false;
-  RankSample saving;
+  wire::RankSample saving;
   saving.rank = Rank(0);
   saving.phase = wire::Phase::Checkpoint;
   saving.phase_age_ms = saving.progress_age_ms = 60'000;

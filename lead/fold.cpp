@@ -1,11 +1,11 @@
 // Samples -> Beat.
-#include "worker/agent/fold.hpp"
+#include "lead/fold.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
-namespace stoker::agent {
+namespace stoker::lead {
 namespace {
 
 constexpr std::size_t kOldest = 8;
@@ -35,7 +35,7 @@ wire::Quantiles quantiles_of(std::vector<Weighted> values) {
 }
 
 // The rank that speaks for the training: furthest on, with a loss if any has one.
-bool speaks_better(const RankSample& a, const RankSample& b) {
+bool speaks_better(const wire::RankSample& a, const wire::RankSample& b) {
   if (a.iteration != b.iteration) return a.iteration > b.iteration;
   return a.loss.has_value() && !b.loss.has_value();
 }
@@ -53,7 +53,7 @@ struct Word {
 Word latest_word(const std::map<NodeName, NodeSamples>& nodes) {
   Word latest;
   for (const auto& [name, node] : nodes)
-    for (const RankSample& s : node.ranks) {
+    for (const wire::RankSample& s : node.ranks) {
       if (s.page) return {};
       const std::int64_t age = s.progress_age_ms + node.age_ms;
       if (s.reported || s.phase == wire::Phase::Startup || age >= latest.age_ms) continue;
@@ -62,7 +62,7 @@ Word latest_word(const std::map<NodeName, NodeSamples>& nodes) {
   return latest;
 }
 
-void take_voice(wire::Beat& beat, const RankSample& voice) {
+void take_voice(wire::Beat& beat, const wire::RankSample& voice) {
   beat.total = voice.total;
   beat.consumed_samples = voice.consumed_samples;
   beat.consumed_tokens = voice.consumed_tokens;
@@ -105,19 +105,19 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   std::array<std::uint32_t, 6> phases{};
   std::vector<wire::RankAge> ages;
   std::vector<Weighted> durations;
-  const RankSample* voice = nullptr;
+  const wire::RankSample* voice = nullptr;
   const wire::StepLosses* losses = nullptr;
   std::vector<Weighted> computes;
   wire::SlowestRank slowest;
   const Word word = latest_word(nodes);
-  const auto outdated = [&word](const RankSample& s, std::int64_t age_ms) {
+  const auto outdated = [&word](const wire::RankSample& s, std::int64_t age_ms) {
     return s.reported && s.progress_age_ms + age_ms > word.age_ms;
   };
   bool pages = false;
   for (const auto& [name, node] : nodes)
-    for (const RankSample& s : node.ranks) pages = pages || s.page;
+    for (const wire::RankSample& s : node.ranks) pages = pages || s.page;
   for (const auto& [name, node] : nodes) {
-    for (const RankSample& s : node.ranks) {
+    for (const wire::RankSample& s : node.ranks) {
       ++beat.ranks;
       if (s.reported) {
         if (beat.reporting++ == 0) beat.iteration_min = s.iteration;
@@ -149,7 +149,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       static_cast<wire::Phase>(std::max_element(phases.begin(), phases.end()) - phases.begin());
   beat.phase_age_ms = beat.reporting == 0 ? attempt_age_ms : -1;
   for (const auto& [name, node] : nodes)
-    for (const RankSample& s : node.ranks) {
+    for (const wire::RankSample& s : node.ranks) {
       const bool by_word = outdated(s, node.age_ms);
       const auto since = by_word ? word.phase_age_ms : s.phase_age_ms + node.age_ms;
       if (s.reported && (by_word ? word.phase : s.phase) == beat.phase)
@@ -167,4 +167,4 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   return beat;
 }
 
-}  // namespace stoker::agent
+}  // namespace stoker::lead

@@ -1,0 +1,128 @@
+// The actions of the machine in lead/, performed by the lead agent.
+#include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <thread>
+
+#include "common/os/fd.hpp"
+#include "worker/agent/checkpoint_choice.hpp"
+#include "worker/agent/ending.hpp"
+#include "worker/agent/lead.hpp"
+#include "worker/agent/stacks.hpp"
+
+namespace stoker::agent {
+namespace {
+
+constexpr Duration kRoomForTheMark = 60s;  // on a full disk
+
+bool is_file(const std::string& path) {
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  return fd && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+Status write_patiently(const std::string& run_directory, const wire::EndMark& mark) {
+  for (const Instant end = monotonic_now() + kRoomForTheMark;;) {
+    const Status written = write_end(run_directory, mark);
+    if (written || monotonic_now() >= end) return written;
+    std::this_thread::sleep_for(1s);
+  }
+}
+
+lead::EndWritten write_mark(const std::string& run_directory, wire::EndMark mark) {
+  Refused refused;  // the start has reported it
+  if (const auto newest = newest_orders(run_directory, refused); newest && *newest)
+    mark.order = std::max(mark.order, (*newest)->number);
+  const Status written = write_patiently(run_directory, mark);
+  return {std::move(mark), written ? "" : written.error().message()};
+}
+
+}  // namespace
+
+void Lead::ask(std::function<lead::EventBody()> work) {
+  std::thread([this, alive = alive_, &loop = loop_, work = std::move(work)] {
+    loop.post([this, alive, answer = work()] {
+      if (*alive) feed(answer);
+    });
+  }).detach();
+}
+
+void Lead::perform(lead::Report& action) {
+  events_.write(std::move(action.body));
+}
+
+void Lead::perform(lead::Send& action) {
+  if (action.node == context_.node) {
+    if (node_) node_->perform(action.command);
+  } else if (const auto found = links_.find(action.node); found != links_.end()) {
+    found->second->send_message(action.command);
+  }
+}
+
+void Lead::perform(lead::StartAttempt& action) {
+  clear_kill_switch(kill_switch_of(context_, orders()));
+  action.order.master_address = context_.address_of(action.nodes.front());
+  for (const NodeName& node : action.nodes) {
+    lead::Send send{node, action.order};
+    perform(send);
+    ++action.order.group_rank;
+  }
+}
+
+void Lead::perform(const lead::ChooseCheckpoint&) {
+  ask([lineage = start().lineage, verify = orders().verify_checkpoints,
+       directory = state_.setup.checkpoints] {
+    return lead::CheckpointChosen{choose_checkpoint(directory, lineage, verify)};
+  });
+}
+
+void Lead::perform(const lead::LookForEnd&) {
+  lead::EndLooked looked;
+  looked.kill_switch = kill_switch_set(kill_switch_of(context_, orders()));
+  const std::string& file = orders().finished.file;
+  looked.finish_file =
+      !file.empty() && is_file(file.front() == '/' ? file : context_.run_directory + "/" + file);
+  feed(std::move(looked));
+}
+
+void Lead::perform(const lead::WriteEndMark& action) {
+  ask([mark = action.mark, directory = context_.run_directory] {
+    return write_mark(directory, mark);
+  });
+}
+
+void Lead::perform(const lead::SetKillSwitch&) {
+  std::thread([path = kill_switch_of(context_, orders())] { set_kill_switch(path); }).detach();
+}
+
+// The stacks are read again to group them.
+void Lead::perform(const lead::GroupStacks& action) {
+  ask([action, node = context_.node, run = context_.run_directory] {
+    wire::StacksWritten written = group_written(run + "/" + action.directory);
+    written.directory = action.directory;
+    written.ranks = action.ranks;
+    return lead::NodeSaid{node, Told{std::move(written)}};
+  });
+}
+
+void Lead::perform(const lead::TendCheckpoints&) {
+  archiver_->look();
+  pruner_->saved();
+}
+
+void Lead::perform(const lead::KillAll&) {
+  if (node_) node_->kill_all();
+}
+
+void Lead::perform(lead::Quit& action) {
+  exit_code_ = action.goodbye.exit_code;
+  std::fprintf(stderr, "stoker-agent: %s\n", action.goodbye.why.c_str());
+  logs_.flush(5s);
+  events_.write(std::move(action.goodbye));
+  events_.flush(5s);
+  loop_.stop();
+}
+
+}  // namespace stoker::agent
