@@ -79,6 +79,14 @@ void give_up_gone(Turn& turn) {
   check_end(turn);
 }
 
+// The node that was asked for a port is gone: another one is asked, for the next attempt.
+void ask_again(Turn& turn) {
+  auto* asked = turn.in<AskingPort>();
+  if (asked == nullptr) return;
+  if (!std::holds_alternative<Gone>(turn.state.agents.at(asked->nodes.front()).presence)) return;
+  begin_attempt(turn, {std::move(asked->why), std::move(asked->chosen)});
+}
+
 }  // namespace
 
 void on(Turn& turn, AgentConnected event) {
@@ -131,6 +139,7 @@ void look_at_links(Turn& turn, const Tick& tick) {
     }
   }
   give_up_gone(turn);
+  ask_again(turn);
 }
 
 void gather(Turn& turn) {

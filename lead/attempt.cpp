@@ -27,18 +27,6 @@ std::string load_path(const State& state, const ChosenCheckpoint& chosen) {
   return folder;
 }
 
-void ask_port(Turn& turn, std::string why, ChosenCheckpoint chosen) {
-  State& state = turn.state;
-  for (const auto& damaged : chosen.damaged)
-    if (state.damaged.insert(damaged.checkpoint + damaged.why).second) turn.report(damaged);
-  state.attempt = state.attempt.next();
-  std::vector<NodeName> nodes = eligible_nodes(state);
-  nodes.resize(turn.orders().nodes);
-  for (auto& [node, samples] : state.samples) samples.ranks.clear();  // of the one before
-  turn.send(nodes.front(), wire::ChoosePort{state.attempt});
-  state.stage = AskingPort{std::move(why), std::move(chosen), std::move(nodes)};
-}
-
 wire::StartRanks start_order(const State& state, const AskingPort& asked, std::uint32_t port) {
   const wire::Orders& orders = state.setup.start.orders;
   const std::uint32_t starts = state.restarts.starts;
@@ -72,6 +60,20 @@ std::string obstacle(const State& state) {
     return fmt::format("only {} of the {} nodes that the run needs are left in the allocation",
                        there, needed);
   return "";
+}
+
+void ask_port(Turn& turn, std::string why, ChosenCheckpoint chosen) {
+  State& state = turn.state;
+  // A node may have been lost while the checkpoint was chosen.
+  if (const std::string why_not = obstacle(state); !why_not.empty()) return leave(turn, 1, why_not);
+  for (const auto& damaged : chosen.damaged)
+    if (state.damaged.insert(damaged.checkpoint + damaged.why).second) turn.report(damaged);
+  state.attempt = state.attempt.next();
+  std::vector<NodeName> nodes = eligible_nodes(state);
+  nodes.resize(turn.orders().nodes);
+  for (auto& [node, samples] : state.samples) samples.ranks.clear();  // of the one before
+  turn.send(nodes.front(), wire::ChoosePort{state.attempt});
+  state.stage = AskingPort{std::move(why), std::move(chosen), std::move(nodes)};
 }
 
 }  // namespace
