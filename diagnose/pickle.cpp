@@ -2,46 +2,49 @@
 #include "diagnose/pickle.hpp"
 
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
+
+#include "diagnose/pickle_values.hpp"
 
 namespace stoker::diagnose {
 
 namespace {
 
-struct Value {
-  enum class Kind { None, False, True, Int, Float, Text, List, Map, Opaque, Mark };
-  Kind kind = Kind::None;
-  std::int64_t integer = 0;
-  double real = 0;
-  std::string_view text;
-  std::vector<std::uint32_t> items;  // of a map: key, value, key, value …
-};
+using Value = PickleValue;
 using Kind = Value::Kind;
-using Place = std::uint32_t;
+using Place = PickleValue::Place;
 
 class Machine {
  public:
-  Machine(std::string_view bytes, const PickleLimits& limits) : rest_(bytes), limits_(limits) {}
+  Machine(std::string_view bytes, const PickleLimits& limits)
+      : rest_(bytes), limits_(limits), budget_(limits) {}
 
   // True: stopped in order.
   bool run() {
     while (!wrong_ && !stopped_) step(byte());
-    return !wrong_ && !stack_.empty();
+    if (!wrong_ && stack_.empty()) fail_with("the pickle is empty");
+    return !wrong_;
   }
-  [[nodiscard]] const char* wrong() const {
-    return wrong_ != nullptr ? wrong_ : "the pickle is empty";
-  }
-  Json result() {
-    left_ = limits_.values;
-    return to_json_value(stack_.back(), 0);
-  }
+  // After run().
+  Json result() { return unfold_pickle(values_, stack_.back(), limits_, budget_); }
+  [[nodiscard]] const char* wrong() const { return wrong_; }
+  [[nodiscard]] const std::string& refused() const { return budget_.refused(); }
 
  private:
   void fail_with(const char* what) {
     if (wrong_ == nullptr) wrong_ = what;
+  }
+  bool charge(std::size_t bytes) {
+    if (budget_.take(bytes)) return true;
+    fail_with("it is too large");
+    return false;
+  }
+  bool room_for_one(std::size_t held) {
+    if (budget_.has_room(held)) return true;
+    fail_with("it is too large");
+    return false;
   }
   std::string_view take(std::uint64_t count) {
     if (count > rest_.size()) {
@@ -76,18 +79,26 @@ class Machine {
   }
 
   Place make(Value value) {
-    if (values_.size() >= limits_.values) {
-      fail_with("it holds too many values");
-      return 0;
-    }
+    if (!room_for_one(values_.size()) || !charge(sizeof(Value))) return 0;
     values_.push_back(std::move(value));
     return static_cast<Place>(values_.size() - 1);
   }
-  void push(Value value) { stack_.push_back(make(std::move(value))); }
+  void lay(Place place) {
+    if (!room_for_one(stack_.size())) return;
+    if (stack_.size() == highest_) {
+      if (!charge(kGrowing * sizeof(Place))) return;
+      ++highest_;
+    }
+    stack_.push_back(place);
+  }
+  void push(Value value) { lay(make(std::move(value))); }
   void push(Kind kind) { push(Value{kind, 0, 0, {}, {}}); }
   void push_int(std::int64_t value) { push(Value{Kind::Int, value, 0, {}, {}}); }
   void push_text(std::string_view text) { push(Value{Kind::Text, 0, 0, text, {}}); }
-  void push_list(std::vector<Place> items) { push(Value{Kind::List, 0, 0, {}, std::move(items)}); }
+  void push_list(std::vector<Place> items) {
+    if (charge(kBlock + items.size() * sizeof(Place)))
+      push(Value{Kind::List, 0, 0, {}, std::move(items)});
+  }
   Place pop() {
     if (stack_.empty()) {
       fail_with("an opcode stands where it cannot");
@@ -115,8 +126,8 @@ class Machine {
     if (target.kind == Kind::Opaque) return;
     if (target.kind != kind || (kind == Kind::Map && items.size() % 2 != 0))
       return fail_with("an opcode stands where it cannot");
-    held_ += items.size();
-    if (held_ > limits_.values) return fail_with("it holds too many values");
+    if (target.items.empty() && !items.empty() && !charge(kBlock)) return;
+    if (!charge(kGrowing * items.size() * sizeof(Place))) return;
     target.items.insert(target.items.end(), items.begin(), items.end());
   }
   void tuple(std::size_t size) {
@@ -126,14 +137,14 @@ class Machine {
   }
   void remember(std::uint64_t key) {
     if (stack_.empty()) return fail_with("an opcode stands where it cannot");
-    if (memo_.size() >= limits_.values) return fail_with("it holds too many values");
-    memo_[key] = stack_.back();
+    const auto [known, fresh] = memo_.try_emplace(key, stack_.back());
+    if (fresh) charge(kMemoEntry);
+    known->second = stack_.back();
   }
   void recall(std::uint64_t key) {
     const auto known = memo_.find(key);
     if (known == memo_.end()) return fail_with("it names what was never put aside");
-    if (stack_.size() >= limits_.values) return fail_with("it holds too many values");
-    stack_.push_back(known->second);
+    lay(known->second);
   }
   // A call is not made: a typed list or an ordered map is its argument, all else is nothing.
   void reduce() {
@@ -142,7 +153,7 @@ class Machine {
     const Value& given = values_.empty() ? none_ : values_[arguments];
     if (given.kind == Kind::List && !given.items.empty() &&
         (values_[given.items[0]].kind == Kind::List || values_[given.items[0]].kind == Kind::Map))
-      stack_.push_back(given.items[0]);
+      lay(given.items[0]);
     else
       push(Kind::Opaque);
   }
@@ -185,16 +196,15 @@ class Machine {
   bool step_container(unsigned char code);
   bool step_memo(unsigned char code);
   bool step_call(unsigned char code);
-  Json to_json_value(Place place, std::size_t depth);
-  std::string key_text(Place place) const;
 
   std::string_view rest_;
   PickleLimits limits_;
+  PickleBudget budget_;
   Value none_;
-  std::vector<Value> values_;
+  std::deque<Value> values_;
   std::vector<Place> stack_;
   std::unordered_map<std::uint64_t, Place> memo_;
-  std::size_t held_ = 0, left_ = 0;
+  std::size_t highest_ = 0;  // that the stack has been
   const char* wrong_ = nullptr;
   bool stopped_ = false;
 };
@@ -210,9 +220,7 @@ void Machine::step(unsigned char code) {
     case '1': pop_marked(); return;
     case '2':
       if (stack_.empty()) return fail_with("an opcode stands where it cannot");
-      stack_.push_back(stack_.back());
-      if (stack_.size() > limits_.values) fail_with("it holds too many values");
-      return;
+      return lay(stack_.back());
     default: break;
   }
   if (!step_scalar(code) && !step_container(code) && !step_memo(code) && !step_call(code))
@@ -315,43 +323,6 @@ bool Machine::step_call(unsigned char code) {
   }
 }
 
-std::string Machine::key_text(Place place) const {
-  const Value& key = values_[place];
-  if (key.kind == Kind::Text) return std::string(key.text.substr(0, limits_.longest_text));
-  return key.kind == Kind::Int ? std::to_string(key.integer) : "";
-}
-
-Json Machine::to_json_value(Place place, std::size_t depth) {
-  if (left_ == 0 || depth > limits_.depth) return nullptr;
-  --left_;
-  const Value& value = values_[place];
-  switch (value.kind) {
-    case Kind::None:
-    case Kind::Opaque:
-    case Kind::Mark: return nullptr;
-    case Kind::False: return false;
-    case Kind::True: return true;
-    case Kind::Int: return value.integer;
-    case Kind::Float: return std::isfinite(value.real) ? Json(value.real) : Json(nullptr);
-    case Kind::Text: return std::string(value.text.substr(0, limits_.longest_text));
-    case Kind::List: {
-      Json list = Json::array();
-      for (const Place item : value.items) {
-        if (left_ == 0) break;
-        list.push_back(to_json_value(item, depth + 1));
-      }
-      return list;
-    }
-    case Kind::Map: {
-      Json map = Json::object();
-      for (std::size_t i = 0; i + 1 < value.items.size() && left_ > 0; i += 2)
-        map[key_text(value.items[i])] = to_json_value(value.items[i + 1], depth + 1);
-      return map;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 bool is_pickle(std::string_view head) {
@@ -361,8 +332,13 @@ bool is_pickle(std::string_view head) {
 Result<Json> read_pickle(std::string_view bytes, const std::string& object,
                          const PickleLimits& limits) {
   Machine machine(bytes, limits);
-  if (!machine.run()) return fail(std::string("is no pickle: ") + machine.wrong(), object);
-  return machine.result();
+  Json read = machine.run() ? machine.result() : Json();
+  if (const std::string& why = machine.refused(); !why.empty())
+    return fail("refused: " + why, object,
+                "no training writes such a file; remove it if you do not know its origin");
+  if (machine.wrong() != nullptr)
+    return fail(std::string("is no pickle: ") + machine.wrong(), object);
+  return read;
 }
 
 }  // namespace stoker::diagnose

@@ -9,7 +9,6 @@
 #include "diagnose/bystanders.hpp"
 #include "diagnose/flight_recorder.hpp"
 #include "diagnose/log_file.hpp"
-#include "diagnose/pickle.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;
@@ -146,48 +145,4 @@ TEST_CASE(
   CHECK(d.failure_class == FailureClass::NcclTimeout);
   CHECK(d.ranks == std::vector<std::uint32_t>{7});
   CHECK(d.collective.starts_with("rank 7 did not enter collective 81 (ALLREDUCE)"));
-}
-
-TEST_CASE("pickle: maps, lists, numbers, shared values -> JSON; calls are not made") {
-  using namespace std::string_literals;
-  // pickle.dumps({'a': [1, 2.5, None, True], 'b': (70000, -1)}, 2)
-  const std::string plain =
-      "\x80\x02}q\x00(X\x01\x00\x00\x00"
-      "aq\x01]q\x02(K\x01G@\x04\x00\x00\x00\x00\x00\x00N\x88"
-      "eX\x01\x00\x00\x00"
-      "bq\x03J\x70\x11\x01\x00J\xff\xff\xff\xff\x86q\x04u."s;
-  const auto read = read_pickle(plain, "x");
-  REQUIRE_MESSAGE(read.has_value(), (read ? "" : read.error().message()));
-  CHECK(dump_json(*read) == R"({"a":[1,2.5,null,true],"b":[70000,-1]})");
-  // A list that is put aside after it was filled, and named twice.
-  CHECK(dump_json(*read_pickle("\x80\x02(](K\x01K\x02"
-                               "eq\x00h\x00h\x00t."s,
-                               "x")) == "[[1,2],[1,2],[1,2]]");
-  // A name that is a function, and its call: nothing happens.
-  const auto call = read_pickle("cos\nsystem\n(S'touch x'\ntR."s, "x");
-  REQUIRE(call.has_value());
-  CHECK(call->is_null());
-}
-
-TEST_CASE("pickle: torn, misplaced, self-containing, exploding -> an error or bounded data") {
-  using namespace std::string_literals;
-  for (const std::string& bytes :
-       {""s, "."s, "\x80\x02"s, "\x80\x02}q"s, "\x80\x02X\xff\xff\xff\xff"s, "\x80\x02h\x07."s,
-        "\x80\x02u."s, "\x80\x02K\x01s."s, "\x80\x02\xfe."s})
-    CHECK_FALSE(read_pickle(bytes, "x").has_value());
-  CHECK(read_pickle("\x80\x02]q\x00h\x00"
-                    "a."s,
-                    "x")
-            .has_value());  // a list in itself
-  // Each level names the one before ten times: 10^30 values if it were written out.
-  std::string bomb = "\x80\x02]q\x00"s;
-  for (char level = 1; level < 30; ++level) {
-    bomb += "("s;
-    for (int i = 0; i < 10; ++i) bomb += "h"s + static_cast<char>(level - 1);
-    bomb += "tq"s + level;
-  }
-  bomb += "."s;
-  CHECK(read_pickle(bomb, "x", {10'000, 64, 100}).has_value());
-  CHECK_FALSE(
-      read_pickle("\x80\x02" + std::string(20'000, 'N') + ".", "x", {10'000, 16, 100}).has_value());
 }
