@@ -1,5 +1,6 @@
 #include "common/json.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <stdexcept>
 
@@ -13,8 +14,16 @@ void throw_json(const std::string& what) {
 
 namespace {
 
-// Counts nesting without parsing: enough to refuse a bomb before the recursive parser sees it.
-bool deeper_than(std::string_view text, int limit) {
+// What a document will be like, seen without parsing: enough to refuse a bomb before the recursive
+// parser sees it. Two bytes may become a hundred, so memory has a limit beside that of the text.
+struct Outlook {
+  int depth = 0;
+  std::size_t memory = 0;  // bytes, at most; with the share of the allocator
+};
+
+Outlook outlook(std::string_view text) {
+  constexpr std::size_t kContainer = 80, kElement = 3 * sizeof(Json), kMember = 112, kText = 48;
+  Outlook seen{0, text.size()};
   int depth = 0;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -26,14 +35,20 @@ bool deeper_than(std::string_view text, int limit) {
         in_string = false;
     } else if (c == '"') {
       in_string = true;
+      seen.memory += kText;
     } else if (c == '[' || c == '{') {
-      if (++depth > limit) return true;
+      seen.depth = std::max(seen.depth, ++depth);
+      seen.memory += kContainer + kElement;
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',' || c == ':') {
+      seen.memory += c == ',' ? kElement : kMember;
     }
   }
-  return false;
+  return seen;
 }
+
+constexpr std::size_t kMostMemory = 384u << 20;
 
 }  // namespace
 
@@ -42,8 +57,13 @@ Result<Json> parse_json(std::string_view text, const std::string& object, JsonLi
     return fail("JSON of " + std::to_string(text.size()) + " bytes exceeds the limit of " +
                     std::to_string(limits.bytes),
                 object);
-  if (deeper_than(text, limits.depth))
+  const Outlook seen = outlook(text);
+  if (seen.depth > limits.depth)
     return fail("JSON nested deeper than " + std::to_string(limits.depth), object);
+  if (seen.memory > kMostMemory)
+    return fail("reading this JSON needs up to " + std::to_string(seen.memory >> 20) +
+                    " MiB of memory; the limit is " + std::to_string(kMostMemory >> 20) + " MiB",
+                object);
   try {
     return Json::parse(text);
   } catch (const std::exception& e) {

@@ -98,6 +98,18 @@ TEST_CASE("json: hostile text -> an error that names its source") {
   CHECK_FALSE(parse_json("[1,2,3]", "a page", {4, 64}).has_value());
 }
 
+TEST_CASE("json: small text that would take gigabytes -> refused, with both numbers") {
+  std::string many = "[{}";
+  for (int i = 0; i < 5'000'000; ++i) many += ",{}";
+  const auto read = parse_json(many + "]", "a dump", {64u << 20, 32});
+  REQUIRE_FALSE(read.has_value());
+  CHECK(read.error().message().starts_with("a dump: reading this JSON needs up to "));
+  CHECK(read.error().message().ends_with(" MiB of memory; the limit is 384 MiB"));
+  std::string text = "[\"";
+  text.append(32u << 20, '[');  // in a string they are no lists
+  CHECK(parse_json(text + "\"]", "a dump", {64u << 20, 32}).has_value());
+}
+
 TEST_CASE("json: numbers that are none -> come back as they were; other text is refused") {
   const double values[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.1};
   for (const double value : values) {
