@@ -22,14 +22,20 @@ namespace {
 constexpr std::size_t kPiece = 256u << 10;
 constexpr std::size_t kLongestLineKept = 1u << 20;
 
-bool is_compressed(std::string_view head) {
+// The one filter of libarchive that undoes what begins so; ARCHIVE_FILTER_NONE: plain. The library
+// must not choose: it would undo layer below layer, and start programs for some kinds.
+int filter_of(std::string_view head) {
   using namespace std::string_view_literals;
-  static constexpr std::array kMagics{"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv,
-                                      "\xfd"
-                                      "7zXZ"sv,
-                                      "BZh"sv, "\x04\x22\x4d\x18"sv};
-  return std::any_of(kMagics.begin(), kMagics.end(),
-                     [&](std::string_view magic) { return head.starts_with(magic); });
+  static constexpr std::array kMagics{std::pair{"\x1f\x8b"sv, ARCHIVE_FILTER_GZIP},
+                                      std::pair{"\x28\xb5\x2f\xfd"sv, ARCHIVE_FILTER_ZSTD},
+                                      std::pair{"\xfd"
+                                                "7zXZ"sv,
+                                                ARCHIVE_FILTER_XZ},
+                                      std::pair{"BZh"sv, ARCHIVE_FILTER_BZIP2},
+                                      std::pair{"\x04\x22\x4d\x18"sv, ARCHIVE_FILTER_LZ4}};
+  for (const auto& [magic, filter] : kMagics)
+    if (head.starts_with(magic)) return filter;
+  return ARCHIVE_FILTER_NONE;
 }
 
 Result<os::Fd> open_log(const std::string& path) {
@@ -96,15 +102,16 @@ struct LogReader::Impl {
 
   void begin() {
     begun = true;
-    if (!is_compressed({piece.data(), got})) return;
-    if (piece[0] == '\x1f') {
+    const int filter = filter_of({piece.data(), got});
+    if (filter == ARCHIVE_FILTER_NONE) return;
+    if (filter == ARCHIVE_FILTER_GZIP) {
       unpacked.resize(kPiece);
       gzip = std::make_unique<GzipReader>([this] { return stored(); });
       return;
     }
     unpacker.reset(archive_read_new());
-    archive_read_support_filter_all(unpacker.get());
     archive_read_support_format_raw(unpacker.get());
+    archive_read_append_filter(unpacker.get(), filter);
     archive_entry* entry = nullptr;
     unpacked.resize(kPiece);
     if (archive_read_open(unpacker.get(), this, nullptr, give_stored, nullptr) != ARCHIVE_OK ||
@@ -260,7 +267,7 @@ std::string_view LogReader::head() const {
 }
 
 bool LogReader::packed() const {
-  return is_compressed(head());
+  return filter_of(head()) != ARCHIVE_FILTER_NONE;
 }
 
 std::optional<std::string> LogReader::stored(std::size_t limit) {

@@ -2,6 +2,8 @@
 // one note says what happened.
 #include "diagnose/log_reader.hpp"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
@@ -60,7 +62,46 @@ std::string many_lines() {
   return text;
 }
 
+std::string packed_by(int filter, const std::string& text) {
+  std::string packed(text.size() + 65536, '\0');
+  std::size_t used = 0;
+  archive* out = archive_write_new();
+  archive_write_set_format_raw(out);
+  archive_write_add_filter(out, filter);
+  archive_write_set_bytes_in_last_block(out, 1);
+  REQUIRE(archive_write_open_memory(out, packed.data(), packed.size(), &used) == ARCHIVE_OK);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_filetype(entry, AE_IFREG);
+  REQUIRE(archive_write_header(out, entry) == ARCHIVE_OK);
+  REQUIRE(archive_write_data(out, text.data(), text.size()) ==
+          static_cast<la_ssize_t>(text.size()));
+  REQUIRE(archive_write_close(out) == ARCHIVE_OK);
+  archive_entry_free(entry);
+  archive_write_free(out);
+  packed.resize(used);
+  return packed;
+}
+
 }  // namespace
+
+TEST_CASE("xz, bzip2, lz4, zstd -> the text; what is packed inside stays as it is") {
+  const std::string text = many_lines();
+  for (const int filter :
+       {ARCHIVE_FILTER_XZ, ARCHIVE_FILTER_BZIP2, ARCHIVE_FILTER_LZ4, ARCHIVE_FILTER_ZSTD}) {
+    CAPTURE(filter);
+    const std::string packed = packed_by(filter, text);
+    const Read whole = read_packed(packed);
+    CHECK(whole.text == text);
+    CHECK(whole.notes.empty());
+    // libarchive would start the program lrzip for this one.
+    const Read nested = read_packed(packed_by(filter, "LRZI\x01\x02 no log\n"));
+    CHECK(nested.text == "LRZI\x01\x02 no log\n");
+    CHECK(nested.notes.empty());
+    const std::string inner = packed_by(ARCHIVE_FILTER_BZIP2, "one\n");
+    CHECK(read_packed(packed_by(filter, inner)).text == inner);
+    CHECK_FALSE(read_packed(packed.substr(0, packed.size() / 2)).notes.empty());
+  }
+}
 
 TEST_CASE("gz: whole, two members, padded -> all of the text, no note") {
   const std::string text = many_lines(), packed = gzipped(text);
