@@ -54,11 +54,7 @@ void Follower::look_for_lead(Duration limit) {
     while (monotonic_now() < deadline && *alive) {
       const auto start = find_generation(context);
       if (start) {
-        const std::string path =
-            lead_address_path(generation_directory(context, start->generation));
-        const auto text = os::read_file(path, 65536);
-        const auto lead = text ? from_json_text<LeadAddress>(*text, path)
-                               : Result<LeadAddress>(fail(text.error()));
+        const auto lead = read_lead_address(context.run_directory, start->generation);
         auto socket =
             lead ? connect_tcp(lead->address, lead->port, 2s) : Result<os::Fd>(fail(lead.error()));
         auto keys = socket ? knock(*socket, {lead->secret, hello_of(context)}, kHelloTime)

@@ -10,9 +10,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "common/os/own_files.hpp"
+#include "wire/lineage.hpp"
+
 namespace stoker::agent {
 namespace {
 
+constexpr const char* kLeadAddress = "/agents/lead.json";
 constexpr std::size_t kLogQueue = 8u << 20;     // beyond it log frames are dropped
 constexpr std::size_t kQueueLimit = 64u << 20;  // beyond it the other side is taken for dead
 
@@ -25,7 +29,13 @@ void no_delay(int fd) {
 }  // namespace
 
 std::string lead_address_path(const std::string& generation_directory) {
-  return generation_directory + "/agents/lead.json";
+  return generation_directory + kLeadAddress;
+}
+
+Result<LeadAddress> read_lead_address(const std::string& run_directory, Generation generation) {
+  const std::string name = wire::generation_name(generation) + kLeadAddress;
+  STOKER_TRY(text, os::read_own_file(run_directory, name, 65536));
+  return from_json_text<LeadAddress>(text, run_directory + "/" + name);
 }
 
 std::string random_secret() {

@@ -25,6 +25,9 @@ struct LeadAddress {
   STOKER_FIELDS(LeadAddress, version, lead, address, port, secret)
 };
 std::string lead_address_path(const std::string& generation_directory);
+// Only what our own user wrote counts (common/os/own_files.hpp): who else could put a file there
+// would choose the lead that a follower obeys.
+Result<LeadAddress> read_lead_address(const std::string& run_directory, Generation generation);
 
 class Link {
  public:
