@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/published.hpp"
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "wire/control.hpp"
 
 namespace stoker::cli {
@@ -87,11 +87,10 @@ Result<std::string> write_switch_file(const std::string& run_directory, const st
                                       const std::string& reason) {
   const std::string path = run_directory + "/switch/" + verb;
   const wire::SwitchBody body{user_name(), reason, ""};
+  // The umask must not lock the group out: any member may look, and the daemon renames it away. The
+  // mode is set before it has its name: a member may put a link to a file of ours in its place.
   STOKER_TRY_STATUS(
-      os::replace_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0660));
-  // The umask must not lock the group out: any member may look, and the daemon renames it away.
-  if (::chmod(path.c_str(), 0660) != 0 && errno != ENOENT)
-    return fail(errno_error(errno, "cannot open it to the group", path));
+      os::publish_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0660));
   return path;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -108,7 +109,7 @@ class TemporaryScript {
   TemporaryScript() {
     std::string pattern =
         (std::filesystem::temp_directory_path() / "stoker-doctor-XXXXXX").string();
-    const int fd = ::mkstemp(pattern.data());
+    const int fd = ::mkostemp(pattern.data(), O_CLOEXEC);
     if (fd < 0) return;
     ::close(fd);
     path_ = pattern;

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/os/permissions.hpp"
 #include "embedded/requests.hpp"
 
 namespace stoker::embedded {
@@ -102,11 +103,12 @@ Result<SocketServer> SocketServer::listen(const std::string& folder) {
   server.listener_ = os::Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = address_in(directory);
   ::unlink(address.sun_path);  // of a process that was killed: we hold the lock
-  const mode_t before = ::umask(0177);
-  const int bound =
-      ::bind(server.listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  ::umask(before);
-  if (bound != 0 || ::listen(server.listener_.get(), 16) != 0)
+  const auto bind = [&] {
+    const os::UmaskFor mask(0177);
+    return ::bind(server.listener_.get(), reinterpret_cast<const sockaddr*>(&address),
+                  sizeof address);
+  };
+  if (bind() != 0 || ::listen(server.listener_.get(), 16) != 0)
     return fail(errno_error(errno, "cannot listen", folder + "/" + kSocketName));
   return server;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::wire {
 namespace {
@@ -36,8 +37,8 @@ Status close_run_directory(const std::string& directory, std::vector<std::string
     if (folder.use == Folder::Use::Switch && ours) continue;
     STOKER_TRY(changed, os::close_to_others(path));
     if (changed) closed.push_back(path);
-    if (folder.use == Folder::Use::Private && ours && ::chmod(path.c_str(), 0700) != 0)
-      return fail(errno_error(errno, "cannot close it to others", path));
+    if (folder.use == Folder::Use::Private && ours)
+      STOKER_TRY_STATUS(os::set_mode(path, 0700, "cannot close it to others"));
   }
   return ok();
 }

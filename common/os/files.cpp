@@ -16,6 +16,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::os {
 namespace {
@@ -60,7 +61,7 @@ Status write_new(const std::string& path, std::string_view content, Durability d
                  unsigned mode, bool exact = false) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return fail(errno_error(errno, "cannot create", path));
-  if (exact) ::fchmod(fd.get(), mode);  // whatever the umask is
+  if (exact) (void)set_mode(fd.get(), mode, "cannot set the mode", path);  // not all disks can
   Status written = write_all(fd.get(), content, path);
   if (written && durability == Durability::Synced && ::fsync(fd.get()) != 0)
     written = fail(errno_error(errno, "cannot fsync", path));

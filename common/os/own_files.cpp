@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::os {
 namespace {
@@ -108,8 +109,8 @@ Result<bool> close_to_others(const std::string& path) {
   if (!folder || ::fstat(folder.get(), &info) != 0)
     return fail(errno_error(errno, "cannot open", path));
   if (info.st_uid == ::geteuid() && (info.st_mode & kOthersWrite) != 0) {
-    if (::fchmod(folder.get(), info.st_mode & 07777 & ~kOthersWrite) != 0)
-      return fail(errno_error(errno, "cannot take write permission from others", path));
+    STOKER_TRY_STATUS(set_mode(folder.get(), info.st_mode & 07777 & ~kOthersWrite,
+                               "cannot take write permission from others", path));
     return true;
   }
   STOKER_TRY_STATUS(judge(info, path));

@@ -17,13 +17,12 @@
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 
 extern char** environ;
 
 namespace stoker::os {
 namespace {
-
-std::atomic<int> users_umask = -1;  // make_private() put it aside, as the kernel has only one
 
 int pidfd_open(pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u));
@@ -84,7 +83,7 @@ bool place_stream(int from, int to) {
     ::prctl(PR_SET_PDEATHSIG, o.parent_death_signal);
     if (::getppid() != parent) ::_exit(127);
   }
-  if (const int umask = users_umask; umask >= 0) ::umask(static_cast<mode_t>(umask));
+  restore_umask();
   if (o.subreaper) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
@@ -101,6 +100,7 @@ bool place_stream(int from, int to) {
   }
   for (int i = 0; i < 3; ++i)
     if (!place_stream(sources[i], i)) give_up();
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // Asio's sockets are made without the flag
   for (const int fd : o.keep_fds) ::fcntl(fd, F_SETFD, 0);
   if (!o.working_directory.empty() && ::chdir(o.working_directory.c_str()) != 0) give_up();
   ::execve(plan.file.c_str(), plan.argv.data(), plan.envp.data());
@@ -133,10 +133,6 @@ std::optional<Stat> read_stat(pid_t pid) {
 }
 
 }  // namespace
-
-void make_private() {
-  users_umask = static_cast<int>(::umask(0077));
-}
 
 std::string ExitStatus::text() const {
   if (signal == 0) return fmt::format("exit {}", code);

@@ -17,6 +17,7 @@
 #include <boost/beast/http/write.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -165,12 +166,13 @@ Status HttpServer::clear_path(const std::string& path) {
 
 Status HttpServer::listen_unix(const std::string& path) {
   STOKER_TRY_STATUS(clear_path(path));
-  const mode_t before = ::umask(0117);
   Code code;
   asio::local::stream_protocol::acceptor acceptor(io_);
   acceptor.open();
-  acceptor.bind(asio::local::stream_protocol::endpoint(path), code);
-  ::umask(before);
+  {
+    const os::UmaskFor mask(0117);
+    acceptor.bind(asio::local::stream_protocol::endpoint(path), code);
+  }
   if (code)
     return fail("cannot listen: " + code.message(), path, "name another path with --listen");
   acceptor.listen();

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 #include "common/os/room.hpp"
 #include "core/silences.hpp"
 #include "core/status.hpp"
@@ -34,8 +35,7 @@ std::string copy_of(const std::string& published, const std::string& run) {
 Status write_copy(const std::string& folder, const wire::StatusDocument& status) {
   STOKER_TRY_STATUS(os::make_directories(folder));
   for (const std::string& path : {folder.substr(0, folder.rfind('/')), folder})
-    if (::chmod(path.c_str(), 0755) != 0)  // who may enter `published` may read it
-      return fail(errno_error(errno, "cannot open it to readers", path));
+    STOKER_TRY_STATUS(os::set_mode(path, 0755, "cannot open it to readers"));  // of `published`
   return os::publish_file(folder + "/status.json", to_json_text(status) + "\n",
                           os::Durability::Cached);
 }

@@ -12,6 +12,7 @@
 
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
+#include "common/os/permissions.hpp"
 #include "configs/schema/run_checks.hpp"
 #include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
@@ -145,9 +146,10 @@ Status make_run_directory(const core::RunPolicy& policy) {
     const bool is_private = folder.mode == folder.shared;
     if (there && !is_private && (!gid || *folder.name == '\0')) continue;  // it keeps its mode
     const mode_t mode = gid ? folder.shared : folder.mode;
-    if ((gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0) ||
-        ::chmod(path.c_str(), mode) != 0)
-      return fail(errno_error(errno, "cannot give it to group " + policy.group, path));
+    const std::string failed = "cannot give it to group " + policy.group;
+    if (gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0)
+      return fail(errno_error(errno, failed, path));
+    STOKER_TRY_STATUS(os::set_folder_mode(path, mode, failed));
   }
   return ok();
 }

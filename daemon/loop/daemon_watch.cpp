@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 
@@ -33,7 +34,7 @@ void prepare_run_directory(const core::RunPolicy& policy) {
   const auto names = os::list_directory(policy.directory);
   for (const std::string& name : names.value_or(std::vector<std::string>{}))
     if (wire::parse_generation_name(name))  // orders are in it, with train.environment
-      (void)::chmod((policy.directory + "/" + name + "/start.json").c_str(), 0600);
+      (void)os::set_mode(policy.directory + "/" + name + "/start.json", 0600, "cannot close it");
 }
 
 void log_row(const core::JournalRow& row) {

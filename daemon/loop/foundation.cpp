@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 #include "daemon/journal/recovery.hpp"
 #include "daemon/journal/restore.hpp"
 #include "daemon/loop/log.hpp"
@@ -58,14 +59,15 @@ Status close_state(const std::string& state) {
   if (info.st_uid != ::geteuid())
     return fail(fmt::format("the state directory belongs to {}", os::user_name_of(info.st_uid)),
                 state, "name one of your own with --state");
-  if ((info.st_mode & 0027) != 0 && ::chmod(state.c_str(), info.st_mode & 0750) != 0)
-    return fail(errno_error(errno, "cannot close it to others", state));
+  if ((info.st_mode & 0027) != 0)
+    STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
   const auto names = os::list_directory(state);
   for (const std::string& name : names.value_or(std::vector<std::string>{})) {
     const std::string path = state + "/" + name;
     if (!is_private(name) || ::lstat(path.c_str(), &info) != 0) continue;
     const bool plain = S_ISREG(info.st_mode) || S_ISDIR(info.st_mode);
-    if (plain && (info.st_mode & 0077) != 0) ::chmod(path.c_str(), info.st_mode & 0700);
+    if (plain && (info.st_mode & 0077) != 0)
+      (void)os::set_mode(path, info.st_mode & 0700, "cannot close it to others");
   }
   for (const char* folder : {"", "/published", "/backups"})
     os::sweep_aside_files(state + folder, kAbandoned);
@@ -128,12 +130,13 @@ Status share_state(const std::string& state, std::optional<gid_t> group) {
     mode_t shared;
   };
   for (const Folder& folder : {Folder{state, 0710}, Folder{state + "/published", 0750}}) {
-    const int kept = group ? 0 : ::chmod(folder.path.c_str(), 0700);
-    const int given = !group ? 0 : ::chown(folder.path.c_str(), static_cast<uid_t>(-1), *group);
-    const int opened = !group || given != 0 ? 0 : ::chmod(folder.path.c_str(), folder.shared);
-    if (kept != 0 || given != 0 || opened != 0)
-      return fail(errno_error(errno, "cannot set who may read it", folder.path,
-                              "stokerd must run as the owner of its state directory"));
+    Status set = ok();
+    if (group && ::chown(folder.path.c_str(), static_cast<uid_t>(-1), *group) != 0)
+      set = fail(errno_error(errno, "", ""));
+    if (set) set = os::set_folder_mode(folder.path, group ? folder.shared : 0700, "");
+    if (!set)
+      return fail("cannot set who may read it" + set.error().what, folder.path,
+                  "stokerd must run as the owner of its state directory");
   }
   return ok();
 }

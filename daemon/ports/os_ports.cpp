@@ -8,6 +8,7 @@
 
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::daemon {
 
@@ -56,9 +57,7 @@ Status OsFiles::rename(const std::string& from, const std::string& to) {
 Status OsFiles::make_directories(const std::string& path, unsigned mode) {
   if (os::exists(path)) return ok();
   STOKER_TRY_STATUS(os::make_directories(path, mode));
-  if (::chmod(path.c_str(), mode) != 0)  // whatever our umask is
-    return fail(errno_error(errno, "cannot set the mode", path));
-  return ok();
+  return os::set_mode(path, mode, "cannot set the mode");  // whatever our umask is
 }
 Result<std::vector<std::string>> OsFiles::list(const std::string& path) {
   return os::list_directory(path);

@@ -16,6 +16,7 @@
 #include <boost/asio/write.hpp>
 
 #include "common/os/fd.hpp"
+#include "common/os/permissions.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -131,11 +132,11 @@ Status LineServer::listen(const std::string& directory, const std::string& name,
   if (!fd || reachable.size() >= sizeof address.sun_path) return fail("cannot make a socket", path);
   std::memcpy(address.sun_path, reachable.c_str(), reachable.size() + 1);
   ::unlinkat(folder.get(), name.c_str(), 0);
-  const mode_t before = ::umask(0117);  // 0660 from the first moment on
-  const int bound = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  const int error = errno;
-  ::umask(before);
-  if (bound != 0) return fail(errno_error(error, "cannot bind the control socket", path));
+  const auto bind = [&] {
+    const os::UmaskFor mask(0117);  // 0660 from the first moment on
+    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  };
+  if (bind() != 0) return fail(errno_error(errno, "cannot bind the control socket", path));
   if (gid != static_cast<gid_t>(-1) &&
       ::fchownat(folder.get(), name.c_str(), static_cast<uid_t>(-1), gid, 0) != 0)
     return fail(errno_error(errno, "cannot give the socket to the run's group", path));

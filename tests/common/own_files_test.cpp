@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/permissions.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -98,6 +99,35 @@ TEST_CASE("own files: close_to_others -> write permission goes, all else stays")
   CHECK((info.st_mode & 07777) == 02750);
   CHECK_FALSE(os::close_to_others(folder.path).value_or(true));
   CHECK_FALSE(os::close_to_others(folder / "none").value_or(true));
+}
+
+TEST_CASE("permissions: a mode is set on the file itself, never through a link to another") {
+  const Folder folder;
+  const auto mode = [&](const char* name) {
+    struct stat info {};
+    REQUIRE(::stat((folder / name).c_str(), &info) == 0);
+    return info.st_mode & 07777;
+  };
+  folder.write("mine", "x");
+  CHECK(os::set_mode(folder / "mine", 0600, "cannot close it"));
+  CHECK(mode("mine") == 0600);
+  fs::create_symlink(folder / "mine", folder / "link");
+  const Status refused = os::set_mode(folder / "link", 0660, "cannot open it");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message().starts_with(folder / "link" + ": cannot open it: "));
+  CHECK(mode("mine") == 0600);
+  fs::create_directory(folder / "state");
+  fs::create_directory_symlink(folder / "state", folder / "behind");
+  CHECK(os::set_folder_mode(folder / "behind", 0710, "cannot open it"));
+  CHECK(mode("state") == 0710);
+  CHECK_FALSE(os::set_folder_mode(folder / "mine", 0700, "cannot close it"));
+  {
+    const os::UmaskFor mask(0177);
+    fs::create_directory(folder / "private");
+    CHECK(mode("private") == 0600);
+  }
+  fs::create_directory(folder / "usual");
+  CHECK(mode("usual") != 0600);
 }
 
 TEST_CASE("files: published -> exactly its mode, whatever the umask is") {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <thread>
 #include <unistd.h>
 
@@ -22,6 +23,14 @@ os::SpawnOptions command(std::vector<std::string> argv) {
 }
 
 }  // namespace
+
+TEST_CASE("spawn: a descriptor without the flag, as libraries make them -> not inherited") {
+  const int leaked = ::open("/dev/null", O_RDONLY);
+  REQUIRE(leaked > 2);
+  const std::string path = "/proc/self/fd/" + std::to_string(leaked);
+  CHECK(run_command(command({"sh", "-c", "test ! -e " + path}), 60s)->status.code == 0);
+  ::close(leaked);
+}
 
 TEST_CASE("process: hostile arguments -> reach the program as they are") {
   const auto ran = run_command(command({"printf", "%s|", "$(id)", "a b", ";", "\n", "'"}), 60s);

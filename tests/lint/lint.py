@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import layers  # noqa: E402
+import safety  # noqa: E402
 import tidy  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -157,6 +158,26 @@ def rule_assertions():
                     yield f"{name}:{number}: {line.strip()}"
 
 
+def rule_cloexec():
+    """No descriptor is inherited by the programs that we start."""
+    return safety.cloexec(CPP, read)
+
+
+def rule_permissions():
+    """Modes and the umask are set in one file."""
+    return safety.permissions(CPP, read)
+
+
+def rule_shell():
+    """No shell: a program and its arguments."""
+    return safety.shell(CPP, read)
+
+
+def rule_links():
+    """In directories that others can write, no symbolic link is followed."""
+    return safety.links(CPP, read)
+
+
 def rule_format():
     """clang-format has nothing to change."""
     if not CPP:
@@ -194,7 +215,8 @@ def main():
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_head_comment,
-                                     rule_dead_headers, rule_assertions, rule_format, rule_generated_docs]
+                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_format,
+                                     rule_generated_docs]
     rules += [] if options.fast else [rule_tidy]
     broken = 0
     for rule in rules:

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lint  # noqa: E402
+import safety  # noqa: E402
 import tidy  # noqa: E402
 
 HEAD = "// What this file owns.\n"
@@ -112,6 +113,48 @@ class Rules(unittest.TestCase):
 
     def test_assertion_that_cannot_fail(self):
         self.breaks(lint.rule_assertions, "tests/core/bad_test.cpp", HEAD + "CHECK(" + "true);\n", "CHECK(" + "true)")
+
+    def test_descriptor_that_programs_inherit(self):
+        for text, says in (("::open(p, O_RDONLY)", "open() without O_CLOEXEC"), ("::openat(\n    f, p,\n    O_RDONLY)", "openat()"),
+                           ("socket(AF_UNIX, SOCK_STREAM, 0)", "SOCK_CLOEXEC"), ("::accept(f, nullptr, nullptr)", "take accept4"),
+                           ("::pipe(ends)", "take pipe2"), ("pipe2(ends, O_NONBLOCK)", "O_CLOEXEC"), ("::dup(1)", "F_DUPFD_CLOEXEC"),
+                           ('memfd_create("x", 0)', "MFD_CLOEXEC"), ('std::fopen(p, "r")', "fopen()")):
+            self.write("core/bad.cpp", HEAD)
+            self.breaks(lint.rule_cloexec, "core/bad.cpp", HEAD + f"int f() {{\n  return {text};\n}}\n", says)
+        good = ("::open(p, O_RDONLY | O_CLOEXEC)", "Journal::open(path)", "door.accept(peer)", "open(path)", "::pipe2(ends, O_CLOEXEC)",
+                "1;  // ::pipe(ends) has no flag", 'std::fopen(p, "re")')
+        self.write("core/bad.cpp", HEAD + "".join(f"int f() {{\n  return {text};\n}}\n" for text in good))
+        self.write("core/flags.cpp", HEAD + "int f() {\n  int flags = O_WRONLY | O_CLOEXEC;\n  return ::open(p, flags);\n}\n")
+        self.assertEqual(list(lint.rule_cloexec()), [])
+
+    def test_mode_and_umask_outside_their_file(self):
+        for call in ("::chmod(p, 0600)", "fchmod(f, 0600)", "::umask(0)", "std::filesystem::permissions(p, all)"):
+            self.write("core/bad.cpp", HEAD)
+            self.breaks(lint.rule_permissions, "core/bad.cpp", HEAD + f"int f() {{\n  return {call};\n}}\n", "sets a mode")
+        self.write("core/bad.cpp", HEAD + "// why chmod(2) is not called\nStatus s = os::set_mode(p, 0600);\n")
+        self.write(safety.PERMISSIONS_HOME, HEAD + "int f() {\n  return ::umask(0);\n}\n")
+        self.assertEqual(list(lint.rule_permissions()), [])
+
+    def test_shell(self):
+        for call in ('popen("ls", "r")', '::sys" "tem(p)'.replace('" "', ""), 'spawn({"/bin/sh", "-c", p})', '::execvp(p, a)'):
+            self.write("core/bad.cpp", HEAD)
+            self.breaks(lint.rule_shell, "core/bad.cpp", HEAD + f"int f() {{\n  return {call};\n}}\n", "a shell")
+        self.write("core/bad.cpp", HEAD + 'int f() {\n  script.line("#!/bin/bash");\n  return ::execve(p, a, e);\n}\n')
+        self.assertEqual(list(lint.rule_shell()), [])
+
+    def test_link_that_is_followed_in_a_shared_directory(self):
+        for call in ("::open(p, O_RDONLY | O_CLOEXEC)", "os::read_file(path, 4096)"):
+            self.write("watch/bad.cpp", HEAD)
+            self.breaks(lint.rule_links, "watch/bad.cpp", HEAD + f"int f() {{\n  return {call};\n}}\n", "in a shared directory")
+        good = ("::open(p, O_RDONLY | O_NOFOLLOW)", "os::read_own_file(run, name, 4096)", "os::read_file(path, 4096, true)")
+        self.write("watch/bad.cpp", HEAD + "".join(f"int f() {{\n  return {call};\n}}\n" for call in good))
+        self.write("core/free.cpp", HEAD + "int f() {\n  return ::open(p, O_RDONLY);\n}\n")
+        self.assertEqual(list(lint.rule_links()), [])
+
+    def test_exceptions_name_files_that_exist_and_need_them(self):
+        root = self.before[0]
+        for name in [*safety.SHELL_MAY, *safety.FOLLOWS, safety.PERMISSIONS_HOME]:
+            self.assertTrue(os.path.exists(os.path.join(root, name)), name)
 
     def test_unformatted(self):
         self.breaks(lint.rule_format, "core/bad.cpp", HEAD + "int   x ( ) ;\n", "./dev fmt")

@@ -1,0 +1,47 @@
+#include "common/os/permissions.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/os/fd.hpp"
+#include "common/os/own_files.hpp"
+
+namespace stoker::os {
+namespace {
+std::atomic<int> users_umask = -1;  // make_private() put it aside, as the kernel has only one
+}
+
+Status set_mode(const std::string& path, mode_t mode, const std::string& what) {
+  if (::fchmodat(AT_FDCWD, path.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0)
+    return fail(errno_error(errno, what, path));
+  return ok();
+}
+
+Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path) {
+  if (::fchmod(fd, mode) != 0) return fail(errno_error(errno, what, path));
+  return ok();
+}
+
+Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what) {
+  const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail(errno_error(errno, what, path));
+  return set_mode(folder.get(), mode, what, path);
+}
+
+UmaskFor::UmaskFor(mode_t umask) : before_(::umask(umask)) {}
+
+UmaskFor::~UmaskFor() {
+  ::umask(before_);
+}
+
+void make_private() {
+  users_umask = static_cast<int>(::umask(0077));
+}
+
+void restore_umask() {
+  if (const int umask = users_umask; umask >= 0) ::umask(static_cast<mode_t>(umask));
+}
+
+}  // namespace stoker::os

@@ -1,0 +1,36 @@
+// Who may read and write a file: the only place that sets modes and the umask (tests/lint), so that
+// one look shows what stoker opens to others.
+#pragma once
+
+#include <string>
+#include <sys/types.h>
+
+#include "common/result.hpp"
+
+namespace stoker::os {
+
+// Exactly these permission bits, whatever the umask is. Error also: `path` is a symbolic link; who
+// may put one there would choose the file that is opened. `what` begins the error ("cannot close
+// it to others").
+Status set_mode(const std::string& path, mode_t mode, const std::string& what);
+Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path);
+// Of a folder, which a person may have put behind a link.
+Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what);
+
+// While it lives, this process makes files with this umask: for bind(2), which takes no mode. The
+// umask belongs to all threads of the process: hold it for that call alone.
+class UmaskFor {
+ public:
+  explicit UmaskFor(mode_t umask);
+  ~UmaskFor();
+  UmaskFor(const UmaskFor&) = delete;
+  UmaskFor& operator=(const UmaskFor&) = delete;
+
+ private:
+  mode_t before_;
+};
+
+// In a child before its exec: the umask that the user gave us, and that make_private() put aside.
+void restore_umask();
+
+}  // namespace stoker::os

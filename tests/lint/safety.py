@@ -1,0 +1,111 @@
+"""Lint rules for a machine that is shared with strangers: what C++ files of the product may not do.
+
+Each rule is a table: what is looked for, and the files that may do it, with the reason. To add an exception, add its file and
+why it cannot hurt; a reason of the kind "it is more convenient" is none.
+"""
+import re
+
+# A call, and what its arguments must have: a descriptor without it stays open in every program that we start.
+CLOEXEC = {"open": "O_CLOEXEC", "openat": "O_CLOEXEC", "socket": "SOCK_CLOEXEC", "socketpair": "SOCK_CLOEXEC", "accept4": "SOCK_CLOEXEC",
+           "pipe2": "O_CLOEXEC", "memfd_create": "MFD_CLOEXEC", "eventfd": "EFD_CLOEXEC", "signalfd": "SFD_CLOEXEC",
+           "timerfd_create": "TFD_CLOEXEC", "inotify_init1": "IN_CLOEXEC", "epoll_create1": "EPOLL_CLOEXEC", "mkostemp": "O_CLOEXEC",
+           "fopen": '"[rwa]b?[+]?e'}
+NO_FLAG = {"accept": "accept4", "pipe": "pipe2", "dup": "fcntl(F_DUPFD_CLOEXEC)", "inotify_init": "inotify_init1",
+           "epoll_create": "epoll_create1", "mkstemp": "mkostemp", "creat": "open"}
+
+OURS_TOO = {"open", "accept", "dup", "pipe", "socket"}  # methods of ours have these names
+
+PERMISSIONS = r"(?<![\w.>\"])(?:::)?(chmod|fchmod|fchmodat|umask)\(|\b(?:filesystem|fs)::permissions\("
+PERMISSIONS_HOME = "common/os/permissions.cpp"
+
+SHELL = r"(?<![\w.>])(?:::|std::)?(system|popen|wordexp|execlp|execvp|execvpe|posix_spawnp)\(|\"(?:/usr)?/bin/(?:ba|da|z|k)?sh\""
+SHELL_MAY = {"embedded/local_scheduler.cpp": "runs the set-up script that the user names in RUN.yaml; no text of ours is part of the command"}
+
+# Where a run's files are: its group, and whoever once was allowed to, may have put a link there.
+SHARED = ("watch/", "worker/agent/", "wire/")
+FOLLOWS = {
+    "watch/tail_source.cpp": "logs of a training, which may be links; read as text, never obeyed",
+    "watch/finish_file.cpp": "a file of the training's own; that it is there is all that counts",
+    "worker/agent/ending.cpp": "a file of the training's own; that it is there is all that counts",
+    "worker/agent/lead_end.cpp": "a file of the training's own; that it is there is all that counts",
+    "worker/agent/node_health.cpp": "/dev/kmsg and /proc",
+    "worker/agent/job_stacks.cpp": "/proc", "worker/agent/process_tree.cpp": "/proc", "worker/agent/rank_process.cpp": "/proc",
+    "worker/agent/stacks.cpp": "/proc; what the tools wrote is read without following",
+    "worker/agent/bench.cpp": "made with O_EXCL, which follows nothing",
+    "worker/agent/archive_copy.cpp": "its own record in the state of the job; copies are opened without following",
+    "worker/agent/claim.cpp": "a file that the user names",
+    "wire/heartbeat_page.cpp": "a page in the private folder of the agent, named to the rank by its environment",
+}
+
+
+def code_of(text):
+    """The text without comments, with its lines where they were."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+
+
+def calls(code, name, space="::|std::"):
+    """(line, arguments) of each call of a function of the system: `::name(`, or `name(` with flags of the system."""
+    for m in re.finditer(rf"(?<![\w.>:])({space})?{name}\(", code):
+        depth, at = 1, m.end()
+        while depth and at < len(code):
+            depth += {"(": 1, ")": -1}.get(code[at], 0)
+            at += 1
+        arguments = code[m.end():at - 1]
+        if m.group(1) or name not in OURS_TOO or re.search(r"\b(O|SOCK|AF)_[A-Z]+", arguments):
+            yield code.count("\n", 0, m.start()) + 1, arguments
+
+
+def given(code, arguments, flag):
+    """The flag is among the arguments, or in a variable of this file that is."""
+    if re.search(flag, arguments):
+        return True
+    names = re.findall(r"\b[a-z_]\w*\b", arguments)
+    return any(re.search(rf"\b{name}\b *(?:=|\|=)[^;]*{flag}", code) for name in names)
+
+
+def of_product(names):
+    return [name for name in names if not name.startswith("tests/")]
+
+
+def cloexec(names, read):
+    for name in of_product(names):
+        code = code_of(read(name))
+        for call, flag in CLOEXEC.items():
+            for line, arguments in calls(code, call):
+                if not given(code, arguments, flag):
+                    yield f"{name}:{line}: {call}() without {flag.replace(chr(34), '')}"
+        for call, better in NO_FLAG.items():
+            for line, _ in calls(code, call):
+                yield f"{name}:{line}: {call}() has no flag for it; take {better}"
+
+
+def permissions(names, read):
+    for name in of_product(names):
+        if name == PERMISSIONS_HOME:
+            continue
+        for number, line in enumerate(code_of(read(name)).split("\n"), 1):
+            if re.search(PERMISSIONS, line):
+                yield f"{name}:{number}: sets a mode or the umask; {PERMISSIONS_HOME} does that"
+
+
+def shell(names, read):
+    for name in of_product(names):
+        if name in SHELL_MAY:
+            continue
+        for number, line in enumerate(code_of(read(name)).split("\n"), 1):
+            if re.search(SHELL, line):
+                yield f"{name}:{number}: a shell, or a program by PATH: start it by os::spawn with its arguments"
+
+
+def links(names, read):
+    for name in names:
+        if not name.startswith(SHARED) or name in FOLLOWS:
+            continue
+        code = code_of(read(name))
+        for call in ("open", "openat"):
+            for line, arguments in calls(code, call):
+                if not given(code, arguments, "O_NOFOLLOW"):
+                    yield f"{name}:{line}: {call}() without O_NOFOLLOW in a shared directory; or take os::read_own_file()"
+        for line, arguments in calls(code, "os::read_file"):
+            if not re.search(r",\s*true\s*$", arguments):
+                yield f"{name}:{line}: os::read_file() follows links in a shared directory: take os::read_own_file()"
