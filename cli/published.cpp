@@ -87,11 +87,6 @@ Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) 
   STOKER_TRY(status, freshest_status(run));
   if (status.run.empty()) status.run = run.run;
   if (status.directory.empty()) status.directory = run.directory;
-  if (const auto at = parse_rfc3339(status.published); at && wall_now() > *at) {
-    const double since = to_seconds(wall_now() - *at);  // ages go on while nothing is published
-    if (status.checkpoint) status.checkpoint->age_s += since;
-    if (status.archive) status.archive->age_s += since;
-  }
   status.stale = is_stale(status, reach, wall_now());
   return std::move(status);
 }

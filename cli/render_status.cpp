@@ -34,6 +34,12 @@ std::string seconds(double s) {
   return format_duration(from_seconds(s));
 }
 
+// An age as of the publication, now.
+std::string aged(double age_s, const wire::StatusDocument& s, WallTime now) {
+  const auto at = parse_rfc3339(s.published);
+  return seconds(age_s + (at && *at < now ? to_seconds(now - *at) : 0));
+}
+
 std::string nodes_of(const wire::StatusDocument& s) {
   std::vector<NodeName> names;
   for (const std::string& node : s.nodes) names.emplace_back(node);
@@ -197,11 +203,12 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
                                     100 * (s.slow->step_s / s.slow->usual_s - 1),
                                     with_commas(s.slow->iteration), printable(s.run)));
   text += row("checkpoint", s.checkpoint ? "iteration " + with_commas(s.checkpoint->iteration) +
-                                               ", " + seconds(s.checkpoint->age_s) + " old"
+                                               ", " + aged(s.checkpoint->age_s, s, now) + " old"
                                          : "none yet");
   if (s.archive)
     text += row("archive", "iteration " + with_commas(s.archive->iteration) + ", copied " +
-                               seconds(s.archive->age_s) + " ago to " + printable(s.archive->path));
+                               aged(s.archive->age_s, s, now) + " ago to " +
+                               printable(s.archive->path));
   if (s.eta_s) text += row("eta", eta_line(s, now));
   if (s.saves) text += row("saves", saves_line(*s.saves));
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));

@@ -116,7 +116,7 @@ def reading(site):
     check(json.loads(site.stoker("why", "hello", "--last", "1", "--json").stdout)[0]["reason"] == "rank 3 died", "why")
     node = json.loads(site.stoker("nodes", "--json").stdout)
     check({"node", "state", "excluded_until", "evidence"} <= node.keys(), f"nodes: {node}")
-    check("PULSE: hello is running" in site.stoker("pulse", "hello").stdout, "pulse")
+    check("***ALERT: hello is not observed!" in site.stoker("pulse", "hello", code=2).stdout, "pulse of a stale publication")
     check(site.stoker("chronicle", "hello").stdout.startswith("# Chronicle of hello"), "chronicle")
     check(json.loads(site.stoker("alerts", "--json").stdout) == [], "alerts")
     site.stoker("status", "nobody", code=1)
