@@ -1,7 +1,12 @@
 # Run by stoker_embed: writes one C++ source with the text of all FILES, named relative to ROOT.
-set(source "#include \"diagnose/embedded_data.hpp\"\nnamespace stoker::diagnose {\nstatic const EmbeddedFile kFiles[] = {\n")
+set(source "#include \"${HEADER}\"\nnamespace ${NAMESPACE} {\nstatic const EmbeddedFile kFiles[] = {\n")
 foreach(file ${FILES})
-  file(RELATIVE_PATH name ${ROOT} ${file})
+  cmake_path(IS_PREFIX ROOT ${file} ours)
+  if(ours)
+    file(RELATIVE_PATH name ${ROOT} ${file})
+  else()
+    cmake_path(GET file FILENAME name)
+  endif()
   file(READ ${file} text HEX)  # as hex: CMake would take ';' and '[' in the text for its own
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" text "${text}")
   string(APPEND source "{\"${name}\", \"${text}\"},\n")

@@ -71,8 +71,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
                  "state directory (default $STOKER_STATE, else $XDG_STATE_HOME/stoker, else "
                  "~/.local/state/stoker)");
   app.add_option("--listen", arguments.options.listen,
-                 "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470 or the path of a unix "
-                 "socket");
+                 "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470, the path of a unix "
+                 "socket, or none (default <state>/web.sock; `stoker web` prints how to open it)");
   app.add_flag(
       "--insecure", arguments.options.insecure,
       "let --listen open a port beyond loopback: its token and pages travel in clear text");

@@ -20,6 +20,7 @@ Command cmd_events();
 Command cmd_exclude();
 Command cmd_include();
 Command cmd_logs();
+Command cmd_metrics();
 Command cmd_nodes();
 Command cmd_parse();
 Command cmd_pause();
@@ -38,6 +39,7 @@ Command cmd_status();
 Command cmd_stop();
 Command cmd_tail();
 Command cmd_top();
+Command cmd_web();
 Command cmd_why();
 
 }  // namespace stoker::cli

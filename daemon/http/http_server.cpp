@@ -1,4 +1,4 @@
-// HttpServer on Boost.Beast. Tokens are compared in constant time.
+// HttpServer on Boost.Beast. Tokens and cookies are compared in constant time.
 #include "daemon/http/http_server.hpp"
 
 #include <cerrno>
@@ -18,6 +18,7 @@
 
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
+#include "daemon/http/run_api.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -28,15 +29,6 @@ using Code = boost::system::error_code;
 using Stream = asio::generic::stream_protocol::socket;
 
 constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 5ms;
-
-bool same_secret(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference |=
-        static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]));
-  return difference == 0;
-}
 
 std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
@@ -65,6 +57,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
         timer_(socket_.get_executor()),
         render_(server.render_),
         token_(server.token_),
+        cookie_(server.cookie_),
         began_(monotonic_now()) {
     parser_.header_limit(server.limits_.header);
     parser_.body_limit(0);
@@ -99,34 +92,69 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     const auto& request = parser_.get();
     if (request.method() != http::verb::get && request.method() != http::verb::head)
       return reply({405, "text/plain", "this door is read-only\n"});
-    if (!token_.empty() && !is_own_name(view(request[http::field::host])))
+    if (!is_own_name(view(request[http::field::host])))
       return reply({421, "text/plain", "ask by address, as localhost or by this host's name\n"});
-    std::string_view path = view(request.target());
-    std::string_view given = view(request[http::field::authorization]);
+    auto parsed = parse_target(view(request.target()));
+    if (!parsed) return reply(refuse(400, parsed.error()));
+    parsed->accept = std::string(view(request[http::field::accept]));
+    if (!token_.empty() && !is_known(*parsed))
+      return reply(
+          {401, "text/plain",
+           "the token is in <state>/http-token; `stoker web` prints an address to open\n"});
+    if (parsed->path == "/login" || (parsed->path == "/" && parsed->query.contains("token")))
+      return welcome();
+    // The answer may come later, but on this thread.
+    render_(*parsed, [self = shared_from_this()](Page page) { self->reply(std::move(page)); });
+  }
+
+  [[nodiscard]] bool is_known(const WebRequest& request) const {
+    const auto& header = parser_.get();
+    std::string_view given = view(header[http::field::authorization]);
     if (given.starts_with("Bearer ")) given.remove_prefix(7);
-    if (const auto query = path.find('?'); query != std::string_view::npos) {
-      constexpr std::string_view kToken = "token=";
-      if (path.substr(query + 1).starts_with(kToken))
-        given = path.substr(query + 1 + kToken.size());
-      path = path.substr(0, query);
-    }
-    if (!token_.empty() && !same_secret(given, token_))
-      return reply({401, "text/plain", "the token is in <state>/http-token\n"});
-    reply(render_(path));
+    if (const auto token = request.query.find("token"); token != request.query.end())
+      given = token->second;
+    return same_secret(given, token_) ||
+           same_secret(cookie_value(view(header[http::field::cookie]), cookie_.name),
+                       cookie_.value);
+  }
+
+  // The token leaves the address line; the browser keeps a cookie that scripts cannot read.
+  void welcome() {
+    response_.set(http::field::location, "/");
+    if (!token_.empty())
+      response_.set(http::field::set_cookie,
+                    fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
+                                cookie_.name, cookie_.value));
+    reply({303, "text/plain", "go on at /\n"});
+  }
+
+  void secure(const Page& page) {
+    response_.set(http::field::content_type, page.type);
+    response_.set(http::field::cache_control,
+                  page.status == 200 ? "private, no-cache" : "no-store");
+    response_.set("X-Content-Type-Options", "nosniff");
+    response_.set("Referrer-Policy", "no-referrer");
+    response_.set("Cross-Origin-Resource-Policy", "same-origin");
+    response_.set("Content-Security-Policy",
+                  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+                  "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+                  "frame-ancestors 'none'");
+    if (page.status == 401) response_.set(http::field::www_authenticate, "Bearer");
+    if (page.status == 405) response_.set(http::field::allow, "GET, HEAD");
   }
 
   void reply(Page page) {
+    const auto& request = parser_.get();
+    if (page.status == 200) {
+      const std::string etag = etag_of(page.body);
+      response_.set(http::field::etag, etag);
+      if (etag_matches(view(request[http::field::if_none_match]), etag)) page.status = 304;
+    }
+    secure(page);
     response_.result(static_cast<unsigned>(page.status));
-    response_.set(http::field::content_type, page.type);
-    response_.set(http::field::cache_control, "no-store");
-    response_.set("X-Content-Type-Options", "nosniff");
-    response_.set("Referrer-Policy", "no-referrer");
-    response_.set("Content-Security-Policy",
-                  "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
-                  "form-action 'none'; frame-ancestors 'none'");
-    if (page.status == 401) response_.set(http::field::www_authenticate, "Bearer");
     response_.keep_alive(false);
-    if (parser_.is_header_done() && parser_.get().method() == http::verb::head) page.body.clear();
+    const bool head = parser_.is_header_done() && request.method() == http::verb::head;
+    if (head || page.status == 304) page.body.clear();
     response_.body() = std::move(page.body);
     response_.prepare_payload();
     http::async_write(socket_, response_,
@@ -137,6 +165,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   asio::steady_timer timer_;
   Render render_;
   std::string token_;
+  SessionCookie cookie_;
   Instant began_;
   boost::beast::flat_buffer buffer_{16384};
   http::request_parser<http::empty_body> parser_;
@@ -170,7 +199,7 @@ Status HttpServer::listen_unix(const std::string& path) {
   asio::local::stream_protocol::acceptor acceptor(io_);
   acceptor.open();
   {
-    const os::UmaskFor mask(0117);
+    const os::UmaskFor mask(static_cast<mode_t>(0777 & ~limits_.socket_mode));
     acceptor.bind(asio::local::stream_protocol::endpoint(path), code);
   }
   if (code)
@@ -219,7 +248,10 @@ Status HttpServer::listen(const std::string& address, std::string token) {
   } catch (const boost::system::system_error& e) {
     return fail("cannot listen: " + e.code().message(), address, "name another with --listen");
   }
-  if (!is_path) token_ = std::move(token);
+  if (!is_path) {
+    token_ = std::move(token);
+    cookie_ = session_cookie(token_);
+  }
   accept();
   return ok();
 }

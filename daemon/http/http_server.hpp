@@ -1,9 +1,10 @@
 // HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
 // 5 s a connection, 32 connections: while they are taken the oldest makes room, so that peers which
-// say nothing starve nobody. TCP is for loopback alone, and for requests whose Host is an address,
+// say nothing starve nobody. TCP is for loopback alone. A request's Host must be an address,
 // localhost or this host: a page of another name must not read it through a browser. TCP wants the
-// token (`Authorization: Bearer …` or `?token=…`): loopback is open to every user of a login node;
-// a unix socket has its file mode.
+// token (`Authorization: Bearer …`, `?token=…`, or the cookie that /login?token=… sets): loopback
+// is open to every user of a login node; a unix socket has its file mode. Every answer that is 200
+// carries an ETag; one that the client has already is 304.
 #pragma once
 
 #include <functional>
@@ -30,11 +31,14 @@ struct HttpLimits {
   std::size_t connections = 32;
   Duration fair = 250ms;  // while all are taken, one that is older makes room for the next
   bool insecure = false;  // also beyond loopback, where the token travels in clear text
+  unsigned socket_mode = 0660;
 };
 
 class HttpServer {
  public:
-  using Render = std::function<Page(std::string_view path)>;
+  using Reply = std::function<void(Page)>;
+  // Calls `reply` once, at once or later, on the loop's thread.
+  using Render = std::function<void(const WebRequest& request, Reply reply)>;
   HttpServer(boost::asio::io_context& io, Render render, HttpLimits limits = {});
   ~HttpServer();
 
@@ -59,6 +63,7 @@ class HttpServer {
   Render render_;
   HttpLimits limits_;
   std::string token_, unix_path_;
+  SessionCookie cookie_;
   std::variant<std::monostate, boost::asio::ip::tcp::acceptor,
                boost::asio::local::stream_protocol::acceptor>
       acceptor_;

@@ -1,11 +1,12 @@
-// The answers of the read-only web door. Pure: view and path in, text out. To add a page or a
-// metric: its path in render_page, or its family in render_metrics.
+// The answers of the read-only web door. Pure: view and request in, page out. To add a page: its
+// path in render_page; a document of a run: daemon/http/run_api.cpp; a metric: wire/metrics.cpp.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "daemon/http/site_view.hpp"
+#include "daemon/http/web_request.hpp"
 
 namespace stoker::daemon {
 
@@ -15,13 +16,10 @@ struct Page {
   std::string body;
 };
 
-// /healthz, /metrics, /api/v1/status, /api/v1/status/RUN, /api/v1/nodes, /. Others: 404.
-Page render_page(const SiteView& view, std::string_view path);
+// /, /assets/…, /healthz, /metrics, /api/v1/{overview,status,status/RUN,nodes,health,runs/RUN/…}.
+// Others: 404.
+Page render_page(const SiteView& view, const WebRequest& request);
 
-// OpenMetrics text, ends with "# EOF".
-std::string render_metrics(const SiteView& view);
 std::string escape_html(std::string_view text);
-// A label value: backslash, quote and newline escaped.
-std::string escape_label(std::string_view text);
 
 }  // namespace stoker::daemon

@@ -2,32 +2,34 @@
 // daemon's own health. The engine's thread makes it, the loop's thread serves it.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/time.hpp"
+#include "daemon/publish/shared_history.hpp"
+#include "wire/agent_event.hpp"
+#include "wire/health.hpp"
+#include "wire/sinks.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::daemon {
 
-struct DaemonHealth {
-  std::string build;
-  std::uint32_t epoch = 0;
-  double uptime_s = 0;
-  std::uint64_t journal_rows = 0;
-  std::uint64_t effects_waiting = 0;
-  std::string journal_trouble;    // "" = it can be written
-  std::string scheduler_trouble;  // "" = the last answers were good
-  STOKER_FIELDS(DaemonHealth, build, epoch, uptime_s, journal_rows, effects_waiting,
-                journal_trouble, scheduler_trouble)
+struct RunParts {
+  std::shared_ptr<const SharedHistory> history;
+  std::optional<wire::Beat> live;  // the newest heartbeat, of runs with agents
 };
 
 struct SiteView {
   std::vector<wire::StatusDocument> runs;
+  std::map<std::string, RunParts> parts;  // by run
   std::vector<wire::PublishedNode> nodes;
   std::vector<wire::StatusAlert> alerts;      // of no run
   std::vector<wire::StatusSilence> silences;  // in force
-  DaemonHealth health;
+  std::vector<wire::FailingSink> failing;
+  wire::DaemonHealth health;
 };
 
 }  // namespace stoker::daemon

@@ -117,16 +117,7 @@ Status Daemon::begin() {
         on_request(peer, std::move(line), std::move(answer));
       });
   STOKER_TRY_STATUS(socket_->listen(state, kSocketName, kNoGroup));
-  if (!options_.listen.empty()) {
-    STOKER_TRY(token, http_token(state + "/http-token"));
-    HttpLimits limits;
-    limits.insecure = options_.insecure;
-    http_ = std::make_unique<HttpServer>(
-        io_, [this](std::string_view path) { return render_page(*view_, path); }, limits);
-    STOKER_TRY_STATUS(http_->listen(options_.listen, token));
-    log(LogLevel::Notice,
-        fmt::format("the page is on {}, its token in {}/http-token", http_->address(), state));
-  }
+  STOKER_TRY_STATUS(open_web_door());
   turns_->start(
       {kBuild, foundation_.possession->epoch(), foundation_.clock->away(), foundation_.clean});
   return ok();

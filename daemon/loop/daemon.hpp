@@ -33,7 +33,7 @@ namespace stoker::daemon {
 struct DaemonOptions {
   std::string state_directory;
   std::string program;        // path of stokerd: the embedded scheduler is started with it
-  std::string listen;         // "" = no web door
+  std::string listen;         // "" = <state>/web.sock, "none" = no web door
   bool insecure = false;      // it may be open beyond loopback, without TLS
   bool once = false;          // one pass and out
   Duration slurm_pace = 15s;  // shortest time between two looks at SLURM's queue
@@ -103,6 +103,11 @@ class Daemon {
   void render();
   void take_view(std::shared_ptr<SiteView> view);
   void note_pass();
+
+  // daemon_web.cpp: the page and its documents.
+  Status open_web_door();
+  void on_web_request(const WebRequest& request, const HttpServer::Reply& reply);
+  void show_log(const std::string& run, const WebRequest& request, const HttpServer::Reply& reply);
 
   // daemon_requests.cpp: the control socket's verbs.
   void on_request(const Peer& peer, std::string line, LineServer::Answer answer);

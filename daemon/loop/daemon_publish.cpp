@@ -40,8 +40,7 @@ Status write_copy(const std::string& folder, const wire::StatusDocument& status)
                           os::Durability::Cached);
 }
 
-Status write_site(const std::string& directory, const SiteView& view,
-                  const std::vector<wire::FailingSink>& failing) {
+Status write_site(const std::string& directory, const SiteView& view) {
   wire::SiteDocument site;
   site.alerts = view.alerts;
   site.silences = view.silences;
@@ -65,7 +64,8 @@ Status write_site(const std::string& directory, const SiteView& view,
   };
   STOKER_TRY_STATUS(write("/site.json", to_json_text(site) + "\n"));
   STOKER_TRY_STATUS(write("/nodes.jsonl", nodes));
-  STOKER_TRY_STATUS(write("/sinks.json", to_json_text(failing) + "\n"));
+  STOKER_TRY_STATUS(write("/sinks.json", to_json_text(view.failing) + "\n"));
+  STOKER_TRY_STATUS(write("/health.json", to_json_text(view.health) + "\n"));
   return write("/alerts.json", dump_json(alerts) + "\n");
 }
 
@@ -174,15 +174,23 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
     const auto run = runs_.find(RunName(status.run));
     if (!trouble_.empty()) status.conditions.emplace_back("journal_stuck");
     if (run == runs_.end() || run->second.mount == nullptr) continue;
+    RunParts& parts = view->parts[status.run];
+    parts.history = run->second.publisher->history();
     if (const auto live = run->second.mount->live(run->first);
-        live && live->generation.value == status.generation)
+        live && live->generation.value == status.generation) {
       core::lay_over(status, live->beat, foundation_.clock->now() - live->at);
+      parts.live = live->beat;
+    }
   }
   view->health.build = "stoker " STOKER_VERSION;
   view->health.epoch = foundation_.possession->epoch().value;
   view->health.uptime_s = to_seconds(monotonic_now() - started_at_);
   view->health.effects_waiting = effects_->waiting();
   view->health.journal_trouble = trouble_;
+  view->health.published = format_rfc3339(wall_now(), true);
+  for (const auto& [name, run] : runs_)
+    for (auto& sink : alerts_->failing(name.text, run.policy.alerts))
+      view->failing.push_back(std::move(sink));
   view_ = view;
   note_pass();
   for (const auto& status : view->runs) {
@@ -196,12 +204,8 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
     catch_up(found->first, run);
   }
   catch_up({}, site_);
-  std::vector<wire::FailingSink> failing;
-  for (const auto& [name, run] : runs_)
-    for (auto& sink : alerts_->failing(name.text, run.policy.alerts))
-      failing.push_back(std::move(sink));
-  site_.mount->post([directory = site_.publisher->directory(), view, failing] {
-    if (const auto written = write_site(directory, *view, failing); !written)
+  site_.mount->post([directory = site_.publisher->directory(), view] {
+    if (const auto written = write_site(directory, *view); !written)
       log(LogLevel::Warning, written.error().message());
     for (const auto& status : view->runs)
       if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)

@@ -100,7 +100,10 @@ Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
 
 Status RunPublisher::write_chronicle(const std::vector<core::JournalRow>& rows) {
   if (run_.empty()) return ok();
-  for (const core::JournalRow& row : rows) story_is_new_ = story_.tell(row) || story_is_new_;
+  for (const core::JournalRow& row : rows) {
+    history_->take(row);
+    story_is_new_ = story_.tell(row) || story_is_new_;
+  }
   if (!story_is_new_) return ok();
   STOKER_TRY_STATUS(
       os::publish_file(directory_ + "/chronicle.md", story_.text(), os::Durability::Cached));

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/chronicle.hpp"
 #include "core/journal.hpp"
+#include "daemon/publish/shared_history.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::daemon {
@@ -19,7 +21,10 @@ class RunPublisher {
  public:
   // `run`: whose story chronicle.md tells; empty = none is written (the site).
   explicit RunPublisher(std::string directory, RunName run = {})
-      : directory_(std::move(directory)), run_(run), story_(std::move(run)) {}
+      : directory_(std::move(directory)),
+        run_(run),
+        history_(std::make_shared<SharedHistory>(run)),
+        story_(std::move(run)) {}
 
   // Where events.jsonl ends; a torn last line (kill -9, full disk) is cut off.
   Status open();
@@ -41,6 +46,8 @@ class RunPublisher {
   // four found some.
   [[nodiscard]] std::optional<core::DiskFull> room_news() const { return room_news_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }
+  // What can be drawn of the run; any thread may read it.
+  [[nodiscard]] std::shared_ptr<const SharedHistory> history() const { return history_; }
 
  private:
   Status write_chronicle(const std::vector<core::JournalRow>& rows);
@@ -48,6 +55,7 @@ class RunPublisher {
   std::string directory_;
   RunName run_;
   Sequence last_;
+  std::shared_ptr<SharedHistory> history_;
   core::Chronicle story_;
   bool story_is_new_ = false;  // not written yet
   bool open_ = false;

@@ -26,6 +26,7 @@ def main():
                       STOKER_LONG="1" if options.long else "")
     import daemon_bench
     import fleet_bench
+    import page_bench
     import restart_bench
     import runs_bench
     import scan_bench
@@ -35,7 +36,8 @@ def main():
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
                "commands": daemon_bench.commands, "journal": daemon_bench.journal, "runs": runs_bench.runs, "iteration": train_bench.iteration, "save": train_bench.save,
-               "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim}
+               "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim,
+               "page": page_bench.page}
     if options.name and options.name not in benches:
         print(f"bench: no figure named {options.name}; there are: {' '.join(benches)}", file=sys.stderr)
         return 2

@@ -41,13 +41,27 @@ os::Fd connect_to(std::uint16_t port) {
   return fd;
 }
 
+HttpServer::Render says(const std::string& text) {
+  return [text](const WebRequest&, const HttpServer::Reply& reply) {
+    reply(Page{200, "text/plain", text});
+  };
+}
+
+Page page_of(const SiteView& view, const std::string& target) {
+  return render_page(view, *parse_target(target));
+}
+
 struct Web {
   boost::asio::io_context io;
   std::unique_ptr<HttpServer> server;
   std::thread thread;
   explicit Web(HttpLimits limits = {}) {
     server = std::make_unique<HttpServer>(
-        io, [](std::string_view path) { return render_page(view(), path); }, limits);
+        io,
+        [](const WebRequest& request, const HttpServer::Reply& reply) {
+          reply(render_page(view(), request));
+        },
+        limits);
     REQUIRE(server->listen("127.0.0.1:0", "secret-token"));
     thread = std::thread([this] { io.run(); });
   }
@@ -104,7 +118,7 @@ TEST_CASE("http: peers that say nothing take all connections -> the next one is 
 
 TEST_CASE("http: no descriptors left -> accepting rests instead of turning the loop") {
   boost::asio::io_context io;
-  HttpServer server(io, [](std::string_view) { return Page{200, "text/plain", "page"}; });
+  HttpServer server(io, says("page"));
   REQUIRE(server.listen("127.0.0.1:0", "token"));
   const os::Fd client = connect_to(server.port());
   rlimit before{};
@@ -145,7 +159,7 @@ TEST_CASE(
 
 TEST_CASE("http: an address beyond loopback -> refused, but with --insecure") {
   boost::asio::io_context io;
-  const auto none = [](std::string_view) { return Page{200, "text/plain", ""}; };
+  const auto none = says("");
   HttpServer server(io, none);
   const auto refused = server.listen("0.0.0.0:0", "token");
   REQUIRE_FALSE(refused);
@@ -156,18 +170,100 @@ TEST_CASE("http: an address beyond loopback -> refused, but with --insecure") {
 }
 
 TEST_CASE("http: pages -> escaped, typed, complete") {
-  CHECK(render_page(view(), "/nothing").status == 404);
-  const auto home = render_page(view(), "/").body;
+  CHECK(page_of(view(), "/nothing").status == 404);
+  const auto home = page_of(view(), "/").body;
   CHECK(home.find("a&quot;&lt;b&gt;") != std::string::npos);
   CHECK(home.find("<b>") == std::string::npos);
-  const auto metrics = render_metrics(view());
-  CHECK(metrics.ends_with("# EOF\n"));
-  CHECK(metrics.find("stoker_run_iteration{run=\"a\\\"<b>\"} 42\n") != std::string::npos);
-  CHECK(metrics.find("# TYPE stoker_run_restarts counter") != std::string::npos);
-  CHECK(metrics.find("stoker_run_restarts_total{") != std::string::npos);
+  CHECK(page_of(view(), "/metrics").body.find("stoker_run_iteration{run=\"a\\\"<b>\"} 42\n") !=
+        std::string::npos);
   auto sick = view();
   sick.health.journal_trouble = "the disk is full";
-  CHECK(render_page(sick, "/healthz").status == 503);
+  CHECK(page_of(sick, "/healthz").status == 503);
+  for (const char* file :
+       {"page.js", "page.css", "icon.svg", "dygraph.min.js", "dygraph.min.css"}) {
+    const auto page = page_of(view(), std::string("/assets/") + file);
+    CHECK_MESSAGE(page.status == 200, file);
+    CHECK(page.body.size() > 100);
+  }
+  for (const char* not_there : {"/assets/", "/assets/index.html", "/assets/../pages.hpp"})
+    CHECK_MESSAGE(page_of(view(), not_there).status == 404, not_there);
+}
+
+TEST_CASE("http: the page brings no script or style of its own, and loads nothing from elsewhere") {
+  for (const char* file : {"/", "/assets/page.js", "/assets/run.js", "/assets/charts.js",
+                           "/assets/drawings.js", "/assets/words.js", "/assets/page.css"}) {
+    const std::string text = page_of(SiteView{}, file).body;
+    for (const char* bad :
+         {"<script>", "style=", "onclick=", "innerHTML =", "eval(", "https://", "//cdn", "url("})
+      CHECK_MESSAGE(text.find(bad) == std::string::npos, file << ": " << bad);
+  }
+}
+
+TEST_CASE("http: every answer -> the headers of a page that trusts nothing") {
+  Web web;
+  const auto answer = web.ask(
+      "GET /?x=1 HTTP/1.1\r\nHost: localhost\r\n"
+      "Authorization: Bearer secret-token\r\n\r\n");
+  CHECK(answer.starts_with("HTTP/1.1 400"));
+  CHECK(answer.find("{\"error\":\"x: is no parameter") != std::string::npos);
+  const auto page = web.ask(
+      "GET / HTTP/1.1\r\nHost: localhost\r\n"
+      "Authorization: Bearer secret-token\r\n\r\n");
+  CHECK(page.starts_with("HTTP/1.1 200"));
+  for (const std::string& head :
+       {std::string("script-src 'self'"), std::string("style-src 'self'"),
+        std::string("default-src 'none'"), std::string("Cache-Control: private, no-cache"),
+        std::string("X-Content-Type-Options: nosniff"), std::string("ETag: \"")}) {
+    CHECK_MESSAGE(page.find(head) != std::string::npos, head);
+  }
+  CHECK(page.find("unsafe") == std::string::npos);
+}
+
+TEST_CASE("http: an ETag that the client has -> 304 without a body; an old one -> 200") {
+  Web web;
+  const std::string ask =
+      "GET /assets/page.js HTTP/1.1\r\nHost: localhost\r\n"
+      "Authorization: Bearer secret-token\r\nIf-None-Match: ";
+  const auto first = web.ask(ask + "\"old\"\r\n\r\n");
+  REQUIRE(first.starts_with("HTTP/1.1 200"));
+  const auto at = first.find("ETag: ") + 6;
+  const std::string etag = first.substr(at, first.find('\r', at) - at);
+  const auto second = web.ask(ask + "\"old\", W/" + etag + "\r\n\r\n");
+  CHECK(second.starts_with("HTTP/1.1 304"));
+  CHECK(second.ends_with("\r\n\r\n"));
+  CHECK(web.ask(ask + etag + "x\r\n\r\n").starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("http: the login address -> a cookie for this browser, no token left in the address") {
+  Web web;
+  const auto login = web.ask("GET /login?token=secret-token HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(login.starts_with("HTTP/1.1 303"));
+  CHECK(login.find("Location: /\r\n") != std::string::npos);
+  CHECK(login.find("; HttpOnly; SameSite=Strict;") != std::string::npos);
+  CHECK(login.find("secret-token") == std::string::npos);
+  const auto at = login.find("Set-Cookie: ") + 12;
+  const std::string cookie = login.substr(at, login.find(';', at) - at);
+  const auto with = [&](const std::string& text) {
+    return web.ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\nCookie: " + text + "\r\n\r\n")
+        .substr(9, 3);
+  };
+  CHECK(with("theme=dark; " + cookie) == "200");
+  CHECK(with(cookie + "0") == "401");
+  const SessionCookie other = session_cookie("the token of another daemon");
+  CHECK(with(other.name + "=" + other.value) == "401");
+  CHECK(session_cookie("secret-token").name != other.name);
+  CHECK(web.ask("GET /login?token=wrong HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .starts_with("HTTP/1.1 401"));
+}
+
+TEST_CASE("http: a hostile address -> one line of JSON") {
+  for (const char* target : {"/%", "/%4", "/%zz", "/%00", "/a?b=%0a", "/a?b=1&b=2",
+                             "/a?1&2&3&4&5&6&7&8&9&a&b&c&d&e&f&g&h"})
+    CHECK_FALSE_MESSAGE(parse_target(target).has_value(), target);
+  const auto good = parse_target("/api/v1/runs/a%20b/series?metric=loss&from=2026-05-01T00%3A00");
+  REQUIRE(good);
+  CHECK(good->path == "/api/v1/runs/a b/series");
+  CHECK(good->query.at("from") == "2026-05-01T00:00");
 }
 
 TEST_CASE("http: the token's file -> 0600 and kept") {
@@ -184,7 +280,7 @@ TEST_CASE("http: the token's file -> 0600 and kept") {
 TEST_CASE("http: a port in use -> one line that says so") {
   Web web;
   boost::asio::io_context io;
-  HttpServer second(io, [](std::string_view) { return Page{}; });
+  HttpServer second(io, says(""));
   const auto listening =
       second.listen("127.0.0.1:" + std::to_string(web.server->port()), "secret-token");
   REQUIRE_FALSE(listening);
@@ -193,7 +289,7 @@ TEST_CASE("http: a port in use -> one line that says so") {
 
 TEST_CASE("http: what is no address -> one line with an example") {
   boost::asio::io_context io;
-  HttpServer server(io, [](std::string_view) { return Page{}; });
+  HttpServer server(io, says(""));
   for (const char* wrong :
        {"127.0.0.1", "127.0.0.1:99999", "127.0.0.1:http", ":9470", "nobody:1"}) {
     const auto listening = server.listen(wrong, "secret-token");
@@ -207,7 +303,7 @@ TEST_CASE("http: what is no address -> one line with an example") {
 TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are not") {
   Folder folder;
   boost::asio::io_context io;
-  const auto render = [](std::string_view) { return Page{}; };
+  const auto render = says("");
   const std::string path = folder / "page.sock";
   HttpServer first(io, render), second(io, render);
   REQUIRE(first.listen(path, ""));
