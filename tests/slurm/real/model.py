@@ -279,10 +279,9 @@ def play(site, seeds, folder, known):
             lane.close()
 
 
-def write_down(path, played, first, different, seconds):
+def write_down(path, version, played, first, different, seconds):
     """What agreed with what, like tests/sim/proved.txt."""
     commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
-    version = subprocess.run(["squeue", "--version"], capture_output=True, text=True).stdout.split()[-1]
     with open(path, "w", encoding="utf-8") as f:
         f.write("# Written by tests/slurm/real/model.py with STOKER_LONG and STOKER_PROVED\n"
                 f"model: commit {commit}, slurmctld {version}, {played} sequences of {OPERATIONS} operations (seeds {first} to "
@@ -301,7 +300,8 @@ def model_agrees(site):
     seconds = time.monotonic() - began
     print(f"{played} sequences of {OPERATIONS} operations, from seed {first}: {len(different)} differ, {seconds:.0f} s", flush=True)
     if "STOKER_PROVED" in os.environ:
-        write_down(os.environ["STOKER_PROVED"], played, first, len(different), seconds)
+        version = site.cluster.run("squeue", "--version").stdout.split()[-1]
+        write_down(os.environ["STOKER_PROVED"], version, played, first, len(different), seconds)
     check(not different, "\n".join(different))
 
 
