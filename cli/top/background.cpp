@@ -1,4 +1,4 @@
-// One request is under way at a time; a request that nobody waits for any more is answered late.
+// One request is under way at a time; a request that was given up is answered late.
 #include "cli/top/background.hpp"
 
 #include <condition_variable>

@@ -20,7 +20,7 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   // The view for `selection` as of now. Where none comes within `patience`: the one before, with
-  // `unread` telling for how long. Valid until the next call. Rethrows what `look` threw.
+  // `unread` saying for how long. Valid until the next call. Rethrows what `look` threw.
   const View& look(const Selection& selection, WallTime now, Duration patience);
 
  private:

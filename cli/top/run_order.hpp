@@ -10,8 +10,7 @@
 
 namespace stoker::cli::top {
 
-// How much a run needs a person: 100 = a critical alert that nobody has acknowledged … 0 =
-// finished.
+// How much a run needs a person: 100 = an open critical alert … 0 = finished.
 int badness(const wire::StatusDocument& status);
 
 // Runs whose name, state, condition or reason contains `filter` (case does not matter), worst

@@ -23,7 +23,7 @@
 namespace stoker::cli::top {
 namespace {
 
-constexpr int kEscapeDelay_ms = 50;  // an Escape alone is told from a key's sequence
+constexpr int kEscapeDelay_ms = 50;  // how long a sequence may follow an Escape
 
 // What an abort writes to give the terminal back: made in advance, since nothing may be computed
 // then.

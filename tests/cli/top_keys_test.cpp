@@ -109,7 +109,7 @@ TEST_CASE("top keys: s, p, A -> a dry run first, a question, and the deed only a
   CHECK(person.type("y").kind == WishKind::Nothing);
 }
 
-TEST_CASE("top keys: A -> the first alert that nobody has seen, or the chosen one, or the site's") {
+TEST_CASE("top keys: A -> the first open alert, or the chosen one, or the site's") {
   Person person;
   CHECK(person.type("A").words == Words{"ack", "tr11-176B/crash_loop/412"});
   person.key(KeyKind::Enter);

@@ -1,4 +1,4 @@
-// What `stoker top` reads: published files, while they change, are damaged, or nobody writes them.
+// What `stoker top` reads: published files that change, are damaged, or stay as they are.
 #include <array>
 #include <atomic>
 #include <stdexcept>
