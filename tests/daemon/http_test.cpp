@@ -129,7 +129,7 @@ TEST_CASE("http: no descriptors left -> accepting rests instead of turning the l
   const std::size_t handled = io.run_for(250ms);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(handled < 20);
-  const std::string request = "GET /?token=token HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string request = "GET /healthz?token=token HTTP/1.1\r\nHost: localhost\r\n\r\n";
   REQUIRE(::send(client.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
   std::string page;
   for (int i = 0; i < 1000 && page.empty(); ++i) {
