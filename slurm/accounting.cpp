@@ -53,7 +53,8 @@ Result<AccountingRow> read_row(const std::array<std::string_view, kFields>& f,
   const auto colon = f[2].find(':');
   row.exit_code = number<int>(f[2].substr(0, colon)).value_or(0);
   if (colon != std::string_view::npos) row.signal = number<int>(f[2].substr(colon + 1)).value_or(0);
-  if (const auto seconds = number<std::int64_t>(f[3]); seconds && *seconds > 0)
+  if (const auto seconds = number<std::int64_t>(f[3]);
+      seconds && *seconds > 0 && *seconds < 9'000'000'000)  // in ns, too
     row.submitted = WallTime(std::chrono::seconds(*seconds));
   if (!f[4].empty() && f[4] != "None assigned")
     if (auto nodes = expand_hostlist(f[4])) row.nodes = std::move(*nodes);

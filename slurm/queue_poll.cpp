@@ -43,7 +43,7 @@ std::optional<T> number(std::string_view text) {
 
 std::optional<WallTime> time_of(std::string_view text) {  // "N/A", "Unknown", "NONE": none
   const auto seconds = number<std::int64_t>(text);
-  if (!seconds || *seconds <= 0 || *seconds > 32503680000) return std::nullopt;
+  if (!seconds || *seconds <= 0 || *seconds > 9'000'000'000) return std::nullopt;
   return WallTime(std::chrono::seconds(*seconds));
 }
 

@@ -8,12 +8,13 @@
 #include <mutex>
 #include <sys/socket.h>
 
+#include "cli/remote/range_headers.hpp"
+
 namespace stoker::cli {
 
 namespace {
 
 constexpr long kMostRedirects = 5, kConnectMs = 10'000, kIdleSeconds = 30;
-constexpr std::size_t kLongestHeader = 1024;
 constexpr long kSureSeconds = 2;  // a file older than this when it was sent has one state a date
 
 curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
@@ -23,69 +24,20 @@ curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
 struct Transfer {
   CURL* easy = nullptr;
   const RangeRequest* request = nullptr;
-  RangeAnswer answer;
-  std::string date;
+  RangeHeaders headers;
   std::uint64_t read = 0;  // bytes of the body
   bool overflow = false;
-  bool ranged = false;  // the answer says which part it is
 };
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.back() == '\r' || text.back() == '\n' || text.back() == ' '))
-    text.remove_suffix(1);
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  return text;
-}
-
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// "bytes 100-199/1000", "bytes */1000".
-void take_content_range(std::string_view text, RangeAnswer& answer) {
-  if (!text.starts_with("bytes ")) return;
-  text.remove_prefix(6);
-  const auto slash = text.find('/');
-  if (slash == std::string_view::npos) return;
-  answer.total = number(text.substr(slash + 1));
-  const auto dash = text.substr(0, slash).find('-');
-  if (dash == std::string_view::npos) return;
-  answer.begin = number(text.substr(0, dash)).value_or(UINT64_MAX);
-}
-
 std::size_t take_header(char* data, std::size_t size, std::size_t count, void* target) {
-  auto& t = *static_cast<Transfer*>(target);
-  const std::size_t bytes = size * count;
-  const std::string_view line(data, std::min(bytes, kLongestHeader));
-  if (line.starts_with("HTTP/")) {  // the next answer of a chain of redirects
-    t.answer = {};
-    t.date.clear();
-    t.ranged = false;
-    return bytes;
-  }
-  const auto colon = line.find(':');
-  if (colon == std::string_view::npos) return bytes;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const std::string value(trimmed(line.substr(colon + 1)));
-  if (name == "content-range") {
-    take_content_range(value, t.answer);
-    t.ranged = true;
-  }
-  if (name == "etag") t.answer.etag = value;
-  if (name == "last-modified") t.answer.modified = value;
-  if (name == "date") t.date = value;
-  if (name == "content-encoding" && value != "identity") t.answer.encoding = value;
-  return bytes;
+  static_cast<Transfer*>(target)->headers.take({data, size * count});
+  return size * count;
 }
 
 std::size_t take_body(char* data, std::size_t size, std::size_t count, void* target) {
   auto& t = *static_cast<Transfer*>(target);
   const std::size_t bytes = size * count;
+  RangeAnswer& answer = t.headers.answer;
   long status = 0;
   curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status);
   if (status != 200 && status != 206) return bytes;  // a page that explains; nobody reads it
@@ -93,22 +45,22 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* tar
   const std::uint64_t at = t.read;
   t.read += bytes;
   if (status == 206) {
-    if (t.answer.body.size() + bytes > t.request->bytes) t.overflow = true;
-    if (!t.overflow) t.answer.body.append(part);
+    if (answer.body.size() + bytes > t.request->bytes) t.overflow = true;
+    if (!t.overflow) answer.body.append(part);
     return t.overflow ? 0 : bytes;
   }
-  t.answer.whole = true;
+  answer.whole = true;
   if (t.read > t.request->whole_limit) {
-    t.answer.too_large = true;
+    answer.too_large = true;
     return 0;
   }
   if (t.request->from && at < *t.request->from)
     part.remove_prefix(
         static_cast<std::size_t>(std::min<std::uint64_t>(*t.request->from - at, bytes)));
-  t.answer.body.append(part);
+  answer.body.append(part);
   if (t.request->from) return bytes;
-  if (t.answer.body.size() > 2 * t.request->bytes)  // the last bytes are wanted
-    t.answer.body.erase(0, t.answer.body.size() - static_cast<std::size_t>(t.request->bytes));
+  if (answer.body.size() > 2 * t.request->bytes)  // the last bytes are wanted
+    answer.body.erase(0, answer.body.size() - static_cast<std::size_t>(t.request->bytes));
   return bytes;
 }
 
@@ -178,12 +130,12 @@ RangeAnswer HttpRange::get(const RangeRequest& request) {
   const CURLcode code = curl_easy_perform(easy);
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
   curl_slist_free_all(headers);
-  RangeAnswer answer = std::move(transfer.answer);
+  RangeAnswer answer = std::move(transfer.headers.answer);
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer.status);
   curl_off_t seconds = 0;
   if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
     answer.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 3600));
-  if (answer.status == 206 && !transfer.ranged) answer.begin = UINT64_MAX;
+  if (answer.status == 206 && !transfer.headers.ranged) answer.begin = UINT64_MAX;
   if (answer.whole) {
     answer.total = transfer.read;
     answer.begin =
@@ -195,7 +147,7 @@ RangeAnswer HttpRange::get(const RangeRequest& request) {
     if (code != CURLE_PARTIAL_FILE && code != CURLE_OPERATION_TIMEDOUT) answer.status = 0;
   }
   // Two changes within a second have the same date; only one that is over is a state.
-  const auto sent = curl_getdate(transfer.date.c_str(), nullptr);
+  const auto sent = curl_getdate(transfer.headers.date.c_str(), nullptr);
   const auto changed = curl_getdate(answer.modified.c_str(), nullptr);
   if (sent < 0 || changed < 0 || sent - changed < kSureSeconds) answer.modified.clear();
   return answer;

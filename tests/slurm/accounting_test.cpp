@@ -33,6 +33,12 @@ std::vector<core::JobSeen> proven(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("sacct: a time that nanoseconds cannot hold -> none") {
+  const auto rows = parse_accounting(ended("123_1", "FAILED", "", "17000000015"));
+  REQUIRE(rows);
+  CHECK(!rows->front().submitted);
+}
+
 TEST_CASE("sacct: tasks of our job that are over -> how they ended") {
   const auto ends = proven(ended("123_1", "OUT_OF_MEMORY") + ended("123_2", "CANCELLED by 1000") +
                            ended("123_[3-10%1]", "CANCELLED by 1000") + ended("123_4", "RUNNING"));

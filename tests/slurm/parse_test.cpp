@@ -48,6 +48,14 @@ TEST_CASE("queue: running task with pipes and quotes in its name -> every field"
   CHECK(r.comment == "x|y;z");
 }
 
+TEST_CASE("queue: a time that nanoseconds cannot hold -> none") {
+  const auto rows = parse_queue(row({"124", "123", "4", "RUNNING", "None", "9300000000",
+                                     "1700072000", "1699990000", "n001", "1000", "x", "y"}));
+  REQUIRE(rows);
+  CHECK(!rows->front().starts);
+  CHECK(rows->front().ends);
+}
+
 TEST_CASE("queue: pending, no times, no nodes, no comment -> empty fields") {
   const auto rows = parse_queue(row({"123", "123", "N/A", "PENDING", "Resources", "N/A", "N/A",
                                      "1699990000", "", "1000", "tr11", "(null)"}));
