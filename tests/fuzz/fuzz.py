@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Fuzzes every parser of hostile bytes with libFuzzer under ASan and UBSan.
 
-Each target begins with the inputs in tests/fuzz/corpus/TARGET, with seeds made here from the signatures' own examples, and
-with what runs before have learnt (build-fuzz/corpus). Without options: short, for CI; with its build it ends within --minutes.
+Each target begins with the inputs in tests/fuzz/corpus/TARGET, with those of seeds.py, and with what runs before have learnt
+(build-fuzz/corpus); it has the limits that production has, and MEMORY_MB.
+Without options: short, for CI; its time is shared out among the targets, and with its build it ends within --minutes.
 --long: ten million executions a target, counted in build-fuzz/counted; broken off, it goes on there until the program changes.
 --minimise: the smallest inputs that reach most go to tests/fuzz/corpus.
 An input that fails is printed with the command that repeats it. The last line is "N passed, N failed, N skipped".
@@ -14,20 +15,23 @@ import glob
 import hashlib
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+
+from seeds import seeds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "build-fuzz")
 KEPT = os.path.join(ROOT, "tests", "fuzz", "corpus")
 KEPT_MOST, KEPT_LARGEST = 64, 2048  # inputs of a target; bytes of an input
-LONGEST = {"sieve": 512}  # bytes of an input that it makes; the sieve learns each line of it
-SECONDS = 8  # of a target in the short form, unless the build took too long
+LONGEST = {"sieve": 512, "slurm_json": 9216, "adopt": 4096}  # bytes of an input that it makes; the sieve learns each line of it
+MEMORY_MB = 512  # resident, with the sanitizers' share: what production may take for any input
+SECONDS = 120  # of all targets together in the short form, shared out among them; less if the build took too long
 FEWEST_SECONDS = 2
-START_SECONDS = 4  # what a target needs beside
+START_SECONDS = {"log": 4, "rank_log": 4, "sieve": 4, "kernel": 4}  # what a target needs beside; the others: 1
 LONG_RUNS = 10_000_000
 ROUND_SECONDS = 600  # of the long form, between two counts
 
@@ -54,53 +58,21 @@ def named(name):
     return link
 
 
-def flight_dump(protocol):
-    entry = {"pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 81, "profiling_name": "nccl:all_reduce",
-             "state": "started", "is_p2p": False, "frames": [{"name": "step", "filename": "t.py", "line": 7}]}
-    done = dict(entry, collective_seq_id=80, state="completed")
-    return pickle.dumps({"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-                         "pg_status": {"0": {"last_enqueued_collective": 81, "last_completed_collective": 80}},
-                         "entries": [done, entry], "seconds": 1.5, "kinds": frozenset((1, 2**40))}, protocol)
-
-
-def seeds():
-    """Seeds of each target, as bytes."""
-    files = sorted(glob.glob(os.path.join(ROOT, "configs", "signatures", "*.yaml")))
-    families = [open(path, encoding="utf-8").read() for path in files]
-    lines = [line.split(":", 1)[1].strip().strip("'\"") for text in families for line in text.split("\n")
-             if line.strip().startswith("example:")]
-    log = ["\n".join(lines[i:i + 8]).encode() for i in range(0, len(lines), 8)]
-    rows = " iteration 12/ 100 | consumed samples: 24 | lm loss: 2.1E+00 | loss scale: 1.0 |\n{'loss': 2.1, 'epoch': 0.1}\n"
-    ras = "#0-0 (27a079b828ff1a75) MISMATCH\n  26 ranks have launched up to operation 6650\n" \
-          "  6 ranks have launched up to operation 6649\n  Rank 0 -- GPU 0 managed by process 4 on node 172.16.64.210\n"
-    watchdog = "[PG ID 1 PG GUID 5(tp) Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=" \
-               "ALLREDUCE)\n[PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: 4, last completed NCCL work: 0\n"
-    export = "__REALTIME_TIMESTAMP=1700000000000000\n_TRANSPORT=kernel\n_HOSTNAME=n01\nMESSAGE=NVRM: Xid (PCI:0000:3b:00): 79\n\n"
-    journal = '{"__CURSOR":"s=1","_TRANSPORT":"kernel","_HOSTNAME":"n01","MESSAGE":"NVRM: Xid (PCI:0000:3b:00): 79"}\n'
-    colours = journal.replace('"NVRM', '[27,91,51,49,109,78],"_PID":"1","SYSLOG_IDENTIFIER":"x","_X":"NVRM')
-    threads = 'Thread 0x7f01 (most recent call first):\n  File "t.py", line 7 in step\nThread 12 (idle): "main"\n    recv (s.py:3)\n'
-    event = json.dumps({"version": 1, "at": 1, "wall": 1, "body": {"beat": {}}}) + " 00000000"
-    sieve = log + [line.encode() for line in rows.split("\n")]
-    clocks = "Dec 31 23:59:00 n01 kernel: x\n2026-05-01T10:00:00.5+08:00 y\nE1218 20:27:21.4 z\nn01:1:2 [0] NCCL INFO comm 0x1 rank 1 " \
-             "nranks 2 cudaDev 0 busId cb000 - Init COMPLETE\n** Starting validation **\n iteration 2/ 3 | elapsed time per iteration " \
-             "(ms): 5.0 | lm loss: 2.0 |\n:::MLLOG {\"time_ms\": 1696564728839, \"key\": \"eval_stop\"}\n"
-    return {"log": log, "rank_log": log, "sieve": sieve, "kernel": log, "origin": [line.encode() for line in lines], "metrics": [rows.encode()],
-            "journal": [export.encode()], "journal_json": [journal.encode(), colours.encode()], "pickle": [flight_dump(p) for p in range(6)],
-            "stacks": [threads.encode()],
-            "collectives": [ras.encode(), watchdog.encode()], "signatures": [text[:3000].encode() for text in families],
-            "agent_event": [event.encode()], "clocks": [clocks.encode()]}
-
-
 def command(name, *more):
     # What costs more than the parsers: long inputs, entropic scheduling (it weighs all of the corpus anew after each run), a search for
     # leaks after each run that allocates (there is one at the end).
-    return [named(name), "-close_fd_mask=1", "-timeout=10", "-rss_limit_mb=2048", f"-max_len={LONGEST.get(name, 2048)}", "-entropic=0",
+    return [named(name), "-close_fd_mask=1", "-timeout=10", f"-rss_limit_mb={MEMORY_MB}", f"-max_len={LONGEST.get(name, 2048)}", "-entropic=0",
             "-detect_leaks=0", *more]
 
 
 def run(argv):
+    with tempfile.TemporaryDirectory(prefix="stoker-fuzz-", dir="/dev/shm") as scratch:
+        return run_in(scratch, argv)
+
+
+def run_in(scratch, argv):
     return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", env=dict(os.environ, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8"), check=False)
+                          errors="replace", env=dict(os.environ, TMPDIR=scratch, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8"), check=False)
 
 
 def inputs(name):
@@ -201,7 +173,7 @@ def repeat(name, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="ten million executions a target")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="of each target in the short form")
+    parser.add_argument("--seconds", type=int, help="of each target in the short form")
     parser.add_argument("--minutes", type=float, default=4.5, help="of all, with the build, in the short form")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
     parser.add_argument("--minimise", action="store_true", help="write tests/fuzz/corpus anew from what was learnt")
@@ -218,8 +190,8 @@ def main():
     targets = options.target or subprocess.run([named("names")], stdout=subprocess.PIPE, text=True).stdout.split()
     if options.repeat:
         return 0 if repeat(targets[0], options.repeat) else 1
-    left = options.minutes * 60 - (time.monotonic() - began)
-    each = max(FEWEST_SECONDS, min(options.seconds, int(left * options.jobs / len(targets)) - START_SECONDS))
+    left = (options.minutes * 60 - (time.monotonic() - began)) * options.jobs - sum(START_SECONDS.get(name, 1) for name in targets)
+    each = options.seconds or max(FEWEST_SECONDS, int(min(SECONDS, left) / len(targets)))
     work = minimise
     if not options.minimise:
         work = (lambda name: fuzz_long(name, LONG_RUNS)) if options.long else lambda name: fuzz(name, [f"-max_total_time={each}"])

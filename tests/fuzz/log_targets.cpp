@@ -1,9 +1,6 @@
-// One target a parser; the name of the program (a link) says which. Besides not crashing, some hold
-// a property: what a rank prints never becomes the kernel's word.
+// What `stoker diagnose` and the daemon read: logs of ranks and nodes, the kernel's journal, dumps
+// of the flight recorder, stacks, packed files, signatures.
 #include <array>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,28 +23,20 @@
 #include "diagnose/pickle.hpp"
 #include "diagnose/stack_groups.hpp"
 #include "diagnose/xid_catalogue.hpp"
-#include "wire/agent_event.hpp"
+#include "tests/fuzz/target.hpp"
 
+namespace stoker::fuzz {
 namespace {
 
-using namespace stoker;
-using namespace stoker::diagnose;
-
-std::string cache_folder;  // compiling the patterns under ASan takes seconds
+using namespace diagnose;
 
 const Detector& detector() {
   static const Detector made = [] {
     configs::Diagnostics errors;
-    const PatternCache cache(cache_folder);
+    const PatternCache cache(cache_folder());  // compiling takes seconds here
     return std::move(*Detector::make(load_knowledge({}, errors), &cache));
   }();
   return made;
-}
-
-void must(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "property broken: %s\n", what);
-  std::abort();
 }
 
 // What a sieve needs of memory is made once; no input knows of the one before it.
@@ -65,13 +54,7 @@ ScannedLog scanned(std::string_view text, const std::string& name, bool kernel_l
 
 std::string labelled(std::string_view bytes) {
   std::string log;
-  while (!bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    log += "[n01:3] ";
-    log += bytes.substr(0, end);
-    log += '\n';
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  each_line(bytes, [&](std::string_view line) { log.append("[n01:3] ").append(line) += '\n'; });
   return log;
 }
 
@@ -121,11 +104,7 @@ void origin(std::string_view bytes) {
 }
 void metrics(std::string_view bytes) {
   MetricsReader reader([](const FoundMetrics&) {});
-  while (!bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    reader.line(bytes.substr(0, end));
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  each_line(bytes, [&](std::string_view line) { reader.line(line); });
   reader.finish();
 }
 // Read in other pieces it is the same; and only what came from the kernel has its header.
@@ -155,19 +134,26 @@ void journal_json(std::string_view bytes) {
   journal_of(JournalForm::Json, bytes);
 }
 void pickle(std::string_view bytes) {
-  (void)read_pickle(bytes, "fuzz", {1u << 14, 16, 1024});
+  (void)read_pickle(bytes, "fuzz");
   const auto reports = read_flight_dump(bytes, 3, "fuzz");
   if (reports) (void)find_missing(*reports);
+}
+// Unpacked it is the same in blocks of whole lines, and it ends.
+void packed(std::string_view bytes) {
+  auto reader = LogReader::open(scratch_file("packed", bytes));
+  must(reader.has_value(), "a regular file opens");
+  constexpr std::size_t kEnough = 64u << 20;
+  std::size_t read = 0;
+  for (auto block = reader->next(); !block.empty() && read < kEnough; block = reader->next())
+    read += block.size();
 }
 void collectives(std::string_view bytes) {
   RasReader ras;
   std::vector<CollectiveReport> reports;
-  while (!bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    ras.line(bytes.substr(0, end));
-    if (auto report = parse_watchdog_line(bytes.substr(0, end))) reports.push_back(*report);
-    bytes.remove_prefix(std::min(end + 1, bytes.size()));
-  }
+  each_line(bytes, [&](std::string_view line) {
+    ras.line(line);
+    if (auto report = parse_watchdog_line(line)) reports.push_back(*report);
+  });
   for (auto& report : ras.reports()) reports.push_back(report);
   (void)missing_text(find_missing(reports));
 }
@@ -180,10 +166,6 @@ void signatures(std::string_view bytes) {
   configs::Diagnostics errors;
   (void)read_signatures(bytes, "fuzz.yaml", {}, errors);
 }
-void agent_event(std::string_view bytes) {
-  (void)wire::parse_event_line(bytes, "fuzz");
-}
-
 void clocks(std::string_view bytes) {
   LogClock clock({0, 1'700'000'000'000});
   std::int64_t before = INT64_MIN;
@@ -203,45 +185,29 @@ void clocks(std::string_view bytes) {
   (void)rank_on_gpu(places.found(), "n01", "0000:cb:00");
 }
 
-struct Target {
-  std::string_view name;
-  void (*run)(std::string_view);
-};
-constexpr std::array kTargets{Target{"log", log},
-                              Target{"rank_log", rank_log},
-                              Target{"sieve", sieve},
-                              Target{"kernel", kernel},
+void make_detector() {
+  (void)detector();
+}
+
+constexpr std::array kTargets{Target{"log", log, make_detector},
+                              Target{"rank_log", rank_log, make_detector},
+                              Target{"sieve", sieve, make_detector},
+                              Target{"kernel", kernel, make_detector},
                               Target{"origin", origin},
                               Target{"metrics", metrics},
                               Target{"journal", journal},
                               Target{"journal_json", journal_json},
                               Target{"pickle", pickle},
+                              Target{"packed", packed},
                               Target{"collectives", collectives},
                               Target{"stacks", stacks},
                               Target{"signatures", signatures},
-                              Target{"agent_event", agent_event},
                               Target{"clocks", clocks}};
-
-void (*chosen)(std::string_view) = nullptr;
 
 }  // namespace
 
-extern "C" int LLVMFuzzerInitialize(int*, char*** argv) {
-  std::string_view name = (*argv)[0];
-  cache_folder = std::string(name.substr(0, name.rfind('/') + 1)) + "patterns";
-  name.remove_prefix(name.rfind('/') + 1);
-  for (const Target& target : kTargets) {
-    if (name == "names")
-      std::printf("%.*s\n", static_cast<int>(target.name.size()), target.name.data());
-    if (name == target.name) chosen = target.run;
-  }
-  if (name == "names") std::exit(0);
-  if (chosen == nullptr) std::abort();
-  (void)detector();  // here it counts for no input
-  return 0;
+std::span<const Target> log_targets() {
+  return kTargets;
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  chosen({reinterpret_cast<const char*>(data), size});
-  return 0;
-}
+}  // namespace stoker::fuzz

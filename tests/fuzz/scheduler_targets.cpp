@@ -1,0 +1,66 @@
+// What SLURM's commands print (names, comments and reasons in it are other users' words), batch
+// scripts that are adopted, crontabs.
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "common/hostlist.hpp"
+#include "slurm/accounting.hpp"
+#include "slurm/adopt.hpp"
+#include "slurm/crontab.hpp"
+#include "slurm/job_detail.hpp"
+#include "slurm/job_json.hpp"
+#include "slurm/job_steps.hpp"
+#include "slurm/node_states.hpp"
+#include "slurm/queue_poll.hpp"
+#include "tests/fuzz/target.hpp"
+
+namespace stoker::fuzz {
+namespace {
+
+void squeue(std::string_view bytes) {
+  slurm::NodeLists lists;
+  const auto rows = slurm::parse_queue(bytes, {RunName("tr11")}, {"/gpfs/tr11"}, &lists);
+  if (rows)
+    for (const auto& row : *rows) (void)slurm::is_remainder(row);
+  (void)slurm::parse_numbers(bytes);
+  (void)slurm::parse_steps(bytes);
+}
+void scontrol(std::string_view bytes) {
+  (void)slurm::parse_job_details(bytes);
+  (void)slurm::parse_step_records(bytes);
+}
+void sacct(std::string_view bytes) {
+  (void)slurm::parse_accounting(bytes);
+}
+void sinfo(std::string_view bytes) {
+  (void)slurm::parse_nodes(bytes);
+  (void)expand_hostlist(bytes);
+}
+void slurm_json(std::string_view bytes) {
+  (void)slurm::parse_job_json(bytes);
+}
+
+void adopt(std::string_view bytes) {
+  const auto script =
+      slurm::read_batch_script(bytes, "/s/job.sh", {{"HOME", "/home/a"}, {"USER", "a"}});
+  if (script) must(!slurm::run_yaml_of(*script).empty(), "a script gives a configuration");
+}
+
+void crontab(std::string_view bytes) {
+  (void)slurm::due_commands(bytes, 1'700'000'000, 1'700'003'600);
+  each_line(bytes, [](std::string_view line) { (void)slurm::parse_cron_line(line); });
+}
+
+constexpr std::array kTargets{Target{"squeue", squeue},         Target{"scontrol", scontrol},
+                              Target{"sacct", sacct},           Target{"sinfo", sinfo},
+                              Target{"slurm_json", slurm_json}, Target{"adopt", adopt},
+                              Target{"crontab", crontab}};
+
+}  // namespace
+
+std::span<const Target> scheduler_targets() {
+  return kTargets;
+}
+
+}  // namespace stoker::fuzz
