@@ -18,7 +18,7 @@ class Screen:
     def __init__(self, site, columns=80, rows=24):
         self.site = site
         self.socket = os.path.join(site.folder, "tmux")
-        environment = dict(site.env, LC_ALL="C.UTF-8", PS1="$ ", HISTFILE="")
+        environment = dict(site.env, LC_ALL="C.UTF-8", PS1="$ ", HISTFILE="", PATH=os.path.abspath(BIN) + ":" + os.environ["PATH"])
         for name in ("TMUX", "COLUMNS", "LINES", "NO_COLOR"):
             environment.pop(name, None)
         subprocess.run(["tmux", "-S", self.socket, "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
