@@ -72,7 +72,7 @@ TEST_CASE("top reader: two copies -> the fresher one, whichever changes; a torn 
   const std::string copy = site.state() + "/published/runs/hello";
   auto status = training_status();
   site.write(site.state() + "/published/site.json",
-             to_json_text(wire::SiteDocument{1, {{"hello", site.directory(), copy}}, {}}));
+             to_json_text(wire::SiteDocument{1, {{"hello", site.directory(), copy}}, {}, {}}));
   const auto publish = [&](const std::string& folder, int second) {
     status.published = fmt::format("2026-05-01T04:00:{:02}Z", second);
     status.iteration = static_cast<std::uint64_t>(second);
