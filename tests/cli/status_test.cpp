@@ -24,7 +24,7 @@ TEST_CASE("status: a training run -> its block") {
   progress    iteration 12,500 of 50,000 (25.0 %), 400,000 samples
   loss        2.5  ^+-,.__  lr 0.0006
   step        2.0s an iteration, usually 1.6s (+25 %), 150.0 TFLOPs
-  checkpoint  iteration 12,000, 13min 20s old
+  checkpoint  iteration 12,000, 1h 13min old
   eta         16h 40min, at 2026-05-01T21:40:00Z
   budget      17 of 20 restarts left, 1 of 3 without progress, 3 so far
 )");

@@ -27,7 +27,7 @@ FOLLOWS = {
     "watch/tail_source.cpp": "logs of a training, which may be links; read as text, never obeyed",
     "watch/finish_file.cpp": "a file of the training's own; that it is there is all that counts",
     "worker/agent/ending.cpp": "a file of the training's own; that it is there is all that counts",
-    "worker/agent/lead_end.cpp": "a file of the training's own; that it is there is all that counts",
+    "worker/agent/lead_actions.cpp": "a file of the training's own; that it is there is all that counts",
     "worker/agent/node_health.cpp": "/dev/kmsg and /proc",
     "worker/agent/job_stacks.cpp": "/proc", "worker/agent/process_tree.cpp": "/proc", "worker/agent/rank_process.cpp": "/proc",
     "worker/agent/stacks.cpp": "/proc; what the tools wrote is read without following",
