@@ -1,11 +1,13 @@
 // stoker run RUN.yaml: puts a run under supervision. A name that exists is taken up again; what
 // changed in its configuration is shown and confirmed.
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iostream>
 #include <memory>
+#include <thread>
 #include <unistd.h>
 
 #include "cli/acting.hpp"
@@ -140,6 +142,27 @@ int submit(const Context& context, const core::RunPolicy& policy, const std::str
   return act(context, std::move(deed));
 }
 
+// A process of this host holds the state directory: a daemon that lives, or is starting.
+bool is_held(const std::string& state) {
+  const auto text = os::read_file(state + "/stokerd.lock", 4096);
+  const auto lock = text ? parse_json(*text, "stokerd.lock") : Result<Json>(Json());
+  if (!lock || !lock->is_object() || lock->value("released", Json(true)) != Json(false))
+    return false;
+  const Json pid = lock->value("pid", Json());
+  return pid.is_number_unsigned() && pid > 1u &&
+         (::kill(pid.get<pid_t>(), 0) == 0 || errno == EPERM);
+}
+
+// `stokerd & stoker run …`: a daemon that was started a moment ago listens soon.
+bool is_daemon_here(const std::string& state) {
+  constexpr Duration kGrace = 3s, kStart = 30s;
+  for (const Instant began = monotonic_now();;) {
+    if (daemon_reach(state) != Reach::Away) return true;
+    if (monotonic_now() - began >= (is_held(state) ? kStart : kGrace)) return false;
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
 int run(Context& context, const RunFlags& options) {
   const Console& console = context.console;
   const auto checked = read_run_file(context, options.path);
@@ -147,7 +170,9 @@ int run(Context& context, const RunFlags& options) {
   if (show_errors(console, checked->file.errors) != kDone) return kUsage;
   const core::RunPolicy& policy = checked->file.policy;
   // One that is slow to answer is there: the request itself has the longer limit.
-  const bool alive = options.dry_run || daemon_reach(context.state) != Reach::Away;
+  const bool alive =
+      options.dry_run || (options.foreground ? daemon_reach(context.state) != Reach::Away
+                                             : is_daemon_here(context.state));
   if (!options.dry_run && !alive && !options.foreground)
     return console.say("no daemon is running for " + context.state + "; start one with: " +
                        start_command(context) + "  (or let this run be its own: --foreground)"),

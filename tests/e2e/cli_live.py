@@ -106,6 +106,18 @@ def nothing_and_nobody(site):
     check("did you mean \"status\"" in run_program("stoker", "stauts", ok=False, env=site.env).stderr, "no nearest command")
 
 
+def a_daemon_that_is_starting(site):
+    """`stokerd & stoker run`: the run waits for a daemon that begins to listen a second later."""
+    config = site.write_files(site.prepare_data(), **SHAPE)
+    asking = subprocess.Popen([STOKER, "--state", site.state, "run", config, "--yes"], env=site.env, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(1)
+    check(asking.poll() is None, "stoker run did not wait for the daemon")
+    site.start_daemon()
+    said = asking.communicate(timeout=60)[0]
+    check(asking.returncode == 0, f"exit {asking.returncode}: {said}")
+
+
 def following(site):
     start(site)
     for argv in [["events", site.run, "--follow", "--json"], ["logs", site.run, "-f", "-n", "1", "--json"]]:
@@ -215,4 +227,4 @@ def examples_are_good(site):
     site.wait_state("stopped", 60)
 
 
-main(examples_are_good, reading_with_and_without_a_daemon, nothing_and_nobody, following, closed_pipes, names_that_are_no_text, completions)
+main(examples_are_good, reading_with_and_without_a_daemon, nothing_and_nobody, a_daemon_that_is_starting, following, closed_pipes, names_that_are_no_text, completions)

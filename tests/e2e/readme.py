@@ -25,7 +25,8 @@ def as_printed(site):
     os.symlink(os.path.join(ROOT, "configs"), os.path.join(clone, "configs"))
     commands = blocks(section("Use"), "")
     check(len(commands) == 1, f"README's Use has {len(commands)} blocks of commands")
-    script = "set -e\n" + commands[0] + "\nkill $!\nwait $! || true\n"
+    end = "[ -z \"$!\" ] || { kill $!; wait $!; }"
+    script = f"set -e\ntrap '{end}' EXIT\n" + commands[0]
     environment = {"HOME": site.folder, "PATH": "/usr/bin:/bin", "STOKER_STATE": site.state}
     done = subprocess.run(["bash", "-c", script], cwd=clone, env=environment, stdin=subprocess.DEVNULL, text=True,
                           capture_output=True, timeout=240, check=False)
