@@ -392,8 +392,9 @@ TEST_CASE("model: each guard taken out -> what it is for is found") {
       {Broken::ChecksNoFence, "two daemons act"},
       {Broken::ClaimsNothing, "two starts have the claim"},
       {Broken::IgnoresGenerations, "two job starts train"}};
-  for (const auto& [broken, expected] : variants) {
-    const Found found = explore(broken);
+  for (const auto& variant : variants) {
+    const Found found = explore(variant.first);
+    const char* const expected = variant.second;
     CHECK_MESSAGE(found.wrong.find(expected) != std::string::npos,
                   std::string(expected) << " was not found: " << story(found));
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <random>
 #include <set>
 
