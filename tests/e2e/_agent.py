@@ -112,6 +112,13 @@ class Allocation:
         with open(os.path.join(self.directory, name), "rb") as file:
             return file.read()
 
+    def logged(self, generation=1):
+        """main.log; what a rank has printed may come there later than its events, and the file with the first line."""
+        try:
+            return self.read(f"gen-{generation:06}/main.log")
+        except FileNotFoundError:
+            return b""
+
     def processes(self):
         """Every living process of this test: pid -> (name, command line)."""
         found = {}

@@ -88,9 +88,9 @@ def nothing_survives(allocation):
 
 
 def restart_by_control(allocation):
-    """a dead rank: all ranks stopped, then restarted on the same node by control; the attempt has its own port"""
+    """a dead rank: all ranks stopped, then restarted on the same node by control; both ranks of an attempt have one port"""
     a = allocation(ranks=2)
-    a.script("print('PORT', os.environ['MASTER_PORT'], flush=True)\n" + STEPS)
+    a.script("print('PORT', os.environ['STOKER_ATTEMPT'], os.environ['MASTER_PORT'], flush=True)\n" + STEPS)
     a.start()
     a.wait_event("phase", phase="iteration")
     victim = [pid for pid, (_, c) in a.processes().items() if "rank.py" in c and "guardian" not in c][0]
@@ -103,7 +103,9 @@ def restart_by_control(allocation):
     started = a.wait_event("attempt_started", attempt=2)
     check("rank died" in started["why"], str(started))
     a.wait_event("phase", attempt=2, phase="iteration")
-    check(len(set(a.read("gen-000001/main.log").split(b"PORT ")[1:3])) >= 1, "ports printed")
+    told = wait_for(lambda: a.logged().count(b"PORT ") == 4 and a.logged().endswith(b"\n") and a.logged(), 30, "four ranks print")
+    ports = {line.split(b"PORT ")[1] for line in told.splitlines()}
+    check(sorted(p.split()[0] for p in ports) == [b"1", b"2"], f"one port for both ranks of an attempt: {ports}")
     a.write_control(level="leave_now")
     check(a.exit_code() == 0, "left")
     a.nothing_left()
@@ -218,7 +220,7 @@ def warm(allocation):
     took = time.monotonic() - begin
     print(f"    crash -> first new iteration: {took * 1000:.0f} ms", flush=True)
     check(took < 3, f"{took:.2f} s with a standby (3 s of start-up saved)")
-    check(a.read("gen-000001/main.log").count(b"attempt 2 warm") == 2, "both ranks were warm")
+    wait_for(lambda: a.logged().count(b"attempt 2 warm") == 2, 30, "both ranks were warm")
     a.agents["n01"].kill()
     a.nothing_left()
 

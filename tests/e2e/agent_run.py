@@ -227,7 +227,7 @@ for i in range(1, 100000):
     beat = wait_for(lambda: [b for b in a.events("beat") if b["body"]["iteration_max"] > 3], what="progress")[0]["body"]
     check(beat["loss"] == 1.5 and beat["reporting"] == 1, str(beat))
     a.write_control(save=1)
-    wait_for(lambda: b"saved by signal" in a.read("gen-000001/main.log"), what="save signal")
+    wait_for(lambda: b"saved by signal" in a.logged(), what="save signal")
     check(any("sleep" in command for _, command in a.processes().values()), "a child that does not trap USR1 lives")
     a.write_control(level="leave_now")
     check(a.exit_code() == 0, "left")

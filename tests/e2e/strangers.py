@@ -2,6 +2,7 @@
 nothing of the owner's is written."""
 import fcntl
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -28,8 +29,7 @@ def far_logs(allocation):
             os.chown(trap, 65534, 65534)
         a.orders["command"] = ["/bin/sh", "-c", "echo hello of $RANK; exec sleep 1000"]
         a.start(STOKER_RUN=name)
-        log = os.path.join(a.directory, "gen-000001", "main.log")
-        wait_for(lambda: os.path.exists(log) and b":256] hello of 256" in open(log, "rb").read(), 120, "rank 256 speaks")
+        wait_for(lambda: b":256] hello of 256" in a.logged(), 120, "rank 256 speaks")
         told = wait_for(lambda: [e["body"]["text"] for e in a.events("notice") if "logs of ranks from 256" in e["body"]["text"]] or
                         open(victim, "rb").read() != b"precious\n", 30, "where the logs are")
         check(open(victim, "rb").read() == b"precious\n", "a stranger's link has led into a file of ours")
@@ -74,6 +74,9 @@ sys.stdin.read()
 """
 
 
+PORT_LINE = re.compile(rb"^\[n01:0\] port (\d+)\n", re.MULTILINE)
+
+
 def squatted_here(allocation):
     """an attempt starts where strangers hold ports 20000-32767, their locks and the old names of the locks"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
@@ -85,8 +88,8 @@ def squatted_here(allocation):
     a = allocation()
     a.script("print('port', os.environ['MASTER_PORT'], flush=True)\n" + STEPS)
     a.start()
-    a.wait_event("phase", 30, phase="iteration")
-    port = int(a.read("gen-000001/main.log").split(b"port ")[1].split()[0])
+    a.wait_event("phase", 30, phase="iteration")  # from the heartbeat page, which may be faster than the log
+    port = int(wait_for(lambda: PORT_LINE.search(a.logged()), 30, "the rank's port in main.log").group(1))
     check(not 20000 <= port < 32768, f"port {port}")
     a.write_control(level="leave_now")
     check(a.exit_code() == 0, "left")
