@@ -194,6 +194,8 @@ def part_lint(tally, _options):
     tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
     good = command([sys.executable, "tests/run_test.py"]) == 0
     tally.add("dev test: ledger, estimate and choice by name", "passed" if good else "failed")
+    good = command([sys.executable, "tests/sim/prove_test.py"]) == 0
+    tally.add("sim: the proofs count every folder and guard of the simulation", "passed" if good else "failed")
 
 
 def part_bundle(tally, _options):

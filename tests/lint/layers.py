@@ -13,7 +13,7 @@ LAYERS = {
     "embedded": ["common", "wire", "core"],
     "alerts": ["common", "core"],
     "kernels": ["common"],
-    "sim": ["common", "wire", "recipe", "core", "watch", "diagnose", "slurm", "alerts", "configs"],
+    "sim": ["common", "wire", "recipe", "core", "lead", "watch", "diagnose", "slurm", "alerts", "configs"],
     "worker": ["common", "wire", "recipe", "lead", "watch", "diagnose", "kernels", "configs"],
     "daemon": ["common", "wire", "recipe", "core", "configs", "watch", "diagnose", "slurm", "embedded", "alerts"],
     "cli": ["common", "wire", "recipe", "core", "configs", "watch", "diagnose", "slurm", "embedded", "alerts", "sim"],

@@ -11,6 +11,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import layers  # noqa: E402
+import packages  # noqa: E402
+import purity  # noqa: E402
 import safety  # noqa: E402
 import tidy  # noqa: E402
 
@@ -178,6 +180,16 @@ def rule_links():
     return safety.links(CPP, read)
 
 
+def rule_purity():
+    """Deciders are pure: core/, lead/ and recipe/ know no clock, random number, thread, environment, file or hash order."""
+    return purity.impure(CPP, read)
+
+
+def rule_packages():
+    """Each Debian package that ./dev setup installs is used."""
+    return packages.unused(read, tracked("CMakeLists.txt", ".cmake", ".cpp", ".hpp", ".py", ".sh", ".yaml", ".html", ".js") + ["dev"])
+
+
 def rule_format():
     """clang-format has nothing to change."""
     if not CPP:
@@ -215,7 +227,7 @@ def main():
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_head_comment,
-                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_format,
+                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_purity, rule_packages, rule_format,
                                      rule_generated_docs]
     rules += [] if options.fast else [rule_tidy]
     broken = 0

@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lint  # noqa: E402
+import purity  # noqa: E402
 import safety  # noqa: E402
 import tidy  # noqa: E402
 
@@ -155,6 +156,35 @@ class Rules(unittest.TestCase):
         root = self.before[0]
         for name in [*safety.SHELL_MAY, *safety.FOLLOWS, safety.PERMISSIONS_HOME]:
             self.assertTrue(os.path.exists(os.path.join(root, name)), name)
+
+    def test_impure_decider(self):
+        for text, says in (("auto t = monotonic_now();", "reads a clock"), ("auto t = std::time(nullptr);", "reads a clock"),
+                           ("std::mt19937 random;", "random number"), ("std::mutex mutex;", "threads"), ('auto h = std::getenv("HOME");', "environment"),
+                           ("auto t = os::read_file(p, 1);", "files"), ("int f = ::open(p, 0);", "files"),
+                           ("std::unordered_map<int, int> m;", "no order"), ("std::map<Node*, int> m;", "no order"),
+                           ("double d = std::log(x);", "differs between libraries"), ("    static int calls = 0;", "state beside"),
+                           ("#include <thread>", "no header of a decider"), ('#include "common/os/files.hpp"', "files")):
+            for folder in ("core", "lead", "recipe"):
+                self.write(f"{folder}/bad.cpp", HEAD)
+                self.breaks(lint.rule_purity, f"{folder}/bad.cpp", HEAD + text + "\n", says)
+                self.write(f"{folder}/bad.cpp", HEAD)
+        good = ("double d = std::sqrt(x) + std::floor(x);", "// std::log(x) of monotonic_now()", 'say("::open(p) reads a clock: time(0)");',
+                "static constexpr const char* kKind = 1;", "std::map<std::string, Node> m;", "  static const std::vector<int> kNone;",
+                "#include <cmath>")
+        self.write("core/bad.cpp", HEAD + "\n".join(good) + "\n")
+        self.write("watch/free.cpp", HEAD + "std::mutex mutex;\n")
+        self.assertEqual(list(lint.rule_purity()), [])
+
+    def test_exceptions_of_deciders_name_files_that_need_them(self):
+        for name, what in purity.MAY:
+            with open(os.path.join(self.before[0], name), encoding="utf-8") as f:
+                text = f.read()
+            self.assertTrue(purity.re.search(purity.WORDS[what], text, purity.re.M), name)
+
+    def test_package_that_is_not_used(self):
+        self.write("deploy/debian-packages.txt", "# needed\nlibre2-dev\n")
+        self.write("common/sum.cpp", GOOD["common/sum.cpp"] + "#include <re2/re2.h>\n")
+        self.breaks(lint.rule_packages, "deploy/debian-packages.txt", "libre2-dev\nlibspdlog-dev\n", "libspdlog-dev is used nowhere")
 
     def test_unformatted(self):
         self.breaks(lint.rule_format, "core/bad.cpp", HEAD + "int   x ( ) ;\n", "./dev fmt")

@@ -55,7 +55,7 @@ def chaos(seeds):
          code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
 
 
-SIMULATED = ["common", "core", "diagnose", "sim", "slurm", "watch", "wire"]  # folders that a simulated life is made of
+SIMULATED = ["common", "configs", "core", "diagnose", "lead", "recipe", "sim", "slurm", "watch", "wire"]  # what a simulated life is made of
 
 
 def git(*words):
