@@ -19,8 +19,7 @@
 
 namespace {
 
-constexpr int kDaemons = 3, kEpochs = 3, kStarts = 2;
-constexpr int kKills = 1;
+constexpr int kDaemons = 3, kEpochs = 3, kStarts = 2, kKills = 1;
 int freezes() {  // a second one makes millions of states more
   return std::getenv("STOKER_LONG") != nullptr ? 2 : 1;
 }
