@@ -14,6 +14,7 @@ import layers  # noqa: E402
 import packages  # noqa: E402
 import purity  # noqa: E402
 import safety  # noqa: E402
+import schemas  # noqa: E402
 import tidy  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -202,6 +203,11 @@ def rule_format():
             yield f"{name}: run ./dev fmt"
 
 
+def rule_schemas():
+    """docs/schema has every key of the published documents, and no other."""
+    yield from schemas.problems(ROOT)
+
+
 def rule_generated_docs(build):
     """The generated pages of docs/ are what the programs say today."""
     program = os.path.join(build, "bin", "stoker")
@@ -227,7 +233,7 @@ def main():
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_head_comment,
-                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_purity, rule_packages, rule_format,
+                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_purity, rule_packages, rule_schemas, rule_format,
                                      rule_generated_docs]
     rules += [] if options.fast else [rule_tidy]
     broken = 0

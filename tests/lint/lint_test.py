@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lint  # noqa: E402
 import purity  # noqa: E402
 import safety  # noqa: E402
+import schemas  # noqa: E402
 import tidy  # noqa: E402
 
 HEAD = "// What this file owns.\n"
@@ -102,6 +103,22 @@ class Rules(unittest.TestCase):
     def test_a_table_is_no_function(self):
         self.write("core/table.cpp", HEAD + "const int kTable[] = {\n" + "    1,\n" * 90 + "};\n")
         self.assertEqual(list(lint.rule_functions()), [])
+
+    def test_key_without_a_schema(self):
+        text = "\nstruct PublishedNode {\n  std::string node;  // its name\n  STOKER_FIELDS(PublishedNode, node)\n};\n"
+        self.breaks(lint.rule_schemas, "wire/status.hpp", HEAD + text, "docs/schema/node.schema.json")
+
+    def test_schema_of_members(self):
+        text = ("\nstruct A {\n  std::vector<std::string> names = {};\n  std::optional<double> a, b;\n"
+                "  std::map<std::string, double> by;\n  STOKER_FIELDS(A, names, a,\n                b, by)\n};\n")
+        fields = schemas.structs(text)["A"]
+        self.assertEqual([name for _, name in fields], ["names", "a", "b", "by"])
+        schema = schemas.object_of(fields, [])
+        good = {"names": ["x"], "a": None, "b": "nan", "by": {"k": 1}, "added": 3}
+        self.assertEqual(list(schemas.mismatches(schema, good)), [])
+        bad = {"names": [1], "a": "x", "b": 1, "by": {"k": "1"}}
+        self.assertEqual(len(list(schemas.mismatches(schema, bad))), 3)
+        self.assertEqual(list(schemas.mismatches(schema, {"names": [], "a": 1, "b": 1})), [": no key by"])
 
     def test_unfinished_mark(self):
         self.breaks(lint.rule_words, "core/bad.cpp", HEAD + "// TO" "DO: the rest\n", "TO" "DO")
