@@ -1,18 +1,16 @@
-// zlib undoes gzip, libarchive every other compression ("raw" format with all its filters); plain
-// files come through read(2). Blocks are cut at the last newline.
+// Packed files come through an Unpacker, plain ones through read(2). Blocks are cut at the last
+// newline.
 #include "diagnose/log_reader.hpp"
 
 #include <algorithm>
-#include <archive.h>
-#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
-#include "diagnose/gzip.hpp"
 #include "diagnose/journal_export.hpp"
+#include "diagnose/unpack.hpp"
 #include "diagnose/utf16.hpp"
 
 namespace stoker::diagnose {
@@ -21,22 +19,6 @@ namespace {
 
 constexpr std::size_t kPiece = 256u << 10;
 constexpr std::size_t kLongestLineKept = 1u << 20;
-
-// The one filter of libarchive that undoes what begins so; ARCHIVE_FILTER_NONE: plain. The library
-// must not choose: it would undo layer below layer, and start programs for some kinds.
-int filter_of(std::string_view head) {
-  using namespace std::string_view_literals;
-  static constexpr std::array kMagics{std::pair{"\x1f\x8b"sv, ARCHIVE_FILTER_GZIP},
-                                      std::pair{"\x28\xb5\x2f\xfd"sv, ARCHIVE_FILTER_ZSTD},
-                                      std::pair{"\xfd"
-                                                "7zXZ"sv,
-                                                ARCHIVE_FILTER_XZ},
-                                      std::pair{"BZh"sv, ARCHIVE_FILTER_BZIP2},
-                                      std::pair{"\x04\x22\x4d\x18"sv, ARCHIVE_FILTER_LZ4}};
-  for (const auto& [magic, filter] : kMagics)
-    if (head.starts_with(magic)) return filter;
-  return ARCHIVE_FILTER_NONE;
-}
 
 Result<os::Fd> open_log(const std::string& path) {
   // Not blocking: opening a FIFO would wait for a writer that never comes.
@@ -47,6 +29,21 @@ Result<os::Fd> open_log(const std::string& path) {
   if (!S_ISREG(status.st_mode))
     return fail("is no regular file", path, "pipe it into `stoker diagnose -`");
   return fd;
+}
+
+std::string_view trouble(Unpacker::End end) {
+  switch (end) {
+    case Unpacker::End::Truncated:
+      return "truncated: the packed file ends too early; what is intact was read";
+    case Unpacker::End::Damaged:
+      return "unpacking stopped: damaged; what stands in front of it was read";
+    case Unpacker::End::TooLarge:
+      return "unpacking stopped: it needs more than 256 MiB of memory; unpack it first, with xz -d "
+             "or zstd -d --long=31";
+    case Unpacker::End::NotYet:
+    case Unpacker::End::Clean: break;
+  }
+  return {};
 }
 
 ssize_t read_again(int fd, char* to, std::size_t bytes) {
@@ -65,8 +62,7 @@ struct LogReader::Impl {
   std::size_t got = 0;      // bytes of `piece` that nobody has taken yet
   bool begun = false, ended = false;
 
-  std::unique_ptr<GzipReader> gzip;
-  std::unique_ptr<archive, int (*)(archive*)> unpacker{nullptr, archive_read_free};
+  std::unique_ptr<Unpacker> unpacker;
   std::vector<char> unpacked;
   std::unique_ptr<JournalExport> journal;
   std::optional<Utf16Text> utf16;
@@ -87,59 +83,23 @@ struct LogReader::Impl {
     return {piece.data(), static_cast<std::size_t>(std::max<ssize_t>(more, 0))};
   }
 
-  static la_ssize_t give_stored(archive*, void* client, const void** buffer) {
-    const std::string_view bytes = static_cast<Impl*>(client)->stored();
-    *buffer = bytes.data();
-    return static_cast<la_ssize_t>(bytes.size());
-  }
-
-  void trouble() {
-    const char* why = archive_error_string(unpacker.get());
-    notes.push_back(std::string("unpacking stopped: ") + (why != nullptr ? why : "damaged") +
-                    "; up to 128 KiB of text in front of that place are lost with it");
-    ended = true;
-  }
-
   void begin() {
     begun = true;
-    const int filter = filter_of({piece.data(), got});
-    if (filter == ARCHIVE_FILTER_NONE) return;
-    if (filter == ARCHIVE_FILTER_GZIP) {
-      unpacked.resize(kPiece);
-      gzip = std::make_unique<GzipReader>([this] { return stored(); });
-      return;
-    }
-    unpacker.reset(archive_read_new());
-    archive_read_support_format_raw(unpacker.get());
-    archive_read_append_filter(unpacker.get(), filter);
-    archive_entry* entry = nullptr;
+    const Packing packing = packing_of({piece.data(), got});
+    if (packing == Packing::None) return;
     unpacked.resize(kPiece);
-    if (archive_read_open(unpacker.get(), this, nullptr, give_stored, nullptr) != ARCHIVE_OK ||
-        archive_read_next_header(unpacker.get(), &entry) != ARCHIVE_OK)
-      return trouble();
-    if (archive_filter_count(unpacker.get()) >= 2) return;
-    notes.emplace_back("unpacking stopped: damaged");  // its head is there, and no more
-    ended = true;
+    unpacker = Unpacker::make(packing, [this] { return stored(); });
   }
 
   // The next plain bytes; empty: the end.
   std::string_view plain() {
     if (ended) return {};
-    if (gzip) {
-      const std::size_t more = gzip->read(unpacked);
-      ended = gzip->end() != GzipReader::End::NotYet;
-      if (gzip->end() == GzipReader::End::Truncated)
-        notes.emplace_back("truncated: the packed file ends too early; what is intact was read");
-      if (gzip->end() == GzipReader::End::Damaged)
-        notes.emplace_back("unpacking stopped: damaged; what stands in front of it was read");
-      return {unpacked.data(), more};
-    }
     if (unpacker) {
-      const auto more = archive_read_data(unpacker.get(), unpacked.data(), unpacked.size());
-      if (more < 0) trouble();
-      if (more == 0) ended = true;
-      return more > 0 ? std::string_view(unpacked.data(), static_cast<std::size_t>(more))
-                      : std::string_view();
+      const std::size_t more = unpacker->read(unpacked);
+      ended = unpacker->end() != Unpacker::End::NotYet;
+      if (const std::string_view why = ended ? trouble(unpacker->end()) : ""; !why.empty())
+        notes.emplace_back(why);
+      return {unpacked.data(), more};
     }
     const std::string_view bytes = stored();
     ended = bytes.empty();
@@ -267,7 +227,7 @@ std::string_view LogReader::head() const {
 }
 
 bool LogReader::packed() const {
-  return filter_of(head()) != ARCHIVE_FILTER_NONE;
+  return packing_of(head()) != Packing::None;
 }
 
 std::optional<std::string> LogReader::stored(std::size_t limit) {

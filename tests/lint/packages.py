@@ -10,7 +10,8 @@ SHOWS = {
     "libcli11-dev": r"#include <CLI/", "nlohmann-json3-dev": r"#include <nlohmann/", "libyaml-cpp-dev": r"#include <yaml-cpp/",
     "libsqlite3-dev": r"#include <sqlite3", "libcurl4-openssl-dev": r"#include <curl/", "libssl-dev": r"#include <openssl/",
     "libxxhash-dev": r"#include <xxhash", "libboost-dev": r"#include <boost/", "libre2-dev": r"#include <re2/", "libvectorscan-dev": r"#include <hs",
-    "libarchive-dev": r"#include <archive", "libjs-dygraphs": r"dygraph", "zlib1g-dev": r"#include <zlib", "libncurses-dev": r"#include <(?:n?curses|term)",
+    "liblzma-dev": r"#include <lzma", "libzstd-dev": r"#include <zstd", "libbz2-dev": r"#include <bzlib", "liblz4-dev": r"#include <lz4",
+    "libjs-dygraphs": r"dygraph", "zlib1g-dev": r"#include <zlib", "libncurses-dev": r"#include <(?:n?curses|term)",
     "doctest-dev": r"#include <doctest/", "librapidcheck-dev": r"#include <rapidcheck", "libtorch-dev": r"#include <torch/", "libgloo-dev": r"\bgloo\b",
     "libopenblas0-pthread": r"#include <torch/",  # the BLAS that Debian's LibTorch is run with
     "pkg-config": r"PkgConfig", "libclang-rt-14-dev": r"sanitize=fuzzer", "slurm-wlm": r"\bslurmctld\b", "mariadb-server": r"\b(?:mariadbd|mysqld)\b",
