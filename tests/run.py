@@ -70,7 +70,7 @@ def ctest(tally, folder, prefix="", select="", most_tries=1):
     """Runs the doctest cases of a build folder; each case is one test."""
     report = os.path.join(ROOT, folder, "ctest.xml")
     argv = ["ctest", "--test-dir", folder, "-j", str(os.cpu_count()), "--output-junit", report,
-            "--output-on-failure", "--quiet", "--no-tests=error"]
+            "--output-on-failure", "--quiet", "--no-tests=error", "--test-output-size-passed", "65536"]
     worked = command(argv + (["-R", select] if select else [])) == 0
     if not os.path.exists(report):
         tally.add(f"{prefix}ctest {folder}", "failed", "no report")
@@ -155,15 +155,21 @@ def part_slurm(tally, options):
     environment = dict(os.environ, STOKER_BIN=BIN, **({"STOKER_LONG": "1"} if options.long else {}))
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
                            stdout=subprocess.PIPE)
-    said = ""
+    said = skipped = ""
     for line in run.stdout:
         print(line, end="", flush=True)
         said += line
         outcome, _, name = line.partition(": ")
+        if outcome == "reason" and skipped:
+            tally.add(skipped, "skipped", name.strip())
+            skipped = ""
         if outcome in ("passed", "skipped", "failed") and name.startswith("slurm: "):
             name, _, seconds = name.rstrip().rpartition(" (")
             LEDGER.note(name, outcome, float(seconds.rstrip("s)") or 0), 2 if name in tally.again else 1)
-            tally.add(name, outcome)
+            if outcome == "skipped":
+                skipped = name
+            else:
+                tally.add(name, outcome)
         elif outcome == "again" and name.startswith("slurm: "):
             tally.again.append(name.rpartition(" (")[0])
     code = run.wait()

@@ -10,7 +10,7 @@ import pick
 import run
 from beside import write_result
 from ledger import KEPT, Ledger, Progress
-from tally import Tally, closing_words
+from tally import Tally, closing_words, may_skip
 
 
 class LedgerTest(unittest.TestCase):
@@ -66,6 +66,14 @@ class LedgerTest(unittest.TestCase):
         self.assertIn("the slowest: t11 11s, t10 10s", text)
         self.assertNotIn("t1 1s", text.split("the slowest")[1])
         self.assertIn("NO TIME WAS LEFT, NOT PROVEN: tidy: all of it", text)
+
+    def test_a_skipped_test_is_a_failure_unless_the_machine_lacks_the_part_by_nature(self):
+        for reason in ("mounting a small disk needs root", "SKIPPED: this CPU has no AVX2 or no FMA", "no time was left for it",
+                       "the daemons of a test cluster run as root", "SKIPPED: ../shared/data/gpt2-merges.txt is absent"):
+            self.assertTrue(may_skip(reason, installs=True), reason)
+        for reason in ("tmux is not installed", "SKIPPED: no SLURM can be started here: not installed: slurmctld", "clang++ is not here", ""):
+            self.assertFalse(may_skip(reason, installs=True), reason)
+            self.assertTrue(may_skip(reason, installs=False), reason)
 
     def test_a_part_in_its_own_process_tells_its_tally_as_json(self):
         write_result(self.path, Tally(), ["lint"], {"a": ("passed", 1.0, 1)})

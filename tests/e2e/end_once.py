@@ -1,14 +1,17 @@
 """The end of a run happens once: a finished or stopped training is not run again by the next task of its array, whoever is
 away. Real daemon, embedded scheduler, agents and processes."""
+import concurrent.futures
 import json
 import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 
-from e2e._harness import Site, check, main
+import proved
+from e2e._harness import Failed, Site, check, main
 
 # Each execution leaves one line; `go` lets it end.
 JOB = """
@@ -198,21 +201,46 @@ def one_end(site, how, victim, row):
     print(f"   {how}: {victim} killed {at} rows after the word", flush=True)
 
 
+POINTS = [(how, victim, row) for row in range(6) for how in ("finish", "stop", "kill", "switch")
+          for victim in ("daemon", "lead", "scheduler")]
+
+
+def end_number(number):
+    """What went wrong with this end; "" = nothing. The points come by turns."""
+    one = Site("run")
+    try:
+        one_end(one, *POINTS[number % len(POINTS)])
+        return ""
+    except (Failed, OSError, sqlite3.Error, subprocess.TimeoutExpired) as failure:
+        return f"end {number}, {POINTS[number % len(POINTS)]}: {failure}"
+    finally:
+        one.close()
+
+
+def ends_side_by_side(first, count, side):
+    """Many ends; with STOKER_PROVED each is written down when it is over, so that a later run can go on from there."""
+    wrong = []
+    with concurrent.futures.ThreadPoolExecutor(side) as pool:
+        for number, failure in enumerate(pool.map(end_number, range(first, first + count)), first):
+            wrong += [failure] if failure else []
+            if failure:
+                print(failure, flush=True)
+            if "STOKER_PROVED" in os.environ:
+                proved.write_down(os.environ["STOKER_PROVED"], "tests/e2e/end_once.py with STOKER_LONG and STOKER_PROVED", "ends", "runs",
+                                  "not exactly one execution", [(number, number, int(bool(failure)), 0)])
+    check(not wrong, f"{len(wrong)} of {count} ends: {wrong[:3]}")
+
+
 def killed_at_each_row_of_the_end(site):
-    """A handful of points; 1,000 with STOKER_LONG=1. The seed is printed; STOKER_SEED repeats it."""
+    """A handful of points by chance: the seed is printed, STOKER_SEED repeats it. With STOKER_LONG=1 runs 1 to 1,000: from STOKER_SEED
+    on, STOKER_SEQUENCES of them, STOKER_SIDE side by side."""
+    if os.environ.get("STOKER_LONG"):
+        return ends_side_by_side(*(int(os.environ.get(f"STOKER_{name}", usual)) for name, usual in (("SEED", 1), ("SEQUENCES", 1000), ("SIDE", 3))))
     seed = int(os.environ.get("STOKER_SEED", time.time_ns() % 1000000))
-    dice = random.Random(seed)
-    points = [(how, victim, row) for how in ("finish", "stop", "kill", "switch") for victim in ("daemon", "lead", "scheduler")
-              for row in range(6)]
-    long = bool(os.environ.get("STOKER_LONG"))
-    chosen = (points * 14)[:1000] if long else dice.sample(points, 4)
-    print(f"seed {seed}, {len(chosen)} points", flush=True)
-    for how, victim, row in chosen:
-        one = Site("run")
-        try:
-            one_end(one, how, victim, row)
-        finally:
-            one.close()
+    chosen = random.Random(seed).sample(range(len(POINTS)), 4)
+    print(f"seed {seed}, ends {chosen}", flush=True)
+    wrong = [failure for failure in map(end_number, chosen) if failure]
+    check(not wrong, "; ".join(wrong))
 
 
 if __name__ == "__main__":

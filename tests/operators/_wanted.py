@@ -38,9 +38,12 @@ def apply(step, wishes):
 
 def wishes(history, until=float("inf")):
     """All wishes that are right at a time."""
-    now, lingering = START, []
-    for h in sorted((h for h in history if h["kind"] in ("order", "deed") and h["t"] <= until), key=lambda h: h["t"]):
+    now, lingering, kill_switch = START, [], None
+    for h in sorted((h for h in history if h["kind"] in ("order", "deed", "settle") and h["t"] <= until), key=lambda h: h["t"]):
         verb = h.get("verb", "")
+        if h["kind"] == "settle":  # a kill switch that was there has been read by now, or nothing reads it
+            kill_switch = None
+            continue
         if h["kind"] == "order" and (h["exit"] == 0 or not h["sure"]):
             done = apply(lambda wish, verb=verb: after(verb, wish), now)
             now = done if h["exit"] == 0 and h["sure"] else now | done
@@ -55,6 +58,9 @@ def wishes(history, until=float("inf")):
             lingering.clear()
         elif h["kind"] == "deed":
             now = apply(lambda wish, deed=h: by_hand(deed, wish), now)
+            kill_switch = h if h["name"] == "kill_switch" else kill_switch
+        if kill_switch:  # the training may read it after what was ordered since
+            now |= apply(lambda wish, deed=kill_switch: by_hand(deed, wish), now)
         for verb in lingering:
             now |= apply(lambda wish, verb=verb: after(verb, wish), now)
     return now
@@ -99,6 +105,8 @@ def settled(history, window_s=3):
     if not samples:
         return "nothing was seen"
     recent = [s for s in samples if s["t"] >= samples[-1]["t"] - window_s]
+    if len(recent) < 3:  # a machine that is slow: the last ones, however long they took
+        recent = samples[-3:]
     if len(recent) < 3 or not recent[-1]["well"]:
         return "not seen for long enough"
     complete = any(h["kind"] == "witness" and h["what"] == "complete" for h in history)

@@ -172,6 +172,11 @@ class Rules(unittest.TestCase):
         read = [deed(1, "switch", verb="stop"), deed(2, "switches_read", only="stop"), order(3, "resume")]
         self.assertEqual(wishes(read), {("train", False, False)})
         self.assertEqual(settled(samples(0, 5)), "")
+        self.assertEqual(settled([sample(t) for t in range(0, 40, 4)]), "")  # a machine that is slow
+        self.assertEqual(settled([sample(0), sample(4)]), "not seen for long enough")
+        overtaken = [deed(1, "kill_switch", seen=True), order(2, "resume")]  # the training reads the file after that
+        self.assertEqual(wishes(overtaken), {("train", False, False), ("stop", False, True)})
+        self.assertEqual(wishes([overtaken[0], {"t": 2, "kind": "settle", "after": "x"}, order(3, "resume")]), {("train", False, False)})
 
     def test_a_foreign_kill_switch(self):
         self.assertEqual(wishes([deed(1, "kill_switch", seen=True)]), {("stop", False, True)})

@@ -23,6 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
+import proved  # noqa: E402
 from e2e._harness import Site  # noqa: E402
 from slurm.cluster import why_not  # noqa: E402
 
@@ -122,6 +123,7 @@ def parse():
     parser.add_argument("--world", choices=["embedded", "slurm", "both"], default="embedded")
     parser.add_argument("--training", choices=["core", "loop", "script"])
     parser.add_argument("--side", type=int, default=3, help="sequences side by side")
+    parser.add_argument("--proved", metavar="FILE", help="what was played is written down there, sequence by sequence (one world)")
     parser.add_argument("--keep", metavar="FOLDER", help="histories of broken rules go there")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--shrink", action="store_true")
@@ -133,6 +135,12 @@ def parse():
     if options.seed is not None:
         options.first, options.sequences = options.seed, 1
     return options
+
+
+def write_down(options, case, good, seconds):
+    """Every sequence as it is judged: a run that is cut off has proved what it has played."""
+    proved.write_down(options.proved, "tests/operators/run.py --proved", f"operators, {case['world']}", "sequences",
+                      "broke a rule or had no verdict", [(case["seed"], case["seed"], 0 if good else 1, seconds)])
 
 
 def main():
@@ -155,7 +163,10 @@ def main():
                     print(f"not begun: {name_of(case)}: no time was left", flush=True)
                     continue
                 played += 1
-                good = judge(case, answer) and good
+                right = judge(case, answer)
+                good = right and good
+                if options.proved:
+                    write_down(options, case, right, answer["seconds"])
                 if options.shrink and answer["violations"]:
                     shrink(case, shared, options.keep, answer)
     print(f"{played} of {options.sequences} sequences from seed {options.first}, {time.monotonic() - began:.0f}s")

@@ -40,7 +40,7 @@ def cases(folder):
             continue
         listed = subprocess.run([sys.executable, script, "--list"], env=environment(), capture_output=True, text=True)
         if listed.returncode == 77:
-            print((listed.stdout + listed.stderr).strip().split("\n")[-1] + "\nskipped: slurm: real cluster (0s)")
+            print((listed.stdout + listed.stderr).strip().split("\n")[-1])
             return []
         listed.check_returncode()
         found += [(script, *(line.split() + ["-"])[:2]) for line in listed.stdout.splitlines()]
@@ -112,7 +112,9 @@ def main():
             for text in before:
                 print(f"again: slurm: {name} (it had failed)\n{text[-6000:]}", flush=True)
             print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
-            if outcome != "passed":
+            if outcome == "skipped":
+                print(f"reason: {said.strip().splitlines()[-1] if said.strip() else ''}", flush=True)
+            elif outcome != "passed":
                 print(said[-6000:], flush=True)
     return 1 if failed else 0
 

@@ -14,6 +14,7 @@ import re
 import subprocess
 import time
 
+import proved
 from e2e import _harness
 from e2e._harness import check
 from slurm.real._site import main
@@ -279,15 +280,6 @@ def play(site, seeds, folder, known):
             lane.close()
 
 
-def write_down(path, version, played, first, different, seconds):
-    """What agreed with what, like tests/sim/proved.txt."""
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("# Written by tests/slurm/real/model.py with STOKER_LONG and STOKER_PROVED\n"
-                f"model: commit {commit}, slurmctld {version}, {played} sequences of {OPERATIONS} operations (seeds {first} to "
-                f"{first + played - 1}), {different} differ, {seconds:.0f} s\n")
-
-
 def model_agrees(site):
     """Random operations: the model of SLURM that the simulator uses answers as SLURM does."""
     folder = os.path.join(site.cluster.scratch, "model")
@@ -301,7 +293,9 @@ def model_agrees(site):
     print(f"{played} sequences of {OPERATIONS} operations, from seed {first}: {len(different)} differ, {seconds:.0f} s", flush=True)
     if "STOKER_PROVED" in os.environ:
         version = site.cluster.run("squeue", "--version").stdout.split()[-1]
-        write_down(os.environ["STOKER_PROVED"], version, played, first, len(different), seconds)
+        proved.write_down(os.environ["STOKER_PROVED"], "tests/slurm/real/model.py with STOKER_LONG and STOKER_PROVED",
+                          f"model, slurmctld {version}", f"sequences of {OPERATIONS} operations", "differ",
+                          [(first, first + played - 1, len(different), seconds)])
     check(not different, "\n".join(different))
 
 
