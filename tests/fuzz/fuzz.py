@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Fuzzes every parser of hostile bytes with libFuzzer under ASan and UBSan.
 
-Each target begins with the inputs in tests/fuzz/corpus/TARGET, with those of seeds.py, and with what runs before have learnt
-(build-fuzz/corpus); it has the limits that production has, and MEMORY_MB.
+Each target begins with the inputs in tests/fuzz/corpus/TARGET.zip, with those of seeds.py, and with what runs before have
+learnt (build-fuzz/corpus); it has the limits that production has, and MEMORY_MB.
 Without options: short, for CI; its time is shared out among the targets, and with its build it ends within --minutes.
---long: ten million executions a target, counted in build-fuzz/counted; broken off, it goes on there until the program changes.
---minimise: the smallest inputs that reach most go to tests/fuzz/corpus.
+--long: --runs executions a target (10^6), counted in build-fuzz/counted; broken off, it goes on there until the program
+changes. With --record each end is a line of tests/fuzz/executed.tsv.
+--minimise: the smallest inputs that reach most go to tests/fuzz/corpus, one file a target.
 An input that fails is printed with the command that repeats it. The last line is "N passed, N failed, N skipped".
 """
 import argparse
 import base64
 import concurrent.futures
+import datetime
 import glob
 import hashlib
 import json
@@ -19,21 +21,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import zipfile
 
 from seeds import seeds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "build-fuzz")
 KEPT = os.path.join(ROOT, "tests", "fuzz", "corpus")
+EXECUTED = os.path.join(ROOT, "tests", "fuzz", "executed.tsv")
 KEPT_MOST, KEPT_LARGEST = 64, 2048  # inputs of a target; bytes of an input
 LONGEST = {"sieve": 512, "slurm_json": 9216, "adopt": 4096}  # bytes of an input that it makes; the sieve learns each line of it
 MEMORY_MB = 512  # resident, with the sanitizers' share: what production may take for any input
 SECONDS = 120  # of all targets together in the short form, shared out among them; less if the build took too long
 FEWEST_SECONDS = 2
 START_SECONDS = {"log": 4, "rank_log": 4, "sieve": 4, "kernel": 4}  # what a target needs beside; the others: 1
-LONG_RUNS = 10_000_000
+LONG_RUNS = 1_000_000
 ROUND_SECONDS = 600  # of the long form, between two counts
+RECORDING = threading.Lock()
 
 
 def build():
@@ -71,20 +77,38 @@ def run(argv):
 
 
 def run_in(scratch, argv):
+    environment = dict(os.environ, TMPDIR=scratch, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8")
     return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", env=dict(os.environ, TMPDIR=scratch, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8"), check=False)
+                          errors="replace", env=environment, check=False)
 
 
 def inputs(name):
     """The folders that a target begins with; the first one is where it puts what it learns."""
-    folders = [os.path.join(FOLDER, kind, name) for kind in ("corpus", "seeds")]
+    folders = [os.path.join(FOLDER, kind, name) for kind in ("corpus", "seeds", "kept")]
+    for folder in folders[1:]:
+        shutil.rmtree(folder, ignore_errors=True)
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     for number, seed in enumerate(seeds().get(name, [])):
         with open(os.path.join(folders[1], str(number)), "wb") as file:
             file.write(seed)
-    kept = os.path.join(KEPT, name)
-    return folders + [kept] * os.path.isdir(kept)
+    if os.path.exists(packed_path(name)):
+        with zipfile.ZipFile(packed_path(name)) as packed:
+            packed.extractall(folders[2])
+    return folders
+
+
+def packed_path(name):
+    return os.path.join(KEPT, name + ".zip")
+
+
+def pack(name, paths):
+    """The inputs as one file, which is the same for the same inputs."""
+    contents = sorted({open(path, "rb").read() for path in paths})
+    os.makedirs(KEPT, exist_ok=True)
+    with zipfile.ZipFile(packed_path(name), "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for content in contents:
+            packed.writestr(zipfile.ZipInfo(hashlib.sha1(content).hexdigest()[:16], (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
 
 
 def show_failure(name, path):
@@ -96,50 +120,65 @@ def show_failure(name, path):
 
 
 def round_of(name, limits):
-    """One run of libFuzzer: whether it found nothing, and its executions."""
+    """One run of libFuzzer: whether it found nothing, its executions, and the most memory that it had, in MB."""
     found = os.path.join(FOLDER, "found", name) + "-"
     os.makedirs(os.path.dirname(found), exist_ok=True)
     for old in glob.glob(found + "*"):
         os.unlink(old)
     done = run(command(name, *inputs(name), f"-artifact_prefix={found}", "-print_final_stats=1", *limits))
-    runs = [line.split()[-1] for line in done.stdout.split("\n") if line.startswith("stat::number_of_executed_units")]
+    said = {line.split()[0]: int(line.split()[-1]) for line in done.stdout.split("\n") if line.startswith("stat::")}
     if done.returncode:
         print(done.stdout[-5000:], flush=True)
         for path in sorted(glob.glob(found + "*")):
             show_failure(name, path)
-    return done.returncode == 0, int(runs[0]) if runs else 0
+    return done.returncode == 0, said.get("stat::number_of_executed_units:", 0), said.get("stat::peak_rss_mb:", 0)
 
 
-def tell(name, good, runs):
-    print(f"{'passed' if good else 'failed'}: fuzz: {name} ({runs} executions)", flush=True)
+def tell(name, good, runs, peak_mb):
+    print(f"{'passed' if good else 'failed'}: fuzz: {name} ({runs} executions, {peak_mb} MB)", flush=True)
     return good
+
+
+def record(name, runs, peak_mb):
+    """Replaces the target's line of executed.tsv."""
+    lines = {}
+    if os.path.exists(EXECUTED):
+        with open(EXECUTED, encoding="ascii") as file:
+            lines = {line.split("\t")[0]: line for line in file.read().splitlines()[1:]}
+    lines[name] = f"{name}\t{runs}\t{peak_mb}\t{datetime.date.today()}"
+    with open(EXECUTED, "w", encoding="ascii") as file:
+        file.write("\n".join(["target\texecutions\tpeak MB\tday", *(lines[n] for n in sorted(lines))]) + "\n")
 
 
 def fuzz(name, limits):
     return tell(name, *round_of(name, limits))
 
 
-def fuzz_long(name, wanted):
+def fuzz_long(name, wanted, recorded):
     """`wanted` executions of this very program, in rounds; what was counted before counts."""
     with open(os.path.join(FOLDER, "bin", "stoker-fuzz"), "rb") as file:
         program = hashlib.file_digest(file, "sha256").hexdigest()
     path = os.path.join(FOLDER, "counted", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    counted = {"program": program, "executions": 0}
+    counted = {"program": program, "executions": 0, "peak_mb": 0}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             before = json.load(file)
-        counted = before if before["program"] == program else counted
+        counted.update(before if before["program"] == program else {})
     while counted["executions"] < wanted:
         limits = [f"-runs={wanted - counted['executions']}", f"-max_total_time={ROUND_SECONDS}"]
-        good, runs = round_of(name, limits)
+        good, runs, peak_mb = round_of(name, limits)
         if not good or runs == 0:
-            return tell(name, False, counted["executions"])
+            return tell(name, False, counted["executions"], peak_mb)
         counted["executions"] += runs
+        counted["peak_mb"] = max(counted["peak_mb"], peak_mb)
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(counted, file)
         os.replace(path + ".new", path)
-    return tell(name, True, counted["executions"])
+        if recorded:
+            with RECORDING:
+                record(name, counted["executions"], counted["peak_mb"])
+    return tell(name, True, counted["executions"], counted["peak_mb"])
 
 
 def minimise(name):
@@ -150,14 +189,10 @@ def minimise(name):
     found = os.path.join(FOLDER, "found", name) + "-"
     os.makedirs(os.path.dirname(found), exist_ok=True)
     done = run(command(name, "-merge=1", f"-artifact_prefix={found}", best, *inputs(name)))
-    kept = os.path.join(KEPT, name)
-    shutil.rmtree(kept, ignore_errors=True)
-    os.makedirs(kept)
     sizes = sorted((os.path.getsize(path), path) for path in glob.glob(os.path.join(best, "*")))
     fit = [path for size, path in sizes if 0 < size <= KEPT_LARGEST]
     chosen = fit if len(fit) <= KEPT_MOST else [fit[i * len(fit) // KEPT_MOST] for i in range(KEPT_MOST)]  # small and large ones
-    for path in chosen:
-        shutil.copy(path, kept)
+    pack(name, chosen)
     print(f"{'failed' if done.returncode else 'passed'}: fuzz: {name} minimised to {len(chosen)} inputs, "
           f"{sum(map(os.path.getsize, chosen))} bytes", flush=True)
     return done.returncode == 0
@@ -172,7 +207,9 @@ def repeat(name, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--long", action="store_true", help="ten million executions a target")
+    parser.add_argument("--long", action="store_true", help="--runs executions of each target")
+    parser.add_argument("--runs", type=int, default=LONG_RUNS, help="of the long form (10^6)")
+    parser.add_argument("--record", action="store_true", help="the long form writes tests/fuzz/executed.tsv")
     parser.add_argument("--seconds", type=int, help="of each target in the short form")
     parser.add_argument("--minutes", type=float, default=4.5, help="of all, with the build, in the short form")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
@@ -194,7 +231,7 @@ def main():
     each = options.seconds or max(FEWEST_SECONDS, int(min(SECONDS, left) / len(targets)))
     work = minimise
     if not options.minimise:
-        work = (lambda name: fuzz_long(name, LONG_RUNS)) if options.long else lambda name: fuzz(name, [f"-max_total_time={each}"])
+        work = (lambda name: fuzz_long(name, options.runs, options.record)) if options.long else lambda name: fuzz(name, [f"-max_total_time={each}"])
     subprocess.run([named(targets[0]), "-runs=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=False)  # compiles the patterns once for all
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
