@@ -196,8 +196,8 @@ def part_tidy(tally, _options):
 def part_lint(tally, _options):
     title("lint")
     lint(tally, "--fast")
-    good = command([sys.executable, "tests/lint/lint_test.py"]) == 0
-    tally.add("lint: every rule fails when it is broken", "passed" if good else "failed")
+    for script, name in (("lint_test.py", "every rule fails when it is broken"), ("hook_test.py", "a commit formats and lints what it changes")):
+        tally.add(f"lint: {name}", "passed" if command([sys.executable, f"tests/lint/{script}"]) == 0 else "failed")
     good = command([sys.executable, "tests/run_test.py"]) == 0
     tally.add("dev test: ledger, estimate and choice by name", "passed" if good else "failed")
     good = command([sys.executable, "tests/sim/prove_test.py"]) == 0
