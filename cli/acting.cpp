@@ -39,9 +39,10 @@ int by_switch_file(const Context& context, const Deed& deed, const wire::SiteRun
   if (!written)
     return tell(context, deed, {1, false, written.error().message(), {}}, "switch file");
   context.console.say(why + "; the switch file asks in its place");
-  return tell(context, deed,
-              {1, true, "wrote " + *written + ": whoever looks after the run acts on it", {}},
-              "switch file");
+  return tell(
+      context, deed,
+      {1, true, "wrote " + *written + ": the daemon that supervises the run acts on it", {}},
+      "switch file");
 }
 
 int unreachable(const Context& context, const Deed& deed, const Answer& answer) {

@@ -116,7 +116,7 @@ std::string default_state(const std::map<std::string, std::string>& environment)
 std::unique_ptr<Application> make_application(Context& context, const std::string& only) {
   auto a = std::make_unique<Application>();
   a->app = std::make_unique<CLI::App>(
-      "stoker keeps a training run alive: it submits, watches, explains, recovers and tells "
+      "stoker keeps a training run alive: it submits, watches, explains, recovers and alerts "
       "people.",
       "stoker");
   a->app->fallthrough();

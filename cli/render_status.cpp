@@ -149,7 +149,8 @@ std::string spares_line(const wire::StatusSpares& s) {
   if (s.lost_per_day > 0) text += fmt::format("; {:.2f} lost a day", s.lost_per_day);
   if (const std::string end = core::spares_text(s.out_in_s); !end.empty()) text += ": " + end;
   if (s.accused > 0)
-    text += fmt::format("; {} excluded for evidence so far, {} falsely", s.accused, s.falsely);
+    text +=
+        fmt::format("; {} excluded for evidence so far, {} false positives", s.accused, s.falsely);
   return text;
 }
 

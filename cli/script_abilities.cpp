@@ -61,7 +61,7 @@ std::vector<std::pair<std::string, std::string>> script_abilities(const core::Ru
                             : "no job is submitted before the one before is proven over"},
       {"lost node",
        array ? "SLURM starts the next task at once; the lost node's processes may write on"
-             : fmt::format("the next job waits until logs and checkpoints were still for {}",
+             : fmt::format("the next job waits until logs and checkpoints have not changed for {}",
                            format_duration(core::script::kOrphanGrace))},
       {"time limit", core::script::leaves_when_told(p)
                          ? fmt::format("saves and leaves {} before the wall",

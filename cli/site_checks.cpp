@@ -207,7 +207,7 @@ Finding check_sqlite(const std::string& version) {
   if (number < std::array{3, 37, 0})
     return {"sqlite", Health::Bad, version + ", too old for STRICT tables", "3.37 or newer"};
   return {"sqlite", Health::Note,
-          version + " can lose a WAL reset with two writers (mended in 3.51.3)",
+          version + " can lose a WAL reset with two writers (fixed in 3.51.3)",
           "nothing to do: stokerd writes and checkpoints through one connection; let no other "
           "program write journal.db"};
 }

@@ -71,7 +71,7 @@ Finding check_accounts(const Context& context) {
     return {"accounting", Health::Note, "sacct fails: " + slurm::what_it_said(*answer), without};
   if (const auto rows = slurm::parse_accounting(answer->out); !rows)
     return {"accounting", Health::Note, rows.error().message(), without};
-  return {"accounting", Health::Good, "sacct answers; it tells how forgotten jobs ended", ""};
+  return {"accounting", Health::Good, "sacct answers; it reports how forgotten jobs ended", ""};
 }
 
 // "PartitionName=main … State=UP …": the values of one line of scontrol show partition -o.
@@ -149,9 +149,9 @@ std::vector<Finding> judge_slurm_config(const std::string& config, std::int64_t 
                         "ends are then proven by the agents, or by two denials a minute apart"});
   if (!has_accounts(config)) {
     findings.push_back({"accounting", Health::Good, "none; stoker does not need it", ""});
-    findings.push_back(
-        {"rights", Health::Good,
-         "an ordinary user's: without accounts nobody but SlurmUser and root drains nodes", ""});
+    findings.push_back({"rights", Health::Good,
+                        "an ordinary user's: without accounts only SlurmUser and root drain nodes",
+                        ""});
   }
   if (const std::string most = setting(config, "MaxJobCount"); !most.empty())
     findings.push_back({"queue", Health::Good,

@@ -76,8 +76,9 @@ void end_parole(Turn& turn) {
        trust_again(turn.site.ledger, run.live->attempt_nodes, turn.now(), kTrustAfter)) {
     turn.say(fmt::format(
         "{} trained well for {}: it is trusted again{}", t.node.text, format_duration(kTrustAfter),
-        t.false_accusation ? fmt::format(", so the accusation ({}) counts as false", t.charge)
-                           : ""));
+        t.false_accusation
+            ? fmt::format(", so the exclusion ({}) counts as a false positive", t.charge)
+            : ""));
     resolve(turn, "node_convicted", t.node.text);
   }
 }
@@ -102,8 +103,8 @@ std::string acquit_accused(Turn& turn, const std::vector<NodeName>& named) {
     return std::find(freed.begin(), freed.end(), node) != freed.end();
   });
   return fmt::format(
-      "; it fails on without {}, so they were not the cause: included again, counted "
-      "as falsely accused",
+      "; it fails on without {}, so they were not the cause: included again, counted as a false "
+      "positive",
       nodes_text(freed));
 }
 
@@ -154,9 +155,8 @@ void on_health_sources(Turn& turn, const wire::HealthSources& e) {
     std::string& text = source.works ? works : fails;
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", source.name, source.detail);
   }
-  turn.say(fmt::format("{} tells its health by {}{}", e.node.text,
-                       works.empty() ? "nothing" : works,
-                       fails.empty() ? "" : "; not by " + fails));
+  turn.say(fmt::format("{} health sources: {}{}", e.node.text, works.empty() ? "none" : works,
+                       fails.empty() ? "" : "; unavailable: " + fails));
   std::vector<GpuIdentity> gpus;
   for (const wire::GpuName& gpu : e.gpus)
     if (!gpu.uuid.empty()) gpus.push_back({gpu.uuid, gpu.serial, gpu.pci});

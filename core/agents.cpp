@@ -42,7 +42,7 @@ void note_digests(Turn& turn, const std::map<std::string, std::string>& digests)
 void on(Turn& turn, const wire::GenerationStarted& e) {
   RunState& run = turn.r();
   if (task_is_over(run, e))
-    return turn.say(fmt::format("generation {} of {} spoke only after its task was over",
+    return turn.say(fmt::format("generation {} of {} reported only after its task was over",
                                 e.generation.value, job_text(e.job)));
   // Its claim proves that its task runs, and so that the one before is over: agents are often heard
   // before the scheduler is asked again.
@@ -92,7 +92,7 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
   } else if (const auto* held = turn.in<training::Held>();
              !turn.active() && !(held != nullptr && held->retry_at)) {  // else it is the next try
     run.control.level = wire::Level::LeaveNow;
-    turn.say(fmt::format("the run is {}: it must leave", state_name(run.training)));
+    turn.say(fmt::format("the run is {}: it must exit", state_name(run.training)));
   }
   write_control(turn, fmt::format("generation {} is known", e.generation.value));
   heed_older_orders(turn);
@@ -147,14 +147,15 @@ void on(Turn& turn, const wire::AttemptStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   live.outcome.reset();
-  // The agent repeats the whole sentence of the restart that it obeys; the decision before told it.
+  // The agent repeats the whole sentence of the restart that it follows; the earlier decision has
+  // it.
   const std::string why =
       e.why.starts_with("control restart") ? e.why.substr(0, e.why.find(':')) : e.why;
   const std::string sentence = fmt::format(
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
       count_text(e.world_size, "rank"), nodes_text(e.nodes),
       e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
-      e.standby ? ", from warm processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
+      e.standby ? ", from standby processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
   if (is_over(run.training)) return turn.say(sentence);  // what was reached stays on show
   run.verdict.reset();
   begin_numbers(turn, e.iteration);
@@ -188,7 +189,7 @@ void on(Turn& turn, const wire::AttemptEnded& e) {
     return heed_end(turn, *e.end);
   }
   const bool finished = classify(run, outcome) == EndKind::Finished;
-  // Where the ranks were told to leave, their exit codes tell nothing new: only a finished training
+  // Where the ranks were ordered to exit, their exit codes carry no news: only a finished training
   // does.
   const bool told = turn.in<training::Stopping>() != nullptr ||
                     turn.in<training::Recovering>() != nullptr ||
@@ -245,7 +246,7 @@ void on(Turn& turn, const wire::CheckpointSaved& e) {
   resolve(turn, "save_overdue");
   end_parole(turn);
   if (run.exact_order && run.live->order == *run.exact_order) {
-    turn.say("the rollback holds: later starts take the newest checkpoint again");
+    turn.say("the rollback is complete: later starts use the newest checkpoint again");
     run.exact_order.reset();
     supply::write_orders(turn, wire::Resume{});
     supply::top_up(turn);
@@ -283,7 +284,8 @@ void on(Turn& turn, const wire::ResumeAudit& e) {
                        e.guarantee.empty() ? "" : fmt::format(" ({})", e.guarantee)));
   if (!e.passed)
     raise(turn, {Severity::Critical, "resume_audit",
-                 fmt::format("{} did not find again what it saved: {}", turn.name().text, text),
+                 fmt::format("{} did not resume with the values that it saved: {}",
+                             turn.name().text, text),
                  command_text(turn.name(), "events"), ""});
 }
 
@@ -296,23 +298,23 @@ void on(Turn& turn, const wire::Acknowledged& e) {
       return;
     }
     run.save->taken = true;
-    turn.say(fmt::format("the agents took up save request {}", e.value));
+    turn.say(fmt::format("the agents acknowledged save request {}", e.value));
   }
 }
 
 void on(Turn& turn, const wire::StacksWritten& e) {
   std::string groups;
-  if (e.groups == 1) groups = ": all do the same";
+  if (e.groups == 1) groups = ": all ranks are at the same place";
   if (e.groups > 1) groups = fmt::format(": {} groups", e.groups);
   std::string odd;
   for (const wire::RankPlace& place : e.odd)
     odd +=
         fmt::format("{} rank {} on {}", odd.empty() ? "" : ",", place.rank.value, place.node.text);
   turn.say(fmt::format("stacks of {} are in {}{}{}", count_text(e.ranks, "rank"), e.directory,
-                       groups, odd.empty() ? "" : "; elsewhere than the others:" + odd));
+                       groups, odd.empty() ? "" : "; at a different place than the others:" + odd));
   auto* suspect = turn.in<training::Suspect>();
   if (suspect == nullptr || suspect->symptom != training::Symptom::Hang) return;
-  if (!odd.empty()) suspect->evidence += fmt::format("; by their stacks{} stands apart", odd);
+  if (!odd.empty()) suspect->evidence += fmt::format("; by stack,{} differs from the others", odd);
   act_on_suspicion(turn);
 }
 
@@ -345,7 +347,7 @@ void on(Turn& turn, const wire::Notice& e) {
   if (e.text.find("epoch") != std::string::npos && e.text.find("refused") != std::string::npos)
     raise(turn,
           {Severity::Critical, "stale_daemon",
-           fmt::format("the agents of {} obey a newer daemon than this one", turn.name().text),
+           fmt::format("the agents of {} follow a newer daemon than this one", turn.name().text),
            "stoker doctor", ""});
 }
 
@@ -357,7 +359,7 @@ void on(Turn& turn, const wire::Goodbye& e) {
   }
   run.live->goodbye_at = turn.now();
   run.live->goodbye_code = e.exit_code;
-  turn.say(fmt::format("generation {} is over ({}), its lead left with exit code {}",
+  turn.say(fmt::format("generation {} is over ({}), its lead exited with code {}",
                        run.live->generation.value, e.why, e.exit_code));
   if (e.end) heed_end(turn, *e.end);
   if (supply::Submission* s = running_submission(run);
@@ -372,19 +374,19 @@ void on_agent_said(Turn& turn, const AgentSaid& said) {
   run.daemon_away = false;
   const bool starts = std::holds_alternative<wire::GenerationStarted>(said.event.body);
   if (const auto* gone = std::get_if<wire::CheckpointsDeleted>(&said.event.body))
-    return on(turn, *gone);  // gone is gone, whoever tells it and when
+    return on(turn, *gone);  // gone is gone, from any source and at any time
   if (const auto* copied = std::get_if<wire::CheckpointArchived>(&said.event.body))
     return on_archived(turn, *copied);  // so is a copy
   if (said.generation < run.newest || (starts && said.generation == run.newest && run.live))
     return turn.say(
-        fmt::format("generation {} speaks late ({}); {} is the newest, so it is only "
+        fmt::format("generation {} reports late ({}); {} is the newest, so it is only "
                     "noted",
                     said.generation.value, kind_of_agent(said.event.body), run.newest.value));
   if (!starts && (!run.live || run.live->generation != said.generation)) {
     if (said.generation == run.newest && !run.live)
-      return turn.say(fmt::format("last words of generation {} after its task was over ({})",
+      return turn.say(fmt::format("last reports of generation {} after its task was over ({})",
                                   said.generation.value, kind_of_agent(said.event.body)));
-    return turn.reject(fmt::format("generation {} speaks ({}) before it said that it started",
+    return turn.reject(fmt::format("generation {} reports ({}) before it reported its start",
                                    said.generation.value, kind_of_agent(said.event.body)));
   }
   std::visit([&](const auto& body) { on(turn, body); }, said.event.body);

@@ -41,9 +41,9 @@ std::string observe(Bisect& bisect, Iteration iteration, const std::vector<NodeN
       {iteration, without, slow, static_cast<std::uint32_t>(bisect.suspects.size())});
   constexpr std::size_t kRoundsKept = 32;
   if (bisect.rounds.size() > kRoundsKept) bisect.rounds.erase(bisect.rounds.begin());
-  const std::string seen =
-      fmt::format("without {} it is {}", without.empty() ? "none of them" : nodes_text(without),
-                  slow ? "slow still" : "as fast as before");
+  const std::string seen = fmt::format(
+      "{} it is {}", without.empty() ? "with all of them" : "without " + nodes_text(without),
+      slow ? "still slow" : "as fast as before");
   if (bisect.suspects.empty())
     return fmt::format("{}: no single one of {} nodes explains the change", seen, bisect.of);
   if (bisect.suspects.size() == 1)

@@ -1,5 +1,5 @@
-// What the logs say: told, kept as the verdict of the attempt, and, where it is hardware, evidence
-// against its nodes before anything else is started there.
+// What the logs say: reported, kept as the verdict of the attempt, and, where it is hardware,
+// evidence against its nodes before anything else is started there.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ std::string_view short_name(const NodeName& node) {
   return std::string_view(node.text).substr(0, node.text.find('.'));
 }
 
-// Logs name hosts in their own way; what is no node of ours accuses nobody.
+// Logs name hosts in their own way; an unknown name accuses no node.
 std::vector<NodeName> our_nodes(const Turn& turn, const std::vector<NodeName>& named) {
   std::vector<NodeName> ours;
   const auto take = [&](const NodeName& host, const NodeName& node) {
@@ -58,8 +58,8 @@ void accuse(Turn& turn, const Diagnosed& d) {
   if (fresh) supply::update_exclusions(turn);
 }
 
-// The exact command that goes back: before the onset where the losses told one, else to the newest
-// checkpoint.
+// The exact command that goes back: before the onset where the losses showed one, else to the
+// newest checkpoint.
 std::string way_back(const RunState& run) {
   Iteration onset(run.progress.iteration.value + 1);
   if (run.loss.bad_from)
@@ -83,8 +83,8 @@ void on_diagnosed(Turn& turn, const Diagnosed& told) {
   const bool taken_back = d.failure_class == "healthy";
   if (taken_back) {
     if (!late && run.verdict)
-      turn.say(
-          fmt::format("the training outlived what its logs told of: {}", run.verdict->summary));
+      turn.say(fmt::format("the training continued after what its logs reported: {}",
+                           run.verdict->summary));
     if (!late) run.verdict.reset();
     return;
   }

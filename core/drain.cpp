@@ -39,14 +39,13 @@ void on_drain_done(Turn& turn, const DrainNode& drain, const std::string& what) 
 }
 
 void on_drain_refused(Turn& turn, const DrainNode& drain, const EffectFailed& failed) {
-  turn.say(fmt::format("{} is not {}: {}; it is not tried again, an administrator can",
+  turn.say(fmt::format("{} is not {}: {}; stoker does not try again; ask an administrator",
                        drain.node.text, drain.lift ? "taken back into service" : "drained",
                        failed.why));
-  raise(turn,
-        {Severity::Warning, "drain_refused",
-         fmt::format("SLURM does not let stoker {} {}: {}",
-                     drain.lift ? "take its note away from" : "drain", drain.node.text, failed.why),
-         failed.by_hand, drain.node.text});
+  raise(turn, {Severity::Warning, "drain_refused",
+               fmt::format("SLURM does not let stoker {} {}: {}", drain.lift ? "resume" : "drain",
+                           drain.node.text, failed.why),
+               failed.by_hand, drain.node.text});
 }
 
 bool is_drain_stale(const SiteState& site, const DrainNode& drain, Instant now) {

@@ -39,7 +39,7 @@ bool is_file_of_run(const Action& action) {
          std::holds_alternative<ConsumeSwitch>(action);
 }
 
-// Its failure is told by the submission behind it (EffectFailed::burns), once.
+// Its failure is reported by the submission behind it (EffectFailed::burns), once.
 bool is_moving_aside(const Action& action) {
   const auto* kill = std::get_if<SetKillSwitch>(&action);
   return kill != nullptr && !kill->there;
@@ -56,12 +56,12 @@ Duration pause_after(const Action& action, std::uint32_t failures) {
   return std::min(pause, longest);
 }
 
-// What fails for hours is told at its 1st, 2nd, 4th, 8th … failure.
+// A failure that lasts for hours is reported at its 1st, 2nd, 4th, 8th … failure.
 bool is_told(std::uint32_t failures) {
   return (failures & (failures - 1)) == 0;
 }
 
-// True when what was asked for is no longer wanted: its job or its tasks are gone, nobody is to
+// True when the request is no longer wanted: its job or its tasks are gone, no agent is to
 // leave any more, the rollback was given up, or another order or list took its place.
 bool is_stale(const Turn& turn, const Action& action) {
   const RunState* run = turn.run;
@@ -88,7 +88,7 @@ bool is_stale(const Turn& turn, const Action& action) {
          found->second.exclude != change->nodes;
 }
 
-// A word to a generation that is over is void; a word about the run is not.
+// An order to a generation that is over is void; one about the run is not.
 bool is_wanted(const RunState& run) {
   return run.live || !run.control.halt.empty() || run.control.lifts.value != 0;
 }
@@ -170,7 +170,7 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
   ++effect->failures;
   if (is_told(effect->failures))
-    turn.say(fmt::format("no answer to {} ({}); it is repeated", unknown.action, unknown.why));
+    turn.say(fmt::format("no answer to {} ({}); trying again", unknown.action, unknown.why));
   const Duration pause =
       effect->failures == 1 ? Duration(0s) : pause_after(effect->action, effect->failures);
   schedule(turn, std::move(*effect), pause);

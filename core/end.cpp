@@ -32,7 +32,7 @@ void lift_end(Turn& turn, Generation through) {
   run.control.halt.clear();
   run.control.lifts = std::max(run.control.lifts, through);
   run.end.reset();
-  write_run_control(turn, "a person lets the run go on");
+  write_run_control(turn, "an operator resumed the run");
 }
 
 void heed_end(Turn& turn, const wire::EndMark& end) {
@@ -43,7 +43,7 @@ void heed_end(Turn& turn, const wire::EndMark& end) {
   const bool reached =
       end.kind == wire::End::Finished && run.live && run.live->generation == end.generation;
   if ((end.generation <= run.control.lifts && !reached) || end.generation < run.newest)
-    return turn.say(fmt::format("{}; that end is lifted or overtaken", sentence));
+    return turn.say(fmt::format("{}; that end mark is cleared or outdated", sentence));
   run.newest = end.generation;
   run.end.reset();
   if (turn.kind() == TrainingKind::Finished) return;
@@ -82,7 +82,7 @@ void on_end_seen(Turn& turn, const EndSeen& seen) {
   const bool leaving = turn.active() && run.live && !run.live->goodbye_at &&
                        run.live->generation == seen.mark.generation;
   if (!leaving) return heed_end(turn, seen.mark);
-  run.end = seen.mark;  // its last words are on their way, or its job ends without them
+  run.end = seen.mark;  // its last reports are on their way, or its job ends without them
 }
 
 }  // namespace stoker::core

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Duration kSuspectFor = 24h;
 constexpr std::uint32_t kWeakLimit = 2;  // weak evidence of one kind within kSuspectFor
-constexpr Duration kEcho = 10min;        // one fault, told by every GPU's line and by NVML too
+constexpr Duration kEcho = 10min;        // one fault, reported by every GPU's line and by NVML too
 constexpr std::uint32_t kDoublings = 5;  // of an exclusion: 32 times
 
 bool contains(const std::vector<NodeName>& nodes, const NodeName& node) {
@@ -130,7 +130,7 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
     if (e.kind == evidence.kind && e.weight != 0 && e.at + kSuspectFor > now) ++same;
   keep_evidence(entry, evidence);
   if (evidence.weight == 0)
-    return {fmt::format("{} is not accused of it{}", node.text,
+    return {fmt::format("{} is not suspected for it{}", node.text,
                         health_of(entry, now) == NodeHealth::Suspect ? " again" : ""),
             false};
   const double score = add_score(entry, evidence);
@@ -151,18 +151,18 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
   const auto cap =
       std::max<std::uint32_t>(1, static_cast<std::uint32_t>(known * policy.exclude_at_most));
   if (automatic >= cap)
-    return {fmt::format("{} stays in: {} of {} nodes are excluded already, the most allowed",
+    return {fmt::format("{} is not excluded: {} of {} nodes are excluded already, the maximum",
                         node.text, automatic, known),
             false};
   const Duration length = convict(ledger, entry, evidence, policy.exclude_for);
   std::string why;
   if (again)
-    why = fmt::format(", {} times the first length: it was on parole",
+    why = fmt::format(", {} times the first duration: it was on parole",
                       length / std::max<Duration>(policy.exclude_for, 1ns));
   else if (!strong && same >= kWeakLimit)
     why = fmt::format(", after {} x {} within a day", same, evidence.kind);
   else if (!strong)
-    why = fmt::format(", its lemon score is {:.2f} (limit {:.0f})", score, kLemon);
+    why = fmt::format(", its suspicion score is {:.2f} (limit {:.0f})", score, kLemon);
   return {fmt::format("{} is excluded for {}{}", node.text, format_duration(length), why), true,
           broken};
 }

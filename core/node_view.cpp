@@ -6,13 +6,13 @@
 namespace stoker::core {
 namespace {
 
-// NVIDIA's words for what mends it, as the Xid catalogue has them.
+// NVIDIA's words for the repair, as the Xid catalogue has them.
 std::string advice_text(const std::string& action) {
   if (action == "reset_gpu") return "drain it and reset the GPU";
   if (action == "reboot") return "drain and reboot it";
   if (action == "drain") return "drain it and run the vendor's diagnostics";
   if (action == "rma") return "drain it; the GPU may have to be replaced";
-  return "look at its kernel log and run the vendor's diagnostics before it is used again";
+  return "read its kernel log and run the vendor's diagnostics before it is used again";
 }
 
 }  // namespace
@@ -61,12 +61,12 @@ std::string node_report(const wire::PublishedNode& node) {
   for (const wire::PublishedGpu& gpu : node.gpus)
     text += fmt::format("GPU: PCI {}, serial {}, {}\n", gpu.pci.empty() ? "unknown" : gpu.pci,
                         gpu.serial.empty() ? "unknown" : gpu.serial, gpu.uuid);
-  if (node.gpus.empty()) text += "GPU: not told by the evidence\n";
+  if (node.gpus.empty()) text += "GPU: unknown from the evidence\n";
   text += "\nEvidence, as it was logged (UTC), oldest first:\n";
   for (const std::string& line : node.evidence) text += "  " + line + "\n";
-  if (node.evidence.empty()) text += "  none is kept\n";
+  if (node.evidence.empty()) text += "  none on record\n";
   text += fmt::format(
-      "\nExcluded for evidence {} {} so far, {} of them proved false; lemon score {:.2f} (each "
+      "\nExcluded for evidence {} {} so far, {} of them proved false; suspicion score {:.2f} (each "
       "sign "
       "counts up to 1, half after 30 days; 2 excludes).\n",
       node.accused, node.accused == 1 ? "time" : "times", node.falsely, node.score);

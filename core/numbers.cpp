@@ -52,8 +52,9 @@ bool refuse_start(Turn& turn, const std::vector<wire::AuditItem>& items, Iterati
       fmt::format("resume audit from the log lines at iteration {}: {}", at.value, found);
   if (run.trail.as_is || run.trail.check.changed) {
     turn.say(fmt::format("{}; {}", head,
-                         run.trail.as_is ? "taken as it is, as a person asked"
-                                         : "its configuration was changed, so this may be meant"));
+                         run.trail.as_is
+                             ? "accepted, as requested with --as-is"
+                             : "the configuration was changed, so this may be intended"));
     raise(turn, {Severity::Warning, "resume_audit", fmt::format("{}: {}", turn.name().text, head),
                  command_text(turn.name(), "why"), ""});
     run.trail.check = {};
@@ -63,13 +64,13 @@ bool refuse_start(Turn& turn, const std::vector<wire::AuditItem>& items, Iterati
   }
   hold(turn, {"resume_audit",
               head,
-              fmt::format("see what the start did not restore; `{} --as-is` takes it as it is",
+              fmt::format("find what the start did not restore; `{} --as-is` accepts it",
                           command_text(turn.name(), "resume")),
               {}});
   return true;
 }
 
-// Told only: programs that do not save it begin anew each time, and find it again within minutes.
+// Reported only: programs that do not save it start over each time and find it within minutes.
 void tell_scale(Turn& turn, const wire::AuditItem& scale) {
   const std::string text = fmt::format(
       "the loss scale begins at {}, it was {}: it was not restored, or the optimizer's state was "
@@ -164,7 +165,7 @@ void audit_order(Turn& turn) {
   trail.check.order_due = false;
   if (!alike || *alike >= kAlike) return;
   const std::string text = fmt::format(
-      "the losses up to iteration {} do not follow those that were logged before "
+      "the losses up to iteration {} do not match those that were logged before "
       "(correlation {:.2f}, with the same data near 1): other data, or in another order",
       trail.points.back().iteration.value, *alike);
   turn.say(text);
@@ -188,8 +189,8 @@ void watch_losses(Turn& turn, const Digest& digest) {
     case LossNews::OneNotFinite: return turn.say(v.evidence);
     case LossNews::SpikeBegan:
       turn.say(v.evidence + (run.loss.spike && run.loss.spike->sudden
-                                 ? "; waiting: what jumps at once mostly recovers"
-                                 : "; watching whether it comes back"));
+                                 ? "; waiting: sudden spikes usually recover"
+                                 : "; watching whether it recovers"));
       return alert(Severity::Warning, "loss_spike");
     case LossNews::SpikeRecovered:
     case LossNews::Shifted:

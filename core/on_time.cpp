@@ -48,7 +48,7 @@ void stopping_due(Turn& turn) {
     next.level = wire::Level::LeaveNow;
     next.escalate_at = turn.now() + patience(run, next.level);
     const std::string sentence =
-        fmt::format("the training has not saved and left within {}; told to leave without saving",
+        fmt::format("the training did not save and exit within {}; requesting exit without saving",
                     format_duration(patience(run, wire::Level::SaveAndLeave)));
     turn.go(next, Trigger::Leaves, sentence);
     run.control.level = next.level;
@@ -63,7 +63,7 @@ void stopping_due(Turn& turn) {
   next.escalate_at = turn.now() + kLeftOver;
   turn.go(next, Trigger::Leaves,
           fmt::format("the task is still there{}; cancelling it through the scheduler{}",
-                      gone && has_agents(run.policy) ? " after its agents left" : "",
+                      gone && has_agents(run.policy) ? " after its agents exited" : "",
                       next.step > 2 ? fmt::format(", time {}", next.step - 1) : ""));
   cancel_task(turn);
   if (next.step - 1 == kCancelPages)
@@ -88,19 +88,19 @@ void recovering_due(Turn& turn) {
       const training::Recovering before = recovering;
       return next_task(
           turn, before.failure,
-          fmt::format("limbo: no new attempt {} after the restart was asked for; ending the task "
+          fmt::format("limbo: no new attempt {} after the restart request; ending the task "
                       "so that the next one resumes",
                       format_duration(turn.now() - before.since)));
     }
     if (recovering.repeat_at > turn.now()) return;
     recovering.repeat_at = recovering.give_up_at;
-    turn.say("the restart was not taken up yet; asking again");
+    turn.say("the restart request was not acknowledged yet; repeating it");
     return write_control(turn, run.control.reason);
   }
   if (recovering.repeat_at > turn.now()) return;
   recovering.repeat_at = turn.now() + (turn.blind() ? kBlindRetry : Duration(60s));
   if (running_submission(run) == nullptr) {
-    turn.go(training::Queued{}, Trigger::TaskEnds, "no task of ours is left");
+    turn.go(training::Queued{}, Trigger::TaskEnds, "the run has no task left");
     return supply::ensure(turn, "");
   }
   cancel_again(turn, fmt::format("the task is still there after {}; cancelling it again",
@@ -130,12 +130,13 @@ void limit_due(Turn& turn) {
   const auto& step = turn.site.clock_step;
   const bool jumped = step && step->by > 0ns && turn.now() - step->at < 1min;
   leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
-        fmt::format("{}the wall of {} is {} away; saving and leaving so that the next task goes on",
-                    jumped ? fmt::format("the clock of this host was set forward by {}: ",
-                                         format_duration(step->by))
-                           : "",
-                    job_text(run.live ? run.live->job : running_submission(run)->job),
-                    format_duration(detect::limit_margin(run))));
+        fmt::format(
+            "{}the time limit of {} is {} away; saving and exiting so that the next task continues",
+            jumped ? fmt::format("the clock of this host was set forward by {}: ",
+                                 format_duration(step->by))
+                   : "",
+            job_text(run.live ? run.live->job : running_submission(run)->job),
+            format_duration(detect::limit_margin(run))));
 }
 
 void save_due(Turn& turn) {
@@ -148,12 +149,12 @@ void save_due(Turn& turn) {
   SaveRequest& save = *run.save;
   ++save.repeats;
   save.repeat_at = turn.now() + 30s * std::min(save.repeats + 1, 10);
-  turn.say(fmt::format("save request {} was not acknowledged for {}; asking again", save.counter,
+  turn.say(fmt::format("save request {} was not acknowledged for {}; repeating it", save.counter,
                        format_duration(turn.now() - save.asked_at)));
-  write_control(turn, "save, asked again");
+  write_control(turn, "save, requested again");
   if (save.repeats == 2)
     raise(turn, {Severity::Warning, "save_unanswered",
-                 fmt::format("{} does not answer a request to save", turn.name().text),
+                 fmt::format("{} does not acknowledge a request to save", turn.name().text),
                  command_text(turn.name(), "stacks"), ""});
 }
 
@@ -171,7 +172,7 @@ void interval_due(Turn& turn) {
                    : ""));
 }
 
-void limbo_due(Turn& turn) {  // the generation said goodbye, the job lives on
+void limbo_due(Turn& turn) {  // the generation said goodbye, the job is still running
   RunState& run = turn.r();
   if (!run.live || !run.live->goodbye_at || probe::limbo_at(*run.live) > turn.now()) return;
   if (turn.in<training::Training>() == nullptr && turn.in<training::Starting>() == nullptr &&
@@ -190,7 +191,7 @@ void start_due(Turn& turn) {  // the job runs, and not one agent has spoken
   Failure failure;
   failure.kind = "agents_silent";
   failure.inside = false;
-  failure.evidence = fmt::format("no agent has spoken for {} since the job runs (limit {})",
+  failure.evidence = fmt::format("no agent has reported for {} since the job started (limit {})",
                                  format_duration(turn.now() - starting->silent_since),
                                  format_duration(run.policy.hang.startup));
   recover(turn, failure);
@@ -266,7 +267,7 @@ void on_time(Turn& turn) {
   if (run.planned_stop && run.planned_stop->at && *run.planned_stop->at <= turn.now()) {
     const PlannedStop planned = *run.planned_stop;
     stop_now(turn, wire::Level::SaveAndLeave, planned.by,
-             fmt::format("the time has come: stopping, as {} asked", planned.by));
+             fmt::format("the planned time is reached: stopping, as {} asked", planned.by));
   }
   limit_due(turn);
   limbo_due(turn);

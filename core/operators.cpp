@@ -39,18 +39,18 @@ bool has(const OperatorAsked& asked, const std::string& key) {
   return found != asked.arguments.end() && found->second != "false";
 }
 
-// Saving may be leaving: a script that saves when it is told to end.
+// Saving may mean exiting: a script that saves when it is asked to end.
 bool saves_when_asked(const RunPolicy& policy) {
   return can_save(policy) || (!has_agents(policy) && script::leaves_when_told(policy));
 }
 
 void on_save(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("save asked by {}", who_text(asked));
+  const std::string sentence = fmt::format("save requested by {}", who_text(asked));
   if (!saves_when_asked(run.policy))
     return turn.reject(
         fmt::format("{}; refused: this training has no train.save_signal{}, so "
-                    "nothing can tell it to save",
+                    "stoker cannot request a save",
                     sentence,
                     has_agents(run.policy) ? ""
                     : run.policy.train.kill_switch.empty()
@@ -88,7 +88,7 @@ void plan_stop(Turn& turn, const OperatorAsked& asked, const std::string& senten
 }
 
 void on_stop(Turn& turn, const OperatorAsked& asked) {
-  const std::string sentence = fmt::format("{} asked by {}", asked.verb, who_text(asked));
+  const std::string sentence = fmt::format("{} requested by {}", asked.verb, who_text(asked));
   const bool kill = asked.verb == "kill" || has(asked, "now");
   const bool later = asked.arguments.contains("at") || asked.arguments.contains("at-iteration") ||
                      has(asked, "after-checkpoint");
@@ -102,20 +102,20 @@ void on_stop(Turn& turn, const OperatorAsked& asked) {
 void on_pause(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   if (turn.kind() == TrainingKind::Finished || turn.kind() == TrainingKind::Stopped)
-    return turn.reject(
-        fmt::format("pause asked by {}; the run is {}", who_text(asked), state_name(run.training)));
+    return turn.reject(fmt::format("pause requested by {}; the run is {}", who_text(asked),
+                                   state_name(run.training)));
   run.paused = true;
   turn.say(
-      fmt::format("pause asked by {}: nothing is submitted until `resume`, queued tasks are "
+      fmt::format("pause requested by {}: nothing is submitted until `resume`, queued tasks are "
                   "cancelled{}",
-                  who_text(asked), turn.active() ? ", the running task goes on" : ""));
+                  who_text(asked), turn.active() ? ", the running task continues" : ""));
   cancel_waiting(turn);
   if (auto* held = turn.in<training::Held>()) held->retry_at.reset();
 }
 
 void on_resume(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("resume asked by {}", who_text(asked));
+  const std::string sentence = fmt::format("resume requested by {}", who_text(asked));
   const bool was_paused = run.paused;
   const bool watched = run.observe_only;
   run.paused = false;
@@ -149,7 +149,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
       return turn.reject(fmt::format("{}; the run is finished", sentence));
     case TrainingKind::Stopping:  // it leaves all the same: what comes after it changes
       std::get<training::Stopping>(run.training).goal = training::Goal::Next;
-      return turn.say(sentence + "; the task that leaves ends, and the next one resumes");
+      return turn.say(sentence + "; the exiting task ends, and the next one resumes");
     case TrainingKind::Starting:
     case TrainingKind::Training:
     case TrainingKind::Suspect:
@@ -159,7 +159,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
 
 void on_restart(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("restart asked by {}", who_text(asked));
+  const std::string sentence = fmt::format("restart requested by {}", who_text(asked));
   if (!turn.active()) {
     if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
       return on_resume(turn, asked);
@@ -167,7 +167,7 @@ void on_restart(Turn& turn, const OperatorAsked& asked) {
                                    state_name(run.training)));
   }
   if (turn.in<training::Stopping>() != nullptr)
-    return turn.reject(fmt::format("{}; the training is leaving already", sentence));
+    return turn.reject(fmt::format("{}; the training is already exiting", sentence));
   if (run.live) run.live->failed = run.live->attempt;
   run.incident = Incident{"restart", turn.now(), turn.event.wall, run.progress.iteration,
                           run.checkpoint.iteration};
@@ -191,7 +191,7 @@ std::optional<Iteration> onset_of(const RunState& run) {
 
 void on_rollback(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
-  const std::string sentence = fmt::format("rollback asked by {}", who_text(asked));
+  const std::string sentence = fmt::format("rollback requested by {}", who_text(asked));
   if (!has_agents(run.policy)) return script::roll_back(turn, asked, sentence);
   auto to = number(asked, "to");
   RollbackPlan plan;
@@ -200,7 +200,7 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
     const auto onset = onset_of(run);
     if (!onset)
       return turn.reject(
-          fmt::format("{}; no loss has gone wrong that would tell where to go back to", sentence));
+          fmt::format("{}; no loss spike is known that --to auto could go back from", sentence));
     plan = plan_rollback(run, *onset);
     if (!plan.why_not.empty()) return turn.reject(fmt::format("{}; {}", sentence, plan.why_not));
     to = plan.to.value;
@@ -225,7 +225,7 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
   const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
   if (!run.control.halt.empty()) lift_end(turn, run.newest);
   const std::string text = fmt::format(
-      "{}; going back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
+      "{}; rolling back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
       lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
       skip == 0 ? "" : fmt::format(", skipping {} samples", skip));
   go_back(turn, {Iteration(*to), known->second, lr_scale, skip, ""}, asked.by, text);
@@ -273,15 +273,15 @@ void on_stacks(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   if (!has_agents(run.policy)) {
     if (!run.live || running_submission(run) == nullptr)
-      return turn.reject(fmt::format("stacks asked by {}; no job of it runs", who_text(asked)));
-    turn.say(
-        fmt::format("stacks asked by {}; probing {}", who_text(asked), job_text(run.live->job)));
+      return turn.reject(fmt::format("stacks requested by {}; no job of it runs", who_text(asked)));
+    turn.say(fmt::format("stacks requested by {}; probing {}", who_text(asked),
+                         job_text(run.live->job)));
     return probe::ask(turn);
   }
   if (!run.live || run.live->goodbye_at)
-    return turn.reject(fmt::format("stacks asked by {}; no agents are there", who_text(asked)));
+    return turn.reject(fmt::format("stacks requested by {}; no agents are there", who_text(asked)));
   ++run.control.stacks;
-  turn.say(fmt::format("stacks asked by {}", who_text(asked)));
+  turn.say(fmt::format("stacks requested by {}", who_text(asked)));
   write_control(turn, "stacks");
 }
 
@@ -292,9 +292,9 @@ void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
   if (!run.live) return;
   if (!has_agents(run.policy)) {
     if (run.policy.train.save_signal.empty())
-      return leave(
-          turn, training::Goal::Next, wire::Level::SaveAndLeave,
-          fmt::format("{}; its only way is to save and leave, the next job goes on", sentence));
+      return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
+                   fmt::format("{}; this training can only save by exiting; the next job continues",
+                               sentence));
     turn.say(sentence);
     script::ask_save(turn);
     return;
@@ -323,7 +323,7 @@ void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::s
     case TrainingKind::Suspect:
       if (level == wire::Level::SaveAndLeave) {
         level = wire::Level::LeaveNow;
-        turn.say("the ranks do not answer, so nothing can be saved now");
+        turn.say("the ranks do not respond, so they cannot save now");
       }
       break;
     case TrainingKind::Recovering: level = wire::Level::LeaveNow; break;

@@ -81,10 +81,11 @@ std::optional<Results> burned_by_switch(const Context& c) {
   if (!*there) return std::nullopt;
   const std::string setter = setter_of(c, path);
   Results results = c.failed(
-      setter.empty() ? fmt::format("the kill switch {} lies there and cannot be moved aside, so "
-                                   "that a job would leave at once",
-                                   path)
-                     : fmt::format("the kill switch {} was set by {}", path, setter));
+      setter.empty()
+          ? fmt::format(
+                "the kill switch {} exists and cannot be moved aside, so a job would exit at once",
+                path)
+          : fmt::format("the kill switch {} was set by {}", path, setter));
   std::get<EffectFailed>(results.front()).burns = true;
   return results;
 }
@@ -136,7 +137,7 @@ Results run(const Context& c, const SetKillSwitch& a) {
   const std::string setter = there && *there ? setter_of(c, a.path) : "";
   if (!setter.empty()) return c.done({}, SetKillSwitch::kPersons + setter);  // left as it is
   if (a.there) return c.of(c.ports.files.replace(a.path, std::string(kOurSwitch) + "\n"));
-  if (there && !*there) return c.done({}, "gone already");
+  if (there && !*there) return c.done({}, "already gone");
   return c.of(c.ports.files.rename(a.path, a.path + ".handled"));
 }
 
@@ -160,7 +161,7 @@ Results run(const Context& c, const ProbeJob& a) {
 
 Results run(const Context& c, const SetResumePoint& a) {
   const auto files = resume_files(a.format, a.directory, a.iteration);
-  if (files.checkpoint.empty()) return c.failed("no format that can be set back: " + a.format);
+  if (files.checkpoint.empty()) return c.failed("this format cannot be set back: " + a.format);
   const auto parts = c.ports.files.list(files.checkpoint);
   if (!parts) return c.failed(parts.error());
   if (parts->empty()) return c.failed(fmt::format("{} is empty", files.checkpoint));
@@ -212,7 +213,7 @@ Results run(const Context& c, const WriteControl& a) {
 Results run(const Context& c, const ConsumeSwitch& a) {
   const std::string from = c.path("switch/" + a.name);
   auto there = c.ports.files.exists(from);
-  if (there && !*there) return c.done({}, "gone already");
+  if (there && !*there) return c.done({}, "already gone");
   std::string key = c.intent.key.text;
   for (char& letter : key)
     if (letter == '/') letter = '-';

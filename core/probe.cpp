@@ -15,10 +15,10 @@ namespace stoker::core::probe {
 namespace {
 
 constexpr Duration kEvery = 60s;  // from one probe to the next
-constexpr Duration kAgain = 30s;  // after one that told nothing of a script
+constexpr Duration kAgain = 30s;  // after a probe of a script that returned nothing
 constexpr std::uint32_t kScriptProbes = 2;
 constexpr Duration kGoodbyeProves =
-    10min;  // all agents left and said so: even without SLURM's word
+    10min;  // all agents exited and said so: even without SLURM's word
 
 // The nodes that can be asked from inside: a dead one would only make the others' answers late.
 std::vector<NodeName> nodes_to_ask(const Turn& turn, const supply::Submission& s) {
@@ -58,7 +58,7 @@ std::string inside_text(const JobProbed& probed) {
 std::string proof_of(const JobProbed& probed) {
   if (!probed.told) return "";
   if (probed.batch_left) return "SLURM has taken the node of its batch script out of the job";
-  if (probed.steps.empty()) return "SLURM has no step of it any more";
+  if (probed.steps.empty()) return "SLURM lists no more steps of it";
   return "";
 }
 
@@ -73,13 +73,13 @@ void limbo(Turn& turn, const std::string& evidence) {
 std::string without_proof(const JobProbed& probed) {
   return probed.told
              ? fmt::format("SLURM still has {}", steps_text(probed))
-             : fmt::format("SLURM did not tell its steps ({}), which proves nothing", probed.why);
+             : fmt::format("SLURM did not list its steps ({}), which proves nothing", probed.why);
 }
 
 void on_agents_probed(Turn& turn, training::Suspect& suspect, const JobProbed& probed) {
   const std::string job = job_text(probed.job);
   if (const std::string proof = proof_of(probed); !proof.empty())
-    return limbo(turn, fmt::format("{}, and of {} {}: limbo", suspect.evidence, job, proof));
+    return limbo(turn, fmt::format("{}; for {}, {}: limbo", suspect.evidence, job, proof));
   const Duration pause = pause_of(*turn.r().live);
   suspect.act_at = turn.now() + pause;
   turn.say(fmt::format("{} of {}; asking again in {}", without_proof(probed), job,
@@ -96,11 +96,11 @@ void on_script_probed(Turn& turn, training::Suspect& suspect, const JobProbed& p
   const std::string found = inside_text(probed);
   if (probed.answered == 0 && turn.r().live->probes < kScriptProbes) {
     suspect.act_at = turn.now() + kAgain;
-    return turn.say(fmt::format("the probe of {} told nothing ({}); once more in {}",
+    return turn.say(fmt::format("the probe of {} returned nothing ({}); trying again in {}",
                                 job_text(probed.job), probed.why, format_duration(kAgain)));
   }
   if (probed.answered == 0)
-    suspect.evidence += "; probes of it told nothing, its silence alone counts";
+    suspect.evidence += "; its probes returned nothing, so only its silence counts";
   else
     suspect.evidence += fmt::format("; {} has {}{}", job_text(probed.job), found,
                                     proof.empty() ? "" : ", but " + proof);
@@ -110,9 +110,10 @@ void on_script_probed(Turn& turn, training::Suspect& suspect, const JobProbed& p
 
 void on_goodbye_probed(Turn& turn, const JobProbed& probed) {
   LiveGeneration& live = *turn.r().live;
-  const std::string left = fmt::format("the agents left {} ago with exit code {}, but {} lives on",
-                                       format_duration(turn.now() - *live.goodbye_at),
-                                       live.goodbye_code.value_or(0), job_text(live.job));
+  const std::string left =
+      fmt::format("the agents exited {} ago with exit code {}, but {} is still running",
+                  format_duration(turn.now() - *live.goodbye_at), live.goodbye_code.value_or(0),
+                  job_text(live.job));
   if (const std::string proof = proof_of(probed); !proof.empty())
     return limbo(turn, fmt::format("{}, and {}", left, proof));
   const Duration pause = pause_of(live);
@@ -144,7 +145,7 @@ void on_silence_due(Turn& turn) {
       silent >= std::max(turn.r().policy.hang.ceiling, detect::lead_patience(turn.r().policy.hang)))
     return act_on_suspicion(turn);
   suspect.act_at = turn.now() + kAnswerWithin;
-  turn.say("asking SLURM what it still has of the job");
+  turn.say("asking SLURM which steps of the job remain");
   ask(turn);
 }
 
@@ -164,11 +165,13 @@ void on_limbo_due(Turn& turn) {
   RunState& run = turn.r();
   LiveGeneration& live = *run.live;
   if (!is_wanted(run.policy) || *live.goodbye_at + kGoodbyeProves <= turn.now())
-    return limbo(turn, fmt::format("the agents left {} ago with exit code {}, but {} lives on",
-                                   format_duration(turn.now() - *live.goodbye_at),
-                                   live.goodbye_code.value_or(0), job_text(live.job)));
+    return limbo(turn,
+                 fmt::format("the agents exited {} ago with exit code {}, but {} is still running",
+                             format_duration(turn.now() - *live.goodbye_at),
+                             live.goodbye_code.value_or(0), job_text(live.job)));
   live.probe_at = turn.now() + kAnswerWithin;
-  turn.say("the agents left and the job lives on; asking SLURM what it still has of it");
+  turn.say(
+      "the agents exited and the job is still running; asking SLURM which of its steps remain");
   ask(turn);
 }
 

@@ -81,7 +81,7 @@ void ease_limits(Turn& turn) {
     if (!phase || facts.factor <= 1 || turn.now() - facts.factor_needed < kUnneeded) continue;
     facts.factor /= 2;
     facts.factor_needed = turn.now();
-    turn.say(fmt::format("nothing in phase {} needed its doubled limit for {}: it is {} again",
+    turn.say(fmt::format("phase {} did not need its doubled limit for {}; the limit is {} again",
                          name, format_duration(kUnneeded),
                          format_duration(detect::phase_deadline(run, *phase))));
   }
@@ -148,7 +148,7 @@ void note_false_alarm(Turn& turn, wire::Phase phase) {
       stoker::name_of(phase), format_duration(detect::phase_deadline(turn.r(), phase))));
 }
 
-// An incident that began with the suspicion is none; one that began before it goes on.
+// An incident that began with the suspicion is dropped; one that began before it continues.
 void drop_suspicion(Turn& turn, const training::Suspect& suspect, const std::string& sentence) {
   RunState& run = turn.r();
   if (run.incident && run.incident->since >= run.since) run.incident.reset();
@@ -164,7 +164,7 @@ void check_planned(Turn& turn) {
     run.save_at.reset();
     ask_save(
         turn, "an operator",
-        fmt::format("iteration {} is reached: saving, as asked", run.progress.iteration.value));
+        fmt::format("iteration {} is reached: saving, as requested", run.progress.iteration.value));
   }
   if (!run.planned_stop || !run.planned_stop->at_iteration ||
       run.progress.iteration < *run.planned_stop->at_iteration)
@@ -257,7 +257,7 @@ void on_digest(Turn& turn, const Digest& digest) {
       suspect != nullptr && suspect->symptom == training::Symptom::Hang &&
       hang.verdict == detect::Verdict::Ok && hang.age < turn.now() - run.since) {
     const std::string sentence =
-        fmt::format("progress again, {} ago (limit {}): the suspicion is dropped",
+        fmt::format("progress resumed {} ago (limit {}): no longer suspect",
                     format_duration(hang.age), format_duration(hang.deadline));
     drop_suspicion(turn, *suspect, sentence);
     resolve(turn, "hang");
@@ -306,12 +306,13 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
   const Duration patience = detect::lead_patience(run.policy.hang);
   next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
   next.evidence =
-      fmt::format("the lead agent of generation {} has said nothing for {} {}",
+      fmt::format("the lead agent of generation {} has been silent for {} {}",
                   silent.generation.value, format_duration(silent.age), where_text(run));
   turn.go(next, Trigger::Silence,
           run.no_room_since
-              ? fmt::format("{}; its disk is full, so that is not judged until there is room",
-                            next.evidence)
+              ? fmt::format(
+                    "{}; its disk is full, so the silence does not count until there is free space",
+                    next.evidence)
               : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
                             next.evidence, format_duration(patience)));
 }
@@ -322,9 +323,9 @@ void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
   run.live->lead_silent = false;
   const auto* suspect = turn.in<training::Suspect>();
   if (suspect == nullptr || suspect->symptom != training::Symptom::LeadSilent) return;
-  drop_suspicion(
-      turn, *suspect,
-      fmt::format("the lead agent speaks again after {}", format_duration(turn.now() - run.since)));
+  drop_suspicion(turn, *suspect,
+                 fmt::format("the lead agent reports again after {}",
+                             format_duration(turn.now() - run.since)));
 }
 
 }  // namespace stoker::core

@@ -43,11 +43,11 @@ void note_no_room(Turn& turn) {
   if (run.no_room_since) return;
   run.no_room_since = turn.now();
   turn.say(
-      "the run directory is full: what is decided is written when there is room, and silence "
-      "of the agents is no evidence until then");
+      "the run directory is full: decisions reach the agents when space is free, and the agents' "
+      "silence does not count until then");
   raise(turn, {Severity::Critical, kDiskFull,
                fmt::format("{}: the disk is full under {}", turn.name().text, run.policy.directory),
-               fmt::format("df -h {0}; df -i {0}   # make room there; stoker goes on by itself",
+               fmt::format("df -h {0}; df -i {0}   # free space there; stoker continues on its own",
                            run.policy.directory),
                run.policy.directory});
 }
@@ -55,7 +55,7 @@ void note_no_room(Turn& turn) {
 void note_room(Turn& turn) {
   RunState& run = turn.r();
   if (!run.no_room_since) return;
-  turn.say(fmt::format("the run directory has room again after {}",
+  turn.say(fmt::format("the run directory has free space again after {}",
                        format_duration(turn.now() - *run.no_room_since)));
   run.no_room_since.reset();
   resolve(turn, kDiskFull, run.policy.directory);

@@ -66,13 +66,13 @@ void ask_to_leave(Turn& turn, wire::Level level) {
   const auto* stopping = turn.in<training::Stopping>();
   const bool goes_on = stopping != nullptr && stopping->goal == training::Goal::Next;
   if (!train.kill_switch.empty() && !(goes_on && burns_next(turn.r().policy))) {
-    turn.say(fmt::format("its switch file {} is set", train.kill_switch));
+    turn.say(fmt::format("setting its switch file {}", train.kill_switch));
     return turn.act(SetKillSwitch{train.kill_switch, true});
   }
   if (ask_save(turn))
-    return turn.say(fmt::format("it gets {} and {} to save", train.save_signal,
+    return turn.say(fmt::format("it receives {} and has {} to save", train.save_signal,
                                 format_duration(patience(turn.r().policy))));
-  turn.say("it has neither a switch file nor a save signal, so it is cancelled");
+  turn.say("it has neither a switch file nor a save signal, so stoker cancels it");
   cancel_task(turn);
 }
 
@@ -122,12 +122,12 @@ std::string no_way_back(const RunState& run, const OperatorAsked& asked) {
   if (resume_files(format, "/", Iteration{}).checkpoint.empty())
     return fmt::format(
         "stoker cannot set its checkpoints back (checkpoints.format is neither megatron nor "
-        "deepspeed); by hand: `stoker stop {0}`, make the script resume from the checkpoint that "
+        "deepspeed); manually: `stoker stop {0}`, make the script resume from the checkpoint that "
         "you want, `stoker resume {0}`",
         run.policy.run.text);
   for (const char* key : {"lr-scale", "skip-samples"})
     if (asked.arguments.contains(key))
-      return fmt::format("--{} cannot be told to a script; change it in the script itself", key);
+      return fmt::format("--{} does not apply to a script; change it in the script itself", key);
   return run.going_back ? fmt::format("a rollback to {} is under way", run.going_back->to.value)
                         : "";
 }
@@ -163,7 +163,7 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
     if (point.write && turn.in<training::Queued>() != nullptr)
       return hold(turn, {"rollback_failed",
                          fmt::format("{} failed: {}", back, failed),
-                         "set the script's resume point by hand",
+                         "set the script's resume point manually",
                          {}});
     turn.say(fmt::format("{} is given up, nothing was changed: {}", back, failed));
     return raise(turn, {Severity::Warning, "rollback_failed",
@@ -186,7 +186,7 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
   run.budget.best = run.progress.iteration = to;
   detect::forget_after(run.loss, to);
   resolve(turn, "loss_spike");
-  turn.say(fmt::format("{} is set; the files' old words lie beside them", back));
+  turn.say(fmt::format("{} is set; the previous contents are kept beside the files", back));
   if (turn.in<training::Queued>() != nullptr) supply::ensure(turn, "");
 }
 
@@ -214,8 +214,8 @@ bool wait_for_stillness(Turn& turn, const std::string& sentence) {
     return false;
   }
   turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, Trigger::TaskEnds,
-          fmt::format("{}; the lost node's processes may write on, so the next job waits until "
-                      "logs and checkpoints were still for {}",
+          fmt::format("{}; the lost node's processes may still write, so the next job waits until "
+                      "logs and checkpoints have not changed for {}",
                       sentence, format_duration(kOrphanGrace)));
   turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
@@ -229,11 +229,11 @@ bool looks(const RunState& run) {
 void look_again(Turn& turn) {
   auto* queued = turn.in<training::Queued>();
   if (!queued->tree->empty()) {
-    turn.say("the logs were still; looking whether the checkpoints were");
+    turn.say("the logs did not change; checking the checkpoints");
     return turn.act(LookAtTree{checkpoints_of(turn.r().policy)});
   }
   queued->submit_at = turn.now() + kOrphanGrace;
-  turn.say("the checkpoints were not to be seen yet; waiting on");
+  turn.say("the checkpoints cannot be read yet; still waiting");
 }
 
 void on_tree(Turn& turn, const std::string& tree) {
@@ -244,20 +244,21 @@ void on_tree(Turn& turn, const std::string& tree) {
   if (queued->submit_at && *queued->submit_at > turn.now() && !before.empty()) return;
   if (before == tree) {
     queued->tree.reset();
-    return supply::ensure(
-        turn, fmt::format("logs and checkpoints were still for {}", format_duration(kOrphanGrace)));
+    return supply::ensure(turn, fmt::format("logs and checkpoints have not changed for {}",
+                                            format_duration(kOrphanGrace)));
   }
   queued->submit_at = turn.now() + kOrphanGrace;
   if (before.empty()) return;
-  turn.say(fmt::format("{} was written to since; waiting on", checkpoints_of(turn.r().policy)));
+  turn.say(fmt::format("{} was written since; still waiting", checkpoints_of(turn.r().policy)));
 }
 
 void on_tree_unseen(Turn& turn, const std::string& why) {
   if (!looks(turn.r())) return;
-  hold(turn, {"node_fault",
-              fmt::format("whether the lost node's processes still write cannot be seen: {}", why),
-              "see that its processes are gone",
-              {}});
+  hold(turn,
+       {"node_fault",
+        fmt::format("cannot determine whether the lost node's processes still write: {}", why),
+        "check that its processes are gone",
+        {}});
 }
 
 void on_late_progress(Turn& turn, const Digest& digest) {
@@ -268,8 +269,9 @@ void on_late_progress(Turn& turn, const Digest& digest) {
     return;
   run.progress.iteration = digest.last.iteration_max;
   queued->submit_at = turn.now() + kOrphanGrace;
-  turn.say(fmt::format("generation {} is over and its logs still grow (iteration {}); waiting on",
-                       digest.generation.value, digest.last.iteration_max.value));
+  turn.say(
+      fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",
+                  digest.generation.value, digest.last.iteration_max.value));
 }
 
 }  // namespace stoker::core::script

@@ -29,7 +29,7 @@ const char* signal_name(int signal) {
 
 const char* code_name(int code) {  // docs: cli, exit codes of stoker-train
   switch (code) {
-    case 10: return "saved and left";
+    case 10: return "saved and exited";
     case 11: return "kill switch";
     case 12: return "exit iteration or samples reached";
     case 20: return "a peer was lost";

@@ -15,7 +15,7 @@
 namespace stoker::core {
 namespace {
 
-// Deadlines that wait for somebody's word count anew: while the daemon was away nobody was heard.
+// Deadlines for a report start again: while the daemon was away no report was read.
 // Ages of progress do not: the nodes' own clocks measured them.
 void count_anew(RunState& run, Instant now, Duration away) {
   const auto later = [&](Instant& at) {
@@ -66,7 +66,7 @@ void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Ge
     case TrainingKind::Suspect:
     case TrainingKind::Stopping:
     case TrainingKind::Recovering:
-      if (!same) turn.say("it counts from the next start on");
+      if (!same) turn.say("it takes effect at the next start");
       return;
   }
 }
@@ -81,7 +81,7 @@ void on_daemon_started(Turn& turn, const DaemonStarted& started) {
       "stokerd {} started, epoch {}, {}{}", started.build, started.epoch.value,
       started.away > 0ns ? fmt::format("away for {}", format_duration(started.away))
                          : std::string("first start"),
-      started.away > 0ns && !started.clean ? ", the one before had not said goodbye" : ""));
+      started.away > 0ns && !started.clean ? ", the previous one did not shut down cleanly" : ""));
   turn.site.blind_since.reset();
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
@@ -103,9 +103,9 @@ void on_node_seen(Turn& turn, const NodeSeen& seen) {
   if (was && !seen.usable) {
     if (!entry.excluded_until || *entry.excluded_until <= turn.now())
       note_loss(turn.site.ledger, turn.now());
-    turn.say(fmt::format("the scheduler calls {} {}{}", seen.node.text, seen.state,
+    turn.say(fmt::format("the scheduler reports {} {}{}", seen.node.text, seen.state,
                          seen.reason.empty() ? "" : fmt::format(" ({})", seen.reason)));
-    if (!seen.reason.starts_with(DrainNode::kNote))  // else it was told with its evidence
+    if (!seen.reason.starts_with(DrainNode::kNote))  // else it was reported with its evidence
       raise(turn,
             {Severity::Warning, "node_down", fmt::format("{} is {}", seen.node.text, seen.state),
              fmt::format("scontrol show node {}", seen.node.text), seen.node.text});
@@ -125,12 +125,12 @@ void on_blind(Turn& turn, const SchedulerBlind& blind) {
   if (!turn.site.blind_since) turn.site.blind_since = turn.now();
   turn.site.blind_why = blind.why;
   turn.say(
-      fmt::format("the scheduler gives no good answers ({}); unknown is not dead, so nothing "
-                  "is cancelled or submitted because of it",
+      fmt::format("the scheduler gives no valid answers ({}); unknown is not dead, so stoker "
+                  "cancels and submits nothing because of it",
                   blind.why));
   raise(turn,
         {Severity::Warning, "scheduler_blind",
-         fmt::format("no good answer from the scheduler: {}", blind.why), "stoker doctor", ""});
+         fmt::format("no valid answer from the scheduler: {}", blind.why), "stoker doctor", ""});
 }
 
 void on_sees(Turn& turn) {
@@ -139,7 +139,7 @@ void on_sees(Turn& turn) {
                        format_duration(turn.now() - *turn.site.blind_since)));
   turn.site.blind_since.reset();
   turn.site.blind_why.clear();
-  for (Retry& retry : turn.site.retries)  // what it did not hear is said again at once
+  for (Retry& retry : turn.site.retries)  // what it did not receive is sent again at once
     if (std::holds_alternative<Cancel>(retry.effect.action) ||
         std::holds_alternative<SetExclusions>(retry.effect.action))
       retry.at = std::min(retry.at, turn.now());
@@ -156,7 +156,7 @@ void on_switch_refused(Turn& turn, const SwitchRefused& refused) {
 
 void on_quarantined(Turn& turn, const Quarantined& q) {
   const std::string sentence = fmt::format(
-      "an input that ended the daemon twice was set aside ({}, digest {})", q.what, q.digest);
+      "an input that crashed the daemon twice was quarantined ({}, digest {})", q.what, q.digest);
   turn.say(sentence);
   if (turn.run != nullptr) {
     raise(turn, {Severity::Critical, "quarantined",

@@ -1,5 +1,5 @@
-// A step change: told, its node named where compute times tell it, searched for by bisection where
-// they do not.
+// A step change: reported, its node named where compute times show it, searched for by bisection
+// where they do not.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ std::string worth_text(const RunState& run, WallTime wall) {
   const auto worth = restart_worth(run, wall);
   if (!worth || worth->gain <= 0ns) return "";
   return fmt::format(
-      "; a restart of its own costs {} and gains {}{} until the next one that happens anyway: {}",
+      "; a dedicated restart costs {} and gains {}{} until the next restart that is due anyway: {}",
       format_duration(worth->cost),
       worth->chance < 1 ? fmt::format("on average, at a chance of {:.0f} %, ", 100 * worth->chance)
                         : "",
@@ -63,8 +63,9 @@ void begin_search(Turn& turn) {
     accuse(turn, *node,
            fmt::format("its rank computes longest since iteration {}", slow.from.value));
     const auto out = excluded_nodes(turn.site.ledger, turn.now());
-    if (std::find(out.begin(), out.end(), *node) == out.end()) return;  // the cap, as it was told
-    return turn.say("the next start goes without it" + worth_text(run, turn.event.wall));
+    if (std::find(out.begin(), out.end(), *node) == out.end())
+      return;  // the cap, as it was reported
+    return turn.say("the next start leaves it out" + worth_text(run, turn.event.wall));
   }
   std::vector<NodeName> nodes = run.live->attempt_nodes;
   std::sort(nodes.begin(), nodes.end());
@@ -80,15 +81,14 @@ void begin_search(Turn& turn) {
   }
   const auto out = bisected_out(run, spare_nodes(run));
   turn.say(fmt::format(
-      "any of {} may hold it up; {}{}",
+      "any of {} may slow it down; {}{}",
       count_text(static_cast<std::uint32_t>(run.bisect.suspects.size()), "node"),
-      out.empty()
-          ? "no node can be spared to search for it"
-          : fmt::format("the next start that happens anyway goes without {}", nodes_text(out)),
+      out.empty() ? "no node can be spared to search for it"
+                  : fmt::format("the next start that is due anyway leaves out {}", nodes_text(out)),
       worth_text(run, turn.event.wall)));
 }
 
-// It is slow still, though the nodes that were convicted for it are gone: another may be guilty
+// It is still slow, though the nodes that were convicted for it are gone: another may be guilty
 // too.
 void search_again(Turn& turn) {
   RunState& run = turn.r();
@@ -96,7 +96,7 @@ void search_again(Turn& turn) {
   const std::vector<NodeName> out = excluded_nodes(turn.site.ledger, turn.now());
   const auto& nodes = run.live->attempt_nodes;
   if (std::find_first_of(nodes.begin(), nodes.end(), out.begin(), out.end()) != nodes.end()) return;
-  turn.say(fmt::format("slow still since iteration {}, and no node in it is accused",
+  turn.say(fmt::format("still slow since iteration {}, and no node in it is accused",
                        run.speed.slow->from.value));
   begin_search(turn);
 }

@@ -35,7 +35,7 @@ void dispatch(Turn& turn) {
                  [&](const OperatorAsked& e) { on_operator(turn, e); },
                  [&](const SwitchRefused& e) { on_switch_refused(turn, e); },
                  [&](const DaemonStarted& e) { on_daemon_started(turn, e); },
-                 [&](const DaemonStopping&) { turn.say("stokerd stops; trainings go on"); },
+                 [&](const DaemonStopping&) { turn.say("stokerd stops; trainings continue"); },
                  [&](const Tick&) {
                    if (turn.run != nullptr)
                      on_time(turn);

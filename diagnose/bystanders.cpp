@@ -1,4 +1,4 @@
-// The guilty rank's node is often told elsewhere: by a line or a file of its own.
+// The guilty rank's node is often named elsewhere: by a line or a file of its own.
 #include "diagnose/bystanders.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace stoker::diagnose {
 
 namespace {
 
-// The first that is told wins.
+// The first that is known wins.
 std::map<std::uint32_t, std::string> nodes_of_ranks(const std::vector<ScannedLog>& logs) {
   std::map<std::uint32_t, std::string> nodes;
   for (const ScannedLog& log : logs) {
@@ -90,9 +90,9 @@ void name_odd_stacks(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   d.stacks =
       fmt::format("{} ranks in {} groups of equal stacks", stacks.size(), report.groups.size());
   for (std::size_t i = 0; i < std::min(report.odd.size(), kNamed); ++i)
-    d.stacks += fmt::format("{} {}{}", i == 0 ? "; elsewhere than the others: rank" : ",",
-                            report.odd[i].rank,
-                            report.odd[i].node.empty() ? "" : " on " + report.odd[i].node);
+    d.stacks += fmt::format(
+        "{} {}{}", i == 0 ? "; at a different place than the others: rank" : ",",
+        report.odd[i].rank, report.odd[i].node.empty() ? "" : " on " + report.odd[i].node);
   // Those that a time-out names have waited: who stands elsewhere is the one that did not come.
   const bool witnesses = d.failure_class == FailureClass::NcclTimeout && d.collective.empty();
   if (report.odd.size() != 1 || !(d.ranks.empty() || witnesses)) return;
@@ -105,7 +105,7 @@ void name_odd_stacks(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   }
 }
 
-// Nothing but stacks: whoever took them saw nothing move, and no line says whether that is so.
+// Nothing but stacks: the collector saw no progress, and no line says whether that is so.
 void judge_stacks(Diagnosis& d, const CauseRules& rules) {
   constexpr double kOddOneOut = 0.5, kNothing = 0.1;
   d.notes.emplace_back("stacks alone do not tell whether the run moves: add its log");

@@ -127,7 +127,7 @@ std::vector<std::string> LogClock::notes() const {
   std::vector<std::string> all = notes_;
   if (!stamped_) {
     all.emplace_back(
-        "no line tells a time: the clock is summed from the iterations' own durations, so silence "
+        "no line has a time: the clock is summed from the iterations' own durations, so silence "
         "cannot be seen");
     return all;
   }

@@ -1,4 +1,4 @@
-// A log, a flight-recorder dump or a stack dump, told apart by the first bytes.
+// A log, a flight-recorder dump or a stack dump, distinguished by the first bytes.
 #include "diagnose/log_file.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ ScannedLog dump_as_log(const std::string& path, std::uint32_t place,
     log.notes.push_back("left out: " + reports.error().what);
     return log;
   }
-  if (!origin.rank) log.notes.push_back("the name tells no rank; 0 is assumed");
+  if (!origin.rank) log.notes.push_back("the name has no rank; 0 is assumed");
   log.collectives = std::move(*reports);
   for (const CollectiveReport& r : log.collectives) {
     if (r.stuck_in < 0) continue;
@@ -109,7 +109,7 @@ Result<ScannedLog> scan_file(const Detector& detector, ScanDesk& desk, const std
   if (is_stack_dump(reader.head())) stacks = std::string(reader.head().substr(0, kLargestStacks));
   const bool binary =
       !reader.packed() && !Utf16Text::told_by(reader.head()) && is_binary(reader.head());
-  if (binary) scanner.note("looks binary: what is text in it was looked at all the same");
+  if (binary) scanner.note("looks binary: its text was searched all the same");
   ScannedLog log = scan_lines(reader, scanner);
   log.binary = binary;
   desk.piece = reader.take_room();

@@ -161,7 +161,7 @@ class Machine {
     const auto text = line();
     std::uint64_t value = 0;
     if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
-      fail_with("a number is none");
+      fail_with("a number is malformed");
     return value;
   }
   void text_number() {

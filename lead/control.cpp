@@ -19,7 +19,7 @@ bool is_leaving(const State& state) {
   return concluding != nullptr && concluding->patience == Patience::None;
 }
 
-// Of the attempt that runs, or has just ended; null: there is none to ask.
+// Of the attempt that runs, or has just ended; null: no attempt to ask.
 Ask* ask_of(Turn& turn) {
   if (auto* running = turn.in<Running>()) return &running->ask;
   if (auto* judging = turn.in<Judging>()) return &judging->ask;
@@ -160,7 +160,7 @@ void on(Turn& turn, SwitchLeft event) {
 }
 
 void save_and_leave(Turn& turn, const std::string& why, const std::string& by) {
-  const Leave asked{"saved and left: " + why, by};
+  const Leave asked{"saved and exited: " + why, by};
   if (turn.in<Leaving>() != nullptr || turn.in<Concluding>() != nullptr) return;
   Ask* ask = ask_of(turn);
   if (ask == nullptr) return leave_as_asked(turn, asked);

@@ -62,7 +62,7 @@ std::optional<wire::EndMark> end_of_run(const Turn& turn, const Judging& judging
   const bool ours = trains_with_stoker(turn.orders());
   // Asked to leave without saving, our ranks exit with the same code: that proves nothing.
   if (ours && judging.planned == kKillSwitchExit && !judging.ended.told)
-    return end_mark(turn, wire::End::Stopped, "", "the training obeyed its kill switch");
+    return end_mark(turn, wire::End::Stopped, "", "the training exited on its kill switch");
   if (ours && judging.planned == kExitReached)
     return end_mark(turn, wire::End::Stopped, "",
                     "the training reached its exit iteration or samples");
@@ -118,7 +118,8 @@ void on(Turn& turn, EndLooked event) {
   prepare(turn, std::move(looking->next));
 }
 
-// The mark first: a job's first act reads it, whoever is away. Then the reports, then the goodbye.
+// The mark first: a job's first act reads it, even while the daemon is away. Then the reports, then
+// the goodbye.
 void conclude(Turn& turn, wire::EndMark mark, std::string why,
               std::optional<wire::AttemptEnded> last, Patience patience) {
   turn.act(WriteEndMark{mark});

@@ -93,7 +93,7 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
          training_.healthy(*live);
 }
 
-// Unknown is not dead: while the scheduler is blind nobody's running task is cancelled, unless a
+// Unknown is not dead: while the scheduler is blind no running task is cancelled, unless a
 // person asks for it.
 void Checker::check_actions(const core::JournalRow& row, const core::SiteState& state,
                             const Excuse& excuse) {
@@ -108,7 +108,7 @@ void Checker::check_actions(const core::JournalRow& row, const core::SiteState& 
   }
 }
 
-// What the agents have told of checkpoints that nobody can go back to.
+// What the agents have reported about checkpoints that no start can use.
 void Checker::note_lost(const core::JournalRow& row) {
   const auto* said = std::get_if<core::AgentSaid>(&row.event.body);
   if (said == nullptr) return;
@@ -120,7 +120,7 @@ void Checker::note_lost(const core::JournalRow& row) {
     lost_.insert(damaged->checkpoint);
 }
 
-// Orders go back only to a checkpoint of which nobody has said that it is gone or damaged, and by
+// Orders go back only to a checkpoint that is not reported gone or damaged, and by
 // itself never past a pinned one.
 void Checker::check_rollback(const core::JournalRow& row, const core::SiteState& state) {
   note_lost(row);
@@ -130,7 +130,7 @@ void Checker::check_rollback(const core::JournalRow& row, const core::SiteState&
     const wire::Resume& to = write->orders.resume;
     const std::string name = wire::checkpoint_name(to.iteration, to.generation);
     if (lost_.contains(name))
-      broken(fmt::format("goes back to {}, which is told to be gone or damaged", name));
+      broken(fmt::format("goes back to {}, which is reported gone or damaged", name));
     if (from_a_person(row.event.body)) continue;
     const Iteration reached = state.runs.at(row.event.run).progress.iteration;
     for (const std::uint64_t pin : scenario_.policy.checkpoints.pin)
@@ -146,7 +146,7 @@ void Checker::begins(const SimGeneration& g) {
                        ended_->value));
 }
 
-// Whatever the decider knew: no ranks start from a checkpoint that is not there or damaged.
+// No matter what the decider knew: no ranks start from a checkpoint that is not there or damaged.
 void Checker::goes_back(const SimGeneration& g) {
   const wire::CheckpointId id{g.orders.resume.iteration, g.orders.resume.generation};
   const auto& there = training_.checkpoints();
@@ -230,7 +230,7 @@ void Checker::judge_alert(const core::SendAlert& alert) {
   }
 }
 
-// Nobody watches an idle run: it never is while its ranks are well and SLURM has its task, also
+// An idle run is not watched: it never is while its ranks are well and SLURM has its task, also
 // when a person has just paused it.
 void Checker::check_idle(const core::JournalRow& row) {
   if (row.decision.to != "idle" || row.decision.from == "idle") return;
@@ -326,7 +326,7 @@ void Checker::after_kill(const SimJournal& journal) {
   performed_.clear();
 }
 
-// Two arrays of one run that nobody chained can run one after the other without anybody's will.
+// Two arrays of one run that are not chained can run one after the other unintended.
 void Checker::submitted(const std::string& token) {
   std::map<std::uint64_t, std::uint32_t> live;  // behind the same job, or behind none
   std::uint32_t most = 0;
@@ -363,7 +363,7 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
         return a.second.kind == held.alert_kind;
       });
       if (!told && !held.retry_at)
-        stuck(fmt::format("held ({}) and nobody was told", held.alert_kind));
+        stuck(fmt::format("held ({}) and no alert was sent", held.alert_kind));
       continue;
     }
     if (where == "idle" && run.paused) continue;

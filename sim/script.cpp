@@ -148,7 +148,7 @@ Status Script::audit() {
   return started_ ? core::audit_journal(world_.journal) : ok();
 }
 
-// Where the hours went; how long the nodes last; what their administrators are told.
+// Where the hours went; how long the nodes last; what their administrators receive.
 std::string Script::answer_costs(const std::string& question, const core::RunState& run) {
   const core::SiteState& state = world_.state();
   const auto doc = core::status_of(state, run, world_.clock.now(), world_.clock.wall());
@@ -190,8 +190,8 @@ std::string Script::answer(const std::string& question) {
                          node.excluded_until ? " until " + *node.excluded_until : "");
       for (const std::string& text : node.evidence) out += "    " + text + "\n";
       if (node.score > 0)
-        out += fmt::format("    score {:.2f}, accused {}, falsely {}{}\n", node.score, node.accused,
-                           node.falsely, node.parole ? ", on parole" : "");
+        out += fmt::format("    score {:.2f}, accused {}, false positives {}{}\n", node.score,
+                           node.accused, node.falsely, node.parole ? ", on parole" : "");
       for (const auto& gpu : node.gpus)
         out += fmt::format("    gpu {} {} {:.2f}\n", gpu.uuid, gpu.serial, gpu.score);
     }

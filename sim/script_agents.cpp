@@ -37,7 +37,7 @@ std::optional<wire::EndMark> Script::parse_end(Words& words) const {
   mark.kind = enum_from<wire::End>(*kind).value_or(wire::End::Finished);
   mark.by = words.value("by").value_or("");
   mark.why = mark.kind == wire::End::Finished ? "all ranks ended with exit code 0"
-             : mark.by.empty()                ? "the training obeyed its kill switch"
+             : mark.by.empty()                ? "the training exited on its kill switch"
                                               : "switch stop by " + mark.by;
   return mark;
 }
@@ -61,7 +61,7 @@ Status Script::do_attempt(Words& words) {
     wire::AttemptEnded e;
     e.attempt = attempt_;
     e.all_zero = words.flag("zero");
-    e.told = words.flag("told");
+    e.told = words.flag("ordered");
     e.worst_code = static_cast<int>(words.number("code"));
     e.first_rank = Rank{static_cast<std::uint32_t>(words.number("rank"))};
     e.first_node = NodeName(words.value("node").value_or(""));
@@ -84,7 +84,7 @@ Status Script::do_attempt(Words& words) {
   return say(e);
 }
 
-// agent n02 rank 3 signal 9 | exit 1 [expected] ["its last words"]   agent n02 lost "why" | joined
+// agent n02 rank 3 signal 9 | exit 1 [expected] ["its last output"]   agent n02 lost "why" | joined
 Status Script::do_agent(Words& words) {
   const NodeName node(words.next());
   if (words.take("lost")) {

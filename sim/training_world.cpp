@@ -164,7 +164,7 @@ void Training::job_killed(const SimJob& job, std::uint32_t task, bool gently) {
 
 void Training::save_and_leave(SimGeneration& g, const std::string& why) {
   if (g.leaving) return;
-  g.leaving = "saved and left: " + why;
+  g.leaving = "saved and exited: " + why;
   if (g.stage == Stage::Waiting) return leave(g, 0, *g.leaving);
   if (g.frozen_at || g.last_fault != Instant{}) return;  // it cannot: the next, harder step ends it
   account(g);

@@ -1,4 +1,4 @@
-// What an existing script tells by its lines.
+// What an existing script says in its lines.
 #include "slurm/adopt.hpp"
 
 #include <algorithm>
@@ -192,7 +192,7 @@ class Reader {
     options_.take(command);
   }
 
-  // Where a step's output goes when srun is told so.
+  // Where a step's output goes when srun has an option for it.
   void read_step(const ScriptCommand& command) {
     const auto& words = command.words;
     for (std::size_t i = 1; i < words.size() && !words[i].script; ++i) {
@@ -222,11 +222,12 @@ class Reader {
   void take_log(const ScriptWord& word, const ScriptCommand& command) {
     if (word.known() && (word.text.starts_with('/') || !command.folder.empty()))
       return add_log(in_folder(command.folder, word.text));
-    note(fmt::format("a log could not be told from \"{}\" behind {}; add its path to watch.logs",
-                     word.raw, command.words[0].raw));
+    note(fmt::format(
+        "a log path could not be derived from \"{}\" behind {}; add its path to watch.logs",
+        word.raw, command.words[0].raw));
   }
 
-  // The path that an option names; where it cannot be told, a note and nothing.
+  // The path that an option names; where it is unknown, a note and nothing.
   std::string path_of(const ScriptOption* option, const char* what, const char* key) {
     if (option == nullptr) return "";
     const char* why = nullptr;

@@ -24,7 +24,7 @@ std::string list(const std::vector<std::string>& values) {
 
 std::string run_yaml_of(const AdoptedScript& s) {
   std::string out = fmt::format(
-      "# Supervises {}\n# as it is: docs/slurm.md tells what works without an agent.\n", s.path);
+      "# Supervises {}\n# as it is: docs/slurm.md says what works without an agent.\n", s.path);
   for (const std::string& text : s.notes) out += fmt::format("# note: {}\n", quoted(text));
   out += fmt::format("run: {}\n\nscheduler:\n  kind: slurm\n", quoted(s.run));
   out += fmt::format("  nodes: {}\n", s.nodes);

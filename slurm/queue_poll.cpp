@@ -80,7 +80,7 @@ Result<QueueRow> parse_row(const Fields& f, std::string_view line, const NodeLis
   if (const auto task = number<std::uint32_t>(f[2]))
     row.id.task = *task;
   else if (f[2] != "N/A")
-    return torn("a task number that is none (is -r supported?)", line);
+    return torn("an invalid task number (is -r supported?)", line);
   const auto state = parse_state(f[3]);
   if (!state) return torn("an unknown state", line);
   row.state = state->state;
@@ -144,7 +144,7 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
     // 22.05 writes the wait status, 256 * code + signal; other releases "code:signal".
     const auto colon = words[2].find(':');
     const auto code = number<int>(words[2].substr(0, colon));
-    if (!job || !task || !restarts || !code) return torn("numbers that are none", words[0]);
+    if (!job || !task || !restarts || !code) return torn("invalid numbers", words[0]);
     JobNumbers numbers{*restarts, *code >> 8, *code & 0x7f};
     if (colon != std::string_view::npos) {
       numbers.exit_code = *code;

@@ -63,7 +63,7 @@ bool SlurmScheduler::is_member(const std::string& user, const std::string& group
   return member;
 }
 
-// Whose jobs squeue is asked for; "" = everybody's. With a group it is everybody's: nobody can list
+// Whose jobs squeue is asked for; "" = all users'. With a group it is all users': no call can list
 // the members by their primary group where the directory service lists no users, and with several
 // users squeue loads the whole queue anyway. Where that is more than is read: those who are listed.
 std::string SlurmScheduler::users_to_ask(const std::set<std::string>& groups) {
@@ -186,7 +186,7 @@ core::JobSeen SlurmScheduler::seen_of(const QueueRow& row, const Token& token) c
 }
 
 // A waiting task that was cancelled alone leaves no row. So an array of which only ended tasks are
-// shown, twice in a row, has none left that could start: its rest is told to be gone.
+// shown, twice in a row, has none left that could start: its rest is reported gone.
 void SlurmScheduler::look_for_rests(const std::vector<QueueRow>& rows, core::SchedulerView& view) {
   std::map<std::uint64_t, const QueueRow*> over;  // by array
   for (const QueueRow& row : rows)
@@ -227,7 +227,7 @@ Result<std::string> SlurmScheduler::cluster_name() {
   if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
   constexpr std::string_view kKey = "\nClusterName";
   const auto at = output.out.find(kKey);
-  if (at == std::string::npos) return fail("scontrol told no cluster name", "scontrol");
+  if (at == std::string::npos) return fail("scontrol returned no cluster name", "scontrol");
   const auto value_at = [&output](std::size_t from) {
     std::string line = output.out.substr(from);
     line.resize(std::min(line.find('\n'), line.size()));
@@ -253,7 +253,7 @@ Status SlurmScheduler::know_cluster() {
     if (known != name)
       return fail(fmt::format("the cluster {} answers, but the jobs are on {}", name, known),
                   options_.cluster_file,
-                  "mend PATH and SLURM_CONF; remove this file if the cluster was renamed");
+                  "fix PATH and SLURM_CONF; remove this file if the cluster was renamed");
   }
   const std::scoped_lock lock(mutex_);
   cluster_ = std::move(name);
@@ -364,7 +364,7 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   look_for_rests(rows, view);
   view.rivals = find_rivals(all, grounds, options_.user, known_jobs());
   look_for_missing(rows, view);
-  // What has ended is told before what runs instead, and what cannot start any more last.
+  // What has ended is reported before what runs instead, and what cannot start any more last.
   std::stable_sort(view.jobs.begin(), view.jobs.end(),
                    [](const core::JobSeen& a, const core::JobSeen& b) {
                      const auto place = [](const core::JobSeen& job) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kLargest = 64u << 10;
 constexpr std::size_t kLongestReason = 500;
-constexpr std::size_t kMostFiles = 64;  // looked at in one poll
+constexpr std::size_t kMostFiles = 64;  // read in one poll
 constexpr Duration kSettled = 200ms;
 constexpr std::array<std::string_view, 6> kVerbs{"save",  "stop",   "kill",
                                                  "pause", "resume", "restart"};
@@ -47,7 +47,7 @@ int rank_of_name(const std::string& name) {
   return mixed ? 1 : 0;
 }
 
-// One line for a person: control characters become blanks.
+// One line that people read: control characters become blanks.
 std::string one_line(std::string_view text, std::size_t limit) {
   std::string out(text.substr(0, limit));
   for (char& c : out)
@@ -113,7 +113,8 @@ void SwitchFiles::poll(WallTime wall, std::vector<core::Input>& out) {
   if (!names) names = os::list_directory(options_.directory);
   if (!names) return;
   std::erase_if(*names, [](const std::string& name) { return name.front() == '.'; });
-  if (names->size() > kMostFiles) {  // the switches are looked at, however much lies beside them
+  if (names->size() >
+      kMostFiles) {  // the switches are read, no matter how many files are beside them
     std::stable_sort(names->begin(), names->end(), [](const auto& a, const auto& b) {
       return rank_of_name(a) < rank_of_name(b);
     });
@@ -168,7 +169,7 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
     return refuse(name, seen, "it is " + kind_of_file(about.st_mode), out);
   const std::string author = os::user_name_of(about.st_uid);
   if (about.st_nlink != 1)
-    return refuse(name, seen, "it has several names: the author cannot be told", out);
+    return refuse(name, seen, "it has several names: the author is unknown", out);
   if (static_cast<std::uint64_t>(about.st_size) > kLargest)
     return refuse(name, seen, "it has " + std::to_string(about.st_size) + " bytes, 65536 at most",
                   out);

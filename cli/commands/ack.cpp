@@ -15,7 +15,7 @@ Command cmd_ack() {
             deed->request.verb = "ack";
             app.add_option("ID", deed->request.arguments["id"], "as `stoker alerts` shows it")
                 ->required();
-            app.add_option("--reason", deed->request.reason, "a word for the others")
+            app.add_option("--reason", deed->request.reason, "note for other operators")
                 ->type_name("TEXT");
             app.add_flag("--dry-run", deed->request.dry_run, "show what would be done");
             app.add_flag("--json", deed->json, "one JSON document");

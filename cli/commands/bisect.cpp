@@ -59,7 +59,7 @@ void show(const Console& console, const wire::StatusSlow& slow) {
                     r.out.empty() ? "none" : hosts(r.out), r.slow ? "slow" : "fast", r.left));
   if (slow.restart_cost_s && slow.restart_gain_s && slow.restart_chance)
     row("restart",
-        fmt::format("a restart of its own costs {} and gains {} on average (chance {:.0f} %): {}",
+        fmt::format("a dedicated restart costs {} and gains {} on average (chance {:.0f} %): {}",
                     span(*slow.restart_cost_s), span(*slow.restart_gain_s),
                     100 * *slow.restart_chance,
                     *slow.restart_gain_s > *slow.restart_cost_s ? "it pays" : "it does not pay"));

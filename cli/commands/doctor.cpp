@@ -1,4 +1,4 @@
-// stoker doctor: checks the site and says how to mend each finding; exit 1 when something is bad.
+// stoker doctor: checks the site and says how to fix each finding; exit 1 when something is bad.
 #include <algorithm>
 #include <fmt/format.h>
 #include <memory>
@@ -73,7 +73,7 @@ int doctor(Context& context, const Options& options) {
 
 Command cmd_doctor() {
   return {"doctor",
-          "check the site and say how to mend each finding",
+          "check the site and say how to fix each finding",
           {"stoker doctor", "stoker doctor tr11.yaml", "stoker doctor --json",
            "stoker doctor --nagios"},
           [](CLI::App& app, Context& context) -> Action {
@@ -82,7 +82,7 @@ Command cmd_doctor() {
                            "also whether the cluster would take this run (submits nothing)");
             auto* json = app.add_flag("--json", options->json, "one JSON document");
             app.add_flag("--nagios", options->nagios,
-                         "one line, and exit 0, 1 (worth knowing) or 2 (mend it)")
+                         "one line, and exit 0, 1 (worth knowing) or 2 (fix it)")
                 ->excludes(json);
             return [&context, options] { return doctor(context, *options); };
           }};

@@ -66,7 +66,7 @@ bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Rep
   bool told = true;
   for (const std::string& kind : scenario.expect.alerts)
     if (!report.alerts.contains(kind)) {
-      console.say(fmt::format("expected an alert {}, none was told", kind));
+      console.say(fmt::format("expected an alert {}, none was raised", kind));
       told = false;
     }
   return ettr && loss && told;
@@ -74,7 +74,8 @@ bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Rep
 
 void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
   console.line(fmt::format(
-      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for a person; ETTR {:.4f}, lost {} "
+      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for an operator; ETTR {:.4f}, lost "
+      "{} "
       "a "
       "run; {} safety, {} liveness",
       scenario.name, report.runs, report.hours, report.faults, report.incidents, report.manual,
@@ -88,12 +89,12 @@ void tell(Console& console, const sim::Scenario& scenario, const sim::Report& re
 // A line of docs/chronicles.md.
 std::string chronicle_row(const sim::Scenario& scenario, const sim::Report& report) {
   const auto told = [](Duration d) {
-    return d == 0ns ? std::string("not told") : format_duration(d);
+    return d == 0ns ? std::string("unknown") : format_duration(d);
   };
   return fmt::format("| {} | {} | {}: {} | {} | {:.1f} % | {} | {} |", scenario.name,
                      scenario.about, told(scenario.lost_by_people), scenario.people,
                      format_duration(report.lost), 100 * report.ettr,
-                     report.manual == 0 ? "nobody" : fmt::format("{} time(s)", report.manual),
+                     report.manual == 0 ? "no" : fmt::format("{} time(s)", report.manual),
                      scenario.source);
 }
 

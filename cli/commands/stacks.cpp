@@ -168,7 +168,7 @@ Command cmd_stacks() {
       [](CLI::App& app, Context& context) -> Action {
         const auto options = std::make_shared<StacksOptions>();
         app.add_option("RUN", options->run, "name of a run or a run directory")->required();
-        app.add_flag("--last", options->last, "group what was collected last, ask nobody");
+        app.add_flag("--last", options->last, "group what was collected last, send no request");
         app.add_option("--wait", options->wait, "how long to wait (default 30s)")->type_name("30s");
         app.add_flag("--json", options->json, "one JSON document");
         return [&context, options] { return stacks(context, *options); };

@@ -132,7 +132,7 @@ void show(const Console& console, const Json& doc) {
   for (const char* name : {"ettr", "young", "daly"})
     console.line(fmt::format("  {}: {}", name, doc["formulas"][name].get<std::string>()));
   if (doc["spares"].empty()) {
-    console.line("spares: not told, the site has not lost two nodes yet");
+    console.line("spares: cannot estimate, the site has not lost two nodes yet");
   } else {
     console.line("spares:");
     for (const Json& row : doc["spares"])
@@ -141,7 +141,7 @@ void show(const Console& console, const Json& doc) {
     console.line("  " + doc["formulas"]["spares"].get<std::string>());
   }
   if (doc["rollback"].is_null())
-    return console.line("rollback: not told, the run has no iterations behind a checkpoint");
+    return console.line("rollback: cannot estimate, the run has no iterations behind a checkpoint");
   const Json& r = doc["rollback"];
   console.line(fmt::format(
       "rollback now to {}: costs {} ({} iterations again); waiting {} first pays where it recovers "

@@ -54,7 +54,7 @@ bool RemoteTail::failed(const RangeAnswer& answer, News& news) {
                     kWholeLimit >> 20);
     news.hopeless = true;
   } else if (!answer.encoding.empty() && (answer.status == 200 || answer.status == 206)) {
-    news.error = fmt::format("the server sends it encoded ({}), so its bytes cannot be told apart",
+    news.error = fmt::format("the server sends it encoded ({}), so its bytes cannot be addressed",
                              answer.encoding);
     news.hopeless = true;
   } else if (answer.status == 0 || !answer.error.empty()) {

@@ -236,7 +236,7 @@ Result<ReplayResult> replay(const std::vector<LogInput>& inputs, const ReplayOpt
   Shown shown = look_through(first);
   if (!shown.any_line)
     return fail("has no line of a training", inputs.empty() ? "" : inputs.front().path,
-                "give the log of a training; --kernel-log alone tells nothing of time lost");
+                "give the log of a training; --kernel-log alone does not show lost time");
   std::vector<std::string> again;
   LogMerge second(inputs, rules, user, again);
   ReplayRun run(options.policy, shape_of(shown, options.policy));

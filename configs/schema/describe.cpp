@@ -20,7 +20,7 @@ constexpr const char* kSmallestTrain =
     "train: {samples: 10}\n"
     "lr: {max: 1.0e-3, decay_samples: 10}\n";
 
-// Values that depend on others are told in words.
+// Values that depend on others are described in words.
 constexpr const char* kTold[][2] = {
     {"directory", "`<state>/runs/<run>`"},
     {"model.ffn", "4 x hidden"},
@@ -115,7 +115,8 @@ std::string render_configuration() {
          "Generated from the schema by `./dev docs`; do not edit.\n\n"
          "Durations are written `90s`, `10min`, `20h`, `7d`; sizes `512MiB`; shares `5%`. Unknown "
          "and duplicate keys are errors with\nthe nearest name; every error has `file:line:col`, "
-         "and all of them are told at once. `stoker check --effective RUN.yaml` prints\nthe full "
+         "and all of them are reported at once. `stoker check --effective RUN.yaml` prints\nthe "
+         "full "
          "configuration with where each value came from. Paths: relative ones count from "
          "RUN.yaml's folder; the training's\nworking directory is the run directory, and "
          "TRAIN.yaml's paths count from there, as does "

@@ -49,10 +49,11 @@ void check_together(RunConfigFile& file) {
                        "train.batch_script, where `stoker rollback` sets them back");
   if (!p.checkpoints.archive_to.empty() &&
       (p.checkpoints.format != "stoker" || !core::has_agents(p)))
-    file.add_error("checkpoints.archive",
-                   "only checkpoints of stoker's own format are copied, by the agent in the job: "
-                   "nothing tells when another format's folder is whole, and a batch script has no "
-                   "agent; copy them in the script");
+    file.add_error(
+        "checkpoints.archive",
+        "only checkpoints of stoker's own format are copied, by the agent in the job: "
+        "stoker cannot see when another format's folder is complete, and a batch script has no "
+        "agent; copy them in the script");
   if (p.checkpoints.format != "stoker" && p.recover.rollback_enabled)
     file.add_error("recover.rollback.enabled",
                    "rollback needs checkpoints that stoker can judge: checkpoints.format: stoker");

@@ -1,6 +1,6 @@
 // detect_hang: a rank that makes no progress for longer than this run ever needed is not slow, it
 // hangs. Progress is micro-batches, evaluation batches, bytes loaded; each phase has its own norm.
-// One silent rank among moving ones names its node; when all are silent, nobody is named.
+// One silent rank among moving ones names its node; when all are silent, no node is named.
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -43,7 +43,7 @@ std::string name_ranks(const std::vector<const wire::RankAge*>& ranks) {
 
 // Peers of a frozen rank stall in the next collective, a little later than it did: a rank that lags
 // an iteration, or whose silence is longer by more than twice the spread of the others and a
-// quarter of an iteration, came first. Otherwise nobody is named.
+// quarter of an iteration, came first. Otherwise no node is named.
 const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat& beat) {
   if (beat.oldest.size() < 2 || beat.ranks < 2) return nullptr;
   const wire::RankAge& first = beat.oldest[0];
@@ -69,7 +69,8 @@ std::string stalled_text(const RunState& run, const wire::Beat& beat, const Hang
 std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang& hang,
                         const std::vector<const wire::RankAge*>& silent) {
   return fmt::format(
-      "{} made no progress for {} in phase {} (limit {}) while others of the {} ranks moved {} "
+      "{} made no progress for {} in phase {} (limit {}) while its peers among the {} ranks moved "
+      "{} "
       "ago, {}",
       name_ranks(silent), format_duration(hang.age), stoker::name_of(hang.phase),
       format_duration(hang.deadline), beat.ranks,

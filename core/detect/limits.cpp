@@ -47,7 +47,7 @@ std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy&
                        count_text(budget.without_progress, "failure"), budget.best.value,
                        policy.restarts_without_progress);
   if (budget.spent > policy.restarts_total)
-    return fmt::format("all {} are spent (one comes back every {})",
+    return fmt::format("all {} are used up (one is restored every {})",
                        count_text(policy.restarts_total, "restart"),
                        format_duration(policy.refill / std::max(1u, policy.restarts_total)));
   return std::nullopt;

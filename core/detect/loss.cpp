@@ -33,7 +33,7 @@ constexpr std::uint64_t kNotFinite = 3;
 constexpr double kCollapse = 8;  // three halvings without one doubling
 constexpr std::uint64_t kScaleSearch = 200;
 constexpr std::uint64_t kSkippedInARow = 3;
-constexpr std::uint64_t kNewLevel = 5000;  // iterations, flat after it was told: the new level
+constexpr std::uint64_t kNewLevel = 5000;  // iterations, flat after it was reported: the new level
 
 struct LossNorm {
   double level = 0, noise = 0, high = 0, high_noise = 0, gradient = 0;
@@ -180,7 +180,7 @@ LossVerdict begin(LossWatch& w, const LossReading& r, const LossNorm& norm, bool
   spike.last = {r.steps.mean};
   w.raised = 0;
   w.raised_levels.clear();
-  // Of many iterations one stood out: over before it was told.
+  // Of many iterations one stood out: over before it was reported.
   const auto count = static_cast<double>(r.steps.count);
   const bool over =
       sudden && r.steps.count >= 8 &&
@@ -242,7 +242,7 @@ LossVerdict watch_finite(LossWatch& w, const LossReading& r) {
                                                  s.mean, r.iteration.value)};
     if (row > 0 && row < kNotFinite)
       return {LossNews::OneNotFinite,
-              fmt::format("the loss was no number in {} up to iteration {}, and is {:.4g} again",
+              fmt::format("the loss was not a number in {} up to iteration {}, and is {:.4g} again",
                           row == 1 ? "one iteration" : fmt::format("{} iterations", row),
                           r.iteration.value, s.mean)};
     return {};
@@ -253,7 +253,7 @@ LossVerdict watch_finite(LossWatch& w, const LossReading& r) {
   w.told_not_finite = true;
   w.bad_from = Iteration(r.iteration.value - std::min(r.iteration.value, w.not_finite - 1));
   return {LossNews::NotFinite,
-          fmt::format("the loss is no number (NaN or Inf) for {} iterations up to {}{}",
+          fmt::format("the loss is not a number (NaN or Inf) for {} iterations up to {}{}",
                       w.not_finite, r.iteration.value,
                       w.levels.empty() ? "" : fmt::format(", it was {:.4g}", median(w.levels)))};
 }

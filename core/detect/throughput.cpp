@@ -174,8 +174,7 @@ SpeedVerdict watch_speed(SpeedWatch& w, const SpeedPoint& p) {
     begin_shape(w, *shape);
     if (!was_slow) return {};
     return {SpeedNews::AsUsual,
-            "an iteration is other work now: what was slow cannot be compared "
-            "any more",
+            "iterations now do different work, so earlier timings do not compare",
             {}};
   }
   const bool settled = w.attempt.size() + 1 == kAttempt;

@@ -1,4 +1,4 @@
-// The last rung, and the good end: hold for a person, or finish.
+// The last rung, and the good end: hold for an operator, or finish.
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
@@ -19,8 +19,8 @@ void hold(Turn& turn, const Hold& hold) {
     cancel_waiting(turn);  // in front of the word to leave
   turn.go(held, Trigger::Holds,
           fmt::format("{}; held: {}", hold.evidence,
-                      hold.retry ? fmt::format("tried again in {}", format_duration(*hold.retry))
-                                 : "nothing is submitted until a person resumes it"));
+                      hold.retry ? fmt::format("next try in {}", format_duration(*hold.retry))
+                                 : "nothing is submitted until `stoker resume`"));
   run.save.reset();
   run.planned_stop.reset();
   if (!hold.retry) {
@@ -63,7 +63,7 @@ void on_finish_file(Turn& turn, const FinishFileSeen& seen) {
   RunState& run = turn.r();
   run.finish_file = seen.there;
   if (!seen.there) return turn.say(fmt::format("{} is gone", seen.path));
-  const std::string sentence = fmt::format("{} is there: the training is finished", seen.path);
+  const std::string sentence = fmt::format("{} exists: the training is finished", seen.path);
   switch (turn.kind()) {
     case TrainingKind::Queued:
     case TrainingKind::Held:

@@ -73,7 +73,7 @@ std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeNa
   };
   take(suspects);
   take(excluded_nodes(turn.site.ledger, turn.now()));
-  if (live.nodes.size() > out.size() + active)  // what is left over tells which node is slow
+  if (live.nodes.size() > out.size() + active)  // the remainder shows which node is slow
     take(bisected_out(turn.r(), live.nodes.size() - out.size() - active));
   std::sort(out.begin(), out.end());
   return out;
@@ -114,7 +114,7 @@ void next_task(Turn& turn, const std::string& failure, const std::string& senten
 void recover(Turn& turn, const Failure& seen) {
   RunState& run = turn.r();
   if (finished_by_file(run))
-    return finish(turn, fmt::format("{}; {} is there, so the training is finished", seen.evidence,
+    return finish(turn, fmt::format("{}; {} exists, so the training is finished", seen.evidence,
                                     run.policy.train.finished.file));
   const Failure failure = with_memory(run, with_verdict(run, seen));
   if (run.live)
@@ -132,7 +132,7 @@ void recover(Turn& turn, const Failure& seen) {
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
     return hold(turn, {"crash_loop",
                        fmt::format("{}{}; {}", failure.evidence, nodes, *loop),
-                       "look at the last lines of the ranks and mend the cause",
+                       "read the last lines of the ranks' logs and fix the cause",
                        {}});
   }
   if (is_overtaken(turn)) {

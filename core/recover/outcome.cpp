@@ -39,7 +39,7 @@ std::string last_words(const wire::RankExited& exited) {
   std::string line(text.substr(0, kMost));
   std::replace_if(
       line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return fmt::format(", its last words: \"{}\"", line);
+  return fmt::format(", its last output: \"{}\"", line);
 }
 
 // What the rank met anywhere: its peers, a checkpoint that none can take.
@@ -47,7 +47,8 @@ bool is_nodes_fault(const RunState& run, int code) {
   return !is_stoker_train(run.policy) || (code != kPeerLost && code != kRefused);
 }
 
-// Codes that no restart mends, or that need something else than a restart. False: a plain crash.
+// Codes that a restart cannot fix, or that need something other than a restart. False: a plain
+// crash.
 bool special_failure(Turn& turn, int code, const std::string& who, const std::string& words) {
   RunState& run = turn.r();
   if (!is_stoker_train(run.policy)) return false;
@@ -56,7 +57,7 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
   if (run.live) run.live->failed = run.live->attempt;
   if (code == kConfiguration) {
     hold(turn, {"configuration",
-                fmt::format("{}; no restart mends a configuration", evidence),
+                fmt::format("{}; a restart cannot fix a configuration error", evidence),
                 "read the last lines of the rank's log and correct TRAIN.yaml",
                 {}});
     return true;
@@ -88,7 +89,7 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   if (finished_by_file(run)) return EndKind::Finished;
   if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
-    // Ranks that were told to go may well end with 0: that is how they obey.
+    // Ranks that were ordered to exit may end with 0: that is how they obey.
     const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
                       std::holds_alternative<training::Recovering>(run.training);
     const FinishedWhen& when = run.policy.train.finished;
@@ -147,13 +148,13 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
                       count_text(run.live->world_size, "rank"), run.progress.iteration.value,
                       run.progress.total == 0 ? "" : fmt::format(" of {}", run.progress.total)));
     case EndKind::Saved:
-      return leave(
-          turn, training::Goal::Next, wire::Level::SaveAndLeave,
-          fmt::format("the training saved and left {}; the next task goes on", where_text(run)));
+      return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
+                   fmt::format("the training saved and exited {}; the next task continues",
+                               where_text(run)));
     case EndKind::KillSwitch:
       cancel_waiting(turn);
       return leave(turn, training::Goal::Stop, wire::Level::LeaveNow,
-                   fmt::format("the training obeyed its kill switch {}", where_text(run)));
+                   fmt::format("the training exited on its kill switch {}", where_text(run)));
     case EndKind::ExitReached:
       cancel_waiting(turn);
       return leave(

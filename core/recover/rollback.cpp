@@ -62,7 +62,7 @@ void judge(Turn& turn, Experiment& e, std::optional<double> now, bool again) {
     e.better = true;
     return turn.say(
         fmt::format("{} is better: over iterations {}-{} the loss is {:.4g}, on the line that it "
-                    "left it was no number",
+                    "left it was not a number",
                     name, e.compare_from.value, e.left.value, *now));
   }
   const double change = *now / *e.left_loss - 1;
@@ -85,7 +85,7 @@ RollbackPlan plan_rollback(const RunState& run, Iteration onset) {
   const auto& known = run.checkpoint.known;
   auto found = known.lower_bound(before.value);
   if (run.policy.checkpoints.format != "stoker" || !has_agents(run.policy)) {
-    plan.why_not = "only a training whose checkpoints stoker knows can go back by itself";
+    plan.why_not = "automatic rollback needs checkpoints that stoker can read";
     return plan;
   }
   if (found == known.begin()) {
@@ -154,12 +154,12 @@ bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evi
   const RollbackPlan plan = plan_rollback(run, run.loss.bad_from.value_or(run.progress.iteration));
   const std::string summary = fmt::format("{}: {}", turn.name().text, evidence);
   if (!plan.why_not.empty()) {
-    turn.say(fmt::format("no way back: {}", plan.why_not));
+    turn.say(fmt::format("cannot roll back: {}", plan.why_not));
     raise(turn, {Severity::Critical, kind, summary, command_text(turn.name(), "why"), ""});
     return false;
   }
   if (!policy.rollback_enabled) {
-    turn.say(fmt::format("recover.rollback is off; it would go back {}", plan_text(plan)));
+    turn.say(fmt::format("recover.rollback is off; it would roll back {}", plan_text(plan)));
     raise(turn, {Severity::Critical, kind, summary, rollback_command(run, plan), ""});
     return false;
   }
@@ -167,7 +167,7 @@ bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evi
     hold(turn, {kind,
                 fmt::format("{} did not help (recover.rollback.at_most {})",
                             count_text(tries(run), "rollback"), policy.rollback_at_most),
-                fmt::format("look at `{}`, change the recipe, then go back by hand: {}",
+                fmt::format("read `{}`, change the recipe, then roll back manually: {}",
                             command_text(turn.name(), "chronicle"), rollback_command(run, plan)),
                 {}});
     return true;
@@ -201,7 +201,7 @@ void give_up_rollback(Turn& turn, const std::string& sentence) {
   if (!goes_on) return turn.say(sentence);
   hold(turn, {"rollback_failed",
               sentence,
-              fmt::format("go back to another checkpoint: stoker rollback {} --to N; a resume "
+              fmt::format("roll back to another checkpoint: stoker rollback {} --to N; a resume "
                           "takes the newest",
                           turn.name().text),
               {}});
@@ -226,8 +226,8 @@ void heed_older_orders(Turn& turn) {
     return;
   leave(turn, training::Goal::Next, wire::Level::LeaveNow,
         fmt::format(
-            "it began by order {} before it could read order {}, which goes back{}: it "
-            "leaves so that the next start takes that",
+            "it began by order {} before it could read order {}, which goes back{}: it exits so "
+            "that the next start follows that order",
             run.live->order.value, run.exact_order->value,
             run.experiments.empty() ? "" : fmt::format(" to {}", run.experiments.back().to.value)));
 }

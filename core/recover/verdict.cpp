@@ -10,7 +10,8 @@
 namespace stoker::core {
 namespace {
 
-// Of the attempt that runs or has just ended; causes of the scheduler are told by the scheduler.
+// Of the attempt that runs or has just ended; causes of the scheduler are reported by the
+// scheduler.
 const Diagnosed* verdict_of(const RunState& run) {
   if (!run.verdict || !run.verdict->fatal || run.verdict->confidence < kSure) return nullptr;
   if (run.live && run.verdict->generation.value != 0 &&
@@ -76,11 +77,11 @@ Failure with_memory(RunState& run, Failure failure) {
       d != nullptr && (d->action == "restart" || d->action == "restart_excluding");
   if (run.crash->same < (moved ? 2u : 3u) || explained || !failure.why_hold.empty()) return failure;
   failure.evidence += fmt::format(
-      "; the same words at the same iteration {} times in a row: the "
-      "configuration, the data or the program, not bad luck",
+      "; the same error at the same iteration {} times in a row: the cause is the configuration, "
+      "the data or the program",
       run.crash->same);
   if (!failure.strong) failure.nodes.clear();
-  failure.why_hold = "read the last lines of the rank and mend the cause";
+  failure.why_hold = "read the last lines of the rank's log and fix the cause";
   return failure;
 }
 

@@ -53,7 +53,7 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   RunState& run = turn.r();
   const std::string& why = failed.why;
   if (!std::holds_alternative<Intended>(s.state) && !std::holds_alternative<Unknown>(s.state))
-    return turn.say(fmt::format("the submission {} was seen since", s.token.text));
+    return turn.say(fmt::format("the submission {} has been seen since", s.token.text));
   turn.go(s, Terminal{why}, SupplyTrigger::Refused);
   if (failed.burns && turn.in<training::Queued>() != nullptr)
     return hold(
@@ -69,7 +69,7 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   }
   const Duration pause = submit_pause(std::max(1u, run.failed_submits));
   auto* queued = turn.in<training::Queued>();
-  turn.say(fmt::format("the scheduler did not take the submission: {}", why));
+  turn.say(fmt::format("the scheduler rejected the submission: {}", why));
   if (queued != nullptr && running_submission(run) == nullptr) {
     queued->submit_at = turn.now() + pause;
     turn.say(
@@ -83,7 +83,7 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
 
 void on_submit_unknown(Turn& turn, Submission& s, const std::string& why) {
   if (!std::holds_alternative<Intended>(s.state))
-    return turn.say(fmt::format("the submission {} was seen since", s.token.text));
+    return turn.say(fmt::format("the submission {} has been seen since", s.token.text));
   turn.go(s, Unknown{turn.now(), 0, 0, turn.now()}, SupplyTrigger::NoAnswer);
   turn.say(fmt::format("no answer to the submission {} ({}); searching the queue for its token",
                        s.token.text, why));
@@ -103,7 +103,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   RunState& run = turn.r();
   const auto found = run.supply.find(answer.token);
   if (found == run.supply.end())
-    return turn.say(fmt::format("an answer about the forgotten token {}", answer.token.text));
+    return turn.say(fmt::format("an answer about the unknown token {}", answer.token.text));
   Submission& s = found->second;
   auto* unknown = std::get_if<Unknown>(&s.state);
   if (unknown == nullptr) return;
@@ -119,7 +119,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   const Duration for_long = turn.now() - unknown->since;
   const Absence proof = proof_of_absence(run.policy.scheduler.kind);
   if (unknown->absent < proof.answers || for_long < proof.length) return;
-  turn.say(fmt::format("{} good answers over {} do not know the token {}: it was not submitted",
+  turn.say(fmt::format("{} valid answers over {} do not contain the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));
   turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);
   if (++run.failed_submits >= kPageAfter)  // a full queue looks so: sbatch waits until it is ended

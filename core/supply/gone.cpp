@@ -1,6 +1,6 @@
 // Jobs that the scheduler has forgotten or lost: it denied them twice, or gave their id away. That
 // is no proof that their processes are gone: agents that still speak are alive, and silence counts
-// only where nobody ever spoke or the lead has fallen silent.
+// only where no agent ever reported or the lead has fallen silent.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
   if (speaks(turn, s)) {
     const std::string text = fmt::format(
         "{} is unknown to the scheduler ({}), but its {}: it counts as running", job_text(gone.job),
-        gone.why, has_agents(run.policy) ? "agents speak" : "logs were not silent for long");
+        gone.why, has_agents(run.policy) ? "agents report" : "logs grew recently");
     turn.say(text);
     raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
     return;

@@ -1,5 +1,5 @@
 // Two witnesses: the scheduler says that a task is over, and its agents go on telling of completed
-// iterations. The agents are right: nobody else could write their lines.
+// iterations. The agents are right: no one else could write their lines.
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
@@ -10,7 +10,7 @@
 namespace stoker::core::supply {
 namespace {
 
-// Lines that were on their way when the task ended have arrived, and ranks that were told to end
+// Lines that were on their way when the task ended have arrived, and ranks that were ordered to end
 // are gone.
 constexpr Duration kLastLines = 60s;
 
@@ -27,17 +27,17 @@ void hear_after_the_end(Turn& turn, const Digest& digest) {
   if (running_task(s) != 0) return;  // a later task: the claims decide
   const JobId job = run.over->live.job;
   const std::string text = fmt::format(
-      "{} was called over {} ago, but its ranks completed iteration {}: it runs", job_text(job),
-      format_duration(turn.now() - run.over->at), digest.last.iteration_max.value);
+      "{} was reported as ended {} ago, but its ranks completed iteration {}: it is running",
+      job_text(job), format_duration(turn.now() - run.over->at), digest.last.iteration_max.value);
   turn.go(s, Running{job.task}, SupplyTrigger::Runs);
   s.tasks[job.task].state = JobState::Running;
   run.live = run.over->live;
   run.over.reset();
-  run.incident.reset();  // there was none
+  run.incident.reset();  // it was not one
   raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
   if (turn.kind() == TrainingKind::Queued || turn.kind() == TrainingKind::Idle)
     return turn.go(training::Starting{turn.now()}, Trigger::JobRuns, text);
-  turn.say(fmt::format("{}; the run is {}: it must leave", text, state_name(run.training)));
+  turn.say(fmt::format("{}; the run is {}: it must exit", text, state_name(run.training)));
   run.control.level = wire::Level::LeaveNow;
   write_control(turn, text);
 }

@@ -1,5 +1,5 @@
-// What the scheduler tells of our jobs. Present beats proven terminal beats unknown; silence never
-// ends a job.
+// What the scheduler reports about our jobs. Present beats proven terminal beats unknown; silence
+// never ends a job.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ bool is_ours(const Turn& turn, const JobSeen& seen) {
          seen.token.text.starts_with(turn.name().text + "-");
 }
 
-// The submission that a job belongs to; a job with our name's token that nobody asked for here (a
+// The submission that a job belongs to; a job with our name's token that was not requested here (a
 // lost journal) is adopted.
 Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
@@ -39,9 +39,8 @@ Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   s.job = JobId{seen.job.job, 0};
   s.state = Pending{};
   s.intended_at = turn.now();
-  turn.say(
-      fmt::format("{} carries a token of this run that no decision here asked for; adopting it",
-                  job_text(seen.job)));
+  turn.say(fmt::format("{} carries a token of this run but is not in this journal; adopting it",
+                       job_text(seen.job)));
   return &run.supply.emplace(s.token, std::move(s)).first->second;
 }
 
@@ -57,12 +56,13 @@ bool cancel_stranger(Turn& turn, const JobSeen& seen) {
   });
   if (other == run.supply.end()) return false;
   if (seen.state == JobState::Running && running_submission(run) == nullptr) {
-    turn.say(fmt::format("{} of the submission {} turned up late and runs; what waits is cancelled",
-                         job_text(seen.job), seen.token.text));
+    turn.say(fmt::format(
+        "{} of the submission {} appeared late and runs; its waiting tasks are cancelled",
+        job_text(seen.job), seen.token.text));
     cancel_waiting(turn);
     return false;
   }
-  turn.say(fmt::format("{} of the submission {} turned up late while {} is live; cancelling it",
+  turn.say(fmt::format("{} of the submission {} appeared late while {} is live; cancelling it",
                        job_text(seen.job), seen.token.text, other->second.token.text));
   turn.act(Cancel{seen.token, JobId{seen.job.job, 0}, true, false});
   raise(turn, {Severity::Warning, "late_job",
@@ -71,7 +71,7 @@ bool cancel_stranger(Turn& turn, const JobSeen& seen) {
   return true;
 }
 
-// A task must not run in this state: told to leave before any rank starts, then cancelled.
+// A task must not run in this state: ordered to exit before any rank starts, then cancelled.
 void burn(Turn& turn, Submission& s, const JobSeen& seen) {
   if (s.cancel_asked && is_terminal(seen.state)) return;
   turn.say(fmt::format("{} runs although the run is {}; cancelling it", job_text(seen.job),
@@ -94,19 +94,20 @@ bool two_at_once(Turn& turn, const Submission& s, const JobSeen& seen, std::uint
                       !run.live->goodbye_at && !run.live->lead_silent;
   if (speaks && !has_agents(run.policy)) {
     turn.say(
-        fmt::format("{} runs although {} was not seen to end: nothing inside keeps the two "
-                    "apart, so the newcomer is cancelled",
+        fmt::format("{} runs although {} was not seen to end: without agents both would write, so "
+                    "the new job is cancelled",
                     job_text(newcomer), job_text(elder)));
     turn.act(Cancel{s.token, newcomer, false, false});
     return true;
   }
   if (speaks) {
-    turn.say(fmt::format("{} runs beside {}, whose agents speak: the newcomer must leave",
+    turn.say(fmt::format("{} runs beside {}, whose agents report: the new job must exit",
                          job_text(newcomer), job_text(elder)));
     return true;
   }
-  turn.say(fmt::format("{} runs although {} was not seen to end; cancelling what is left of that",
-                       job_text(newcomer), job_text(elder)));
+  turn.say(
+      fmt::format("{} runs although {} was not seen to end; cancelling the rest of the old job",
+                  job_text(newcomer), job_text(elder)));
   turn.act(Cancel{s.token, elder, false, false});
   return seen.job == elder;
 }
@@ -144,7 +145,8 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
   }
 }
 
-// The task that ran last was not cancelled: the array had come to its end, whoever took the rest.
+// The task that ran last was not cancelled: the array had come to its end, no matter who cancelled
+// the rest.
 bool ran_to_its_end(const Submission& s) {
   for (auto task = s.tasks.rbegin(); task != s.tasks.rend(); ++task)
     if (is_terminal(task->second.state)) return task->second.state != JobState::Cancelled;
@@ -214,7 +216,7 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (words || expected) return decide_end(turn, s);
   turn.say(fmt::format("{} ended with {}; waiting up to {} for the last {}", job_text(seen.job),
                        stoker::name_of(seen.state), format_duration(last_words(run)),
-                       has_agents(run.policy) ? "words of its agents" : "lines of its logs"));
+                       has_agents(run.policy) ? "reports of its agents" : "lines of its logs"));
 }
 
 }  // namespace
@@ -234,7 +236,7 @@ bool is_stale(const RunState& run, const Task& task, const JobSeen& seen, bool b
 
 namespace {
 
-// A task that runs has been restarted since it was last seen: it waited, and nobody looked. Where
+// A task that runs has been restarted since it was last seen: it waited in between, unseen. Where
 // the run is to end, the new one is to end too.
 bool was_requeued(const RunState& run, Submission& s, const JobId& job, std::uint32_t restart) {
   const auto* stopping = std::get_if<training::Stopping>(&run.training);
@@ -243,7 +245,7 @@ bool was_requeued(const RunState& run, Submission& s, const JobId& job, std::uin
          (stopping == nullptr || stopping->goal == training::Goal::Next);
 }
 
-// A job that does not wait for its turn but for a person, or for us.
+// A job that waits not for its turn but for an operator, or for us.
 void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
   const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
   if (reason.kind == ReasonClass::Waiting) return;
@@ -256,7 +258,7 @@ void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
     return turn.act(Cancel{s.token, JobId{s.job.job, 0}, true, false});
   }
   const bool ours = reason.kind == ReasonClass::Ours;
-  turn.say(fmt::format("{} waits for a person: {}", job_text(seen.job), why));
+  turn.say(fmt::format("{} waits for an operator: {}", job_text(seen.job), why));
   raise(turn, {Severity::Critical, "queue_stuck",
                fmt::format("{} cannot start: {}", job_text(seen.job), why),
                ours ? command_text(turn.name(), "nodes", "# then: stoker include NODE...")
@@ -272,7 +274,7 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (cancel_stranger(turn, seen)) return;
   Submission* s = find_or_adopt(turn, seen);
   if (s == nullptr)
-    return turn.say(fmt::format("{} with the token \"{}\" is none of ours; left alone",
+    return turn.say(fmt::format("{} with the token \"{}\" does not belong to this run; ignored",
                                 job_text(seen.job), seen.token.text));
   if (s->job.job == 0) s->job = JobId{seen.job.job, 0};
   if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
@@ -287,7 +289,7 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
                     std::holds_alternative<Running>(s->state) &&
                     (seen.state == JobState::Pending || seen.state == JobState::Requeued);
   if (is_stale(run, task, seen, back))
-    return turn.say(fmt::format("an old answer about {} ({}), left aside", job_text(seen.job),
+    return turn.say(fmt::format("an old answer about {} ({}), ignored", job_text(seen.job),
                                 stoker::name_of(seen.state)));
   const bool requeued = back;
   task.state = seen.state;
@@ -333,7 +335,7 @@ void on_claimed(Turn& turn, const wire::GenerationStarted& e) {
 
 // One task was cancelled, not by us, and the chain went on.
 void warn_cancelled(Turn& turn, const JobSeen& seen) {
-  const std::string text = fmt::format("{} was cancelled{}, not by stoker; the next task goes on",
+  const std::string text = fmt::format("{} was cancelled{}, not by stoker; the next task continues",
                                        job_text(seen.job), by_whom(seen));
   turn.say(text);
   raise(turn, {Severity::Warning, "cancelled_by_hand", text, command_text(turn.name(), "why"), ""});

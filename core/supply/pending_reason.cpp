@@ -9,10 +9,10 @@ struct KnownReason {
   std::string_view meaning;
 };
 constexpr KnownReason kReasons[] = {
-    {"None", ReasonClass::Waiting, "not looked at yet"},
+    {"None", ReasonClass::Waiting, "not considered yet"},
     {"Resources", ReasonClass::Waiting, "waits for nodes that others use"},
-    {"Priority", ReasonClass::Waiting, "others are before it"},
-    {"BeginTime", ReasonClass::Waiting, "its begin time has not come"},
+    {"Priority", ReasonClass::Waiting, "other jobs have a higher priority"},
+    {"BeginTime", ReasonClass::Waiting, "its begin time is not reached"},
     {"DependencyNeverSatisfied", ReasonClass::Ours, "its dependency can never be satisfied"},
     {"Dependency", ReasonClass::Waiting, "an earlier job of this run has not ended"},
     {"JobArrayTaskLimit", ReasonClass::Waiting, "the task before it runs"},
@@ -29,7 +29,7 @@ constexpr KnownReason kReasons[] = {
     {"QOSGrp*Limit", ReasonClass::Person, "a limit of the QOS is reached"},
     {"QOSMaxJobs*", ReasonClass::Waiting, "your own jobs fill the QOS"},
     {"AssocMaxJobs*", ReasonClass::Waiting, "your own jobs fill the account"},
-    {"JobHeldUser", ReasonClass::Person, "somebody holds it (scontrol release)"},
+    {"JobHeldUser", ReasonClass::Person, "a user holds it (scontrol release)"},
     {"JobHeldAdmin", ReasonClass::Person, "an administrator holds it"},
     {"launch failed requeued held", ReasonClass::Person, "its launch failed on a node"},
     {"JobHoldMaxRequeue", ReasonClass::Person, "it was requeued too often"},

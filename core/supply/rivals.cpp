@@ -1,6 +1,6 @@
 // Rivals: a live job that is none of this run's own but has its name, or was submitted from its
 // folders. Two trainings on one checkpoint tree destroy it, so nothing is submitted beside one;
-// what runs already is left alone, for nobody knows which of the two a person wants.
+// what runs already is left alone, since stoker cannot know which of the two is wanted.
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
@@ -34,7 +34,7 @@ void on_rivals(Turn& turn, const RivalsSeen& seen) {
     return ensure(turn, "");
   }
   const std::string text =
-      fmt::format("nothing is submitted for {} beside a job that is not its own: {}",
+      fmt::format("nothing is submitted for {} while another job is in the way: {}",
                   turn.name().text, rival_text(run));
   turn.say(text);
   raise(turn, {Severity::Critical, "rival", text,

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kTerminalKept = 12;  // old submissions, for jobs that turn up late
 
-// Unique for ever: the order number never repeats within a history, and the digits differ between
+// Always unique: the order number never repeats within a history, and the digits differ between
 // histories (epoch, wall clock), should a journal have been lost.
 Token make_token(const Turn& turn, OrderNumber order) {
   const std::string seed =
@@ -60,7 +60,7 @@ std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) 
   return nodes;
 }
 
-// What is kept for ever: what RUN.yaml says, and the checkpoints on both sides of each spike, which
+// What is never deleted: what RUN.yaml says, and the checkpoints on both sides of each spike, which
 // people want to look at.
 std::vector<std::uint64_t> pins_of(const RunState& run) {
   std::vector<std::uint64_t> pins = run.policy.checkpoints.pin;
@@ -290,8 +290,8 @@ void follow_plan(Turn& turn) {
   for (auto& [token, s] : run.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.planned == 0 || s.planned == planned) continue;
     turn.say(
-        fmt::format("{} samples are consumed: the plan wants {} from the next start on, the "
-                    "tasks that wait have {}; they are replaced",
+        fmt::format("{} samples are consumed: the plan needs {} from the next start on, but the "
+                    "waiting tasks have {}; replacing them",
                     run.progress.samples, count_text(planned, "node"), s.planned));
     cancel_waiting(turn);
     return top_up(turn);

@@ -53,7 +53,7 @@ std::string moved_wall(const Turn& turn, const Ending& ending) {
   const Duration early = *task->second.ends_at - turn.event.wall;
   if (early < kEarly) return "";
   return fmt::format(
-      "{} before the end that the scheduler had named: its clock was set, or the limit was cut",
+      "{} before the end that the scheduler had reported: its clock was set, or the limit was cut",
       format_duration(early));
 }
 
@@ -79,7 +79,7 @@ Failure failure_of(const Turn& turn, const Ending& ending, const std::vector<Nod
       break;
     case JobState::Timeout:
       failure.evidence =
-          fmt::format("{} ran into its time limit {} before it had left", job, where_text(run));
+          fmt::format("{} reached its time limit {} before it exited", job, where_text(run));
       if (const std::string why = moved_wall(turn, ending); !why.empty()) {
         failure.evidence += "; " + why;
         failure.free = clock_jumped(turn);
@@ -122,20 +122,20 @@ bool no_checkpoint(Turn& turn, const JobSeen& end, bool began) {
   run.refused = 0;
   if (!run.exact_order) {
     hold(turn, {"checkpoint_refused",
-                fmt::format("{} left with {} as the one before: every checkpoint is damaged",
+                fmt::format("{} exited with {}, like the one before: every checkpoint is damaged",
                             job_text(end.job), exit_text(kRefused, 0)),
                 "restore one, or move them away to begin from scratch",
                 {}});
     return true;
   }
   give_up_rollback(turn,
-                   fmt::format("{} left with {} as the one before: the checkpoint that order "
+                   fmt::format("{} exited with {}, like the one before: the checkpoint that order "
                                "{} goes back to is gone or damaged",
                                job_text(end.job), exit_text(kRefused, 0), run.exact_order->value));
   return true;
 }
 
-// A failed end of a task that nobody had asked for; `began`: a generation of it had spoken.
+// A failed end of a task that was not requested; `began`: a generation of it had reported.
 void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool began) {
   RunState& run = turn.r();
   if (no_checkpoint(turn, end, began)) return;
@@ -152,7 +152,7 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
   if (const auto loop = detect::crash_loop(run.budget, run.policy.recover))
     return hold(turn, {"crash_loop",
                        fmt::format("{}; {}", text, *loop),
-                       "look at the last lines of the job and mend the cause",
+                       "read the last lines of the job's log and fix the cause",
                        {}});
   update_exclusions(turn);
   const auto tell = [&] {
@@ -161,20 +161,20 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
   };
   if (!has_agents(run.policy) && failure.kind == "node_fault") {
     if (failure.nodes.empty())
-      return hold(turn, {"node_fault",
-                         fmt::format("{}; which node is not known, and what is left there may "
-                                     "write on",
-                                     text),
-                         "find the lost node, exclude it, and see that its processes are gone",
-                         {}});
+      return hold(
+          turn,
+          {"node_fault",
+           fmt::format("{}; the node is unknown, and processes left there may still write", text),
+           "find the lost node, exclude it, and check that its processes are gone",
+           {}});
     const auto excluded = excluded_nodes(turn.site.ledger, turn.now());
     for (const NodeName& node : failure.nodes)
       if (std::find(excluded.begin(), excluded.end(), node) == excluded.end())
         return hold(turn, {"node_fault",
                            fmt::format("{}; {} cannot be excluded within recover.exclude.at_most, "
-                                       "and what is left there may write on",
+                                       "and processes left there may still write",
                                        text, node.text),
-                           fmt::format("see that nothing runs on {} any more", node.text),
+                           fmt::format("check that nothing runs on {} any more", node.text),
                            {}});
     if (script::wait_for_stillness(turn, fmt::format("{}; {}", text, budget_text(run))))
       return tell();
@@ -182,7 +182,7 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
   const bool more = std::any_of(run.supply.begin(), run.supply.end(),
                                 [](const auto& entry) { return entry.second.waiting() > 0; });
   turn.go(training::Queued{}, Trigger::TaskEnds,
-          fmt::format("{}{}; {}", text, more ? "; the next task goes on" : "", budget_text(run)));
+          fmt::format("{}{}; {}", text, more ? "; the next task continues" : "", budget_text(run)));
   tell();
   ensure(turn, "");
 }
@@ -218,8 +218,8 @@ bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGenerati
                     (end.state == JobState::Completed && end.reason != "forgotten");
   if (!left || !live || !script::moved(run, *live)) return false;
   turn.go(training::Queued{}, Trigger::TaskEnds,
-          fmt::format("{} {}, after {} new iterations; the training goes on in the next task", over,
-                      where_text(run), run.budget.best.value - live->best.value));
+          fmt::format("{} {}, after {} new iterations; the training continues in the next task",
+                      over, where_text(run), run.budget.best.value - live->best.value));
   ensure(turn, "");
   return true;
 }
@@ -237,7 +237,7 @@ bool chain_goes_on(const RunState& run, const Submission& s, std::uint32_t task,
   });
 }
 
-// Ends that the training planned itself, told by the agents after the job was over.
+// Ends that the training planned itself, reported by the agents after the job was over.
 bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const std::string& over) {
   RunState& run = turn.r();
   if (finished_by_file(turn.r())) {
@@ -249,14 +249,14 @@ bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const st
     case EndKind::Finished: finish(turn, fmt::format("{}; all ranks ended with 0", over)); break;
     case EndKind::Saved:
       turn.go(training::Queued{}, Trigger::TaskEnds,
-              fmt::format("{}; the training had saved and left {}", over, where_text(run)));
+              fmt::format("{}; the training had saved and exited {}", over, where_text(run)));
       ensure(turn, "");
       break;
     case EndKind::KillSwitch:
     case EndKind::ExitReached:
       turn.go(
           training::Stopped{"the training"}, Trigger::Stops,
-          fmt::format("{}; the training left with {}", over, exit_text(live->outcome->code, 0)));
+          fmt::format("{}; the training exited with {}", over, exit_text(live->outcome->code, 0)));
       cancel_waiting(turn);
       break;
     case EndKind::Failed: return false;
@@ -280,7 +280,7 @@ bool is_of_the_past(Turn& turn, const Submission& s, const Ending& ending) {
 }
 
 // The generation is over with its task. Agents that had not said that they leave may go on all the
-// same, which is remembered; those of a lost node do so for a while, and have been told to leave.
+// same, which is remembered; those of a lost node do so for a while, and have been ordered to exit.
 std::optional<LiveGeneration> take_live(Turn& turn, JobState end) {
   RunState& run = turn.r();
   std::optional<LiveGeneration> live = std::move(run.live);
@@ -292,8 +292,8 @@ std::optional<LiveGeneration> take_live(Turn& turn, JobState end) {
   return live;
 }
 
-// The next task is to follow. Not said of one that a person told to leave: resumed since, its run
-// goes on whoever ended it.
+// The next task is to follow. Not so after an operator ordered it to exit: resumed since, its run
+// continues no matter who ended it.
 bool leaves_by_plan(const training::Stopping& stopping) {
   return stopping.goal == training::Goal::Next && stopping.by.empty();
 }
@@ -320,7 +320,7 @@ void supersede(Turn& turn, const Token& token) {
       turn.go(s, Pending{}, SupplyTrigger::Decided);
     else
       turn.go(s, Terminal{"superseded"}, SupplyTrigger::Exhausted);
-    // It was told to leave so that the next one goes on; the next one is not to leave.
+    // It was ordered to exit so that the next one continues; the next one is not to exit.
     if (const auto* stopping = turn.in<training::Stopping>();
         stopping != nullptr && stopping->goal == training::Goal::Next)
       turn.go(training::Queued{}, Trigger::TaskEnds, "");
@@ -343,7 +343,7 @@ void decide_end(Turn& turn, Submission& s) {
   const bool chain = chain_goes_on(run, s, ending.task, more);
   if (ending.end.state == JobState::NodeFail && run.live && !run.live->goodbye_at) {
     run.control.level = wire::Level::LeaveNow;  // agents that only SLURM has lost, on any node
-    write_control(turn, "the job is over for the scheduler: whoever is left must leave");
+    write_control(turn, "the scheduler reports the job as ended: the remaining agents must exit");
   }
   const std::optional<LiveGeneration> live = take_live(turn, ending.end.state);
   run.save.reset();
@@ -388,7 +388,7 @@ void decide_end(Turn& turn, Submission& s) {
   }
   if (ending.end.state == JobState::Cancelled) {
     turn.go(training::Queued{}, Trigger::TaskEnds,
-            fmt::format("{}; the next task goes on", failure.evidence));
+            fmt::format("{}; the next task continues", failure.evidence));
     if (!asked)
       raise(turn, {Severity::Warning, failure.kind, failure.evidence,
                    command_text(turn.name(), "why"), ""});

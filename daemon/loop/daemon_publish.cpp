@@ -102,7 +102,7 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
           const Sequence newest = journal.last_sequence();
           if (told > newest) {
             log(LogLevel::Warning,
-                fmt::format("{}/events.jsonl tells of row {}, but the journal ends with row {}: "
+                fmt::format("{}/events.jsonl contains row {}, but the journal ends with row {}: "
                             "the rows between are lost (a damaged -wal, or an older journal)",
                             publisher->directory(), told.value, newest.value));
             asio::post(io_, [publisher, mount] {
@@ -215,7 +215,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   for (const auto& status : view->runs) held += status.state == "held" ? 1 : 0;
   if (trouble_.empty()) notifier_.status(fmt::format("{} runs, {} held", view->runs.size(), held));
   if (!goodbye_) return;
-  // The last words are written: let the mounts finish and go.
+  // The last output is written: let the mounts finish and exit.
   auto left = std::make_shared<std::size_t>(mounts_.size());
   for (auto& [device, mount] : mounts_)
     mount->post([this, left] {

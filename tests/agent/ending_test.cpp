@@ -87,7 +87,7 @@ TEST_CASE(
 TEST_CASE("first act: the daemon's halt -> nothing of an older submission starts") {
   RunFolder run;
   wire::Control control;
-  control.halt = "the run is stopped: stop asked by alice";
+  control.halt = "the run is stopped: stop requested by alice";
   control.halt_order = OrderNumber(3);
   run.control(control);
   CHECK(run.over());

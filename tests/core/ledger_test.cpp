@@ -96,7 +96,7 @@ TEST_CASE("ledger: a sign a week, never two within a day -> a lemon at the score
   while (!noted.convicted && weeks < 20)
     noted = note_evidence(ledger, kN1, evidence("rank_crash", ++weeks * 7 * 24h), false, {});
   CHECK(weeks == 6);  // 0.5 each: 4 without decay
-  CHECK(noted.text.find("lemon score") != std::string::npos);
+  CHECK(noted.text.find("suspicion score") != std::string::npos);
 }
 
 TEST_CASE("ledger: back from an exclusion -> the next sign doubles it, and the one after again") {
@@ -138,7 +138,7 @@ TEST_CASE("ledger: on parole, hours in which nothing trains are not counted") {
   CHECK(trust_again(ledger, {kN1}, Instant{} + 114h, 24h).size() == 1);
 }
 
-TEST_CASE("ledger: excluded for a hang, then the kernel confirms it -> not falsely accused") {
+TEST_CASE("ledger: excluded for a hang, then the kernel confirms it -> no false positive") {
   for (const double weight : {1.0, 0.5}) {
     NodeLedger ledger = ledger_of({"n1", "n2", "n3", "n4"});
     note_evidence(ledger, kN1, evidence("hang", 1h), true, {});
@@ -148,7 +148,7 @@ TEST_CASE("ledger: excluded for a hang, then the kernel confirms it -> not false
   }
 }
 
-TEST_CASE("ledger: one fault told several times within minutes -> one sign") {
+TEST_CASE("ledger: one fault reported several times within minutes -> one sign") {
   NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
   for (int i = 0; i < 8; ++i)
     note_evidence(ledger, kN1, of_gpu("GPU-1", 1h + i * 1s, 0.5), false, {});
@@ -157,7 +157,7 @@ TEST_CASE("ledger: one fault told several times within minutes -> one sign") {
   CHECK(note_evidence(ledger, kN1, of_gpu("GPU-1", 2h, 0.5), false, {}).convicted);
 }
 
-TEST_CASE("ledger: the program's own fault -> accuses nobody") {
+TEST_CASE("ledger: the program's own fault -> accuses no node") {
   NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
   for (int i = 1; i < 9; ++i) note_evidence(ledger, kN1, of_gpu("GPU-1", i * 1h, 0), false, {});
   CHECK(health_of(ledger.nodes[kN1], Instant{} + 10h) == NodeHealth::Ok);

@@ -70,7 +70,7 @@ TEST_CASE("status: in the queue -> why the next task waits, in SLURM's word and 
   s.tasks[1].reason = "Priority";
   run.supply.emplace(s.token, s);
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason ==
-        "submitted as job 7; job 7_1: Priority (others are before it)");
+        "submitted as job 7; job 7_1: Priority (other jobs have a higher priority)");
   run.supply.at(s.token).tasks[1].reason = "None";
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason == "submitted as job 7");
 }

@@ -55,7 +55,7 @@ def environment(allocation):
 
 
 def standalone(allocation):
-    """without scheduler and daemon: runs in the user's folder, restarts within its budget, tells the exit code"""
+    """without scheduler and daemon: runs in the user's folder, restarts within its budget, returns the exit code"""
     a = allocation()
     script = os.path.join(a.folder, "t.py")
     with open(script, "w") as file:
@@ -116,7 +116,7 @@ def progress_and_control(allocation):
     a.write_control(save=1)
     check(a.wait_event("acknowledged", what="save")["value"] == 1, "save 1")
     a.wait_event("checkpoint_saved")
-    wait_for(lambda: a.events("beat", saves_answered=1), what="the beat tells the save")
+    wait_for(lambda: a.events("beat", saves_answered=1), what="the beat reports the save")
     a.write_control(reason="the same counter again")
     a.write_control(stacks=1)
     a.wait_event("acknowledged", what="stacks")
@@ -133,7 +133,7 @@ def progress_and_control(allocation):
 
 
 def fencing(allocation):
-    """control of an older epoch or generation, or of another run, is refused and told"""
+    """control of an older epoch or generation, or of another run, is refused and reported"""
     a = allocation(orders={"epoch": 4})
     a.script(TRAIN)
     a.start()
@@ -145,7 +145,7 @@ def fencing(allocation):
     check(not a.events("acknowledged"), "nothing was done")
     a.write_control(run="run", level="leave_now")
     check(a.exit_code() == 0, "left")
-    check(a.events("rank_exited")[0]["body"]["code"] == 11, "told by the page to leave without saving")
+    check(a.events("rank_exited")[0]["body"]["code"] == 11, "asked by the page to exit without saving")
 
 
 def second_claimant(allocation):
@@ -159,7 +159,7 @@ def second_claimant(allocation):
     check(again.returncode == 3 and "is taken" in again.stderr and "\n" == again.stderr[-1], f"{again.returncode} {again.stderr}")
     check(not os.path.exists(os.path.join(a.directory, "gen-000002")), "no second generation")
     a.agents["n01"].send_signal(signal.SIGUSR1)
-    check(a.exit_code() == 0, "USR1: saved and left")
+    check(a.exit_code() == 0, "USR1: saved and exited")
     a.restart = 1
     a.start()
     started = a.wait_event("generation_started", generation=2)
@@ -169,7 +169,7 @@ def second_claimant(allocation):
 
 
 def time_limit(allocation):
-    """the wall comes near: ranks are told in time, the agent leaves with 0"""
+    """the wall comes near: ranks are notified in time, the agent leaves with 0"""
     a = allocation(orders={"exit_before_limit": 3 * 10**9})
     a.script(TRAIN)
     end = time.time_ns() + 6 * 10**9

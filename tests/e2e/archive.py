@@ -44,7 +44,7 @@ def parameters(checkpoint):
 
 
 def copies_away_and_back(site):
-    """Whole copies: told, shown, and one of them is a resume point again once it is put back."""
+    """Whole copies: reported, shown, and one of them is a resume point again once it is put back."""
     store = os.path.join(site.folder, "store")
     prefix = site.prepare_data()
     site.start_daemon()
@@ -67,7 +67,7 @@ def copies_away_and_back(site):
     gone = [n for n in copies(store) if n not in saved(site)]
     check(gone, f"no checkpoint was deleted after its copy: {saved(site)}")
     check(len([n for n in saved(site) if int(n[5:11]) % 50]) <= 3, f"kept too many: {saved(site)}")
-    check(any("read back" in e["reason"] for e in site.events()), "no event tells of a copy")
+    check(any("read back" in e["reason"] for e in site.events()), "no event reports a copy")
     shutil.copytree(os.path.join(store, gone[-1]), os.path.join(site.directory, "checkpoints", gone[-1]))
     site.digest(os.path.join(site.directory, "checkpoints", gone[-1]))
     site.audit()
@@ -97,7 +97,7 @@ def parameters_alone(site):
 
 
 def archive_alerts(site):
-    """None: the status was not told."""
+    """None: the status was not published."""
     status = site.status()
     return [a for a in status["alerts"] if a["kind"] == "archive_failed"] if status else None
 

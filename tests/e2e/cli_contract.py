@@ -107,7 +107,7 @@ def reading(site):
     done = site.stoker("status", "hello", "--json")
     status = json.loads(done.stdout)
     check(STATUS_KEYS <= status.keys(), f"status lacks {STATUS_KEYS - status.keys()}")
-    check(status["stale"] is True and "no daemon" in done.stderr, "a missing daemon is not told")
+    check(status["stale"] is True and "no daemon" in done.stderr, "a missing daemon is not reported")
     check(len(json.loads(site.stoker("status", "--json").stdout)) == 1, "status --json is no array")
     check(json.loads(site.stoker("status", site.run, "--json").stdout)["run"] == "hello", "RUN as a directory")
     event = json.loads(site.stoker("events", "hello", "--json").stdout)

@@ -155,17 +155,17 @@ def damage_under_a_running_training(site):
 
 
 def damaged_wal(site):
-    """SQLite drops a damaged -wal without a word: little stands in it alone, and what is lost is told."""
+    """SQLite drops a damaged -wal silently: little stands in it alone, and what is lost is reported."""
     site.start_daemon()
     site.stoker("run", site.write_files(site.prepare_data(), samples=60000, hidden=64, ffn=256, sequence=64), "--yes")
     site.wait_iteration(20)
     pids, published = site.page_pids(), os.path.join(site.state, "published", "events.jsonl")
     site.kill_daemon()
     flip(os.path.join(site.state, "journal.db-wal"), 40)
-    with open(published, "a", encoding="utf-8") as f:  # as if it had told of more rows than the journal kept
+    with open(published, "a", encoding="utf-8") as f:  # as if it had more rows than the journal kept
         f.write(json.dumps({**json.loads(open(published, encoding="utf-8").read().splitlines()[-1]), "seq": 100000}) + "\n")
     site.start_daemon()
-    site.wait(lambda: "tells of row 100000, but the journal ends with row" in open(site.log.name, errors="replace").read(), 30,
+    site.wait(lambda: "contains row 100000, but the journal ends with row" in open(site.log.name, errors="replace").read(), 30,
               "the lost rows named")
     site.wait(lambda: site.status().get("state") == "training", 30, "the run under supervision")
     check(site.page_pids() == pids, "the training was touched")

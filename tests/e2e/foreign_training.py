@@ -69,7 +69,7 @@ def the_next_task_goes_on(site):
     site.wait_iteration(10)
     now = site.wait(lambda: (site.status().get("generation", 0) >= 2 or site.status().get("state") == "finished") and
                     site.status(), 60, "the second task")
-    check(now["state"] != "finished", f"told to leave before the wall, it counts as finished: {now['reason']}")
+    check(now["state"] != "finished", f"ordered to exit before the wall, it counts as finished: {now['reason']}")
     check(now["restarts"] == 0, "a planned end was counted as a failure")
 
 

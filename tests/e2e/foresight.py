@@ -57,7 +57,7 @@ def the_same_crash_is_no_bad_luck(site):
     site.wait_iteration(10)
     open(os.path.join(site.directory, "crash"), "w").close()
     held = site.wait_state("held", 90)
-    check("the same words at the same iteration" in held["reason"], held["reason"])
+    check("the same error at the same iteration" in held["reason"], held["reason"])
     causes = {c["cause"]: c for c in held["goodput"]["causes"]}
     check(causes["rank_crash"]["times"] >= 1 and causes["rank_crash"]["gpu_hours"] > 0, str(causes))
     check("model: 400 W a GPU" in held["goodput"]["energy"]["how"], str(held["goodput"]["energy"]))

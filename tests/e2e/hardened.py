@@ -91,7 +91,7 @@ def preset():
 def programs():
     cache = os.path.join(os.path.dirname(BIN), "CMakeCache.txt")
     if not os.path.exists(cache) or "STOKER_HARDEN:BOOL=ON" not in open(cache, encoding="utf-8").read():
-        return print("this build has STOKER_HARDEN=OFF: its programs are not looked at")
+        return print("this build has STOKER_HARDEN=OFF: its programs are not checked")
     for name in ("stokerd", "stoker", "stoker-agent"):
         wrong = ", ".join(filter(None, (linked_well(os.path.join(BIN, name)), checked_well(os.path.join(BIN, name)))))
         check(not wrong, f"{name}: {wrong}")
@@ -100,14 +100,14 @@ def programs():
 
 def units():
     if not shutil.which("systemd-analyze"):
-        return print("systemd-analyze is not here: units not looked at")
+        return print("systemd-analyze is not here: units not checked")
     with tempfile.TemporaryDirectory(prefix="stoker-units-") as folder:
         unit = os.path.join(folder, "stokerd@operator.service")
         shutil.copy(os.path.join(DEPLOY, "stokerd@.service"), unit)
         done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=40", unit], text=True,
                               capture_output=True)
         if "Unknown" in done.stderr or "unrecognized option" in done.stderr:
-            return print(f"an older systemd-analyze: units not looked at: {done.stderr.strip()}")
+            return print(f"an older systemd-analyze: units not checked: {done.stderr.strip()}")
         check(done.returncode == 0, f"stokerd@.service: {done.stdout[-300:]}{done.stderr}")
         print("ok units:", done.stdout.strip().split("\n")[-1])
 

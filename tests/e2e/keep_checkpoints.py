@@ -42,7 +42,7 @@ def old_ones_go(site):
     check(not [n for n in names(site) if n.startswith("pruned.")], f"half-deleted ones are left: {names(site)}")
     site.digest(os.path.join(folder, f"step-{last:06}.g000001"))
     told = [e for e in site.events() if "were deleted" in e["reason"]]
-    check(told, "no event tells of a deletion")
+    check(told, "no event reports a deletion")
     refused = site.stoker("rollback", site.run, "--to", "20", "--reason", "spike", ok=False)
     check(refused.returncode != 0, "a rollback to a deleted checkpoint was taken")
     site.audit()

@@ -11,7 +11,7 @@ LONG = bool(os.environ.get("STOKER_LONG"))
 GROWTH = 8
 MOST_RATIO = 20  # of GROWTH = 8: a quadratic part would show as 64
 LEAST_S = 0.05   # what is shorter is noise of the clock
-MEMORY_MB = 64   # whatever the line's length
+MEMORY_MB = 64   # for any line length
 FILES_MB = 160   # about 1 kB a file is kept
 RANKS_MB = 160   # at most 20,000 findings and 100,000 reports of collectives are kept of a log
 
@@ -31,7 +31,7 @@ def diagnosed(site, path):
 
 
 def grows_with(site, sizes, write, verify, most_mb):
-    """`write(path, size)` makes an input, `verify(answer, size)` judges what was said of it."""
+    """`write(path, size)` makes an input, `verify(answer, size)` judges the answer."""
     tiny = os.path.join(site.folder, "tiny")
     write(tiny, 1)
     diagnosed(site, tiny)  # fills the cache of compiled patterns
@@ -60,7 +60,7 @@ def a_line_without_an_end(site):
 
     def verify(answer, megabytes):
         check(answer["class"] == "cuda_oom" and answer["root"]["line"] == 2, f"what follows the line was lost: {answer}")
-        check("cut" in json.dumps(answer["notes"]) or megabytes < 2, f"nobody was told of the cut line: {answer['notes']}")
+        check("cut" in json.dumps(answer["notes"]) or megabytes < 2, f"the cut line is not noted: {answer['notes']}")
 
     grows_with(site, [16, 128] + [1000] * LONG, write, verify, MEMORY_MB)
 

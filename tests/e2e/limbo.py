@@ -57,8 +57,8 @@ def job_lives_on(site):
     for pid in [*victims["silent"], *ranks.values()]:
         os.kill(pid, signal.SIGSTOP)
     # Leaving at a signal was planned and costs no restart; falling silent is a failure.
-    for name, words, restarts in (("left", "still there after its agents left; cancelling it", 0),
-                                  ("silent", "has said nothing for", 1)):
+    for name, words, restarts in (("left", "still there after its agents exited; cancelling it", 0),
+                                  ("silent", "has been silent for", 1)):
         site.use_run(name)
         site.wait(lambda: site.status().get("generation", 0) > before[name]["generation"] and
                   site.status()["state"] == "training", PROOF_S, f"{name}: the next task trains")

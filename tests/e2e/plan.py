@@ -84,7 +84,7 @@ def best_interval(site):
     people = subprocess.run([os.path.join(BIN, "stoker"), "plan", path, "--mtbf", "12h", "--save-cost", "40s"], env=site.env,
                             capture_output=True, text=True, check=True).stdout
     for word in ["parameters", "memory per GPU", "legal node counts", "iterations", "checkpoints", "ETA", "best save interval"]:
-        check(word in people, f"{word} is not told:\n{people}")
+        check(word in people, f"{word} is not shown:\n{people}")
 
 
 main(what_is_planned_happens, legal_nodes_are_legal, best_interval)

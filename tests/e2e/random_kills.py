@@ -55,7 +55,7 @@ def weights_survive_everything(site):
     check(stormy["iteration"] == calm["iteration"], f"iterations {stormy['iteration']} and {calm['iteration']}")
     check(stormy["digest"] == calm["digest"], f"weights differ (seed {seed}): {stormy['digest']} and {calm['digest']}")
     numbers = [e["seq"] for e in site.events()]
-    check(len(set(numbers)) == len(numbers), "events.jsonl tells an event twice")
+    check(len(set(numbers)) == len(numbers), "events.jsonl has an event twice")
     site.audit()
 
 

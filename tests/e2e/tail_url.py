@@ -318,7 +318,7 @@ def no_url(site):
         check(done.returncode == 2 and argument[0] in done.stderr, f"{argument}: {done.stderr}")
     closed = free_port()
     done = run_program("stoker", "tail", f"http://127.0.0.1:{closed}/main.log", ok=False, env=site.env)
-    check(done.returncode == 1 and "onnect" in done.stderr and str(closed) in done.stderr, f"nobody listens: {done.stderr}")
+    check(done.returncode == 1 and "onnect" in done.stderr and str(closed) in done.stderr, f"no listener: {done.stderr}")
 
 
 main(no_url, without_ranges, servers_that_lie, grows, cut_off_and_replaced, server_goes_and_comes, once_and_json)

@@ -170,7 +170,7 @@ def test_configuration(training):
             check(ranks[0].wait(60) != 0 and "port is in use" in training.log(), training.log())
         finally:
             training.kill(ranks)
-    print("port in use: told in one line", flush=True)
+    print("port in use: reported in one line", flush=True)
 
 
 def waiting_standby(training):

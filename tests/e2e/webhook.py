@@ -109,9 +109,9 @@ def nothing_is_lost(site):
     bad.mood = "ok"
     wanted = {key for _, key in bad.asked}
     site.wait(lambda: wanted <= {key for key, _ in bad.taken}, 120, f"all of {wanted} at the sink that had failed")
-    check({k for k, _ in good.taken} == wanted, f"the sinks were told different things: {good.taken}")
+    check({k for k, _ in good.taken} == wanted, f"the sinks received different things: {good.taken}")
     keys = [key for key, _ in good.taken]
-    check(len(keys) == len(set(keys)), f"the good sink was told twice: {keys}")
+    check(len(keys) == len(set(keys)), f"the good sink received it twice: {keys}")
     body = next(b for _, b in bad.taken if b["alerts"][0]["labels"]["severity"] == "critical")
     alert = body["alerts"][0]
     check(body["version"] == "4" and alert["status"] == "firing", f"payload: {body}")
@@ -135,7 +135,7 @@ def nobody_listens_at_first(site):
     hook.server.server_close()
     site.start_daemon()
     hold_a_run(site, "first", hook.url)
-    site.wait(lambda: failed_deliveries(site) > 0, 30, "a delivery that found nobody")
+    site.wait(lambda: failed_deliveries(site) > 0, 30, "a delivery without a listener")
     late = Hook.__new__(Hook)
     Hook.__init__(late)
     port = int(hook.url.split(":")[2].split("/")[0])

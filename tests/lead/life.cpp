@@ -167,7 +167,7 @@ void Life::perform(const lead::Action& action) {
                         [this](const lead::Quit& a) {
                           left_ = true;
                           if (a.goodbye.end && !durable_)
-                            wrong("the goodbye tells an end whose mark is not durable");
+                            wrong("the goodbye reports an end whose mark is not durable");
                         },
                         [](const auto&) {}},
              action);
@@ -264,7 +264,7 @@ void Life::kill_node(const NodeName& name) {
   if (!left_) feed(look());
 }
 
-// What is on its way waits. An agent that does not hear its lead for long ends its ranks and
+// What is on its way waits. An agent without a message of its lead for long ends its ranks and
 // leaves.
 void Life::cut_off(const NodeName& name) {
   Node& node = nodes_.at(name);

@@ -32,7 +32,7 @@ def stretch(samples, wrong, grace_s):
 
 # ---- one writer, one execution
 def one_writer(history, limits):
-    """Never two writers of one checkpoint tree: the shard's lock was free, nobody saved between two saves of another, no two compute."""
+    """Never two writers of one checkpoint tree: the shard's lock was free, no process saved between two saves of another, no two compute."""
     for h in of(history, "witness", what="overlap"):
         yield f"at {at(h)} rank {h['rank']} (pid {h['pid']}) began while another process held its shard"
     last = {}
@@ -109,7 +109,7 @@ def disturbing(h):
 
 
 def orders_take_effect(history, limits):
-    """What was accepted is seen in status and processes, if nobody asked for something else meanwhile."""
+    """What was accepted is seen in status and processes, if nothing else was requested meanwhile."""
     samples = of(history, "sample")
     for h in of(history, "order"):
         if h["exit"] != 0 or not h["sure"] or h["verb"] not in ACTING:
@@ -268,13 +268,13 @@ def ends_as_asked(history, limits):
 
 
 def journal_is_whole(history, limits):
-    """The journal replays to the same state, and no event is told twice."""
+    """The journal replays to the same state, and no event is published twice."""
     for h in of(history, "audit"):
         if h["exit"] != 0:
             yield f"stokerd --audit: exit {h['exit']}: {h['said'][-500:]}"
     numbers = [h["seq"] for h in of(history, "row")]
     if len(set(numbers)) != len(numbers):
-        yield "events.jsonl tells an event twice"
+        yield "events.jsonl has an event twice"
 
 
 RULES = [one_writer, finished_once, refusals_say_why, nonsense_is_refused, orders_take_effect, saves_happen, nodes_as_asked, alerts_as_asked, status_is_true,

@@ -45,7 +45,7 @@ def at_end(history, after="after stop"):
     return history + [{"t": history[-1]["t"], "kind": "settle", "after": after}]
 
 
-STILL = dict(state="stopped", ranks=(), count=50, reason="stop asked by alice")
+STILL = dict(state="stopped", ranks=(), count=50, reason="stop requested by alice")
 
 
 class Rules(unittest.TestCase):

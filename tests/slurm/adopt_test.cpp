@@ -57,7 +57,7 @@ bool notes(const AdoptedScript& script, const std::string& words) {
   return false;
 }
 
-// The words of every command, as the training would be given them; ? is what cannot be told.
+// The words of every command, as the training would be given them; ? is unknown.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   ScriptReader({{"SCRATCH", "/scratch"}, {"EMPTY", ""}}, "/home/a")
@@ -234,7 +234,7 @@ TEST_CASE("adopt: what only running the script would tell is a note") {
   CHECK(s.last_iteration == 500);
   CHECK(s.save_signal.empty());
   CHECK(s.logs == std::vector<std::string>{"/home/a/slurm-*_*.out"});
-  CHECK(notes(s, "a log could not be told from \"$LOG\""));
+  CHECK(notes(s, "a log path could not be derived from \"$LOG\""));
   CHECK(notes(s, "would run several tasks at once"));
   CHECK(notes(s, "--signal=B:USR1@60"));
   CHECK(notes(s, "--comment=mine is replaced"));

@@ -92,7 +92,7 @@ TEST_CASE("switch: behind hundreds of junk names and spellings -> a real one is 
   CHECK(verbs == std::vector<std::string>{"stop", "kill"});
 }
 
-TEST_CASE("switch: a file that is being written -> told when it has settled") {
+TEST_CASE("switch: a file that is being written -> reported when it has settled") {
   Switches s;
   s.folder.write("save", "");
   const WallTime early{};  // by this clock the file is from the future
@@ -127,7 +127,7 @@ TEST_CASE("switch: link, FIFO, folder, huge, two names, unknown name -> refused 
   s.folder.write("pause", std::string(65537, 'x'));
   CHECK(refused_once("pause") == "it has 65537 bytes, 65536 at most");
   std::filesystem::create_hard_link(s.folder / ".elsewhere", s.folder / "resume");
-  CHECK(refused_once("resume") == "it has several names: the author cannot be told");
+  CHECK(refused_once("resume") == "it has several names: the author is unknown");
   s.folder.write("halt", "");
   CHECK(refused_once("halt").starts_with("no such switch"));
 }

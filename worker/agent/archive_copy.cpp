@@ -280,7 +280,7 @@ class Copier {
     const bool asked = good && good->without_optimizer == rule_.without_optimizer;
     if (!asked) {
       remove_tree(aside_);
-      return good ? fail("was begun under another setting; it begins anew", copy_.path)
+      return good ? fail("was begun under another setting; it starts over", copy_.path)
                   : fail("the copy does not read back: " + good.error().message(), copy_.path);
     }
     for (const auto& file : good->files) copy_.bytes += file.size;

@@ -125,7 +125,7 @@ std::string faulthandler_frames(pid_t pid, const std::string& log) {
   const std::uint64_t before = size_of(log);
   if (::kill(pid, SIGUSR1) != 0) return {};
   const std::string text = log.empty() ? std::string() : grown_text(log, before);
-  if (text.empty()) return "faulthandler was asked by USR1: its frames are in the rank's log\n";
+  if (text.empty()) return "USR1 triggered faulthandler: its frames are in the rank's log\n";
   return "frames by faulthandler:\n" + text + "\n";
 }
 
@@ -156,7 +156,7 @@ std::string user_frames(pid_t pid, const std::string& log, bool uninterruptible,
                          : tool_frames(pid, log, end);
 }
 
-// What /proc tells of a target, by process.
+// What /proc shows of a target, by process.
 struct States {
   std::vector<std::string> texts;
   std::vector<bool> uninterruptible;

@@ -105,7 +105,7 @@ def sacct_proves_the_end(site):
     site.trains()
     accounts(site, ("OUT_OF_MEMORY", "0:125", 0, "", ""))
     site.wait_jobs(1, 50)
-    check(any("OUT_OF_MEMORY" in str(e) for e in site.events()), "how it ended is not told")
+    check(any("OUT_OF_MEMORY" in str(e) for e in site.events()), "how it ended is not reported")
     check(site.calls("sacct"), "sacct was not asked")
 
 
@@ -150,7 +150,7 @@ def exclusions_never_starve(site):
     site.end_task("FAILED", exit=1)
     site.wait_jobs(2, 90)
     check(site.jobs()[-1]["exclude"] == "", f"submitted with --exclude={site.jobs()[-1]['exclude']}")
-    check(any("too few nodes" in str(e) for e in site.events()), "it is not told")
+    check(any("too few nodes" in str(e) for e in site.events()), "it is not reported")
 
 
 def link_programs(site):
@@ -170,7 +170,7 @@ def commands_missing_or_not_executable(site):
     site.env["PATH"] = folder + ":" + link_programs(site)  # SLURM's own commands, where this machine has them, take no part
     site.begin()
     site.wait(lambda: any("squeue" in str(e) or "sbatch" in str(e) for e in site.events()), LIMIT, "the complaint")
-    check(not site.jobs(), "submitted by nobody knows what")
+    check(not site.jobs(), "submitted by an unknown caller")
     os.chmod(os.path.join(folder, "squeue"), 0o755)
     os.rename(os.path.join(folder, "away"), os.path.join(folder, "sbatch"))
     site.wait_jobs(1)

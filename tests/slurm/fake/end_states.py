@@ -58,7 +58,7 @@ def requeued_keeps_its_id(site):
 
 
 def requeued_seen_as_pending(site):
-    """The requeue was over before anybody looked: PENDING again under the same id. Its restart count tells it from an old answer."""
+    """The requeue was over before the next poll: PENDING again under the same id. Its restart count distinguishes it from an old answer."""
     site.begin()
     before = site.trains()
     site.end_task("PENDING", restarts=1, reason="BeginTime")
@@ -75,7 +75,7 @@ def boot_fail_without_a_name(site):
     site.trains()
     site.end_task("BOOT_FAIL")
     held = site.wait_state("held", LIMIT)
-    check("which node is not known" in held["reason"], held["reason"])
+    check("the node is unknown" in held["reason"], held["reason"])
     site.stays(1, 3)
 
 
@@ -86,8 +86,8 @@ def node_fail_names_the_node(site):
     with site.changing() as cluster:
         cluster["nodes"]["n01"] = ["down*", "Not responding"]
         cluster["jobs"][-1]["tasks"]["1"]["state"] = "NODE_FAIL"
-    site.wait(lambda: "until logs and checkpoints were still" in site.status().get("reason", ""), LIMIT, "the wait for still logs")
-    check('"n01"' in site.stoker("nodes", "--json").stdout, "the lost node is not told")
+    site.wait(lambda: "until logs and checkpoints have not changed" in site.status().get("reason", ""), LIMIT, "the wait for still logs")
+    check('"n01"' in site.stoker("nodes", "--json").stdout, "the lost node is not shown")
     site.stays(1)
 
 

@@ -18,7 +18,7 @@ def nothing_left_of_it(site):
     site.trains()
     with site.changing() as cluster:
         cluster.update(steps=[], inside={"n01": 0})
-    site.wait(lambda: told(site, "SLURM has no step of it any more: limbo"), LIMIT, "limbo to be proven")
+    site.wait(lambda: told(site, "SLURM lists no more steps of it: limbo"), LIMIT, "limbo to be proven")
     site.wait_jobs(2)
     probe = site.calls("srun")[0][2]
     check("--overlap" in probe and "--gres=none" in probe and any(w.startswith("--jobid=") for w in probe), f"the probe: {probe}")
@@ -35,7 +35,7 @@ def batch_host_left(site):
 
 
 def processes_that_hang(site):
-    """Processes are there: no limbo but a hang, and their stacks are told."""
+    """Processes are there: no limbo but a hang, and their stacks are reported."""
     site.begin(ceiling="8s")
     site.trains()
     hang = site.wait(lambda: told(site, "2 processes on 1 node"), LIMIT, "the hang with its stacks")
@@ -51,9 +51,9 @@ def probe_that_fails(site):
     site.bend("srun", code=1, err="srun: error: Unable to create step: Requested nodes are busy\n")
     with site.changing() as cluster:
         cluster["steps"] = []
-    site.wait(lambda: told(site, "told nothing"), LIMIT, "the first probe to tell nothing")
-    check(len(site.jobs()) == 1, "a probe that told nothing ended the job")
-    site.wait(lambda: told(site, "its silence alone counts"), LIMIT * 2, "the silence to count")
+    site.wait(lambda: told(site, "returned nothing"), LIMIT, "the first probe to return nothing")
+    check(len(site.jobs()) == 1, "an empty probe ended the job")
+    site.wait(lambda: told(site, "only its silence counts"), LIMIT * 2, "the silence to count")
     check(not told(site, ": limbo"), "limbo was called without proof")
     site.wait_jobs(2)
 
@@ -102,14 +102,13 @@ def agents_fall_silent(site):
     check(not site.calls("scancel"), f"cancelled while SLURM shows the step: {site.calls('scancel')}")
     with site.changing() as cluster:
         cluster["steps"] = []
-    site.wait(lambda: told(site, "SLURM has no step of it any more: limbo"), 3 * LIMIT, "limbo to be proven")
+    site.wait(lambda: told(site, "SLURM lists no more steps of it: limbo"), 3 * LIMIT, "limbo to be proven")
     site.wait(lambda: site.calls("scancel"), LIMIT, "the job to be cancelled")
     check(site.calls("scancel")[0][2] == [f"{site.jobs()[0]['id']}_1"], f"what was cancelled: {site.calls('scancel')}")
 
 
 def kill_all_of(site, played):
-    """kill -9 of everything that the played job started: each process with its number in the environment. All are stopped first:
-    whoever saw another one's end would write it down."""
+    """kill -9 of everything that the played job started: each process with its number in the environment. All are stopped first: a process that saw another one's end would write it down."""
     mark = f"SLURM_ARRAY_JOB_ID={site.jobs()[-1]['id']}".encode()
     here = f"STOKER_RUN_DIR={site.directory}".encode()
     for signal_sent in (signal.SIGSTOP, signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL):

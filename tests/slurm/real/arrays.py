@@ -75,7 +75,7 @@ def one_waiting_task_cancelled(site):
 
 @with_either("loop")
 def stopped_gracefully(site):
-    """`stop`: the task saves and leaves with COMPLETED, and nothing is said of a cancelled one."""
+    """`stop`: the task saves and leaves with COMPLETED, and no cancelled one is mentioned."""
     site.start_daemon()
     site.run_training(tasks=4)
     site.wait_training(beyond=20)
@@ -83,7 +83,7 @@ def stopped_gracefully(site):
     site.wait_state("stopped", LIMIT)
     site.wait(lambda: not site.submissions(), LIMIT, "the queue to be empty")
     said = [e["reason"] for e in site.events() if "(CANCELLED)" in e.get("reason", "") or "was cancelled" in e.get("reason", "")]
-    check(not said, f"a cancelled task was told of: {said}")
+    check(not said, f"a cancelled task was mentioned: {said}")
 
 
 def plan_by_samples(site):
@@ -91,7 +91,7 @@ def plan_by_samples(site):
     site.start_daemon()
     site.training = "core"
     site.run_training(tasks=4, nodes="[{until_samples: 4000, nodes: 1}, {nodes: 2}]")
-    site.wait_event("the plan wants 2 nodes")
+    site.wait_event("the plan needs 2 nodes")
     before = site.wait_training()
     check(submitted(site) == 2, f"submissions when the plan had moved on: {submitted(site)}")
     site.stoker("restart", site.run, "--reason", "a new attempt")

@@ -29,7 +29,7 @@ def steps(site, job):
 
 
 def probe_needs_overlap(site):
-    """A step into a running job waits for ever for the CPUs that the job's own step has; with --overlap it is there at once."""
+    """A step into a running job waits endlessly for the CPUs that the job's own step has; with --overlap it is there at once."""
     job = submit(site, "srun --exact sleep 600\n", "-N1", "-n1", "-c1")
     site.wait(lambda: f"{job}.0" in steps(site, job), LIMIT, "its step")
     probe = ["srun", f"--jobid={job}", "-N1", "-n1", "--gres=none"]
@@ -49,7 +49,7 @@ def probe_needs_overlap(site):
 
 
 def no_kill_wants_both(site):
-    """A dead node: by default the job ends; with sbatch's --no-kill alone the step dies; with both it lives on with fewer nodes."""
+    """A dead node: by default the job ends; with sbatch's --no-kill alone the step dies; with both it is still running with fewer nodes."""
     text = "srun {} --kill-on-bad-exit=0 sleep 600\nsleep 600\n"
     plain = submit(site, text.format(""), "-N2", "-w", "n01,n08", "--no-requeue")
     alone = submit(site, text.format(""), "-N2", "-w", "n02,n08", "--no-requeue", "--no-kill")
@@ -60,7 +60,7 @@ def no_kill_wants_both(site):
     site.wait(lambda: state(site, plain) == "NODE_FAIL", LIMIT, "the job without --no-kill to end")
     site.wait(lambda: f"{alone}.0" not in steps(site, alone), LIMIT, "the step without --no-kill to die")
     check(state(site, alone) == "RUNNING", f"the job with sbatch's --no-kill is {state(site, alone)}")
-    check(state(site, both) == "RUNNING" and f"{both}.0" in steps(site, both), "with both the step lives on")
+    check(state(site, both) == "RUNNING" and f"{both}.0" in steps(site, both), "with both the step is still running")
     nodes = site.cluster.run("squeue", "-h", "-j", both, "-o", "%N").stdout.strip()
     check(nodes == "n03", f"the node list shrinks: {nodes}")
 

@@ -43,7 +43,7 @@ def signal_node(site, chosen, how, draw):
                 os.kill(pid, how)
 
 
-# ---- the faults: each breaks something and says how to mend it (None: the run must cope by itself)
+# ---- the faults: each breaks something and says how to repair it (None: the run must cope by itself)
 def ranks(site, draw):
     """A node's ranks and their standbys; half the time their guardians with them."""
     guardians = draw.random() < 0.5
@@ -172,7 +172,7 @@ ALL = [rank_killed, rank_stopped, agent_killed, all_programs_killed, task_cancel
        step_daemons_die, drained, controller_away, controller_away_while_it_ends, squeue_lies, sbatch_fails_while_it_is_needed, daemon_killed,
        daemon_frozen, excluded_by_hand, everything_at_once]
 RESTARTS = (rank_killed, rank_stopped, agent_killed, all_programs_killed, task_cancelled, array_cancelled, batch_host_dies, controller_away_while_it_ends,
-            sbatch_fails_while_it_is_needed, everything_at_once)  # after these the training began anew
+            sbatch_fails_while_it_is_needed, everything_at_once)  # after these the training started over
 BY_HAND = (array_cancelled, sbatch_fails_while_it_is_needed)  # the only ones after which the run may be held
 
 
@@ -196,7 +196,7 @@ def trains_on(site, before, fault):
         anew = fault not in RESTARTS or starts(s) > starts(before)
         return s.get("state") == "training" and not s.get("stale") and anew and s.get("iteration", 0) > reached and s
     reached = site.status().get("iteration", 0)
-    return site.wait(there, PATIENCE, f"training beyond iteration {reached}, begun anew")
+    return site.wait(there, PATIENCE, f"training beyond iteration {reached}, started over")
 
 
 def include_all(site):

@@ -183,16 +183,16 @@ def script_obeys_people(site):
 
 
 def script_loses_a_node(site):
-    """A node dies: its processes may write on, so nothing is submitted until logs and checkpoints were still for ten minutes."""
+    """A node dies: its processes may write on, so nothing is submitted until logs and checkpoints have not changed for ten minutes."""
     site.start_daemon()
     adopt(site)
     site.wait_training(beyond=20)
     site.cluster.kill_node("n02")
-    site.wait_event("until logs and checkpoints were still", 200)
+    site.wait_event("until logs and checkpoints have not changed", 200)
     time.sleep(20)
     check(not site.submissions(), f"submitted although the lost node may write on: {site.submissions()}")
     nodes = site.stoker("nodes", "--json").stdout
-    check('"n02"' in nodes, f"the lost node is not told: {nodes}")
+    check('"n02"' in nodes, f"the lost node is not shown: {nodes}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ extern "C" void note_signal(int number) {
   noted_signal = number;
 }
 
-// A switch is a regular file; anything else under that name (a symbolic link, a FIFO) is none.
+// A switch is a regular file; anything else under that name (a symbolic link, a FIFO) does not
+// count.
 bool is_there(const std::string& path) {
   struct stat info {};
   return !path.empty() && ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
@@ -78,13 +79,13 @@ std::string leave_line(LeaveReason reason, const LeaveWatch& watch, Iteration it
     case LeaveReason::KillNow:
     case LeaveReason::KillSwitch: {
       const std::string& path = is_there(watch.kill_now) ? watch.kill_now : watch.kill_switch;
-      if (path.empty()) return "told to leave without saving. Exiting";
+      if (path.empty()) return "asked to exit without saving. Exiting";
       return fmt::format("Detected kill switch at {}. Exiting", path);
     }
     case LeaveReason::Signal:
       return fmt::format("exiting program at iteration {}: signal received", iteration.value);
     case LeaveReason::Asked:
-      return fmt::format("exiting program at iteration {}: told to save and leave",
+      return fmt::format("exiting program at iteration {}: asked to save and exit",
                          iteration.value);
     case LeaveReason::Wall:
       return fmt::format("exiting program at iteration {}: the time limit is near",

@@ -30,7 +30,7 @@ Status start_anew() {
   for (const auto& [name, value] : recipe::portable_environment())
     ::setenv(name.c_str(), value.c_str(), 1);
   ::execv("/proc/self/exe", arguments.data());
-  return fail(errno_error(errno, "cannot start anew", "numerics: portable"));
+  return fail(errno_error(errno, "cannot start again", "numerics: portable"));
 }
 
 }  // namespace
