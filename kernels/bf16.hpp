@@ -4,17 +4,19 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/both.hpp"
+
 namespace stoker::kernels {
 
 struct Bf16 {
   std::uint16_t bits = 0;
 };
 
-inline float to_float(Bf16 value) {
+STOKER_BOTH constexpr float to_float(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-inline Bf16 to_bf16(float value) {
+STOKER_BOTH constexpr Bf16 to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
     return Bf16{static_cast<std::uint16_t>((bits >> 16) | 0x40u)};

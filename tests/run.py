@@ -263,7 +263,7 @@ def sanitized_e2e(tally):
 def part_asan(tally, options):
     everything = options.long or options.only
     if not everything:
-        sanitizer(tally, options, "asan", untorched(without={"cli"}), ["stoker-agent"])  # a test of configs looks for the agent
+        sanitizer(tally, options, "asan", untorched(without={"cli", "cuda_on_cpu"}), ["stoker-agent"])  # a test of configs looks for the agent
     elif sanitizer(tally, options, "asan", untorched(), ["stokerd", "stoker", "stoker-agent"]) and build(tally):
         sanitized_e2e(tally)
 

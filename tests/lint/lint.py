@@ -34,7 +34,7 @@ def read(name):
         return f.read()
 
 
-CPP = tracked(".cpp", ".hpp")
+CPP = tracked(".cpp", ".hpp", ".cu")
 SCRIPTS = tracked(".py", ".sh") + ["dev"]
 
 
@@ -92,7 +92,7 @@ def rule_sizes():
         lines = read(name).rstrip("\n").split("\n")
         if len(lines) > MAX_LINES:
             yield f"{name}: {len(lines)} lines (at most {MAX_LINES})"
-        if name.endswith((".cpp", ".hpp")):
+        if name in CPP:
             for number, line in enumerate(lines, 1):
                 if len(line) > MAX_COLUMNS and "R\"" not in line and "http" not in line:
                     yield f"{name}:{number}: {len(line)} columns (at most {MAX_COLUMNS})"
@@ -134,8 +134,8 @@ def rule_words():
 def rule_head_comment():
     """Every C++ file of the product begins with a comment that says what it owns."""
     for name in CPP:
-        twin = os.path.join(ROOT, name[:-4] + ".hpp")
-        if name.startswith("tests/") or (name.endswith(".cpp") and os.path.exists(twin)):
+        twin = os.path.join(ROOT, os.path.splitext(name)[0] + ".hpp")
+        if name.startswith("tests/") or (not name.endswith(".hpp") and os.path.exists(twin)):
             continue  # a source file's head comment may stand in its header
         if not read(name).startswith("//"):
             yield f"{name}: begins without a comment"

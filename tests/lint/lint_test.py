@@ -53,7 +53,7 @@ class Rules(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
         os.chmod(path, mode)
-        lint.CPP = lint.tracked(".cpp", ".hpp")
+        lint.CPP = lint.tracked(".cpp", ".hpp", ".cu")
         lint.SCRIPTS = lint.tracked(".py", ".sh") + ["dev"]
 
     def breaks(self, rule, name, text, says):

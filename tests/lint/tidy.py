@@ -21,10 +21,10 @@ import batches  # noqa: E402
 
 # The compiler's own warnings are the build's business (g++, -Werror); here clang only parses. clang 14 refuses some of
 # fmt's consteval format strings that g++ takes.
-FLAGS = ["-std=c++20", "-I" + ROOT, "-w", "-DFMT_SHARED", "-DFMT_CONSTEVAL=", '-DSTOKER_VERSION="lint"',
+FLAGS = ["-std=c++20", "-I" + ROOT, "-I" + ROOT + "/tests/cuda_on_cpu/emulator", "-w", "-DFMT_SHARED", "-DFMT_CONSTEVAL=", '-DSTOKER_VERSION="lint"',
          '-DSTOKER_SOURCE_DIR="."',
          '-DSTOKER_STATES_PAGE="."', '-DSTOKER_GOLDEN_DIR="."', '-DSTOKER_LEAD_DIR="."', '-DSTOKER_LYING_SHIM="."',
-         '-DSTOKER_LYING_SCENARIO="."']
+         '-DSTOKER_LYING_SCENARIO="."', '-DSTOKER_FAKE_NCCL="."']
 # Where clean batches are remembered, and for how long when nobody asks for them.
 CLEAN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker-tidy")
 KEPT_S = 30 * 86400
