@@ -2,13 +2,15 @@
 // and writes master, moments and, where the model computes in another type, the parameters. A range
 // is any part of the flat buffer, so a shard that cuts through tensors is as good as a whole
 // tensor. To add a kernel: a header and a source of its own in this folder, with plain pointers,
-// and a test in tests/kernels against a reference in double.
+// and a test in tests/kernels against a reference in double. For the GPU: a launcher in the header,
+// NAME.cu with kernel and launcher, and a test in tests/cuda_on_cpu.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/bf16.hpp"
+#include "kernels/stream.hpp"
 
 namespace stoker::kernels {
 
@@ -32,5 +34,16 @@ struct AdamwRange {
 
 void adamw(const AdamwStep& step, const AdamwRange<float>& range);
 void adamw(const AdamwStep& step, const AdamwRange<double>& range);
+
+// Clipping by a norm that is still on the device: where `squares` is given, the gradients are
+// scaled by clip_scale(sqrt(*squares), clip) and AdamwStep::gradient_scale is not used.
+struct DeviceClip {
+  const double* squares = nullptr;
+  double clip = 0;
+};
+
+// On the GPU, bitwise as above (compile with -fmad=false).
+GpuError adamw(const AdamwStep& step, const AdamwRange<float>& range, const DeviceClip& clip,
+               Stream stream);
 
 }  // namespace stoker::kernels

@@ -9,7 +9,6 @@
 #endif
 
 #include "common/check.hpp"
-#include "kernels/philox.hpp"
 
 namespace stoker::kernels {
 namespace {
@@ -126,6 +125,12 @@ void dropout_mask(const DropoutKey& key, double p, std::uint64_t first, std::siz
 void dropout_mask(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
                   Bf16* mask) {
   fill(key, p, first, count, to_bf16(static_cast<float>(1.0 / (1.0 - p))), mask);
+}
+
+DropoutDraw dropout_draw(const DropoutKey& key, double p) {
+  return {philox_key(key.seed, PhiloxUse::Dropout), place(key),
+          static_cast<std::uint32_t>(key.sample), static_cast<std::uint32_t>(key.sample >> 32),
+          threshold_of(p)};
 }
 
 bool dropout_keeps(const DropoutKey& key, double p, std::uint64_t element) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "kernels/bf16.hpp"
+#include "kernels/philox.hpp"
+#include "kernels/stream.hpp"
 
 namespace stoker::kernels {
 
@@ -30,5 +32,26 @@ void dropout_mask(const DropoutKey& key, double p, std::uint64_t first, std::siz
 
 // The reference: one element at a time, straight from the definition.
 bool dropout_keeps(const DropoutKey& key, double p, std::uint64_t element);
+
+// What each thread of the GPU needs to draw a block of four words, made once for a launch.
+struct DropoutDraw {
+  PhiloxKey key;
+  std::uint32_t place, sample_low, sample_high, threshold;
+
+  // The words of elements 4 * block ... 4 * block + 3; an element is kept if its word is not below
+  // the threshold.
+  [[nodiscard]] STOKER_BOTH constexpr PhiloxCounter words(std::uint32_t block) const {
+    return philox({block, place, sample_low, sample_high}, key);
+  }
+};
+// The key's sample may differ for each: then the kernel sets it.
+DropoutDraw dropout_draw(const DropoutKey& key, double p);
+
+// On the GPU, bitwise as dropout_mask: out[i] = in[i] * mask[i], or the mask itself where `in` is
+// null. In place is allowed. The backward pass is the same call on the gradient: no mask is kept.
+GpuError dropout(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
+                 const float* in, float* out, Stream stream);
+GpuError dropout(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
+                 const Bf16* in, Bf16* out, Stream stream);
 
 }  // namespace stoker::kernels

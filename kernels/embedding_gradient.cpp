@@ -1,5 +1,11 @@
 #include "kernels/embedding_gradient.hpp"
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "common/check.hpp"
+
 namespace stoker::kernels {
 namespace {
 
@@ -23,6 +29,15 @@ void scatter(const std::int64_t* tokens, std::size_t count, std::size_t width,
 }
 
 }  // namespace
+
+std::vector<std::uint32_t> embedding_order(const std::int64_t* tokens, std::size_t count) {
+  STOKER_CHECK(count <= std::numeric_limits<std::uint32_t>::max(), "too many tokens to sort");
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [tokens](std::uint32_t a, std::uint32_t b) { return tokens[a] < tokens[b]; });
+  return order;
+}
 
 void embedding_gradient(const std::int64_t* tokens, std::size_t count, std::size_t width,
                         const float* upstream, float* gradient) {

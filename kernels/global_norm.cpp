@@ -41,10 +41,4 @@ double sum_of_squares(const double* values, std::size_t count) {
   return sum_f64(values, count);
 }
 
-double clip_scale(double norm, double clip) {
-  if (clip <= 0) return 1;
-  const double scale = clip / (norm + 1e-6);
-  return scale < 1 ? scale : 1;
-}
-
 }  // namespace stoker::kernels

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/both.hpp"
+
 namespace stoker::kernels {
 
 using PhiloxCounter = std::array<std::uint32_t, 4>;
@@ -14,7 +16,7 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 inline constexpr std::uint32_t kPhiloxM0 = 0xD2511F53, kPhiloxM1 = 0xCD9E8D57;
 inline constexpr std::uint32_t kPhiloxW0 = 0x9E3779B9, kPhiloxW1 = 0xBB67AE85;
 
-constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
+STOKER_BOTH constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{kPhiloxM0} * c[0];
     const std::uint64_t p1 = std::uint64_t{kPhiloxM1} * c[2];
@@ -29,7 +31,7 @@ constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
 // One key for each use, so that dropout and initialisation of one seed never share a stream.
 enum class PhiloxUse : std::uint32_t { Dropout = 0x64726f70, Initialisation = 0x696e6974 };
 
-constexpr PhiloxKey philox_key(std::uint64_t seed, PhiloxUse use) {
+STOKER_BOTH constexpr PhiloxKey philox_key(std::uint64_t seed, PhiloxUse use) {
   return {static_cast<std::uint32_t>(seed),
           static_cast<std::uint32_t>(seed >> 32) ^ static_cast<std::uint32_t>(use)};
 }

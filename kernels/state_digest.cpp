@@ -6,34 +6,24 @@
 
 #include "common/hash.hpp"
 #include "kernels/clones.hpp"
+#include "kernels/digest_element.hpp"
 
 namespace stoker::kernels {
 namespace {
 
-constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15, kMix1 = 0xBF58476D1CE4E5B9,
-                        kMix2 = 0x94D049BB133111EB;
-
 constexpr std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * kMix1;
-  z = (z ^ (z >> 27)) * kMix2;
+  z = (z ^ (z >> 30)) * kDigestMix1;
+  z = (z ^ (z >> 27)) * kDigestMix2;
   return z ^ (z >> 31);
 }
 
-struct Sums {
-  std::uint64_t low = 0, high = 0;
-};
+using Sums = DigestSums;
 
-// The place of element i is start + i * kStep: no chain between elements, so loops become vectors.
 template <class Bits, class T>
 [[gnu::always_inline]] inline Sums sum(std::uint64_t start, const T* values, std::size_t count) {
   Sums sums;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t z = std::uint64_t{std::bit_cast<Bits>(values[i])} ^ (start + i * kStep);
-    z = (z ^ (z >> 32)) * kMix1;
-    z = (z ^ (z >> 29)) * kMix2;
-    sums.low += z;
-    sums.high += (z ^ (z >> 32)) * kMix1;
-  }
+  for (std::size_t i = 0; i < count; ++i)
+    digest_element(start, i, std::bit_cast<Bits>(values[i]), sums);
   return sums;
 }
 
@@ -45,22 +35,22 @@ STOKER_CLONES_WIDE Sums sum_f64(std::uint64_t start, const double* values, std::
   return sum<std::uint64_t>(start, values, count);
 }
 
-std::uint64_t start_of(std::string_view name, std::uint64_t first) {
-  return xxh3_64(name) + (first + 1) * kStep;
-}
-
 }  // namespace
+
+std::uint64_t digest_start(std::string_view name, std::uint64_t first) {
+  return xxh3_64(name) + (first + 1) * kDigestStep;
+}
 
 void StateDigest::add(std::string_view name, std::uint64_t first, const float* values,
                       std::size_t count) {
-  const Sums sums = sum_f32(start_of(name, first), values, count);
+  const Sums sums = sum_f32(digest_start(name, first), values, count);
   low += sums.low;
   high += sums.high;
 }
 
 void StateDigest::add(std::string_view name, std::uint64_t first, const double* values,
                       std::size_t count) {
-  const Sums sums = sum_f64(start_of(name, first), values, count);
+  const Sums sums = sum_f64(digest_start(name, first), values, count);
   low += sums.low;
   high += sums.high;
 }
@@ -68,7 +58,7 @@ void StateDigest::add(std::string_view name, std::uint64_t first, const double* 
 void StateDigest::add(std::string_view name, std::uint64_t scalar) {
   const std::uint64_t z = mix(scalar ^ mix(xxh3_64(name)));
   low += z;
-  high += (z ^ (z >> 32)) * kMix1;
+  high += (z ^ (z >> 32)) * kDigestMix1;
 }
 
 void StateDigest::merge(const StateDigest& other) {

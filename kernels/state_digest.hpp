@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/digest_element.hpp"
+#include "kernels/stream.hpp"
+
 namespace stoker::kernels {
 
 struct StateDigest {
@@ -23,5 +26,13 @@ struct StateDigest {
   [[nodiscard]] std::string hex() const;  // 32 digits
   friend bool operator==(const StateDigest&, const StateDigest&) = default;
 };
+
+// Where the place of element `first` of the tensor `name` begins.
+std::uint64_t digest_start(std::string_view name, std::uint64_t first);
+
+// On the GPU: adds elements [first, first + count) to *sums of the device, bitwise as
+// StateDigest::add; the order of the additions does not matter.
+GpuError add_digest(std::string_view name, std::uint64_t first, const float* values,
+                    std::size_t count, DigestSums* sums, Stream stream);
 
 }  // namespace stoker::kernels
