@@ -1,0 +1,28 @@
+# The preset cuda: kernels/*.cu by nvcc, for sm_90 unless CMAKE_CUDA_ARCHITECTURES says otherwise, and the tests of
+# tests/cuda_on_cpu against them on a real card (gpu_kernels). Nothing else of this tree needs CUDA.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90)
+endif()
+enable_language(CUDA)
+if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+
+file(GLOB cuda_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
+add_library(stoker_kernels_cuda STATIC ${cuda_kernels})
+# Functions that are constexpr serve both sides.
+target_compile_options(stoker_kernels_cuda PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+target_link_libraries(stoker_kernels_cuda PUBLIC stoker_kernels)
+# The bits of the CPU: no multiplication and addition in one rounding.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/adamw.cu ${CMAKE_SOURCE_DIR}/kernels/dropout.cu
+  PROPERTIES COMPILE_OPTIONS -fmad=false)
+
+find_package(doctest REQUIRED)
+file(GLOB gpu_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda_on_cpu/*_test.cpp)
+list(FILTER gpu_tests EXCLUDE REGEX "emulator_test")  # of the emulator itself
+set_source_files_properties(${gpu_tests} PROPERTIES LANGUAGE CUDA)
+add_executable(gpu_kernels ${gpu_tests} ${CMAKE_SOURCE_DIR}/tests/main.cpp)
+target_link_libraries(gpu_kernels PRIVATE stoker_kernels_cuda doctest::doctest)
+target_include_directories(gpu_kernels PRIVATE ${CMAKE_SOURCE_DIR})
