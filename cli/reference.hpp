@@ -1,10 +1,22 @@
-// docs/cli.md: the reference of `stoker`, made from the command tree.
+// What is made from the command tree: docs/cli.md and the manual pages.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class Option;
+}
 
 namespace stoker::cli {
 
 std::string render_cli_reference();
+
+// (file name, text) in man(7): stoker.1 with the list of the commands, stoker-COMMAND.1 for each.
+std::vector<std::pair<std::string, std::string>> render_man_pages();
+
+// "-y, --yes", "--to ITERATION", or the name of a positional.
+std::string option_name(const CLI::Option& option);
 
 }  // namespace stoker::cli

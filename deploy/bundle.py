@@ -7,6 +7,8 @@ there is no shell). `--prove` runs it in an empty chroot.
 """
 import argparse
 import os
+import platform
+import pwd
 import re
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ import sys
 import tempfile
 
 PROGRAMS = ["stokerd", "stoker", "stoker-agent"]
+LARGEST_MB = 35  # of the packed bundle
 LAUNCHER_FLAGS = ["-O2", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong", "-fPIE", "-static-pie", "-Wl,-z,relro,-z,now"]
 LAUNCHER = r"""
 /* Starts libexec/<own name> through the bundle's own loader: no shell, no library of the host. */
@@ -90,6 +93,55 @@ def make(build, bundle):
             print("bundle: of a build without STOKER_HARDEN; for a cluster: ./dev build --preset release --bundle")
 
 
+def packed_name(bundle):
+    said = subprocess.run([os.path.join(bundle, "bin", "stoker"), "--version"], text=True, capture_output=True, check=True)
+    return f"stoker-{said.stdout.split()[-1]}-linux-{platform.machine()}"
+
+
+def pack(bundle):
+    """The bundle as one file, in a folder of its own name; 1 when it is too large."""
+    name = packed_name(bundle)
+    target = os.path.join(os.path.dirname(bundle), name + ".tar.zst")
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(bundle)) as folder:
+        shutil.copytree(bundle, os.path.join(folder, name))
+        settled = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+        with open(target, "wb") as out:
+            tar = subprocess.Popen(["tar", "-C", folder, *settled, "-c", name], stdout=subprocess.PIPE)
+            packed = subprocess.run(["zstd", "-q", "-12", "-c"], stdin=tar.stdout, stdout=out)
+            tar.stdout.close()
+            if tar.wait() != 0 or packed.returncode != 0:
+                print("bundle: tar or zstd failed")
+                return 1
+    size = os.path.getsize(target) / 1e6
+    print(f"bundle: {target} ({size:.1f} MB, at most {LARGEST_MB})")
+    return 0 if size <= LARGEST_MB else 1
+
+
+def self_test(bundle):
+    """`stoker self-test` on this host, by nobody: a copy in a folder that this user can read and not write."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        copy = os.path.join(folder, "stoker")
+        shutil.copytree(bundle, copy)
+        scratch = os.path.join(folder, "scratch")
+        os.mkdir(scratch)
+        nobody = pwd.getpwnam("nobody")
+        os.chown(scratch, nobody.pw_uid, nobody.pw_gid)
+        before = listing(copy)
+        run = subprocess.run([os.path.join(copy, "bin", "stoker"), "self-test", "--directory", scratch], text=True,
+                             capture_output=True, user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], cwd=scratch,
+                             env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}, timeout=300)
+        print(run.stdout + run.stderr, end="")
+        left = os.listdir(scratch)
+        if left:
+            print(f"the self-test left {left}")
+        return 0 if run.returncode == 0 and not left and listing(copy) == before else 1
+
+
+def listing(folder):
+    return sorted(os.path.join(d, f) for d, _, fs in os.walk(folder) for f in fs)
+
+
 def prove(bundle):
     """Runs every program in a chroot that holds nothing but the bundle."""
     with tempfile.TemporaryDirectory() as root:
@@ -105,19 +157,22 @@ def prove(bundle):
         run = subprocess.run(["chroot", root, "/stoker/bin/stoker", "--state", "/state", "status", "--json"],
                              text=True, capture_output=True)
         print(f"stoker status --json: {run.stdout.strip()}")
-        return 0 if run.returncode == 0 and run.stdout.strip() == "[]" else 1
+        if run.returncode != 0 or run.stdout.strip() != "[]":
+            return 1
+    return self_test(bundle)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build")
     parser.add_argument("--prove", action="store_true", help="run the bundle in an empty chroot (needs root)")
+    parser.add_argument("--pack", action="store_true", help="also write it as one .tar.zst")
     options = parser.parse_args()
     bundle = os.path.join(options.build, "bundle")
     if options.prove:
         return prove(bundle)
     make(options.build, bundle)
-    return 0
+    return pack(bundle) if options.pack else 0
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def part_slurm(tally, options):
     title("real SLURM: every fault once" if not options.long else "real SLURM: 100 faults by chance")
     argv = [sys.executable, "tests/slurm/run.py", "--match", options.match, "--tries", str(tries(options)),
             "--until", str(options.until)]
-    argv += ["--random", "100"] if options.long else []
+    argv += ["--random", "100", "--versions"] if options.long else []
     environment = dict(os.environ, STOKER_BIN=BIN, **({"STOKER_LONG": "1"} if options.long else {}))
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, text=True, errors="replace",
                            stdout=subprocess.PIPE)
@@ -204,17 +204,20 @@ def part_lint(tally, _options):
     tally.add("sim: the proofs count every folder and guard of the simulation", "passed" if good else "failed")
 
 
-def part_bundle(tally, _options):
+def part_bundle(tally, options):
     title("relocatable bundle in an empty chroot")
-    good = command([sys.executable, "deploy/bundle.py", "--build", folder_of(PRESET)]) == 0
-    tally.add("bundle: builds", "passed" if good else "failed")
+    good = command([sys.executable, "deploy/bundle.py", "--build", folder_of(PRESET), "--pack"]) == 0
+    tally.add("bundle: builds, and is at most 35 MB when packed", "passed" if good else "failed")
     if not good:
         return
     if os.geteuid() != 0:
-        tally.add("bundle: runs in an empty chroot", "skipped", "chroot needs root")
+        tally.add("bundle: runs in an empty chroot, and its self-test by nobody", "skipped", "chroot needs root")
         return
     good = command([sys.executable, "deploy/bundle.py", "--build", folder_of(PRESET), "--prove"]) == 0
-    tally.add("bundle: runs in an empty chroot", "passed" if good else "failed")
+    tally.add("bundle: runs in an empty chroot, and its self-test by nobody", "passed" if good else "failed")
+    if options.long:
+        code = command([sys.executable, "tests/slurm/day_one.py", folder_of(PRESET)])
+        tally.add("bundle: day one in bare roots", {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed"), "no root of another Debian")
 
 
 # The folders of tests/ whose programs run under a sanitizer. cli has no memory of its own to lose and is the slowest to

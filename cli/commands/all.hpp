@@ -32,6 +32,7 @@ Command cmd_resume();
 Command cmd_rollback();
 Command cmd_run();
 Command cmd_save();
+Command cmd_self_test();
 Command cmd_silence();
 Command cmd_sim();
 Command cmd_stacks();

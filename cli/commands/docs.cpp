@@ -13,16 +13,18 @@ namespace {
 
 struct DocsOptions {
   std::string directory;
-  bool check = false;
+  bool check = false, man = false;
 };
 
 int docs(Context& context, const DocsOptions& options) {
-  const std::vector<std::pair<std::string, std::string>> pages = {
-      {"configuration.md", configs::render_configuration()},
-      {"cli.md", render_cli_reference()},
-      {"states.md", core::render_states()},
-      {"schedules.md", recipe::render_schedules()},
-  };
+  std::vector<std::pair<std::string, std::string>> pages;
+  if (options.man)
+    pages = render_man_pages();
+  else
+    pages = {{"configuration.md", configs::render_configuration()},
+             {"cli.md", render_cli_reference()},
+             {"states.md", core::render_states()},
+             {"schedules.md", recipe::render_schedules()}};
   int code = kDone;
   for (const auto& [name, text] : pages) {
     const std::string path = options.directory + "/" + name;
@@ -45,11 +47,12 @@ int docs(Context& context, const DocsOptions& options) {
 Command cmd_docs() {
   Command command{"docs",
                   "write the generated pages of docs/",
-                  {"stoker docs docs --check"},
+                  {"stoker docs docs --check", "stoker docs man1 --man"},
                   [](CLI::App& app, Context& context) -> Action {
                     const auto options = std::make_shared<DocsOptions>();
                     app.add_option("DIR", options->directory, "folder of the pages")->required();
                     app.add_flag("--check", options->check, "only compare; exit 1 on a difference");
+                    app.add_flag("--man", options->man, "the manual pages instead");
                     return [&context, options] { return docs(context, *options); };
                   }};
   command.hidden = true;

@@ -1,4 +1,8 @@
 // The command tree: help with examples, completions and the reference name every command.
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include "cli/completion.hpp"
 #include "cli/reference.hpp"
 #include "cli/site_checks.hpp"
@@ -10,10 +14,10 @@ using namespace stoker::cli::test;
 
 TEST_CASE("tree: the verbs of the contract -> all there") {
   for (const char* verb :
-       {"check",   "plan",     "run",    "status", "pulse",  "why",     "events",   "chronicle",
-        "logs",    "save",     "stop",   "pause",  "resume", "restart", "rollback", "exclude",
-        "include", "nodes",    "bisect", "stacks", "alerts", "ack",     "silence",  "parse",
-        "doctor",  "diagnose", "replay", "tail",   "top"}) {
+       {"check",   "plan",     "run",    "status", "pulse",  "why",      "events",   "chronicle",
+        "logs",    "save",     "stop",   "pause",  "resume", "restart",  "rollback", "exclude",
+        "include", "nodes",    "bisect", "stacks", "alerts", "ack",      "silence",  "parse",
+        "doctor",  "diagnose", "replay", "tail",   "top",    "self-test"}) {
     bool found = false;
     for (const Command& command : commands()) found = found || command.name == verb;
     CHECK_MESSAGE(found, verb);
@@ -53,6 +57,28 @@ TEST_CASE("tree: the reference -> every command with its options") {
     CHECK((page.find("## stoker " + command.name + "\n") != std::string::npos) == !command.hidden);
   CHECK(page.find("| `--to ITERATION` | iteration of the checkpoint; auto: where "
                   "recover.rollback would go back to") != std::string::npos);
+}
+
+TEST_CASE(
+    "tree: the manual pages -> one for each command, no text that troff takes for a request") {
+  const auto pages = render_man_pages();
+  for (const Command& command : commands()) {
+    const auto found = std::find_if(pages.begin(), pages.end(), [&](const auto& page) {
+      return page.first == "stoker-" + command.name + ".1";
+    });
+    CHECK((found != pages.end()) == !command.hidden);
+  }
+  CHECK(pages.back().first == "stoker.1");
+  const std::set<std::string> requests{".TH", ".SH", ".TP", ".B", ".BR", ".nf", ".fi"};
+  for (const auto& page : pages) {
+    CAPTURE(page.first);
+    CHECK(page.second.starts_with(".TH STOKER"));
+    std::istringstream lines(page.second);
+    for (std::string line; std::getline(lines, line);) {
+      CHECK_FALSE(line.starts_with("'"));
+      if (line.starts_with(".")) CHECK(requests.count(line.substr(0, line.find(' '))) == 1);
+    }
+  }
 }
 
 TEST_CASE("tree: unknown commands and options -> exit 2, the nearest name") {

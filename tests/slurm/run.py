@@ -1,6 +1,6 @@
 """Runs the cases of tests/slurm/real, several clusters side by side, and beside them those of tests/slurm/fake; each case is one test.
 
-    run.py [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N] [--until T]
+    run.py [--version V] [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N] [--until T]
 
 A fault that is the same for the training core and for a foreign loop is played once, with the one that its case names (half
 of them each); --training plays it with this one or with both, --random draws the training too. Prints "passed: NAME (SECONDSs)"
@@ -11,9 +11,12 @@ import concurrent.futures
 import glob
 import os
 import random
+import re
 import subprocess
 import sys
 import time
+
+import roots
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
@@ -78,6 +81,30 @@ def run_once(script, case, training):
     return code, said, time.monotonic() - began
 
 
+def inside():
+    return roots.ROOT == roots.INSIDE
+
+
+def in_root(options, version):
+    """Runs this script inside the root, with the bundle's programs; the training core is not in it, so the loop trains."""
+    programs = os.path.realpath(os.environ.get("STOKER_BIN", os.path.join(roots.ROOT, "build", "bin")))
+    bundle = os.path.relpath(os.path.join(os.path.dirname(programs), "bundle", "bin"), roots.ROOT)
+    if bundle.startswith("..") or not os.path.exists(os.path.join(roots.ROOT, bundle, "stokerd")):
+        print(f"skipped: slurm: cases on {version} (0s)\nreason: no root of this SLURM without a bundle in {bundle}: ./dev build --bundle")
+        return 77
+    try:
+        inner = ["env", f"STOKER_BIN={roots.INSIDE}/{bundle}", f"PYTHONPATH={roots.INSIDE}/tests", "python3", "tests/slurm/run.py",
+                 "--training", "loop", "--side", str(options.side), "--match", options.match, "--tries", str(options.tries),
+                 "--until", str(options.until)]
+        done = subprocess.run(roots.entering(version, inner), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+    except roots.Unavailable as reason:
+        print(f"skipped: slurm: cases on {version} (0s)\nreason: no root of this SLURM: {reason}")
+        return 77
+    for line in done.stdout.splitlines():  # the names say which SLURM it was
+        print(re.sub(r"^(passed|failed|skipped|again): slurm: ", rf"\1: slurm: {version} ", line), flush=True)
+    return done.returncode
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--side", type=int, default=3, help="clusters side by side")
@@ -86,7 +113,11 @@ def main():
     parser.add_argument("--training", default="", choices=[*TRAININGS, "both"], help="what trains in the cases that have the choice")
     parser.add_argument("--tries", type=int, default=1, help="how often a failed case is run at most")
     parser.add_argument("--until", type=float, default=float("inf"), metavar="T", help="seconds since 1970 after which no run begins")
+    parser.add_argument("--versions", action="store_true", help="the cases of real/ on every other version as well")
+    parser.add_argument("--version", default="", choices=["", *roots.SUITES], help="in a root with this version of SLURM, by the bundle beside STOKER_BIN")
     options = parser.parse_args()
+    if options.version:
+        return in_root(options, options.version)
     real, played = ([c for c in cases(folder) if options.match in c[1]] for folder in ("real", "fake"))
     chosen = trained_by(real, options.training)
     if options.random:
@@ -116,6 +147,11 @@ def main():
                 print(f"reason: {said.strip().splitlines()[-1] if said.strip() else ''}", flush=True)
             elif outcome != "passed":
                 print(said[-6000:], flush=True)
+    for version in roots.SUITES:
+        if options.versions:
+            failed += in_root(options, version) not in (0, 77)
+        elif not options.match and not inside():
+            print(f"SLURM {version} is not played here: ./dev test --slurm --long does it", flush=True)
     return 1 if failed else 0
 
 

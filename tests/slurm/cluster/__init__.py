@@ -200,10 +200,18 @@ class Cluster:
         with open(path, "w", encoding="utf-8") as f:
             f.write(SLURMDBD_CONF.format(folder=self.folder, **ports))
         os.chmod(path, 0o600)
+        if self.version() >= (23, 11):  # daemons without systemd and without control groups of their own
+            with open(os.path.join(self.folder, "cgroup.conf"), "w", encoding="utf-8") as f:
+                f.write("CgroupPlugin=disabled\n")
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(SLURM_CONF.format(name=self.name, folder=self.folder, controller_port=self.controller_port,
                                       accounting=accounting, first_port=self.controller_port + 1, last_port=self.controller_port + 8,
                                       **self.options))
+
+    def version(self):
+        """(22, 5) of the SLURM that is here."""
+        said = subprocess.run(["slurmctld", "-V"], env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}, text=True, capture_output=True).stdout
+        return tuple(int(n) for n in said.split()[-1].split(".")[:2])
 
     def root_environment(self):
         return {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "SLURM_CONF": self.conf, "LC_ALL": "C"}

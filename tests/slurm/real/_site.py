@@ -124,6 +124,8 @@ class SlurmSite(Site):
                                        "--json").stdout)
 
     def prepare_data(self, texts=None):
+        if not os.path.exists(os.path.join(self.bin, "stoker-train")):
+            raise Unavailable("the bundle in this root has no training core")
         if not texts:
             texts = [os.path.join(self.folder, "text.txt")]
             with open(texts[0], "w", encoding="utf-8") as f:
