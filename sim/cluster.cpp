@@ -85,6 +85,7 @@ void Cluster::split(SimJob& job, std::uint32_t number) {
   if (task.own != 0) return;
   const auto waiting = std::count_if(job.state.begin(), job.state.end(), waits);
   task.own = waiting > 1 ? job.id + number : job.id;
+  task.born = ++job.split;
   if (waiting != 2) return;
   std::find_if(job.state.begin(), job.state.end(), waits)->second.own = job.id;
 }

@@ -32,6 +32,7 @@ struct SimTask {
   int exit_code = 0, signal = 0;
   bool processes = false;     // its agents may still live
   std::uint64_t own = 0;      // its own job id; 0: it waits in the array's record
+  std::uint32_t born = 0;     // its own record is the job's first, second, …; 0: none
   std::int64_t priority = 0;  // the higher one starts first; 0: held
   bool by_user = false;       // held by a user, who may release it, not by an administrator
   std::vector<NodeName> exclude;
@@ -44,7 +45,7 @@ struct SimTask {
 struct SimJob {
   std::uint64_t id = 0;
   std::string name, comment, command, directory;
-  std::uint32_t tasks = 1, nodes = 1;
+  std::uint32_t tasks = 1, nodes = 1, split = 0;  // split: records of single tasks so far
   Duration limit{};
   std::vector<NodeName> exclude;  // as submitted
   std::uint64_t after = 0;        // afterany

@@ -1,6 +1,7 @@
 // What users and administrators do to jobs and nodes, as slurmctld of 22.05 takes it
 // (ReturnToService 0 or 1: a node that an administrator has set down stays down).
 #include <algorithm>
+#include <limits>
 
 #include "sim/cluster.hpp"
 
@@ -37,7 +38,17 @@ Verdicts Cluster::on_records(std::uint64_t id, std::uint32_t only, Splits splits
   if (found == jobs_.end()) return {{Verdict::NoSuchJob, {}}};
   SimJob& job = found->second;
   Verdicts verdicts;
-  for (Record record : records_of(job)) {
+  // The array's own record first, then those of single tasks, the newest first: in this order a
+  // release gives each its priority.
+  std::vector<Record> records = records_of(job);
+  const auto age = [&job](const Record& record) {
+    const SimTask& task = job.state.at(record.front());
+    const bool base = task.own == 0 || task.own == job.id;
+    return base ? 0 : std::numeric_limits<std::uint32_t>::max() - task.born;
+  };
+  std::stable_sort(records.begin(), records.end(),
+                   [&age](const Record& a, const Record& b) { return age(a) < age(b); });
+  for (Record record : records) {
     if (only != 0 && std::find(record.begin(), record.end(), only) == record.end()) continue;
     const bool waits = job.state.at(record.front()).state == JobState::Pending;
     if (only != 0 && splits == Splits::Yes && waits && record.size() > 1) {

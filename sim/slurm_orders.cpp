@@ -5,6 +5,7 @@
 
 #include "common/hostlist.hpp"
 #include "sim/slurm_text.hpp"
+#include "sim/words.hpp"
 
 namespace stoker::sim {
 namespace {

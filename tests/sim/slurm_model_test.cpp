@@ -206,6 +206,20 @@ TEST_CASE("model of SLURM: a waiting task that was updated -> starts before the 
   CHECK(slurm.cluster.jobs().at(1200).state.at(2).state == core::JobState::Pending);
 }
 
+// As 22.05.8 does: priorities 59 for what is left of the array, 58 for _1, 57 for _4, 56 for _2.
+TEST_CASE("model of SLURM: a released array -> its rest first, then single tasks, newest first") {
+  Slurm slurm;
+  const std::string id = slurm.submit("--array=1-6%1 --no-requeue --hold");
+  for (const char* task : {"_2", "_4", "_1"})
+    CHECK(slurm.error({"scontrol", "update", "JobId=" + id + task, "TimeLimit=3000"}) == "");
+  slurm.run({"scontrol", "release", id});
+  const auto& state = slurm.cluster.jobs().at(1100).state;
+  CHECK(state.at(3).priority == state.at(6).priority);
+  CHECK(state.at(3).priority > state.at(1).priority);
+  CHECK(state.at(1).priority > state.at(4).priority);
+  CHECK(state.at(4).priority > state.at(2).priority);
+}
+
 TEST_CASE(
     "model of SLURM: a node down, drained, resumed -> as sinfo shows it, and what ran there") {
   Slurm slurm;
