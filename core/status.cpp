@@ -273,6 +273,17 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
   shorten(doc, before);
 }
 
+namespace {
+
+// Of an alert its kind, so that a story can be told from what was published alone.
+std::string alert_words(const Action& action) {
+  const auto* alert = std::get_if<SendAlert>(&action);
+  if (alert == nullptr) return "";
+  return fmt::format(" {}{}", alert->alert_kind, alert->resolved ? " resolved" : "");
+}
+
+}  // namespace
+
 wire::PublishedEvent published_event(const JournalRow& row) {
   wire::PublishedEvent out;
   out.seq = row.seq.value;
@@ -284,7 +295,8 @@ wire::PublishedEvent published_event(const JournalRow& row) {
   if (row.decision.rejected) out.decision = "rejected";
   out.reason = row.decision.reason;
   for (const Intent& intent : row.intents)
-    out.actions.push_back(fmt::format("{} {}", kind_of(intent.action), intent.key.text));
+    out.actions.push_back(fmt::format("{} {}{}", kind_of(intent.action), intent.key.text,
+                                      alert_words(intent.action)));
   out.event = without_secrets(row.event.body);
   return out;
 }

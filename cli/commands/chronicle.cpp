@@ -5,6 +5,7 @@
 
 #include "cli/commands/all.hpp"
 #include "cli/event_file.hpp"
+#include "cli/journal_rows.hpp"
 #include "cli/published.hpp"
 
 namespace stoker::cli {
@@ -15,28 +16,6 @@ struct ChronicleOptions {
   bool json = false;
 };
 
-// A published line as the journal row that it was made from, as far as the story needs it. Wall
-// time stands in for engine time.
-std::optional<core::JournalRow> row_of(const wire::PublishedEvent& e) {
-  auto body = from_json<core::EventBody>(e.event, "events.jsonl");
-  const auto wall = parse_rfc3339(e.time);
-  if (!body || !wall) return std::nullopt;
-  core::JournalRow row;
-  row.seq = Sequence(e.seq);
-  row.event.wall = *wall;
-  row.event.at = Instant(wall->time_since_epoch());
-  row.event.run = RunName(e.run);
-  row.event.body = *std::move(body);
-  row.decision.reason = e.reason;
-  row.decision.rejected = e.decision == "rejected";
-  constexpr std::string_view kArrow = " -> ";
-  if (const std::size_t at = e.decision.find(kArrow); at != std::string::npos) {
-    row.decision.from = e.decision.substr(0, at);
-    row.decision.to = e.decision.substr(at + kArrow.size());
-  }
-  return row;
-}
-
 int chronicle(Context& context, const ChronicleOptions& options) {
   const Console& console = context.console;
   auto opened = open_events(context, options.run);
@@ -45,9 +24,10 @@ int chronicle(Context& context, const ChronicleOptions& options) {
   std::vector<core::JournalRow> rows;
   core::RunPolicy policy;
   policy.run = RunName(run.run);
+  JournalRows published;
   std::size_t unknown = 0;
   const Status read = file.read(std::nullopt, 0, [&](const wire::PublishedEvent& e) {
-    auto row = row_of(e);
+    auto row = published.row_of(e);
     if (!row) {
       ++unknown;
       return;
