@@ -11,6 +11,7 @@
 #include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/rollback.hpp"
+#include "core/resumed.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
@@ -217,6 +218,8 @@ void on(Turn& turn, const wire::PhaseEdge& e) {
   p.oldest = p.newest = turn.now();
   p.at = turn.now();
   p.deadline = detect::phase_deadline(run, e.phase);
+  // Where it resumed is not known yet: the digest that follows tells it (progress.cpp).
+  if (e.iteration.value > 0 && run.live->loaded.value == 0 && is_foreign(run.policy)) return;
   if (e.iteration > p.iteration) p.iteration = e.iteration;
   if (e.phase == wire::Phase::Iteration) enter_training(turn);
 }

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/resumed.hpp"
+
 namespace stoker::core {
 
 struct Chapter {
@@ -104,6 +106,15 @@ std::string cause_text(const std::string& kind) {
   std::string words = kind;
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
+}
+
+// A start that loads what nobody reports shows it by its first iterations.
+void note_start(Story& story, const JournalRow& row) {
+  const Decision& d = row.decision;
+  if (d.to == "starting" && d.from != "starting" && d.from != "suspect") story.loaded = 0;
+  const auto* digest = std::get_if<Digest>(&row.event.body);
+  if (digest != nullptr && story.loaded == 0 && d.from == "starting" && d.to == "training")
+    story.loaded = resumed_at(*digest).value;
 }
 
 void track(Story& story, const JournalRow& row) {
@@ -256,6 +267,7 @@ bool Chronicle::tell(const JournalRow& row) {
                               minute(row.event.wall));
   }
   story.last = row.event.at;
+  note_start(story, row);
   core::tell(story, row);
   track(story, row);
   return story.text.size() != length || story.open.has_value() != was_open ||

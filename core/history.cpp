@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/json.hpp"
+#include "core/resumed.hpp"
 
 namespace stoker::core {
 namespace {
@@ -95,6 +96,9 @@ void History::take(const JournalRow& row) {
   if (row.event.run != run_ || row.seq <= taken_) return;
   taken_ = row.seq;
   account_until(row);
+  const Decision& decision = row.decision;
+  if (decision.to == "starting" && decision.from != "starting" && decision.from != "suspect")
+    loaded_ = 0;
   if (const auto* digest = std::get_if<Digest>(&row.event.body)) take_digest(row, *digest);
   if (const auto* said = std::get_if<AgentSaid>(&row.event.body)) take_agent(row, *said);
   take_decision(row);
@@ -117,6 +121,8 @@ void History::take_digest(const JournalRow& row, const Digest& digest) {
   const std::uint64_t iteration = beat.iteration_max.value;
   beat_ = beat;
   phase_ = beat.phase;
+  if (loaded_ == 0 && row.decision.from == "starting" && row.decision.to == "training")
+    loaded_ = resumed_at(digest).value;
   iteration_ = std::max(loaded_, iteration);
   reached_ = std::max(reached_, iteration_);
   const bool told = losses.count > 0 || digest.iteration_ms.count > 0;

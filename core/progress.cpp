@@ -10,6 +10,7 @@
 #include "core/numbers.hpp"
 #include "core/probe.hpp"
 #include "core/recover/recover.hpp"
+#include "core/resumed.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
@@ -209,13 +210,26 @@ void enter_training(Turn& turn) {
 
 namespace {
 
-// Without agents the logs tell of a checkpoint: of one that this job saved, since it had reached it
-// and had not begun there.
+// The first digest with iterations of a training that chose its checkpoint by itself.
+void note_resumed(Turn& turn, const Digest& digest) {
+  LiveGeneration& live = *turn.r().live;
+  const auto* suspect = turn.in<training::Suspect>();
+  const bool starting =
+      turn.in<training::Starting>() != nullptr || (suspect != nullptr && !suspect->iterating);
+  if (!starting || live.loaded.value != 0 || !is_foreign(turn.r().policy)) return;
+  const Iteration reached = digest.last.iteration_max;
+  live.loaded = resumed_at(digest);
+  if (!has_agents(turn.r().policy) && digest.iteration_ms.count == 0 && reached.value > 1)
+    live.loaded = Iteration(reached.value - 1);  // as far as its logs tell
+}
+
+// The output of a foreign training, or its checkpoint folder, tells of a checkpoint: of one that
+// this attempt saved, since it had reached it and had not begun there.
 void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   RunState& run = turn.r();
   CheckpointFacts& facts = run.checkpoint;
   const Iteration saved = beat.checkpoint;
-  if (has_agents(run.policy) || saved <= run.live->loaded || saved > beat.iteration_max ||
+  if (!is_foreign(run.policy) || saved <= run.live->loaded || saved > beat.iteration_max ||
       saved == facts.iteration)
     return;
   if (facts.iteration.value != 0 && saved > facts.iteration)
@@ -237,9 +251,7 @@ void on_digest(Turn& turn, const Digest& digest) {
   supply::hear_after_the_end(turn, digest);
   if (!run.live || run.live->generation != digest.generation) return;
   if (digest.last.attempt != run.live->attempt || run.live->outcome) return;
-  if (const Iteration first = digest.last.iteration_max;
-      !has_agents(run.policy) && run.live->loaded.value == 0 && first.value > 1)
-    run.live->loaded = Iteration(first.value - 1);  // where it resumed, as far as its logs tell
+  note_resumed(turn, digest);
   if (digest.iteration_ms.count > 0) {
     run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
         digest.iteration_ms);

@@ -1,7 +1,10 @@
 // Texts of the programs themselves: Megatron-LM and Megatron-DeepSpeed (training.py,
-// checkpointing.py), our own core, NeMo, torchtitan, Hugging Face's Trainer, IDEFICS, MLPerf.
+// checkpointing.py), our own core, NeMo, torchtitan, Hugging Face's Trainer, IDEFICS, MLPerf,
+// DeepSpeed (torch_checkpoint_engine.py), Lightning (model_checkpoint.py), Accelerate, and what
+// people print themselves.
 #include "diagnose/phase_line.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "diagnose/line_scan.hpp"
@@ -15,6 +18,10 @@ struct Form {
   PhaseMark mark;
   std::string_view number;  // stands behind this
 };
+
+// The number is behind the first step or iteration of the whole line; and the line speaks of a
+// save, not of a checkpoint that was saved before.
+constexpr std::string_view kAnyStep = "?";
 
 // The first that a line has counts: what ends something stands before what begins it.
 constexpr std::array kForms{
@@ -30,6 +37,12 @@ constexpr std::array kForms{
     Form{"Saving the checkpoint", PhaseMark::SaveBegins, ""},
     Form{"Async checkpoint save for step", PhaseMark::SaveEnds, "step"},
     Form{"Saving model checkpoint to", PhaseMark::SaveBegins, "checkpoint-"},
+    Form{"is about to be saved!", PhaseMark::SaveBegins, kAnyStep},
+    Form{"is ready now!", PhaseMark::SaveEnds, kAnyStep},
+    Form{"Saving current state to", PhaseMark::SaveBegins, kAnyStep},
+    Form{", saving model to '", PhaseMark::SaveBegins, kAnyStep},
+    Form{"aved checkpoint", PhaseMark::SaveEnds, kAnyStep},
+    Form{"heckpoint saved", PhaseMark::SaveEnds, kAnyStep},
     Form{"validation loss at ", PhaseMark::EvaluationEnds, ""},
     Form{"** Finished validation **", PhaseMark::EvaluationEnds, ""},
     Form{"** Starting validation **", PhaseMark::EvaluationBegins, ""},
@@ -48,10 +61,29 @@ constexpr std::array kForms{
 
 // What every form has, so that most lines are done with one look.
 bool may_be(std::string_view line) {
-  for (const std::string_view part : {"heckpoint", "valuat", "alidation", "\"key\": \"",
-                                      "exiting program", "raining is done", "raining completed"})
+  for (const std::string_view part :
+       {"heckpoint", "valuat", "alidation", "\"key\": \"", "exiting program", "raining is done",
+        "raining completed", "saving model to '", "Saving current state"})
     if (line.find(part) != std::string_view::npos) return true;
   return false;
+}
+
+bool speaks_of_older(std::string_view line) {
+  for (const std::string_view word : {"oad", "esum", "estor", "ail", "o saved", "not ", "emov"})
+    if (line.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+// "global_step100", "step=100", "at iteration 100", "step_100.pt"
+std::optional<std::uint64_t> any_step(std::string_view line) {
+  for (const std::string_view word : {"step", "iteration", "iter", "checkpoint-"})
+    for (auto at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {
+      std::string_view rest = line.substr(at + word.size());
+      rest.remove_prefix(std::min(rest.find_first_not_of(" _=:-"), rest.size()));
+      std::size_t length = 0;
+      if (const auto number = scan_count(rest, length)) return number;
+    }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -64,6 +96,11 @@ std::optional<PhaseLine> parse_phase_line(std::string_view line) {
     if (at == std::string_view::npos) continue;
     PhaseLine found{form.mark, std::nullopt};
     if (form.number.empty()) return found;
+    if (form.number == kAnyStep) {
+      if (speaks_of_older(line)) return std::nullopt;
+      found.iteration = any_step(line);
+      return found;
+    }
     const auto word = line.find(form.number, at);
     if (word == std::string_view::npos) return found;
     std::size_t length = 0;

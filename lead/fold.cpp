@@ -119,11 +119,12 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   for (const auto& [name, node] : nodes) {
     for (const wire::RankSample& s : node.ranks) {
       ++beat.ranks;
+      // One rank may print the iterations of a foreign training, and another one its saves.
+      beat.checkpoint = std::max(beat.checkpoint, s.checkpoint);
       if (s.reported) {
         if (beat.reporting++ == 0) beat.iteration_min = s.iteration;
         beat.iteration_min = std::min(beat.iteration_min, s.iteration);
         beat.iteration_max = std::max(beat.iteration_max, s.iteration);
-        beat.checkpoint = std::max(beat.checkpoint, s.checkpoint);
         beat.saves_answered = std::max(beat.saves_answered, s.saves_answered);
         if (s.completed > 0) durations.push_back({s.iteration_ms, s.completed});
         if (voice == nullptr || speaks_better(s, *voice)) voice = &s;

@@ -166,3 +166,21 @@ TEST_CASE("slot: lines of an evaluation and a save -> their phases, and back wit
   CHECK(on.phase == wire::Phase::Iteration);
   CHECK(on.phase_age_ms == 1000);
 }
+
+TEST_CASE("slot: what was loaded -> the iterations up to the first line are completed ones") {
+  Heard h;
+  h.slot.feed(1, "  successfully loaded checkpoint from /ckpt at iteration 450\n", monotonic_now());
+  h.slot.feed(1, " iteration 460/ 1000 | lm loss: 2.5E+00 |\n", monotonic_now());
+  const auto sample = h.slot.take_sample(monotonic_now());
+  CHECK(sample.iteration.value == 460);
+  CHECK(sample.completed == 10);
+}
+
+TEST_CASE("slot: a save without a number -> of the newest iteration; one of the folder too") {
+  Heard h;
+  h.slot.feed(1, " iteration 12/ 1000 | lm loss: 2.5E+00 |\ncheckpoint saved\n", monotonic_now());
+  CHECK(h.slot.sample().checkpoint.value == 12);
+  h.slot.note_checkpoint(Iteration(20));
+  h.slot.note_checkpoint(Iteration(15));
+  CHECK(h.slot.sample().checkpoint.value == 20);
+}

@@ -134,3 +134,29 @@ TEST_CASE("phase_line: what begins and ends an evaluation, a save, a load") {
   CHECK(mark("iteration 5/ 10 | lm loss: 2 |") == -1);
   CHECK(mark("the validation of this text is not an end") == -1);
 }
+
+TEST_CASE("phase_line: saves of DeepSpeed, Lightning and what people print, with their iteration") {
+  const auto is = [](std::string_view line, PhaseMark wanted, std::optional<std::uint64_t> at) {
+    const auto found = parse_phase_line(line);
+    REQUIRE_MESSAGE(found, line);
+    CHECK_MESSAGE(found->mark == wanted, line);
+    CHECK_MESSAGE(found->iteration == at, line);
+  };
+  is("[2023-05-04 10:00:00,123] [INFO] [torch_checkpoint_engine.py:33:commit] [Torch] Checkpoint "
+     "global_step100 is ready now!",
+     PhaseMark::SaveEnds, 100);
+  is("[INFO] [logging.py:96:log_dist] [Rank 0] [Torch] Checkpoint global_step100 is about to be "
+     "saved!",
+     PhaseMark::SaveBegins, 100);
+  is("Epoch 0, global step 250: 'val_loss' reached 0.71 (best 0.71), saving model to "
+     "'/x/checkpoints/epoch=0-step=250.ckpt' as top 1",
+     PhaseMark::SaveBegins, 250);
+  is("Saved checkpoint to /ckpt/step_451.pt", PhaseMark::SaveEnds, 451);
+  is("checkpoint saved at iteration 60", PhaseMark::SaveEnds, 60);
+  is("checkpoint saved", PhaseMark::SaveEnds, std::nullopt);
+  for (const char* line :
+       {"Resuming from saved checkpoint at step 100", "no saved checkpoint found",
+        "Failed: checkpoint saved at step 3 is damaged", "Loaded checkpoint step_4.pt",
+        "removing saved checkpoint step_5.pt"})
+    CHECK_MESSAGE(!parse_phase_line(line), line);
+}

@@ -22,6 +22,23 @@ while True:
     print(f"step={i} loss=1.5", flush=True)
     time.sleep(0.05)
 """
+# It saves by itself, under a name of its own, and resumes from its newest file: after a crash at 47 from 40.
+RESUMING = """
+import glob, os, sys, time
+os.makedirs("checkpoints", exist_ok=True)
+at = max([int(name[17:-3]) for name in glob.glob("checkpoints/step_*.pt")], default=0)
+again = at > 0
+while at < 2000:
+    at += 1
+    print(f"step={at} loss={9 - at / 1000}", flush=True)
+    if at % 20 == 0:
+        with open(f"checkpoints/step_{at}.pt", "w") as file:
+            file.write("x")
+    if at == 47 and not again:
+        time.sleep(1.5)
+        sys.exit(3)
+    time.sleep(0.02 if not again else 0.05)
+"""
 WATCH = "watch: {progress: {iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}"
 RUN = """\
 run: {run}
@@ -73,4 +90,20 @@ def the_next_task_goes_on(site):
     check(now["restarts"] == 0, "a planned end was counted as a failure")
 
 
-main(its_last_line_counts, stopped_is_not_finished, the_next_task_goes_on)
+def where_it_resumed(site):
+    """What is to be repeated is counted from the checkpoint that it chose, and its files are noticed."""
+    supervise(site, RESUMING)
+    again = site.wait(lambda: [e for e in site.events() if "training again from iteration" in e["reason"]], 90, "training again")
+    check("training again from iteration 40 " in again[0]["reason"] and ": 7 iterations to repeat" in again[0]["reason"],
+          again[0]["reason"])
+    status = site.status()
+    incident = status["goodput"]["incidents"][0]
+    check((incident["iteration"], incident["repeated"]) == (47, 7), f"the incident's cost: {incident}")
+    saved = site.wait(lambda: (site.status().get("checkpoint") or {}).get("iteration", 0) > 40 and site.status(), 60,
+                      "a checkpoint of its own, by its files")
+    check(saved["checkpoint"]["iteration"] % 20 == 0, f"{saved['checkpoint']}")
+    check("7 iterations to repeat" in site.stoker("chronicle", site.run).stdout, "the chronicle counts otherwise")
+    site.audit()
+
+
+main(its_last_line_counts, stopped_is_not_finished, the_next_task_goes_on, where_it_resumed)

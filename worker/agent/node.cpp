@@ -116,9 +116,23 @@ void Node::start(const StartRanks& command) {
       on_exit(*member, {.code = 127, .signal = 0, .core = false});
     }
   }
+  watch_checkpoints(command);
   wiring_.loop.post([this, alive = alive_] {
     if (*alive) on_clear();
   });
+}
+
+// Of a training whose format is not ours: rank 0 speaks for them.
+void Node::watch_checkpoints(const StartRanks& command) {
+  const wire::Orders& orders = start_.orders;
+  const std::string& program = orders.command.front();
+  if (command.group_rank != 0 || program.substr(program.rfind('/') + 1) == "stoker-train") return;
+  const std::string& folder = orders.checkpoint_directory;
+  checkpoint_watch_ = std::make_unique<CheckpointWatch>(
+      wiring_.loop, folder.starts_with("/") ? folder : wiring_.context.run_directory + "/" + folder,
+      [this](Iteration saved) {
+        if (!ranks_.empty()) ranks_.front()->slot->note_checkpoint(saved);
+      });
 }
 
 std::string Node::rank_log(const Rank& rank) {
@@ -234,6 +248,7 @@ void Node::on_clear() {
   wiring_.loop.cancel(term_timer_);
   wiring_.loop.cancel(kill_timer_);
   port_lock_.reset();
+  checkpoint_watch_.reset();
   ranks_.clear();
   wiring_.report(NodeClear{attempt_, stuck_});
 }

@@ -9,9 +9,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "worker/agent/checkpoint_watch.hpp"
 #include "worker/agent/log_writer.hpp"
 #include "worker/agent/loop.hpp"
 #include "worker/agent/protocol.hpp"
@@ -57,6 +59,7 @@ class Node {
   void start(const StartRanks& command);
   Status start_member(Member& member, const StartRanks& command);
   std::unique_ptr<RankSlot> make_slot(const StartRanks& command, std::uint32_t local);
+  void watch_checkpoints(const StartRanks& command);
   RankProcess::Events member_events(Member& member);
   void on_exit(Member& member, const os::ExitStatus& status);
   void on_clear();
@@ -80,6 +83,9 @@ class Node {
   void spawn_standby();
   std::unique_ptr<RankProcess> take_standby();
   [[nodiscard]] bool wants_standbys() const;
+  // The command of a Python training's standby; empty: train.preload names none, or not its kind.
+  [[nodiscard]] std::optional<std::vector<std::string>> preloads() const;
+  [[nodiscard]] std::string standby_path(std::string_view ending) const;  // ".log", ".py"
 
   NodeWiring wiring_;
   wire::Start start_;
@@ -93,6 +99,7 @@ class Node {
   bool leaving_ = false;  // the ranks were told to go: their exits are expected
   os::Fd held_port_, port_lock_;
   std::optional<std::string> far_logs_;  // folder of logs that stay on this node; "" = cannot be
+  std::unique_ptr<CheckpointWatch> checkpoint_watch_;
   std::vector<std::unique_ptr<RankProcess>> standbys_;
   std::uint32_t standby_failures_ = 0;
   Instant created_, started_{}, beat_at_{};

@@ -78,9 +78,15 @@ void RankSlot::on_line(std::string_view line, int stream, Instant now) {
   }
   const auto phase = diagnose::parse_phase_line(line);
   if (!phase) return;
-  if (phase->mark == diagnose::PhaseMark::SaveEnds && phase->iteration)
-    sample_.checkpoint = std::max(sample_.checkpoint, Iteration(*phase->iteration));
+  if (phase->mark == diagnose::PhaseMark::LoadEnds && phase->iteration && !sample_.reported)
+    loaded_ = Iteration(*phase->iteration);
+  if (phase->mark == diagnose::PhaseMark::SaveEnds)  // without a number: of the newest iteration
+    note_checkpoint(phase->iteration ? Iteration(*phase->iteration) : sample_.iteration);
   note_phase(phase->mark, now);
+}
+
+void RankSlot::note_checkpoint(Iteration iteration) {
+  if (!sample_.page) sample_.checkpoint = std::max(sample_.checkpoint, iteration);
 }
 
 void RankSlot::note_phase(diagnose::PhaseMark mark, Instant now) {
@@ -124,7 +130,10 @@ void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   const Iteration iteration(*p.iteration);
   if (!sample_.reported || sample_.phase != wire::Phase::Iteration) phase_since_ = now;
   if (iteration > sample_.iteration || !sample_.reported) {
-    const std::uint64_t step = sample_.reported ? iteration.value - sample_.iteration.value : 1;
+    const Iteration before = sample_.reported                  ? sample_.iteration
+                             : loaded_ && *loaded_ < iteration ? *loaded_
+                                                               : Iteration(iteration.value - 1);
+    const std::uint64_t step = iteration.value - before.value;
     const double guess = to_seconds(now - progress_at_) * 1000 / static_cast<double>(step);
     sample_.completed += step;
     sample_.iteration_ms = p.elapsed_ms.value_or(sample_.reported ? guess : 0);

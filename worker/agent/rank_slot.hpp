@@ -31,6 +31,8 @@ class RankSlot {
   void attach_page(wire::HeartbeatPage page) { page_ = std::move(page); }
   [[nodiscard]] wire::HeartbeatPage* page() { return page_ ? &*page_ : nullptr; }
 
+  // A checkpoint of a training without a heartbeat page is there.
+  void note_checkpoint(Iteration iteration);
   // Reads the page. True: the phase, the last checkpoint or the answered saves changed, so the
   // beat should go out at once.
   bool look(Instant now);
@@ -64,6 +66,7 @@ class RankSlot {
   std::optional<wire::HeartbeatPage> page_;
   RankSample sample_;
   Instant started_, progress_at_, phase_since_;
+  std::optional<Iteration> loaded_;  // by a line in front of the first iteration
   int events_told_ = 0;
 };
 

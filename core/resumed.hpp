@@ -1,0 +1,16 @@
+// Where a training that chooses its own checkpoint went on: no manifest says it, its first
+// iteration line does.
+#pragma once
+
+#include "core/event.hpp"
+
+namespace stoker::core {
+
+// Not our own core: it reads and writes its checkpoints by itself.
+bool is_foreign(const RunPolicy& policy);
+
+// The iteration in front of the first one that the first digest of an attempt tells of; 0: it tells
+// of none.
+Iteration resumed_at(const Digest& first);
+
+}  // namespace stoker::core

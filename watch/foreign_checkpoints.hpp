@@ -1,0 +1,42 @@
+// Checkpoints of trainings that are not ours, by the names and marks of known formats: Megatron
+// (latest_checkpointed_iteration.txt), DeepSpeed (latest), Hugging Face (checkpoint-500 with its
+// trainer_state.json), torch.distributed.checkpoint (step-500 with its .metadata), Lightning
+// (epoch=1-step=500.ckpt) and plain files (model_500.pt). Nothing is opened but the two marks, and
+// nothing is judged: a file is there, not good.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/ids.hpp"
+#include "common/result.hpp"
+
+namespace stoker::watch {
+
+struct ForeignCheckpoint {
+  Iteration iteration;
+  std::string name;     // of the entry, or of the mark's checkpoint
+  std::string print;    // changes while it is written
+  bool marked = false;  // what is written last is there; else it is whole when it stands still
+  friend bool operator==(const ForeignCheckpoint&, const ForeignCheckpoint&) = default;
+};
+
+// The iteration that a file's name tells; empty: no checkpoint of a known format.
+std::optional<Iteration> iteration_of_file(std::string_view name);
+
+// The newest one in `directory`; empty: there is none, or no such directory.
+Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::string& directory);
+
+// What is new between two looks: a checkpoint that was not there at the first one, and is whole.
+class CheckpointNews {
+ public:
+  std::optional<Iteration> take(const std::optional<ForeignCheckpoint>& newest);
+
+ private:
+  bool looked_ = false;
+  std::optional<ForeignCheckpoint> first_, before_;
+  Iteration told_;
+};
+
+}  // namespace stoker::watch
