@@ -26,6 +26,8 @@ inline constexpr const char* kExitBefore =
     "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and left
 inline constexpr const char* kStandby =
     "STOKER_STANDBY_FD";  // descriptor of a warm standby (standby.hpp)
+inline constexpr const char* kPreload =
+    "STOKER_PRELOAD";  // "torch,numpy": modules that a Python training's standby has imported
 
 // Set by the scheduler (SLURM, or the embedded one in the same terms) for the agent.
 inline constexpr const char* kToken = "STOKER_TOKEN";  // of the submission

@@ -31,6 +31,11 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "an existing script, submitted as it is (`stoker adopt`); needs `watch.logs`"},
       {"train.ranks_per_node", "ranks", "processes a node"},
       {"train.environment", "variables", "added for the ranks"},
+      {"train.unbuffered", "true, false",
+       "sets PYTHONUNBUFFERED=1 for the ranks, so that their lines arrive at once"},
+      {"train.preload", "modules",
+       "`[torch, numpy]`: one idle Python interpreter a rank that has imported them, for restarts "
+       "inside the allocation; its memory is used beside the training's (docs/operations.md)"},
       {"train.setup", "path", "script sourced before the agent starts"},
       {"train.agent", "path", "stoker-agent; none: the one beside stokerd"},
       {"train.kill_switch", "path", "a foreign training's own switch file: it saves and leaves"},

@@ -1,4 +1,6 @@
 // RUN.yaml: `scheduler` and `train`, what is started and where.
+#include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 
 #include "common/hostlist.hpp"
@@ -9,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMaxNodes = 16384;
 constexpr std::uint32_t kMaxRanksPerNode = 256;
+constexpr const char* kPreload = "STOKER_PRELOAD";  // wire/environment.hpp
 
 bool one_line(const std::string& text) {
   return text.find_first_of(std::string_view("\n\r\0", 3)) == std::string::npos;
@@ -88,6 +91,35 @@ void read_environment(MapReader& m, std::map<std::string, std::string>& environm
   }
 }
 
+// Both keys set a variable that agents and ranks read: whoever writes a batch script by hand sets
+// the same ones.
+void read_python(MapReader& m, core::TrainPolicy& p) {
+  bool unbuffered = true;
+  m.read("unbuffered", unbuffered);
+  if (!unbuffered) p.environment.emplace("PYTHONUNBUFFERED", "");  // empty: as if it were not set
+  std::vector<std::string> preload;
+  m.read("preload", preload);
+  std::string names;
+  for (const std::string& name : preload) {
+    const bool good = !name.empty() && name.size() <= 128 &&
+                      std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                        return std::isalnum(c) != 0 || c == '_' || c == '.';
+                      });
+    m.check("preload", good, fmt::format("\"{}\" is no name of a Python module", name));
+    names += (names.empty() ? "" : ",") + name;
+  }
+  if (preload.empty()) return;
+  m.check("preload", p.batch_script.empty(),
+          "has no use beside batch_script: nothing of ours is inside its jobs");
+  const std::string program = p.command.empty() ? "" : p.command.front();
+  m.check("preload",
+          program.empty() || program.substr(program.rfind('/') + 1).starts_with("python"),
+          fmt::format("needs a command that begins with python, like [python3, train.py]; \"{}\" "
+                      "starts its interpreters itself",
+                      program));
+  p.environment.emplace(kPreload, names);
+}
+
 }  // namespace
 
 void read_positive(MapReader& m, std::string_view key, Duration& out) {
@@ -150,6 +182,7 @@ void read_train(MapReader& m, core::TrainPolicy& p, const std::string& folder) {
   m.read("batch_script", p.batch_script);
   read_between(m, "ranks_per_node", p.ranks_per_node, 1, kMaxRanksPerNode);
   read_environment(m, p.environment);
+  read_python(m, p);
   m.read("setup", p.setup);
   m.read("agent", p.agent);
   m.read("kill_switch", p.kill_switch);

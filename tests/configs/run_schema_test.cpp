@@ -278,3 +278,24 @@ TEST_CASE("run_schema: goodput -> what MFU and energy are reckoned with; nonsens
   CHECK(error_of("goodput: {pue: 0.5}").find("between 1 and 10") != std::string::npos);
   CHECK(error_of("goodput: {gpu_watts: -1}").find("between") != std::string::npos);
 }
+
+TEST_CASE("run_schema: unbuffered and preload -> variables of the ranks") {
+  const std::string run = "run: hello\ntrain: {command: [python3, t.py], ";
+  CHECK(read(run + "unbuffered: true}\n").policy.train.environment.empty());
+  const auto off = read(run + "unbuffered: false}\n").policy.train.environment;
+  CHECK(off == std::map<std::string, std::string>{{"PYTHONUNBUFFERED", ""}});
+  const auto own = read(run + "unbuffered: false, environment: {PYTHONUNBUFFERED: 1}}\n");
+  CHECK(own.policy.train.environment.at("PYTHONUNBUFFERED") == "1");
+  const auto both = read(run + "preload: [torch, torch.nn]}\n");
+  REQUIRE(both.errors.empty());
+  CHECK(both.policy.train.environment.at("STOKER_PRELOAD") == "torch,torch.nn");
+}
+
+TEST_CASE("run_schema: preload where no interpreter is started, or no module's name -> refused") {
+  const auto torchrun = errors_of("run: hello\ntrain: {command: [torchrun, t.py], preload: [x]}\n");
+  REQUIRE(torchrun.size() == 1);
+  CHECK(torchrun[0].find("needs a command that begins with python") != std::string::npos);
+  const auto name = errors_of("run: a\ntrain: {command: [python3, t.py], preload: [\"a b\"]}\n");
+  REQUIRE(name.size() == 1);
+  CHECK(name[0].find("\"a b\" is no name of a Python module") != std::string::npos);
+}

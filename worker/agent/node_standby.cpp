@@ -1,12 +1,15 @@
 // Warm standbys: one initialised, idle process a local rank, made in the background once the
-// training iterates, so that the next attempt starts in milliseconds (wire/standby.hpp).
+// training iterates, so that the next attempt starts in milliseconds (wire/standby.hpp). A Python
+// training has one that has imported the modules of train.preload (preload.hpp).
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "wire/environment.hpp"
 #include "worker/agent/node.hpp"
+#include "worker/agent/preload.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -40,12 +43,20 @@ bool Node::wants_standbys() const {
     return false;
   if (const auto warm = base_.find("STOKER_WARM"); warm != base_.end()) return warm->second == "1";
   const std::string& program = start_.orders.command.front();
-  return program.substr(program.rfind('/') + 1) == "stoker-train";
+  return program.substr(program.rfind('/') + 1) == "stoker-train" || preloads().has_value();
+}
+
+std::optional<std::vector<std::string>> Node::preloads() const {
+  const auto modules = base_.find(wire::env::kPreload);
+  if (modules == base_.end()) return std::nullopt;
+  return preload_command(start_.orders.command, modules->second, standby_path(".py"));
 }
 
 void Node::tend_standbys() {
   std::erase_if(standbys_, [this](const auto& standby) {
-    if (standby->is_clear()) ++standby_failures_;
+    if (standby->is_clear() && ++standby_failures_ == kFailuresAllowed)
+      notice(fmt::format("no warm standby any more: it ended by itself {} times, see {}",
+                         kFailuresAllowed, standby_path(".log")));
     return standby->is_clear();
   });
   if (!wants_standbys() || standbys_.size() >= start_.orders.ranks_per_node) return;
@@ -61,14 +72,27 @@ void Node::tend_standbys() {
   if (settled) spawn_standby();
 }
 
+std::string Node::standby_path(std::string_view ending) const {
+  return fmt::format("{}/ranks/standby.{}{}", generation_directory_, wiring_.context.node.text,
+                     ending);
+}
+
 void Node::spawn_standby() {
   RankPlan plan;
   plan.command = start_.orders.command;
+  if (auto preload = preloads()) {
+    const auto written =
+        os::replace_file(standby_path(".py"), python_standby(), os::Durability::Cached, 0600);
+    if (!written) {
+      standby_failures_ = kFailuresAllowed;
+      return notice("no warm standby: " + written.error().message());
+    }
+    plan.command = std::move(*preload);
+  }
   plan.environment = base_;
   plan.standby = true;
   if (!wiring_.context.standalone) plan.working_directory = wiring_.context.run_directory;
-  const std::string path =
-      fmt::format("{}/ranks/standby.{}.log", generation_directory_, wiring_.context.node.text);
+  const std::string path = standby_path(".log");
   RankProcess::Events events;
   events.output = [this, path](int, std::string_view bytes) { wiring_.logs.append(path, bytes); };
   auto process = RankProcess::start(wiring_.loop, wiring_.watchmen, plan, std::move(events));

@@ -1,0 +1,29 @@
+// Which command a Python training's standby has.
+#include "worker/agent/preload.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace stoker::agent;
+using Words = std::vector<std::string>;
+
+TEST_CASE("preload: a script or a module -> the helper in front, the command behind it") {
+  CHECK(preload_command({"python3", "train.py", "-m", "x"}, "torch,numpy", "/g/h.py") ==
+        Words{"python3", "/g/h.py", "torch,numpy", "1", "python3", "train.py", "-m", "x"});
+  CHECK(preload_command({"/venv/bin/python3.11", "-u", "-X", "utf8", "-m", "train", "--x"}, "torch",
+                        "h.py") == Words{"/venv/bin/python3.11", "-u", "-X", "utf8", "h.py",
+                                         "torch", "4", "/venv/bin/python3.11", "-u", "-X", "utf8",
+                                         "-m", "train", "--x"});
+}
+
+TEST_CASE("preload: no interpreter, no script, nothing to import -> no standby") {
+  for (const Words& command :
+       {Words{}, Words{"torchrun", "train.py"}, Words{"python3"}, Words{"python3", "-m"},
+        Words{"python3", "-c", "print()"}, Words{"python3", "-"}, Words{"pythonic", "train.py"},
+        Words{"python3-config", "train.py"}})
+    CHECK_FALSE(preload_command(command, "torch", "h.py"));
+  CHECK_FALSE(preload_command({"python3", "train.py"}, "", "h.py"));
+}
+
+TEST_CASE("preload: the helper is part of the program") {
+  CHECK(python_standby().find("STOKER_STANDBY_FD") != std::string_view::npos);
+}

@@ -1,0 +1,173 @@
+"""Warm standbys of Python ranks (train.preload): what a script sees is what the plain interpreter shows it, and a restart
+does not import again. The modules are small ones of the test; ./dev bench restart measures with torch."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from e2e._agent import ROOT, check, run_cases, wait_for
+
+HELPER = os.path.join(ROOT, "worker", "agent", "python_standby.py")
+SEEN = """
+import json, multiprocessing, os, sys
+import heavy
+
+class Mine:
+    pass
+
+def child(queue):
+    queue.put(__name__)
+
+if __name__ == "__main__":
+    import pickle
+    queue = multiprocessing.get_context("spawn").Queue()
+    process = multiprocessing.get_context("spawn").Process(target=child, args=(queue,))
+    process.start()
+    print(json.dumps({"argv": sys.argv, "name": __name__, "file": __file__, "path": sys.path[0], "rank": os.environ.get("RANK"),
+                      "spawned": queue.get(), "pickled": type(pickle.loads(pickle.dumps(Mine()))).__name__,
+                      "word": heavy.WORD, "module": sys.modules["__main__"].child is child,
+                      "standby": os.environ.get("STOKER_STANDBY_FD"), "optimized": sys.flags.optimize}), flush=True)
+    process.join()
+    sys.exit(int(sys.argv[-1]))
+"""
+
+
+def folder_with(script=SEEN, heavy="WORD = 'first'\n"):
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="stoker-standby-"))
+    for name, text in (("train.py", script), ("heavy.py", heavy)):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    return folder
+
+
+def standby(folder, command, at, between=lambda: None, order=None, modules="heavy,json"):
+    """Starts the helper as the agent does; what happens between its import and its order is the caller's."""
+    ours, theirs = socket.socketpair()
+    env = dict(os.environ, STOKER_STANDBY_FD=str(theirs.fileno()))
+    env.pop("RANK", None)
+    process = subprocess.Popen(command[:at] + [HELPER, modules, str(at)] + command, cwd=folder, env=env, text=True,
+                               pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    theirs.close()
+    ours.settimeout(60)
+    ready = ours.recv(1)
+    between()
+    if order is not None and ready == b"R":
+        ours.sendall(json.dumps({"version": 1, "environment": order}).encode() + b"\n")
+    ours.close()
+    out, err = process.communicate(timeout=60)
+    return ready, process.returncode, out, err
+
+
+def as_the_interpreter(_):
+    """a script and a module see what the plain interpreter shows them, and their exit code is theirs"""
+    for words in (["train.py", "--size", "3"], ["-O", "train.py", "7"], ["-m", "train", "5"], ["-X", "utf8", "-m", "train", "0"]):
+        folder = folder_with()
+        command = [sys.executable] + words
+        at = next(i for i, w in enumerate(command) if i > 0 and w in ("-m", "train.py"))
+        plain = subprocess.run(command, cwd=folder, env=dict(os.environ, RANK="3"), text=True, capture_output=True, timeout=60)
+        ready, code, out, err = standby(folder, command, at, order={"RANK": "3"})
+        check(ready == b"R", f"{words}: not ready: {err}")
+        check(code == plain.returncode == int(words[-1]), f"{words}: exit {code}, plain {plain.returncode}: {err}{plain.stderr}")
+        seen, wanted = json.loads(out), json.loads(plain.stdout)
+        differ = {key: (seen[key], wanted[key]) for key in wanted if seen[key] != wanted[key]}
+        check(not differ, f"{words}: it sees something else (standby, plain): {differ}")
+
+
+def ends_quietly(_):
+    """no order: it ends with 0 and without a word; a module that does not exist: it ends with its error before it is ready"""
+    folder = folder_with()
+    command = [sys.executable, "train.py", "0"]
+    ready, code, out, err = standby(folder, command, 1)
+    check((ready, code, out, err) == (b"R", 0, "", ""), str((ready, code, out, err)))
+    ready, code, out, err = standby(folder, command, 1, order={}, modules="no_such_module")
+    check(ready == b"" and code == 1 and "no_such_module" in err, str((ready, code, err)))
+
+
+def changed_files(_):
+    """a module whose file changed after the import is imported from the beginning; a changed script is simply the new one"""
+    folder = folder_with()
+
+    def change():
+        with open(os.path.join(folder, "heavy.py"), "w", encoding="utf-8") as file:
+            file.write("WORD = 'the second one'\n")
+    _, code, out, err = standby(folder, [sys.executable, "train.py", "0"], 1, between=change, order={"RANK": "1"})
+    seen = json.loads(out)
+    check(code == 0 and seen["word"] == "the second one" and seen["rank"] == "1", f"{code} {out} {err}")
+    check("heavy.py has changed" in err, err)
+
+    def another():
+        with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
+            file.write("print('new script')\n")
+    _, code, out, err = standby(folder, [sys.executable, "train.py", "0"], 1, between=another, order={})
+    check((code, out, err) == (0, "new script\n", ""), f"{code} {out} {err}")
+
+
+HEAVY = """
+import os
+with open(os.path.join(os.path.dirname(__file__), "imports"), "a") as file:
+    file.write(f"{os.getpid()} {os.environ.get('RANK', 'standby')}\\n")
+"""
+TRAIN = """
+sys.path.insert(0, os.path.dirname(__file__))
+import heavy
+from heartbeat_client import Heartbeat
+print(f"attempt {os.environ['STOKER_ATTEMPT']} rank {os.environ['RANK']} pid {os.getpid()}", flush=True)
+beat = Heartbeat()
+beat.phase("iteration")
+for i in range(1, 100000):
+    beat.step(i, loss=1.0, seconds=0.02)
+    time.sleep(0.02)
+"""
+
+
+def imports(a):
+    path = os.path.join(a.directory, "imports")
+    return [line.split() for line in open(path).read().splitlines()] if os.path.exists(path) else []
+
+
+def under_agents(allocation):
+    """a crash under agents: the next attempt runs in the interpreters that stood by, and new ones are made behind it"""
+    a = allocation(ranks=2, orders={"environment": {"STOKER_PRELOAD": "heavy"}, "orphan_grace": 0})
+    a.script(TRAIN)
+    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
+        file.write(HEAVY)
+    a.start()
+    wait_for(lambda: sum(b["body"].get("reporting", 0) == 2 for b in a.events("beat")), what="both ranks iterate")
+    wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 2, what="two standbys")
+    waiting = {pid for pid, who in imports(a) if who == "standby"}
+    beats = len(a.events("beat"))
+    wait_for(lambda: len(a.events("beat")) > beats + 3, what="beats that tell the lead of both")
+    victim = next(pid for pid, who in imports(a) if who == "1")
+    os.kill(int(victim), signal.SIGKILL)
+    check(a.wait_event("attempt_started", attempt=2)["standby"], "attempt 2 is not from warm processes")
+    a.wait_event("phase", attempt=2, phase="iteration")
+    log = a.read("gen-000001/main.log").decode()
+    second = {line.split()[-1] for line in log.splitlines() if "attempt 2 rank" in line}
+    check(second == waiting, f"attempt 2 ran in {second}, the standbys were {waiting}")
+    check(sum(who in ("0", "1") for _, who in imports(a)) == 2, f"attempt 2 imported again: {imports(a)}")
+    wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 4, what="standbys behind attempt 2")
+    a.agents["n01"].kill()
+    a.nothing_left()
+
+
+def import_fails(allocation):
+    """a module that cannot be imported: the training runs without standbys, and one line says why"""
+    a = allocation(orders={"environment": {"STOKER_PRELOAD": "no_such_module"}, "orphan_grace": 0})
+    a.script(TRAIN)
+    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
+        file.write(HEAVY)
+    a.start()
+    told = wait_for(lambda: [e for e in a.events("notice") if "no warm standby" in e["body"]["text"]], what="the notice")
+    check("standby.n01.log" in told[0]["body"]["text"], told[0]["body"]["text"])
+    check(b"no_such_module" in a.read("gen-000001/ranks/standby.n01.log"), "the log does not say why")
+    check(not a.events("attempt_ended"), "the training was hurt")
+    os.kill(int(imports(a)[0][0]), signal.SIGKILL)
+    check(not a.wait_event("attempt_started", attempt=2)["standby"], "warm without a standby")
+    a.agents["n01"].kill()
+    a.nothing_left()
+
+
+run_cases([as_the_interpreter, ends_quietly, changed_files, under_agents, import_fails])
