@@ -148,7 +148,7 @@ void Checker::begins(const SimGeneration& g) {
 
 // No matter what the decider knew: no ranks start from a checkpoint that is not there or damaged.
 void Checker::goes_back(const SimGeneration& g) {
-  const wire::CheckpointId id{g.orders.resume.iteration, g.orders.resume.generation};
+  const wire::CheckpointId id{g.orders().resume.iteration, g.orders().resume.generation};
   const auto& there = training_.checkpoints();
   const auto found =
       std::find_if(there.begin(), there.end(), [&](const SimCheckpoint& c) { return c.id == id; });
@@ -169,11 +169,11 @@ void Checker::deletes(const SimGeneration& g, const std::vector<wire::Checkpoint
   pins.insert(pins.end(), fixed.begin(), fixed.end());
   const std::uint64_t copied = scenario_.policy.checkpoints.archive_every;
   for (const SimCheckpoint& c : training_.checkpoints()) {
-    if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
+    if (!wire::accepts(g.lineage(), c.id.generation, c.id.iteration)) continue;
     const std::string name = wire::checkpoint_name(c.id.iteration, c.id.generation);
     if (deleted(c.id) && std::find(pins.begin(), pins.end(), c.id.iteration.value) != pins.end())
       broken(fmt::format("deletes {}, which is pinned", name));
-    if (deleted(c.id) && c.id.iteration == g.resume)
+    if (deleted(c.id) && name == g.lead.state.loaded)
       broken(fmt::format("deletes {}, from which it resumed", name));
     if (c.damaged) continue;
     if (deleted(c.id) && copied > 0 && c.id.iteration.value % copied == 0 && !c.archived)

@@ -105,7 +105,12 @@ enum class Guard {
   KeepPinned,    // nor a pinned one, nor one that a start goes on from
   RollbackPin,   // a rollback by itself stops at a pinned one
   ArchiveFirst,  // what is to be copied to another disk is not deleted before
-  EndMark        // a job's first act reads whether the run is over
+  EndMark,       // a job's first act reads whether the run is over
+  // Of the lead (lead/):
+  StaleAttempt,  // what a node reports of an attempt before changes nothing
+  EarlyStart,    // no ranks start before those of the attempt before are proven gone
+  Claim,         // one lead a task
+  Lineage        // an attempt resumes from a checkpoint of its own ancestry
 };
 
 }  // namespace stoker::sim
@@ -113,10 +118,10 @@ enum class Guard {
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
   static constexpr std::array names{
-      "none",    "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
-      "budget",  "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
-      "dedupe",  "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
-      "end-mark"};
+      "none",     "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
+      "budget",   "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
+      "dedupe",   "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
+      "end-mark", "stale-attempt", "early-start",       "claim",        "lineage"};
 };
 
 namespace stoker::sim {

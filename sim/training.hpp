@@ -1,9 +1,11 @@
-// Training: the agents of a run and the ranks they care for, as the run directory shows them. A
-// generation is a job's task that won its claim; its lead writes lines, obeys control.json and
-// restarts attempts. Progress is a function of time between boundaries (a save, an evaluation), so
-// that months cost little. Orders, control, lines and lineage are the real formats.
+// Training: the physics of a run's jobs, as the run directory shows them. A generation is a job's
+// task that won its claim. What its lead decides, lead::step decides; here is what the ranks and
+// nodes do then: how long a step takes, what breaks, when processes are gone. Progress is a
+// function of time between boundaries (a save, an evaluation), so that months cost little. Orders,
+// control, lines and lineage are the real formats.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lead/step.hpp"
 #include "sim/cluster.hpp"
 #include "sim/ports.hpp"
 #include "sim/random.hpp"
@@ -31,41 +34,61 @@ struct SimCheckpoint {
   bool archived = false;  // its copy on another disk was read back
 };
 
-// Where an attempt stands.
+// Where the ranks stand. Waiting: there are none.
 enum class Stage { Waiting, Startup, Load, Iterate, Save, Evaluate };
 
+// The lead's process and its agents, as the network between them shows them.
+struct SimLead {
+  lead::State state;
+  std::deque<lead::EventBody> waiting;  // fed one after the other
+  bool stepping = false;
+  std::optional<Instant> woken;        // when its next Tick is planned
+  Instant ticked;                      // its newest Tick
+  std::set<NodeName> connected;        // agents that have ever been there
+  std::map<NodeName, Instant> silent;  // died, and when
+  std::set<NodeName> left;             // as they were told
+  // What one step asked of the nodes, until all its actions are performed.
+  std::optional<wire::StopHow> stop;
+  bool all_leave = false;
+  std::vector<NodeName> to_bench;
+  std::uint64_t saves_asked = 0;
+  std::string stacks;
+};
+
 struct SimGeneration {
-  Generation number, parent;
-  wire::Lineage lineage;
-  wire::Orders orders;
+  Generation number;
   std::uint64_t job = 0;
   std::uint32_t task = 0;
-  std::vector<NodeName> nodes;  // of the allocation
-  std::set<NodeName> lost, excluded;
+  SimLead lead;
   bool alive = true;    // its processes
   bool zombie = false;  // the scheduler believes that it is dead
+  // The ranks of the newest attempt.
   Attempt attempt;
   std::vector<NodeName> attempt_nodes;
-  Iteration resume;  // of the next attempt
+  std::set<NodeName> busy;  // nodes where processes of them live
+  bool stopping = false;    // they were told to go
+  Iteration resume;         // where they began
   Stage stage = Stage::Waiting;
   Instant stage_since;
   Iteration base;  // completed when the stage began
   Duration step{};
   Instant slow_since;  // of its pace; 0: as usual
   TrainingLine line;   // what it trains on
-  std::optional<Instant> frozen_at;
+  std::optional<Instant> frozen_at, stopped_at;
   std::optional<Rank> odd;
-  Instant last_fault;  // of this attempt
-  std::uint32_t own_restarts = 0;
-  std::uint64_t serial = 0;  // of what is planned: older plans are void
-  Epoch epoch;
-  wire::Asked done;
-  wire::Level level = wire::Level::Run;
-  std::optional<std::string> leaving;
+  Instant last_fault;
+  std::uint64_t serial = 0;    // of what is planned: older plans are void
+  std::uint64_t sampled = 0;   // iterations that beats have told
   std::uint64_t digested = 0;  // iterations that digests have told
   std::uint64_t saves_answered = 0;
   bool copies = false;               // a checkpoint to another disk
   std::optional<wire::EndMark> end;  // end.json
+
+  [[nodiscard]] const wire::Start& start() const { return lead.state.setup.start; }
+  [[nodiscard]] const wire::Orders& orders() const { return start().orders; }
+  [[nodiscard]] const wire::Lineage& lineage() const { return start().lineage; }
+  [[nodiscard]] const std::vector<NodeName>& nodes() const { return start().nodes; }
+  [[nodiscard]] const NodeName& host() const { return start().lead; }  // of the lead
 };
 
 class Training {
@@ -131,20 +154,53 @@ class Training {
   void settle();  // counts the progress of what runs now
 
  private:
+  // training.cpp: claims, generations, what files say
   void mint(std::uint64_t job, std::uint32_t task, int waited = 0);
-  [[nodiscard]] bool is_over(std::uint64_t order) const;
-  void finish(SimGeneration& g);
-  void choose(SimGeneration& g);
-  void begin_attempt(SimGeneration& g, const std::string& why);
+  void begin(SimGeneration minted);
+  [[nodiscard]] bool is_over(OrderNumber order) const;
+  [[nodiscard]] lead::ChosenCheckpoint choose(const wire::Lineage& lineage, bool verify) const;
+  // What orders name exactly is there and, as far as they want it verified, undamaged: else the
+  // agent starts nothing.
+  [[nodiscard]] bool finds_checkpoint(const wire::Orders& orders) const;
+  // As a node sees them, or as they are.
+  [[nodiscard]] const std::optional<wire::Orders>& newest_orders(bool seen = true);
+  void tell(SimGeneration& g, wire::AgentBody body);
+  // Does it later, unless the generation is gone; the second one, unless the ranks do something
+  // else by then.
+  void later(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
+  void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
+
+  // training_lead.cpp: the shell of lead::step
+  void feed(SimGeneration& g, lead::EventBody body);
+  void run(SimGeneration& g);  // what waits
+  void wake(SimGeneration& g);
+  void break_guard(SimGeneration& g) const;
+  [[nodiscard]] lead::Tick look(const SimGeneration& g) const;
+  void perform(SimGeneration& g, const lead::Action& action);
+  void command(SimGeneration& g, const NodeName& node, const wire::NodeCommand& command);
+  void perform_on_nodes(SimGeneration& g);
+  void report(SimGeneration& g, const NodeName& node, wire::NodeReport report);
+  void write_end(SimGeneration& g, const wire::EndMark& mark);
+  void send_beat(SimGeneration& g);
+  void bench(SimGeneration& g, std::vector<NodeName> nodes);
+  void take_stacks(SimGeneration& g, const std::string& directory);
+  void agents_leave(SimGeneration& g);
+
+  // training_ranks.cpp: what ranks do
+  void start_ranks(SimGeneration& g, const lead::StartAttempt& start);
   void enter(SimGeneration& g, Stage stage, Duration lasts);
   void next_stage(SimGeneration& g);
   void iterate(SimGeneration& g);
-  void finish_save(SimGeneration& g, bool last);
-  void end_attempt(SimGeneration& g, int code, const NodeName& node, bool told);
-  void leave(SimGeneration& g, int code, const std::string& why);
-  void save_and_leave(SimGeneration& g, const std::string& why);
-  void obey(SimGeneration& g, const wire::Control& control);
-  void obey_level(SimGeneration& g, const wire::Control& control);
+  void save_now(SimGeneration& g, std::uint64_t value);
+  void stop_ranks(SimGeneration& g, wire::StopHow how);
+  void end_ranks(SimGeneration& g, Duration wait, wire::RankExited how);
+  void ranks_gone(SimGeneration& g, std::vector<NodeName> nodes, wire::RankExited how);
+  void rank_fails(SimGeneration& g, const NodeName& node, int code, int signal);
+  void halt(SimGeneration& g);  // no progress from now on
+  void die(SimGeneration& g);   // all its processes, without a word
+  void finish_save(SimGeneration& g);
+  void account(SimGeneration& g);
+
   void prune(SimGeneration& g);
   void archive(SimGeneration& g);
   // It is to be copied, and no copy of it was read back.
@@ -153,16 +209,7 @@ class Training {
   [[nodiscard]] double warmth() const;
   void cure(const SimGeneration& g);
   bool refuses_load(SimGeneration& g);
-  // What orders name exactly is there and, as far as they want it verified, undamaged: else the
-  // agent starts nothing.
-  [[nodiscard]] bool finds_checkpoint(const wire::Orders& orders) const;
-  // As a node sees them, or as they are.
-  [[nodiscard]] const std::optional<wire::Orders>& newest_orders(bool seen = true);
-  void tell(SimGeneration& g, wire::AgentBody body);
-  void plan(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what);
-  void account(SimGeneration& g);
-  [[nodiscard]] std::vector<NodeName> eligible(const SimGeneration& g) const;
-  [[nodiscard]] Iteration best_checkpoint(const wire::Lineage& lineage, bool verify);
+  [[nodiscard]] std::vector<wire::RankSample> samples(const SimGeneration& g) const;
 
   Timeline& time_;
   Random& random_;

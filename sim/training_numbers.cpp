@@ -9,11 +9,11 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kStop = 4s;
 constexpr int kRefused = 21;  // exit code of a training that does not take its checkpoint
 
 bool goes_back(const SimGeneration& g) {
-  return g.orders.resume.mode == wire::ResumeMode::Exact && g.resume == g.orders.resume.iteration;
+  return g.orders().resume.mode == wire::ResumeMode::Exact &&
+         g.resume == g.orders().resume.iteration;
 }
 
 }  // namespace
@@ -30,11 +30,11 @@ bool Training::sicken(Ailment ailment) {
 TrainingLine Training::line_of_start(const SimGeneration& g) {
   TrainingLine line;
   for (const SimCheckpoint& c : checkpoints_)
-    if (c.id.iteration == g.resume && wire::accepts(g.lineage, c.id.generation, c.id.iteration)) {
+    if (c.id.iteration == g.resume && wire::accepts(g.lineage(), c.id.generation, c.id.iteration)) {
       line = c.line;
-      line.skipped += wire::samples_to_skip(g.orders.skips, c.id.generation);
+      line.skipped += wire::samples_to_skip(g.orders().skips, c.id.generation);
     }
-  line.lr_scale = g.orders.lr_scale;
+  line.lr_scale = g.orders().lr_scale;
   if (forgets_rate_) line.rate_from = g.resume;
   if (other_data_ != 0) line.order = other_data_;
   return line;
@@ -51,37 +51,34 @@ void Training::cure(const SimGeneration& g) {
   });
 }
 
-// A training that compares its replicas when it loads finds that they do not agree; and one whose
-// checkpoints are all damaged does not begin anew by itself.
+// A training that compares its replicas when it loads finds that they do not agree, or that a
+// checkpoint was damaged after it was chosen; and one whose checkpoints are all damaged does not
+// start from scratch by itself.
 bool Training::refuses_load(SimGeneration& g) {
+  const bool torn = g.orders().verify_checkpoints &&
+                    std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
+                      return c.damaged && c.id.iteration == g.resume &&
+                             wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
+                    });
   const auto found = std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
     return c.drifted && c.id.iteration == g.resume &&
-           wire::accepts(g.lineage, c.id.generation, c.id.iteration);
+           wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
   });
   const bool none_is_good =
-      g.resume == Iteration{} && g.orders.verify_checkpoints &&
+      g.resume == Iteration{} && g.orders().verify_checkpoints &&
       std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
-        return wire::accepts(g.lineage, c.id.generation, c.id.iteration);
+        return wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
       });
-  if (found == checkpoints_.end() && !none_is_good) return false;
-  if (!none_is_good) {
+  if (found == checkpoints_.end() && !none_is_good && !torn) return false;
+  if (found != checkpoints_.end()) {
     wire::ResumeAudit audit;
     audit.checkpoint = wire::checkpoint_name(found->id.iteration, found->id.generation);
     audit.iteration = g.resume;
     audit.passed = false;
     audit.items = {{"replicas of the layer norms", "equal", "60 % of them equal", false}};
-    tell(g, std::move(audit));
+    report(g, g.attempt_nodes.front(), wire::Told{std::move(audit)});
   }
-  wire::RankExited exited;
-  exited.attempt = g.attempt;
-  exited.node = g.attempt_nodes.front();
-  exited.code = kRefused;
-  tell(g, std::move(exited));
-  ++g.serial;
-  g.last_fault = time_.now();
-  plan(g, kStop, [this](SimGeneration& then) {
-    end_attempt(then, kRefused, then.attempt_nodes.front(), false);
-  });
+  rank_fails(g, g.attempt_nodes.front(), kRefused, 0);
   return true;
 }
 
@@ -138,7 +135,7 @@ bool Training::finds_checkpoint(const wire::Orders& orders) const {
   bool any = exact;
   for (const SimCheckpoint& c : checkpoints_) {
     const bool counts = exact ? c.id == wire::CheckpointId{resume.iteration, resume.generation}
-                              : wire::accepts(generations_.rbegin()->second.lineage,
+                              : wire::accepts(generations_.rbegin()->second.lineage(),
                                               c.id.generation, c.id.iteration);
     if (counts && !(c.damaged && orders.verify_checkpoints)) return true;
     any = any || counts;

@@ -6,11 +6,17 @@
 #include "wire/lineage.hpp"
 
 namespace stoker::sim {
+namespace {
 
-void Training::finish_save(SimGeneration& g, bool) {
+constexpr int kDiskFull = 23;  // exit code of a training that cannot save
+
+}  // namespace
+
+void Training::finish_save(SimGeneration& g) {
   if (hooks_.disk_full()) {
-    tell(g, wire::SaveFailed{g.base, "No space left on device"});
-    return end_attempt(g, 23, g.attempt_nodes.front(), false);
+    report(g, g.attempt_nodes.front(),
+           wire::Told{wire::SaveFailed{g.base, "No space left on device"}});
+    return rank_fails(g, g.attempt_nodes.front(), kDiskFull, 0);
   }
   const wire::CheckpointId id{g.base, g.number};
   std::erase_if(checkpoints_, [&](const SimCheckpoint& c) {  // a damaged one is moved aside
@@ -25,13 +31,11 @@ void Training::finish_save(SimGeneration& g, bool) {
   saved.checkpoint = wire::checkpoint_name(g.base, g.number);
   saved.bytes = 1u << 30;
   saved.seconds = to_seconds(scenario_.training.save);
-  tell(g, std::move(saved));
-  archive(g);
-  prune(g);
+  report(g, g.attempt_nodes.front(), wire::Told{std::move(saved)});
 }
 
 bool Training::must_stay(const SimGeneration& g, const SimCheckpoint& c) {
-  return g.orders.archive_every > 0 && c.id.iteration.value % g.orders.archive_every == 0 &&
+  return g.orders().archive_every > 0 && c.id.iteration.value % g.orders().archive_every == 0 &&
          !c.archived;
 }
 
@@ -41,7 +45,7 @@ void Training::archive(SimGeneration& g) {
   const auto due =
       std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const SimCheckpoint& c) {
         return must_stay(g, c) && !c.damaged &&
-               wire::accepts(g.lineage, c.id.generation, c.id.iteration);
+               wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
       });
   if (g.copies || due == checkpoints_.end()) return;
   g.copies = true;
@@ -50,7 +54,7 @@ void Training::archive(SimGeneration& g) {
     then.copies = false;
     if (!then.alive || then.zombie) return;
     const std::string name = wire::checkpoint_name(id.iteration, id.generation);
-    const std::string& to = then.orders.archive_to;
+    const std::string& to = then.orders().archive_to;
     if (random_.chance(250))
       return tell(then, wire::ArchiveFailed{id.iteration, name, to, "Input/output error", 1});
     for (SimCheckpoint& c : checkpoints_)
@@ -70,13 +74,12 @@ std::vector<std::uint64_t> Training::pins_ordered() {
 // orders pin or go back to stays, and what is to be copied first.
 void Training::prune(SimGeneration& g) {
   if (generations_.rbegin()->first != g.number) return;
-  wire::KeepRule rule{g.orders.keep_last, g.orders.keep_every, pins_ordered()};
+  wire::KeepRule rule{g.orders().keep_last, g.orders().keep_every, pins_ordered()};
   std::vector<wire::SurveyedCheckpoint> complete;
-  std::set<wire::CheckpointId> in_use;
+  std::set<wire::CheckpointId> in_use = lead::checkpoints_in_use(g.lead.state);
   for (const SimCheckpoint& c : checkpoints_) {
-    if (!wire::accepts(g.lineage, c.id.generation, c.id.iteration)) continue;
+    if (!wire::accepts(g.lineage(), c.id.generation, c.id.iteration)) continue;
     complete.push_back({c.id, !c.damaged || broken_ == Guard::KeepGood});
-    if (c.id.iteration == g.resume) in_use.insert(c.id);
     if (must_stay(g, c) && broken_ != Guard::ArchiveFirst) in_use.insert(c.id);
   }
   if (const auto& orders = newest_orders();

@@ -1,6 +1,7 @@
 // What reaches a generation from outside: faults, control.json, the scheduler's signals; and what
 // its lead would beat at this moment.
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
 
 #include "sim/training.hpp"
@@ -8,12 +9,12 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kStop = 4s;
+constexpr Duration kSilence = 10s;   // then a lead gives a link up
 constexpr Duration kKillWait = 30s;  // slurm.conf, default
 const std::string kDirectory = "/runs/sim/";
 
 bool runs(const SimGeneration& g) {
-  return g.alive && g.stage != Stage::Waiting;
+  return g.alive && g.stage != Stage::Waiting && !g.stopping;
 }
 
 std::int64_t ms(Duration d) {
@@ -30,18 +31,7 @@ bool Training::crash(const std::string& how, std::optional<NodeName> node) {
   if (place == g->attempt_nodes.end()) return false;
   ++failures_;
   hooks_.say(fmt::format("a rank on {} dies ({})", node->text, how));
-  wire::RankExited exited;
-  exited.attempt = g->attempt;
-  exited.node = *node;
-  exited.rank =
-      Rank(static_cast<std::uint32_t>(place - g->attempt_nodes.begin()) * g->orders.ranks_per_node);
-  exited.signal = 11;
-  tell(*g, std::move(exited));
-  account(*g);
-  ++g->serial;
-  g->last_fault = time_.now();
-  plan(*g, kStop,
-       [this, node = *node](SimGeneration& then) { end_attempt(then, 139, node, false); });
+  rank_fails(*g, *node, 0, SIGSEGV);
   return true;
 }
 
@@ -55,7 +45,7 @@ bool Training::freeze(bool one) {
   g->last_fault = time_.now();
   if (one)
     g->odd = Rank(static_cast<std::uint32_t>(
-        random_.below(g->attempt_nodes.size() * g->orders.ranks_per_node)));
+        random_.below(g->attempt_nodes.size() * g->orders().ranks_per_node)));
   hooks_.say(one ? fmt::format("rank {} stands still", g->odd->value) : "all ranks stand still");
   return true;
 }
@@ -64,7 +54,8 @@ bool Training::freeze(bool one) {
 bool Training::flap(const NodeName& node, Duration lasts) {
   constexpr Duration kGivesUp = 2min;  // NCCL_IB_TIMEOUT 22: 4.1 us x 2^22 = 17 s, 7 tries
   SimGeneration* g = live();
-  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at || g->last_fault != Instant{})
+  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at || g->stopping ||
+      g->last_fault != Instant{})
     return false;
   account(*g);
   ++g->serial;
@@ -87,36 +78,28 @@ bool Training::flap(const NodeName& node, Duration lasts) {
 bool Training::skew_clock(Duration by) {
   const SimGeneration* g = live();
   if (g == nullptr) return false;
-  skews_[g->nodes.front()] = by;
+  skews_[g->host()] = by;
   return true;
 }
 
 bool Training::lose_node(const NodeName& node) {
   cluster_.node_dies(node);
   for (auto& [number, g] : generations_) {
-    if (!g.alive || std::find(g.nodes.begin(), g.nodes.end(), node) == g.nodes.end()) continue;
+    const auto& nodes = g.nodes();
+    if (!g.alive || std::find(nodes.begin(), nodes.end(), node) == nodes.end()) continue;
     ++failures_;
-    if (g.nodes.front() == node) {  // the lead goes without a word
-      account(g);
+    if (g.host() == node) {  // the lead goes without a word
+      halt(g);
       g.alive = false;
-      ++g.serial;
+      g.busy.clear();
       continue;
     }
-    g.lost.insert(node);
-    account(g);
-    const bool used =
-        std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node) != g.attempt_nodes.end();
-    if (used && runs(g)) {
-      ++g.serial;
+    g.lead.silent.emplace(node, time_.now());
+    if (g.busy.erase(node) > 0 && !g.stopping) {
+      halt(g);
       g.last_fault = time_.now();
-      plan(g, 20s, [this, node](SimGeneration& then) {
-        tell(then, wire::AgentLost{node, "connection closed"});
-        plan(then, kStop,
-             [this, node](SimGeneration& later) { end_attempt(later, 20, node, false); });
-      });
-    } else {
-      tell(g, wire::AgentLost{node, "connection closed"});
     }
+    later(g, kSilence + 1ms, [this](SimGeneration& then) { feed(then, look(then)); });
   }
   return true;
 }
@@ -135,7 +118,7 @@ bool Training::tear_newest() {
 // The next stretch of iterations has the pace of the slowest node.
 void Training::look_at_nodes() {
   SimGeneration* g = live();
-  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at) return;
+  if (g == nullptr || g->stage != Stage::Iterate || g->frozen_at || g->stopped_at) return;
   account(*g);
   ++g->serial;
   iterate(*g);
@@ -144,38 +127,13 @@ void Training::look_at_nodes() {
 void Training::job_killed(const SimJob& job, std::uint32_t task, bool gently) {
   for (auto& [number, g] : generations_) {
     if (!g.alive || g.job != job.id || g.task != task) continue;
-    const auto die = [this](SimGeneration& then) {
-      account(then);
-      then.alive = false;
-      ++then.serial;
-      cluster_.task_left(then.job, then.task, 137);
-    };
     if (!gently) {
       die(g);
       continue;
     }
-    save_and_leave(g, "signal 15 (Terminated)");
-    time_.after(kKillWait, [this, die, which = g.number] {
-      SimGeneration& then = generations_.at(which);
-      if (then.alive) die(then);
-    });
+    later(g, kKillWait, [this](SimGeneration& then) { die(then); });
+    feed(g, lead::Signal{SIGTERM, "Terminated"});
   }
-}
-
-void Training::save_and_leave(SimGeneration& g, const std::string& why) {
-  if (g.leaving) return;
-  g.leaving = "saved and exited: " + why;
-  if (g.stage == Stage::Waiting) return leave(g, 0, *g.leaving);
-  if (g.frozen_at || g.last_fault != Instant{}) return;  // it cannot: the next, harder step ends it
-  account(g);
-  ++g.serial;
-  const bool trained =
-      g.stage == Stage::Iterate || g.stage == Stage::Save || g.stage == Stage::Evaluate;
-  plan(g, trained ? scenario_.training.save + kStop : kStop, [this, trained](SimGeneration& then) {
-    if (trained) finish_save(then, true);
-    if (then.alive && then.stage != Stage::Waiting)
-      end_attempt(then, 10, then.attempt_nodes.front(), false);
-  });
 }
 
 void Training::control_written() {
@@ -186,103 +144,20 @@ void Training::control_written() {
   obeyed_until_ = std::max(
       obeyed_until_, time_.now() + (hooks_.late() ? random_.between(1s, 60s) : Duration(500ms)));
   time_.at(obeyed_until_, [this, control = *control] {
-    for (auto& [number, g] : generations_)
-      if (g.alive && !g.zombie) obey(g, control);
+    for (auto& [number, g] : generations_) {
+      if (!g.alive || g.zombie) continue;
+      if (broken_ == Guard::Fencing && control.generation > g.number) continue;
+      lead::ControlRead read{control};
+      if (broken_ == Guard::Lease) read.control.epoch = std::max(control.epoch, g.lead.state.epoch);
+      send_beat(g);
+      feed(g, std::move(read));
+    }
   });
-}
-
-// As the lead agent judges it: epoch, generation, then counters, then the level.
-void Training::obey(SimGeneration& g, const wire::Control& control) {
-  if (control.epoch < g.epoch && broken_ != Guard::Lease) {
-    tell(g, wire::Notice{g.nodes.front(), fmt::format("control of epoch {} refused, {} is known",
-                                                      control.epoch.value, g.epoch.value)});
-    return;
-  }
-  if (control.generation < g.number) return;
-  g.epoch = std::max(g.epoch, control.epoch);
-  if (control.generation > g.number) {
-    if (broken_ != Guard::Fencing) leave(g, 1, "superseded");
-    return;
-  }
-  g.excluded = {control.exclude.begin(), control.exclude.end()};
-  if (control.save > g.done.save) {
-    g.done.save = control.save;
-    tell(g, wire::Acknowledged{"save", control.save, runs(g) ? "" : "no ranks are running"});
-    if (g.stage == Stage::Iterate && !g.frozen_at) {
-      account(g);
-      ++g.serial;
-      g.saves_answered = control.save;
-      enter(g, Stage::Save, scenario_.training.save);
-    }
-  }
-  if (control.stacks > g.done.stacks) {
-    g.done.stacks = control.stacks;
-    tell(g, wire::Acknowledged{"stacks", control.stacks, ""});
-    plan(g, 2s, [this](SimGeneration& then) {
-      wire::StacksWritten written;
-      written.directory = wire::generation_name(then.number) + "/stacks/1";
-      written.ranks =
-          static_cast<std::uint32_t>(then.attempt_nodes.size()) * then.orders.ranks_per_node;
-      written.groups = then.odd ? 2 : 1;
-      if (then.odd)
-        written.odd = {
-            {*then.odd, then.attempt_nodes[then.odd->value / then.orders.ranks_per_node]}};
-      tell(then, std::move(written));
-    });
-  }
-  if (control.restart > g.done.restart) {
-    g.done.restart = control.restart;
-    const bool done = control.restart_of.value != 0 && control.restart_of < g.attempt;
-    tell(g, wire::Acknowledged{"restart", control.restart, g.leaving ? "the run is leaving" : ""});
-    if (!g.leaving && !done) {
-      const std::string why = fmt::format("control restart {}", control.restart);
-      const bool running = runs(g);
-      if (healthy(g)) hooks_.ends_well(control.reason);
-      account(g);
-      ++g.serial;
-      plan(g, running ? kStop : 1ms, [this, why, running](SimGeneration& then) {
-        if (running) {
-          then.stage = Stage::Waiting;
-          wire::AttemptEnded ended;
-          ended.attempt = then.attempt;
-          ended.told = true;
-          tell(then, std::move(ended));
-        }
-        begin_attempt(then, why);
-      });
-    }
-  }
-  obey_level(g, control);
-}
-
-void Training::obey_level(SimGeneration& g, const wire::Control& control) {
-  if (control.level == g.level) return;
-  g.level = control.level;
-  tell(g, wire::Acknowledged{"level", 1, std::string(name_of(control.level))});
-  if (control.level == wire::Level::SaveAndLeave) save_and_leave(g, control.reason);
-  if (control.level == wire::Level::LeaveNow) {
-    const auto& orders = newest_orders(false);
-    const bool outdated = orders && orders->resume.mode == wire::ResumeMode::Exact &&
-                          orders->number > g.orders.number;  // it missed a rollback
-    if (healthy(g) && !outdated) hooks_.ends_well(control.reason);
-    g.leaving = "left without saving: " + control.reason;
-    account(g);
-    ++g.serial;
-    plan(g, kStop, [this](SimGeneration& then) {
-      if (then.stage != Stage::Waiting) {
-        wire::AttemptEnded ended;
-        ended.attempt = then.attempt;
-        ended.told = true;
-        tell(then, std::move(ended));
-      }
-      leave(then, 0, *then.leaving);
-    });
-  }
 }
 
 bool Training::healthy(const SimGeneration& g) const {
   return g.alive && !g.zombie && !g.frozen_at && g.last_fault == Instant{} &&
-         g.stage != Stage::Waiting && !g.leaving && !ails(ailments_, completed(g));
+         g.stage != Stage::Waiting && !g.stopping && !ails(ailments_, completed(g));
 }
 
 std::optional<wire::SlowestRank> Training::slowest(const SimGeneration& g) const {
@@ -292,57 +167,66 @@ std::optional<wire::SlowestRank> Training::slowest(const SimGeneration& g) const
     const auto place = std::find(g.attempt_nodes.begin(), g.attempt_nodes.end(), node);
     if (place == g.attempt_nodes.end()) continue;
     const auto first = static_cast<std::uint32_t>(place - g.attempt_nodes.begin());
-    return wire::SlowestRank{Rank(first * g.orders.ranks_per_node), node,
+    return wire::SlowestRank{Rank(first * g.orders().ranks_per_node), node,
                              kComputes * static_cast<double>(ms(g.step)),
                              kComputes * static_cast<double>(ms(scenario_.training.iteration))};
   }
   return std::nullopt;
 }
 
+// As the lead folds it from what its agents tell now.
 wire::Beat Training::beat(SimGeneration& g) {
+  send_beat(g);
+  wire::Beat beat =
+      lead::fold_beat(g.attempt, g.lead.state.samples, ms(time_.now() - g.stage_since));
+  beat.ranks = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders().ranks_per_node;
+  beat.reporting = beat.ranks;  // the samples stand for all of them
+  beat.slowest = slowest(g);
+  return beat;
+}
+
+// Of the rank that stands still alone, and of others. Each waits for it.
+std::vector<wire::RankSample> Training::samples(const SimGeneration& g) const {
   static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,    wire::Phase::Startup,
                                             wire::Phase::Load,       wire::Phase::Iteration,
                                             wire::Phase::Checkpoint, wire::Phase::Evaluation};
-  wire::Beat beat;
+  constexpr std::int64_t kOthersLater = 3000;
   const Instant now = time_.now();
-  beat.attempt = g.attempt;
-  beat.phase = kPhases[static_cast<int>(g.stage)];
-  beat.phase_age_ms = ms(now - g.stage_since);
-  beat.ranks = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders.ranks_per_node;
-  beat.reporting = beat.ranks;
-  beat.iteration_max = beat.iteration_min = completed(g);
-  beat.total = scenario_.training.total;
+  wire::RankSample sample;
+  sample.reported = sample.page = true;
+  sample.phase = kPhases[static_cast<int>(g.stage)];
+  sample.phase_age_ms = ms(now - g.stage_since);
+  sample.iteration = completed(g);
+  sample.total = scenario_.training.total;
   const NumbersShape& numbers = scenario_.training.numbers;
-  beat.consumed_samples = samples_at(numbers, g.line, beat.iteration_max);
-  beat.loss = loss_at(numbers, g.line, ailments_, beat.iteration_max);
-  beat.learning_rate = learning_rate_at(numbers, g.line, beat.iteration_max);
-  beat.gradient_norm = gradient_norm_at(ailments_, beat.iteration_max);
+  sample.consumed_samples = samples_at(numbers, g.line, sample.iteration);
+  sample.loss = loss_at(numbers, g.line, ailments_, sample.iteration);
+  sample.learning_rate = learning_rate_at(numbers, g.line, sample.iteration);
+  sample.gradient_norm = gradient_norm_at(ailments_, sample.iteration);
   if (g.step > 0ns)
-    beat.tflops =
+    sample.tflops =
         scenario_.training.tflops * to_seconds(scenario_.training.iteration) / to_seconds(g.step);
-  beat.saves_answered = g.saves_answered;
-  beat.slowest = slowest(g);
-  Duration age = 0ms;
+  sample.iteration_ms = static_cast<double>(ms(g.step));
+  sample.completed = sample.iteration.value - std::min(sample.iteration.value, g.sampled);
+  sample.saves_answered = g.saves_answered;
+  Duration age = now - g.stage_since;
   if (g.stage == Stage::Iterate && g.step > 0ns)
-    age = (now - g.stage_since) % g.step;
+    age = age % g.step;
   else if (g.stage == Stage::Load || g.stage == Stage::Evaluate)
-    age = std::min<Duration>(now - g.stage_since, 2s);  // bytes and batches are progress
-  else
-    age = now - g.stage_since;
-  if (g.frozen_at) age = now - *g.frozen_at;
-  beat.progress_age_ms = ms(age);
-  beat.newest_progress_age_ms = g.odd ? std::max<std::int64_t>(0, ms(age) - 3000) : ms(age);
-  if (g.frozen_at && g.odd) {
-    const auto place = [&](std::uint32_t rank) {
-      return g.attempt_nodes[rank / g.orders.ranks_per_node];
-    };
-    beat.oldest = {{*g.odd, place(g.odd->value), ms(age), beat.phase, beat.iteration_max}};
-    const Rank other(g.odd->value == 0 ? 1 : 0);
-    if (other.value < beat.ranks)
-      beat.oldest.push_back(
-          {other, place(other.value), beat.newest_progress_age_ms, beat.phase, beat.iteration_max});
+    age = std::min<Duration>(age, 2s);  // bytes and batches are progress
+  if (const auto stands = g.frozen_at ? g.frozen_at : g.stopped_at)
+    age = std::max(age, now - *stands);
+  sample.progress_age_ms = ms(age);
+  const Rank odd = g.odd.value_or(Rank(0));
+  sample.rank = odd;
+  std::vector<wire::RankSample> samples{sample};
+  const auto world = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders().ranks_per_node;
+  if (g.odd) sample.progress_age_ms = std::max<std::int64_t>(0, ms(age) - kOthersLater);
+  if (world > 1) {
+    sample.rank = Rank(odd.value == 0 ? 1 : 0);
+    samples.push_back(sample);
   }
-  return beat;
+  return samples;
 }
 
 }  // namespace stoker::sim

@@ -12,6 +12,15 @@ namespace {
 constexpr Duration kSilences[] = {30s, 2min, 10min, 1h};  // watch: LeadFile
 const std::string kCursor = "/runs/sim/lead", kEndCursor = "end:sim";
 
+// The attempt that this line of a lead begins; 0: none.
+Attempt begun_by(const std::string& line) {
+  if (line.find(wire::AttemptStarted::kKind) == std::string::npos) return {};
+  const auto event =
+      wire::parse_event_line(std::string_view(line).substr(0, line.size() - 1), "lead.jsonl");
+  const auto* started = event ? std::get_if<wire::AttemptStarted>(&event->body) : nullptr;
+  return started == nullptr ? Attempt{} : started->attempt;
+}
+
 bool has_allocation(const std::string& state) {
   return state == "starting" || state == "training" || state == "suspect" ||
          state == "recovering" || state == "stopping";
@@ -49,7 +58,7 @@ Universe::Universe(const Scenario& scenario, Settings settings)
       time_, random_, *cluster_, files_, scenario_, settings_.broken,
       Training::Hooks{
           [this](Generation generation, const std::string& line) {
-            lines_.push_back({generation, line});
+            lines_.push_back({generation, line, begun_by(line)});
             time_.after(200ms, [this] { take_lines(); });
           },
           [this](const std::string& text) { say(text); },
@@ -182,15 +191,8 @@ void Universe::look_at_end() {
 // The newest attempt of its generation that later lines tell of.
 Attempt Universe::begun_later(std::uint64_t at) const {
   Attempt begun;
-  for (std::size_t i = at + 1; i < lines_.size(); ++i) {
-    if (lines_[i].generation != lines_[at].generation ||
-        lines_[i].text.find(wire::AttemptStarted::kKind) == std::string::npos)
-      continue;
-    const auto event = wire::parse_event_line(
-        std::string_view(lines_[i].text).substr(0, lines_[i].text.size() - 1), "lead.jsonl");
-    if (const auto* started = event ? std::get_if<wire::AttemptStarted>(&event->body) : nullptr)
-      begun = std::max(begun, started->attempt);
-  }
+  for (std::size_t i = at + 1; i < lines_.size(); ++i)
+    if (lines_[i].generation == lines_[at].generation) begun = std::max(begun, lines_[i].begun);
   return begun;
 }
 

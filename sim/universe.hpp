@@ -43,6 +43,7 @@ class Universe {
   struct Line {
     Generation generation;
     std::string text;
+    Attempt begun{};  // by it
   };
   void make_daemon(SimJournal journal, Epoch epoch, Duration away);
   void say(const std::string& text);

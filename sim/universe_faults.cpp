@@ -143,7 +143,7 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
     case Fault::HangOne: return training_->freeze(true);
     case Fault::HangAll: return training_->freeze(false);
     case Fault::NodeDeath: return trains && training_->lose_node(some_node());
-    case Fault::LeadDeath: return trains && training_->lose_node(g->nodes.front());
+    case Fault::LeadDeath: return trains && training_->lose_node(g->host());
     case Fault::SlowNode: {
       if (!trains) return false;
       const NodeName node = some_node();

@@ -6,6 +6,8 @@ import resource
 import subprocess
 import tempfile
 
+import last
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 
@@ -56,6 +58,8 @@ def lives(long):
                  f"{report['runs']} seeds, {report['hours']:.0f} h, {report['faults']} faults")
     report, took = simulate("llama3-54-days.yaml")
     yield figure("sim: llama3-54-days, 2,048 agents", took, "s", "<= 10", took <= 10, "CPU time of its one thread; 1,296 h and 24 h without faults")
+    ratio, good, note = last.compare("sim: llama3-54-days", took, last.unit(), record=bool(os.environ.get("STOKER_RECORD")))
+    yield figure("sim: the same / the last figure", ratio, "x", f"<= {last.AT_MOST}", good, note)
     yield figure("sim: its ETTR", report["ettr"], "", ">= 0.97", report["ettr"] >= 0.97, f"{report['faults']} faults")
     yield figure("sim: its incidents for a person", report["manual"], "", "<= 3", report["manual"] <= 3, f"of {report['incidents']}")
     for nodes in (256, 1024, 2048):

@@ -166,6 +166,28 @@ TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's
   CHECK_MESSAGE(told.find("although the run") != std::string::npos, told);
 }
 
+TEST_CASE("simulation: without a guard of the lead -> found") {
+  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/chaos.yaml");
+  REQUIRE(text);
+  const Scenario scenario = scenario_of(*text);
+  Campaign campaign;
+  campaign.last = 100;
+  campaign.until_first = true;
+  const std::map<Guard, std::string> guards{
+      {Guard::StaleAttempt, "the lead ends ranks that are well"},
+      {Guard::EarlyStart, "are alive on"},
+      {Guard::Claim, "still trains"},
+      {Guard::Lineage, "none of its ancestry"}};
+  for (const auto& guard : guards) {
+    campaign.broken = guard.first;
+    const Report report = run_campaign(scenario, campaign);
+    INFO(name_of(guard.first));
+    REQUIRE(report.failures.size() == 1);
+    const std::string told = report.failures.front().safety.front();
+    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
+  }
+}
+
 TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is broken") {
   const Scenario scenario = scenario_of(kScenario);
   Campaign campaign;
