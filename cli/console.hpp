@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/printable.hpp"
+
 namespace stoker::cli {
 
 enum class ColorChoice { Auto, Always, Never };
@@ -36,11 +38,5 @@ class Console {
 
 // What --color and the environment ask for, on this standard output.
 bool wants_color(ColorChoice choice);
-
-// Everything that a terminal could take for a command becomes a space or '?': text of logs, files
-// and other people's reasons is shown, never obeyed. Valid UTF-8 stays.
-std::string printable(std::string_view text);
-// The same for text of several lines: newlines stay.
-std::string printable_lines(std::string_view text);
 
 }  // namespace stoker::cli

@@ -10,6 +10,7 @@
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/self.hpp"
+#include "common/printable.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 #include "embedded/admin.hpp"
@@ -38,7 +39,7 @@ std::string default_state() {
 }
 
 int failed(const Error& error) {
-  std::fprintf(stderr, "stokerd: %s\n", error.message().c_str());
+  tell_stderr("stokerd: " + error.message());
   return 1;
 }
 
@@ -120,8 +121,8 @@ std::optional<int> hidden(const CLI::App& app, const Arguments& arguments,
   std::string out, err;
   const int status = embedded::run_admin(embedded::local_options(arguments.state, program),
                                          arguments.admin, out, err);
-  std::fputs(out.c_str(), stdout);
-  std::fputs(err.c_str(), stderr);
+  std::fputs(printable_lines(out).c_str(), stdout);
+  std::fputs(printable_lines(err).c_str(), stderr);
   return status;
 }
 

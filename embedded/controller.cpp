@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "common/printable.hpp"
 #include "embedded/lifecycle.hpp"
 #include "embedded/schedule.hpp"
 
@@ -136,7 +137,7 @@ void Controller::start_tasks() {
     const Task& task = cluster_.tasks.at(start.task);
     for (std::size_t i = 0; i < task.runs.size(); ++i)
       if (const Status s = runner_.start(cluster_.jobs.at(task.id.job), task, i); !s)
-        std::fprintf(stderr, "%s: %s\n", task.id.text().c_str(), s.error().message().c_str());
+        tell_stderr(task.id.text() + ": " + s.error().message());
   }
 }
 
@@ -175,7 +176,7 @@ Status Controller::save() {
     changes_ = {};
     store_error_.reset();
   } else {
-    if (!store_error_) std::fprintf(stderr, "%s\n", status.error().message().c_str());
+    if (!store_error_) tell_stderr(status.error().message());
     store_error_ = status.error();
   }
   return status;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 #include "embedded/node_folder.hpp"
 #include "embedded/port_lease.hpp"
 #include "embedded/sweep.hpp"
@@ -26,7 +27,7 @@ namespace {
 constexpr Duration kSweepLimit = 10s;
 
 int complain(const Error& error) {
-  std::fprintf(stderr, "stokerd local-node: %s\n", error.message().c_str());
+  tell_stderr("stokerd local-node: " + error.message());
   return 1;
 }
 

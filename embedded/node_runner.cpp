@@ -8,6 +8,7 @@
 
 #include "common/hostlist.hpp"
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 #include "embedded/sweep.hpp"
 #include "wire/environment.hpp"
 
@@ -122,7 +123,7 @@ NodeRunner::Look NodeRunner::look_unclaimed(const Job& job, const Task& task, st
   }
   if (k.starts >= kMaxStarts) return ended(0, "launch", "the node process does not start");
   if (const Status started = start(job, task, index); !started)
-    std::fprintf(stderr, "%s: %s\n", task.id.text().c_str(), started.error().message().c_str());
+    tell_stderr(task.id.text() + ": " + started.error().message());
   return {};
 }
 

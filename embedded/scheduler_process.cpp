@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 #include "embedded/controller.hpp"
 #include "embedded/socket.hpp"
 
@@ -111,7 +112,7 @@ int run_scheduler_process(const SchedulerProcessOptions& options) {
   if (options.detach) ready = detach();
   const Status done = ready ? serve_folder(options, *ready) : fail(ready.error());
   if (done) return 0;
-  std::fprintf(stderr, "stokerd local-scheduler: %s\n", done.error().message().c_str());
+  tell_stderr("stokerd local-scheduler: " + done.error().message());
   return 1;
 }
 

@@ -85,7 +85,7 @@ int adopt(Context& context, const Options& options) {
   const std::string yaml = slurm::run_yaml_of(*script);
   const bool shown = options.output.empty() || options.output == "-";
   if (shown) {
-    console.out(yaml);
+    console.out(printable_lines(yaml));
   } else if (!options.force && os::exists(options.output) &&
              os::read_file(options.output, kLargestScript).value_or("") != yaml) {
     console.say(options.output + ": is there already and says something else; --force replaces it");

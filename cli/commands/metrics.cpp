@@ -48,7 +48,7 @@ int metrics(Context& context, const MetricsOptions& options) {
   const std::string text = wire::metrics_text(
       {runs, *nodes, site->alerts, failing, health, reach == Reach::Answered}, form);
   if (options.json) return console.line(dump_json({{"text", text}})), kDone;
-  if (options.output.empty()) return console.line(text.substr(0, text.size() - 1)), kDone;
+  if (options.output.empty()) return console.out(printable_lines(text)), kDone;
   const auto written = os::replace_file(options.output, text, os::Durability::Cached);
   if (!written) return console.say(written.error().message()), kFailed;
   return kDone;

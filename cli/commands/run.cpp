@@ -105,7 +105,8 @@ int show_plan(const Context& context, const core::RunPolicy& policy) {
                   request.submit.nodes, format_duration(request.submit.time_limit)));
   if (policy.scheduler.kind == core::SchedulerKind::Local) {
     console.line(fmt::format("on each of {} nodes of the embedded scheduler: {}",
-                             request.submit.nodes, fmt::join(request.agent_command, " ")));
+                             request.submit.nodes,
+                             printable(fmt::format("{}", fmt::join(request.agent_command, " ")))));
     console.line(fmt::format("on each rank ({} a node): {}", policy.train.ranks_per_node,
                              printable(fmt::format("{}", fmt::join(policy.train.command, " ")))));
     return kDone;

@@ -1,12 +1,12 @@
 // Log: three forms of the same line.
 #include "daemon/loop/log.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "common/json.hpp"
+#include "common/printable.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -26,9 +26,7 @@ const char* level_name(LogLevel level) {
 void log(LogLevel level, std::string_view text) {
   static const bool terminal = ::isatty(STDERR_FILENO) != 0;
   static const bool systemd = std::getenv("JOURNAL_STREAM") != nullptr;
-  std::string clean(text);
-  std::replace_if(
-      clean.begin(), clean.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  const std::string clean = printable(text);
   const std::string now = format_rfc3339(wall_now(), true);
   std::string line;
   if (systemd)

@@ -188,12 +188,15 @@ def switch_files(allocation):
     wait_for(lambda: os.path.exists(a.directory + "/gen-000001/main.log"), what="rank is up")
     os.makedirs(a.directory + "/switch")
     with open(a.directory + "/switch/KILL", "w") as file:
-        file.write('{"reason": "enough"}')
+        file.write('{"reason": "enough", "by": "eve\\u001b]0;x\\u0007\\u202e"}')
     check(a.exit_code(limit=15) == 0, "left although the rank ignores TERM")
     check(any("switch kill" in n["body"]["text"] for n in a.events("notice")), "told")
     a.restart = 1
     a.start()
     check(a.exit_code() == 0 and not os.path.exists(a.directory + "/gen-000002"), "nothing was started")
+    with open(os.path.join(a.folder, "agent.n01.log"), "rb") as file:
+        said = file.read()
+    check(b"switch kill by eve ]0;x ? is set" in said and b"\x1b" not in said, f"a colleague's name moves the cursor: {said[-300:]}")
 
 
 def bad_input(allocation):

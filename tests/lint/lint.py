@@ -191,6 +191,11 @@ def rule_packages():
     return packages.unused(read, tracked("CMakeLists.txt", ".cmake", ".cpp", ".hpp", ".py", ".sh", ".yaml", ".html", ".js") + ["dev"])
 
 
+def rule_printing():
+    """Text of others reaches a terminal through the cleaning function."""
+    return safety.printing(CPP, read)
+
+
 def rule_format():
     """clang-format has nothing to change."""
     if not CPP:

@@ -169,9 +169,21 @@ class Rules(unittest.TestCase):
         self.write("core/free.cpp", HEAD + "int f() {\n  return ::open(p, O_RDONLY);\n}\n")
         self.assertEqual(list(lint.rule_links()), [])
 
+    def test_printing(self):
+        for call in ('std::fprintf(stderr, "%s", t)', 'fmt::print("{}", t)', "std::cout << t", "::write(STDERR_FILENO, t, n)"):
+            self.write("core/bad.cpp", HEAD)
+            self.breaks(lint.rule_printing, "core/bad.cpp", HEAD + f"void f() {{\n  {call};\n}}\n", "prints without cleaning")
+        self.write("core/bad.cpp", HEAD)
+        for call in ("console.line(text)", 'context.console.out(fmt::format("{}", run.reason))', "console.raw_error(errors[0])"):
+            self.write("cli/bad.cpp", HEAD)
+            self.breaks(lint.rule_printing, "cli/bad.cpp", HEAD + f"void f() {{\n  {call};\n}}\n", "may be another's")
+        good = ('console.line("no runs")', "console.line(printable(text))", "console.out(dump_json(all))", 'console.say(text)', "tell_stderr(text)")
+        self.write("cli/bad.cpp", HEAD + "".join(f"void f() {{\n  {call};\n}}\n" for call in good))
+        self.assertEqual(list(lint.rule_printing()), [])
+
     def test_exceptions_name_files_that_exist_and_need_them(self):
         root = self.before[0]
-        for name in [*safety.SHELL_MAY, *safety.FOLLOWS, safety.PERMISSIONS_HOME]:
+        for name in [*safety.SHELL_MAY, *safety.FOLLOWS, *safety.PRINTS_MAY, *safety.CONSOLE_MAY, safety.PERMISSIONS_HOME]:
             self.assertTrue(os.path.exists(os.path.join(root, name)), name)
 
     def test_impure_decider(self):

@@ -109,3 +109,54 @@ def links(names, read):
         for line, arguments in calls(code, "os::read_file"):
             if not re.search(r",\s*true\s*$", arguments):
                 yield f"{name}:{line}: os::read_file() follows links in a shared directory: take os::read_own_file()"
+
+
+# Standard output and standard error of a program are a person's terminal, or a log that is shown in one.
+PRINTS = r"(?<![\w.>])(?:std::)?(?:v?f?printf|fputs|fputc|puts|putchar|fwrite)\(|\bfmt::print\(|\bstd::(?:cout|cerr|clog)\b" \
+         r"|(?<![\w.>])::write\(\s*STD(?:OUT|ERR)_FILENO"
+PRINTS_MAY = {
+    "common/printable.cpp": "cleans it", "common/result.cpp": "a bug of ours, in our own words",
+    "cli/console.cpp": "what all commands print with; their calls are looked at below",
+    "daemon/loop/log.cpp": "cleans it", "daemon/main.cpp": "numbers, our own words, and cleaned lines",
+    "worker/agent/main.cpp": "figures and cleaned stacks",
+    "worker/train/main.cpp": "the help", "worker/train/run/say.cpp": "the training's own log: raw, cleaned where it is shown",
+    "worker/train/command/prepare_command.cpp": "numbers, and paths that the user names",
+    "worker/train/command/samples_command.cpp": "text of the data set goes through harmless()",
+}
+# In cli/, what is not made of our own words must be cleaned in the call, or be JSON (which has no control characters).
+CLEANS = r"\b(?:printable(?:_lines)?|dump_json|to_json_text)\("
+CONSOLE = r"\b(?:console|console_)\s*\.\s*(?:line|out|raw_error)\("
+CONSOLE_MAY = {
+    "cli/application.cpp": "help and version; one console hands on what another was told",
+    "cli/commands/bisect.cpp": "numbers; hosts() and row() clean",
+    "cli/commands/chronicle.cpp": "cleaned two lines above", "cli/commands/pulse.cpp": "cleaned above",
+    "cli/commands/completion.cpp": "a script of our own words",
+    "cli/commands/cron.cpp": "commands of the user's own crontab, for a shell to read",
+    "cli/commands/diagnose.cpp": "diagnosis_page() cleans", "cli/commands/why.cpp": "render() cleans",
+    "cli/commands/doctor.cpp": "found and fix are cleaned where they join",
+    "cli/commands/replay.cpp": "field() cleans; kinds and numbers",
+    "cli/commands/self_test.cpp": "the version and the place of the program; what it found is cleaned",
+    "cli/commands/sim.cpp": "scenarios and reports of the simulator",
+    "cli/commands/stacks.cpp": "members_text() cleans; numbers",
+    "cli/commands/status.cpp": "render_status() and failing_line() clean", "cli/commands/top.cpp": "cells clean",
+    "cli/commands/what_if.cpp": "numbers, and formulas of our own",
+}
+
+
+def printing(names, read):
+    for name in of_product(names):
+        code = code_of(read(name))
+        if name not in PRINTS_MAY:
+            for number, line in enumerate(code.split("\n"), 1):
+                if re.search(PRINTS, line):
+                    yield f"{name}:{number}: prints without cleaning: take tell_stderr(), log() or Console"
+        if name.startswith("cli/") and name not in CONSOLE_MAY:
+            for m in re.finditer(CONSOLE, code):
+                depth, at = 1, m.end()
+                while depth and at < len(code):
+                    depth += {"(": 1, ")": -1}.get(code[at], 0)
+                    at += 1
+                said = code[m.end():at - 1]
+                words = re.sub(r'"(?:[^"\\\\]|\\\\.)*"', "", said)
+                if not re.search(CLEANS, said) and re.search(r"[A-Za-z_]\w*", re.sub(r"\b(?:fmt::format|console_?|paint|Ink::\w+|std::\w+)\b", "", words)):
+                    yield f"{name}:{code.count(chr(10), 0, m.start()) + 1}: text that may be another's is printed as it is: printable()"

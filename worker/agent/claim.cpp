@@ -10,6 +10,7 @@
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/printable.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/patience.hpp"
 
@@ -126,8 +127,8 @@ Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& conte
     const bool seen = newest && *newest && context.order && (*newest)->number >= *context.order;
     if (!context.order || seen || waited >= most) return newest;
     if (waited == 0s)
-      std::fprintf(stderr, "stoker-agent: order %u of this submission is not seen yet: waiting\n",
-                   context.order->value);
+      tell_stderr(fmt::format("stoker-agent: order {} of this submission is not seen yet: waiting",
+                              context.order->value));
     std::this_thread::sleep_for(look);
   }
 }

@@ -11,6 +11,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/printable.hpp"
 #include "lead/step.hpp"
 #include "watch/end_file.hpp"
 #include "watch/switch_files.hpp"
@@ -38,8 +39,7 @@ std::optional<std::string> why_over(const RunContext& context, Duration most, Du
     const Generation generation = newest[0].generation;
     const auto mark = watch::read_end(context.run_directory, generation);
     if (!mark) {
-      std::fprintf(stderr, "stoker-agent: an end mark does not count: %s\n",
-                   mark.error().message().c_str());
+      tell_stderr("stoker-agent: an end mark does not count: " + mark.error().message());
       return std::nullopt;
     }
     if (!*mark || (known && (**control).lifts >= generation)) return std::nullopt;

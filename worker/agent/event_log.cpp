@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -34,8 +35,7 @@ struct EventLog::State {
     const auto durability = line.edge ? os::Durability::Synced : os::Durability::Cached;
     // After a failed write the file may end inside a line: begin a new one.
     const auto written = os::append_file(path, told ? "\n" + line.text : line.text, durability);
-    if (!written && !told)
-      std::fprintf(stderr, "stoker-agent: %s\n", written.error().message().c_str());
+    if (!written && !told) tell_stderr("stoker-agent: " + written.error().message());
     told = !written;
     return written.has_value();
   }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -159,7 +160,7 @@ void Follower::try_leave() {
   }
   if (said_goodbye_) return;
   said_goodbye_ = true;
-  std::fprintf(stderr, "stoker-agent: %s\n", why_.c_str());
+  tell_stderr("stoker-agent: " + why_);
   flush_lines();
   if (logs_) logs_->flush(5s);
   if (events_) {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/printable.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/process_tree.hpp"
 
@@ -45,11 +46,10 @@ int keep(pid_t agent, const std::string& mark) {
   const auto left = kill_descendants(kKillLimit);
   kill_marked(mark, {}, kKillLimit);
   remove_shared_memory(mark);
-  if (!left.empty())
-    std::fprintf(stderr, "stoker-agent: cannot kill %s\n", describe_processes(left).c_str());
+  if (!left.empty()) tell_stderr("stoker-agent: cannot kill " + describe_processes(left));
   if (WIFSIGNALED(raw)) {
-    std::fprintf(stderr, "stoker-agent: the agent died of signal %d; its ranks were ended\n",
-                 WTERMSIG(raw));
+    tell_stderr(fmt::format("stoker-agent: the agent died of signal {}; its ranks were ended",
+                            WTERMSIG(raw)));
     return 128 + WTERMSIG(raw);
   }
   return WEXITSTATUS(raw);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/os/fd.hpp"
+#include "common/printable.hpp"
 #include "worker/agent/checkpoint_choice.hpp"
 #include "worker/agent/ending.hpp"
 #include "worker/agent/lead.hpp"
@@ -118,7 +119,7 @@ void Lead::perform(const lead::KillAll&) {
 
 void Lead::perform(lead::Quit& action) {
   exit_code_ = action.goodbye.exit_code;
-  std::fprintf(stderr, "stoker-agent: %s\n", action.goodbye.why.c_str());
+  tell_stderr("stoker-agent: " + action.goodbye.why);
   logs_.flush(5s);
   events_.write(std::move(action.goodbye));
   events_.flush(5s);

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/printable.hpp"
 #include "worker/agent/bench.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/job_stacks.hpp"
@@ -72,7 +73,7 @@ int cmd_bench(const std::string& directory, bool json) {
     if (json)
       fmt::print("{}\n", to_json_text(f));
     else
-      fmt::print("{:<12} {:>10.1f} {:<8} {}\n", f.name, f.value, f.unit, f.note);
+      fmt::print("{:<12} {:>10.1f} {:<8} {}\n", f.name, f.value, f.unit, printable(f.note));
   return 0;
 }
 
@@ -80,22 +81,22 @@ int cmd_stacks(const std::vector<int>& pids) {
   int missing = 0;
   for (const int pid : pids) {
     if (const auto known = os::identify(pid); !known) {
-      fmt::print(stderr, "stoker-agent: {}\n", known.error().message());
+      tell_stderr("stoker-agent: " + known.error().message());
       ++missing;
       continue;
     }
-    fmt::print("{}\n", stacks_of(pid));
+    fmt::print("{}\n", printable_lines(stacks_of(pid)));
   }
   return missing == 0 ? 0 : 1;
 }
 
 int cmd_probe(const JobProbe& probe) {
   if (probe.directory.empty()) {
-    fmt::print(stderr, "stoker-agent stacks: --job needs --directory\n");
+    tell_stderr("stoker-agent stacks: --job needs --directory");
     return kExitUsage;
   }
   const Status done = probe_job(probe);
-  if (!done) fmt::print(stderr, "stoker-agent: {}\n", done.error().message());
+  if (!done) tell_stderr("stoker-agent: " + done.error().message());
   return done ? 0 : 1;
 }
 
@@ -135,6 +136,6 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("bench")) return cmd_bench(directory, json);
   if (!probe.job.empty()) return cmd_probe(probe);
   if (!pids.empty()) return cmd_stacks(pids);
-  fmt::print(stderr, "stoker-agent stacks: name process ids, or --job\n");
+  tell_stderr("stoker-agent stacks: name process ids, or --job");
   return kExitUsage;
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/os/room.hpp"
+#include "common/printable.hpp"
 #include "common/time.hpp"
 #include "worker/agent/control_watch.hpp"
 
@@ -26,8 +27,7 @@ auto once_there_is_room(const std::string& run_directory, Attempt attempt, Durat
     auto done = attempt();
     if (done || !os::is_no_room(done.error()) || switched_off("kill") || switched_off("stop"))
       return done;
-    if (!told)
-      std::fprintf(stderr, "stoker-agent: %s: waiting for room\n", done.error().message().c_str());
+    if (!told) tell_stderr("stoker-agent: " + done.error().message() + ": waiting for room");
     told = true;
     std::this_thread::sleep_for(pause);
   }

@@ -12,6 +12,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 #include "wire/agent_event.hpp"
 #include "worker/agent/control_watch.hpp"
 #include "worker/agent/follower.hpp"
@@ -138,9 +139,10 @@ Predecessors await_predecessors(const RunContext& context, Duration limit) {
     if (is_told_to_end(context)) return Predecessors::ToldToEnd;
     const bool enough = monotonic_now() >= end;
     if (!told || enough)
-      std::fprintf(stderr, "stoker-agent: generation %u (job %s) is still heard%s\n",
-                   heard->generation.value, heard->job.text().c_str(),
-                   enough ? ": nothing was started here" : ": waiting until it has left");
+      tell_stderr(
+          fmt::format("stoker-agent: generation {} (job {}) is still heard{}",
+                      heard->generation.value, heard->job.text(),
+                      enough ? ": nothing was started here" : ": waiting until it has left"));
     if (enough) return Predecessors::Heard;
   }
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
+#include "common/printable.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/run_directory.hpp"
 #include "worker/agent/ending.hpp"
@@ -26,7 +27,7 @@ namespace {
 constexpr Duration kPredecessorLimit = 90s;  // followers wait 120 s for their lead
 
 int complain(int code, const Error& error) {
-  std::fprintf(stderr, "stoker-agent: %s\n", error.message().c_str());
+  tell_stderr("stoker-agent: " + error.message());
   return code;
 }
 
@@ -39,7 +40,7 @@ os::Fd signal_fd() {
 
 bool is_over(const RunContext& context) {
   const auto why = why_over(context);
-  if (why) std::fprintf(stderr, "stoker-agent: nothing is started: %s\n", why->c_str());
+  if (why) tell_stderr("stoker-agent: nothing is started: " + *why);
   return why.has_value();
 }
 
@@ -75,8 +76,8 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
                           "nothing was started here"});
   for (const char* verb : {"kill", "stop"})
     if (const auto seen = read_switch(context.run_directory, verb); seen && *seen) {
-      std::fprintf(stderr, "stoker-agent: switch %s by %s is set: nothing is started\n", verb,
-                   (*seen)->by.c_str());
+      tell_stderr(fmt::format("stoker-agent: switch {} by {} is set: nothing is started", verb,
+                              (*seen)->by));
       return 0;
     }
   if (const auto late = why_delayed(context))

@@ -1,0 +1,33 @@
+// Text of others on a terminal: what moves the cursor or reorders what is read goes.
+#include "common/printable.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/os/fd.hpp"
+
+using namespace stoker;
+
+TEST_CASE("printable: commands of terminals and bidirectional controls -> spaces and ?") {
+  CHECK(printable("a\x1b]0;title\x07z") == "a ]0;title z");
+  CHECK(printable("\xc2\x9b"
+                  "2J") == "?2J");  // CSI as one character
+  CHECK(printable("a\xe2\x80\xae"
+                  "b") == "a?b");  // U+202E
+  CHECK(printable("gr\xc3\xbc\xc3\x9f\tGott\n") == "gr\xc3\xbc\xc3\x9f Gott ");
+  CHECK(printable("\xff\xc3") == "??");
+  CHECK(printable_lines("a\x1b\nb\r\n") == "a \nb \n");
+}
+
+TEST_CASE("tell_stderr: one cleaned line") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const os::Fd out(ends[0]), in(ends[1]), before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  REQUIRE(::dup2(in.get(), STDERR_FILENO) == STDERR_FILENO);
+  tell_stderr("by eve\x1b[2J\n\xe2\x80\xae!");
+  REQUIRE(::dup2(before.get(), STDERR_FILENO) == STDERR_FILENO);
+  char text[64];
+  const auto got = ::read(out.get(), text, sizeof text);
+  CHECK(std::string(text, static_cast<std::size_t>(got)) == "by eve [2J ?!\n");
+}
