@@ -71,12 +71,22 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--state", arguments.state,
                  "state directory (default $STOKER_STATE, else $XDG_STATE_HOME/stoker, else "
                  "~/.local/state/stoker)");
-  app.add_option("--listen", arguments.options.listen,
-                 "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470, the path of a unix "
-                 "socket, or none (default <state>/web.sock; `stoker web` prints how to open it)");
-  app.add_flag(
-      "--insecure", arguments.options.insecure,
-      "let --listen open a port beyond loopback: its token and pages travel in clear text");
+  auto* listen = app.add_option(
+      "--listen", arguments.options.listen,
+      "status page, /metrics, /healthz, /api/v1: 127.0.0.1:9470, the path of a unix "
+      "socket, or none (default <state>/web.sock; `stoker web` prints how to open it)");
+  auto* key = app.add_option("--tls-key", arguments.options.tls.key,
+                             "key of --tls-cert: PEM without a passphrase, mode 0600");
+  auto* certificate = app.add_option("--tls-cert", arguments.options.tls.certificate,
+                                     "certificate of the page, PEM with its chain: https, also "
+                                     "beyond loopback; read again when it is renewed")
+                          ->needs(listen)
+                          ->needs(key);
+  key->needs(certificate);
+  app.add_flag("--insecure", arguments.options.insecure,
+               "let --listen open a port beyond loopback without TLS: its token and pages travel "
+               "in clear text")
+      ->excludes(certificate);
   auto* once = app.add_flag("--once", arguments.options.once,
                             "one pass, then exit: 0 fine, 1 could not observe everything, 2 a run "
                             "needs a person");
@@ -104,6 +114,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
       "running\n"
       "  stokerd --once                       # from cron, or between jobs\n"
       "  stokerd --listen 127.0.0.1:9470      # with the page and /metrics\n"
+      "  stokerd --listen 0.0.0.0:9470 --tls-cert host.pem --tls-key host.key\n"
       "  stokerd --run RUN.yaml --until-end   # one run, until it is over");
 }
 

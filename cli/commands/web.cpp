@@ -17,16 +17,51 @@ Result<std::string> first_line(const std::string& path) {
   return text;
 }
 
-// Where the page is once the tunnel stands, and what the tunnel leads to.
+constexpr std::string_view kTls = "https://";
+
+// How the page is opened from another computer.
 struct Door {
-  std::string url, forward;
+  std::string listens, url;
+  std::string tunnel;  // "": none is needed
+  bool on_socket = false;
 };
 
+// `address`: as stokerd notes it, a path, HOST:PORT, or https://HOST:PORT.
 Door door_of(const std::string& address, const std::string& token) {
-  if (address.find('/') != std::string::npos)  // its file mode is the lock
-    return {fmt::format("http://localhost:{}/", kLocalPort), address};
-  const auto port = address.substr(address.rfind(':') + 1);
-  return {fmt::format("http://localhost:{}/login?token={}", port, token), address};
+  const auto tunnel = [](std::string_view port, std::string_view to) {
+    return fmt::format("ssh -N -L {}:{} {}", port, to, os::host_name());
+  };
+  const bool tls = address.starts_with(kTls);
+  if (!tls && address.find('/') != std::string::npos)  // its file mode is the lock
+    return {address, fmt::format("http://localhost:{}/", kLocalPort), tunnel(kLocalPort, address),
+            true};
+  const std::string_view place = std::string_view(address).substr(tls ? kTls.size() : 0);
+  const auto colon = place.rfind(':');
+  const auto host = place.substr(0, colon), port = place.substr(colon + 1);
+  const auto url = [&](std::string_view name) {
+    return fmt::format("{}://{}:{}/login?token={}", tls ? "https" : "http", name, port, token);
+  };
+  if (!tls || host.starts_with("127.") || host == "[::1]")
+    return {address, url("localhost"), tunnel(port, place)};
+  const bool any = host == "0.0.0.0" || host == "[::]";
+  return {address, url(any ? os::host_name() : std::string(host)), ""};
+}
+
+void show(const Console& console, const Door& door) {
+  if (!door.tunnel.empty()) {
+    console.line("On your own computer:");
+    console.line("  " + printable(door.tunnel));
+  }
+  if (door.tunnel.empty())
+    console.line("Open:");
+  else
+    console.line("then open:");
+  console.line("  " + printable(door.url));
+  if (door.on_socket)
+    console.line(
+        fmt::format("On this host: curl --unix-socket {} http://localhost/healthz", door.listens));
+  else
+    console.say("the address holds the token of the page: do not pass it on");
 }
 
 int web(Context& context, bool json) {
@@ -41,25 +76,16 @@ int web(Context& context, bool json) {
     return console.say("this daemon has no page; start it without --listen none: stokerd"), kFailed;
   const auto address = first_line(file);
   if (!address) return console.say(address.error().message()), kFailed;
-  const bool on_socket = address->find('/') != std::string::npos;
+  const bool on_socket = !address->starts_with(kTls) && address->find('/') != std::string::npos;
   const auto token =
       on_socket ? Result<std::string>("") : first_line(context.state + "/http-token");
   if (!token) return console.say(token.error().message()), kFailed;
   const Door door = door_of(*address, *token);
-  const std::string port = on_socket ? kLocalPort : address->substr(address->rfind(':') + 1);
-  const std::string tunnel = fmt::format("ssh -N -L {}:{} {}", port, door.forward, os::host_name());
   if (json)
-    return console.line(dump_json({{"listens", *address}, {"tunnel", tunnel}, {"url", door.url}})),
-           kDone;
-  console.line("On your own computer:");
-  console.line("  " + tunnel);
-  console.line("then open:");
-  console.line("  " + door.url);
-  if (on_socket)
     console.line(
-        fmt::format("On this host: curl --unix-socket {} http://localhost/healthz", *address));
+        dump_json({{"listens", door.listens}, {"tunnel", door.tunnel}, {"url", door.url}}));
   else
-    console.say("the address holds the token of the page: do not pass it on");
+    show(console, door);
   return kDone;
 }
 

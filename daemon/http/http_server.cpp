@@ -18,6 +18,7 @@
 
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
+#include "daemon/http/peer_stream.hpp"
 #include "daemon/http/run_api.hpp"
 
 namespace stoker::daemon {
@@ -26,7 +27,7 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 using Code = boost::system::error_code;
-using Stream = asio::generic::stream_protocol::socket;
+using Stream = PeerStream::Socket;
 
 constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 5ms;
 
@@ -36,10 +37,12 @@ std::string_view view(boost::beast::string_view text) {
 
 // What a browser on this host can have asked for only if the person meant this server: a foreign
 // name that resolves to us is DNS rebinding. No Host: no browser.
-bool is_own_name(std::string_view host) {
+// A name of our certificate is ours too: a browser has asked for proof.
+bool is_own_name(std::string_view host, Tls::Context* tls) {
   if (host.starts_with('[')) return true;  // an IPv6 address
   host = host.substr(0, host.find(':'));
   const std::string name(host);
+  if (tls != nullptr && certificate_is_for(*tls, name)) return true;
   Code code;
   asio::ip::make_address(name, code);
   if (name.empty() || !code || name == "localhost") return true;
@@ -53,8 +56,9 @@ bool is_own_name(std::string_view host) {
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Stream socket, const HttpServer& server)
-      : socket_(std::move(socket)),
-        timer_(socket_.get_executor()),
+      : peer_(std::move(socket),
+              server.limits_.tls ? server.limits_.tls->context(monotonic_now()) : nullptr),
+        timer_(peer_.get_executor()),
         render_(server.render_),
         token_(server.token_),
         cookie_(server.cookie_),
@@ -68,31 +72,36 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void close() {
     Code ignored;
     timer_.cancel(ignored);
-    socket_.shutdown(Stream::shutdown_both, ignored);
-    socket_.close(ignored);
+    peer_.close();
   }
 
   void start() {
     timer_.async_wait([self = shared_from_this()](Code code) {
       if (!code) self->close();
     });
-    http::async_read(socket_, buffer_, parser_,
-                     [self = shared_from_this()](Code code, std::size_t) {
-                       if (code == http::error::header_limit)
-                         return self->reply({431, "text/plain", "headers above 8 KiB\n"});
-                       if (code == http::error::body_limit)
-                         return self->reply({413, "text/plain", "no body is taken\n"});
-                       if (code) return self->close();
-                       self->handle();
-                     });
+    peer_.shake_hands([self = shared_from_this()](Code code) {
+      if (code) return self->close();
+      self->read();
+    });
   }
 
  private:
+  void read() {
+    http::async_read(peer_, buffer_, parser_, [self = shared_from_this()](Code code, std::size_t) {
+      if (code == http::error::header_limit)
+        return self->reply({431, "text/plain", "headers above 8 KiB\n"});
+      if (code == http::error::body_limit)
+        return self->reply({413, "text/plain", "no body is taken\n"});
+      if (code) return self->close();
+      self->handle();
+    });
+  }
+
   void handle() {
     const auto& request = parser_.get();
     if (request.method() != http::verb::get && request.method() != http::verb::head)
       return reply({405, "text/plain", "this door is read-only\n"});
-    if (!is_own_name(view(request[http::field::host])))
+    if (!is_own_name(view(request[http::field::host]), peer_.tls()))
       return reply({421, "text/plain", "ask by address, as localhost or by this host's name\n"});
     auto parsed = parse_target(view(request.target()));
     if (!parsed) return reply(refuse(400, parsed.error()));
@@ -122,9 +131,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void welcome() {
     response_.set(http::field::location, "/");
     if (!token_.empty())
-      response_.set(http::field::set_cookie,
-                    fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000",
-                                cookie_.name, cookie_.value));
+      response_.set(
+          http::field::set_cookie,
+          fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000{}", cookie_.name,
+                      cookie_.value, peer_.tls() != nullptr ? "; Secure" : ""));
     reply({303, "text/plain", "go on at /\n"});
   }
 
@@ -157,11 +167,13 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     if (head || page.status == 304) page.body.clear();
     response_.body() = std::move(page.body);
     response_.prepare_payload();
-    http::async_write(socket_, response_,
-                      [self = shared_from_this()](Code, std::size_t) { self->close(); });
+    http::async_write(peer_, response_, [self = shared_from_this()](Code code, std::size_t) {
+      if (code) return self->close();
+      self->peer_.take_leave([self](Code) { self->close(); });
+    });
   }
 
-  Stream socket_;
+  PeerStream peer_;
   asio::steady_timer timer_;
   Render render_;
   std::string token_;
@@ -227,10 +239,10 @@ Status HttpServer::listen_tcp(const std::string& address) {
   Code code;
   const auto ip = asio::ip::make_address(host, code);
   if (code) return no_address();
-  if (!ip.is_loopback() && !limits_.insecure)
+  if (!ip.is_loopback() && !limits_.tls && !limits_.insecure)
     return fail("refused: beyond loopback the token and all pages travel in clear text", address,
-                "listen on 127.0.0.1 and use an ssh tunnel, or on a unix socket; --insecure "
-                "listens there nevertheless");
+                "give --tls-cert and --tls-key, or listen on 127.0.0.1 and use an ssh tunnel, or "
+                "on a unix socket; --insecure listens there nevertheless");
   try {
     acceptor_.emplace<asio::ip::tcp::acceptor>(io_, asio::ip::tcp::endpoint(ip, number));
   } catch (const boost::system::system_error& e) {
@@ -243,6 +255,9 @@ Status HttpServer::listen_tcp(const std::string& address) {
 
 Status HttpServer::listen(const std::string& address, std::string token) {
   const bool is_path = address.find('/') != std::string::npos;
+  if (is_path && limits_.tls)
+    return fail("a unix socket has no TLS: its file mode is the lock", address,
+                "leave --tls-cert and --tls-key away, or name an address and port");
   try {
     STOKER_TRY_STATUS(is_path ? listen_unix(address) : listen_tcp(address));
   } catch (const boost::system::system_error& e) {
@@ -281,7 +296,7 @@ void HttpServer::accept() {
     connection->start();
     accept();
   };
-  if (!make_room()) return accept_after(kLookAgain);
+  if (!make_room() || !may_shake_hands()) return accept_after(kLookAgain);
   if (auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_))
     tcp->async_accept([taken](Code code, asio::ip::tcp::socket socket) {
       taken(code, Stream(std::move(socket)));
@@ -299,6 +314,17 @@ bool HttpServer::make_room() {
   const auto oldest = connections_.front().lock();
   if (monotonic_now() - oldest->began() >= limits_.fair) oldest->close();
   return false;
+}
+
+// A handshake costs a thousand times what a refusal costs, and whoever asks for one is a stranger.
+bool HttpServer::may_shake_hands() {
+  if (!limits_.tls) return true;
+  const Instant now = monotonic_now();
+  if (now - second_ >= 1s) {
+    second_ = now;
+    handshakes_ = 0;
+  }
+  return handshakes_++ < limits_.handshakes;
 }
 
 void HttpServer::accept_after(Duration pause) {

@@ -1,6 +1,6 @@
 // HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
 // 5 s a connection, 32 connections: while they are taken the oldest makes room, so that peers which
-// say nothing starve nobody. TCP is for loopback alone. A request's Host must be an address,
+// say nothing starve nobody. TCP beyond loopback wants TLS. A request's Host must be an address,
 // localhost or this host: a page of another name must not read it through a browser. TCP wants the
 // token (`Authorization: Bearer …`, `?token=…`, or the cookie that /login?token=… sets): loopback
 // is open to every user of a login node; a unix socket has its file mode. Every answer that is 200
@@ -22,6 +22,7 @@
 #include "common/result.hpp"
 #include "common/time.hpp"
 #include "daemon/http/pages.hpp"
+#include "daemon/http/tls.hpp"
 
 namespace stoker::daemon {
 
@@ -32,6 +33,8 @@ struct HttpLimits {
   Duration fair = 250ms;  // while all are taken, one that is older makes room for the next
   bool insecure = false;  // also beyond loopback, where the token travels in clear text
   unsigned socket_mode = 0660;
+  std::shared_ptr<Tls> tls;     // of TCP; none: clear text
+  std::size_t handshakes = 50;  // a second
 };
 
 class HttpServer {
@@ -57,6 +60,7 @@ class HttpServer {
   void accept();
   void accept_after(Duration pause);
   bool make_room();
+  bool may_shake_hands();
 
   boost::asio::io_context& io_;
   boost::asio::steady_timer pause_;
@@ -68,6 +72,8 @@ class HttpServer {
                boost::asio::local::stream_protocol::acceptor>
       acceptor_;
   std::list<std::weak_ptr<Connection>> connections_;  // oldest first
+  Instant second_;                                    // that `handshakes_` began in
+  std::size_t handshakes_ = 0;
 };
 
 // <state>/http-token, 0600, made once: 32 hex digits from the kernel.

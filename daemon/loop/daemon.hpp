@@ -16,6 +16,7 @@
 
 #include "daemon/http/http_server.hpp"
 #include "daemon/http/site_view.hpp"
+#include "daemon/http/tls.hpp"
 #include "daemon/loop/effect_pool.hpp"
 #include "daemon/loop/foundation.hpp"
 #include "daemon/loop/mount_thread.hpp"
@@ -35,6 +36,7 @@ struct DaemonOptions {
   std::string program;        // path of stokerd: the embedded scheduler is started with it
   std::string listen;         // "" = <state>/web.sock, "none" = no web door
   bool insecure = false;      // it may be open beyond loopback, without TLS
+  TlsFiles tls;               // its certificate, "" = clear text
   bool once = false;          // one pass and out
   Duration slurm_pace = 15s;  // shortest time between two looks at SLURM's queue
   std::string run_file;       // a RUN.yaml to take under supervision at start, "" = none

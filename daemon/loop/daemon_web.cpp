@@ -55,6 +55,11 @@ Status Daemon::open_web_door() {
   HttpLimits limits;
   limits.insecure = options_.insecure;
   if (by_itself) limits.socket_mode = 0600;
+  if (!options_.tls.certificate.empty()) {
+    STOKER_TRY(tls, Tls::open(options_.tls,
+                              [](const std::string& text) { log(LogLevel::Warning, text); }));
+    limits.tls = tls;
+  }
   http_ = std::make_unique<HttpServer>(
       io_,
       [this](const WebRequest& request, HttpServer::Reply reply) {
@@ -68,12 +73,12 @@ Status Daemon::open_web_door() {
     log(LogLevel::Notice, "there is no page: " + listening.error().message());
     return ok();
   }
-  const auto noted =
-      os::replace_file(noted_at, http_->address() + "\n", os::Durability::Cached, 0600);
+  const std::string where = (limits.tls ? "https://" : "") + http_->address();
+  const auto noted = os::replace_file(noted_at, where + "\n", os::Durability::Cached, 0600);
   if (!noted) log(LogLevel::Warning, noted.error().message());
   if (!by_itself)
     log(LogLevel::Notice,
-        fmt::format("the page is on {}, its token in {}/http-token", http_->address(), state));
+        fmt::format("the page is on {}, its token in {}/http-token", where, state));
   return ok();
 }
 

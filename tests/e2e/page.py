@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from e2e import _browser
-from e2e._harness import check, main
+from e2e._harness import BIN, check, main
 
 HOSTILE = "<script>document.title='executed'</script><img src=x onerror=alert(1)>"
 CHARTS = ["loss", "grad_norm", "lr", "step_s", "samples_per_s", "goodput"]
@@ -226,4 +227,41 @@ def its_own_socket(site):
     check("no page" in site.stoker("web", ok=False).stderr, "a page is promised")
 
 
-main(the_page, its_own_socket)
+def beyond_loopback(site):
+    """Beyond loopback the page wants a certificate: refused without one, served through TLS with one, which may be renewed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    def serve(*options):
+        return subprocess.run([os.path.join(BIN, "stokerd"), "--state", site.state, "--listen", f"0.0.0.0:{port}", *options],
+                              capture_output=True, text=True, timeout=30, env=site.env)
+    done = serve()
+    check(done.returncode == 1 and "--tls-cert" in done.stderr, f"a port beyond loopback without TLS: {done.stderr}")
+    if not shutil.which("openssl"):
+        return print("SKIPPED: the page through TLS: openssl is not here", flush=True)
+    certificate, key = (os.path.join(site.folder, name) for name in ("host.pem", "host.key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                    "/CN=page", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    os.chmod(key, 0o644)
+    files = ["--tls-cert", certificate, "--tls-key", key]
+    done = serve(*files)
+    check(done.returncode == 1 and "other users can read the key" in done.stderr, f"a key that all can read: {done.stderr}")
+    os.chmod(key, 0o600)
+    check(serve("--tls-cert", certificate).returncode == 64, "a certificate without its key")
+    check(serve(*files, "--insecure").returncode == 64, "TLS and --insecure")
+    site.start_daemon("--listen", f"0.0.0.0:{port}", *files)
+    web = json.loads(site.stoker("web", "--json").stdout)
+    check(web["url"].startswith("https://") and web["tunnel"] == "", f"stoker web: {web}")
+    token = web["url"].split("token=")[1]
+    trust = ssl.create_default_context(cafile=certificate)
+    with urllib.request.urlopen(f"https://localhost:{port}/healthz?token={token}", timeout=20, context=trust) as answer:
+        check(answer.status == 200, f"{answer.status}")
+    try:
+        urllib.request.urlopen(f"http://localhost:{port}/healthz?token={token}", timeout=20)
+        check(False, "clear text was answered")
+    except OSError:
+        pass
+
+
+main(the_page, its_own_socket, beyond_loopback)

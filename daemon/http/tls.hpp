@@ -1,0 +1,47 @@
+// Tls: what lets the page be read beyond loopback: a certificate with its key, TLS 1.2 and newer.
+// Both files may be renewed while the daemon runs, by whatever renews certificates on the host.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/ssl/context.hpp>
+
+#include "common/result.hpp"
+#include "common/time.hpp"
+
+namespace stoker::daemon {
+
+struct TlsFiles {
+  std::string certificate;  // PEM, with the chain below it
+  std::string key;          // PEM without a passphrase, of our user or root, unreadable for others
+};
+
+class Tls {
+ public:
+  using Context = boost::asio::ssl::context;
+  using Notice = std::function<void(const std::string&)>;
+
+  // Errors: a file cannot be read, others can read the key, key and certificate do not belong
+  // together, the certificate has ended. `notice` is told of renewals that worked or did not.
+  static Result<std::shared_ptr<Tls>> open(TlsFiles files, Notice notice);
+
+  // For the next connection. Files that changed are read again, looked at once in `pause`; while
+  // the new ones do not work the old ones stay.
+  std::shared_ptr<Context> context(Instant now, Duration pause = 60s);
+
+ private:
+  Tls(TlsFiles files, Notice notice, std::shared_ptr<Context> context);
+  TlsFiles files_;
+  Notice notice_;
+  std::shared_ptr<Context> context_;
+  std::string seen_;  // what says that a file is another one
+  Instant looked_;
+};
+
+// Whether the certificate is for this name or address (without a port).
+bool certificate_is_for(Tls::Context& context, const std::string& host);
+
+}  // namespace stoker::daemon
