@@ -5,8 +5,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <memory>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +25,10 @@ namespace {
 
 constexpr std::size_t kLargest = 64u << 10;
 constexpr std::size_t kLongestReason = 500;
-constexpr std::size_t kMostFiles = 64;  // read in one poll
+constexpr std::size_t kMostFiles = 64;      // read in one poll
+constexpr std::size_t kMostNames = 10'000;  // read of the folder; the plain names are looked for
+constexpr std::size_t kMostRefusals = 10;
+constexpr Duration kRefusalWindow = 1min;
 constexpr Duration kSettled = 200ms;
 constexpr std::array<std::string_view, 6> kVerbs{"save",  "stop",   "kill",
                                                  "pause", "resume", "restart"};
@@ -45,6 +50,33 @@ int rank_of_name(const std::string& name) {
   const bool mixed =
       name != lower(name) && std::any_of(name.begin(), name.end(), [](char c) { return c >= 'a'; });
   return mixed ? 1 : 0;
+}
+
+// Names in the folder, sorted, without hidden ones. "kill" and "KILL" are among them however much
+// lies beside them. Empty: it could not be read.
+std::optional<std::vector<std::string>> names_in(int folder) {
+  std::set<std::string> names;
+  const auto upper = [](std::string_view text) {
+    std::string all(text);
+    for (char& c : all) c = static_cast<char>(c - 'a' + 'A');
+    return all;
+  };
+  struct stat about {};
+  for (const std::string_view verb : kVerbs)
+    for (const std::string& name : {std::string(verb), upper(verb)})
+      if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0) names.insert(name);
+  const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(again < 0 ? nullptr : ::fdopendir(again),
+                                                 ::closedir);
+  if (!list) return std::nullopt;
+  for (std::size_t read = 0; read < kMostNames; ++read) {
+    errno = 0;
+    const dirent* entry = ::readdir(list.get());
+    if (entry == nullptr && errno != 0) return std::nullopt;
+    if (entry == nullptr) break;
+    if (entry->d_name[0] != '.') names.insert(entry->d_name);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 // One line that people read: control characters become blanks.
@@ -109,25 +141,23 @@ void SwitchFiles::poll(WallTime wall, std::vector<core::Input>& out) {
   const os::Fd folder(
       ::open(options_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) return;
-  auto names = os::list_directory("/proc/self/fd/" + std::to_string(folder.get()));
-  if (!names) names = os::list_directory(options_.directory);
-  if (!names) return;
-  std::erase_if(*names, [](const std::string& name) { return name.front() == '.'; });
-  if (names->size() >
-      kMostFiles) {  // the switches are read, no matter how many files are beside them
-    std::stable_sort(names->begin(), names->end(), [](const auto& a, const auto& b) {
+  auto read = names_in(folder.get());
+  if (!read) return;
+  std::vector<std::string>& names = *read;
+  if (names.size() > kMostFiles) {
+    std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
       return rank_of_name(a) < rank_of_name(b);
     });
-    names->resize(kMostFiles);
-    std::sort(names->begin(), names->end());
+    names.resize(kMostFiles);
+    std::sort(names.begin(), names.end());
   }
   const auto is_gone = [&names](const auto& name) {
-    return !std::binary_search(names->begin(), names->end(), name);
+    return !std::binary_search(names.begin(), names.end(), name);
   };
   std::erase_if(told_, is_gone);
   std::erase_if(unsettled_, [&](const auto& entry) { return is_gone(entry.first); });
   std::erase_if(refused_, [&](const auto& entry) { return is_gone(entry.first); });
-  for (const auto& name : *names)
+  for (const auto& name : names)
     if (!told_.contains(name)) look_at(folder.get(), name, wall, out);
 }
 
@@ -141,17 +171,17 @@ void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
   if (refused != refused_.end() && refused->second == seen) return;
   if (!is_switch(name))
     return refuse(name, seen, "no such switch; there are save, stop, kill, pause, resume, restart",
-                  out);
+                  wall, out);
   const bool old = wall.time_since_epoch().count() - seen.changed >= kSettled.count();
   const auto unsettled = unsettled_.find(name);
   if (!old && (unsettled == unsettled_.end() || unsettled->second != seen)) {
     unsettled_[name] = seen;
     return;
   }
-  tell(folder, name, seen, out);
+  tell(folder, name, seen, wall, out);
 }
 
-void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
+void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, WallTime wall,
                        std::vector<core::Input>& out) {
   const os::Fd file(
       ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
@@ -161,30 +191,30 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
     return refuse(name, seen,
                   error == ELOOP ? "it is a symbolic link"
                                  : "cannot be opened: " + std::string(std::strerror(error)),
-                  out);
+                  wall, out);
   }
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return;
   if (!S_ISREG(about.st_mode))
-    return refuse(name, seen, "it is " + kind_of_file(about.st_mode), out);
+    return refuse(name, seen, "it is " + kind_of_file(about.st_mode), wall, out);
   const std::string author = os::user_name_of(about.st_uid);
   if (about.st_nlink != 1)
-    return refuse(name, seen, "it has several names: the author is unknown", out);
+    return refuse(name, seen, "it has several names: the author is unknown", wall, out);
   if (static_cast<std::uint64_t>(about.st_size) > kLargest)
     return refuse(name, seen, "it has " + std::to_string(about.st_size) + " bytes, 65536 at most",
-                  out);
+                  wall, out);
   const auto allowed = may_act(about.st_uid, options_.group);
-  if (!allowed) return refuse(name, seen, allowed.error().message(), out);
+  if (!allowed) return refuse(name, seen, allowed.error().message(), wall, out);
   if (!*allowed)
     return refuse(name, seen,
                   options_.group.empty()
                       ? "its owner " + author + " is not the daemon's user, and no group is set"
                       : "its owner " + author + " is not in the group " + options_.group,
-                  out);
+                  wall, out);
   std::string text(kLargest, '\0');
   const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
   if (got < 0)
-    return refuse(name, seen, "cannot be read: " + std::string(std::strerror(errno)), out);
+    return refuse(name, seen, "cannot be read: " + std::string(std::strerror(errno)), wall, out);
   text.resize(static_cast<std::size_t>(got));
   told_.insert(name);
   unsettled_.erase(name);
@@ -207,13 +237,19 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen,
 }
 
 void SwitchFiles::refuse(const std::string& name, const Seen& seen, const std::string& why,
-                         std::vector<core::Input>& out) {
+                         WallTime wall, std::vector<core::Input>& out) {
   refused_[name] = seen;
   unsettled_.erase(name);
+  if (wall - window_ >= kRefusalWindow || wall < window_) {
+    window_ = wall;
+    said_ = 0;
+  }
+  if (said_ >= kMostRefusals) return;
   const core::Cursor cursor = cursor_of(name, seen);
   if (const auto before = before_.find(cursor.path);
       before != before_.end() && before->second == cursor)
     return;
+  ++said_;
   out.push_back({options_.run, core::SwitchRefused{one_line(name, 64), why}, {cursor}});
 }
 

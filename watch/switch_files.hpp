@@ -3,7 +3,8 @@
 // so each file is hostile until proven otherwise: opened without following links and without
 // blocking, a regular file with one name, at most 64 KiB, its owner a member of the group. A good
 // one becomes OperatorAsked with the owner's login name as author; what the body claims (`by`) is
-// only a claim. Told once; ConsumeSwitch renames it away.
+// only a claim. Told once; ConsumeSwitch renames it away. Of the others at most ten are reported in
+// a minute: whoever makes and changes them must not fill the journal.
 #pragma once
 
 #include <map>
@@ -44,8 +45,9 @@ class SwitchFiles {
     auto operator<=>(const Seen&) const = default;
   };
   void look_at(int folder, const std::string& name, WallTime wall, std::vector<core::Input>& out);
-  void tell(int folder, const std::string& name, const Seen& seen, std::vector<core::Input>& out);
-  void refuse(const std::string& name, const Seen& seen, const std::string& why,
+  void tell(int folder, const std::string& name, const Seen& seen, WallTime wall,
+            std::vector<core::Input>& out);
+  void refuse(const std::string& name, const Seen& seen, const std::string& why, WallTime wall,
               std::vector<core::Input>& out);
   [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
 
@@ -54,6 +56,8 @@ class SwitchFiles {
   std::map<std::string, Seen> unsettled_;       // by name: seen once
   std::set<std::string> told_;                  // names that wait to be consumed
   std::map<std::string, Seen> refused_;
+  WallTime window_{};  // since when `said_` counts
+  std::size_t said_ = 0;
 };
 
 // Whether `user` may act on a run of `group`. Errors: no such group.

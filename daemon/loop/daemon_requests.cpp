@@ -82,6 +82,21 @@ wire::Response response_of(const core::Decision& decision, bool dry_run) {
   return response;
 }
 
+// What a request says is kept in the journal and shown to people.
+std::optional<std::string> why_too_much(const wire::Request& request) {
+  constexpr std::size_t kLongestReason = 1000, kArgumentBytes = 8192, kLongestNode = 255;
+  if (request.reason.size() > kLongestReason)
+    return fmt::format("the reason has {} bytes, {} at most", request.reason.size(),
+                       kLongestReason);
+  std::size_t bytes = request.verb.size() + request.run.size();
+  for (const auto& [name, value] : request.arguments) bytes += name.size() + value.size();
+  if (bytes > kArgumentBytes)
+    return fmt::format("the arguments have {} bytes, {} at most", bytes, kArgumentBytes);
+  for (const std::string& node : request.nodes)
+    if (node.size() > kLongestNode) return "a node's name is longer than 255 bytes";
+  return std::nullopt;
+}
+
 // The decision about our input in the rows of its turn.
 template <class Body>
 wire::Response find_answer(const std::vector<JournalRow>& rows, const Body& body) {
@@ -187,6 +202,9 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
         refuse(fmt::format("version {} of the request is not known, 1 is", request.version)));
   if (request.nodes.size() > kMostNodes) return reply(refuse("too many nodes in one request"));
   if (const auto why = why_refused(peer, request)) return reply(refuse(*why));
+  if (const auto why = why_too_much(request)) return reply(refuse(*why));
+  if (request.verb != "ping" && !rights_.has_patience_for(peer, monotonic_now()))
+    return reply(refuse("too many requests: ask again in a second"));
   const std::string by = rights_.name_of(peer.uid);
   if (request.verb == "ping")
     return reply(accept("stokerd is here", {{"pid", ::getpid()},

@@ -14,6 +14,7 @@ constexpr Duration kRemembered = 60s;
 constexpr std::size_t kMostUsers = 1000;
 constexpr std::size_t kRecord = 65536;  // a group of thousands of members
 constexpr std::size_t kMostListed = 100'000;
+constexpr double kBurst = 30, kEachSecond = 1;  // requests of a colleague
 
 std::vector<gid_t> groups_of(const passwd& user) {
   int count = 1024;
@@ -104,6 +105,17 @@ const PeerRights::User& PeerRights::look_up(uid_t uid, gid_t gid) {
 
 std::string PeerRights::name_of(uid_t uid) {
   return look_up(uid, static_cast<gid_t>(-1)).name;
+}
+
+bool PeerRights::has_patience_for(const Peer& peer, Instant now) {
+  if (peer.uid == 0 || peer.uid == ::geteuid()) return true;
+  if (paces_.size() >= kMostUsers && !paces_.contains(peer.uid)) paces_.clear();
+  const auto [pace, fresh] = paces_.try_emplace(peer.uid, Pace{kBurst, now});
+  const double earned = fresh ? 0 : to_seconds(now - pace->second.at) * kEachSecond;
+  pace->second = {std::min(kBurst, pace->second.left + earned), now};
+  if (pace->second.left < 1) return false;
+  pace->second.left -= 1;
+  return true;
 }
 
 bool PeerRights::may_act(const Peer& peer, const std::string& group) {

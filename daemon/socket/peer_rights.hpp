@@ -18,8 +18,15 @@ class PeerRights {
   std::string name_of(uid_t uid);
   // May this peer act on a run of `group` ("" = of the daemon's user alone)?
   bool may_act(const Peer& peer, const std::string& group);
+  // Whether this peer may ask once more: others than root and the daemon's user have 30 requests,
+  // and one more each second. Each is a row of the journal, and theirs is not the disk.
+  bool has_patience_for(const Peer& peer, Instant now);
 
  private:
+  struct Pace {
+    double left = 0;
+    Instant at;
+  };
   struct User {
     Instant asked;
     std::string name;
@@ -27,6 +34,7 @@ class PeerRights {
   };
   const User& look_up(uid_t uid, gid_t gid);
   std::map<uid_t, User> users_;
+  std::map<uid_t, Pace> paces_;
 };
 
 // Is this process's user a member of the group (or root)?

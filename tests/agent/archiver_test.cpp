@@ -216,6 +216,20 @@ TEST_CASE("Archiver: killed while it copied -> goes on after the last whole file
   }
 }
 
+TEST_CASE(
+    "Archiver: a link in the place of its folder -> nothing is removed or written behind it") {
+  const Archive a;
+  const std::string name = a.add(10), victim = a.path + "/victim";
+  REQUIRE(os::make_directories(victim));
+  a.write(victim + "/precious", "precious");
+  const std::string aside = a.to + "/archiving.run." + name + ".g000002";
+  REQUIRE(::symlink(victim.c_str(), aside.c_str()) == 0);
+  ArchiveCopy made;
+  CHECK_FALSE(a.copy(name, made));
+  CHECK(a.read(victim + "/precious") == "precious");
+  CHECK_FALSE(os::exists(victim + "/shard-0.bin"));
+}
+
 TEST_CASE("Archiver: killed after the manifest -> read back and named; what rotted begins anew") {
   Archive a;
   const std::string name = a.add(10), aside = a.to + "/archiving.run." + name + ".g000002";

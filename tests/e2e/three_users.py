@@ -193,6 +193,34 @@ def junk_hides_no_kill(site):
         check("\u202e" not in site.stoker(*argv, ok=False).stdout, f"{argv[0]} shows a control that reorders text")
 
 
+CHURN = """
+import os, sys, time
+for turn in range(16):
+    for i in range(58):
+        with open(os.path.join(sys.argv[1], f"junk{i}"), "w") as file:
+            file.write("x" * (turn % 7))
+    time.sleep(0.6)
+"""
+
+
+def a_colleague_fills_nothing(site):
+    """Long words, many requests and switch files that change all the time: the journal stays short, the owner is heard."""
+    site.start()
+    events = os.path.join(site.directory, "events.jsonl")
+    before = os.path.getsize(events)
+    told = site.knock(MATE, *[dict(verb="save", run="shared", reason="A" * 100000) for _ in range(40)])
+    check(not any(a["ok"] for a in told) and "100000 bytes" in told[0]["message"], f"a long reason: {told[0]['message'][:200]}")
+    told = site.knock(MATE, *[dict(verb="stacks", run="shared", dry_run=True) for _ in range(60)])
+    check(told[0]["ok"] and any("too many requests" in a["message"] for a in told), "a colleague asks without end")
+    site.as_user(MATE, "/usr/bin/python3", "-c", CHURN, os.path.join(site.directory, "switch"), ok=True)
+    site.wait(lambda: "switch_refused" in json.dumps(site.events()), 20, "a refusal to be reported")
+    rows = sum(e["kind"] == "switch_refused" for e in site.events())
+    check(rows <= 20, f"{rows} rows for junk in switch/")
+    check(os.path.getsize(events) - before < 100000, f"a colleague wrote {os.path.getsize(events) - before} bytes")
+    told = site.knock(OWNER, *[dict(verb="ping")] * 40, dict(verb="save", run="shared", dry_run=True))
+    check("too many" not in told[-1]["message"], f"the owner is not heard: {told[-1]}")
+
+
 def a_crowd_stalls_nothing(site):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -252,7 +280,7 @@ def leftovers_are_swept(site):
 make_users()
 try:
     main(the_socket_acts_on_one_run, the_run_directory_is_the_owners, batch_folder_of_another, nothing_secret_is_read,
-         junk_hides_no_kill, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
+         junk_hides_no_kill, a_colleague_fills_nothing, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
          leftovers_are_swept, site_of=SharedSite)
 finally:
     remove_users()

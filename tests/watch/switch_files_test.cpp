@@ -92,6 +92,23 @@ TEST_CASE("switch: behind hundreds of junk names and spellings -> a real one is 
   CHECK(verbs == std::vector<std::string>{"stop", "kill"});
 }
 
+TEST_CASE("switch: junk that changes all the time -> ten rows a minute, and a real one is asked") {
+  Switches s;
+  std::size_t rows = 0;
+  WallTime wall = kLater;
+  for (int turn = 0; turn < 120; ++turn, wall += 1s) {
+    for (int i = 0; i < 60; ++i)
+      s.folder.write("junk" + std::to_string(i), std::string(1 + turn % 7, 'x'));
+    rows += s.poll(wall).size();
+  }
+  CHECK(rows == 20);
+  s.folder.write("kill", "enough");
+  const auto inputs = s.poll(wall + 1s);
+  CHECK(std::any_of(inputs.begin(), inputs.end(), [](const core::Input& input) {
+    return std::holds_alternative<core::OperatorAsked>(input.body);
+  }));
+}
+
 TEST_CASE("switch: a file that is being written -> reported when it has settled") {
   Switches s;
   s.folder.write("save", "");

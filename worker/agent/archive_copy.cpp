@@ -12,6 +12,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/permissions.hpp"
 #include "kernels/state_digest.hpp"
 #include "watch/checkpoint_scan.hpp"
 
@@ -108,8 +109,10 @@ class Copier {
       if (old > aside_) return fail("a younger generation copies it", old);
       if (os::exists(aside_) || ::rename(old.c_str(), aside_.c_str()) != 0) remove_tree(old);
     }
-    if (::mkdir(aside_.c_str(), 0775) != 0 && errno != EEXIST)
+    if (::mkdir(aside_.c_str(), 0755) != 0 && errno != EEXIST)
       return fail(errno_error(errno, "cannot make the directory", aside_));
+    // A link here, or a folder of another user, would lead what is removed and written elsewhere.
+    STOKER_TRY_STATUS(os::set_mode(aside_, 0755, "cannot close it to others"));
     if (os::exists(aside_ + "/" + wire::kManifestName)) return ok();
     const std::string path = aside_ + "/" + kDone;
     if (const auto text = os::read_file(path))
