@@ -1,7 +1,7 @@
 // manifest.json of a checkpoint directory: written last, so its presence says that everything else
 // was synced before. Numbers are what the training must find again on resume; `digest` covers all
 // parameters and optimizer state as logical, unpadded tensors and does not depend on how they were
-// sharded. Reads versions N and N-1.
+// sharded. Reads versions N and N-1. Version 2: ranges may be of a box of the tensor.
 #pragma once
 
 #include <map>
@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "wire/tensor_box.hpp"
 
 namespace stoker::wire {
 
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;
 inline constexpr const char* kManifestName = "manifest.json";
 
 struct ManifestFile {
@@ -22,17 +23,18 @@ struct ManifestFile {
   STOKER_FIELDS(ManifestFile, name, size, xxh3)
 };
 
-// A contiguous range of one logical tensor in one shard file. Offsets are in elements of the
-// flattened tensor.
+// A contiguous range of one logical tensor, or of a box of it, in one shard file. Offsets are in
+// elements of the flattened tensor, or of the flattened box.
 struct ManifestRange {
   std::string tensor;       // "blocks.3.attention.qkv.weight"
   std::string part;         // "parameter" | "moment1" | "moment2"
   std::string dtype;        // "f32" | "f64"
-  std::uint64_t begin = 0;  // global offset of the first element
+  std::uint64_t begin = 0;  // offset of the first element
   std::uint64_t count = 0;
   std::string file;
-  std::uint64_t file_offset = 0;  // bytes
-  STOKER_FIELDS(ManifestRange, tensor, part, dtype, begin, count, file, file_offset)
+  std::uint64_t file_offset = 0;   // bytes
+  std::optional<TensorBox> box{};  // null: the whole tensor
+  STOKER_FIELDS(ManifestRange, tensor, part, dtype, begin, count, file, file_offset, box)
 };
 
 struct ManifestTensor {

@@ -289,18 +289,12 @@ std::optional<Diagnostic> beyond_training(const YamlReader& reader, const TrainC
     asked.push_back(fmt::format("{}: {}", key, value));
     places.push_back({section, key});
   };
-  see("parallel", "tensor", p.tensor > 1, p.tensor);
-  see("parallel", "pipeline", p.pipeline > 1, p.pipeline);
-  see("parallel", "schedule", p.schedule != ScheduleKind::OneFOneB,
-      p.schedule == ScheduleKind::Csv ? p.schedule_file : std::string(name_of(p.schedule)));
-  see("parallel", "virtual_stages", p.virtual_stages > 1, p.virtual_stages);
   see("parallel", "zero", p.zero > 0, p.zero);
   see("train", "recompute", c.train.recompute != Recompute::None, name_of(c.train.recompute));
   if (asked.empty()) return std::nullopt;
   return Diagnostic{
       reader.file(), given_at(reader, places),
-      fmt::format("this version of stoker-train is data-parallel only and cannot run {}; `stoker "
-                  "plan` can predict it",
+      fmt::format("this version of stoker-train cannot run {}; `stoker plan` can predict it",
                   fmt::join(asked, ", "))};
 }
 

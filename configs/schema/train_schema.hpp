@@ -1,6 +1,6 @@
 // TRAIN.yaml: the strict schema of the training core's configuration. Fills recipe::TrainConfig
 // (plain values with the defaults of the contract) or tells every error with its place. Also judged
-// here: what this version of the training core cannot do yet (tensor, pipeline and ZeRO beyond one)
+// here: what this version of the training core cannot do yet (ZeRO, recomputation)
 // and batches that no number of ranks could fit.
 #pragma once
 
@@ -26,7 +26,7 @@ struct TrainConfigFile {
                       // be reported
 };
 
-// Train: a mesh, schedule or recomputation that this version of stoker-train cannot run is an
+// Train: ZeRO or a recomputation that this version of stoker-train cannot run is an
 // error. Plan: it is not; `not_trainable` says what it is.
 enum class ConfigUse { Train, Plan };
 

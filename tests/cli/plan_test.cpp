@@ -25,7 +25,7 @@ Json plan_of(const Site& site, const std::string& name, std::vector<std::string>
   arguments.insert(arguments.end(), options.begin(), options.end());
   const Said said = site.stoker(arguments);
   REQUIRE_MESSAGE(said.code == code, said.err);
-  CHECK(said.err.find("data-parallel only") != std::string::npos);  // honest about itself
+  CHECK(said.err.find("stoker-train cannot run") != std::string::npos);  // honest about itself
   return parse_json(said.out, "plan").value();
 }
 
@@ -103,13 +103,12 @@ TEST_CASE("plan: in text -> mesh, replica, bubble and stages, and what cannot be
   CHECK(said.err.find("stoker: note: ") == 0);
 }
 
-TEST_CASE("check: a mesh that stoker-train cannot run -> one error, exit 2") {
+TEST_CASE("check: what stoker-train cannot run -> one error, exit 2") {
   const Site site;
   const Said said = site.stoker({"check", example(site, "tr8")});
   CHECK(said.code == 2);
-  CHECK(said.err.find("train.yaml:6:20: error: this version of stoker-train is data-parallel only "
-                      "and cannot run tensor: 4, pipeline: 32, zero: 1, recompute: full; `stoker "
-                      "plan` can predict it") != std::string::npos);
+  CHECK(said.err.find("train.yaml:6:59: error: this version of stoker-train cannot run zero: 1, "
+                      "recompute: full; `stoker plan` can predict it") != std::string::npos);
 }
 
 TEST_CASE("plan: parallel.schedule is a file -> read beside TRAIN.yaml, validated") {

@@ -254,7 +254,7 @@ TEST_CASE("run_checks: the shipped meshes -> no errors to plan, exactly one to t
     const auto trained = load_run_config(path, context, world);
     REQUIRE(trained.has_value());
     REQUIRE(trained->file.errors.size() == 1);
-    CHECK(trained->file.errors[0].message.find("data-parallel only") != std::string::npos);
+    CHECK(trained->file.errors[0].message.find("cannot run") != std::string::npos);
     world.use = ConfigUse::Plan;
     const auto planned = load_run_config(path, context, world);
     REQUIRE(planned.has_value());

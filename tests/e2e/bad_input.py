@@ -79,8 +79,7 @@ def errors_all_at_once(site):
               'bad.train.yaml:1:42: error: unknown key "fnn"; did you mean "ffn"?', "bad.train.yaml:1:61: error: sequence: ",
               'bad.train.yaml:2:31: error: unknown key "wieght"; did you mean "weight"?',
               "bad.train.yaml:4:18: error: samples: ",
-              "bad.train.yaml:5:20: error: this version of stoker-train is data-parallel only and cannot run tensor: 2, "
-              "pipeline: 2, zero: 1"]
+              "bad.train.yaml:5:42: error: this version of stoker-train cannot run zero: 1"]
     refused(site, 22, "stoker-train", "--config", train, says=wanted, lines=7)
     both = run_file(site, "both.yaml", command="stoker-train, --config, bad.train.yaml", more="watsh: {}\n")
     refused(site, 2, "stoker", "check", "both.yaml", says=wanted + ['both.yaml:4:1: error: unknown key "watsh"'], lines=8)

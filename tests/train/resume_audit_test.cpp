@@ -119,7 +119,7 @@ TEST_CASE(
 TEST_CASE("numerics: ranks that are alike, and one with another CPU -> said on every rank") {
   for (const bool mixed : {false, true}) {
     constexpr std::uint32_t kRanks = 3;
-    FakeHub hub(kRanks);
+    FakeHub hub(Mesh{1, 1, kRanks});
     std::vector<std::map<std::string, std::string>> seen(kRanks);
     std::vector<std::thread> ranks;
     for (std::uint32_t r = 0; r < kRanks; ++r)

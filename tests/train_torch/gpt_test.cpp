@@ -35,6 +35,7 @@ class PlainGpt {
   }
 
  private:
+  [[nodiscard]] std::size_t word() const { return *state_.table().word; }
   [[nodiscard]] const double* at(std::size_t parameter) const {
     return static_cast<const double*>(state_.parameters()) +
            state_.table().parameters[parameter].offset;
@@ -44,10 +45,10 @@ class PlainGpt {
     Matrix x(c_.sequence, std::vector<double>(c_.hidden));
     for (std::size_t i = 0; i < c_.sequence; ++i)
       for (std::size_t j = 0; j < c_.hidden; ++j)
-        x[i][j] = at(kWordEmbedding)[static_cast<std::size_t>(tokens[i]) * c_.hidden + j] +
-                  at(kPositionEmbedding)[i * c_.hidden + j];
+        x[i][j] = at(word())[static_cast<std::size_t>(tokens[i]) * c_.hidden + j] +
+                  at(*state_.table().position)[i * c_.hidden + j];
     for (std::size_t layer = 0; layer < c_.layers; ++layer) {
-      const std::size_t p = kFirstBlock + layer * kPerBlock;
+      const std::size_t p = state_.table().blocks.at(layer);
       add(x, linear(attend(linear(norm(x, p + kNorm1Weight), p + kQkvWeight, 3 * c_.hidden)),
                     p + kAttentionOutWeight, c_.hidden));
       Matrix u = linear(norm(x, p + kNorm2Weight), p + kMlpInWeight, c_.ffn);
@@ -112,8 +113,7 @@ class PlainGpt {
     std::vector<double> logits(c_.vocabulary);
     double sum = 0;
     for (std::size_t v = 0; v < c_.vocabulary; ++v) {
-      for (std::size_t j = 0; j < c_.hidden; ++j)
-        logits[v] += x[j] * at(kWordEmbedding)[v * c_.hidden + j];
+      for (std::size_t j = 0; j < c_.hidden; ++j) logits[v] += x[j] * at(word())[v * c_.hidden + j];
       sum += std::exp(logits[v]);
     }
     return std::log(sum) - logits[label];
@@ -130,16 +130,16 @@ TEST_CASE("Gpt: forward in f64 -> the plain loops, to 1e-12") {
   TinyModel tiny(config);
   const MicroBatch batch = tiny_batch(config, 5, 3);
   const double plain = PlainGpt(config, tiny.state).loss(batch);
-  CHECK(tiny.model->forward(0, batch).value() == doctest::Approx(plain).epsilon(1e-12));
-  CHECK(tiny.model->evaluate(batch).value() == doctest::Approx(plain).epsilon(1e-12));
+  CHECK(tiny.forward(batch).value() == doctest::Approx(plain).epsilon(1e-12));
+  CHECK(tiny.evaluate(batch).value() == doctest::Approx(plain).epsilon(1e-12));
 }
 
 TEST_CASE("Gpt: gradients in f64, dropout on -> finite differences, every tensor") {
   const auto config = tiny_config(0.2);
   TinyModel tiny(config);
   const MicroBatch batch = tiny_batch(config, 5, 2);
-  REQUIRE(tiny.model->forward(0, batch));
-  REQUIRE(tiny.model->backward(0, 1.0, Accumulate::Replace));
+  REQUIRE(tiny.forward(batch));
+  REQUIRE(tiny.backward(1.0));
   auto* values = static_cast<double*>(tiny.state.parameters());
   const auto* gradients = static_cast<const double*>(tiny.state.gradients().data);
   const double step = 1e-6;
@@ -148,9 +148,9 @@ TEST_CASE("Gpt: gradients in f64, dropout on -> finite differences, every tensor
       const std::size_t at = p.offset + i;
       const double kept = values[at];
       values[at] = kept + step;
-      const double above = tiny.model->forward(0, batch).value();
+      const double above = tiny.forward(batch).value();
       values[at] = kept - step;
-      const double below = tiny.model->forward(0, batch).value();
+      const double below = tiny.forward(batch).value();
       values[at] = kept;
       const double want = (above - below) / (2 * step);
       INFO(p.name, "[", i, "]");
@@ -165,8 +165,8 @@ TEST_CASE("Gpt: micro-batches of one, two or four, dropout on -> gradients equal
     double loss = 0;
     for (std::uint64_t at = 0; at < 4; at += micro) {
       const double weight = static_cast<double>(micro) / 4;
-      loss += weight * tiny.model->forward(0, tiny_batch(config, at, micro)).value();
-      REQUIRE(tiny.model->backward(0, weight, at == 0 ? Accumulate::Replace : Accumulate::Add));
+      loss += weight * tiny.forward(tiny_batch(config, at, micro)).value();
+      REQUIRE(tiny.backward(weight));
     }
     const auto* g = static_cast<const double*>(tiny.state.gradients().data);
     std::vector<double> all(g, g + tiny.state.table().flat_size);
@@ -186,11 +186,11 @@ TEST_CASE("Gpt: micro-batches of one, two or four, dropout on -> gradients equal
 TEST_CASE("Gpt: bf16 and f32 -> the f64 loss, to their precision") {
   const auto config = tiny_config(0.1);
   const MicroBatch batch = tiny_batch(config, 0, 4);
-  const double exact = TinyModel(config).model->forward(0, batch).value();
+  const double exact = TinyModel(config).forward(batch).value();
   TinyModel single(config, recipe::Dtype::F32), half(config, recipe::Dtype::Bf16);
-  CHECK(single.model->forward(0, batch).value() == doctest::Approx(exact).epsilon(1e-5));
-  CHECK(half.model->forward(0, batch).value() == doctest::Approx(exact).epsilon(2e-2));
-  REQUIRE(half.model->backward(0, 1.0, Accumulate::Replace));
+  CHECK(single.forward(batch).value() == doctest::Approx(exact).epsilon(1e-5));
+  CHECK(half.forward(batch).value() == doctest::Approx(exact).epsilon(2e-2));
+  REQUIRE(half.backward(1.0));
   CHECK(half.state.gradient_sum_of_squares() > 0);
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("Gpt: a token outside the vocabulary -> an Error, no crash") {
   TinyModel tiny(config);
   MicroBatch batch = tiny_batch(config, 0, 1);
   batch.tokens[3] = 1000;
-  CHECK_FALSE(tiny.model->forward(0, batch));
+  CHECK_FALSE(tiny.forward(batch));
 }
 
 TEST_CASE("Gpt: short sequences in f32 -> finite gradients, whatever freed memory holds") {
@@ -212,8 +212,8 @@ TEST_CASE("Gpt: short sequences in f32 -> finite gradients, whatever freed memor
         for (int i = 0; i < 8; ++i) dirt.emplace_back(size, std::nanf(""));
     }
     TinyModel tiny(config, recipe::Dtype::F32);
-    REQUIRE(tiny.model->forward(0, tiny_batch(config, 0, 2)));
-    REQUIRE(tiny.model->backward(0, 1.0, Accumulate::Replace));
+    REQUIRE(tiny.forward(tiny_batch(config, 0, 2)));
+    REQUIRE(tiny.backward(1.0));
     CHECK(std::isfinite(tiny.state.gradient_sum_of_squares()));
   }
 }
@@ -224,8 +224,8 @@ TEST_CASE("Gpt: bf16 with 4,096 tokens -> the gradients of f32, bias and norm to
   const MicroBatch batch = tiny_batch(config, 0, 64);
   const auto gradients = [&](recipe::Dtype dtype) {
     auto tiny = std::make_unique<TinyModel>(config, dtype);
-    REQUIRE(tiny->model->forward(0, batch));
-    REQUIRE(tiny->model->backward(0, 1.0, Accumulate::Replace));
+    REQUIRE(tiny->forward(batch));
+    REQUIRE(tiny->backward(1.0));
     return tiny;
   };
   const auto half = gradients(recipe::Dtype::Bf16), single = gradients(recipe::Dtype::F32);

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "worker/train/comm/self_comm.hpp"
 #include "worker/train/torch/gpt.hpp"
 
 namespace stoker::train::testing {
@@ -27,12 +28,31 @@ inline MicroBatch tiny_batch(const recipe::ModelConfig& c, std::uint64_t first,
   return batch;
 }
 
+// One rank's part of the model; alone it is all of it.
 struct TinyModel {
   explicit TinyModel(const recipe::ModelConfig& config, recipe::Dtype dtype = recipe::Dtype::F64)
-      : state(std::move(*FlatState::allocate(gpt_parameters(config), dtype))) {
+      : TinyModel(config, dtype, gpt_parameters(config, whole_model(config)), nullptr) {}
+  TinyModel(const recipe::ModelConfig& config, recipe::Dtype dtype, ParameterTable table,
+            Comm* peers)
+      : state(std::move(*FlatState::allocate(std::move(table), dtype))) {
     state.initialise(7);
-    model = make_gpt(config, 7, state);
+    model = make_gpt(config, 7, state, peers != nullptr ? *peers : alone, 1min);
   }
+  // Of a model of one stage.
+  Result<double> forward(const MicroBatch& batch) const {
+    Activation none;
+    return model->forward({}, batch, none, none);
+  }
+  Result<double> evaluate(const MicroBatch& batch) const {
+    Activation none;
+    return model->evaluate({}, batch, none, none);
+  }
+  Status backward(double weight) const {
+    Activation none;
+    return model->backward({}, weight, none, none);
+  }
+
+  SelfComm alone;
   FlatState state;
   std::unique_ptr<Model> model;
 };

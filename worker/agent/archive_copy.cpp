@@ -197,16 +197,34 @@ class Copier {
     return ok();
   }
 
+  // Elements are counted in the range's box; the digest counts them in the tensor.
   std::uint64_t add(kernels::StateDigest& digest, const wire::ManifestRange& range,
                     std::uint64_t element, std::size_t size) const {
     const std::string key = range.tensor + "/" + range.part;
     const bool wide = range.dtype == "f64";
     const std::size_t count = size / (wide ? 8 : 4);
-    if (wide)
-      digest.add(key, element, buffer_.data(), count);
+    const auto put = [&](const wire::Run& run) {
+      if (wide)
+        digest.add(key, run.in_tensor, buffer_.data() + run.in_b, run.count);
+      else
+        digest.add(key, run.in_tensor, reinterpret_cast<const float*>(buffer_.data()) + run.in_b,
+                   run.count);
+    };
+    const wire::Shape* shape = shape_of(range);
+    if (shape != nullptr)
+      wire::for_each_run(*shape, *range.box, element, count, put);
     else
-      digest.add(key, element, reinterpret_cast<const float*>(buffer_.data()), count);
+      put({element, element, 0, count});
     return count;
+  }
+
+  // Of the tensor when the range is of a box of it. A box that does not fit is no box: the copy
+  // then has a digest that no load finds again, as the original has.
+  [[nodiscard]] const wire::Shape* shape_of(const wire::ManifestRange& range) const {
+    if (!range.box) return nullptr;
+    for (const wire::ManifestTensor& tensor : manifest_.tensors)
+      if (tensor.name == range.tensor && wire::fits(*range.box, tensor.shape)) return &tensor.shape;
+    return nullptr;
   }
 
   Status read_exactly(int fd, std::uint64_t at, std::size_t size) {

@@ -34,9 +34,9 @@ constexpr const char* kExamples =
 
 Backend torch_backend() {
   return {make_gpt,
-          [](const RankEnvironment& e, Duration deadline) {
-            return connect_gloo({e.master_address, e.master_port, e.store_prefix, e.rank,
-                                 Mesh{1, 1, e.world}, deadline});
+          [](const RankEnvironment& e, Mesh mesh, Duration deadline) {
+            return connect_gloo(
+                {e.master_address, e.master_port, e.store_prefix, e.rank, mesh, deadline});
           },
           warm_up_torch, torch_numerics};
 }

@@ -10,12 +10,18 @@ namespace {
 
 using Key = std::pair<std::string, std::string>;  // tensor, part
 using Spans = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+constexpr std::size_t kMostBoxes = 1024;  // of one tensor: every two are compared
+
+struct Boxed {  // the ranges of one box of a tensor
+  wire::TensorBox box;
+  Spans spans;
+};
 
 Status check_cover(const Key& key, Spans spans, std::uint64_t count) {
   std::sort(spans.begin(), spans.end());
   std::uint64_t at = 0;
   for (const auto& [begin, size] : spans) {
-    if (begin != at)
+    if (begin != at || size > count - at)
       return fail(fmt::format("{} of {} {} at element {}",
                               begin > at ? "a part is missing" : "two ranges overlap", key.first,
                               key.second, std::min(begin, at)),
@@ -25,6 +31,40 @@ Status check_cover(const Key& key, Spans spans, std::uint64_t count) {
   if (at != count)
     return fail(fmt::format("{} of {} elements of {} {}", at, count, key.first, key.second),
                 "manifest");
+  return ok();
+}
+
+// Every box is covered by its ranges, and the boxes make up the tensor.
+Status check_boxes(const Key& key, const std::vector<Boxed>& boxes, const wire::Shape& shape) {
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    STOKER_TRY_STATUS(check_cover(key, boxes[i].spans, wire::elements_of(boxes[i].box.extent)));
+    total += wire::elements_of(boxes[i].box.extent);
+    for (std::size_t j = 0; j < i; ++j)
+      if (wire::overlap(boxes[i].box, boxes[j].box))
+        return fail(fmt::format("two boxes of {} {} overlap", key.first, key.second), "manifest");
+  }
+  if (total != wire::elements_of(shape))
+    return fail(fmt::format("the boxes of {} {} hold {} of {} elements: a part is missing",
+                            key.first, key.second, total, wire::elements_of(shape)),
+                "manifest");
+  return ok();
+}
+
+Status note_range(std::vector<Boxed>& boxes, const wire::ManifestRange& range,
+                  const wire::Shape& shape) {
+  const wire::TensorBox box = range.box.value_or(wire::whole_box(shape));
+  if (!wire::fits(box, shape))
+    return fail(fmt::format("a box of {} {} is not inside the tensor", range.tensor, range.part),
+                "manifest");
+  auto found = std::find_if(boxes.begin(), boxes.end(),
+                            [&](const Boxed& boxed) { return boxed.box == box; });
+  if (found == boxes.end()) {
+    if (boxes.size() >= kMostBoxes)
+      return fail(fmt::format("{} {} is in too many boxes", range.tensor, range.part), "manifest");
+    found = boxes.insert(boxes.end(), Boxed{box, {}});
+  }
+  found->spans.emplace_back(range.begin, range.count);
   return ok();
 }
 
@@ -40,11 +80,12 @@ struct Verdict {  // travels between ranks
   char why[500] = {};
 };
 
-Status load_own(FlatState& state, const std::string& path, const wire::Manifest& manifest) {
+Status load_own(FlatState& state, const ParameterTable& whole, const std::string& path,
+                const wire::Manifest& manifest) {
   if (manifest.without_optimizer)
     return fail("holds no optimizer state: it is a copy for inference", path,
                 "resume from a checkpoint that has it");
-  STOKER_TRY_STATUS(check_tensors(manifest, state));
+  STOKER_TRY_STATUS(check_tensors(manifest, whole));
   for (const auto& file : manifest.files) {
     std::vector<wire::ManifestRange> ranges;
     for (const auto& range : manifest.ranges)
@@ -61,13 +102,12 @@ Status load_own(FlatState& state, const std::string& path, const wire::Manifest&
 
 }  // namespace
 
-Status check_tensors(const wire::Manifest& manifest, const FlatState& state) {
+Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole) {
   std::map<std::string, std::vector<std::uint64_t>> saved;
   for (const auto& tensor : manifest.tensors) saved[tensor.name] = tensor.shape;
-  std::map<Key, Spans> spans;
-  for (const auto& range : manifest.ranges)
-    spans[{range.tensor, range.part}].push_back({range.begin, range.count});
-  for (const Parameter& p : state.table().parameters) {
+  std::map<Key, std::vector<const wire::ManifestRange*>> ranges;
+  for (const auto& range : manifest.ranges) ranges[{range.tensor, range.part}].push_back(&range);
+  for (const Parameter& p : whole.parameters) {
     const auto found = saved.find(p.name);
     if (found == saved.end())
       return fail(fmt::format("the model's {} is missing", p.name), "checkpoint");
@@ -78,25 +118,28 @@ Status check_tensors(const wire::Manifest& manifest, const FlatState& state) {
     saved.erase(found);
     for (const char* part : {"parameter", "moment1", "moment2"}) {
       const Key key{p.name, part};
-      STOKER_TRY_STATUS(check_cover(key, spans[key], p.count));
-      spans.erase(key);
+      std::vector<Boxed> boxes;
+      for (const auto* range : ranges[key]) STOKER_TRY_STATUS(note_range(boxes, *range, p.shape));
+      STOKER_TRY_STATUS(check_boxes(key, boxes, p.shape));
+      ranges.erase(key);
     }
   }
   if (!saved.empty())
     return fail(fmt::format("{} is unknown to the model", saved.begin()->first), "checkpoint",
                 "check model: in TRAIN.yaml");
-  if (!spans.empty())
-    return fail(fmt::format("{} {} is unknown to the model", spans.begin()->first.first,
-                            spans.begin()->first.second),
+  if (!ranges.empty())
+    return fail(fmt::format("{} {} is unknown to the model", ranges.begin()->first.first,
+                            ranges.begin()->first.second),
                 "manifest");
   return ok();
 }
 
-Status load_checkpoint(Comm& comm, FlatState& state, const std::string& path,
-                       const wire::Manifest& manifest, Duration deadline, bool& peer_lost) {
+Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole,
+                       const std::string& path, const wire::Manifest& manifest, Duration deadline,
+                       bool& peer_lost) {
   peer_lost = false;
   Verdict mine;
-  if (Status loaded = load_own(state, path, manifest); !loaded) {
+  if (Status loaded = load_own(state, whole, path, manifest); !loaded) {
     mine.ok = 0;
     const std::string text = loaded.error().message();
     std::memcpy(mine.why, text.data(), std::min(text.size(), sizeof mine.why - 1));

@@ -31,15 +31,21 @@ void set_failure(ShardReport& report, const Error& error) {
   std::memcpy(report.why, text.data(), std::min(text.size(), sizeof report.why - 1));
 }
 
-ShardId shard_of(const wire::Manifest& m, std::uint32_t shard, std::uint32_t shards) {
-  return {m.generation, m.iteration, shard, shards};
+ShardId shard_of(const wire::Manifest& m, const Mesh& mesh, std::uint32_t rank) {
+  return {m.generation, m.iteration, rank, mesh.world()};
+}
+
+// What a rank saves of its flat state: its data-parallel replicas have the same.
+FlatRange own_range(const ParameterTable& table, const Mesh& mesh, std::uint32_t rank) {
+  return shard_range(table.flat_size, mesh.data_rank(rank), mesh.dp);
 }
 
 std::string join(const std::string& directory, const std::string& name) {
   return directory + "/" + name;
 }
 
-ShardReport write_own(const std::string& aside, const FlatState& state, const ShardId& id) {
+ShardReport write_own(const std::string& aside, const FlatState& state, FlatRange range,
+                      const ShardId& id) {
   ShardReport report;
   if (::mkdir(aside.c_str(), 0775) != 0 && errno != EEXIST) {
     set_failure(report, errno_error(errno, "cannot make the directory", aside));
@@ -47,10 +53,8 @@ ShardReport write_own(const std::string& aside, const FlatState& state, const Sh
     return report;
   }
   // The digest is made beside the writing: both read the whole shard.
-  auto digest = std::async(std::launch::async, [&] {
-    return state.digest(shard_range(state.table().flat_size, id.shard, id.shards));
-  });
-  const auto file = write_shard(aside, state, id);
+  auto digest = std::async(std::launch::async, [&] { return state.digest(range, id.shard == 0); });
+  const auto file = write_shard(aside, state, range, id);
   if (!file) {
     set_failure(report, file.error());
     return report;
@@ -63,19 +67,22 @@ ShardReport write_own(const std::string& aside, const FlatState& state, const Sh
 }
 
 // Rank 0, when all shards are written: the manifest, then the final name.
-Status publish(const SaveRequest& request, const std::string& aside, const FlatState& state,
+Status publish(const SaveRequest& request, const std::string& aside, Element element,
                const std::vector<ShardReport>& shards, double seconds) {
   wire::Manifest m = request.manifest;
   kernels::StateDigest digest;
-  const auto count = static_cast<std::uint32_t>(shards.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const ShardId id = shard_of(m, i, count);
-    m.files.push_back({shard_name(id), shards[i].size, shards[i].xxh3});
-    for (auto& range : shard_ranges(state, id)) m.ranges.push_back(std::move(range));
-    digest.merge(shards[i].digest);
+  const Mesh& mesh = request.layout.mesh;
+  for (std::uint32_t rank = 0; rank < mesh.world(); ++rank) {
+    const ShardId id = shard_of(m, mesh, rank);
+    m.files.push_back({shard_name(id), shards[rank].size, shards[rank].xxh3});
+    const ParameterTable table = request.layout.of_rank(rank);
+    for (auto& range : shard_ranges(table, own_range(table, mesh, rank), element, id))
+      m.ranges.push_back(std::move(range));
+    digest.merge(shards[rank].digest);
   }
-  for (const Parameter& p : state.table().parameters) m.tensors.push_back({p.name, p.shape});
-  m.parameters = state.table().scalars();
+  const ParameterTable whole = request.layout.whole();
+  for (const Parameter& p : whole.parameters) m.tensors.push_back({p.name, p.shape});
+  m.parameters = whole.scalars();
   m.digest = digest.hex();
   m.saved_at = wall_now();
   m.save_seconds = seconds;
@@ -119,9 +126,9 @@ void fill_failure(SaveReport& report, const std::vector<ShardReport>& shards) {
 
 Result<std::vector<ShardReport>> gather(Comm& comm, const ShardReport& mine, const char* name,
                                         Duration deadline) {
-  std::vector<ShardReport> all(comm.mesh().dp);
+  std::vector<ShardReport> all(comm.mesh().world());
   STOKER_TRY_STATUS(
-      comm.all_gather(Axis::Data, &mine, sizeof mine, all.data(), Call{name, deadline}));
+      comm.all_gather(Axis::World, &mine, sizeof mine, all.data(), Call{name, deadline}));
   return all;
 }
 
@@ -150,7 +157,7 @@ struct PendingSave::Shard {
 };
 
 PendingSave::PendingSave(const FlatState& state, SaveRequest request)
-    : layout_(state), request_(std::move(request)), began_(monotonic_now()) {
+    : element_(state.element()), request_(std::move(request)), began_(monotonic_now()) {
   const wire::Manifest& m = request_.manifest;
   report_.name = wire::checkpoint_name(m.iteration, m.generation);
   report_.path = join(request_.directory, report_.name);
@@ -193,17 +200,18 @@ Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatSt
     save->settled_ = true;
     return save;
   }
-  const ShardId id =
-      shard_of(save->request_.manifest, comm.mesh().data_rank(comm.rank()), comm.mesh().dp);
+  const ShardId id = shard_of(save->request_.manifest, comm.mesh(), comm.rank());
+  const FlatRange range = own_range(state.table(), comm.mesh(), comm.rank());
   if (asynchronous) {  // without the memory for a copy the training waits instead
-    auto copy = state.snapshot(shard_range(state.table().flat_size, id.shard, id.shards));
+    auto copy = state.snapshot(range);
     if (copy) save->snapshot_.emplace(std::move(*copy));
   }
   const FlatState& source = save->snapshot_ ? *save->snapshot_ : state;
-  save->mine_ = std::async(save->snapshot_ ? std::launch::async : std::launch::deferred,
-                           [aside = save->aside_, &source, id] {
-                             return std::make_shared<Shard>(Shard{write_own(aside, source, id)});
-                           });
+  save->mine_ =
+      std::async(save->snapshot_ ? std::launch::async : std::launch::deferred,
+                 [aside = save->aside_, &source, range, id] {
+                   return std::make_shared<Shard>(Shard{write_own(aside, source, range, id)});
+                 });
   return save;
 }
 
@@ -222,7 +230,7 @@ Result<SaveReport> PendingSave::finish(Comm& comm) {
   const bool first = comm.rank() == 0;
   report_.seconds = to_seconds(monotonic_now() - began_);
   if (first && report_.why.empty())
-    if (Status published = publish(request_, aside_, layout_, shards, report_.seconds); !published)
+    if (Status published = publish(request_, aside_, element_, shards, report_.seconds); !published)
       set_failure(done, published.error());
   if (first && (!report_.why.empty() || done.ok == 0)) remove_tree(aside_);
   STOKER_TRY(outcome, gather(comm, done, "save ends", request_.deadline));
@@ -236,8 +244,7 @@ Result<SaveReport> PendingSave::finish(Comm& comm) {
 Result<std::string> state_digest(Comm& comm, const FlatState& state, Duration deadline) {
   ShardReport mine;
   mine.ok = 1;
-  mine.digest = state.digest(
-      shard_range(state.table().flat_size, comm.mesh().data_rank(comm.rank()), comm.mesh().dp));
+  mine.digest = state.digest(own_range(state.table(), comm.mesh(), comm.rank()), comm.rank() == 0);
   STOKER_TRY(all, gather(comm, mine, "digest", deadline));
   kernels::StateDigest sum;
   for (const ShardReport& shard : all) sum.merge(shard.digest);

@@ -17,6 +17,7 @@ struct SaveRequest {
   wire::Manifest manifest;  // everything but tensors, ranges, files, digest and times
   Attempt attempt;
   Duration deadline;  // for all ranks to have written
+  ModelLayout layout;
 };
 
 struct SaveReport {  // the same on all ranks
@@ -47,7 +48,7 @@ class PendingSave {
   PendingSave(const FlatState& state, SaveRequest request);
   Status settle(Comm& comm, const FlatState& state);
 
-  const FlatState& layout_;  // its table; not its numbers
+  Element element_;
   SaveRequest request_;
   std::string aside_;
   std::optional<FlatState> snapshot_;

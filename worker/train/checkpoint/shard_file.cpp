@@ -5,19 +5,18 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
-#include "wire/lineage.hpp"
 #include "worker/train/checkpoint/direct_writer.hpp"
 
 namespace stoker::train {
 namespace {
 
-constexpr std::size_t kPiece = 8u << 20;  // read and hashed at a time
+constexpr std::size_t kPiece = 8u << 20;    // read at a time
+constexpr std::size_t kWindow = 64u << 10;  // for stretches that are shorter
 constexpr std::array kParts{StatePart::Parameter, StatePart::Moment1, StatePart::Moment2};
 
 const char* dtype_name(Element element) {
@@ -38,27 +37,15 @@ std::string header_of(const ShardId& id) {
   return header;
 }
 
-// "; it is shard 0 of 2 of step-000080.g000003": what a damaged file's header tells.
-std::string header_hint(const std::string& header) {
-  if (header.size() < kShardHeader || !header.starts_with("STOKERSH")) return "";
-  ShardId id;
-  std::memcpy(&id.generation.value, &header[12], 4);
-  std::memcpy(&id.iteration.value, &header[16], 8);
-  std::memcpy(&id.shard, &header[24], 4);
-  std::memcpy(&id.shards, &header[28], 4);
-  return fmt::format(" (its header says shard {} of {} of {})", id.shard, id.shards,
-                     wire::checkpoint_name(id.iteration, id.generation));
-}
-
 const char* bytes_at(const FlatState& state, StatePart part, std::size_t element) {
   return static_cast<const char*>(state.part(part).data) + element * size_of(state.element());
 }
 
-Status write_content(DirectWriter& out, const FlatState& state, const ShardId& id) {
+Status write_content(DirectWriter& out, const FlatState& state, FlatRange range,
+                     const ShardId& id) {
   const std::string header = header_of(id);
   STOKER_TRY_STATUS(out.write(header.data(), header.size()));
-  const auto pieces =
-      pieces_of(state.table(), shard_range(state.table().flat_size, id.shard, id.shards));
+  const auto pieces = counting_pieces_of(state.table(), range);
   for (const StatePart part : kParts)
     for (const Piece& piece : pieces)
       STOKER_TRY_STATUS(out.write(bytes_at(state, part, piece.parameter->offset + piece.first),
@@ -66,29 +53,69 @@ Status write_content(DirectWriter& out, const FlatState& state, const ShardId& i
   return ok();
 }
 
-// Where a range of the manifest lies in memory; null when the model has no such place.
-char* place_of(const FlatState& state, const wire::ManifestRange& range) {
-  for (const StatePart part : kParts) {
-    if (range.part != part_name(part)) continue;
-    for (const Parameter& p : state.table().parameters)
-      if (p.name == range.tensor && range.begin <= p.count && range.count <= p.count - range.begin)
-        return const_cast<char*>(bytes_at(state, part, p.offset + range.begin));
+// One file, read where it is asked for. Short stretches come from a window that is read at once.
+class Reader {
+ public:
+  Reader(os::Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status read(std::uint64_t at, std::size_t size, char* to) {
+    if (size >= kWindow) return exactly(at, size, to);
+    if (at < window_at_ || at + size > window_at_ + window_.size()) {
+      struct stat info {};
+      if (::fstat(fd_.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path_));
+      const auto end = static_cast<std::uint64_t>(info.st_size);
+      if (at + size > end) return fail("ends too early", path_);
+      window_.resize(std::min<std::uint64_t>(kWindow, end - at));
+      window_at_ = at;
+      STOKER_TRY_STATUS(exactly(at, window_.size(), window_.data()));
+    }
+    std::memcpy(to, window_.data() + (at - window_at_), size);
+    return ok();
   }
+
+ private:
+  Status exactly(std::uint64_t at, std::size_t size, char* to) const {
+    while (size > 0) {
+      const ssize_t n = ::pread(fd_.get(), to, std::min(size, kPiece), static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return fail(errno_error(errno, "cannot read", path_));
+      if (n == 0) return fail("ends too early", path_);
+      to += n;
+      at += static_cast<std::uint64_t>(n);
+      size -= static_cast<std::size_t>(n);
+    }
+    return ok();
+  }
+
+  os::Fd fd_;
+  std::string path_;
+  std::vector<char> window_;
+  std::uint64_t window_at_ = 0;
+};
+
+const StatePart* part_named(const std::string& name) {
+  for (const StatePart& part : kParts)
+    if (name == part_name(part)) return &part;
   return nullptr;
 }
 
-Status read_exactly(int fd, char* data, std::size_t size, const std::string& path,
-                    Xxh3Stream& hash) {
-  while (size > 0) {
-    const ssize_t n = ::read(fd, data, std::min(size, kPiece));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(errno_error(errno, "cannot read", path));
-    if (n == 0) return fail("ends too early", path);
-    hash.update(data, static_cast<std::size_t>(n));
-    data += n;
-    size -= static_cast<std::size_t>(n);
+Status read_range(Reader& in, const wire::ManifestRange& range, FlatState& state) {
+  const StatePart* part = part_named(range.part);
+  const std::size_t each = size_of(state.element());
+  Status done = ok();
+  for (const Parameter& p : state.table().parameters) {
+    if (p.name != range.tensor || part == nullptr || p.count == 0) continue;
+    const wire::TensorBox box = range.box.value_or(wire::whole_box(p.shape));
+    wire::for_each_run(p.shape, box, p.box, [&](const wire::Run& run) {
+      const std::uint64_t from = std::max(run.in_a, range.begin);
+      const std::uint64_t to = std::min(run.in_a + run.count, range.begin + range.count);
+      if (from >= to || !done) return;
+      done = in.read(
+          range.file_offset + (from - range.begin) * each, (to - from) * each,
+          const_cast<char*>(bytes_at(state, *part, p.offset + run.in_b + (from - run.in_a))));
+    });
   }
-  return ok();
+  return done;
 }
 
 }  // namespace
@@ -97,27 +124,33 @@ std::string shard_name(const ShardId& id) {
   return fmt::format("shard-{:05}-of-{:05}.bin", id.shard, id.shards);
 }
 
-std::vector<wire::ManifestRange> shard_ranges(const FlatState& state, const ShardId& id) {
+std::vector<wire::ManifestRange> shard_ranges(const ParameterTable& table, FlatRange range,
+                                              Element element, const ShardId& id) {
   std::vector<wire::ManifestRange> ranges;
   std::uint64_t at = kShardHeader;
-  const auto pieces =
-      pieces_of(state.table(), shard_range(state.table().flat_size, id.shard, id.shards));
+  const auto pieces = counting_pieces_of(table, range);
   for (const StatePart part : kParts)
     for (const Piece& piece : pieces) {
-      ranges.push_back({piece.parameter->name, std::string(part_name(part)),
-                        dtype_name(state.element()), piece.first, piece.count, shard_name(id), at});
-      at += piece.count * size_of(state.element());
+      const Parameter& p = *piece.parameter;
+      ranges.push_back({p.name,
+                        std::string(part_name(part)),
+                        dtype_name(element),
+                        piece.first,
+                        piece.count,
+                        shard_name(id),
+                        at,
+                        {}});
+      if (p.box != wire::whole_box(p.shape)) ranges.back().box = p.box;
+      at += piece.count * size_of(element);
     }
   return ranges;
 }
 
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
-                                       const ShardId& id) {
+                                       FlatRange range, const ShardId& id) {
   const std::string path = directory + "/" + shard_name(id), aside = path + ".tmp";
-  const FlatRange range = shard_range(state.table().flat_size, id.shard, id.shards);
-  STOKER_TRY(out,
-             DirectWriter::create(aside, 3 * (range.end - range.begin) * size_of(state.element())));
-  STOKER_TRY_STATUS(write_content(*out, state, id));
+  STOKER_TRY(out, DirectWriter::create(aside, 3 * range.size() * size_of(state.element())));
+  STOKER_TRY_STATUS(write_content(*out, state, range, id));
   STOKER_TRY_STATUS(out->finish());
   if (::rename(aside.c_str(), path.c_str()) != 0)
     return fail(write_error("cannot rename into place", path));
@@ -127,29 +160,25 @@ Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatS
 Status read_shard(const std::string& directory, const wire::ManifestFile& file,
                   const std::vector<wire::ManifestRange>& ranges, FlatState& state) {
   const std::string path = directory + "/" + file.name;
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return fail(errno_error(errno, "cannot open", path));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (static_cast<std::uint64_t>(info.st_size) != file.size)
     return fail(fmt::format("{} bytes instead of {}", info.st_size, file.size), path);
-  Xxh3Stream hash;
-  std::string header(kShardHeader, '\0');
-  STOKER_TRY_STATUS(read_exactly(fd.get(), header.data(), kShardHeader, path, hash));
   std::uint64_t at = kShardHeader;
   for (const auto& range : ranges) {
-    char* place = place_of(state, range);
-    if (place == nullptr || range.dtype != dtype_name(state.element()) || range.file_offset != at)
+    const std::size_t each = size_of(state.element());
+    if (range.dtype != dtype_name(state.element()) || range.file_offset != at || at > file.size ||
+        range.count > (file.size - at) / each)
       return fail(fmt::format("the range of {} {} does not fit the model or the file", range.tensor,
                               range.part),
                   path);
-    const std::size_t size = range.count * size_of(state.element());
-    STOKER_TRY_STATUS(read_exactly(fd.get(), place, size, path, hash));
-    at += size;
+    at += range.count * each;
   }
   if (at != file.size) return fail("has bytes that no range describes", path);
-  if (hex64(hash.digest()) != file.xxh3)
-    return fail("its content is not what the manifest says" + header_hint(header), path);
+  Reader in(std::move(fd), path);
+  for (const auto& range : ranges) STOKER_TRY_STATUS(read_range(in, range, state));
   return ok();
 }
 

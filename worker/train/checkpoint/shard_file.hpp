@@ -26,17 +26,20 @@ struct ShardId {
 
 std::string shard_name(const ShardId& id);  // "shard-00000-of-00002.bin"
 
-// The ranges of this shard, in the order in which they lie in the file: parameters, first, then
-// second moments; inside a part in the table's order. Padding is not stored.
-std::vector<wire::ManifestRange> shard_ranges(const FlatState& state, const ShardId& id);
+// What a rank writes: the part `range` of its flat state, of that the parameters that count there,
+// in the order in which they lie in the file: parameters, first, then second moments; inside a part
+// in the table's order. Padding is not stored.
+std::vector<wire::ManifestRange> shard_ranges(const ParameterTable& table, FlatRange range,
+                                              Element element, const ShardId& id);
 
 // Writes the shard into `directory`; what is there of it after an Error is for the caller to
 // remove.
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
-                                       const ShardId& id);
+                                       FlatRange range, const ShardId& id);
 
-// Reads the ranges of one file straight into `state` and compares size and XXH3 on the way. The
-// ranges must tile the file.
+// Reads what this rank holds of the ranges of one file straight into `state`, and nothing else. The
+// ranges must tile the file, and their boxes fit their tensors (check_tensors). That the bytes are
+// those that were saved is for the digest of the whole state to show.
 Status read_shard(const std::string& directory, const wire::ManifestFile& file,
                   const std::vector<wire::ManifestRange>& ranges, FlatState& state);
 

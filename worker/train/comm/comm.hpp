@@ -1,9 +1,9 @@
-// Comm: what the training core asks of a network, on plain memory. Every call is collective over
-// the axis: all its ranks make the same calls in the same order. Every call is bounded by its
-// deadline: a peer that died or is silent ends it with an Error that names the call and the missing
-// ranks, never an endless wait; after an Error the Comm is unusable, and a large buffer of the
-// failed all_reduce may still be written to: the process must end without freeing it. Results are
-// the same bits on all ranks and in every run (fixed order of addition). One thread a Comm.
+// Comm: what the training core asks of a network, on plain memory. Every call but send and receive
+// is collective over the axis: all its ranks make the same calls in the same order. Every call is
+// bounded by its deadline: a peer that died or is silent ends it with an Error that names the call
+// and the missing ranks, never an endless wait; after an Error the Comm is unusable. No call writes
+// to the caller's memory after it has returned. Sums go in rank order: the same bits on all ranks
+// and in every run. One thread a Comm.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace stoker::train {
 
-enum class Axis { World, Data };
 enum class Element { F32, F64 };
+enum class Reduce { Sum, Max };
 
 constexpr std::size_t size_of(Element element) {
   return element == Element::F64 ? 8 : 4;
@@ -40,11 +40,18 @@ class Comm {
   [[nodiscard]] virtual const Mesh& mesh() const = 0;
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
 
-  // In place, sum over the axis.
-  virtual Status all_reduce(Axis axis, Buffer buffer, const Call& call) = 0;
+  // In place.
+  virtual Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) = 0;
   // `all` has room for the axis' size x `bytes`; in rank order.
   virtual Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                             const Call& call) = 0;
+  // To and from a rank of the world, in the order of the sends between the two. send copies and
+  // returns at once; what it could not deliver is the error of a later call.
+  virtual Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) = 0;
+  virtual Status receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) = 0;
 };
+
+// total[i] = total[i] + next[i], or the larger one.
+void reduce_into(Buffer total, const void* next, Reduce how);
 
 }  // namespace stoker::train

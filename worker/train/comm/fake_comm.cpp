@@ -4,17 +4,6 @@
 #include <fmt/format.h>
 
 namespace stoker::train {
-namespace {
-
-template <class T>
-void sum_into(std::vector<T>& total, const std::vector<const void*>& slots) {
-  for (const void* slot : slots) {
-    const T* values = static_cast<const T*>(slot);
-    for (std::size_t i = 0; i < total.size(); ++i) total[i] += values[i];
-  }
-}
-
-}  // namespace
 
 void FakeHub::kill(std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
@@ -22,53 +11,95 @@ void FakeHub::kill(std::uint32_t rank) {
   moved_.notify_all();
 }
 
-Status FakeHub::meet(std::unique_lock<std::mutex>& lock, std::uint32_t rank, const Call& call) {
-  const std::uint64_t round = round_;
-  arrived_.insert(rank);
-  if (arrived_.size() == slots_.size()) {
-    arrived_.clear();
-    ++round_;
+Status FakeHub::lost(const Ranks& group, const Call& call) const {
+  for (const std::uint32_t rank : group)
+    if (dead_.contains(rank))
+      return fail(fmt::format("rank {} is gone", rank), call.name, "restart the ranks");
+  return ok();
+}
+
+Status FakeHub::meet(std::unique_lock<std::mutex>& lock, const Ranks& group, std::uint32_t rank,
+                     const Call& call) {
+  Meeting& meeting = meetings_[group];
+  const std::uint64_t round = meeting.round;
+  meeting.arrived.insert(rank);
+  if (meeting.arrived.size() == group.size()) {
+    meeting.arrived.clear();
+    ++meeting.round;
     moved_.notify_all();
     return ok();
   }
-  const bool moved =
-      moved_.wait_for(lock, call.deadline, [&] { return round_ != round || !dead_.empty(); });
-  if (round_ != round) return ok();
-  if (!dead_.empty())
-    return fail(fmt::format("rank {} is gone", *dead_.begin()), call.name, "restart the ranks");
-  STOKER_CHECK(!moved, "woken for nothing");
-  for (std::uint32_t r = 0; r < slots_.size(); ++r)
-    if (!arrived_.contains(r))
+  moved_.wait_for(lock, call.deadline,
+                  [&] { return meeting.round != round || !lost(group, call); });
+  if (meeting.round != round) return ok();
+  STOKER_TRY_STATUS(lost(group, call));
+  for (const std::uint32_t r : group)
+    if (!meeting.arrived.contains(r))
       return fail(fmt::format("rank {} did not come in time", r), call.name, "restart the ranks");
   return ok();
 }
 
 template <class Use>
-Status FakeHub::exchange(std::uint32_t rank, const void* mine, const Call& call, Use use) {
+Status FakeHub::exchange(const Ranks& group, std::uint32_t rank, const void* mine, const Call& call,
+                         Use use) {
   std::unique_lock lock(mutex_);
-  slots_[rank] = mine;
-  STOKER_TRY_STATUS(meet(lock, rank, call));
-  use(slots_);
-  return meet(lock, rank, call);
+  meetings_[group].shown[rank] = mine;
+  STOKER_TRY_STATUS(meet(lock, group, rank, call));
+  use(meetings_[group].shown);
+  return meet(lock, group, rank, call);
 }
 
-Status FakeComm::all_reduce(Axis, Buffer buffer, const Call& call) {
-  const auto reduce = [&]<class T>(T) -> Status {
-    std::vector<T> total(buffer.count);
-    STOKER_TRY_STATUS(hub_.exchange(rank_, buffer.data, call,
-                                    [&](const auto& slots) { sum_into(total, slots); }));
-    std::memcpy(buffer.data, total.data(), buffer.bytes());
-    return ok();
-  };
-  return buffer.element == Element::F64 ? reduce(double{}) : reduce(float{});
+Status FakeComm::all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) {
+  std::string total(buffer.bytes(), '\0');
+  STOKER_TRY_STATUS(hub_.exchange(
+      hub_.mesh().group(axis, rank_), rank_, buffer.data, call, [&](const auto& shown) {
+        bool first = true;
+        for (const auto& [rank, data] : shown) {
+          if (first)
+            std::memcpy(total.data(), data, total.size());
+          else
+            reduce_into({total.data(), buffer.count, buffer.element}, data, how);
+          first = false;
+        }
+      }));
+  std::memcpy(buffer.data, total.data(), total.size());
+  return ok();
 }
 
-Status FakeComm::all_gather(Axis, const void* mine, std::size_t bytes, void* all,
+Status FakeComm::all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                             const Call& call) {
-  return hub_.exchange(rank_, mine, call, [&](const auto& slots) {
-    for (std::size_t r = 0; r < slots.size(); ++r)
-      std::memcpy(static_cast<char*>(all) + r * bytes, slots[r], bytes);
+  return hub_.exchange(hub_.mesh().group(axis, rank_), rank_, mine, call, [&](const auto& shown) {
+    char* out = static_cast<char*>(all);
+    for (const auto& [rank, data] : shown) {
+      std::memcpy(out, data, bytes);
+      out += bytes;
+    }
   });
+}
+
+Status FakeComm::send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) {
+  const std::lock_guard lock(hub_.mutex_);
+  STOKER_TRY_STATUS(hub_.lost({to}, call));
+  hub_.sent_[{rank_, to}].emplace_back(static_cast<const char*>(data), bytes);
+  hub_.moved_.notify_all();
+  return ok();
+}
+
+Status FakeComm::receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) {
+  std::unique_lock lock(hub_.mutex_);
+  auto& sent = hub_.sent_[{from, rank_}];
+  hub_.moved_.wait_for(lock, call.deadline,
+                       [&] { return !sent.empty() || !hub_.lost({from}, call); });
+  if (sent.empty()) {
+    STOKER_TRY_STATUS(hub_.lost({from}, call));
+    return fail(fmt::format("rank {} did not come in time", from), call.name, "restart the ranks");
+  }
+  if (sent.front().size() != bytes)
+    return fail(fmt::format("rank {} sent {} bytes, {} were due", from, sent.front().size(), bytes),
+                call.name);
+  std::memcpy(data, sent.front().data(), bytes);
+  sent.pop_front();
+  return ok();
 }
 
 }  // namespace stoker::train

@@ -1,23 +1,40 @@
-// Executor: runs a schedule, op by op. It knows ops, the model's slots and where micro-batches come
-// from; nothing of iterations, learning rates or files.
+// Executor: runs one pipeline rank's list of a lowered schedule (recipe/schedule/passes.hpp), op by
+// op. It knows operations, activations between stages and where micro-batches come from; nothing of
+// iterations, learning rates or files.
 #pragma once
 
 #include <functional>
 
-#include "worker/train/executor/op.hpp"
+#include "recipe/schedule/schedule.hpp"
+#include "worker/train/comm/comm.hpp"
 #include "worker/train/model/model.hpp"
 
 namespace stoker::train {
 
 struct ExecutorHooks {
-  std::function<Result<MicroBatch>(std::uint32_t microbatch)> fetch;
-  std::function<void()> after_op;  // a sign of life
+  std::function<Result<MicroBatch>(std::uint32_t micro_batch)> fetch;
+  std::function<void()> after_op;                     // a sign of life
+  std::function<Status(std::uint32_t stage)> reduce;  // a stage's gradients are complete here
+  std::function<Status()> reduce_tied;                // the tied embedding's
 };
 
-// Runs one step. Each micro-batch's mean loss counts `weight`; gradients are accumulated in the
-// model's wide buffers, the first backward replaces what was there. Returns the weighted sum of the
-// losses.
-Result<double> run_schedule(const Schedule& schedule, Model& model, double weight,
-                            const ExecutorHooks& hooks);
+// What of the schedule is run, and how.
+struct Execution {
+  const recipe::PipelineSchedule& schedule;  // lowered
+  Comm& comm;
+  Duration deadline;  // of each transfer
+  double weight = 1;  // of each micro-batch's mean loss
+};
+
+// Runs one step: gradients are added to what the model has. Returns the weighted sum of the losses
+// of this rank's last stage; 0 where it has none.
+Result<double> run_schedule(const Execution& execution, Model& model, const ExecutorHooks& hooks);
+
+// Runs only forwards, without dropout: the schedule is forward_only().
+Result<double> run_evaluation(const Execution& execution, Model& model, const ExecutorHooks& hooks);
+
+// The forwards of `micro_batches` through the same stages, with their transfers.
+Result<recipe::PipelineSchedule> forward_only(const std::vector<std::uint32_t>& rank_of_stage,
+                                              std::uint32_t micro_batches);
 
 }  // namespace stoker::train

@@ -19,6 +19,7 @@ struct ResumeParts {
   const AuditFacts& facts;
   const std::set<std::string>& accepted;
   FlatState& state;
+  const ModelLayout& layout;
   Comm& comm;
   bool switched_off = false;  // on rank 0: a kill switch is there already
 };

@@ -7,6 +7,7 @@
 #include "common/os/files.hpp"
 #include "configs/schema/train_schema.hpp"
 #include "worker/train/comm/self_comm.hpp"
+#include "worker/train/loop/pipeline.hpp"
 #include "worker/train/loop/resume.hpp"
 #include "worker/train/loop/trainer.hpp"
 #include "worker/train/run/pin_numerics.hpp"
@@ -19,11 +20,14 @@ namespace {
 
 constexpr const char* kSwitchFile = "switch/kill";  // in the working directory, without an agent
 
-// What a start needs and no peer is needed for.
+// What a start needs; all but the last part needs no peer.
 struct Prepared {
   std::string text;  // of TRAIN.yaml
   configs::TrainConfigFile file;
   std::optional<TrainingData> data, validation;
+  std::optional<Pipeline> pipeline;
+  // From here on of this rank, once it knows which one it is.
+  ModelLayout layout;
   std::optional<FlatState> state;
   std::unique_ptr<Model> model;
   [[nodiscard]] const recipe::TrainConfig& config() const { return file.config; }
@@ -81,11 +85,31 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
     return failed(ExitCode::Configuration, pinned.error());
   backend.warm_up(threads_of(p.config()));
   if (auto failure = prepare_data(p)) return *failure;
-  auto state = FlatState::allocate(gpt_parameters(p.config().model), p.config().train.dtype);
+  auto pipeline = Pipeline::open(p.config());
+  if (!pipeline) return failed(ExitCode::Configuration, pipeline.error());
+  p.pipeline.emplace(std::move(*pipeline));
+  return p;
+}
+
+// The world as a mesh; the data-parallel size is what is left of it.
+Result<Mesh> mesh_of(const recipe::TrainConfig& c, const RankEnvironment& environment) {
+  const std::uint64_t replica = std::uint64_t{c.parallel.tensor} * c.parallel.pipeline;
+  if (environment.world % replica != 0)
+    return fail(fmt::format("{} ranks do not split into groups of {} (tensor {} x pipeline {})",
+                            environment.world, replica, c.parallel.tensor, c.parallel.pipeline),
+                "parallel", fmt::format("start a multiple of {} ranks", replica));
+  return Mesh{c.parallel.tensor, c.parallel.pipeline,
+              static_cast<std::uint32_t>(environment.world / replica)};
+}
+
+std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& comm) {
+  const recipe::TrainConfig& c = p.config();
+  p.layout = {c.model, comm.mesh(), p.pipeline->rank_of_stage()};
+  auto state = FlatState::allocate(p.layout.of_rank(comm.rank()), c.train.dtype);
   if (!state) return failed(ExitCode::Failed, state.error());
   p.state.emplace(std::move(*state));
-  p.model = backend.make_model(p.config().model, p.config().train.seed, *p.state);
-  return p;
+  p.model = backend.make_model(c.model, c.train.seed, *p.state, comm, c.train.deadline);
+  return std::nullopt;
 }
 
 // Nothing to resume from: ordered so, or there is none.
@@ -98,7 +122,7 @@ bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& envi
 
 // From the resume point on: a run that has left its ramp-up behind may use more ranks than the
 // first steps of it could feed. Without one, only the last step of the run is judged.
-Status check_batches(const Prepared& p, const RankEnvironment& environment,
+Status check_batches(const Prepared& p, const RankEnvironment& environment, const Mesh& mesh,
                      std::optional<std::uint64_t> consumed) {
   const auto plan = recipe::BatchPlan::make(p.config().batch);
   if (!plan) return fail(plan.error());
@@ -108,16 +132,20 @@ Status check_batches(const Prepared& p, const RankEnvironment& environment,
   if (const char* local = std::getenv("LOCAL_WORLD_SIZE"))
     per_node = std::max<std::uint64_t>(1, std::strtoull(local, nullptr, 10));
   if (environment.world % per_node != 0) per_node = 1;
-  return recipe::check_batch(*plan, p.config().train.samples, environment.world / per_node,
-                             {per_node, 1}, from);
+  STOKER_TRY_STATUS(recipe::check_batch(*plan, p.config().train.samples,
+                                        environment.world / per_node,
+                                        {per_node, std::uint64_t{mesh.tp} * mesh.pp}, from));
+  return p.pipeline->check(phases, from, mesh.dp);
 }
 
 ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& p, Instant began) {
   auto environment = read_rank_environment();
   if (!environment) return failed(ExitCode::Configuration, environment.error()).code;
   const recipe::TrainConfig& c = p.config();
+  const auto mesh = mesh_of(c, *environment);
+  if (!mesh) return failed(ExitCode::Configuration, mesh.error()).code;
   const auto refuses = [&](std::optional<std::uint64_t> consumed) {
-    const Status legal = check_batches(p, *environment, consumed);
+    const Status legal = check_batches(p, *environment, *mesh, consumed);
     if (!legal)
       complain(fmt::format("{}:{}:{}: error: {}", options.config, p.file.batch_at.line,
                            p.file.batch_at.column, legal.error().message()));
@@ -131,11 +159,12 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   watch_signals();
   std::unique_ptr<Comm> peers = std::make_unique<SelfComm>();
   if (environment->world > 1) {
-    auto connected = backend.connect(*environment, c.train.deadline);
+    auto connected = backend.connect(*environment, *mesh, c.train.deadline);
     if (!connected) return failed(ExitCode::PeerLost, connected.error()).code;
     peers = std::move(*connected);
   }
   TracedComm comm(*peers, pulse);
+  if (auto failure = make_model(p, backend, comm)) return failure->code;
   LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
                    environment->run_directory ? "" : kSwitchFile};
   pulse.phase(wire::Phase::Load);
@@ -143,13 +172,13 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
       numerics_of_all(comm, own_numerics(backend.numerics(), c.train.numerics), c.train.deadline);
   if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
   const AuditFacts facts{c, p.data->digest(), comm.mesh(), *numerics};
-  auto resumed =
-      resume({c, *environment, facts, options.accepted, *p.state, comm, leave.switched_off()});
+  auto resumed = resume(
+      {c, *environment, facts, options.accepted, *p.state, p.layout, comm, leave.switched_off()});
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
   const auto& start = std::get<ResumePoint>(resumed);
   if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
   auto trainer = std::make_unique<Trainer>(
-      TrainerParts{c, *environment, facts, *p.model, *p.state, comm, *p.data,
+      TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm, *p.data,
                    p.validation ? &*p.validation : nullptr, pulse, leave},
       start.position, start.from_checkpoint);
   const ExitCode code = trainer->run();
@@ -177,8 +206,7 @@ ExitCode run_session(const SessionOptions& options, const Backend& backend) {
     }
   }
   const ExitCode code = train(options, backend, std::get<Prepared>(*prepared), began);
-  // A collective that timed out may still write into the state, and so may the writer of a save
-  // read it: both end with the process, which ends now.
+  // The writer of a save may still read the state: it ends with the process, which ends now.
   if (code == ExitCode::PeerLost) (void)prepared.release();
   return code;
 }

@@ -18,9 +18,11 @@ namespace stoker::train {
 
 // What the tensor library gives.
 struct Backend {
-  std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, std::uint64_t seed, FlatState&)>
+  std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, std::uint64_t seed, FlatState&,
+                                       Comm&, Duration deadline)>
       make_model;
-  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Duration deadline)> connect;
+  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Mesh, Duration deadline)>
+      connect;
   std::function<void(std::uint32_t threads)> warm_up;
   std::function<std::map<std::string, std::string>()> numerics;
 };

@@ -7,9 +7,12 @@
 #include "recipe/flops.hpp"
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/run/say.hpp"
+#include "worker/train/state/replicas.hpp"
 
 namespace stoker::train {
 namespace {
+
+constexpr std::uint64_t kCompareEvery = 10;  // iterations
 
 recipe::BatchPlan plan_of(const recipe::TrainConfig& config) {
   auto plan = recipe::BatchPlan::make(config.batch);
@@ -23,18 +26,14 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
     : p_(parts),
       position_(position),
       plan_(plan_of(parts.config)),
-      total_(plan_.train_iterations(parts.config.train.samples)) {
+      total_(plan_.train_iterations(parts.config.train.samples)),
+      sums_(parts.comm, parts.state, parts.config.train.deadline) {
   if (saved) last_saved_ = position.iteration;
-}
-
-Status Trainer::lost(Status status) {
-  if (!status) failure_ = ExitCode::PeerLost;
-  return status;
 }
 
 ExitCode Trainer::ended(const Error& error) {
   complain(error);
-  return failure_;
+  return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;
 }
 
 Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range) const {
@@ -52,34 +51,44 @@ Result<double> Trainer::compute(Step& step) {
   const BatchCut cut{position_.consumed_samples + position_.data_offset, step.global, step.micro,
                      p_.comm.mesh().dp};
   const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
-  const auto steps = static_cast<std::uint32_t>(cut.micro_steps());
   const double weight = static_cast<double>(step.micro) / static_cast<double>(step.global);
-  return run_schedule(single_stage_schedule(steps), p_.model, weight,
-                      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
-                       [&] { p_.pulse.progress(); }});
+  STOKER_TRY(schedule, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
+  p_.state.zero_gradients();
+  return run_schedule(
+      {*schedule, p_.comm, p_.config.train.deadline, weight}, p_.model,
+      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
+       [&] { p_.pulse.progress(); }, [&](std::uint32_t stage) { return sums_.add_stage(stage); },
+       [&] { return sums_.add_tied(); }});
 }
 
-// One sum for the gradients, one for everything that all ranks must agree on.
-Status Trainer::reduce(Step& step) {
-  const Duration deadline = p_.config.train.deadline;
-  STOKER_TRY_STATUS(
-      lost(p_.comm.all_reduce(Axis::Data, p_.state.gradients(), {"gradients", deadline})));
+Status Trainer::compare() {
+  return compare_replicas(p_.comm, p_.state, p_.layout.ties_ranks(), p_.config.train.deadline);
+}
+
+// One sum for everything that all ranks must agree on. Each number counts once: the loss from one
+// tensor rank of each replica's last stage, the norm from one replica.
+Status Trainer::agree(Step& step) {
+  const Mesh& mesh = p_.comm.mesh();
   const bool first = p_.comm.rank() == 0;
   LeaveReason reason = LeaveReason::None;
   if (first)
     reason = p_.leave.look(p_.pulse, position_.iteration.next(),
                            position_.consumed_samples + step.global, leaving());
-  std::array<double, 5> sums{
-      step.loss, signal_seen() ? 1.0 : 0.0, first ? static_cast<double>(reason) : 0.0,
-      first && p_.pulse.save_wanted() ? 1.0 : 0.0, pending_ && pending_->written() ? 1.0 : 0.0};
-  STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::World, {sums.data(), sums.size(), Element::F64},
-                                            {"step", deadline})));
+  std::array<double, 6> sums{mesh.tensor_rank(p_.comm.rank()) == 0 ? step.loss : 0.0,
+                             signal_seen() ? 1.0 : 0.0,
+                             first ? static_cast<double>(reason) : 0.0,
+                             first && p_.pulse.save_wanted() ? 1.0 : 0.0,
+                             pending_ && pending_->written() ? 1.0 : 0.0,
+                             sums_.share_of_norm()};
+  STOKER_TRY_STATUS(p_.comm.all_reduce(Axis::World, Reduce::Sum,
+                                       {sums.data(), sums.size(), Element::F64},
+                                       {"step", p_.config.train.deadline}));
   step.loss = sums[0];
   step.leave = stronger(static_cast<LeaveReason>(static_cast<int>(sums[2])),
                         sums[1] > 0 ? LeaveReason::Signal : LeaveReason::None);
   step.save_wanted = sums[3] > 0;
-  step.shards_written = sums[4] >= static_cast<double>(p_.comm.mesh().world());
-  step.norm = std::sqrt(p_.state.gradient_sum_of_squares());
+  step.shards_written = sums[4] >= static_cast<double>(mesh.world());
+  step.norm = std::sqrt(sums[5]);
   step.finite = std::isfinite(step.norm) && std::isfinite(step.loss);
   return ok();
 }
@@ -118,17 +127,19 @@ Status Trainer::note_samples(const Step& step) {
 
 Result<Trainer::Step> Trainer::step() {
   const Instant began = monotonic_now();
+  const Duration calls = p_.pulse.in_calls();
   Step step;
   step.global = plan_.global_batch(position_.consumed_samples);
   step.micro = plan_.micro_batch(position_.consumed_samples);
   STOKER_TRY(loss, compute(step));
   step.loss = loss;
-  step.compute = monotonic_now() - began;
-  STOKER_TRY_STATUS(reduce(step));
+  step.compute = monotonic_now() - began - (p_.pulse.in_calls() - calls);  // without waits
+  STOKER_TRY_STATUS(agree(step));
   const Status noted = note_samples(step);  // this log is worth less than the training
   if (!noted && !samples_log_failed_) complain("warning: " + noted.error().message());
   samples_log_failed_ = !noted;
   update(step);
+  if (position_.iteration.value % kCompareEvery == 0) STOKER_TRY_STATUS(compare());
   step.whole = last_iteration_ = monotonic_now() - began;
   return step;
 }
@@ -223,16 +234,21 @@ Status Trainer::evaluate() {
   std::uint64_t batches = 0;
   for (std::uint64_t i = 0; i < p_.config.evaluate.iterations; ++i) {
     const BatchCut cut{i * global, global, micro, p_.comm.mesh().dp};
-    for (std::uint64_t m = 0; m < cut.micro_steps(); ++m, ++batches) {
-      STOKER_TRY(batch, fetch(*p_.validation, cut.samples(m, rank)));
-      STOKER_TRY(mean, p_.model.evaluate(batch));
-      loss += mean;
-      p_.pulse.progress();
-    }
+    STOKER_TRY(schedule, p_.pipeline.evaluation(static_cast<std::uint32_t>(cut.micro_steps())));
+    STOKER_TRY(sum, run_evaluation({*schedule, p_.comm, p_.config.train.deadline, 1.0}, p_.model,
+                                   {[&](std::uint32_t m) {
+                                      return fetch(*p_.validation, cut.samples(m, rank));
+                                    },
+                                    [&] { p_.pulse.progress(); },
+                                    {},
+                                    {}}));
+    loss += sum;
+    batches += cut.micro_steps();
   }
   loss /= static_cast<double>(batches) * p_.comm.mesh().dp;
-  STOKER_TRY_STATUS(lost(p_.comm.all_reduce(Axis::Data, {&loss, 1, Element::F64},
-                                            {"evaluation", p_.config.train.deadline})));
+  if (p_.comm.mesh().tensor_rank(p_.comm.rank()) != 0) loss = 0;
+  STOKER_TRY_STATUS(p_.comm.all_reduce(Axis::World, Reduce::Sum, {&loss, 1, Element::F64},
+                                       {"evaluation", p_.config.train.deadline}));
   if (p_.environment.last()) {
     say(format_validation_lines(position_.iteration, loss));
     plot(position_.iteration, {{"lm-loss-validation/valid/lm loss validation", loss}});

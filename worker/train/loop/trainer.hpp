@@ -1,7 +1,7 @@
-// Trainer: the loop. An iteration is: run the schedule on our share of the global batch, add up
-// gradients and a handful of numbers over the ranks, clip, update, tell. Everything that decides
-// (batch, learning rate, samples, saves, exits) is a pure function of the position and the
-// configuration, or is decided on rank 0 and travels with the sums.
+// Trainer: the loop. An iteration is: run the schedule on our share of the global batch, which adds
+// up the gradients over the replicas, add up a handful of numbers over all ranks, clip, update,
+// tell. Everything that decides (batch, learning rate, samples, saves, exits) is a pure function of
+// the position and the configuration, or is decided on rank 0 and travels with the sums.
 #pragma once
 
 #include <array>
@@ -13,8 +13,10 @@
 #include "worker/train/data/sampler.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/training_data.hpp"
+#include "worker/train/loop/gradient_sums.hpp"
 #include "worker/train/loop/leave.hpp"
 #include "worker/train/loop/log_line.hpp"
+#include "worker/train/loop/pipeline.hpp"
 #include "worker/train/loop/tensorboard.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/rank_environment.hpp"
@@ -27,6 +29,8 @@ struct TrainerParts {  // all outlive the trainer
   const AuditFacts& facts;
   Model& model;
   FlatState& state;
+  const ModelLayout& layout;
+  Pipeline& pipeline;
   Comm& comm;
   const TrainingData& data;
   const TrainingData* validation;  // null: never evaluates
@@ -60,7 +64,8 @@ class Trainer {
 
   Result<Step> step();
   Result<double> compute(Step& step);
-  Status reduce(Step& step);
+  Status agree(Step& step);  // numbers and decisions, over all ranks
+  Status compare();          // parameters that several ranks hold
   void update(const Step& step);
   void tell(const Step& step);
   void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
@@ -73,10 +78,8 @@ class Trainer {
   // reason was told.
   Result<bool> save(bool later);
   Result<bool> finish_save();
-  Status lost_in_save(const Error& error);
   wire::Manifest manifest() const;
   Result<bool> after(const Step& step);  // true: leave with code_
-  Status lost(Status status);            // marks a failed collective
   ExitCode ended(const Error& error);
   [[nodiscard]] Duration leaving() const;
 
@@ -84,6 +87,7 @@ class Trainer {
   Position position_;
   recipe::BatchPlan plan_;
   std::uint64_t total_ = 0;
+  GradientSums sums_;
   std::optional<SamplesLog> samples_log_;
   std::optional<Tensorboard> board_;
   std::unique_ptr<PendingSave> pending_;
@@ -92,7 +96,7 @@ class Trainer {
   Duration last_iteration_{}, last_save_{};
   bool disk_full_ = false;           // why the last save failed
   bool samples_log_failed_ = false;  // told once
-  ExitCode code_ = ExitCode::Finished, failure_ = ExitCode::Failed;
+  ExitCode code_ = ExitCode::Finished;
 };
 
 }  // namespace stoker::train

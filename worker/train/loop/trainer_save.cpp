@@ -27,26 +27,22 @@ wire::Manifest Trainer::manifest() const {
   return m;
 }
 
-Status Trainer::lost_in_save(const Error& error) {
-  failure_ = ExitCode::PeerLost;
-  return fail(error);
-}
-
 Result<bool> Trainer::save(bool later) {
   if (last_saved_ == position_.iteration) {
     p_.pulse.answer_saves();
     return true;
   }
   p_.pulse.phase(wire::Phase::Checkpoint);
+  STOKER_TRY_STATUS(compare());  // what differs is never saved
   const std::string& directory = p_.config.checkpoint.directory;
   if (p_.environment.first())
     say(fmt::format("saving checkpoint at iteration {:7d} to {}", position_.iteration.value,
                     directory));
-  auto begun = PendingSave::begin(
-      p_.comm, p_.state,
-      {directory, manifest(), p_.environment.attempt, p_.config.train.deadline + kSlowestSave},
-      later);
-  if (!begun) return fail(lost_in_save(begun.error()).error());
+  auto begun = PendingSave::begin(p_.comm, p_.state,
+                                  {directory, manifest(), p_.environment.attempt,
+                                   p_.config.train.deadline + kSlowestSave, p_.layout},
+                                  later);
+  if (!begun) return fail(begun.error());
   pending_ = std::move(*begun);
   if (!later) {
     auto done = finish_save();
@@ -62,7 +58,7 @@ Result<bool> Trainer::finish_save() {
   const Iteration iteration = save->iteration();
   p_.pulse.phase(wire::Phase::Checkpoint);
   auto report = save->finish(p_.comm);
-  if (!report) return fail(lost_in_save(report.error()).error());
+  if (!report) return fail(report.error());
   disk_full_ = report->disk_full;
   if (report->saved) {
     last_saved_ = iteration;

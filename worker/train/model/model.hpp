@@ -1,5 +1,7 @@
 // Model: the part of the training core that knows tensors, behind plain memory. It computes with
-// the parameters of a FlatState and adds to its gradients.
+// the parameters of a FlatState and adds to its gradients. A pipeline cuts it into stages: what
+// goes from one to the next is an activation [samples][sequence][hidden] in the model's type, what
+// comes back is its gradient.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +16,37 @@ struct MicroBatch {
   std::vector<std::int64_t> tokens;    // [samples][sequence + 1]; the labels are shifted by one
 };
 
-enum class Accumulate { Replace, Add };  // of gradients: the first micro-batch of a step replaces
+// A stage's part of one micro-batch.
+struct Unit {
+  std::uint32_t stage = 0, micro_batch = 0;
+  friend auto operator<=>(const Unit&, const Unit&) = default;
+};
+
+using Activation = std::vector<char>;
 
 class Model {
  public:
   virtual ~Model() = default;
-  // Runs the micro-batch with dropout and keeps what its backward pass needs under `slot`. Returns
-  // the mean loss of a token, in f32 (f64 when the model is). A slot is free again after
-  // `backward`.
-  virtual Result<double> forward(std::uint32_t slot, const MicroBatch& batch) = 0;
-  // Gradients of `scale` x that mean loss.
-  virtual Status backward(std::uint32_t slot, double scale, Accumulate how) = 0;
+  // Bytes of an activation between two stages.
+  [[nodiscard]] virtual std::size_t activation_bytes(std::size_t samples) const = 0;
+  // Runs the unit with dropout and keeps what its backward pass needs. `input` is the activation of
+  // the stage before (not read by the first), `output` becomes that of this stage (not by the
+  // last). Returns the mean loss of a token, in f32 (f64 when the model is), from the last stage; 0
+  // from others.
+  virtual Result<double> forward(Unit unit, const MicroBatch& batch, const Activation& input,
+                                 Activation& output) = 0;
+  // Adds the gradients of `scale` x that mean loss, and forgets the unit. `upstream` is the
+  // gradient of the unit's output, `downstream` becomes that of its input.
+  virtual Status backward(Unit unit, double scale, const Activation& upstream,
+                          Activation& downstream) = 0;
+  // The same in two halves, in this order: what the stage before waits for, and the products for
+  // the weights, which can wait.
+  virtual Status input_gradient(Unit unit, double scale, const Activation& upstream,
+                                Activation& downstream) = 0;
+  virtual Status weight_gradient(Unit unit) = 0;
   // Without dropout, without keeping anything.
-  virtual Result<double> evaluate(const MicroBatch& batch) = 0;
+  virtual Result<double> evaluate(Unit unit, const MicroBatch& batch, const Activation& input,
+                                  Activation& output) = 0;
 };
 
 }  // namespace stoker::train

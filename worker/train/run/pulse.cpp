@@ -64,19 +64,36 @@ void Pulse::leave_collective(std::uint64_t number) {
   if (page_) page_->leave_collective(number, monotonic_now());
 }
 
-Status TracedComm::all_reduce(Axis axis, Buffer buffer, const Call& call) {
-  const std::uint64_t number = pulse_.enter_collective(call.name, buffer.bytes());
-  Status done = inner_.all_reduce(axis, buffer, call);
+void Pulse::note_call(Duration took, bool failed) {
+  in_calls_ += took;
+  peer_lost_ = peer_lost_ || failed;
+}
+
+template <class F>
+Status TracedComm::traced(const Call& call, std::size_t bytes, F f) {
+  const Instant began = monotonic_now();
+  const std::uint64_t number = pulse_.enter_collective(call.name, bytes);
+  Status done = f();
   if (done) pulse_.leave_collective(number);
+  pulse_.note_call(monotonic_now() - began, !done);
   return done;
+}
+
+Status TracedComm::all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) {
+  return traced(call, buffer.bytes(), [&] { return inner_.all_reduce(axis, how, buffer, call); });
 }
 
 Status TracedComm::all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                               const Call& call) {
-  const std::uint64_t number = pulse_.enter_collective(call.name, bytes);
-  Status done = inner_.all_gather(axis, mine, bytes, all, call);
-  if (done) pulse_.leave_collective(number);
-  return done;
+  return traced(call, bytes, [&] { return inner_.all_gather(axis, mine, bytes, all, call); });
+}
+
+Status TracedComm::send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) {
+  return traced(call, bytes, [&] { return inner_.send(to, data, bytes, call); });
+}
+
+Status TracedComm::receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) {
+  return traced(call, bytes, [&] { return inner_.receive(from, data, bytes, call); });
 }
 
 }  // namespace stoker::train

@@ -1,5 +1,5 @@
 // Pulse: the training's side of the heartbeat page. Without a page (started by hand) everything
-// here does nothing. Also the Comm that notes each collective in the page's ring.
+// here does nothing. Also the Comm that notes each call in the page's ring.
 #pragma once
 
 #include <optional>
@@ -30,12 +30,18 @@ class Pulse {
 
   std::uint64_t enter_collective(const std::string& name, std::uint64_t bytes);
   void leave_collective(std::uint64_t number);
+  // A call of the network: how long it took, and whether it failed.
+  void note_call(Duration took, bool failed);
+  [[nodiscard]] Duration in_calls() const { return in_calls_; }  // all of them so far
+  [[nodiscard]] bool peer_lost() const { return peer_lost_; }    // a call failed
 
  private:
   void write();
 
   std::optional<wire::HeartbeatPage> page_;
   wire::Heartbeat beat_;
+  Duration in_calls_{};
+  bool peer_lost_ = false;
 };
 
 class TracedComm final : public Comm {
@@ -43,11 +49,16 @@ class TracedComm final : public Comm {
   TracedComm(Comm& inner, Pulse& pulse) : inner_(inner), pulse_(pulse) {}
   [[nodiscard]] const Mesh& mesh() const override { return inner_.mesh(); }
   [[nodiscard]] std::uint32_t rank() const override { return inner_.rank(); }
-  Status all_reduce(Axis axis, Buffer buffer, const Call& call) override;
+  Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) override;
   Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                     const Call& call) override;
+  Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) override;
+  Status receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) override;
 
  private:
+  template <class F>
+  Status traced(const Call& call, std::size_t bytes, F f);
+
   Comm& inner_;
   Pulse& pulse_;
 };

@@ -24,7 +24,11 @@ auto typed(const Buffer& buffer, F f) {
 template <class T>
 void initialise_one(const Parameter& p, std::uint64_t seed, T* out) {
   switch (p.init) {
-    case InitKind::Normal: kernels::normal_init(seed, p.name, p.deviation, 0, p.count, out); break;
+    case InitKind::Normal:
+      wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
+        kernels::normal_init(seed, p.name, p.deviation, run.in_tensor, run.count, out + run.in_a);
+      });
+      break;
     case InitKind::Zero: std::fill_n(out, p.count, T{0}); break;
     case InitKind::One: std::fill_n(out, p.count, T{1}); break;
   }
@@ -45,6 +49,12 @@ std::vector<Piece> pieces_of(const ParameterTable& table, FlatRange range) {
     const std::size_t end = std::min(range.end, p.offset + p.count);
     if (begin < end) pieces.push_back({&p, begin - p.offset, end - begin});
   }
+  return pieces;
+}
+
+std::vector<Piece> counting_pieces_of(const ParameterTable& table, FlatRange range) {
+  auto pieces = pieces_of(table, range);
+  std::erase_if(pieces, [](const Piece& piece) { return !piece.parameter->counts; });
   return pieces;
 }
 
@@ -126,9 +136,26 @@ void FlatState::zero_gradients() {
   std::memset(gradients_.get(), 0, gradients().bytes());
 }
 
+Buffer FlatState::gradients(FlatRange range) const {
+  return {static_cast<char*>(gradients_.get()) + range.begin * size_of(element()), range.size(),
+          element()};
+}
+
 double FlatState::gradient_sum_of_squares() const {
-  // The padding between parameters is never written: zeros.
-  return typed(gradients(), [&](auto* g) { return kernels::sum_of_squares(g, table_.flat_size); });
+  // The padding between parameters is never written: zeros. Neighbours that count are one sum.
+  double total = 0;
+  const auto& all = table_.parameters;
+  for (std::size_t i = 0; i < all.size();) {
+    const std::size_t begin = i;
+    while (i < all.size() && all[i].counts) ++i;
+    if (begin < i) {
+      const FlatRange range{all[begin].offset, i < all.size() ? all[i].offset : table_.flat_size};
+      total += typed(gradients(range),
+                     [&](auto* g) { return kernels::sum_of_squares(g, range.size()); });
+    }
+    while (i < all.size() && !all[i].counts) ++i;
+  }
+  return total;
 }
 
 void FlatState::update(kernels::AdamwStep step, FlatRange range) {
@@ -154,16 +181,28 @@ void FlatState::refresh_parameters() {
   for (std::size_t i = 0; i < table_.flat_size; ++i) rounded[i] = kernels::to_bf16(masters[i]);
 }
 
-kernels::StateDigest FlatState::digest(FlatRange range) const {
-  kernels::StateDigest sum;
-  for (const Piece& piece : pieces_of(table_, range))
-    for (const StatePart which : kParts) {
-      const std::string key = fmt::format("{}/{}", piece.parameter->name, part_name(which));
-      typed(part(which), [&](auto* values) {
-        sum.add(key, piece.first, values + piece.parameter->offset + piece.first, piece.count);
+void FlatState::add_to(kernels::StateDigest& sum, const Piece& piece) const {
+  const Parameter& p = *piece.parameter;
+  for (const StatePart which : kParts) {
+    const std::string key = fmt::format("{}/{}", p.name, part_name(which));
+    typed(part(which), [&](auto* values) {
+      wire::for_each_run(p.shape, p.box, piece.first, piece.count, [&](const wire::Run& run) {
+        sum.add(key, run.in_tensor, values + p.offset + run.in_a, run.count);
       });
-    }
-  if (range.begin == 0) sum.add("optimizer/steps", steps);
+    });
+  }
+}
+
+kernels::StateDigest FlatState::digest(FlatRange range, bool with_steps) const {
+  kernels::StateDigest sum;
+  for (const Piece& piece : counting_pieces_of(table_, range)) add_to(sum, piece);
+  if (with_steps) sum.add("optimizer/steps", steps);
+  return sum;
+}
+
+kernels::StateDigest FlatState::digest_of(const Parameter& parameter) const {
+  kernels::StateDigest sum;
+  add_to(sum, {&parameter, 0, parameter.count});
   return sum;
 }
 

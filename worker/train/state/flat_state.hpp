@@ -17,20 +17,18 @@ namespace stoker::train {
 
 enum class StatePart { Parameter, Moment1, Moment2 };
 
-// [begin, end) of the flat buffer, in elements.
-struct FlatRange {
-  std::size_t begin = 0, end = 0;
-};
 // What shard `index` of `count` holds: equal parts in steps of 64 elements, the last takes the
 // rest.
 FlatRange shard_range(std::size_t flat_size, std::uint32_t index, std::uint32_t count);
 
-// One parameter's intersection with a FlatRange: elements [first, first + count) of it.
+// One parameter's intersection with a FlatRange: elements [first, first + count) of its box.
 struct Piece {
   const Parameter* parameter;
   std::size_t first, count;
 };
 std::vector<Piece> pieces_of(const ParameterTable& table, FlatRange range);
+// Only of parameters whose copy on this rank counts: what is saved and digested.
+std::vector<Piece> counting_pieces_of(const ParameterTable& table, FlatRange range);
 
 struct UnmapMemory {
   std::size_t bytes = 0;
@@ -49,6 +47,7 @@ class FlatState {
   }
   [[nodiscard]] void* parameters() const;  // in dtype()
   [[nodiscard]] Buffer gradients() const { return {gradients_.get(), table_.flat_size, element()}; }
+  [[nodiscard]] Buffer gradients(FlatRange range) const;
   [[nodiscard]] Buffer part(StatePart part) const;  // masters, moments
   std::uint64_t steps = 0;                          // optimizer steps made
 
@@ -57,15 +56,20 @@ class FlatState {
 
   void initialise(std::uint64_t seed);
   void zero_gradients();
+  // Of the parameters that count here: the sum over the ranks of a replica is the model's.
   [[nodiscard]] double gradient_sum_of_squares() const;
   // One optimizer step over `range`; `step.weight_decay` is applied to parameters that decay.
   void update(kernels::AdamwStep step, FlatRange range);
   // After masters were loaded: the model's parameters are their rounding.
   void refresh_parameters();
-  // Over parameters, moments and the number of steps; the sum of all shards is the state's digest.
-  [[nodiscard]] kernels::StateDigest digest(FlatRange range) const;
+  // Over masters and moments that count here; with the number of steps from one rank, the sum of
+  // all shards of all ranks is the state's digest.
+  [[nodiscard]] kernels::StateDigest digest(FlatRange range, bool with_steps) const;
+  // Over masters and moments of one parameter, whoever counts.
+  [[nodiscard]] kernels::StateDigest digest_of(const Parameter& parameter) const;
 
  private:
+  void add_to(kernels::StateDigest& sum, const Piece& piece) const;
   using Memory = std::unique_ptr<void, UnmapMemory>;
   static Result<Memory> map(std::size_t bytes);
 

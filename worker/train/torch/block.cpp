@@ -4,66 +4,69 @@
 #include <ATen/Parallel.h>
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace stoker::train {
 namespace {
 
-std::size_t place_of(std::uint32_t layer, std::size_t parameter) {
-  return kFirstBlock + layer * kPerBlock + parameter;
-}
+// Which dimension of a weight [out, in] the tensor ranks share: with Out each has some outputs of
+// the whole input; with In a part of the input gives a part of every output, and these are added.
+enum class Side { Out, In };
 
 double attention_scale(const at::Tensor& q) {
   return 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
 }
 
 // y = x W^T + b
-at::Tensor linear(const TensorTable& table, std::size_t weight, const at::Tensor& x) {
-  return like(at::addmm(wide(table.values[weight + 1]), wide(x), wide(table.values[weight]).t()),
-              x);
+at::Tensor linear(const TensorTable& table, std::size_t weight, const at::Tensor& x, Side side) {
+  const at::Tensor w = wide(table.values[weight]).t(), bias = wide(table.values[weight + 1]);
+  if (side == Side::Out || !table.is_split()) return like(at::addmm(bias, wide(x), w), x);
+  return like(over_ranks(table, at::mm(wide(x), w), Reduce::Sum).add_(bias), x);
 }
 
-// Puts the gradients of weight and bias, returns that of the input.
+// Adds the gradients of weight and bias, returns that of the input.
 at::Tensor linear_backward(const TensorTable& table, std::size_t weight, const at::Tensor& upstream,
-                           const at::Tensor& input, Accumulate how) {
-  put_product(table.gradients[weight], upstream, input, how);
-  put_columns(table.gradients[weight + 1], upstream, how);
-  return like(at::mm(wide(upstream), wide(table.values[weight])), upstream);
+                           const at::Tensor& input, Side side, Later later) {
+  add_product({table.gradients[weight], upstream, input}, later);
+  add_columns(table.gradients[weight + 1], upstream);
+  const at::Tensor gradient = at::mm(wide(upstream), wide(table.values[weight]));
+  return like(side == Side::Out ? over_ranks(table, gradient, Reduce::Sum) : gradient, upstream);
 }
 
 at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                              const at::Tensor& causal, const at::Tensor& norm, BlockTrace& t) {
-  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, h = norm.size(1);
-  t.qkv = linear(table, place_of(layer, kQkvWeight), norm)
-              .view({B, s, H, 3, h / H})
+  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
+  t.qkv = linear(table, table.place(layer, kQkvWeight), norm, Side::Out)
+              .view({B, s, H, 3, d})
               .permute({3, 0, 2, 1, 4})
               .contiguous();
   const at::Tensor qkv = wide(t.qkv);
-  const auto part = [&](int i) { return qkv[i].view({B * H, s, h / H}); };
+  const auto part = [&](int i) { return qkv[i].view({B * H, s, d}); };
   const at::Tensor scores = at::baddbmm(wide(causal).unsqueeze(0), part(0), part(1).transpose(1, 2),
                                         1, attention_scale(qkv));
   t.probability = like(at::softmax(scores, -1), norm);
   t.dropped = t.probability;
   if (pass.drops()) {
-    t.attention_mask =
-        dropout_mask(pass, layer, kernels::DropoutSite::Attention, {B * H, s, s}, t.probability);
+    t.attention_mask = dropout_mask(pass, layer, kernels::DropoutSite::Attention, {B * H, s, s},
+                                    t.probability, pass.first_head * s * s);
     t.dropped = t.probability * t.attention_mask;
   }
   t.context = like(at::bmm(wide(t.dropped), part(2)), norm)
-                  .view({B, H, s, h / H})
+                  .view({B, H, s, d})
                   .permute({0, 2, 1, 3})
-                  .reshape({B * s, h});
-  return linear(table, place_of(layer, kAttentionOutWeight), t.context);
+                  .reshape({B * s, H * d});
+  return linear(table, table.place(layer, kAttentionOutWeight), t.context, Side::In);
 }
 
 at::Tensor attention_backward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
-                              const BlockTrace& t, const at::Tensor& upstream, Accumulate how) {
-  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, h = upstream.size(1);
-  const at::Tensor context =
-      wide(linear_backward(table, place_of(layer, kAttentionOutWeight), upstream, t.context, how))
-          .view({B, s, H, h / H})
-          .permute({0, 2, 1, 3})
-          .reshape({B * H, s, h / H});
-  const auto part = [&](const at::Tensor& all, int i) { return all[i].view({B * H, s, h / H}); };
+                              const BlockTrace& t, const at::Tensor& upstream, Later later) {
+  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
+  const at::Tensor context = wide(linear_backward(table, table.place(layer, kAttentionOutWeight),
+                                                  upstream, t.context, Side::In, later))
+                                 .view({B, s, H, d})
+                                 .permute({0, 2, 1, 3})
+                                 .reshape({B * H, s, d});
+  const auto part = [&](const at::Tensor& all, int i) { return all[i].view({B * H, s, d}); };
   const at::Tensor saved = wide(t.qkv), shares = wide(t.probability);
   at::Tensor probability = at::bmm(context, part(saved, 2).transpose(1, 2));
   if (pass.drops()) probability.mul_(t.attention_mask);
@@ -76,8 +79,9 @@ at::Tensor attention_backward(const TensorTable& table, std::uint32_t layer, con
   at::baddbmm_out(q, q, scores, part(saved, 1), 0, scale);
   at::baddbmm_out(k, k, scores.transpose(1, 2), part(saved, 0), 0, scale);
   at::bmm_out(v, wide(t.dropped).transpose(1, 2), context);
-  const at::Tensor flat = like(qkv, t.qkv).permute({1, 3, 2, 0, 4}).reshape({B * s, 3 * h});
-  return linear_backward(table, place_of(layer, kQkvWeight), flat, t.norm1.norm, how);
+  const at::Tensor flat = like(qkv, t.qkv).permute({1, 3, 2, 0, 4}).reshape({B * s, 3 * H * d});
+  return linear_backward(table, table.place(layer, kQkvWeight), flat, t.norm1.norm, Side::Out,
+                         later);
 }
 
 // base + mask * value; the mask may be undefined.
@@ -104,48 +108,64 @@ NormTrace norm_forward(const TensorTable& table, std::size_t place, const at::Te
   return t;
 }
 
-void put(const at::Tensor& gradient, const at::Tensor& value, Accumulate how) {
-  if (how == Accumulate::Replace)
-    gradient.copy_(value);
-  else
-    gradient.add_(value);
+at::Tensor over_ranks(const TensorTable& table, const at::Tensor& mine, Reduce how) {
+  if (!table.is_split()) return mine;
+  at::Tensor sum = mine.contiguous();
+  const Element element = sum.scalar_type() == at::kDouble ? Element::F64 : Element::F32;
+  const Status done = table.comm->all_reduce(
+      Axis::Tensor, how, {sum.data_ptr(), static_cast<std::size_t>(sum.numel()), element},
+      {"tensor ranks", table.deadline});
+  if (!done) throw SumFailed{done.error()};
+  return sum;
 }
 
-void put_product(const at::Tensor& gradient, const at::Tensor& left, const at::Tensor& right,
-                 Accumulate how) {
+void Product::add() const {
   at::Tensor out = gradient;
-  at::addmm_out(out, out, wide(left).t(), wide(right), how == Accumulate::Replace ? 0 : 1, 1);
+  at::addmm_out(out, out, wide(left).t(), wide(right));
 }
 
-void put_columns(const at::Tensor& gradient, const at::Tensor& value, Accumulate how) {
-  put(gradient, at::sum(value, {0}, false, gradient.scalar_type()), how);
+void add_product(const Product& product, Later later) {
+  if (later != nullptr)
+    later->push_back(product);
+  else
+    product.add();
+}
+
+void add_columns(const at::Tensor& gradient, const at::Tensor& value) {
+  gradient.add_(at::sum(value, {0}, false, gradient.scalar_type()));
 }
 
 at::Tensor norm_backward(const TensorTable& table, std::size_t place, const at::Tensor& upstream,
-                         const at::Tensor& input, const NormTrace& t, Accumulate how) {
+                         const at::Tensor& input, const NormTrace& t) {
   auto [gradient, weight, bias] = at::native_layer_norm_backward(
       wide(upstream), wide(input), {input.size(1)}, t.mean, t.rstd, wide(table.values[place]),
       wide(table.values[place + 1]), {true, true, true});
-  put(table.gradients[place], weight, how);
-  put(table.gradients[place + 1], bias, how);
+  table.gradients[place].add_(weight);
+  table.gradients[place + 1].add_(bias);
   return like(gradient, input);
 }
 
 at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
-                        at::IntArrayRef shape, const at::Tensor& like) {
+                        at::IntArrayRef shape, const at::Tensor& like, std::int64_t first) {
   at::Tensor mask = at::empty(shape, like.options());
   const std::int64_t each = mask.numel() / pass.samples;
   // Whole chunks of samples, so that every thread count draws the same bits.
   constexpr std::int64_t kChunk = 1 << 14;
+  // The generator begins at multiples of four; what comes before is drawn and left out.
+  const std::int64_t before = first % 4;
   const std::int64_t chunks = (each + kChunk - 1) / kChunk;
-  const auto fill = [&](auto* out) {
+  const auto fill = [&]<class T>(T* out) {
     at::parallel_for(0, pass.samples * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<T> drawn(before != 0 ? static_cast<std::size_t>(kChunk + before) : 0);
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t first = i % chunks * kChunk, count = std::min(kChunk, each - first);
+        const std::int64_t at = i % chunks * kChunk, count = std::min(kChunk, each - at);
         const auto sample = static_cast<std::size_t>(i / chunks);
+        T* to = out + i / chunks * each + at;
         kernels::dropout_mask({pass.seed, (*pass.ids)[sample], layer, site}, pass.dropout,
-                              static_cast<std::uint64_t>(first), static_cast<std::size_t>(count),
-                              out + i / chunks * each + first);
+                              static_cast<std::uint64_t>(first + at - before),
+                              static_cast<std::size_t>(count + before),
+                              before != 0 ? drawn.data() : to);
+        if (before != 0) std::copy_n(drawn.data() + before, count, to);
       }
     });
   };
@@ -163,38 +183,39 @@ at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pa
   BlockTrace local;
   BlockTrace& t = trace != nullptr ? *trace : local;
   t.input = input;
-  t.norm1 = norm_forward(table, place_of(layer, kNorm1Weight), input);
+  t.norm1 = norm_forward(table, table.place(layer, kNorm1Weight), input);
   const at::Tensor attention = attention_forward(table, layer, pass, causal, t.norm1.norm, t);
   if (pass.drops())
     t.out_mask =
         dropout_mask(pass, layer, kernels::DropoutSite::AttentionOut, input.sizes(), input);
   t.middle = add_dropped(input, attention, t.out_mask);
-  t.norm2 = norm_forward(table, place_of(layer, kNorm2Weight), t.middle);
-  t.before_gelu = linear(table, place_of(layer, kMlpInWeight), t.norm2.norm);
+  t.norm2 = norm_forward(table, table.place(layer, kNorm2Weight), t.middle);
+  t.before_gelu = linear(table, table.place(layer, kMlpInWeight), t.norm2.norm, Side::Out);
   t.after_gelu = at::gelu(t.before_gelu, "tanh");
-  const at::Tensor mlp = linear(table, place_of(layer, kMlpOutWeight), t.after_gelu);
+  const at::Tensor mlp = linear(table, table.place(layer, kMlpOutWeight), t.after_gelu, Side::In);
   if (pass.drops())
     t.mlp_mask = dropout_mask(pass, layer, kernels::DropoutSite::MlpOut, input.sizes(), input);
   return add_dropped(t.middle, mlp, t.mlp_mask);
 }
 
 at::Tensor block_backward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
-                          const BlockTrace& t, const at::Tensor& upstream, Accumulate how) {
+                          const BlockTrace& t, const at::Tensor& upstream, Later later) {
   const auto masked = [](const at::Tensor& gradient, const at::Tensor& mask) {
     return mask.defined() ? gradient * mask : gradient;
   };
-  const at::Tensor after_gelu = linear_backward(table, place_of(layer, kMlpOutWeight),
-                                                masked(upstream, t.mlp_mask), t.after_gelu, how);
+  const at::Tensor after_gelu =
+      linear_backward(table, table.place(layer, kMlpOutWeight), masked(upstream, t.mlp_mask),
+                      t.after_gelu, Side::In, later);
   const at::Tensor before_gelu = at::gelu_backward(after_gelu, t.before_gelu, "tanh");
-  const at::Tensor norm2 =
-      linear_backward(table, place_of(layer, kMlpInWeight), before_gelu, t.norm2.norm, how);
+  const at::Tensor norm2 = linear_backward(table, table.place(layer, kMlpInWeight), before_gelu,
+                                           t.norm2.norm, Side::Out, later);
   at::Tensor middle =
-      norm_backward(table, place_of(layer, kNorm2Weight), norm2, t.middle, t.norm2, how);
+      norm_backward(table, table.place(layer, kNorm2Weight), norm2, t.middle, t.norm2);
   middle.add_(upstream);
   const at::Tensor norm1 =
-      attention_backward(table, layer, pass, t, masked(middle, t.out_mask), how);
+      attention_backward(table, layer, pass, t, masked(middle, t.out_mask), later);
   at::Tensor input =
-      norm_backward(table, place_of(layer, kNorm1Weight), norm1, t.input, t.norm1, how);
+      norm_backward(table, table.place(layer, kNorm1Weight), norm1, t.input, t.norm1);
   return input.add_(middle);
 }
 

@@ -1,11 +1,14 @@
 #include "worker/train/torch/gloo_comm.hpp"
 
 #include <ATen/ATen.h>
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cstring>
+#include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <future>
+#include <map>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <thread>
@@ -19,8 +22,11 @@
 namespace stoker::train {
 namespace {
 
+constexpr int kTag = 0;  // of everything that is sent: in order between two ranks
 constexpr auto kNever = std::chrono::hours(24 * 365);  // deadlines are ours, not the group's
-constexpr std::size_t kSmall = 64u << 10;
+constexpr std::size_t kSmall = 64u << 10;              // bytes: gathered by all ranks, then added
+constexpr std::size_t kChunk = 8u << 20;               // bytes of a large sum that travel at a time
+constexpr std::size_t kMostSends = 4;                  // to one rank that it has not asked for yet
 constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kStoreStays = 300ms,
                    kConnectPause = 2ms;
 
@@ -68,6 +74,13 @@ class GlooComm final : public Comm {
   GlooComm(GlooOptions options, c10::intrusive_ptr<c10d::Store> store)
       : options_(std::move(options)), store_(std::move(store)) {}
 
+  using Ranks = std::vector<std::uint32_t>;
+  using Work = c10::intrusive_ptr<c10d::Work>;
+  struct Send {
+    std::vector<at::Tensor> data;  // kept until it is sent
+    Work work;
+  };
+
   // Waits for every rank to announce itself, then connects all with all; both within the deadline.
   Status meet(const std::string& address) {
     const Instant end = monotonic_now() + options_.deadline;
@@ -100,50 +113,80 @@ class GlooComm final : public Comm {
                 options_.prefix, "restart the ranks");
   }
 
+  using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+  // One group of connections for each set of ranks that this rank meets.
   void build(const std::string& address) {
-    auto group = c10d::ProcessGroupGloo::Options::create(kNever);
-    group->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
-    group->threads = 1;
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        c10::make_intrusive<c10d::PrefixStore>("gloo", store_), static_cast<int>(options_.rank),
-        static_cast<int>(options_.mesh.world()), group);
+    const auto device = c10d::ProcessGroupGloo::createDeviceForHostname(address);
+    for (const Axis axis : {Axis::World, Axis::Tensor, Axis::Data, Axis::Embedding}) {
+      const Ranks ranks = options_.mesh.group(axis, options_.rank);
+      if (ranks.size() < 2 || groups_.contains(ranks)) continue;
+      auto group = c10d::ProcessGroupGloo::Options::create(kNever);
+      group->devices.push_back(device);
+      group->threads = 1;
+      const auto mine = std::find(ranks.begin(), ranks.end(), options_.rank);
+      groups_[ranks] = c10::make_intrusive<c10d::ProcessGroupGloo>(
+          c10::make_intrusive<c10d::PrefixStore>(fmt::format("gloo/{}", fmt::join(ranks, ".")),
+                                                 store_),
+          static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()), group);
+    }
+    connected_ = true;
   }
 
   [[nodiscard]] const Mesh& mesh() const override { return options_.mesh; }
   [[nodiscard]] std::uint32_t rank() const override { return options_.rank; }
 
-  // A collective that missed its deadline goes on in Gloo's thread and may write later. Small
-  // buffers, which often lie on the caller's stack, are therefore copies that the operation owns;
-  // a large one must outlive the process (session.cpp).
-  Status all_reduce(Axis, Buffer buffer, const Call& call) override {
-    at::Tensor given = at::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
-                                     buffer.element == Element::F64 ? at::kDouble : at::kFloat);
-    const bool small = buffer.bytes() <= kSmall;
-    const at::Tensor used = small ? given.clone() : given;
-    STOKER_TRY_STATUS(guarded(call, [&] {
-      std::vector<at::Tensor> tensors{used};
-      c10d::AllreduceOptions how;
-      how.timeout = kNever;
-      return group_->allreduce(tensors, how);
-    }));
-    if (small) given.copy_(used);
+  // A call that missed its deadline goes on in Gloo's thread and may write later. So Gloo only ever
+  // sees copies that the operation owns.
+  Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) override {
+    const Ranks ranks = options_.mesh.group(axis, options_.rank);
+    if (ranks.size() < 2) return ok();
+    const Instant end = monotonic_now() + call.deadline;
+    if (buffer.bytes() <= kSmall) return sum_small(ranks, how, buffer, call);
+    const std::size_t each = kChunk / size_of(buffer.element);
+    for (std::size_t at = 0; at < buffer.count; at += each)
+      STOKER_TRY_STATUS(
+          sum_chunk(ranks, how,
+                    {static_cast<char*>(buffer.data) + at * size_of(buffer.element),
+                     std::min(each, buffer.count - at), buffer.element},
+                    {call.name, std::max(Duration(1ms), Duration(end - monotonic_now()))}));
     return ok();
   }
 
-  Status all_gather(Axis, const void* mine, std::size_t bytes, void* all,
+  Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                     const Call& call) override {
-    const auto size = static_cast<std::int64_t>(bytes);
-    const std::vector<at::Tensor> sent{
-        at::from_blob(const_cast<void*>(mine), {size}, at::kByte).clone()};
+    const Ranks ranks = options_.mesh.group(axis, options_.rank);
+    if (ranks.size() < 2) {
+      std::memcpy(all, mine, bytes);
+      return ok();
+    }
     std::vector<std::vector<at::Tensor>> received(1);
-    for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
-      received[0].push_back(at::empty({size}, at::kByte));
-    STOKER_TRY_STATUS(guarded(call, [&] {
-      std::vector<at::Tensor> in = sent;
-      return group_->allgather(received, in);
-    }));
-    for (std::uint32_t r = 0; r < options_.mesh.world(); ++r)
+    for (std::size_t r = 0; r < ranks.size(); ++r) received[0].push_back(empty_bytes(bytes));
+    std::vector<at::Tensor> sent{copy_of(mine, bytes)};
+    STOKER_TRY_STATUS(guarded(call, [&] { return groups_.at(ranks)->allgather(received, sent); }));
+    for (std::size_t r = 0; r < ranks.size(); ++r)
       std::memcpy(static_cast<char*>(all) + r * bytes, received[0][r].data_ptr(), bytes);
+    return ok();
+  }
+
+  Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) override {
+    auto& pending = sends_[to];
+    while (pending.size() >= kMostSends) {
+      STOKER_TRY_STATUS(guarded(call, [&] { return pending.front().work; }));
+      pending.pop_front();
+    }
+    std::vector<at::Tensor> sent{copy_of(data, bytes)};
+    return guarded(call, [&] {
+      pending.push_back({sent, world().send(sent, static_cast<int>(to), kTag)});
+      return Work();
+    });
+  }
+
+  Status receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) override {
+    std::vector<at::Tensor> received{empty_bytes(bytes)};
+    STOKER_TRY_STATUS(
+        guarded(call, [&] { return world().recv(received, static_cast<int>(from), kTag); }));
+    std::memcpy(data, received[0].data_ptr(), bytes);
     return ok();
   }
 
@@ -190,14 +233,69 @@ class GlooComm final : public Comm {
   // Closes our connections, so that ranks that wait for us fail too, and answer the roll call. In a
   // thread of its own: an operation that never ends would hold us.
   void hang_up() {
-    std::thread([group = std::move(group_)]() mutable { group.reset(); }).detach();
+    connected_ = false;
+    std::thread([groups = std::move(groups_), sends = std::move(sends_)]() mutable {
+      sends.clear();
+      groups.clear();
+    }).detach();
+  }
+
+  static at::Tensor empty_bytes(std::size_t bytes) {
+    return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+  }
+  static at::Tensor copy_of(const void* data, std::size_t bytes) {
+    at::Tensor copy = empty_bytes(bytes);
+    std::memcpy(copy.data_ptr(), data, bytes);
+    return copy;
+  }
+  c10d::ProcessGroupGloo& world() {
+    return *groups_.at(options_.mesh.group(Axis::World, options_.rank));
+  }
+
+  Status sum_small(const Ranks& ranks, Reduce how, Buffer buffer, const Call& call) {
+    std::vector<std::vector<at::Tensor>> received(1);
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      received[0].push_back(empty_bytes(buffer.bytes()));
+    std::vector<at::Tensor> sent{copy_of(buffer.data, buffer.bytes())};
+    STOKER_TRY_STATUS(guarded(call, [&] { return groups_.at(ranks)->allgather(received, sent); }));
+    add_up(received[0], how, buffer);
+    return ok();
+  }
+
+  // Each rank adds up its part of the chunk over all ranks, then all parts go to all ranks.
+  Status sum_chunk(const Ranks& ranks, Reduce how, Buffer chunk, const Call& call) {
+    const std::size_t part = (chunk.count + ranks.size() - 1) / ranks.size();
+    const std::size_t bytes = part * size_of(chunk.element);
+    at::Tensor sent = empty_bytes(bytes * ranks.size()), received = at::empty_like(sent);
+    sent.narrow(0, static_cast<std::int64_t>(chunk.bytes()),
+                static_cast<std::int64_t>(bytes * ranks.size() - chunk.bytes()))
+        .zero_();
+    std::memcpy(sent.data_ptr(), chunk.data, chunk.bytes());
+    std::vector<std::int64_t> equal;
+    STOKER_TRY_STATUS(guarded(
+        call, [&] { return groups_.at(ranks)->alltoall_base(received, sent, equal, equal); }));
+    std::vector<std::vector<at::Tensor>> parts(1);
+    for (std::size_t r = 0; r < ranks.size(); ++r) parts[0].push_back(empty_bytes(bytes));
+    std::vector<at::Tensor> mine{empty_bytes(bytes)};
+    add_up(received.chunk(static_cast<std::int64_t>(ranks.size())), how,
+           {mine[0].data_ptr(), part, chunk.element});
+    STOKER_TRY_STATUS(guarded(call, [&] { return groups_.at(ranks)->allgather(parts, mine); }));
+    for (std::size_t r = 0, at = 0; at < chunk.bytes(); ++r, at += bytes)
+      std::memcpy(static_cast<char*>(chunk.data) + at, parts[0][r].data_ptr(),
+                  std::min(bytes, chunk.bytes() - at));
+    return ok();
+  }
+
+  static void add_up(const std::vector<at::Tensor>& parts, Reduce how, Buffer total) {
+    std::memcpy(total.data, parts[0].data_ptr(), total.bytes());
+    for (std::size_t r = 1; r < parts.size(); ++r) reduce_into(total, parts[r].data_ptr(), how);
   }
 
   template <class F>
   Status guarded(const Call& call, F start) {
-    if (!group_) return fail("the group was given up after an earlier failure", call.name);
+    if (!connected_) return fail("the group was given up after an earlier failure", call.name);
     try {
-      start()->wait(to_ms(call.deadline));
+      if (const Work work = start()) work->wait(to_ms(call.deadline));
       return ok();
     } catch (const std::exception& e) {
       const std::string why = first_line(e);
@@ -211,13 +309,14 @@ class GlooComm final : public Comm {
 
   GlooOptions options_;
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::map<Ranks, Group> groups_;
+  std::map<std::uint32_t, std::deque<Send>> sends_;  // to each rank, oldest first
+  bool connected_ = false;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options) {
-  STOKER_CHECK(options.mesh.tp == 1 && options.mesh.pp == 1, "data parallel only");
   const std::string object = fmt::format("{}:{}", options.address, options.port);
   c10::intrusive_ptr<c10d::Store> store;
   try {

@@ -1,7 +1,8 @@
 // GlooComm: Comm over c10d's ProcessGroupGloo, with its quirks shut in here (Debian's LibTorch
-// 1.13): the process group never times out by itself, each call waits for its own deadline; sums
-// are f32 or f64 only and in Gloo's fixed order. After a failed call the missing ranks are found by
-// a roll call through the store, so that the error names them.
+// 1.13): the process groups never time out by themselves, each call waits for its own deadline;
+// sums are f32 or f64 only; Gloo moves the bytes, the additions are ours, in rank order. After a
+// failed call the missing ranks are found by a roll call through the store, so that the error names
+// them.
 #pragma once
 
 #include <memory>

@@ -9,10 +9,11 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <torch/version.h>
 
-#include "kernels/embedding_gradient.hpp"
-#include "worker/train/torch/block.hpp"
+#include "worker/train/comm/self_comm.hpp"
+#include "worker/train/torch/head.hpp"
 
 namespace stoker::train {
 namespace {
@@ -26,7 +27,7 @@ at::ScalarType scalar_type(recipe::Dtype dtype) {
   return at::kFloat;
 }
 
-TensorTable view_tables(FlatState& state) {
+TensorTable view_tables(FlatState& state, Comm& comm, Duration deadline) {
   const auto values = at::TensorOptions().dtype(scalar_type(state.dtype()));
   const auto wide =
       at::TensorOptions().dtype(state.element() == Element::F64 ? at::kDouble : at::kFloat);
@@ -34,8 +35,11 @@ TensorTable view_tables(FlatState& state) {
   const at::Tensor flat = at::from_blob(state.parameters(), {flat_size}, values);
   const at::Tensor gradients = at::from_blob(state.gradients().data, {flat_size}, wide);
   TensorTable table;
+  table.layout = &state.table();
+  table.comm = &comm;
+  table.deadline = deadline;
   for (const Parameter& p : state.table().parameters) {
-    const std::vector<std::int64_t> shape(p.shape.begin(), p.shape.end());
+    const std::vector<std::int64_t> shape(p.box.extent.begin(), p.box.extent.end());
     const auto offset = static_cast<std::int64_t>(p.offset);
     const auto count = static_cast<std::int64_t>(p.count);
     table.values.push_back(flat.narrow(0, offset, count).view(shape));
@@ -44,7 +48,7 @@ TensorTable view_tables(FlatState& state) {
   return table;
 }
 
-struct Trace {  // of one micro-batch
+struct Trace {  // of a stage's part of one micro-batch
   Pass pass;
   std::vector<std::uint64_t> ids;
   at::Tensor inputs, labels;  // [T]
@@ -52,41 +56,61 @@ struct Trace {  // of one micro-batch
   std::vector<BlockTrace> blocks;
   at::Tensor last;  // input of the final norm
   NormTrace norm;
-  at::Tensor log_probability;  // [T, vocabulary], f32 or f64
+  at::Tensor log_probability;  // [T, columns of this tensor rank], f32 or f64
+  std::vector<Product> later;  // between the two halves of the backward pass
 };
 
 class Gpt final : public Model {
  public:
-  Gpt(const recipe::ModelConfig& config, std::uint64_t seed, FlatState& state)
-      : config_(config), seed_(seed), table_(view_tables(state)) {
+  Gpt(const recipe::ModelConfig& config, std::uint64_t seed, FlatState& state, Comm& comm,
+      Duration deadline)
+      : config_(config), seed_(seed), table_(view_tables(state, comm, deadline)) {
     const auto s = static_cast<std::int64_t>(config.sequence);
     causal_ = at::full({s, s}, -std::numeric_limits<double>::infinity(), table_.values[0].options())
                   .triu_(1);
   }
 
-  Result<double> forward(std::uint32_t slot, const MicroBatch& batch) override {
-    return guarded([&] {
-      if (slots_.size() <= slot) slots_.resize(slot + 1);
-      Trace& trace = slots_[slot];
-      trace = {};
-      return run(batch, trace, true);
-    });
+  [[nodiscard]] std::size_t activation_bytes(std::size_t samples) const override {
+    return samples * config_.sequence * config_.hidden * table_.values[0].element_size();
   }
 
-  Result<double> evaluate(const MicroBatch& batch) override {
-    return guarded([&] {
-      Trace trace;
-      return run(batch, trace, false);
-    });
+  Result<double> forward(Unit unit, const MicroBatch& batch, const Activation& input,
+                         Activation& output) override {
+    return guarded([&] { return run(unit, batch, input, output, traces_[unit], true); });
   }
 
-  Status backward(std::uint32_t slot, double scale, Accumulate how) override {
-    auto done = guarded([&] {
-      differentiate(slots_.at(slot), scale, how);
-      slots_.at(slot) = {};
+  Result<double> evaluate(Unit unit, const MicroBatch& batch, const Activation& input,
+                          Activation& output) override {
+    Trace trace;
+    return guarded([&] { return run(unit, batch, input, output, trace, false); });
+  }
+
+  Status backward(Unit unit, double scale, const Activation& upstream,
+                  Activation& downstream) override {
+    return settled(guarded([&] {
+      differentiate(unit, scale, upstream, downstream, nullptr);
+      traces_.erase(unit);
       return 0.0;
-    });
-    return done ? ok() : Status(fail(done.error()));
+    }));
+  }
+
+  Status input_gradient(Unit unit, double scale, const Activation& upstream,
+                        Activation& downstream) override {
+    return settled(guarded([&] {
+      std::vector<Product> later;
+      differentiate(unit, scale, upstream, downstream, &later);
+      traces_[unit] = {};  // the products hold what they need
+      traces_[unit].later = std::move(later);
+      return 0.0;
+    }));
+  }
+
+  Status weight_gradient(Unit unit) override {
+    return settled(guarded([&] {
+      for (const Product& product : traces_.at(unit).later) product.add();
+      traces_.erase(unit);
+      return 0.0;
+    }));
   }
 
  private:
@@ -96,18 +120,46 @@ class Gpt final : public Model {
     const at::NoGradGuard no_graph;
     try {
       return f();
+    } catch (const SumFailed& failed) {
+      return fail(failed.error);
     } catch (const std::exception& e) {
       std::string text = e.what();
       return fail("LibTorch failed: " + text.substr(0, text.find('\n')), "model");
     }
   }
+  static Status settled(const Result<double>& done) {
+    return done ? ok() : Status(fail(done.error()));
+  }
 
-  [[nodiscard]] std::size_t final_norm() const { return table_.values.size() - 2; }
+  [[nodiscard]] const StagePart& part_of(std::uint32_t stage) const {
+    for (const StagePart& part : table_.layout->placement.parts)
+      if (part.stage == stage) return part;
+    throw std::out_of_range("this rank does not hold the stage");
+  }
+  [[nodiscard]] bool is_last(std::uint32_t stage) const {
+    return stage + 1 == table_.layout->placement.stages;
+  }
+
+  // A copy: what came from another stage lives as long as the trace.
+  at::Tensor tensor_of(const Trace& t, const Activation& activation) const {
+    if (activation.size() != activation_bytes(static_cast<std::size_t>(t.pass.samples)))
+      throw std::length_error("an activation of another size");
+    return at::from_blob(
+               const_cast<char*>(activation.data()),
+               {t.pass.samples * t.pass.sequence, static_cast<std::int64_t>(config_.hidden)},
+               table_.values[0].options())
+        .clone();
+  }
+  static void put(const at::Tensor& tensor, Activation& out) {
+    const at::Tensor plain = tensor.contiguous();
+    const auto* bytes = static_cast<const char*>(plain.data_ptr());
+    out.assign(bytes, bytes + plain.nbytes());
+  }
 
   at::Tensor embed(Trace& t) {
     const auto& pass = t.pass;
-    at::Tensor x = at::embedding(table_.values[kWordEmbedding], t.inputs);
-    x.view({pass.samples, pass.sequence, x.size(1)}).add_(table_.values[kPositionEmbedding]);
+    at::Tensor x = look_up(table_, t.inputs);
+    x.view({pass.samples, pass.sequence, x.size(1)}).add_(table_.values[*table_.layout->position]);
     if (pass.drops()) {
       t.embedding_mask = dropout_mask(pass, 0, kernels::DropoutSite::Embedding, x.sizes(), x);
       x.mul_(t.embedding_mask);
@@ -115,72 +167,81 @@ class Gpt final : public Model {
     return x;
   }
 
-  double run(const MicroBatch& batch, Trace& t, bool training) {
-    t.ids = batch.samples;
+  void begin(const MicroBatch& batch, Trace& t, bool training) const {
+    const Placement& place = table_.layout->placement;
     const auto s = static_cast<std::int64_t>(config_.sequence);
-    t.pass = {static_cast<std::int64_t>(t.ids.size()),
-              s,
-              static_cast<std::int64_t>(config_.heads),
-              config_.dropout,
-              seed_,
-              training ? &t.ids : nullptr};
+    const auto heads = static_cast<std::int64_t>(config_.heads / place.tensor);
+    t = {};
+    t.ids = batch.samples;
+    t.pass.samples = static_cast<std::int64_t>(t.ids.size());
+    t.pass.sequence = s;
+    t.pass.heads = heads;
+    t.pass.first_head = heads * place.tensor_rank;
+    t.pass.head_size = static_cast<std::int64_t>(config_.hidden / config_.heads);
+    t.pass.dropout = config_.dropout;
+    t.pass.seed = seed_;
+    t.pass.ids = training ? &t.ids : nullptr;
     const at::Tensor tokens = at::from_blob(const_cast<std::int64_t*>(batch.tokens.data()),
                                             {t.pass.samples, s + 1}, at::kLong);
     t.inputs = tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1});
     t.labels = tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1});
-    at::Tensor x = embed(t);
-    if (training) t.blocks.resize(config_.layers);
-    for (std::uint32_t layer = 0; layer < config_.layers; ++layer)
-      x = block_forward(table_, layer, t.pass, causal_, x, training ? &t.blocks[layer] : nullptr);
-    t.last = x;
-    t.norm = norm_forward(table_, final_norm(), x);
-    const at::Tensor logits = at::mm(wide(t.norm.norm), wide(table_.values[kWordEmbedding]).t());
-    t.log_probability = at::log_softmax(logits, 1);
-    return -t.log_probability.gather(1, t.labels.unsqueeze(1)).mean(at::kDouble).item<double>();
   }
 
-  void differentiate(Trace& t, double scale, Accumulate how) {
-    const at::Tensor& word = table_.values[kWordEmbedding];
-    const double each = scale / static_cast<double>(t.labels.numel());
-    at::Tensor logits = t.log_probability.exp_();
-    logits.scatter_add_(1, t.labels.unsqueeze(1),
-                        at::full({t.labels.numel(), 1}, -1.0, logits.options()));
-    logits.mul_(each);
-    put_product(table_.gradients[kWordEmbedding], logits, t.norm.norm, how);
-    at::Tensor x = norm_backward(table_, final_norm(), like(at::mm(logits, wide(word)), word),
-                                 t.last, t.norm, how);
-    for (std::uint32_t layer = static_cast<std::uint32_t>(config_.layers); layer-- > 0;) {
-      x = block_backward(table_, layer, t.pass, t.blocks[layer], x, how);
-      t.blocks[layer] = {};
+  double run(Unit unit, const MicroBatch& batch, const Activation& input, Activation& output,
+             Trace& t, bool training) {
+    begin(batch, t, training);
+    const StagePart& part = part_of(unit.stage);
+    at::Tensor x = unit.stage == 0 ? embed(t) : tensor_of(t, input);
+    if (training) t.blocks.resize(part.layers);
+    for (std::uint32_t i = 0; i < part.layers; ++i)
+      x = block_forward(table_, static_cast<std::uint32_t>(part.first_layer) + i, t.pass, causal_,
+                        x, training ? &t.blocks[i] : nullptr);
+    if (!is_last(unit.stage)) {
+      put(x, output);
+      return 0;
     }
-    if (t.embedding_mask.defined()) x.mul_(t.embedding_mask);
-    put(table_.gradients[kPositionEmbedding],
-        at::sum(x.view({t.pass.samples, t.pass.sequence, x.size(1)}), {0}, false,
-                table_.gradients[kPositionEmbedding].scalar_type()),
-        how);
-    scatter(t.inputs, x.contiguous());
+    t.last = x;
+    t.norm = norm_forward(table_, *table_.layout->final_norm, x);
+    const Loss loss = loss_of(table_, t.norm.norm, t.labels);
+    t.log_probability = loss.log_probability;
+    return loss.mean;
   }
 
-  void scatter(const at::Tensor& tokens, const at::Tensor& x) {
-    const auto* ids = tokens.data_ptr<std::int64_t>();
-    const auto count = static_cast<std::size_t>(x.size(0)),
-               width = static_cast<std::size_t>(x.size(1));
-    at::Tensor& out = table_.gradients[kWordEmbedding];
-    if (x.scalar_type() == at::kDouble)
-      kernels::embedding_gradient(ids, count, width, x.data_ptr<double>(), out.data_ptr<double>());
-    else if (x.scalar_type() == at::kFloat)
-      kernels::embedding_gradient(ids, count, width, x.data_ptr<float>(), out.data_ptr<float>());
-    else
-      kernels::embedding_gradient(ids, count, width,
-                                  static_cast<const kernels::Bf16*>(x.data_ptr()),
-                                  out.data_ptr<float>());
+  void differentiate(Unit unit, double scale, const Activation& upstream, Activation& downstream,
+                     Later later) {
+    Trace& t = traces_.at(unit);
+    const StagePart& part = part_of(unit.stage);
+    at::Tensor x;
+    if (is_last(unit.stage)) {
+      const double each = scale / static_cast<double>(t.labels.numel());
+      x = norm_backward(
+          table_, *table_.layout->final_norm,
+          loss_backward(table_, t.log_probability, t.norm.norm, t.labels, each, later), t.last,
+          t.norm);
+    } else {
+      x = tensor_of(t, upstream);
+    }
+    for (auto i = static_cast<std::uint32_t>(part.layers); i-- > 0;) {
+      x = block_backward(table_, static_cast<std::uint32_t>(part.first_layer) + i, t.pass,
+                         t.blocks[i], x, later);
+      t.blocks[i] = {};
+    }
+    if (unit.stage > 0) {
+      put(x, downstream);
+      return;
+    }
+    if (t.embedding_mask.defined()) x = x * t.embedding_mask;
+    const at::Tensor& position = table_.gradients[*table_.layout->position];
+    position.add_(at::sum(x.view({t.pass.samples, t.pass.sequence, x.size(1)}), {0}, false,
+                          position.scalar_type()));
+    look_up_backward(table_, t.inputs, x);
   }
 
   recipe::ModelConfig config_;
   std::uint64_t seed_;
   TensorTable table_;
   at::Tensor causal_;
-  std::vector<Trace> slots_;
+  std::map<Unit, Trace> traces_;
 };
 
 // OpenBLAS reads its thread count from the environment when it is loaded, before main.
@@ -209,8 +270,8 @@ std::string cpu_capability() {
 }  // namespace
 
 std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, std::uint64_t seed,
-                                FlatState& state) {
-  return std::make_unique<Gpt>(config, seed, state);
+                                FlatState& state, Comm& comm, Duration deadline) {
+  return std::make_unique<Gpt>(config, seed, state, comm, deadline);
 }
 
 void warm_up_torch(std::uint32_t threads) {
@@ -224,12 +285,14 @@ void warm_up_torch(std::uint32_t threads) {
   recipe::ModelConfig tiny;
   tiny.layers = 1, tiny.hidden = 64, tiny.heads = 2, tiny.ffn = 128, tiny.sequence = 32;
   tiny.vocabulary = 64;
-  auto state = FlatState::allocate(gpt_parameters(tiny), recipe::Dtype::F32);
+  auto state = FlatState::allocate(gpt_parameters(tiny, whole_model(tiny)), recipe::Dtype::F32);
   if (!state) return;
   state->initialise(1);
-  const auto model = make_gpt(tiny, 1, *state);
+  SelfComm alone;
+  const auto model = make_gpt(tiny, 1, *state, alone, 1min);
   const MicroBatch batch{{0}, std::vector<std::int64_t>(33, 1)};
-  if (model->forward(0, batch)) (void)model->backward(0, 1, Accumulate::Replace);
+  Activation none;
+  if (model->forward({}, batch, none, none)) (void)model->backward({}, 1, none, none);
 }
 
 std::map<std::string, std::string> torch_numerics() {

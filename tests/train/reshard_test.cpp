@@ -1,0 +1,204 @@
+// Checkpoints across meshes, ranks as threads: saved on one mesh, loaded on another, every element
+// of every tensor is where it belongs, and saved again the digest is the same.
+#include <atomic>
+#include <doctest/doctest.h>
+#include <thread>
+
+#include "common/hash.hpp"
+#include "common/os/files.hpp"
+#include "recipe/schedule/generators.hpp"
+#include "tests/folder.hpp"
+#include "watch/checkpoint_scan.hpp"
+#include "worker/train/checkpoint/load.hpp"
+#include "worker/train/checkpoint/save.hpp"
+#include "worker/train/comm/fake_comm.hpp"
+
+using namespace stoker;
+using namespace stoker::train;
+
+namespace {
+
+using Kind = recipe::ScheduleKind;
+
+recipe::ModelConfig small_model() {
+  recipe::ModelConfig m;
+  m.layers = 8, m.hidden = 16, m.heads = 4, m.ffn = 20, m.sequence = 5, m.vocabulary = 300;
+  return m;
+}
+
+struct MeshCase {
+  Mesh mesh;
+  Kind kind = Kind::OneFOneB;
+  std::uint32_t chunks = 1;
+};
+
+ModelLayout layout_of(const MeshCase& shape) {
+  const auto schedule =
+      recipe::make_schedule(
+          {shape.kind, shape.mesh.pp, recipe::chunks_of(shape.kind, shape.chunks), shape.mesh.pp})
+          .value();
+  return {small_model(), shape.mesh, schedule.rank_of_stage};
+}
+
+// What element `i` of a tensor's part must be, on any mesh.
+float value_of(const std::string& name, StatePart part, std::uint64_t i) {
+  return static_cast<float>(xxh3_64(fmt::format("{} {} {}", name, part_name(part), i)) % 1000003);
+}
+
+template <class F>
+void for_each_element(const FlatState& state, F f) {
+  for (const StatePart part : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2})
+    for (const Parameter& p : state.table().parameters) {
+      auto* values = static_cast<float*>(state.part(part).data) + p.offset;
+      wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
+        for (std::uint64_t i = 0; i < run.count; ++i)
+          f(values[run.in_a + i], value_of(p.name, part, run.in_tensor + i));
+      });
+    }
+}
+
+SaveRequest request_for(const std::string& directory, const ModelLayout& layout,
+                        std::uint64_t iteration) {
+  SaveRequest request;
+  request.directory = directory;
+  request.manifest.iteration = Iteration(iteration);
+  request.manifest.training = Json{{"position", Position{Iteration(iteration)}}};
+  request.manifest.training["position"]["optimizer_steps"] = 7;
+  request.attempt = Attempt(1);
+  request.deadline = 60s;
+  request.layout = layout;
+  return request;
+}
+
+template <class F>
+void on_mesh(const Mesh& mesh, F f) {
+  FakeHub hub(mesh);
+  std::vector<std::thread> threads;
+  for (std::uint32_t r = 0; r < mesh.world(); ++r)
+    threads.emplace_back([&, r] {
+      FakeComm comm(hub, r);
+      f(comm);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+std::string save_on(const MeshCase& shape, const std::string& directory, bool asynchronous) {
+  const ModelLayout layout = layout_of(shape);
+  std::string path;
+  on_mesh(shape.mesh, [&](Comm& comm) {
+    auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
+    for_each_element(state, [](float& is, float want) { is = want; });
+    state.steps = 7;
+    auto save = PendingSave::begin(comm, state, request_for(directory, layout, 5), asynchronous);
+    REQUIRE(save);
+    const auto report = (*save)->finish(comm);
+    REQUIRE(report);
+    CHECK_MESSAGE(report->saved, report->why);
+    if (comm.rank() == 0) path = report->path;
+  });
+  return path;
+}
+
+// Loads, looks at every element, saves again beside it.
+void load_on(const MeshCase& shape, const std::string& path, const std::string& again) {
+  const ModelLayout layout = layout_of(shape);
+  const auto manifest = watch::read_manifest(path).value();
+  on_mesh(shape.mesh, [&](Comm& comm) {
+    auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
+    bool peer_lost = false;
+    const Status loaded =
+        load_checkpoint(comm, state, layout.whole(), path, manifest, 60s, peer_lost);
+    REQUIRE_MESSAGE(loaded, loaded.error().message());
+    std::size_t wrong = 0;
+    for_each_element(state, [&](float is, float want) { wrong += is == want ? 0 : 1; });
+    CHECK(wrong == 0);
+    CHECK(state.steps == 7);
+    auto save = PendingSave::begin(comm, state, request_for(again, layout, 5), false);
+    REQUIRE(save);
+    CHECK((*save)->finish(comm)->saved);
+  });
+  CHECK(watch::read_manifest(again + "/step-000005.g000000").value().digest == manifest.digest);
+}
+
+const MeshCase kMeshCases[] = {
+    {{1, 1, 1}},
+    {{2, 1, 1}},
+    {{4, 1, 1}},
+    {{1, 4, 1}},
+    {{1, 1, 4}},
+    {{2, 2, 1}},
+    {{1, 2, 2}, Kind::ZbV},
+    {{2, 2, 2}, Kind::Interleaved, 2},
+};
+
+}  // namespace
+
+TEST_CASE("checkpoint: every mesh to every other -> the same logical tensors to the bit") {
+  for (const MeshCase& from : kMeshCases) {
+    const stoker::testing::Folder folder;
+    const std::string path = save_on(from, folder.path + "/a", from.mesh.dp > 1);
+    int number = 0;
+    for (const MeshCase& to : kMeshCases)
+      load_on(to, path, folder.path + "/b" + std::to_string(number++));
+  }
+}
+
+TEST_CASE("checkpoint: a manifest of version 1 (ranges of whole tensors) -> loads on any mesh") {
+  const stoker::testing::Folder folder;
+  const std::string path = save_on({{1, 1, 3}}, folder.path + "/a", false);
+  auto manifest = Json::parse(os::read_file(path + "/manifest.json", 1 << 24).value());
+  manifest["version"] = 1;
+  for (auto& range : manifest["ranges"]) {
+    CHECK(range["box"].is_null());
+    range.erase("box");
+  }
+  REQUIRE(os::replace_file(path + "/manifest.json", manifest.dump(), os::Durability::Cached));
+  load_on({{2, 2, 1}}, path, folder.path + "/b");
+}
+
+TEST_CASE("check_tensors: boxes that overlap, leave a hole or do not fit -> refused, named") {
+  const stoker::testing::Folder folder;
+  const std::string path = save_on({{2, 1, 1}}, folder.path + "/a", false);
+  const auto good = watch::read_manifest(path).value();
+  const ParameterTable whole = layout_of({{1, 1, 1}}).whole();
+  CHECK(check_tensors(good, whole));
+  const auto refused = [&](auto change) {
+    wire::Manifest m = good;
+    for (auto& range : m.ranges)
+      if (range.tensor == "blocks.1.mlp.out.weight" && range.part == "moment1" &&
+          range.box->first[1] > 0)
+        change(m, range);
+    const Status bad = check_tensors(m, whole);
+    return bad ? "accepted" : bad.error().message();
+  };
+  const auto says = [](const std::string& text, const char* what) {
+    CHECK_MESSAGE(text.find(what) != std::string::npos, text);
+    CHECK_MESSAGE(text.find("blocks.1.mlp.out.weight moment1") != std::string::npos, text);
+  };
+  says(refused([](auto&, auto& r) { --r.box->first[1]; }), "overlap");
+  says(refused([](auto&, auto& r) { ++r.box->first[1]; }), "is not inside the tensor");
+  says(refused([](auto&, auto& r) { --r.box->extent[1], r.count -= 16; }), "a part is missing");
+  says(refused([](auto&, auto& r) { r.count -= 1; }), "of 160 elements");
+  says(refused([](auto&, auto& r) { r.box->first.clear(); }), "is not inside the tensor");
+}
+
+TEST_CASE(
+    "load: a shard that another one replaced after it was verified -> refused by the digest") {
+  const stoker::testing::Folder folder;
+  const std::string path = save_on({{2, 1, 1}}, folder.path + "/a", false);
+  const std::string file = path + "/shard-00001-of-00002.bin";
+  std::string content = os::read_file(file, 1 << 24).value();
+  content[content.size() / 2] ^= 1;
+  REQUIRE(os::replace_file(file, content, os::Durability::Cached));
+  const auto manifest = watch::read_manifest(path).value();
+  const ModelLayout layout = layout_of({{1, 1, 2}});
+  on_mesh(layout.mesh, [&](Comm& comm) {
+    auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
+    bool peer_lost = false;
+    const Status loaded =
+        load_checkpoint(comm, state, layout.whole(), path, manifest, 60s, peer_lost);
+    REQUIRE_FALSE(loaded);
+    CHECK(loaded.error().message().find("digest of what was loaded") != std::string::npos);
+    CHECK_FALSE(peer_lost);
+  });
+}

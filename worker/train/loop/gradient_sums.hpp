@@ -1,0 +1,32 @@
+// GradientSums: from what the backward passes of one rank added to what the optimizer uses: sums
+// over the replicas, stage by stage as the schedule completes them, and the norm of the whole
+// model.
+#pragma once
+
+#include "worker/train/state/flat_state.hpp"
+
+namespace stoker::train {
+
+class GradientSums {
+ public:
+  GradientSums(Comm& comm, FlatState& state, Duration deadline)
+      : comm_(comm), state_(state), deadline_(deadline) {}
+
+  // Collective over the replicas: a stage of this rank is complete here.
+  Status add_stage(std::uint32_t stage);
+  // Collective over the two pipeline ranks that hold the tied embedding; before their stages.
+  Status add_tied();
+  // This rank's share of the square of the model's gradient norm: the sum over the world is all of
+  // it. Every element counts once, whoever holds copies.
+  [[nodiscard]] double share_of_norm() const;
+
+ private:
+  [[nodiscard]] bool is_shared_end(std::uint32_t stage) const;
+
+  Comm& comm_;
+  FlatState& state_;
+  Duration deadline_;
+  bool one_end_ = false;  // of the two that add to one embedding here is complete
+};
+
+}  // namespace stoker::train

@@ -1,0 +1,83 @@
+#include "worker/train/loop/pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include "common/os/files.hpp"
+#include "recipe/pipeline_plan.hpp"
+#include "recipe/schedule/csv.hpp"
+#include "recipe/schedule/generators.hpp"
+#include "recipe/schedule/passes.hpp"
+#include "worker/train/executor/executor.hpp"
+
+namespace stoker::train {
+namespace {
+
+Result<recipe::PipelineSchedule> read_csv(const recipe::TrainConfig& config) {
+  const std::string& file = config.parallel.schedule_file;
+  STOKER_TRY(text, os::read_file(file, recipe::kLargestScheduleCsv));
+  STOKER_TRY(csv, recipe::parse_schedule_csv(text, file));
+  if (csv.ranks.size() != config.parallel.pipeline)
+    return fail(fmt::format("has {} ranks, parallel.pipeline is {}", csv.ranks.size(),
+                            config.parallel.pipeline),
+                file);
+  const auto split = recipe::split_layers(config.model.layers, csv.stages());
+  if (!split) return fail(split.error().what, file);
+  const std::uint32_t first = csv.rank_of_stage.front(), last = csv.rank_of_stage.back();
+  if (first != 0 || (last != 0 && last + 1 != config.parallel.pipeline))
+    return fail(
+        "the first stage must be on the first rank, the last stage on the first or the "
+        "last rank: they share the embedding",
+        file);
+  return csv;
+}
+
+}  // namespace
+
+Result<Pipeline> Pipeline::open(const recipe::TrainConfig& config) {
+  Pipeline pipeline;
+  pipeline.config_ = config.parallel;
+  if (config.parallel.schedule == recipe::ScheduleKind::Csv) {
+    STOKER_TRY(csv, read_csv(config));
+    const auto lowered = recipe::lower(csv, true);  // told now, not in the first step
+    if (!lowered) return fail(lowered.error());
+    pipeline.rank_of_stage_ = csv.rank_of_stage;
+    pipeline.csv_ = std::move(csv);
+    return pipeline;
+  }
+  recipe::ScheduleShape shape = recipe::schedule_shape(config.parallel);
+  shape.micro_batches = shape.ranks;  // a number that every kind can cut
+  STOKER_TRY(schedule, recipe::make_schedule(shape));
+  pipeline.rank_of_stage_ = schedule.rank_of_stage;
+  return pipeline;
+}
+
+Status Pipeline::check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
+                       std::uint32_t data_parallel) const {
+  std::vector<recipe::BatchPhase> ahead;
+  for (std::size_t i = 0; i < phases.size(); ++i)
+    if (i + 1 == phases.size() || phases[i + 1].consumed > from) ahead.push_back(phases[i]);
+  const auto bad =
+      recipe::illegal_micro_batches(config_, ahead, data_parallel, csv_ ? &*csv_ : nullptr);
+  if (bad) return fail(*bad, "parallel.schedule", "change the batch, or use schedule: 1f1b");
+  return ok();
+}
+
+Result<const recipe::PipelineSchedule*> Pipeline::training(std::uint32_t micro_batches) {
+  const auto found = training_.find(micro_batches);
+  if (found != training_.end()) return &found->second;
+  recipe::ScheduleShape shape = recipe::schedule_shape(config_);
+  shape.micro_batches = micro_batches;
+  STOKER_TRY(schedule,
+             csv_ ? Result<recipe::PipelineSchedule>(*csv_) : recipe::make_schedule(shape));
+  STOKER_TRY(lowered, recipe::lower(schedule, true));
+  return &(training_[micro_batches] = std::move(lowered));
+}
+
+Result<const recipe::PipelineSchedule*> Pipeline::evaluation(std::uint32_t micro_batches) {
+  const auto found = evaluation_.find(micro_batches);
+  if (found != evaluation_.end()) return &found->second;
+  STOKER_TRY(schedule, forward_only(rank_of_stage_, micro_batches));
+  return &(evaluation_[micro_batches] = std::move(schedule));
+}
+
+}  // namespace stoker::train

@@ -1,0 +1,34 @@
+// Pipeline: the schedules of one training. How the stages lie on the ranks is the same in every
+// step; the number of micro-batches follows the batch, and each number has its schedule.
+#pragma once
+
+#include <map>
+
+#include "recipe/batch_plan.hpp"
+#include "recipe/schedule/schedule.hpp"
+#include "recipe/train_config.hpp"
+#include "worker/train/comm/mesh.hpp"
+
+namespace stoker::train {
+
+class Pipeline {
+ public:
+  // Reads the CSV where the configuration names one. Errors: it does not fit the mesh or the model.
+  static Result<Pipeline> open(const recipe::TrainConfig& config);
+
+  [[nodiscard]] const std::vector<std::uint32_t>& rank_of_stage() const { return rank_of_stage_; }
+  // Error: a step from `from` consumed samples on has micro-batches that the schedule cannot cut.
+  Status check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
+               std::uint32_t data_parallel) const;
+  // Lowered; kept. Errors: as check.
+  Result<const recipe::PipelineSchedule*> training(std::uint32_t micro_batches);
+  Result<const recipe::PipelineSchedule*> evaluation(std::uint32_t micro_batches);
+
+ private:
+  recipe::ParallelConfig config_;
+  std::vector<std::uint32_t> rank_of_stage_;
+  std::optional<recipe::PipelineSchedule> csv_;
+  std::map<std::uint32_t, recipe::PipelineSchedule> training_, evaluation_;
+};
+
+}  // namespace stoker::train

@@ -1,0 +1,120 @@
+#include "worker/train/torch/head.hpp"
+
+#include <limits>
+
+#include "kernels/embedding_gradient.hpp"
+
+namespace stoker::train {
+namespace {
+
+const at::Tensor& word(const TensorTable& table) {
+  return table.values[*table.layout->word];
+}
+
+// Tokens counted from this rank's first row, and where they are in its rows.
+struct Local {
+  at::Tensor row, held;  // [T]; rows that are not held are 0
+};
+Local local_rows(const TensorTable& table, const at::Tensor& tokens) {
+  const wire::TensorBox& box = table.layout->parameters[*table.layout->word].box;
+  const auto first = static_cast<std::int64_t>(box.first[0]);
+  const auto rows = static_cast<std::int64_t>(box.extent[0]);
+  Local local;
+  local.held = tokens.ge(first).logical_and(tokens.lt(first + rows));
+  local.row = (tokens - first).masked_fill_(local.held.logical_not(), 0);
+  return local;
+}
+
+void check_tokens(const TensorTable& table, const at::Tensor& tokens) {
+  const auto vocabulary =
+      static_cast<std::int64_t>(table.layout->parameters[*table.layout->word].shape[0]);
+  TORCH_CHECK(tokens.ge(0).logical_and(tokens.lt(vocabulary)).all().item<bool>(),
+              "a token is outside the vocabulary of ", vocabulary);
+}
+
+void scatter(const at::Tensor& rows, const at::Tensor& x, const at::Tensor& out) {
+  const auto* ids = rows.data_ptr<std::int64_t>();
+  const auto count = static_cast<std::size_t>(x.size(0)),
+             width = static_cast<std::size_t>(x.size(1));
+  if (x.scalar_type() == at::kDouble)
+    kernels::embedding_gradient(ids, count, width, x.data_ptr<double>(), out.data_ptr<double>());
+  else if (x.scalar_type() == at::kFloat)
+    kernels::embedding_gradient(ids, count, width, x.data_ptr<float>(), out.data_ptr<float>());
+  else
+    kernels::embedding_gradient(ids, count, width, static_cast<const kernels::Bf16*>(x.data_ptr()),
+                                out.data_ptr<float>());
+}
+
+// The largest and then the sum of the exponentials need all columns: two numbers a token travel.
+Loss split_loss(const TensorTable& table, at::Tensor logits, const at::Tensor& labels) {
+  const bool empty = logits.size(1) == 0;  // every row of the embedding that is here is padding
+  const at::Tensor largest = over_ranks(
+      table,
+      empty ? at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options())
+            : logits.amax({1}),
+      Reduce::Max);
+  logits.sub_(largest.unsqueeze(1));
+  const Local local = local_rows(table, labels);
+  at::Tensor sums = at::zeros({2, logits.size(0)}, logits.options());
+  if (!empty) {
+    sums[0].copy_(logits.exp().sum(1));
+    sums[1].copy_(logits.gather(1, local.row.unsqueeze(1)).squeeze(1).mul_(local.held));
+  }
+  sums = over_ranks(table, sums, Reduce::Sum);
+  const at::Tensor log_sum = sums[0].log();
+  logits.sub_(log_sum.unsqueeze(1));
+  return {logits, (log_sum - sums[1]).mean(at::kDouble).item<double>()};
+}
+
+}  // namespace
+
+at::Tensor look_up(const TensorTable& table, const at::Tensor& tokens) {
+  if (!table.is_split()) return at::embedding(word(table), tokens);
+  check_tokens(table, tokens);
+  const Local local = local_rows(table, tokens);
+  const at::Tensor rows =
+      word(table).size(0) == 0
+          ? at::zeros({tokens.size(0), word(table).size(1)}, word(table).options())
+          : at::embedding(word(table), local.row).mul_(local.held.unsqueeze(1));
+  return like(over_ranks(table, wide(rows), Reduce::Sum), rows);
+}
+
+void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
+                      const at::Tensor& upstream) {
+  const at::Tensor& out = table.gradients[*table.layout->word];
+  if (!table.is_split()) {
+    scatter(tokens, upstream.contiguous(), out);
+    return;
+  }
+  const Local local = local_rows(table, tokens);
+  const at::Tensor which = local.held.nonzero().view({-1});
+  scatter(local.row.index_select(0, which).contiguous(),
+          upstream.index_select(0, which).contiguous(), out);
+}
+
+Loss loss_of(const TensorTable& table, const at::Tensor& norm, const at::Tensor& labels) {
+  at::Tensor logits = at::mm(wide(norm), wide(word(table)).t());
+  if (table.is_split()) {
+    check_tokens(table, labels);
+    return split_loss(table, logits, labels);
+  }
+  Loss loss{at::log_softmax(logits, 1)};
+  loss.mean = -loss.log_probability.gather(1, labels.unsqueeze(1)).mean(at::kDouble).item<double>();
+  return loss;
+}
+
+at::Tensor loss_backward(const TensorTable& table, const at::Tensor& log_probability,
+                         const at::Tensor& norm, const at::Tensor& labels, double each,
+                         Later later) {
+  const Local local = local_rows(table, labels);
+  at::Tensor logits = log_probability;
+  logits.exp_();
+  if (logits.size(1) > 0)
+    logits.scatter_add_(1, local.row.unsqueeze(1),
+                        local.held.to(logits.scalar_type()).neg_().unsqueeze(1));
+  logits.mul_(each);
+  add_product({table.gradients[*table.layout->word], logits, norm}, later);
+  return like(over_ranks(table, at::mm(logits, wide(word(table))), Reduce::Sum), norm);
+}
+
+}  // namespace stoker::train
