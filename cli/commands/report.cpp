@@ -89,7 +89,8 @@ int write_report(Context& context, const ReportOptions& options) {
     against = *std::move(other);
   }
   const std::string html = postmortem::report_html(*source, against, wall_now());
-  if (options.output.empty() || options.output == "-") return console.out(html), kDone;
+  if (options.output.empty() || options.output == "-")
+    return console.out(printable_lines(html)), kDone;
   if (const auto written = os::replace_file(options.output, html, os::Durability::Cached); !written)
     return console.say(written.error().message()), kFailed;
   console.say(fmt::format("{}: the report of {}, {} KiB; open it in a browser", options.output,
