@@ -20,7 +20,7 @@ namespace stoker::alerts {
 
 enum class DeadManCall { None, Start, Alive, Fail };
 
-// What one run's switch has been told. Pure.
+// What was sent for one run's switch. Pure.
 struct DeadManState {
   std::optional<Instant> started, called;  // called: Alive or Fail, whichever was last
   bool failing = false;                    // what it was called with

@@ -1,5 +1,5 @@
 // ExecRunner: commands of exec sinks as children: the document on standard input, a time limit, the
-// last words of standard error kept. Nothing here blocks: whoever drives it polls the descriptors.
+// last lines of standard error kept. Nothing here blocks: its driver polls the descriptors.
 // A child dies with the thread that started it.
 #pragma once
 

@@ -70,7 +70,7 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
       std::erase_if(routed, [&](const Routed& sink) {
         const auto before = told->second.sinks.find(sink.sink);
         if (sink.sink == kPulseSink) return false;
-        if (for_all) return true;  // those that had it hear of it, routed or not
+        if (for_all) return true;  // the sinks that had it are informed, routed or not
         return before != told->second.sinks.end() && alert.severity <= before->second.severity &&
                now - before->second.at < sink.repeat;
       });
@@ -83,7 +83,8 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
   return ok();
 }
 
-// Under the lock. The entry first, then who was told: dying in between repeats, never forgets.
+// Under the lock. The entry first, then the sinks that have it: dying in between repeats, never
+// forgets.
 Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed>& routed,
                             const core::AlertPolicy& policy) {
   if (entries_.size() >= kMostWaiting)
@@ -126,7 +127,7 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
 }
 
 // Under the lock. What a receiver would forget: not on disk, because another refresh follows; not
-// while an earlier delivery waits, which tells the same.
+// while an earlier delivery waits, which says the same.
 void OutboxAlerts::refresh(const RenderedAlert& alert, const core::SinkPolicy& sink) {
   for (const auto& [number, entry] : entries_)
     for (const auto& delivery : entry.deliveries)

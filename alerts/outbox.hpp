@@ -2,9 +2,9 @@
 // delivers it to every routed sink, at least once, also after kill -9: retries with growing pauses
 // and jitter, as long as the receiver asks (Retry-After), until it gives up and says so in the
 // pulse log. Alerts of one incident reach a sink in order. One incident is not sent twice to a sink
-// within the route's `repeat`, unless it became graver; who got it hears when it is acknowledged or
-// resolved. A critical alert that a sink refuses, or does not take for minutes, goes to the run's
-// other sinks too.
+// within the route's `repeat`, unless it became graver; its receivers learn when it is acknowledged
+// or resolved. A critical alert that a sink refuses, or does not take for minutes, goes to the
+// run's other sinks too.
 #pragma once
 
 #include <condition_variable>

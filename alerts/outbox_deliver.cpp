@@ -161,7 +161,7 @@ void OutboxAlerts::postpone(OutboxEntry& entry, std::size_t index, const Retry& 
   if (waited > options_.fall_back) fall_back(entry, index);
 }
 
-// Under the lock. Once an alert: the sinks that were not routed take it over, and hear its end.
+// Under the lock. Once an alert: the sinks that were not routed take it over, and receive its end.
 void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
   const RenderedAlert& alert = entry.alert;
   const std::string name = entry.deliveries.at(failed).sink.name;
@@ -186,7 +186,7 @@ void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
 void OutboxAlerts::note(const std::string& text) {
   notes_.push_back(text);
   if (notes_.size() > kMostNotes) notes_.erase(notes_.begin());
-  // Where the pulse log cannot be written either, health() still tells.
+  // Where the pulse log cannot be written either, health() still reports it.
   (void)os::append_file(options_.pulse_path, pulse_line(wall_now(), "alerts: " + text),
                         os::Durability::Cached);
 }

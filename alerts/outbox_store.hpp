@@ -1,6 +1,6 @@
 // OutboxStore: what the outbox must not forget, as small files in one folder, so that it survives
 // kill -9 on any file system (no database, no locks): one file an accepted alert, written aside,
-// synced and renamed before accept() returns; and told.json, which sink was told of which incident
+// synced and renamed before accept() returns; and told.json, which sink has which incident
 // when. Done entries stay for a week as a memory of their key. Files are private (0600): sinks'
 // options may hold secrets.
 #pragma once
@@ -63,7 +63,8 @@ class OutboxStore {
   explicit OutboxStore(std::string directory) : directory_(std::move(directory)) {}
 
   // Makes the folder; reads what is there, in order of acceptance. Entries older than a week that
-  // are settled are removed; a damaged file is renamed to "<name>.damaged" and told in `damage`.
+  // are settled are removed; a damaged file is renamed to "<name>.damaged" and reported in
+  // `damage`.
   Result<std::vector<OutboxEntry>> load(WallTime now, std::vector<std::string>& damage);
   Status put(const OutboxEntry& entry, bool synced);
   Told load_told(std::vector<std::string>& damage);

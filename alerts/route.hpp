@@ -1,5 +1,5 @@
-// Routing: which sinks hear an alert, and how often it is repeated there while it stays open. The
-// pulse sink hears everything.
+// Routing: which sinks receive an alert, and how often it is repeated there while it stays open.
+// The pulse sink receives everything.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Routed {
 
 // Every route that matches counts: severity at least the route's, every label of `match` equal
 // (labels of the alert, with kind, severity and run). A sink named by several gets the shortest
-// repeat. With sinks but no routes, every sink hears warnings and worse. In order of sink names,
+// repeat. With sinks but no routes, every sink receives warnings and worse. In order of sink names,
 // the built-in pulse first.
 std::vector<Routed> route(const RenderedAlert& alert, const core::AlertPolicy& policy);
 

@@ -60,7 +60,8 @@ using Request = std::variant<HttpRequest, MailRequest, ExecRequest, AppendReques
 struct Answer {
   long status = 0;    // of HTTP; last reply code of SMTP; exit status; 0: no answer
   std::string error;  // of the transport, when it failed
-  std::string body;  // of HTTP: its first 1 KiB; of SMTP: its replies; of a command: its last words
+  std::string
+      body;  // of HTTP: its first 1 KiB; of SMTP: its replies; of a command: its last output
   std::optional<Duration> retry_after = {};
 };
 

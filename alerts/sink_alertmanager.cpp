@@ -8,7 +8,7 @@ namespace stoker::alerts {
 
 namespace {
 
-constexpr Duration kRefresh = 50s;  // open alerts are looked at once a minute
+constexpr Duration kRefresh = 50s;  // open alerts are checked once a minute
 constexpr Duration kLasts = 5min;   // Alertmanager's own resolve_timeout
 
 class AlertmanagerSink : public HttpSink {

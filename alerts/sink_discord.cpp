@@ -1,5 +1,5 @@
 // Sink `discord`: a webhook with one embed; `?wait=true` makes Discord answer what it made of it.
-// Limits: title 256, description 4096 characters, five messages in two seconds. Nobody is
+// Limits: title 256, description 4096 characters, five messages in two seconds. No one is
 // mentioned.
 #include "alerts/http_sink.hpp"
 

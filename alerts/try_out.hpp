@@ -17,7 +17,7 @@ struct SinkTest {
 
 // Sends nothing.
 std::vector<SinkTest> show_requests(const std::vector<core::SinkPolicy>& sinks);
-// Sends; blocks up to a few seconds, whatever the sinks' time-outs are.
+// Sends; blocks up to a few seconds, independent of the sinks' time-outs.
 std::vector<SinkTest> try_sinks(const std::vector<core::SinkPolicy>& sinks);
 
 // A request for people, secrets masked. Exposed for tests.

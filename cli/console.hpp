@@ -23,7 +23,7 @@ class Console {
 
   void out(std::string_view text) const { out_(text); }
   void line(std::string_view text) const { out_(std::string(text) + "\n"); }
-  // One line for a person: "stoker: text", made printable.
+  // One line on the terminal: "stoker: text", made printable.
   void say(std::string_view text) const;
   void raw_error(std::string_view text) const { err_(text); }
 

@@ -12,7 +12,7 @@ namespace stoker::cli {
 
 enum class Reach {
   Answered,
-  Away,    // nobody listens: no daemon with this state directory on this host
+  Away,    // no listener: no daemon with this state directory on this host
   Barred,  // it listens, but this user may not talk to it
   Stuck,   // it answers, but cannot write its journal, so it does nothing
   Busy,    // it listens, but had no room for this request until the deadline: nothing was done

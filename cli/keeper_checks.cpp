@@ -1,4 +1,4 @@
-// What keeps stokerd running where nobody is root.
+// What keeps stokerd running for users without root.
 #include <algorithm>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ Finding judge_keeper(bool user_manager, const std::optional<os::CommandOutput>& 
   if (user_manager)
     return {"keeper", Health::Good,
             "systemd runs here for this user: deploy/stokerd.service says how", ""};
-  // "no crontab for alice" also ends with 1; who may not use it is told so.
+  // "no crontab for alice" also ends with 1; a user who may not use it gets an error.
   const bool allowed =
       crontab && (crontab->status.ok() || crontab->err.find("no crontab for") != std::string::npos);
   if (allowed && crontab->out.find("stokerd") != std::string::npos)

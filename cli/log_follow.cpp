@@ -129,7 +129,7 @@ Status LogFollow::last(std::uint64_t count, bool unfinished, const Visit& visit)
 
 Status LogFollow::drain(Open& open, bool unfinished, const Visit& visit) const {
   if (!open.file) return ok();
-  if (open.file->size() < open.offset) open.offset = 0;  // cut off, and written anew
+  if (open.file->size() < open.offset) open.offset = 0;  // truncated, and written again
   STOKER_TRY(end, open.file->forward(open.offset, unfinished, [&](std::string_view line) {
     static_cast<void>(tell(open, line, visit));
     return true;

@@ -24,8 +24,8 @@ Result<std::set<std::uint32_t>> parse_ranks(const std::string& text);
 
 struct LogLine {
   std::string_view generation;        // "gen-000017"
-  std::string_view node;              // "" = not told
-  std::optional<std::uint32_t> rank;  // empty: not told
+  std::string_view node;              // "" = unknown
+  std::optional<std::uint32_t> rank;  // empty: unknown
   std::string_view text;              // without "[node:rank] "
   std::string_view whole;             // as in the file
 };

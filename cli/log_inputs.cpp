@@ -28,7 +28,7 @@ bool is_no_log_by_name(const fs::path& path) {
   return std::find(kOthers.begin(), kOthers.end(), extension) != kOthers.end();
 }
 
-// Compressed files look binary too; they are told by their name.
+// Compressed files look binary too; their name shows it.
 bool is_binary(const fs::path& path) {
   static constexpr std::array<std::string_view, 4> kPacked{".gz", ".zst", ".xz", ".bz2"};
   const std::string extension = path.extension().string();

@@ -8,7 +8,8 @@
 #include "common/os/process.hpp"
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_DFL);  // `| head -1` ends us, also --follow, whatever our parent ignores
+  std::signal(SIGPIPE,
+              SIG_DFL);  // `| head -1` ends us, also --follow, no matter what our parent ignores
   stoker::cli::Console console = stoker::cli::Console::standard();
   stoker::cli::Context context{console, {}, stoker::os::current_environment()};
   const int code = stoker::cli::run({argv + 1, argv + argc}, context);

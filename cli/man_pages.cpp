@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, std::string>> render_man_pages() {
       title("stoker") +
           ".SH NAME\nstoker \\- keep a training run alive on a cluster\n.SH SYNOPSIS\n"
           ".B stoker\n[\\fIoptions\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n.SH DESCRIPTION\n" +
-          plain("Submits, watches, explains, recovers and tells people. Data goes to standard "
+          plain("Submits, watches, explains, recovers and alerts people. Data goes to standard "
                 "output, talk to standard error. RUN is the name of a run or a run directory.") +
           "\n.SH OPTIONS\n" + globals + ".SH COMMANDS\n" + all + kExit + ".SH SEE ALSO\n" + others +
           "\n");

@@ -22,8 +22,8 @@ Result<std::vector<wire::SiteRun>> published_runs(const std::string& state);
 // nearest run.
 Result<wire::SiteRun> find_run(const std::string& state, const std::string& name);
 
-// status.json of a run, the fresher of its two copies; `stale` is set when `reach` says that nobody
-// keeps it fresh.
+// status.json of a run, the fresher of its two copies; `stale` is set when `reach` says that no
+// daemon keeps it fresh.
 Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach);
 
 // Whether a document that was read with this `reach` may have been overtaken.

@@ -20,7 +20,7 @@ std::vector<configs::SinkKind> known_sink_kinds();
 std::string regex_error(const std::string& expression);
 
 // Every error as "file:line:col: error: …" on standard error. Returns kUsage, or kDone when there
-// is none.
+// is no error.
 int show_errors(const Console& console, const configs::Diagnostics& errors);
 
 // The first submission that a run would make: what `run --dry-run` shows and `doctor RUN.yaml`

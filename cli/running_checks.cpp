@@ -1,4 +1,4 @@
-// What running agents told of their nodes, for `stoker doctor`.
+// What running agents reported about their nodes, for `stoker doctor`.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// How many rows and columns there are for a person to look at.
+// How many rows and columns the terminal shows.
 #pragma once
 
 #include <map>

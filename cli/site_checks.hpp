@@ -1,5 +1,5 @@
 // What `stoker doctor` looks at: one function a question, each answering with what was found and
-// how to mend it. Reads and asks; changes nothing.
+// how to fix it. Reads and asks; changes nothing.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace stoker::cli {
 
-enum class Health { Good, Note, Bad };  // Note: works, but worth knowing; Bad: mend it
+enum class Health { Good, Note, Bad };  // Note: works, but worth knowing; Bad: fix it
 
 struct Finding {
   std::string check;  // "state directory"

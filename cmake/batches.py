@@ -3,9 +3,9 @@
 
 Builds from nothing, sanitizer builds and clang-tidy compile many files at once, because most of the time goes into
 the headers that all of them share. Headers are looked for from the current folder. Two files that define the same name
-at the left margin (both have a `struct Options` in their anonymous namespace, say) must not meet, so that nobody has to
+at the left margin (both have a `struct Options` in their anonymous namespace, say) must not meet, so that a developer does not have to
 think of this when he names a thing. Reads text, parses no C++: a name too many costs a batch, a name too few is a
-compile error that tells what to rename.
+compile error that says what to rename.
 """
 import re
 import sys

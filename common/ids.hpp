@@ -33,7 +33,7 @@ struct Number {
 using RunName = Name<struct RunTag>;    // [A-Za-z0-9][A-Za-z0-9._-]{0,63}
 using NodeName = Name<struct NodeTag>;  // as the scheduler names it: n01
 using Token =
-    Name<struct TokenTag>;  // one submission: <run>-<order number>-<random hex>, unique for ever
+    Name<struct TokenTag>;  // one submission: <run>-<order number>-<random hex>, always unique
 using EffectKey = Name<struct EffectTag>;  // makes an effect idempotent: <run>/<seq>/<ordinal>
 
 using Generation =

@@ -92,7 +92,7 @@ std::string to_json_text(const T& value) {
 
 namespace nlohmann {
 
-// JSON has no NaN and no infinity; what a training says of itself has. They are text here, so that
+// JSON has no NaN and no infinity; a training's own figures do. They are text here, so that
 // they come back as they were: "nan" "inf" "-inf". Null is read as NaN.
 template <>
 struct adl_serializer<double> {

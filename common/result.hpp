@@ -1,6 +1,6 @@
 // Result<T>: a value or an Error, with the names of std::expected (absent in C++20). For expected
-// failures only; bugs abort through STOKER_CHECK (check.hpp). An Error is one line for a person:
-// what happened, to which object, what to do.
+// failures only; bugs abort through STOKER_CHECK (check.hpp). An Error is one line that people
+// read: what happened, to which object, what to do.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ class SharedMap {
     static const Map none;
     return map_ ? *map_ : none;
   }
-  // For changes: whoever shared the content until now does not see them.
+  // For changes: earlier sharers of the content do not see them.
   Map& edit() {
     if (!map_)
       map_ = std::make_shared<Map>();

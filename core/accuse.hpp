@@ -1,5 +1,5 @@
 // Evidence against nodes, on its way into the ledger: what it leads to is said, a conviction is
-// told with a report for the site's administrators, and counted for the run that made it.
+// announced with a report for the site's administrators, and counted for the run that made it.
 #pragma once
 
 #include <string>

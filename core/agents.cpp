@@ -218,7 +218,7 @@ void on(Turn& turn, const wire::PhaseEdge& e) {
   p.oldest = p.newest = turn.now();
   p.at = turn.now();
   p.deadline = detect::phase_deadline(run, e.phase);
-  // Where it resumed is not known yet: the digest that follows tells it (progress.cpp).
+  // Where it resumed is not known yet: the digest that follows has it (progress.cpp).
   if (e.iteration.value > 0 && run.live->loaded.value == 0 && is_foreign(run.policy)) return;
   if (e.iteration > p.iteration) p.iteration = e.iteration;
   if (e.phase == wire::Phase::Iteration) enter_training(turn);

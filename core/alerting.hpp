@@ -1,6 +1,6 @@
-// Alert policy: which incident is told, once. One open alert for a (run, kind, subject); raised
-// again it is updated, and sent again only when it became graver. Which sink hears it is for
-// alerts/.
+// Alert policy: which incident is announced, once. One open alert for a (run, kind, subject);
+// raised again it is updated, and sent again only when it became graver. Which sink receives it is
+// for alerts/.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ void resolve_failures(Turn& turn);
 // routes' pace, and refreshes where a receiver forgets.
 std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now);
 
-// Who was alerted hears who looks after it; repeated: only the name changes.
+// Recipients of the alert learn who handles it; repeated: only the name changes.
 void acknowledge(Turn& turn, const std::string& id, const std::string& by);
 
 }  // namespace stoker::core

@@ -40,7 +40,7 @@ struct Story {
     std::size_t times = 0;
     double node_hours = 0;
   };
-  std::map<std::string, Kind> kinds;  // of the alert that told of it
+  std::map<std::string, Kind> kinds;  // of the alert that announced it
 };
 
 namespace {
@@ -108,7 +108,7 @@ std::string cause_text(const std::string& kind) {
   return words;
 }
 
-// A start that loads what nobody reports shows it by its first iterations.
+// A start that loads an unreported checkpoint shows it by its first iterations.
 void note_start(Story& story, const JournalRow& row) {
   const Decision& d = row.decision;
   if (d.to == "starting" && d.from != "starting" && d.from != "suspect") story.loaded = 0;
@@ -190,7 +190,7 @@ const RunPolicy* policy_of(const JournalRow& row) {
   return nullptr;
 }
 
-// What the training's own numbers told: a spike, a slower step, how a rollback turned out.
+// What the training's own numbers showed: a spike, a slower step, how a rollback turned out.
 bool tells_of_numbers(const JournalRow& row) {
   return std::holds_alternative<Digest>(row.event.body);
 }

@@ -13,7 +13,7 @@ namespace stoker::core {
 
 struct Story;
 
-// The story as it grows: rows are told in order, each once; text() is the whole of it so far.
+// The story as it grows: rows are added in order, each once; text() is the whole of it so far.
 class Chronicle {
  public:
   explicit Chronicle(RunName run);
@@ -21,7 +21,7 @@ class Chronicle {
   Chronicle(Chronicle&&) noexcept;
   Chronicle& operator=(Chronicle&&) noexcept;
 
-  // True when there is something new to read. Rows of other runs, and those told before, are
+  // True when there is something new to read. Rows of other runs, and rows added before, are
   // nothing new.
   bool tell(const JournalRow& row);
   [[nodiscard]] std::string text() const;

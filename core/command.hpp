@@ -10,10 +10,10 @@ namespace stoker::core {
 
 // Writes control.json for the live generation as it stands in the state. Without one: nothing.
 void write_control(Turn& turn, const std::string& reason);
-// The same where no generation is live: what it says of the run (halt, lifts).
+// The same where no generation is live: its part about the run (halt, lifts).
 void write_run_control(Turn& turn, const std::string& reason);
 
-// Tells the live generation to leave and enters Stopping. The escalation is on_time's.
+// Orders the live generation to exit and enters Stopping. The escalation is on_time's.
 void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence);
 
 // How long a level may take before the next, harder step: save and leave 2 min or 3x the longest

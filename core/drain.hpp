@@ -1,6 +1,6 @@
-// Drains: with permission (recover.exclude.drain) SLURM is told to give a broken node to nobody,
+// Drains: with permission (recover.exclude.drain) SLURM is asked to drain a broken node,
 // once for each exclusion, and only where the kernel or the driver themselves accused it. Notes
-// that are not ours are never touched; a refusal is told once, with the command for an
+// that are not ours are never touched; a refusal is reported once, with the command for an
 // administrator.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace stoker::core {
 
 // After strong evidence of hardware against an excluded node. False: nothing is done, for lack of
-// permission or because the scheduler calls the node unusable already.
+// permission or because the scheduler reports the node unusable already.
 bool drain_broken(Turn& turn, const NodeName& node, const Evidence& evidence);
 // A person included it again: our note, if there is one, is taken away.
 void lift_drain(Turn& turn, const NodeName& node);

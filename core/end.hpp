@@ -1,6 +1,6 @@
 // The end of a run happens once, also while the daemon is away. Finished, stopped and held for a
 // person are words about the run: control.json carries them, and a job's first act reads them
-// (wire/control.hpp: halt). What a lead decided alone is told by its end mark (wire/end_mark.hpp).
+// (wire/control.hpp: halt). What a lead decided alone is in its end mark (wire/end_mark.hpp).
 // A person's `resume` lifts both.
 #pragma once
 

@@ -38,7 +38,7 @@ struct Engine::Impl {
   SiteState state;
   std::vector<JournalRow> rows;
 
-  // A Tick for the site becomes one for each run that is due; nobody due: nothing.
+  // A Tick for the site becomes one for each run that is due; with no run due: nothing.
   std::vector<Input> expand(std::vector<Input> inputs, Instant now) const {
     std::vector<Input> result;
     for (Input& input : inputs) {

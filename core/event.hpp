@@ -1,6 +1,6 @@
-// Event: everything that the decider can learn. Time is in the event; nothing else tells core what
-// time it is. Edges, not samples: the heartbeats of thousands of ranks arrive folded (Digest), a
-// scheduler's answer only when something changed. To add one: a struct here with kKind, its place
+// Event: everything that the decider can learn. Time is in the event; nothing else informs core
+// what time it is. Edges, not samples: the heartbeats of thousands of ranks arrive folded (Digest),
+// a scheduler's answer only when something changed. To add one: a struct here with kKind, its place
 // in EventBody, and a case in core/step.
 #pragma once
 
@@ -149,7 +149,7 @@ struct JobProbed {
   static constexpr const char* kKind = "job_probed";
   Token token;
   JobId job;
-  bool told = false;                      // SLURM told its steps, squeue and scontrol alike
+  bool told = false;                      // SLURM listed its steps, squeue and scontrol alike
   std::vector<std::string> steps;         // besides its batch script and our probes; at most 16
   bool batch_left = false;                // its batch script's node is none of the job's any more
   std::uint32_t asked = 0, answered = 0;  // nodes, from inside
@@ -170,7 +170,7 @@ struct SchedulerSees {  // good answers again
   static constexpr const char* kKind = "scheduler_sees";
   STOKER_NO_FIELDS(SchedulerSees)
 };
-struct NodeSeen {  // a node's state as the scheduler tells it, when it changed
+struct NodeSeen {  // a node's state as the scheduler reports it, when it changed
   static constexpr const char* kKind = "node_seen";
   NodeName node;
   bool usable = true;
@@ -184,7 +184,7 @@ struct AgentSaid {  // one line of lead.jsonl or agents/*.jsonl, except beats
   Generation generation;
   std::string from;  // "lead" or the node's name
   wire::AgentEvent event;
-  // A later line that came with it tells of a newer attempt: the agents have restarted the ranks.
+  // A later line that came with it reports a newer attempt: the agents have restarted the ranks.
   bool overtaken = false;
   STOKER_FIELDS(AgentSaid, generation, from, event, overtaken)
 };
@@ -199,7 +199,7 @@ struct Digest {
   wire::StepLosses losses;       // of the same
   STOKER_FIELDS(Digest, generation, last, iteration_ms, losses)
 };
-struct LeadSilent {  // no new line in lead.jsonl for this long (counted anew when the daemon was
+struct LeadSilent {  // no new line in lead.jsonl for this long (counted again when the daemon was
                      // away)
   static constexpr const char* kKind = "lead_silent";
   Generation generation;

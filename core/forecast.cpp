@@ -14,7 +14,7 @@ double spent_s(const RunState& run, const char* cause) {
   return found == run.goodput.spent.end() ? 0 : to_seconds(found->second);
 }
 
-// The usual iteration and the newest. Where the batch has grown only the newest tells.
+// The usual iteration and the newest. Where the batch has grown only the newest counts.
 void add_speed(const RunState& run, recipe::ForecastInput& in) {
   const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
   const auto median =

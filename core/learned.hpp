@@ -1,6 +1,6 @@
 // Learned durations: how long the phases of this very run usually take. A small streaming histogram
 // with integer buckets (eight a power of two, so an answer is at most 12.5 % too high); old counts
-// fade by halving, so a run that became slower is learned anew. No floating point beyond the
+// fade by halving, so a run that became slower is learned again. No floating point beyond the
 // conversion of milliseconds.
 #pragma once
 

@@ -1,11 +1,11 @@
 // Node ledger of the site, across jobs and months: what speaks against each node and its GPUs, who
 // excluded it and until when. Strong evidence (the one silent rank of a hang, a GPU that fell off
 // the bus) excludes at once, weak evidence (a crashed rank, a lost agent) on its second time within
-// a day, or when the lemon score, the sum of all weights, each halved every 30 days, is 2.
-// Whoever comes back is on parole: the next sign doubles the exclusion, a day of training well ends
-// it and counts the accusation as false where no kernel had confirmed it. Automatic exclusions are
-// capped, so that a software fault cannot exclude the cluster. A node that the scheduler calls down
-// needs no exclusion.
+// a day, or when the suspicion score, the sum of all weights, each halved every 30 days, is 2.
+// A node that returns is on parole: the next sign doubles the exclusion, a day of training well
+// ends it and counts the accusation as false where no kernel had confirmed it. Automatic exclusions
+// are capped, so that a software fault cannot exclude the cluster. A node that the scheduler
+// reports down needs no exclusion.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct Evidence {
   RunName run;
   std::string kind;  // "hang" "xid" "rank_crash" "agent_lost" "operator"
   std::string text;
-  double weight = -1;         // 1 convicts alone, 0 accuses nobody; -1: kConvicts or kWeak
+  double weight = -1;         // 1 convicts alone, 0 accuses no node; -1: kConvicts or kWeak
   std::string gpu_uuid = {};  // where it is one GPU's
   std::string gpu_serial = {}, gpu_pci = {};
   std::string action = {};  // the Xid catalogue's for the node: "reset_gpu" "reboot" "drain" "rma"
@@ -42,7 +42,7 @@ struct GpuRecord {  // a GPU that was accused; it keeps its record where it is m
 
 // Of a node that was ever accused; the others need none, so that 2,048 entries stay small.
 struct NodeRecord {
-  double score = 0;  // lemon score as of score_at
+  double score = 0;  // suspicion score as of score_at
   Instant score_at;
   std::uint32_t convictions = 0;  // exclusions by evidence since it was last trusted
   std::uint32_t accused = 0,
@@ -58,7 +58,7 @@ struct NodeRecord {
 };
 
 struct NodeEntry {
-  bool usable = true;  // as the scheduler tells it
+  bool usable = true;  // as the scheduler reports it
   std::string scheduler_state, scheduler_reason;
   std::vector<Evidence> evidence;  // the last kEvidenceKept, oldest first
   std::optional<Instant> excluded_until;
@@ -91,7 +91,7 @@ std::vector<NodeName> excluded_nodes(const NodeLedger& ledger, Instant now);
 
 // value / 2^(age / kHalfLife), linear between two halvings.
 double decayed(double value, Duration age);
-// The lemon score now.
+// The suspicion score now.
 double score_of(const NodeEntry& entry, Instant now);
 
 // Notes evidence and excludes the node if that is due. `text` says what was done, as the end of a

@@ -1,4 +1,4 @@
-// What is told of a node: to people, to programs, and to the site's administrators.
+// How a node is presented: to people, to programs, and to the site's administrators.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 
 namespace stoker::core {
 
-// An attempt of the ranks began, behind `from` (0: not told).
+// An attempt of the ranks began, behind `from` (0: unknown).
 void begin_numbers(Turn& turn, Iteration from);
 // The newest checkpoint as far as agents or lines tell.
 void note_saved(Turn& turn, Iteration iteration);

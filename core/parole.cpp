@@ -79,7 +79,7 @@ std::vector<Trusted> trust_again(NodeLedger& ledger, const std::vector<NodeName>
     record.trained = {};
     record.trained_since.reset();
     record.convictions = 0;
-    if (record.hardware) continue;  // it was true, and has been mended
+    if (record.hardware) continue;  // it was true, and has been repaired
     ++record.false_ones;
     ++ledger.false_ones;
     record.score = decayed(record.score, now - record.score_at) / 2;

@@ -57,11 +57,11 @@ struct JobExpected {
   auto operator<=>(const JobExpected&) const = default;
 };
 
-// Where nobody but the run itself may have a live job: its name, and scripts in these folders.
+// Where no one but the run itself may have a live job: its name, and scripts in these folders.
 struct RunGrounds {
   RunName run;
   std::vector<std::string> folders;  // each with its last '/'
-  std::string group;                 // its members' jobs are looked at too; "" = only our own
+  std::string group;                 // its members' jobs are checked too; "" = only our own
   auto operator<=>(const RunGrounds&) const = default;
 };
 RunGrounds grounds_of(const RunPolicy& policy);

@@ -19,7 +19,7 @@ void ask(Turn& turn);
 void on_silence_due(Turn& turn);
 // A script's logs were silent for too long and no answer has come: asks again, or acts.
 void on_script_silence_due(Turn& turn);
-// The agents said goodbye and the job lives on: the next look at it.
+// The agents said goodbye and the job is still running: the next look at it.
 Instant limbo_at(const LiveGeneration& live);
 void on_limbo_due(Turn& turn);
 

@@ -223,7 +223,7 @@ void note_resumed(Turn& turn, const Digest& digest) {
     live.loaded = Iteration(reached.value - 1);  // as far as its logs tell
 }
 
-// The output of a foreign training, or its checkpoint folder, tells of a checkpoint: of one that
+// The output of a foreign training, or its checkpoint folder, shows a checkpoint: of one that
 // this attempt saved, since it had reached it and had not begun there.
 void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   RunState& run = turn.r();

@@ -1,7 +1,7 @@
 // Runs without agents: an existing batch script, submitted as it is (train.batch_script). A job of
 // it is one generation with one attempt. What is known of it is what its logs tell (digests that
-// daemon/logs folds) and what the scheduler tells; nothing can be asked of it but by its own save
-// signal or switch file, and all else is the scheduler's cancel. The guard is in front: no job
+// daemon/logs folds) and the scheduler's reports; nothing can be requested from it but by its own
+// save signal or switch file, and all else is the scheduler's cancel. The guard is in front: no job
 // starts before the one before is proven over, and after the loss of a node not before its logs and
 // checkpoints are still.
 #pragma once
@@ -20,7 +20,7 @@ void begin(Turn& turn, const supply::Submission& submission, const JobSeen& seen
 
 // There is a way to tell it to save and leave before the wall that does not burn the next task too.
 bool leaves_when_told(const RunPolicy& policy);
-// Asks the running job to save; false: it has no way to be told.
+// Asks the running job to save; false: it has no way to be asked.
 bool ask_save(Turn& turn);
 // Asks it to save and leave, or cancels it where it cannot be asked.
 void ask_to_leave(Turn& turn, wire::Level level);
@@ -48,7 +48,7 @@ bool sets_resume_point(Turn& turn, const std::string& why);
 
 // The checkpoint tree is watched for stillness.
 bool looks(const RunState& run);
-// The pause is over: has the tree changed since it was last looked at?
+// The pause is over: has the tree changed since the last check?
 void look_again(Turn& turn);
 void on_tree(Turn& turn, const std::string& tree);
 void on_tree_unseen(Turn& turn, const std::string& why);

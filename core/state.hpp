@@ -54,7 +54,7 @@ struct Outcome {
   int code = 0;
   Rank rank;
   NodeName node;
-  bool told = false;  // the ranks had been told to leave
+  bool told = false;  // the ranks had been ordered to exit
   STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node, told)
 };
 
@@ -85,8 +85,8 @@ struct LiveGeneration {
                 goodbye_at, goodbye_code, probe_at, probes)
 };
 
-// A generation whose task was called over before its lead had left: should its ranks go on, it is
-// not over.
+// A generation whose task was reported ended before its lead had exited: should its ranks go on, it
+// is not over.
 struct Over {
   LiveGeneration live;
   Instant at;
@@ -105,7 +105,7 @@ struct Progress {
   std::optional<double> loss;
   double learning_rate = 0, gradient_norm = 0, tflops = 0;
   double step_ms = 0;
-  double gpu_watts = 0;  // of all GPUs of the attempt; 0 = nobody measures it
+  double gpu_watts = 0;  // of all GPUs of the attempt; 0 = not measured
   Duration deadline{};   // of the oldest rank, in its phase
   STOKER_FIELDS(Progress, at, phase, phase_since, oldest, newest, iteration, slowest, total,
                 samples, tokens, loss, learning_rate, gradient_norm, tflops, step_ms, gpu_watts,
@@ -152,7 +152,8 @@ struct Incident {
   STOKER_FIELDS(Incident, kind, since, wall, iteration, checkpoint)
 };
 
-// The last crash by a rank's own fault: the same words at the same iteration are no bad luck.
+// The last crash by a rank's own fault: the same error at the same iteration again is
+// not bad luck.
 struct Crash {
   std::string words;  // its last line, without digits
   Iteration iteration;
@@ -178,11 +179,11 @@ struct PlannedStop {
   STOKER_FIELDS(PlannedStop, at, at_iteration, after_checkpoint, by, reason)
 };
 
-// A rollback of a script on its way: looked at, then (its job is over) written.
+// A rollback of a script on its way: checked, then (its job is over) written.
 struct GoingBack {
   Iteration to;
   std::string by;
-  bool sure = false;     // the checkpoint is there; the job is told to leave
+  bool sure = false;     // the checkpoint is there; the job is ordered to exit
   bool written = false;  // the write was asked for
   STOKER_FIELDS(GoingBack, to, by, sure, written)
 };
@@ -197,11 +198,11 @@ struct RunState {
   std::map<Token, supply::Submission> supply;
   std::uint32_t failed_submits = 0;
   std::vector<Instant> accepted;    // submissions since the last completed iteration
-  std::optional<Over> over;         // the generation whose task the scheduler called over last
+  std::optional<Over> over;         // the generation whose task the scheduler reported ended last
   std::vector<std::string> rivals;  // live jobs on its name or in its folders, none of its own
   bool without_exclusions = false;  // they left too few nodes; until a task runs
   OrderNumber order;                // newest order written
-  std::vector<std::uint64_t> pins;  // of it: checkpoints that are kept for ever
+  std::vector<std::uint64_t> pins;  // of it: checkpoints that are never deleted
   double lr_scale = 1;              // of the last rollback; holds until the next one
   std::optional<OrderNumber>
       exact_order;        // a rollback's order, until a checkpoint was saved beyond it
@@ -232,7 +233,7 @@ struct RunState {
   Instant interval_asked;            // when checkpoints.interval asked for a save last
   std::vector<NodeName> accused;     // excluded by this run's evidence since its best iteration
   Instant leftover_at;               // over, but a task runs: when it is cancelled (again)
-  std::optional<Iteration> overdue_told;  // the checkpoint since which "save overdue" was told
+  std::optional<Iteration> overdue_told;  // the checkpoint since which "save overdue" was reported
   std::uint32_t disk_full = 0;            // in a row
   std::optional<Instant> no_room_since;   // nothing can be written into the run directory
   std::uint32_t refused = 0;              // checkpoints refused in a row

@@ -91,7 +91,7 @@ void fill_forecast(wire::StatusDocument& doc, const RunState& run, WallTime wall
                                       f->waits_s, f->failures_s, f->tasks};
 }
 
-// Iterations that a beat tells of are behind us.
+// Iterations that a beat reports are behind us.
 void shorten(wire::StatusDocument& doc, std::uint64_t before) {
   if (!doc.eta_s || doc.total <= before || doc.iteration > doc.total) return;
   const double part =
@@ -191,7 +191,7 @@ void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
                           to_seconds(advice->cost), to_seconds(advice->mtbf), advice->failures};
 }
 
-// What SLURM says of the task that is next: "job 7_1: Priority (others are before it)".
+// What SLURM reports about the next task: "job 7_1: Priority (other jobs have a higher priority)".
 std::string waits_for(const RunState& run) {
   for (const auto& [token, s] : run.supply)
     for (const auto& [number, task] : s.tasks)
@@ -275,7 +275,7 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age) {
 
 namespace {
 
-// Of an alert its kind, so that a story can be told from what was published alone.
+// Of an alert its kind, so that a story can be written from what was published alone.
 std::string alert_words(const Action& action) {
   const auto* alert = std::get_if<SendAlert>(&action);
   if (alert == nullptr) return "";

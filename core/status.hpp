@@ -13,7 +13,7 @@ namespace stoker::core {
 
 wire::StatusDocument status_of(const SiteState& state, const RunState& run, Instant now,
                                WallTime wall);
-// Lays the newest heartbeat over what the last journalled digest told. `age`: since it was read. A
+// Lays the newest heartbeat over what the last journalled digest said. `age`: since it was read. A
 // beat of another attempt changes nothing.
 void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age);
 // The open alerts of a run or (empty name) of the site itself, newest first.

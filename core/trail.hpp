@@ -14,8 +14,8 @@ namespace stoker::core {
 
 struct TrailPoint {
   Iteration iteration;
-  std::uint64_t samples = 0, tokens = 0;  // consumed; 0 = not told
-  double learning_rate = 0;               // 0 = not told
+  std::uint64_t samples = 0, tokens = 0;  // consumed; 0 = unknown
+  double learning_rate = 0;               // 0 = unknown
   double loss = 0;                        // mean of `count` iterations
   std::uint64_t count = 0;
   double scale = 0;
@@ -49,7 +49,7 @@ struct Trail {
   std::vector<TrailPoint> points;  // of the line that is trained on, oldest first
   std::vector<TrailPoint> left;    // of the line that was left at the last start, after that start
   std::vector<Iteration> breaks;   // right after these the line left samples out
-  Iteration saved;                 // newest checkpoint of the line that lines or agents told of
+  Iteration saved;  // newest checkpoint of the line that log lines or agents reported
   ResumeCheck check;
   bool as_is = false;  // a person takes the next start as it is
   // Of the newest rollback: starts behind it may show what was logged before it, or this.

@@ -16,7 +16,7 @@ struct Turn {
   SiteState& site;
   const Event& event;
   Decision& decision;
-  RunState* run = nullptr;  // of the event, or the one being looked at in a site event
+  RunState* run = nullptr;  // of the event, or the current one in a site event
 
   [[nodiscard]] Instant now() const { return event.at; }
   [[nodiscard]] RunState& r() const;

@@ -1,5 +1,5 @@
 // ViewDiff: the difference between two answers of a scheduler, and blindness. Pure. Absence from an
-// answer proves nothing; a few failed answers in a row are told once.
+// answer proves nothing; a few failed answers in a row are reported once.
 #pragma once
 
 #include <functional>

@@ -118,7 +118,7 @@ def pack(bundle):
 
 
 def self_test(bundle):
-    """`stoker self-test` on this host, by nobody: a copy in a folder that this user can read and not write."""
+    """`stoker self-test` on this host, by another user: a copy in a folder that this user can read and not write."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         copy = os.path.join(folder, "stoker")

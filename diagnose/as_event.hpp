@@ -1,5 +1,6 @@
-// A diagnosis as an event of the decider. core/ and diagnose/ know nothing of each other; whoever
-// hands one to the other (the daemon, replay) includes both and names the event: core::Diagnosed.
+// A diagnosis as an event of the decider. core/ and diagnose/ know nothing of each other; the
+// caller that hands one to the other (the daemon, replay) includes both and names the event:
+// core::Diagnosed.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@ struct Blame {
   std::vector<std::uint32_t> ranks;  // the root's first
 };
 
-// `line` is the line that tells `root`'s class best; `candidates` are all findings of its severity.
+// `line` is the line that shows `root`'s class best; `candidates` are all findings of its severity.
 Blame blame_for(const Finding& root, const Finding& line,
                 const std::vector<const Finding*>& candidates, const std::vector<ScannedLog>& logs);
 

@@ -1,4 +1,4 @@
-// Bystanders: what lies beside the log lines and tells who did not come: how far each rank is in
+// Bystanders: files beside the log lines that show which rank is missing: how far each rank is in
 // its collectives, and dumps of stacks. Pure.
 #pragma once
 

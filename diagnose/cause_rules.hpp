@@ -28,7 +28,7 @@ class CauseRules {
   // True when a failure of class `cause` explains one of class `effect`: always, or (`later`) when
   // the effect arrived after the cause. Chains are followed.
   [[nodiscard]] bool explains(FailureClass cause, FailureClass effect, bool later) const;
-  // The same where no clock tells which of the two arrived first: in logs of two ranks.
+  // The same where no clock shows which of the two arrived first: in logs of two ranks.
   [[nodiscard]] bool explains_unordered(FailureClass cause, FailureClass effect) const;
   // The same where a launcher reports the cause, which it does after its effects.
   [[nodiscard]] bool explains_told_late(FailureClass cause, FailureClass effect) const {

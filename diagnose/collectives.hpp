@@ -14,7 +14,7 @@
 
 namespace stoker::diagnose {
 
-// How far one rank is in one group, as it says itself. Counts from 1; -1 = not told.
+// How far one rank is in one group, as it says itself. Counts from 1; -1 = unknown.
 struct CollectiveReport {
   std::string group;  // "0(default_pg)": the same text for all ranks of a group in one log
   std::string node;
@@ -50,7 +50,7 @@ std::optional<CollectiveReport> parse_watchdog_line(std::string_view line);
 // NCCL RAS: "26 ranks have launched up to operation 6650", then the ranks of that count. One a log.
 class RasReader {
  public:
-  // True when the line told something. Reports are complete at the next group or end.
+  // True when the line said something. Reports are complete at the next group or end.
   bool line(std::string_view text);
   [[nodiscard]] std::vector<CollectiveReport> reports() const;
 

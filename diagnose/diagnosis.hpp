@@ -17,7 +17,7 @@ struct Evidence {
   std::uint64_t line = 0;
   std::string text;
   std::uint64_t count = 1;                        // lines of this class, in all files
-  std::optional<std::int64_t> first_ms, last_ms;  // of the root: when it came, where that is told
+  std::optional<std::int64_t> first_ms, last_ms;  // of the root: when it came, where known
 };
 
 struct Diagnosis {

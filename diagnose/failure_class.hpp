@@ -44,7 +44,7 @@ enum class FailureClass {
 
 // How much a line weighs. Fatal: a process or the job died of it. Clue: counts only where nothing
 // fatal was found. Warning: a class of its own when the run did not fail. Success ends a run well.
-// Benign: looks like a failure and is none; silences its line.
+// Benign: looks like a failure but is not one; silences its line.
 enum class Severity { Fatal, Clue, Warning, Success, Benign };
 
 enum class NodeSuspect { No, IfRepeated, Yes };
@@ -113,7 +113,7 @@ inline constexpr std::size_t kFailureClasses = EnumNames<FailureClass>::names.si
 struct Advice {
   RunAction action = RunAction::None;
   NodeAction node_action = NodeAction::None;
-  std::string text;  // one or two sentences for a person
+  std::string text;  // one or two sentences that people read
 };
 
 }  // namespace stoker::diagnose

@@ -1,6 +1,6 @@
 // One cause out of many findings. What the training outlived is no cause. Of the rest, a finding
 // that another one explains (cause_rules.hpp) is an effect; of those that nothing explains the
-// earliest is the cause, told by the heaviest line of its class. Clues count only where nothing
+// earliest is the cause, shown by the heaviest line of its class. Clues count only where nothing
 // fatal was found, warnings only where nothing failed.
 #include <algorithm>
 #include <fmt/format.h>
@@ -106,7 +106,7 @@ Ranking rank_causes(const std::vector<Found>& candidates, const CauseRules& rule
   return ranking;
 }
 
-// The heaviest line of the root's class tells it best; of codes, the root itself.
+// The heaviest line of the root's class shows it best; of codes, the root itself.
 Found best_line(Found root, const std::vector<Found>& candidates) {
   Found best = root;
   if (root->xid != 0) return best;
@@ -131,7 +131,7 @@ bool is_ending(FailureClass c) {
   return c == FailureClass::SlurmTaskExit || c == FailureClass::TorchelasticChildFailed;
 }
 
-// Where only the end was reported, an exception printed shortly before tells more.
+// Where only the end was reported, an exception printed shortly before says more.
 Found clue_before(Found root, const std::vector<Found>& clues) {
   constexpr std::uint64_t kReach = 200;
   Found best = nullptr;
@@ -283,7 +283,7 @@ void settle(Diagnosis& d, Found line, const std::vector<ScannedLog>& logs, const
   d.summary = summary_of(d, *line, rules);
 }
 
-// What is said of many logs is said once.
+// A note about many logs is printed once.
 void add_log_notes(Diagnosis& d, const std::vector<ScannedLog>& logs) {
   constexpr std::size_t kSaidEach = 3, kMostNotes = 32;
   std::map<std::string_view, std::size_t> times;

@@ -57,7 +57,7 @@ struct ScannedLog {
   std::vector<CollectiveReport> collectives;
   std::vector<GpuPlace> gpus;  // which rank computes on which GPU
   std::string stacks;          // the text, when the file is a stack dump of one rank
-  std::string node;            // whose file it is, as its path tells; "" = not told
+  std::string node;            // whose file it is, as its path says; "" = unknown
   std::optional<std::uint32_t> rank;
   std::uint64_t lines = 0;
   std::uint64_t iteration_lines = 0;
@@ -65,7 +65,7 @@ struct ScannedLog {
   // Two further iterations were finished after this line (0: never two): what stands before it did
   // not stop the training.
   std::uint64_t progressed_line = 0;
-  std::uint64_t success_line = 0;  // of the last word that ends a run well, 0 = none
+  std::uint64_t success_line = 0;  // of the last line that ends a run well, 0 = none
   std::optional<std::int64_t> first_time_ms, last_time_ms;  // of its first and last lines with one
   std::vector<std::string> last_lines;                      // informative ones, at the end
   std::vector<std::string> notes;  // what could not be read, what was assumed

@@ -13,8 +13,8 @@
 namespace stoker::diagnose {
 
 struct GpuPlace {
-  std::string node;  // "" = not told
-  std::string pci;   // "0000:cb:00"; "" = only the index is told
+  std::string node;  // "" = unknown
+  std::string pci;   // "0000:cb:00"; "" = only the index is known
   std::optional<std::uint32_t> index;
   std::optional<std::uint32_t> rank;
   // How far `rank` is to be believed: 0 = a label of the launcher, or the program's own word; else
@@ -25,7 +25,7 @@ struct GpuPlace {
 
 class GpuPlaces {
  public:
-  // `node`, `rank`: of the log, as its path tells.
+  // `node`, `rank`: of the log, as its path says.
   explicit GpuPlaces(std::string node = "", std::optional<std::uint32_t> rank = {})
       : node_(std::move(node)), rank_(rank) {}
   // What a line must have to be of use here.
@@ -46,7 +46,7 @@ class GpuPlaces {
   std::set<GpuPlace> found_;
 };
 
-// The rank on the GPU; empty: not told, or told in two ways. `node` may be "": then the id must be
+// The rank on the GPU; empty: unknown, or contradictory. `node` may be "": then the id must be
 // on one node only.
 std::optional<std::uint32_t> rank_on_gpu(const std::vector<GpuPlace>& places, std::string_view node,
                                          std::string_view pci);

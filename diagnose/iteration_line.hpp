@@ -2,7 +2,7 @@
 // with captures). Known: our own core and Megatron-DeepSpeed, old and current Megatron-LM, NeMo,
 // DeepSpeed's step lines, InternEvo, the dicts of Hugging Face's Trainer and of JSON loggers,
 // torchtitan, nanoGPT and its speed-run, llm.c, IDEFICS, nanotron, MLPerf's events, the progress
-// bars of Lightning and NeMo (Composer's records, over several lines: parse_file.hpp). Whatever a
+// bars of Lightning and NeMo (Composer's records, over several lines: parse_file.hpp). Anything a
 // launcher puts in front is no matter. A start is not progress: only lines that a program prints
 // after the step are known here. To add a form: one function in iteration_line.cpp and its line in
 // the table at the end of that file, with real lines in tests/diagnose.

@@ -25,18 +25,18 @@ namespace stoker::diagnose {
 struct KernelEvent {
   KernelClass event_class = KernelClass::Xid;
   std::optional<int> xid;  // of Xid and Sxid
-  // "0000:cb:00": domain, bus, device in lower case, without the function; "" = not told.
+  // "0000:cb:00": domain, bus, device in lower case, without the function; "" = unknown.
   std::string gpu_pci;
-  std::string severity;  // of an SXid: "Fatal" or "Non-fatal", "" = not told on this line
+  std::string severity;  // of an SXid: "Fatal" or "Non-fatal", "" = unknown on this line
   std::optional<std::int64_t> pid;
   std::string process;  // the victim or the stuck task
   std::string text;     // from the message on, without time stamps, at most 512 bytes
 };
 
-// Empty: no such line. Follow-up lines (call traces, oom_reaper, SXid data) are none.
+// Empty: no such line. Follow-up lines (call traces, oom_reaper, SXid data) do not count.
 std::optional<KernelEvent> parse_kernel_line(std::string_view line);
 
-// "PCI:0000:06:00.0", "0000:CB:00" and the like in the normal form above; empty when it is none.
+// "PCI:0000:06:00.0", "0000:CB:00" and similar in the normal form above; empty when malformed.
 std::optional<std::string> normal_pci(std::string_view text);
 
 }  // namespace stoker::diagnose

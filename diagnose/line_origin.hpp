@@ -1,4 +1,4 @@
-// LineOrigin: what stands in front of a line's message and tells where it comes from: labels of
+// LineOrigin: what stands in front of a line's message and shows where it comes from: labels of
 // launchers (torchrun, srun -l, our own), time stamps, syslog and kernel-log headers. A kernel line
 // is one whose header only the kernel log has; what a rank prints is never one.
 #pragma once
@@ -11,10 +11,10 @@
 namespace stoker::diagnose {
 
 struct LineOrigin {
-  std::string node;                         // "" = not told
+  std::string node;                         // "" = unknown
   std::optional<std::uint32_t> rank;        // global
   std::optional<std::uint32_t> local_rank;  // torchrun's [default3]
-  std::optional<std::int64_t> time_ms;      // UTC where no zone is told; none without a year
+  std::optional<std::int64_t> time_ms;      // UTC where the zone is unknown; none without a year
   bool kernel_header = false;               // the header of a kernel log
   bool rank_label = false;                  // some launcher says that a rank printed it
   bool mild = false;                        // logged as information or as a warning
@@ -36,7 +36,7 @@ std::string quoted_node(std::string_view line, std::size_t at);
 // quote an error ("handler for CUDA out of memory registered"); a program that dies says it louder.
 bool told_as_information(std::string_view line, std::size_t at);
 
-// Rank and node that a file's path tells: ".../ranks/12.log", "rank-3.out",
+// Rank and node that a file's path names: ".../ranks/12.log", "rank-3.out",
 // "attempt_0/3/stderr.log", "dmesg-n03.txt".
 struct PathOrigin {
   std::string node;

@@ -10,7 +10,7 @@
 
 namespace stoker::diagnose {
 
-// Lines longer than this are looked at only up to here.
+// Lines longer than this are read only up to here.
 inline constexpr std::size_t kLongestLine = 64u << 10;
 
 // Skips blanks and tabs.

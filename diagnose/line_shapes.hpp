@@ -1,6 +1,6 @@
 // LineShapes: lines have one shape if they are equal once each run of digits is a single '0'
 // (groups of thousands keep their length). What was found out about a line holds for all lines of
-// its shape (block_expression.hpp, step_places.hpp), so a training's lines are looked at in full a
+// its shape (block_expression.hpp, step_places.hpp), so a training's lines are searched in full a
 // few times, not a million times. Lines whose digits also stand in the same columns have one print:
 // the quick way to the shape. A line is taken for known only after every byte of it was compared.
 // Bounded; one thread.
@@ -43,7 +43,7 @@ class LineShapes {
     StepForm form;
   };
   struct Known {
-    const Shape* shape = nullptr;  // null: this line must be looked at; lasts until the next call
+    const Shape* shape = nullptr;  // null: this line must be searched; lasts until the next call
     const StepPlaces* places = nullptr;  // not null: of a step; lasts as long
   };
   // The next line, when it is like one that came behind such a line as the last one: no search for

@@ -17,7 +17,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// `count` digits at the front, taken off; -1: there are none.
+// `count` digits at the front, taken off; -1: no digits.
 int take_digits(std::string_view& text, std::size_t count) {
   if (text.size() < count) return -1;
   int value = 0;

@@ -16,7 +16,7 @@ struct LineTime {
     Syslog,  // Jun 10 03:09:55
     Glog     // E1218 20:27:21.426415
   };
-  std::int64_t ms = 0;  // UTC where the zone is told, else as if it were
+  std::int64_t ms = 0;  // UTC where the zone is known, else as if it were
   Form form = Form::Iso;
   bool zoned = false;
   bool has_year = true;  // else it is in 1972, a leap year

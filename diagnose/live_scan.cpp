@@ -1,4 +1,4 @@
-// The ranking is done anew when a scanner has found something, at most once a call.
+// The ranking is done again when a scanner has found something, at most once a call.
 #include "diagnose/live_scan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // LiveScan: logs that are still being written, as one cause that may change with each line; what
-// `stoker diagnose` would say of the lines so far, told when it changed. Pure; one thread.
+// `stoker diagnose` would say about the lines so far, reported when it changed. Pure; one thread.
 #pragma once
 
 #include <map>
@@ -32,9 +32,9 @@ class LiveScan {
   // Kernel lines of other nodes are somebody else's. Empty: all nodes are ours.
   void set_nodes(std::vector<std::string> nodes) { nodes_ = std::move(nodes); }
 
-  // The cause, if it is another one than that told last; `healthy` when the training outlived it.
+  // The cause, if it differs from the last one reported; `healthy` when the training outlived it.
   std::optional<Diagnosis> news();
-  // What was told last, for a reader that starts again there; "" = nothing.
+  // What was reported last, for a reader that starts again there; "" = nothing.
   [[nodiscard]] const std::string& told() const { return told_; }
   void set_told(std::string told) { told_ = std::move(told); }
 

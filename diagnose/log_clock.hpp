@@ -26,8 +26,8 @@ class LogClock {
   // The time of the lines in front of the first stamp.
   void begin_at(std::int64_t ms) { now_ = base_ = ms; }
 
-  // The next line, and what it told of an iteration, if it did. Returns the time of the line, in
-  // milliseconds since 1970; as long as nothing tells a time, since the beginning of the log.
+  // The next line, and what it said about an iteration, if it did. Returns the time of the line, in
+  // milliseconds since 1970; as long as no line has a time, since the beginning of the log.
   std::int64_t line(std::string_view text, const IterationMetrics* metrics);
 
   [[nodiscard]] bool stamped() const { return stamped_; }  // some line had a time
@@ -43,7 +43,7 @@ class LogClock {
   std::uint64_t lines_ = 0;
   std::int64_t now_ = 0;
   std::int64_t base_ = 0;   // the last stamp
-  std::int64_t since_ = 0;  // told by iterations since
+  std::int64_t since_ = 0;  // summed from iterations since
   std::optional<std::uint64_t> iteration_;
   std::int64_t shift_[kForms] = {};  // added to the stamps of a form
   bool seen_[kForms] = {};

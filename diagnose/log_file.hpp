@@ -1,4 +1,4 @@
-// Reads one log for a scan: plain, .gz, .zst, .xz (told by content, not by name), or a journald
+// Reads one log for a scan: plain, .gz, .zst, .xz (detected by content, not by name), or a journald
 // export; `-` is standard input. Whole lines go on in blocks; a line over 1 MiB is cut there.
 // What goes wrong halfway becomes a note of the scan, and what was read counts.
 #pragma once

@@ -59,7 +59,7 @@ struct LogReader::Impl {
   os::Fd owned;
   int fd = -1;              // -1: there is only `piece`
   std::vector<char> piece;  // as stored
-  std::size_t got = 0;      // bytes of `piece` that nobody has taken yet
+  std::size_t got = 0;      // bytes of `piece` that are not consumed yet
   bool begun = false, ended = false;
 
   std::unique_ptr<Unpacker> unpacker;

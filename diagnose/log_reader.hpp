@@ -1,5 +1,5 @@
-// LogReader: the lines of one log, plain, packed (.gz, .zst, .xz, .bz2, .lz4: told by content, not
-// by name) or a journald export, in blocks of whole lines that are asked for one by one. A line
+// LogReader: the lines of one log, plain, packed (.gz, .zst, .xz, .bz2, .lz4: detected by content,
+// not by name) or a journald export, in blocks of whole lines that are asked for one by one. A line
 // over 1 MiB is cut there. What goes wrong halfway becomes a note, and what was read counts.
 #pragma once
 

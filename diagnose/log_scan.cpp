@@ -1,4 +1,4 @@
-// A line that a pattern hit is looked at once more: which signatures really match, which is the
+// A line that a pattern hit is searched once more: which signatures really match, which is the
 // heaviest, whose line it is. All other lines cost the block pass alone.
 #include "diagnose/log_scan.hpp"
 
@@ -71,7 +71,7 @@ bool LogScanner::is_kernel_log(std::string_view block) const {
   return lines > 0 && kernel * 5 >= lines * 4;
 }
 
-// A line without a date stands between two with one; the first of a few tells.
+// A line without a date stands between two with one; the first of a few decides.
 std::optional<std::int64_t> LogScanner::first_time(std::string_view block) {
   for (int lines = 0; !block.empty() && lines < 50; ++lines) {
     const auto newline = std::min(block.find('\n'), block.size());
@@ -111,7 +111,7 @@ void LogScanner::look(std::uint64_t before, const LineSieve::Line& line) {
   hit(number, line.text, line.ids);
 }
 
-// A progress bar rewrites its line with '\r': each version is looked at as a line of its own.
+// A progress bar rewrites its line with '\r': each version is read as a separate line.
 void LogScanner::hit(std::uint64_t line, std::string_view raw, Ids ids) {
   std::string_view text = without_colours(raw, plain_);
   while (!text.empty()) {

@@ -186,7 +186,7 @@ void LossWatch::overflow(std::uint64_t line, std::string_view text) {
   }
   const bool searching = !mid_training_ && latest_iteration_ < kSearchUntil;
   if (last_scale_ == 0) last_scale_ = *from;
-  // Lines of several ranks repeat each other; an iteration line may have told the new scale first.
+  // Lines of several ranks repeat each other; an iteration line may have had the new scale first.
   if (*to < last_scale_) watch_scale(here, *to, searching);
 }
 

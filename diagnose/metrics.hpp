@@ -1,4 +1,4 @@
-// IterationMetrics: what one iteration line told, whatever program printed it; the fields of
+// IterationMetrics: what one iteration line said, of any program; the fields of
 // `stoker parse --json`. A field that the line does not have is empty. A loss that was printed as
 // nan or inf is kept (it is news); other non-finite numbers are dropped.
 #pragma once

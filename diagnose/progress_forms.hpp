@@ -20,7 +20,7 @@ std::optional<IterationMetrics> parse_mllog(std::string_view line);
 std::optional<ValidationMetrics> parse_mllog_validation(std::string_view line);
 
 // Composer: "[epoch=0][batch=10/4800]:" opens a record of "Train name: value" lines. Each returns
-// what the line adds to a record in Megatron's form, or "" when it is none.
+// what the line adds to a record in Megatron's form, or "" when it is not a record.
 std::string composer_head(std::string_view line);   // "iteration 10/ 4800 |"
 std::string composer_field(std::string_view line);  // " loss/train/total: 2.31 |"
 

@@ -1,5 +1,5 @@
-// Progress told by a log line, for trainings that do not write the heartbeat page: the formats that
-// are known here, or the user's two regular expressions (watch.progress).
+// Progress reported by a log line, for trainings that do not write the heartbeat page: the formats
+// that are known here, or the user's two regular expressions (watch.progress).
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class ProgressReader {
   // that does not compile or has no group.
   static Result<ProgressReader> make(const std::map<std::string, std::string>& patterns);
 
-  // Only with an iteration; a line of a checkpoint or a validation is none.
+  // Only with an iteration; a line of a checkpoint or a validation is not progress.
   [[nodiscard]] std::optional<IterationMetrics> read(std::string_view line) const;
 
  private:

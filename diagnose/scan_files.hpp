@@ -1,5 +1,5 @@
 // Scans many logs on all cores; each file is independent of the others, and the answer is in the
-// order of the inputs whatever finished first.
+// order of the inputs, no matter which finished first.
 #pragma once
 
 #include <string>

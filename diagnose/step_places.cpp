@@ -113,7 +113,7 @@ StepForm::Number number_of(std::string_view line, std::span<const DigitRun> runs
   return number;
 }
 
-// False: the field is told, and no single number tells it.
+// False: the field is present, but no single number has it.
 template <class T>
 bool find_number(std::string_view line, const StepNumbers& numbers,
                  std::optional<T> StepNumbers::*field, StepForm::Number& number) {

@@ -41,10 +41,10 @@ struct StepForm {
   [[nodiscard]] StepPlaces places(std::span<const DigitRun> runs) const;
 };
 
-// Empty: this line must be parsed each time (a number that is none, a count that may overflow).
+// Empty: this line must be parsed each time (a malformed number, a count that may overflow).
 std::optional<StepForm> find_step_form(std::string_view line);
 
-// Of a number in groups of thousands ("6,785"): a part of it, whose length tells what it is.
+// Of a number in groups of thousands ("6,785"): a part of it, whose length shows what it is.
 bool keeps_length(std::string_view line, DigitRun run);
 std::vector<DigitRun> digit_runs(std::string_view line);
 

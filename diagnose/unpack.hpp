@@ -29,7 +29,7 @@ class Unpacker {
 
   // TooLarge: its window needs more memory than that.
   enum class End : std::uint8_t { NotYet, Clean, Truncated, Damaged, TooLarge };
-  // Fills as much of `room` as there is. Less than all of it: the end, and end() tells which.
+  // Fills as much of `room` as there is. Less than all of it: the end, and end() says which.
   std::size_t read(std::span<char> room);
   [[nodiscard]] End end() const { return end_; }
 

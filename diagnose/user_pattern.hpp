@@ -1,6 +1,6 @@
-// `watch.progress` of RUN.yaml: regular expressions of the user for a training whose lines nobody
-// knows. Each has one capture group: the number. RE2: no backtracking, so a hostile line costs
-// nothing.
+// `watch.progress` of RUN.yaml: regular expressions of the user for a training whose lines stoker
+// does not knows. Each has one capture group: the number. RE2: no backtracking, so a hostile line
+// costs nothing.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Utf16Text: a log written as UTF-16 (PowerShell's Tee-Object and '>'), told by its byte-order mark
-// or, without one, by every other byte of its head being NUL; made UTF-8 piece by piece.
+// Utf16Text: a log written as UTF-16 (PowerShell's Tee-Object and '>'), detected by its byte-order
+// mark or, without one, by every other byte of its head being NUL; made UTF-8 piece by piece.
 #pragma once
 
 #include <optional>

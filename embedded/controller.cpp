@@ -154,7 +154,7 @@ void Controller::forget_old() {
     }
     finished -= tasks.size();
     for (const Task* task : tasks) {
-      std::error_code ignored;  // a log that stays behind harms nobody
+      std::error_code ignored;  // a log that stays behind is harmless
       std::filesystem::remove_all(fmt::format("{}/jobs/{}", folder_, task->id.text()), ignored);
       changes_.tasks.erase(task->id);
     }

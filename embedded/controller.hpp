@@ -61,7 +61,7 @@ class Controller {
   Cluster cluster_;
   NodeRunner runner_;
   Changes changes_;
-  std::optional<Error> store_error_;  // the last save failed: what observers are told
+  std::optional<Error> store_error_;  // the last save failed: what observers get
   std::optional<WallTime> next_begin_;
   WallTime now_;
   std::uint32_t uid_ = 0;

@@ -9,7 +9,7 @@
 namespace stoker::embedded {
 namespace {
 
-constexpr std::size_t kSeenAtMost = 512;  // finished tasks that an observer is told
+constexpr std::size_t kSeenAtMost = 512;  // finished tasks that an observer gets
 constexpr Duration kSeenFor = 24h;
 
 Answer refuse(const std::string& error, const std::string& hint = "") {

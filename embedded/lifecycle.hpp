@@ -16,8 +16,8 @@ void start_task(Task& task, const Job& job, std::vector<NodeName> nodes, std::ui
 // An active task is to be ended; its processes must be asked to leave. The first cause stays.
 void begin_ending(Task& task, EndCause cause, WallTime now);
 
-// The node below one of the task's runs died. With no_kill the task lives on with fewer nodes, as
-// SLURM does. True: it cannot; the caller ends it with NodeFailed.
+// The node below one of the task's runs died. With no_kill the task is still running with fewer
+// nodes, as SLURM does. True: it cannot; the caller ends it with NodeFailed.
 bool lose_node(Task& task, const Job& job, const NodeName& node);
 
 // After a run's phase changed: the task is finished, requeued or goes on. With no_kill a lost

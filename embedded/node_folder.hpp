@@ -30,7 +30,7 @@ struct NodeSpec {
 };
 
 struct NodeAlive {
-  std::int64_t pid = 0;  // 0: the scheduler claimed it, nobody may start here any more
+  std::int64_t pid = 0;  // 0: the scheduler claimed it, no process may start here any more
   std::uint64_t started = 0;
   std::string boot_id;
   STOKER_FIELDS(NodeAlive, pid, started, boot_id)
@@ -40,7 +40,7 @@ struct NodeAlive {
 struct NodeExit {
   int exit_code = 0, signal = 0;
   std::string why;               // "": by itself, "limit", "term", "launch" = could not be started
-  std::string detail;            // one line for a person
+  std::string detail;            // one line that people read
   std::uint32_t unkillable = 0;  // processes that survived KILL: the node needs a person
   STOKER_FIELDS(NodeExit, exit_code, signal, why, detail, unkillable)
 };

@@ -125,7 +125,7 @@ void NodeProcess::ask_to_leave(const char* why) {
   why_ = why;
   kill_at_ = wall_now() + spec_.kill_wait;
   ::kill(-agent_.identity.pid, SIGTERM);  // its session's first group; not reaped yet: no reuse
-  ::kill(-agent_.identity.pid, SIGCONT);  // a stopped one would not hear it
+  ::kill(-agent_.identity.pid, SIGCONT);  // a stopped one would not receive it
 }
 
 void NodeProcess::take_signals() {

@@ -105,7 +105,7 @@ Status NodeRunner::start(const Job& job, const Task& task, std::size_t index) {
   return ok();
 }
 
-// Nobody has claimed the folder: the node process is on its way, died before its first act, or
+// No process has claimed the folder: the node process is on its way, died before its first act, or
 // was never started (the scheduler process died between its decision and the start).
 NodeRunner::Look NodeRunner::look_unclaimed(const Job& job, const Task& task, std::size_t index,
                                             Known& k) {
@@ -117,7 +117,7 @@ NodeRunner::Look NodeRunner::look_unclaimed(const Job& job, const Task& task, st
   if (const auto alive = folder.read_alive(); !alive || *alive)
     return {};  // it claimed just now: the next look sees it
   if (task.cause != EndCause::None) {
-    const auto mine = folder.claim({0, 0, os::boot_id()});  // nobody may start here any more
+    const auto mine = folder.claim({0, 0, os::boot_id()});  // no process may start here any more
     if (mine && *mine) return ended(SIGTERM, "term", "ended before its start");
     return {};
   }

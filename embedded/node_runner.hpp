@@ -31,7 +31,7 @@ class NodeRunner {
   struct Look {
     Seen seen = Seen::Starting;
     NodeExit exit;                // when Ended
-    bool host_restarted = false;  // it ended because this host booted anew
+    bool host_restarted = false;  // it ended because this host rebooted
   };
   // Never blocks. A node process that died without a word (kill -9) is followed by a sweep of its
   // processes before it counts as ended.

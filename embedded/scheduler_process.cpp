@@ -39,7 +39,7 @@ Result<os::Fd> lock_folder(const std::string& folder) {
   return fd;
 }
 
-// Tells whoever started us that the folder is served (by us, or by another process already).
+// Informs the starter that the folder is served (by us, or by another process already).
 void tell_ready(const os::Fd& ready) {
   [[maybe_unused]] const ssize_t n = ready ? ::write(ready.get(), "k", 1) : 0;
 }
@@ -62,7 +62,7 @@ void serve(Controller& controller, SocketServer& server, Duration idle_exit) {
   }
 }
 
-// `ready` stays open on failure: whoever waits must not look before the reason is in the log.
+// `ready` stays open on failure: a waiting process must not look before the reason is in the log.
 Status serve_folder(const SchedulerProcessOptions& options, os::Fd& ready) {
   STOKER_TRY_STATUS(os::make_directories(options.folder, 0700));
   STOKER_TRY(lock, lock_folder(options.folder));

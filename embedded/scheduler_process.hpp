@@ -1,5 +1,5 @@
 // The scheduler process of one cluster folder (<state>/local): exactly one by flock, started by the
-// client when it is needed, ends when no job has been live and nobody has asked for a while.
+// client when it is needed, ends when no job has been live and no request came for a while.
 // Nothing but the folder is its memory: kill -9 it at any moment and start it again.
 #pragma once
 

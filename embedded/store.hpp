@@ -24,7 +24,7 @@ struct Changes {
 
 class Store {
  public:
-  // Creates the database when there is none. Errors: no room, no rights, damage (quick_check), a
+  // Creates the database when it is missing. Errors: no room, no rights, damage (quick_check), a
   // database of a newer version.
   static Result<std::unique_ptr<Store>> open(const std::string& folder);
   ~Store();

@@ -16,7 +16,7 @@ struct NodeSamples {
   double gpu_watts = 0;
 };
 
-// `attempt_age_ms`: since the ranks were started; the progress age while nobody has reported.
+// `attempt_age_ms`: since the ranks were started; the progress age while no rank has reported.
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
                      std::int64_t attempt_age_ms);
 

@@ -1,4 +1,5 @@
-// Stage: where the lead stands. One variant; whatever holds only for a while is part of its stage.
+// Stage: where the lead stands. One variant; anything that holds only for a while is part of its
+// stage.
 //
 //   Gathering ─▶ Looking ─▶ [Benching ─▶ Looking ─▶] [Choosing ─▶] AskingPort ─▶ Running ─▶ Judging
 //                   ▲                                                                          │

@@ -12,7 +12,7 @@ constexpr std::size_t kMostSteps = 64;
 constexpr double kNarrowest = 0.05;  // no forecast is better than this
 constexpr double kLeastBeside = 0.85;
 constexpr double kMostBeside = 2;      // evaluations and stalls at most double the iterations
-constexpr double kEnoughSeconds = 10;  // of training, before it tells what comes beside iterations
+constexpr double kEnoughSeconds = 10;  // of training, before it shows what comes beside iterations
 constexpr std::uint64_t kEnough = 20;  // iterations
 constexpr double kFarthest = 9e9;      // beyond what a Duration holds: no answer
 

@@ -19,7 +19,7 @@ struct PlannedBatch {
   double samples = 0;  // of one iteration
   STOKER_FIELDS(PlannedBatch, iterations, samples)
 };
-// Of the whole run, in order; a ramp-up of many small steps is told in at most 64.
+// Of the whole run, in order; a ramp-up of many small steps is reported in at most 64.
 std::vector<PlannedBatch> batch_steps(const BatchPlan& plan, std::uint64_t train_samples);
 
 struct ForecastInput {

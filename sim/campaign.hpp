@@ -38,7 +38,7 @@ struct Report {
   // How detectors did against the truth; lengths are the longest.
   std::uint64_t hangs = 0, slows = 0, slowdowns = 0, doubled = 0, false_hangs = 0, false_slows = 0;
   Duration hang_verdict{}, slow_found{};
-  std::map<std::string, std::uint64_t> alerts;  // told, by kind
+  std::map<std::string, std::uint64_t> alerts;  // raised, by kind
   STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual,
                 failed_seeds, state, why, lost, hangs, slows, slowdowns, doubled, false_hangs,
                 false_slows, hang_verdict, slow_found, alerts)

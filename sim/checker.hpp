@@ -55,7 +55,7 @@ class Checker {
     std::uint32_t hangs = 0, slows = 0, doubled = 0;  // doubled: hangs under a doubled limit
     std::uint32_t slowdowns = 0;                      // that there were
     std::uint32_t false_hangs = 0, false_slows = 0;
-    std::map<std::string, std::uint32_t> alerts;  // told, by kind
+    std::map<std::string, std::uint32_t> alerts;  // raised, by kind
   };
   [[nodiscard]] const Found& found() const { return found_; }
   void now(Instant at) { now_ = at; }
@@ -93,7 +93,7 @@ class Checker {
   std::uint32_t restarts_ = 0;  // decided since the best iteration grew
   Iteration best_;
   std::optional<Generation> ended_;             // the run is over with it
-  SharedMap<NodeName, core::NodeEntry> nodes_;  // as last looked at
+  SharedMap<NodeName, core::NodeEntry> nodes_;  // as last seen
   std::set<std::string> lost_;                  // checkpoints, gone or damaged, as agents said
 };
 

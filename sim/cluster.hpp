@@ -60,7 +60,7 @@ struct SimJob {
   std::map<std::uint32_t, SimTask> state;
 };
 
-// What slurmctld says of one record to an order, and the tasks of which it says so. An array has a
+// slurmctld's answer about one record to an order, and the tasks that it concerns. An array has a
 // record of its own for the tasks that wait in it, and one for each task that has left it.
 enum class Verdict {
   Done,

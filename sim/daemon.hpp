@@ -35,7 +35,7 @@ class Daemon {
     SlurmText& slurm;
     SimFiles& files;
     SimAlerts& alerts;
-    const core::RunPolicy& policy;  // as the daemon is told it
+    const core::RunPolicy& policy;  // as the daemon gets it
     Guard broken;
     Duration poll;  // while nothing is on its way
   };

@@ -61,7 +61,7 @@ class SimAlerts : public core::Alerts {
   std::map<EffectKey, core::SendAlert> accepted;
 };
 
-// A controller that takes what it is told to take. Jobs start and end only by script.
+// A controller that accepts what the script says. Jobs start and end only by script.
 class SimScheduler : public core::Scheduler {
  public:
   enum class NextSubmit { Works, Refused, Starved, LostAnswer, LostRequest };

@@ -171,14 +171,14 @@ struct Expectation {
   Duration lost_at_most{};  // of training time, 0: no bound
   double ettr_at_least = 0;
   bool held = false;
-  std::vector<std::string> alerts;  // kinds that must be told
+  std::vector<std::string> alerts;  // kinds that must be raised
 };
 
 struct Scenario {
   std::string name, about;
   std::string source;         // of the story or of the rates
   std::string people;         // what the people did
-  Duration lost_by_people{};  // training time, 0: not told
+  Duration lost_by_people{};  // training time, 0: unknown
   Duration length = 24h;      // simulated, at first with faults
   Duration heals = 12h;       // then without any: the run must come to rest
   ClusterShape cluster;

@@ -1,4 +1,4 @@
-// Script: iterations told one by one, as the numbers of a training go on.
+// Script: iterations reported one by one, as the numbers of a training go on.
 #include <fmt/format.h>
 
 #include "sim/random.hpp"

@@ -34,7 +34,7 @@ struct SimCheckpoint {
   bool archived = false;  // its copy on another disk was read back
 };
 
-// Where the ranks stand. Waiting: there are none.
+// Where the ranks stand. Waiting: no ranks.
 enum class Stage { Waiting, Startup, Load, Iterate, Save, Evaluate };
 
 // The lead's process and its agents, as the network between them shows them.
@@ -46,7 +46,7 @@ struct SimLead {
   Instant ticked;                      // its newest Tick
   std::set<NodeName> connected;        // agents that have ever been there
   std::map<NodeName, Instant> silent;  // died, and when
-  std::set<NodeName> left;             // as they were told
+  std::set<NodeName> left;             // as they were ordered
   // What one step asked of the nodes, until all its actions are performed.
   std::optional<wire::StopHow> stop;
   bool all_leave = false;
@@ -66,7 +66,7 @@ struct SimGeneration {
   Attempt attempt;
   std::vector<NodeName> attempt_nodes;
   std::set<NodeName> busy;  // nodes where processes of them live
-  bool stopping = false;    // they were told to go
+  bool stopping = false;    // they were ordered to go
   Iteration resume;         // where they began
   Stage stage = Stage::Waiting;
   Instant stage_since;
@@ -78,8 +78,8 @@ struct SimGeneration {
   std::optional<Rank> odd;
   Instant last_fault;
   std::uint64_t serial = 0;    // of what is planned: older plans are void
-  std::uint64_t sampled = 0;   // iterations that beats have told
-  std::uint64_t digested = 0;  // iterations that digests have told
+  std::uint64_t sampled = 0;   // iterations that beats have reported
+  std::uint64_t digested = 0;  // iterations that digests have reported
   std::uint64_t saves_answered = 0;
   bool copies = false;               // a checkpoint to another disk
   std::optional<wire::EndMark> end;  // end.json
@@ -97,7 +97,7 @@ class Training {
     std::function<void(Generation, const std::string& line)> line;  // appended to lead.jsonl
     std::function<void(const std::string&)> say;
     std::function<void(const std::string&)> broken;     // a safety invariant
-    std::function<void(const std::string&)> ends_well;  // ranks that are well are told to end
+    std::function<void(const std::string&)> ends_well;  // ranks that are well are ordered to end
     std::function<Instant()> storage_free;              // until when the file system stands
     std::function<bool()> disk_full;
     std::function<bool()> doomed;  // ranks that start now die at once
@@ -145,7 +145,7 @@ class Training {
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] std::vector<std::uint64_t> pins_ordered();  // iterations, as a node sees it
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
-  // From the usual pace, which nobody knows of a run that was slow from its first minutes on.
+  // From the usual pace, which is unknown for a run that was slow from its first minutes on.
   [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }
   [[nodiscard]] Duration lost() const { return lost_; }
   [[nodiscard]] Iteration best() const { return best_; }

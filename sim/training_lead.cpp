@@ -52,7 +52,7 @@ void Training::break_guard(SimGeneration& g) const {
   if (broken_ == Guard::EarlyStart && running != nullptr && g.stopping) running->holding.clear();
 }
 
-// While agents are gathered it looks each second: nothing else tells it that it has enough.
+// While agents are gathered it looks each second: no event says that it has enough.
 void Training::wake(SimGeneration& g) {
   if (!g.alive) return;
   SimLead& lead = g.lead;
@@ -125,7 +125,7 @@ void Training::perform(SimGeneration& g, const lead::Action& action) {
       action);
 }
 
-// A node that is dead hears nothing. All nodes of one step do the same: they are asked together.
+// A dead node receives nothing. All nodes of one step do the same: they are asked together.
 void Training::command(SimGeneration& g, const NodeName& node, const wire::NodeCommand& command) {
   if (g.lead.silent.contains(node) || g.lead.left.contains(node)) return;
   std::visit(

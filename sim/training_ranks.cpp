@@ -9,7 +9,7 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kStop = 4s;  // ranks that are told to go are gone
+constexpr Duration kStop = 4s;  // ranks that are ordered to go are gone
 constexpr Duration kToKnowPace = 10min;
 constexpr int kSavedAndLeft = 10, kLeft = 11;                   // exit codes of stoker-train
 constexpr std::uint32_t kStraggles = 200, kTurnsUpAgain = 150;  // of 1,000
@@ -187,7 +187,7 @@ void Training::stop_ranks(SimGeneration& g, wire::StopHow how) {
   const auto* leave = running == nullptr ? nullptr : std::get_if<lead::Leave>(&running->ask);
   const bool well = healthy(g);
   if (well && restart == nullptr && leave == nullptr)
-    hooks_.broken("the lead ends ranks that are well, and nobody asked for it");
+    hooks_.broken("the lead ends ranks that are well, without a request");
   if (well && restart != nullptr) hooks_.ends_well(restart->why);
   if (well && how == wire::StopHow::LeaveNow) {
     const auto& orders = newest_orders(false);

@@ -1,4 +1,4 @@
-// Universe: who hears what, and when.
+// Universe: who receives what, and when.
 #include "sim/universe.hpp"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void Universe::say(const std::string& text) {
 void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
   Daemon::Hooks hooks;
   hooks.row = [this, epoch](const core::JournalRow& row, const core::SiteState& state) {
-    if (epoch == daemon_->epoch()) on_row(row, state);  // an older one decides for nobody
+    if (epoch == daemon_->epoch()) on_row(row, state);  // an older one decides nothing
   };
   hooks.may_act = [this](const Daemon& daemon, const core::Intent&) {
     return settings_.broken == Guard::Lease || daemon.epoch() == daemon_->epoch();
@@ -196,7 +196,7 @@ Attempt Universe::begun_later(std::uint64_t at) const {
   return begun;
 }
 
-// What the lead beats now, unless nobody can see it.
+// What the lead beats now, unless no one can see it.
 std::vector<core::Input> Universe::digests() {
   SimGeneration* g = training_->live();
   if (g == nullptr || g->zombie || g->attempt.value == 0 || g->stage == Stage::Waiting ||
@@ -268,7 +268,7 @@ void Universe::look_at_switches() {
   });
 }
 
-// A person who was paged comes within hours, mends and resumes.
+// An operator who was paged comes within hours, repairs and resumes.
 void Universe::look_after_held() {
   time_.after(random_.between(1h, 4h), [this] {
     look_after_held();

@@ -246,7 +246,7 @@ void Universe::strike_daemon(Fault fault) {
   take_lines();
   time_.after(random_.between(1min, 10min), [this, sleeper] {
     if (settings_.broken == Guard::Lease) {
-      sleeper->sleep(false);  // it wakes, and nobody tells it that it is no longer in charge
+      sleeper->sleep(false);  // it wakes, without a notice that it is no longer in charge
       time_.after(5min, [sleeper] { sleeper->kill(); });
     } else {
       sleeper->sleep(false);

@@ -29,7 +29,7 @@ class Words {
   Duration duration(std::string_view key, Duration otherwise = {});
   std::vector<NodeName> nodes(std::string_view key);
   std::string quoted();  // the first "quoted text" of the rest, taken out
-  // Words nobody asked for.
+  // Unexpected words.
   [[nodiscard]] std::string rest() const;
 
  private:

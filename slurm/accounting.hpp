@@ -25,7 +25,7 @@ struct AccountingRow {
   std::string user, name, comment;
 };
 // In sacct's order: of a requeued job the newest start comes last. Error: an answer that is cut
-// off, or a line that is none.
+// off, or a malformed line.
 Result<std::vector<AccountingRow>> parse_accounting(std::string_view text);
 
 // What the accounts prove of the job that carries this token: its tasks that are over. A row counts

@@ -1,6 +1,6 @@
 // Reads an existing batch script as sbatch and a person would: its #SBATCH lines, and what its
 // shell lines tell of logs, ends, checkpoints and switch files. Nothing is executed; what cannot be
-// told by reading is left out and noted.
+// known by reading is left out and noted.
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ struct AdoptedScript {
   std::optional<Duration> leaves_after;        // by itself
   std::optional<Duration> exit_before_limit;   // the same as a distance from the wall
   std::optional<std::uint64_t> last_iteration, save_every;
-  std::vector<std::string> notes;  // what could not be told, and what supervision changes
+  std::vector<std::string> notes;  // what is unknown, and what supervision changes
 };
 
 // `path`: absolute. `environment`: for variables that the script takes from outside. Errors: no

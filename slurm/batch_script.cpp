@@ -66,8 +66,8 @@ class Script {
 };
 
 // srun hands a signal to every process of its step (measured with 22.05.8), the ranks too, and USR1
-// ends whatever does not trap it: SLURM's warning of the wall is asked for only where the training
-// knows what it means. Others are told by the daemon, and by the agent's own clock.
+// ends every process that does not trap it: SLURM's warning of the wall is asked for only where the
+// training knows what it means. Others learn it from the daemon, and from the agent's own clock.
 bool traps_usr1(const core::TrainPolicy& train) {
   if (!train.save_signal.empty()) return train.save_signal == "USR1";
   if (train.command.empty()) return false;

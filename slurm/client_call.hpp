@@ -19,7 +19,7 @@ std::map<std::string, std::string> clean_environment(
 os::SpawnOptions client_call(std::vector<std::string> argv,
                              const std::map<std::string, std::string>& ours);
 
-// One line for a person: the last line of stderr that says something, else how it ended.
+// One line that people read: the last line of stderr that says something, else how it ended.
 std::string what_it_said(const os::CommandOutput& output);
 
 }  // namespace stoker::slurm

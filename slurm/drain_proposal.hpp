@@ -20,7 +20,7 @@ Result<std::vector<std::string>> undrain_arguments(const NodeName& node);
 // For a shell.
 std::string pasteable(const std::vector<std::string>& arguments);
 
-// scontrol was told that this user may not do it.
+// scontrol was refused: this user may not do it.
 bool says_no_right(std::string_view answer);
 
 }  // namespace stoker::slurm

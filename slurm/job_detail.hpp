@@ -19,7 +19,7 @@ struct JobDetail {
   int exit_code = 0, signal = 0;
   std::string name;      // up to its first blank
   std::string command;   // path of the batch script
-  std::string output;    // path that its output goes to, "" = not told
+  std::string output;    // path that its output goes to, "" = unknown
   std::string excluded;  // hostlist, "" = none
 };
 

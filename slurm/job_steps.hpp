@@ -16,7 +16,7 @@ struct JobStep {
   JobId job;                    // task 0 = no array
   std::string step;             // "0", "batch", "extern"
   std::string name;             // of its program
-  std::vector<NodeName> nodes;  // "" = none told
+  std::vector<NodeName> nodes;  // "" = unknown
   [[nodiscard]] std::string text() const { return job.text() + "." + step; }
 };
 

@@ -1,4 +1,4 @@
-// Nodes as sinfo tells them: "down*", "drained", "mixed-", … and the administrators' reasons.
+// Nodes as sinfo reports them: "down*", "drained", "mixed-", … and the administrators' reasons.
 #pragma once
 
 #include <string>

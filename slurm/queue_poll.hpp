@@ -43,7 +43,7 @@ struct JobNumbers {
   int exit_code = 0, signal = 0;
 };
 std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs);
-// By array and task. Lines that are none are an error.
+// By array and task. Malformed lines are an error.
 Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 
 // The node lists of the answer before, by their text: jobs run for days on the nodes they have.
@@ -52,7 +52,7 @@ using NodeLists = std::map<std::string, NodeList, std::less<>>;
 // Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
 // fields or an unknown state is an error: such an answer proves nothing about any job. Rows of
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
-// of these job names, and those whose script lies below one of `folders`, are looked at closely.
+// of these job names, and those whose script lies below one of `folders`, are examined closely.
 // `lists` spares the expansion of lists that it knows, and then holds those of this answer.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
                                           const std::vector<RunName>& names = {},

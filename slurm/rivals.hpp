@@ -13,7 +13,7 @@
 namespace stoker::slurm {
 
 // Of every run in `grounds`, one line a job (an array is one job). `user`: who we are; `ours`: jobs
-// that we submitted, whatever their comment has become.
+// that we submitted, even when their comment was changed.
 std::map<RunName, std::vector<std::string>> find_rivals(
     const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds,
     const std::string& user, const std::set<std::uint64_t>& ours);

@@ -1,4 +1,4 @@
-// The options by which a foreign training says where it saves, how it is told to leave, and when it
+// The options by which a foreign training says where it saves, how it is asked to exit, and when it
 // does so by itself: Megatron-LM and what came of it, NeMo, torchtitan, Accelerate.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace stoker::slurm {
 
 struct ScriptOption {
   std::string text, raw;
-  std::string folder;  // where the command runs; "" = cannot be told
+  std::string folder;  // where the command runs; "" = unknown
   bool known = false;
   bool everywhere = true;  // false: another one in each job
 };

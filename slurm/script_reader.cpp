@@ -97,7 +97,7 @@ std::string ScriptReader::parameter(std::string_view inside, bool splits) {
   return shown(otherwise);
 }
 
-// Of the commands that stand in $(…), those whose output reading tells.
+// Of the commands that stand in $(…), those whose output is known by reading.
 std::string ScriptReader::command_value(std::string_view inside) {
   inside = trimmed(inside);
   if (inside == "pwd" || inside == "pwd -P") return folder_.empty() ? kNothingKnown : folder_;
@@ -177,7 +177,7 @@ std::string ScriptReader::expand(std::string_view raw, Text kind) {
 
 void ScriptReader::set(const std::string& name, std::string value) {
   const auto before = variables_.find(name);
-  // Where it may not be run, only what it adds is believed, and what nothing else tells.
+  // Where it may not be run, only what it adds is believed, and what no other source says.
   if ((branch_ > 0 || conditional_) && before != variables_.end() && !before->second.empty() &&
       !value.starts_with(before->second))
     value = kNothingKnown;

@@ -1,4 +1,4 @@
-// What the commands of a shell script would be given, as far as reading tells: the values that it
+// What the commands of a shell script would be given, as far as reading shows: the values that it
 // plainly assigns are put in, strings that it hands to another shell (`bash -c "…"`, eval,
 // here-documents) are read like itself. Nothing is executed; what only running it would tell
 // (substituted commands, sourced files) is marked in the very word, and only there.
@@ -16,7 +16,7 @@
 
 namespace stoker::slurm {
 
-inline constexpr char kUnknown = '\0';  // stands for what cannot be told; no script holds it
+inline constexpr char kUnknown = '\0';  // stands for what is unknown; no script holds it
 
 struct ScriptWord {
   std::string text;     // quotes gone, values put in; SLURM's own variables are *
@@ -27,7 +27,7 @@ struct ScriptWord {
 
 struct ScriptCommand {
   std::vector<ScriptWord> words;  // none is empty
-  std::string folder;             // where it runs; "" = cannot be told
+  std::string folder;             // where it runs; "" = unknown
 };
 
 class ScriptReader {

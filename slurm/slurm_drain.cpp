@@ -1,4 +1,4 @@
-// Drains with permission. The node is looked at first: what is out of service already, or carries
+// Drains with permission. The node is checked first: what is out of service already, or carries
 // somebody else's note ("Kill task failed", a health check's), is left as it is.
 #include <algorithm>
 #include <fmt/format.h>

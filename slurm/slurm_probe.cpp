@@ -1,5 +1,5 @@
-// Probing a job: what SLURM itself still has of it, and, with `srun --overlap`, what lives on its
-// nodes. Each part that is not answered is left out; nothing is concluded here.
+// Probing a job: what SLURM itself still has of it, and, with `srun --overlap`, what is still
+// running its nodes. Each part that is not answered is left out; nothing is concluded here.
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -25,7 +25,8 @@ struct SlurmOptions {
   Duration question_every = 45s;                   // refill of the budget (call_budget.hpp)
   std::function<Instant()> now = monotonic_now;
   std::function<WallTime()> wall = wall_now;
-  // Whether a login name belongs to a group, be it by its primary group alone. No function: nobody.
+  // Whether a login name belongs to a group, be it by its primary group alone. No function: no
+  // user.
   std::function<bool(const std::string& user, const std::string& group)> is_member{};
   // The members whom this host can list, for queues that are too long to be read whole.
   std::function<std::vector<std::string>(const std::string& group)> members{};

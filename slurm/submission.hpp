@@ -12,7 +12,7 @@
 namespace stoker::slurm {
 
 struct Submission {
-  std::vector<std::string> argv;                   // the script's path is the last word
+  std::vector<std::string> argv;                   // the script's path is the last argument
   std::string folder;                              // where sbatch runs; "" = anywhere
   std::map<std::string, std::string> environment;  // added to sbatch's, which the job inherits
   std::string text;                                // of a script of ours, to be written first

@@ -30,7 +30,7 @@ class LedgerTest(unittest.TestCase):
         self.play(a=("passed", 10, 1), b=("failed", 99, 1))
         ledger = self.play(a=("passed", 30, 2))
         self.assertEqual(ledger.usual("a"), 20)
-        self.assertIsNone(ledger.usual("b"))  # a failure tells nothing about how long it takes
+        self.assertIsNone(ledger.usual("b"))  # a failure says nothing about how long it takes
         ledger.note("a", "passed", 1, 2)
         self.assertEqual(ledger.second_tries(), [("a", 2, 3)])
 

@@ -3,13 +3,13 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
-# What a machine lacks by nature: rights, a kind of processor, data that is not of this repository. Time is told by itself.
+# What a machine lacks by nature: rights, a kind of processor, data that is not of this repository. Lack of time has its own words.
 BY_NATURE = re.compile(r"\broot\b|AVX2|FMA|GPU|shared/|corpus|kernel.lines|^no time was left")
 
 
 def may_skip(reason, installs=None):
     """Whether a test may be skipped for this reason. Where ./dev setup installs packages, none can be missing: a test that
-    finds no tmux or no SLURM there proves nothing, and would say so for ever."""
+    finds no tmux or no SLURM there proves nothing, and would say so in every run."""
     installs = bool(shutil.which("apt-get")) if installs is None else installs
     return not installs or bool(BY_NATURE.search(reason))
 

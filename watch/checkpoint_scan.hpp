@@ -1,7 +1,7 @@
 // Which checkpoint a start may load: the newest good one of the ancestry. A checkpoint is good when
 // its manifest is there, says what the directory's name says, and lists exactly the files that are
-// there, with their sizes and, looked at deeply, their content. Everything else is named with its
-// reason and left alone: nothing is ever mended, renamed or deleted here.
+// there, with their sizes and, in a deep scan, their content. Everything else is named with its
+// reason and left alone: nothing is ever repaired, renamed or deleted here.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // The end mark of a generation (wire/end_mark.hpp): read by a job's first act, and by the daemon,
-// which tells it as EndSeen once: its lead may have died before it could say so.
+// which reports it as EndSeen once: its lead may have died before it could say so.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace stoker::watch {
 
-// Empty: there is none. Error: there is one that does not count (os::find_own_file), or that is
+// Empty: no file. Error: there is one that does not count (os::find_own_file), or that is
 // malformed or of another generation.
 Result<std::optional<wire::EndMark>> read_end(const std::string& run_directory,
                                               Generation generation);
 
 class EndFile {
  public:
-  // `cursors`: what was told before the daemon restarted is not told again.
+  // `cursors`: what was reported before the daemon restarted is not reported again.
   EndFile(RunName run, std::string directory, const std::vector<core::Cursor>& cursors);
 
   void poll(Generation newest, std::vector<core::Input>& out);

@@ -1,6 +1,6 @@
 // FinishFile: `train.finished: {file: DONE}` as an edge: a regular file of that name appeared, or
-// is gone. A relative name counts from the run directory. Opened, never only looked at: network
-// file systems cache attributes. Its first absence is not told.
+// is gone. A relative name counts from the run directory. Opened, never only stat'ed: network
+// file systems cache attributes. Its first absence is not reported.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace stoker::watch {
 
 class FinishFile {
  public:
-  // `cursors`: what was told before the daemon restarted is not told again.
+  // `cursors`: what was reported before the daemon restarted is not reported again.
   FinishFile(const core::RunPolicy& policy, const std::vector<core::Cursor>& cursors);
 
   void poll(std::vector<core::Input>& out);

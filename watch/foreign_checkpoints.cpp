@@ -34,7 +34,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Size and time of change of a regular file; empty: there is none.
+// Size and time of change of a regular file; empty: no file.
 std::string print_of(const std::string& path) {
   struct stat entry {};
   if (::lstat(path.c_str(), &entry) != 0 || !S_ISREG(entry.st_mode)) return "";
@@ -97,7 +97,7 @@ Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::st
   if (::stat(directory.c_str(), &there) != 0 && errno == ENOENT) return newest;
   STOKER_TRY(names, os::list_directory(directory));
   if (names.size() > kMostEntries)
-    return fail(fmt::format("{} has {} entries; none are looked at", directory, names.size()));
+    return fail(fmt::format("{} has {} entries; none are read", directory, names.size()));
   for (const std::string& name : names) {
     if (name == "latest_checkpointed_iteration.txt" || name == "latest") {
       consider(by_mark(directory, name));

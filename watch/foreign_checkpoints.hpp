@@ -22,10 +22,10 @@ struct ForeignCheckpoint {
   friend bool operator==(const ForeignCheckpoint&, const ForeignCheckpoint&) = default;
 };
 
-// The iteration that a file's name tells; empty: no checkpoint of a known format.
+// The iteration in a file's name; empty: no checkpoint of a known format.
 std::optional<Iteration> iteration_of_file(std::string_view name);
 
-// The newest one in `directory`; empty: there is none, or no such directory.
+// The newest one in `directory`; empty: no checkpoint, or no such directory.
 Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::string& directory);
 
 // What is new between two looks: a checkpoint that was not there at the first one, and is whole.

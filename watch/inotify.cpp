@@ -11,7 +11,7 @@
 namespace stoker::watch {
 namespace {
 
-// Files beside those that are watched which stoker itself writes often: nobody waits for them.
+// Files beside those that are watched which stoker itself writes often: no reader waits for them.
 bool is_noise(std::string_view name) {
   constexpr std::array<std::string_view, 5> kWritten{"main.log", "events.jsonl", "status.json",
                                                      "chronicle.md", "control.json"};

@@ -1,8 +1,9 @@
 // LeadFile: one file of agent events (lead.jsonl, or agents/<node>.jsonl of an agent whose lead is
 // gone) as inputs of the engine, each with its cursor. Beats of the lead are folded into digests;
-// everything else is told as it is. Damaged lines are skipped, counted and reported once. When the
-// newest generation's lead stops writing, LeadSilent says so, at 10 s, 30 s, 2 min, 10 min and 1 h;
-// absence counts from this process's first look. Of an older generation only late lines are told.
+// everything else is reported as it is. Damaged lines are skipped, counted and reported once. When
+// the newest generation's lead stops writing, LeadSilent says so, at 10 s, 30 s, 2 min, 10 min and
+// 1 h; absence counts from this process's first look. Of an older generation only late lines are
+// reported.
 #pragma once
 
 #include <optional>

@@ -44,7 +44,8 @@ RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::C
 std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   std::vector<core::Input> out;
   switches_.poll(wall, out);
-  // Looked for behind the agents' words and told before them: who writes it and leaves is finished.
+  // Looked for after the agents' reports and reported before them: a lead that writes it and exits
+  // is finished.
   std::vector<core::Input> words;
   generations_.poll(now, words);
   finish_file_.poll(out);

@@ -3,8 +3,8 @@
 // so each file is hostile until proven otherwise: opened without following links and without
 // blocking, a regular file with one name, at most 64 KiB, its owner a member of the group. A good
 // one becomes OperatorAsked with the owner's login name as author; what the body claims (`by`) is
-// only a claim. Told once; ConsumeSwitch renames it away. Of the others at most ten are reported in
-// a minute: whoever makes and changes them must not fill the journal.
+// only a claim. Reported once; ConsumeSwitch renames it away. Of the others at most ten are
+// reported in a minute: a user who makes and changes them must not fill the journal.
 #pragma once
 
 #include <map>
@@ -29,11 +29,11 @@ struct SwitchOptions {
 // where the body has them "claimed_by", "until".
 class SwitchFiles {
  public:
-  // `cursors`: switches that were told before the daemon restarted are not told again.
+  // `cursors`: switches that were reported before the daemon restarted are not reported again.
   SwitchFiles(SwitchOptions options, const std::vector<core::Cursor>& cursors);
 
-  // A file is told when it did not change between two polls, or is a while old: it may be in the
-  // making.
+  // A file is reported when it did not change between two polls, or is a while old: it may be in
+  // the making.
   void poll(WallTime wall, std::vector<core::Input>& out);
   [[nodiscard]] bool unsettled() const { return !unsettled_.empty(); }
 
@@ -52,7 +52,7 @@ class SwitchFiles {
   [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
 
   SwitchOptions options_;
-  std::map<std::string, core::Cursor> before_;  // told by the process before us, by path
+  std::map<std::string, core::Cursor> before_;  // reported by the previous process, by path
   std::map<std::string, Seen> unsettled_;       // by name: seen once
   std::set<std::string> told_;                  // names that wait to be consumed
   std::map<std::string, Seen> refused_;

@@ -5,8 +5,8 @@
 // * rotation: a renamed file is read to its end and a grace longer, then its successor from 0
 // * truncation (smaller than the offset, or other bytes there): the rest is taken from the copy
 //   that `copytruncate` left beside it where that can be proven, then from 0; flagged
-// * either of them, also several times, while nobody looked: found beside the path, in their order
-// * opened anew at each poll: on network file systems only open(2) revalidates
+// * either of them, also several times, between two polls: found beside the path, in their order
+// * opened again at each poll: on network file systems only open(2) revalidates
 // * a line ends at '\n' or '\r'; a partial last line is held; over the cap it is split; NULs
 // (holes)
 //   are dropped and counted, on network file systems after a grace, for the data may follow

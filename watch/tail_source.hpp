@@ -1,5 +1,5 @@
 // The files below a LineTail: opening what a path denotes now, reading at an offset, and finding
-// what a log rotation left beside it. Everything is opened anew and never trusted to be regular.
+// what a log rotation left beside it. Everything is opened again and never trusted to be regular.
 #pragma once
 
 #include <functional>

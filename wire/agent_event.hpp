@@ -85,7 +85,7 @@ struct RankExited {
   int code = 0;
   int signal = 0;
   bool core = false;
-  bool expected = false;   // after the agent had told it to leave
+  bool expected = false;   // after the agent had ordered it to exit
   std::string last_lines;  // the end of its output, at most 2 KiB
   STOKER_FIELDS(RankExited, attempt, node, rank, code, signal, core, expected, last_lines)
 };
@@ -98,7 +98,7 @@ struct AttemptEnded {  // all processes of all ranks are proven gone
       0;  // exit code that decides (cli.md), of the first rank that failed; 128+n for signal n
   Rank first_rank;  // the first rank that exited unasked
   NodeName first_node;
-  bool told = false;             // its ranks had been told to leave: their exit 0 proves no finish
+  bool told = false;  // its ranks had been ordered to exit: their exit 0 proves no finish
   std::optional<EndMark> end{};  // the run is over with it; the mark is on disk
   STOKER_FIELDS(AttemptEnded, attempt, all_zero, worst_code, first_rank, first_node, told, end)
 };
@@ -127,7 +127,7 @@ struct Quantiles {  // of durations in milliseconds
 };
 
 // The rank that computes longest, without its waits for others: where all wait for one, only this
-// tells which.
+// says which.
 struct SlowestRank {
   Rank rank;
   NodeName node;
@@ -140,8 +140,9 @@ struct Beat {  // folded heartbeats of all ranks, about once a second
   Attempt attempt;
   Phase phase = Phase::Startup;  // that most ranks are in
   std::int64_t phase_age_ms = 0;
-  std::uint32_t ranks = 0;      // of the attempt
-  std::uint32_t reporting = 0;  // that have ever written their page, or whose output told progress
+  std::uint32_t ranks = 0;  // of the attempt
+  std::uint32_t reporting =
+      0;  // that have ever written their page, or whose output showed progress
   Iteration iteration_min, iteration_max;
   std::uint64_t total = 0, consumed_samples = 0, consumed_tokens = 0;
   std::optional<double> loss;
@@ -235,7 +236,7 @@ struct CheckpointArchived {  // copied away, as checkpoints.archive says, and re
   bool without_optimizer = false;
   STOKER_FIELDS(CheckpointArchived, iteration, checkpoint, path, bytes, seconds, without_optimizer)
 };
-struct ArchiveFailed {  // it is tried again; told once for each reason
+struct ArchiveFailed {  // it is tried again; reported once for each reason
   static constexpr const char* kKind = "archive_failed";
   Iteration iteration;
   std::string checkpoint;     // "" = the archive does not answer
@@ -298,7 +299,7 @@ struct AgentEvent {
   STOKER_FIELDS(AgentEvent, version, at, wall, body)
 };
 
-// It tells the end of an attempt before `begun`, or of a part of it.
+// It reports the end of an attempt before `begun`, or of a part of it.
 bool is_overtaken(const AgentBody& body, Attempt begun);
 
 // The line with its checksum and newline.

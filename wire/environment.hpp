@@ -23,7 +23,7 @@ inline constexpr const char* kLrScale =
 inline constexpr const char* kSkipSamples =
     "STOKER_SKIP_SAMPLES";  // data window skipped after the resume point
 inline constexpr const char* kExitBefore =
-    "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and left
+    "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and exited
 inline constexpr const char* kStandby =
     "STOKER_STANDBY_FD";  // descriptor of a warm standby (standby.hpp)
 inline constexpr const char* kPreload =

@@ -107,7 +107,7 @@ class HeartbeatPage {
   std::uint64_t enter_collective(const std::string& name, std::uint64_t bytes, Instant now);
   void leave_collective(std::uint64_t number, Instant now);
 
-  // Agent's side. Empty: nobody has written yet, or a writer died inside a write (after a bounded
+  // Agent's side. Empty: not written yet, or a writer died inside a write (after a bounded
   // number of tries).
   [[nodiscard]] std::optional<Heartbeat> read() const;
   [[nodiscard]] std::vector<CollectiveRecord> collectives()
@@ -122,7 +122,7 @@ class HeartbeatPage {
 };
 
 // Removes the heartbeat pages in `directory` that agents of this user left when they were killed:
-// named "stoker.*", older than a minute, and locked by nobody. Returns how many.
+// named "stoker.*", older than a minute, and unlocked. Returns how many.
 std::size_t sweep_heartbeat_pages(const std::string& directory = "/dev/shm");
 
 }  // namespace stoker::wire

@@ -116,7 +116,7 @@ struct RankSample {
   double iteration_ms = 0;      // of the last one
   std::uint64_t completed = 0;  // iterations since the sample before
   StepLosses losses;            // of those
-  double compute_ms = 0;        // of the last one, without waits; 0 = not told
+  double compute_ms = 0;        // of the last one, without waits; 0 = unknown
   STOKER_FIELDS(RankSample, rank, reported, page, phase, phase_age_ms, progress_age_ms, iteration,
                 checkpoint, total, consumed_samples, consumed_tokens, saves_answered, loss,
                 learning_rate, gradient_norm, tflops, iteration_ms, completed, losses, compute_ms)

@@ -53,10 +53,10 @@ struct FinishedWhen {
   bool exit_zero = false;
   STOKER_FIELDS(FinishedWhen, iteration, file, exit_zero)
 };
-// Nothing but the exit of its ranks tells that such a training is finished.
+// Only the exit of its ranks shows that such a training is finished.
 bool ends_by_exit(const FinishedWhen& when, std::uint64_t total);
 // All ranks ended with 0 at iteration `at` of `total` (0 = not known): is that the end? Where a
-// file tells, it is asked first.
+// file shows it, the file is checked first.
 bool reached_end(const FinishedWhen& when, std::uint64_t at, std::uint64_t total);
 
 struct Orders {
@@ -74,7 +74,7 @@ struct Orders {
   std::uint32_t spares = 0;
   bool in_allocation = true;         // restart ranks inside the allocation
   std::uint32_t restart_budget = 3;  // restarts the lead may decide alone, while the daemon is away
-  Duration orphan_grace = 10min;     // a dead rank this long without a word of the daemon
+  Duration orphan_grace = 10min;     // a dead rank this long without an answer of the daemon
   Duration stop_grace = 20s;         // from TERM to KILL when ranks are stopped
   Duration hang_floor = 60s;         // hang.floor: how often the lead beats follows from it
   std::string save_signal;           // of a foreign training: "USR1"; "" = heartbeat page or none
@@ -85,8 +85,8 @@ struct Orders {
   std::string checkpoint_format = "stoker";
   bool verify_checkpoints = true;
   std::uint32_t keep_last = 0;          // newest good checkpoints kept; 0 = delete nothing
-  std::uint64_t keep_every = 0;         // multiples of it are kept for ever; 0 = none
-  std::vector<std::uint64_t> keep_pin;  // iterations kept for ever
+  std::uint64_t keep_every = 0;         // multiples of it are never deleted; 0 = none
+  std::vector<std::uint64_t> keep_pin;  // iterations never deleted
   std::string archive_to;               // absolute; checkpoints are copied there; "" = none are
   std::uint64_t archive_every = 0;      // multiples of it
   bool archive_without_optimizer = false;

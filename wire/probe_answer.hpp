@@ -1,4 +1,4 @@
-// What `stoker-agent stacks --job` leaves for whoever asked: one file a node, `<node>.probe`, in
+// What `stoker-agent stacks --job` leaves for the requester: one file a node, `<node>.probe`, in
 // the folder of the stacks. The question's number keeps an older answer from being taken for a new
 // one.
 #pragma once

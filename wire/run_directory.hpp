@@ -1,5 +1,5 @@
 // Who may write where in a run directory: its owner everywhere, the run's group in switch/ alone.
-// Jobs execute what orders/ says and obey control.json, so whoever can put files there has the
+// Jobs execute what orders/ says and obey control.json, so a user who can put files there has the
 // owner's account. Daemon and agents call this before they use a run directory.
 #pragma once
 

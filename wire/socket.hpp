@@ -1,6 +1,6 @@
 // The daemon's control socket (<state>/stokerd.sock, 0660, SO_PEERCRED): one JSON line asked, one
 // JSON line answered, then the connection closes. At most 1 MiB a line, 5 s a connection. Who asked
-// is told by the kernel, not by the line.
+// is reported by the kernel, not by the line.
 #pragma once
 
 #include <map>

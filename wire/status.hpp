@@ -179,7 +179,7 @@ struct PublishedNode {
   std::string node, state;  // ok suspect excluded down
   std::optional<std::string> excluded_until;
   std::vector<std::string> evidence;
-  double score = 0;     // lemon score; 2 excludes
+  double score = 0;     // suspicion score; 2 excludes
   bool parole = false;  // was excluded for evidence, and is not trusted again yet
   std::uint32_t accused = 0, falsely = 0;
   std::vector<PublishedGpu> gpus;  // accused ones

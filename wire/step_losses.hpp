@@ -18,12 +18,12 @@ struct StepLosses {
   std::uint64_t not_finite = 0;        // iterations whose loss was no number
   std::uint64_t skipped = 0;           // iterations without a step of the optimizer
   double gradient_norm = 0;            // largest finite one
-  double scale = 0;                    // loss scale, the newest; 0 = none was told
+  double scale = 0;                    // loss scale, the newest; 0 = unknown
   STOKER_FIELDS(StepLosses, count, mean, low, high, high_at, not_finite, skipped, gradient_norm,
                 scale)
 };
 
-// What one iteration told; what it did not tell is empty.
+// What one iteration reported; what it did not report is empty.
 struct StepTold {
   Iteration iteration;
   std::optional<double> loss;  // not finite: it was printed so

@@ -64,7 +64,7 @@ Result<slurm::AdoptedScript> read_job(const Context& context, const std::string&
 }
 
 // From now on the job carries a token of the run: stokerd finds it in the queue and takes it for
-// its own, and whatever it had submitted meanwhile goes.
+// its own, and all that it had submitted meanwhile goes.
 Status mark(const Context& context, const std::string& job, const std::string& run) {
   const auto now = wall_now().time_since_epoch().count();
   const std::string token =

@@ -1,4 +1,4 @@
-// stoker chronicle RUN: the run's story in Markdown, told from its published journal.
+// stoker chronicle RUN: the run's story in Markdown, from its published journal.
 #include "core/chronicle.hpp"
 
 #include <memory>

@@ -19,7 +19,7 @@ struct LogsOptions {
   bool follow = false, json = false;
 };
 
-// {"generation","node","rank","text"}; node and rank where the line tells them.
+// {"generation","node","rank","text"}; node and rank where the line has them.
 Json as_json(const LogLine& line) {
   Json out{{"generation", std::string(line.generation)}};
   if (!line.node.empty()) out["node"] = std::string(line.node);

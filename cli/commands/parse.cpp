@@ -1,4 +1,4 @@
-// stoker parse FILE: the iteration and validation lines of a log, of whatever program.
+// stoker parse FILE: the iteration and validation lines of a log, of any program.
 #include <fmt/format.h>
 #include <memory>
 

@@ -50,7 +50,7 @@ std::vector<std::string> differences(const Json& before, const Json& after) {
   return lines;
 }
 
-// The policy that the run has now, as its journal tells it; null when it is new here.
+// The policy that the run has now, as its journal has it; null when it is new here.
 Json known_policy(const std::string& run_directory) {
   auto events = EventFile::open(run_directory);
   if (!events) return {};

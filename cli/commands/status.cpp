@@ -21,7 +21,7 @@ struct StatusOptions {
   bool json = false, watch = false;
 };
 
-// The runs asked for; false after an error that was told.
+// The runs asked for; false after an error that was reported.
 bool collect(Context& context, const StatusOptions& options,
              std::vector<wire::StatusDocument>& out) {
   std::vector<wire::SiteRun> runs;

@@ -33,7 +33,7 @@ void show(const Console& console, const RemoteTail::Line& line, bool json) {
 
 int follow(const Console& console, HttpRange& http, const TailFlags& options, const Pace& pace) {
   RemoteTail tail([&](const RangeRequest& request) { return http.get(request); }, options.last);
-  std::string trouble;  // told
+  std::string trouble;  // reported
   Instant since;
   Duration pause = kFirstPause;
   bool answered = false;

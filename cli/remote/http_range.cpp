@@ -40,7 +40,7 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* tar
   RangeAnswer& answer = t.headers.answer;
   long status = 0;
   curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status);
-  if (status != 200 && status != 206) return bytes;  // a page that explains; nobody reads it
+  if (status != 200 && status != 206) return bytes;  // an explaining page; not read
   std::string_view part(data, bytes);
   const std::uint64_t at = t.read;
   t.read += bytes;

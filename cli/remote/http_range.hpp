@@ -26,7 +26,7 @@ struct RangeAnswer {
   std::string error;        // one clause: why there is no whole answer
   std::uint64_t begin = 0;  // where `body` begins in the file
   std::string body;
-  std::optional<std::uint64_t> total;  // size of the file, where told
+  std::optional<std::uint64_t> total;  // size of the file, where known
   bool whole = false;                  // the server gives no ranges
   bool too_large = false;              // …and the file is over the limit
   std::string etag, modified;          // to be asked with next time; "" = not to be relied on

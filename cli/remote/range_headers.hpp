@@ -1,5 +1,5 @@
 // What a web server says about the part of a file that it sends: the header lines of its answer.
-// Hostile: numbers that are none, values that would break our next request.
+// Hostile: malformed numbers, values that would break our next request.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct RangeHeaders {
   std::string date;
   bool ranged = false;  // the answer says which part it is
 
-  // One line, its end included or not. The first line of an answer begins all anew: the one before
+  // One line, its end included or not. The first line of an answer starts over: the one before
   // it was a redirect.
   void take(std::string_view line);
 };

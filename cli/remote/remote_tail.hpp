@@ -1,5 +1,5 @@
 // RemoteTail: a remote file that grows, as lines. What is new is asked for together with the bytes
-// in front of it: when these are others, the file was replaced; when there are none, it was cut
+// in front of it: when these differ, the file was replaced; when they are missing, it was cut
 // off. Decides; who asks the network is given.
 #pragma once
 

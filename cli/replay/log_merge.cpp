@@ -22,10 +22,10 @@ std::int64_t newest_ms(const std::string& path) {
   return std::int64_t{status.st_mtim.tv_sec} * 1000;
 }
 
-constexpr std::uint64_t kHead = 64u << 20;  // a log that tells times tells one in this much of it
+constexpr std::uint64_t kHead = 64u << 20;  // a log with times has one in this much of it
 
 // When a log begins: its first stamp, less what the iterations in front of it took. Empty: no line
-// tells a time.
+// has a time.
 std::optional<std::int64_t> beginning(const std::string& path, diagnose::ClockRules rules) {
   auto reader = diagnose::LogReader::open(path);
   if (!reader) return std::nullopt;

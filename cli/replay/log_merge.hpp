@@ -17,7 +17,7 @@ namespace stoker::cli {
 struct MergedLine {
   std::size_t source = 0;    // place in the inputs that could be opened
   std::uint64_t number = 0;  // from 1
-  std::int64_t ms = 0;       // since 1970; since the beginning where no log tells a time
+  std::int64_t ms = 0;       // since 1970; since the beginning where no log has a time
   std::string_view text;     // without its newline; valid until the next call
   std::optional<diagnose::IterationMetrics> metrics;  // of an iteration line
 };

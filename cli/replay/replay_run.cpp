@@ -1,4 +1,4 @@
-// ReplayRun: what logs tell, as the events that agents and the scheduler would have told.
+// ReplayRun: what logs contain, as the events that agents and the scheduler would have reported.
 #include "cli/replay/replay_run.hpp"
 
 #include <algorithm>

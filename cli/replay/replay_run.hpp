@@ -1,6 +1,7 @@
 // ReplayRun: one run that lives again by its logs: the engine, the detectors and the policy that
-// the daemon uses, in virtual time, fed with what the logs told when they told it. What the decider
-// does has no effect on the logs; when they go on after a decision, the run is put where they are.
+// the daemon uses, in virtual time, fed with what the logs said at the time they said it. What the
+// decider does has no effect on the logs; when they go on after a decision, the run is put where
+// they are.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,7 @@ class ReplayRun {
   wire::Beat beat_;
   Instant progress_at_, phase_since_;
   std::optional<Duration> start_took_;  // from the first line to the first iteration
-  std::optional<std::uint64_t> saved_;  // the last checkpoint told
+  std::optional<std::uint64_t> saved_;  // the last checkpoint reported
   bool acted_ = false, over_ = false;
   std::vector<Detection> detections_;
   std::vector<Said> said_;

@@ -51,7 +51,8 @@ std::string lost_text(const wire::StatusDocument& s) {
 std::string losses(const Source& run, const Source& other) {
   const SameLosses same = same_losses(run.losses, other.losses);
   if (same.pairs.empty())
-    return "<p>The two runs have no place of the data in common at which both told a loss.</p>\n";
+    return "<p>The two runs have no place of the data in common at which both reported a "
+           "loss.</p>\n";
   std::vector<Point> ours, theirs;
   double largest = 0, largest_at = 0;
   for (const LossPair& pair : same.pairs) {

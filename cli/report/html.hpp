@@ -1,4 +1,4 @@
-// Words of the report: escaped text, times, amounts. Whatever comes from logs, files or people is
+// Words of the report: escaped text, times, amounts. All that comes from logs, files or people is
 // text, never a tag.
 #pragma once
 

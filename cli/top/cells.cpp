@@ -1,5 +1,5 @@
-// The width of a character is that of the C library's tables for C.UTF-8, whatever the locale of
-// the process: a screen is the same everywhere.
+// The width of a character is that of the C library's tables for C.UTF-8, independent of the locale
+// of the process: a screen is the same everywhere.
 #include "cli/top/cells.hpp"
 
 #include <algorithm>

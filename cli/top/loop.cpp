@@ -14,7 +14,7 @@
 namespace stoker::cli::top {
 namespace {
 
-constexpr int kMostEmptyWakes = 100;  // a terminal that is gone is readable for ever
+constexpr int kMostEmptyWakes = 100;  // a closed terminal stays readable
 volatile std::sig_atomic_t g_ended_by = 0;
 
 extern "C" void note_end(int signal) {

@@ -1,4 +1,4 @@
-// Worst first: alerts, then what waits for a person, then what stoker works on.
+// Worst first: alerts, then what waits for an operator, then what stoker works on.
 #include "cli/top/run_order.hpp"
 
 #include <algorithm>

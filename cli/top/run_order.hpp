@@ -17,7 +17,7 @@ int badness(const wire::StatusDocument& status);
 // first. Pointers into `view`.
 std::vector<const wire::StatusDocument*> ordered(const View& view, std::string_view filter);
 
-// `text` contains `filter`, whatever the case of ASCII letters. "" is contained in everything.
+// `text` contains `filter`, ignoring the case of ASCII letters. "" is contained in everything.
 bool contains(std::string_view text, std::string_view filter);
 
 // nullptr: no run of this name was published.

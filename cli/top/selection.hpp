@@ -1,6 +1,6 @@
 // Selection: what a person has chosen on the screen, and how a key changes it. A state machine
 // without terminal and clock. Keys that act never act at once: they wish for a dry run (Ask), the
-// answer becomes a question, and only `y` wishes for the deed (Do).
+// answer becomes a question, and only `y` requests the action (Do).
 #pragma once
 
 #include <optional>
@@ -71,11 +71,11 @@ Wish press(Selection& selection, const Key& key, const View& view, Extent extent
 void take_dry_run(Selection& selection, std::vector<std::string> words, bool good,
                   std::string text);
 
-// The run that the cursor is on; nullptr: there is none.
+// The run that the cursor is on; nullptr: no run.
 const wire::StatusDocument* chosen_run(const View& view, const Selection& selection);
 // The alert that `A` acknowledges: on the page of alerts the chosen one; elsewhere the first of the
 // chosen run that is not acknowledged; on the first screen else the first of the site. nullptr:
-// there is none.
+// no alert.
 const wire::StatusAlert* chosen_alert(const View& view, const Selection& selection);
 
 // "why", "nodes" …; "runs" for the first screen.

@@ -9,9 +9,9 @@
 
 namespace stoker::os {
 
-// Exactly these permission bits, whatever the umask is. Error also: `path` is a symbolic link; who
-// may put one there would choose the file that is opened. `what` begins the error ("cannot close
-// it to others").
+// Exactly these permission bits, independent of the umask. Error also: `path` is a symbolic link;
+// who may put one there would choose the file that is opened. `what` begins the error ("cannot
+// close it to others").
 Status set_mode(const std::string& path, mode_t mode, const std::string& what);
 Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path);
 // Of a folder, which a person may have put behind a link.

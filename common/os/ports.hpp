@@ -1,6 +1,6 @@
 // TCP ports of this host that several programs of stoker share, without a name or file that a
 // stranger could take first: the UDP port of the same number on 127.0.0.1 is the lock of a TCP
-// port. It is free again with its holder, whatever happens, and a stranger who takes it has taken
+// port. It is free again with its holder, in every case, and a stranger who takes it has taken
 // one number: the next one will do.
 #pragma once
 

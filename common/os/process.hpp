@@ -15,8 +15,8 @@
 
 namespace stoker::os {
 
-// A process for ever: a pid alone is reused. `started` is field 22 of /proc/<pid>/stat (clock ticks
-// since boot).
+// A process identified for good: a pid alone is reused. `started` is field 22 of /proc/<pid>/stat
+// (clock ticks since boot).
 struct ProcessIdentity {
   pid_t pid = 0;
   std::uint64_t started = 0;
@@ -31,7 +31,7 @@ struct SpawnOptions {
   std::vector<int> keep_fds;    // stay open in the child, under the same numbers
   bool new_session = true;      // setsid: own session and process group
   int parent_death_signal = 0;  // PR_SET_PDEATHSIG of the spawning THREAD; 0 = none
-  bool subreaper = false;       // PR_SET_CHILD_SUBREAPER before exec (inherited by nobody)
+  bool subreaper = false;       // PR_SET_CHILD_SUBREAPER before exec (not inherited)
 };
 
 struct Child {

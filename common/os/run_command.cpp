@@ -67,7 +67,7 @@ bool wait_until(const Child& child, Instant deadline) {
   }
 }
 
-// What it said last before its time was up, for a person.
+// Its last output before the timeout, shown to the user.
 std::string last_line(const std::string& text) {
   const auto end = text.find_last_not_of("\r\n");
   if (end == std::string::npos) return "";

@@ -10,7 +10,7 @@
 
 namespace stoker::os {
 
-// An Error where the path cannot be looked at: it may be there.
+// An Error where the path cannot be examined: it may exist.
 inline Result<bool> is_there(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) return true;

@@ -215,7 +215,7 @@ void check_ramp(CheckedRun& run) {
   const recipe::TrainConfig& config = run.train->config;
   core::SchedulerPolicy& scheduler = run.file.policy.scheduler;
   const auto plan = recipe::BatchPlan::make(config.batch);
-  if (!plan) return;  // told by the schema of TRAIN.yaml
+  if (!plan) return;  // reported by the schema of TRAIN.yaml
   const recipe::RankLayout layout{run.file.policy.train.ranks_per_node,
                                   std::uint64_t{config.parallel.tensor} * config.parallel.pipeline};
   constexpr std::uint64_t kLookAhead = 1024;

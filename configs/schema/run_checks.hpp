@@ -15,7 +15,7 @@
 namespace stoker::configs {
 
 struct RunWorld {
-  std::map<std::string, std::string> environment;  // PATH is looked at
+  std::map<std::string, std::string> environment;  // PATH is checked
   // "" when the regular expression is good, else what is wrong; empty function: not judged.
   std::function<std::string(const std::string&)> regex_error;
   std::string agent;  // used when train.agent is not given; "": the one beside this program
@@ -25,7 +25,7 @@ struct RunWorld {
 struct CheckedRun {
   RunConfigFile file;                    // `file.errors` empty: `file.policy` may be submitted
   std::optional<TrainConfigFile> train;  // of `stoker-train --config TRAIN.yaml`
-  std::string train_path;                // "" when there is none
+  std::string train_path;                // "" without one
 };
 
 // The schema and, when that holds, the machine. In the policy, the program and TRAIN.yaml of the

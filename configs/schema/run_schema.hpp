@@ -1,5 +1,5 @@
 // RUN.yaml: the strict schema of a run's configuration. Fills core::RunPolicy with the defaults of
-// the contract (docs/configuration.md), or tells every error with its place. Pure: what only the
+// the contract (docs/configuration.md), or reports every error with its place. Pure: what only the
 // machine can tell (commands, directories, TRAIN.yaml) is judged by run_checks.hpp. Values that
 // this version cannot honour are refused at their position, never ignored.
 #pragma once

@@ -122,7 +122,7 @@ void read_interval(MapReader& m, core::CheckpointPolicy& p) {
 
 }  // namespace
 
-// What nothing acts on yet is refused where it is asked for, so that nobody relies on it.
+// A key without an effect is refused, so that no one relies on it.
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder) {
   m.read("logs", p.logs);
   make_absolute(p.logs, folder);

@@ -91,7 +91,7 @@ void read_environment(MapReader& m, std::map<std::string, std::string>& environm
   }
 }
 
-// Both keys set a variable that agents and ranks read: whoever writes a batch script by hand sets
+// Both keys set a variable that agents and ranks read: the author of a batch script sets
 // the same ones.
 void read_python(MapReader& m, core::TrainPolicy& p) {
   bool unbuffered = true;

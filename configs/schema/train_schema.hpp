@@ -1,7 +1,7 @@
 // TRAIN.yaml: the strict schema of the training core's configuration. Fills recipe::TrainConfig
-// (plain values with the defaults of the contract) or tells every error with its place. Also judged
-// here: what this version of the training core cannot do yet (ZeRO, recomputation)
-// and batches that no number of ranks could fit.
+// (plain values with the defaults of the contract) or reports every error with its place. Also
+// judged here: what this version of the training core cannot do yet (ZeRO, recomputation) and
+// batches that no number of ranks could fit.
 #pragma once
 
 #include <optional>

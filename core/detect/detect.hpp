@@ -20,7 +20,7 @@ struct Hang {
   std::string evidence;
   wire::Phase phase = wire::Phase::Iteration;  // of the oldest rank
   Duration age{}, deadline{};                  // of the rank that is nearest to its deadline
-  std::vector<NodeName> nodes;  // of the ranks that fell silent first; empty: nobody is named
+  std::vector<NodeName> nodes;  // of the ranks that fell silent first; empty: no node is named
 };
 // The longest silence that is normal in a phase: clamp(3 x p99 of what this run took, floor,
 // ceiling of the phase), the ceiling while nothing is learned; doubled as often as it was hit
@@ -36,8 +36,8 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat);
 // Margin before the wall: exit_before_limit, never less than twice the longest save, never more
 // than half of the time limit.
 Duration limit_margin(const RunState& run);
-// When the running task must be told to save and leave; empty without a known wall, or when nothing
-// can tell it.
+// When the running task must be ordered to save and exit; empty without a known wall, or when
+// nothing can tell it.
 std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall);
 
 std::optional<std::string> chain_dry(const RunState& run);

@@ -1,7 +1,7 @@
 // LossWatch: is the loss well? Pure: readings in, news out. A reading is the losses of one or many
 // iterations (wire/step_losses.hpp). What is normal is this run's own level and noise over its last
-// calm readings. Told apart: a loss that is no number, a spike that recovers, one that diverges, a
-// level that has shifted a little and stays, and a loss scale that collapses.
+// calm readings. It distinguishes: a loss that is not a number, a spike that recovers, one that
+// diverges, a level that has shifted a little and stays, and a loss scale that collapses.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ struct Spike {
   double peak = 0;
   double gradients = 0, gradient_norm = 0;  // usual before it, largest since
   bool sudden = false;                      // up at once, not climbing for many iterations
-  bool diverged = false;                    // told
+  bool diverged = false;                    // reported
   Curve since;                              // levels
   std::vector<double> last;                 // the newest of them
   STOKER_FIELDS(Spike, onset, peak_at, newest, at, level, noise, peak, gradients, gradient_norm,
@@ -86,7 +86,7 @@ LossVerdict watch_loss(LossWatch& watch, const LossReading& reading);
 // The iterations after `iteration` are trained again: what is known of them is of another line.
 void forget_after(LossWatch& watch, Iteration iteration);
 // The same, where the recipe stays: `before` are the losses that were logged up to `iteration`,
-// oldest first. The norm that they make goes on; too few: it is learned anew.
+// oldest first. The norm that they make goes on; too few: it is learned again.
 void go_on_from(LossWatch& watch, Iteration iteration, const std::vector<double>& before);
 
 inline constexpr std::size_t kCalmReadings = 64;

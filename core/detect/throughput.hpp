@@ -19,7 +19,7 @@ struct SpeedPoint {
   Instant at;
   Iteration iteration;
   double step_ms = 0, tflops = 0;
-  std::uint64_t samples = 0, tokens = 0;  // consumed so far; 0 = not told
+  std::uint64_t samples = 0, tokens = 0;  // consumed so far; 0 = unknown
   std::uint32_t ranks = 0;
   std::optional<wire::SlowestRank> slowest;
 };
@@ -37,7 +37,7 @@ struct Slow {  // a step change that was found
   double usual_ms = 0, now_ms = 0, noise = 0;  // noise: share of the usual step time
   double usual_tflops = 0, now_tflops = 0;
   std::map<NodeName, std::uint32_t> slowest;  // how often a node held the slowest rank since, or
-  std::uint32_t points = 0;                   // since the attempt began that is slow still
+  std::uint32_t points = 0;                   // since the attempt began that is still slow
   bool no_single_node = false;                // a search has found that none explains it
   STOKER_FIELDS(Slow, from, at, usual_ms, now_ms, noise, usual_tflops, now_tflops, slowest, points,
                 no_single_node)
@@ -57,7 +57,7 @@ struct SpeedWatch {
   std::uint32_t settle = 0;     // points of the attempt that are still its start
   std::vector<double> attempt;  // the first settled points of the attempt
   std::optional<Slow> slow;
-  double last_share = 0;  // of the last change of this shape; 0 = there was none
+  double last_share = 0;  // of the last change of this shape; 0 = no change yet
   STOKER_FIELDS(SpeedWatch, shape, iteration, samples, tokens, usual, tflops, sum, since,
                 since_tflops, since_iteration, since_at, slowest, settle, attempt, slow, last_share)
 };

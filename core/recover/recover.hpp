@@ -18,22 +18,22 @@ struct Failure {
   std::vector<NodeName> lost;   // of the allocation: can carry no rank any more
   bool strong = false;          // exclude the nodes at once
   bool inside = true;           // a restart inside the allocation can help
-  bool free = false;            // nobody's fault (preemption): costs no budget
-  std::string why_hold;         // no restart mends it: the advice of the logs' verdict
+  bool free = false;            // no fault of the run (preemption): costs no budget
+  std::string why_hold;         // a restart cannot fix it: the advice of the logs' verdict
   std::string words = {};       // the last line of the rank that crashed
 };
 
-// Counts crashes with the same words at the same iteration; where they are no bad luck any more
+// Counts crashes with the same error at the same iteration; where they are no bad luck any more
 // (the second that had moved, the third that had not), `why_hold` says so.
 Failure with_memory(RunState& run, Failure failure);
 
 // What the logs of the failed attempt say about it (verdict.cpp): the cause is named, its nodes are
-// the guilty ones, and a cause that a restart meets again is for a person.
+// the guilty ones, and a cause that a restart would meet again needs an operator.
 Failure with_verdict(const RunState& run, Failure failure);
 // The verdict came after the failure that it explains.
 void heed_late_verdict(Turn& turn);
 std::string place_of(const std::string& evidence);  // "main.log:123" of "main.log:123: text"
-// Enough to act on; less is only told.
+// Enough to act on; less is only reported.
 inline constexpr double kSure = 0.6, kVerySure = 0.9;
 
 // An asked-for restart inside the allocation is given up after this: TERM, 20 s, KILL, proof,
@@ -68,7 +68,7 @@ EndKind classify(const RunState& run, const Outcome& outcome);
 // An attempt of the live generation ended by itself: what follows.
 void on_attempt_ended(Turn& turn, const Outcome& outcome);
 // A rank ended unasked with something that is a failure on its own.
-// What the turn is about was told together with the start of a newer attempt: it is counted, and
+// The turn's event was reported together with the start of a newer attempt: it is counted, and
 // nothing is done about it any more.
 bool is_overtaken(const Turn& turn);
 void on_rank_failed(Turn& turn, const wire::RankExited& exited);

@@ -34,8 +34,8 @@ std::vector<wire::Skip> skips_of(const std::vector<Experiment>& experiments);
 
 void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const std::string& why);
 
-// The loss has gone wrong for good: told, and where the policy says so gone back, or held when its
-// tries are spent. True: the run was told to leave.
+// The loss is lasting bad: reported, and where the policy allows it rolled back, or held when its
+// tries are spent. True: the run was ordered to exit.
 bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence);
 // A checkpoint is gone or damaged: where orders go back to it that no start has taken yet, a person
 // decides where to instead.

@@ -11,11 +11,11 @@ namespace stoker::core::supply {
 enum class ReasonClass {
   Waiting,  // it will pass: Resources, Priority, BeginTime, …
   Person,   // a person must change something: limits, accounts, holds
-  Ours      // ours to mend: a dependency that can never be satisfied, nodes that we excluded
+  Ours      // ours to fix: a dependency that can never be satisfied, nodes that we excluded
 };
 struct Reason {
   ReasonClass kind = ReasonClass::Waiting;
-  std::string meaning;  // one clause for a person
+  std::string meaning;  // one clause that people read
 };
 // `we_excluded`: the job carries exclusions of ours; then "Resources" that lasts may be our doing,
 // and BadConstraints is. Unknown reasons wait, and say that they are unknown.

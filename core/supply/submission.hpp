@@ -36,7 +36,7 @@ struct Running {
   std::uint32_t task = 0;
   STOKER_FIELDS(Running, task)
 };
-struct Ending {  // the task is proven over; the last words of its agents are awaited
+struct Ending {  // the task is proven over; the last reports of its agents are awaited
   static constexpr const char* kKind = "ending";
   std::uint32_t task = 0;
   JobSeen end;

@@ -23,10 +23,10 @@ void submit(Turn& turn, const std::string& why);
 void update_exclusions(Turn& turn);
 // A waiting array that is larger than what is usable can never start: replaced by a smaller one.
 void resize_waiting(Turn& turn);
-// A spike began or ended: the lead that runs is told by new orders what it must not delete.
+// A spike began or ended: new orders inform the running lead what it must not delete.
 void follow_pins(Turn& turn);
-// The search for a slow node has other suspects: the next start, also of a task that waits, is told
-// which of them it goes without.
+// The search for a slow node has other suspects: the next start, also of a waiting task, is
+// informed which of them it goes without.
 void follow_search(Turn& turn);
 // The plan (nodes by samples) has moved on: waiting tasks of the size before are replaced.
 void follow_plan(Turn& turn);
@@ -38,14 +38,16 @@ struct Size {
 Size size_for(const Turn& turn);
 
 void on_job_seen(Turn& turn, const JobSeen& seen);
-// A generation's first word: its task runs, or runs again, whatever the scheduler said last.
+// A generation's first report: its task runs, or runs again, no matter what the scheduler said
+// last.
 void on_claimed(Turn& turn, const wire::GenerationStarted& started);
 // A job that the scheduler does not know any more (gone.cpp).
 void on_job_gone(Turn& turn, const JobGone& gone);
-// Ranks of a generation whose task was called over complete iterations all the same, a while after
-// the last words that a job may have: the task runs, and the generation is live again (lives.cpp).
+// Ranks of a generation whose task was reported ended complete iterations all the same, a while
+// after the last reports that a job may have: the task runs, and the generation is live again
+// (lives.cpp).
 void hear_after_the_end(Turn& turn, const Digest& digest);
-// A job of `token` has won its claim, so that whatever ran for another submission is over.
+// A job of `token` has won its claim, so that the job of any other submission is over.
 void supersede(Turn& turn, const Token& token);
 // Somebody else's live job on this run's name or folders: nothing is submitted beside it
 // (rivals.cpp).
@@ -54,12 +56,12 @@ void on_rivals(Turn& turn, const RivalsSeen& seen);
 std::string rival_text(const RunState& run);
 // A task after `task` is known to run already.
 bool next_runs(const Submission& submission, std::uint32_t task);
-// The task's end, with whatever its agents said: what comes next.
+// The task's end, with all that its agents said: what comes next.
 void decide_end(Turn& turn, Submission& submission);
 
 // A warning: one task was cancelled by somebody else, and the chain went on.
 void warn_cancelled(Turn& turn, const JobSeen& seen);
-// All that could run was cancelled by hand: hold, or submit anew, as the policy says.
+// All that could run was cancelled by hand: hold, or submit again, as the policy says.
 void decide_hand_cancel(Turn& turn, const JobSeen& seen);
 
 void on_submit_done(Turn& turn, Submission& submission, const JobId& job);
@@ -72,7 +74,7 @@ void look_up(Turn& turn, Submission& submission);
 // again and again makes a noise for everybody and gets nowhere (rate.cpp).
 void note_accepted(Turn& turn);
 [[nodiscard]] bool too_many(const Turn& turn);
-// Nothing more is submitted: held, or, beside a task that runs, told.
+// Nothing more is submitted: held, or, beside a running task, reported.
 void hold_submissions(Turn& turn, const std::string& why);
 
 // Growing pause before try number `n` (from 1): 15 s doubling to 10 min.

@@ -12,7 +12,7 @@ namespace stoker::core::training {
 struct Queued {
   static constexpr const char* kKind = "queued";
   std::optional<Instant> submit_at;  // a submission failed: the next try
-  // After a lost node: what the checkpoint tree looked like last; "" = it was not looked at yet.
+  // After a lost node: what the checkpoint tree looked like last; "" = it was not considered yet.
   std::optional<std::string> tree = {};
   STOKER_FIELDS(Queued, submit_at, tree)
 };

@@ -8,7 +8,7 @@ namespace stoker::core::training {
 
 struct Starting {
   static constexpr const char* kKind = "starting";
-  Instant silent_since;  // last word of the agents, or the start of the job
+  Instant silent_since;  // last report of the agents, or the start of the job
   STOKER_FIELDS(Starting, silent_since)
 };
 

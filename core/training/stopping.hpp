@@ -1,4 +1,4 @@
-// Stopping: the running generation was told to leave, or leaves by plan. It escalates: save and
+// Stopping: the running generation was ordered to exit, or exits by plan. It escalates: save and
 // leave, leave now, then the scheduler's cancel; unknown is not dead, so it waits while the
 // scheduler is blind.
 #pragma once

@@ -316,7 +316,7 @@ bool HttpServer::make_room() {
   return false;
 }
 
-// A handshake costs a thousand times what a refusal costs, and whoever asks for one is a stranger.
+// A handshake costs a thousand times what a refusal costs, and its sender is a stranger.
 bool HttpServer::may_shake_hands() {
   if (!limits_.tls) return true;
   const Instant now = monotonic_now();

@@ -1,10 +1,10 @@
 // HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
 // 5 s a connection, 32 connections: while they are taken the oldest makes room, so that peers which
-// say nothing starve nobody. TCP beyond loopback wants TLS. A request's Host must be an address,
-// localhost or this host: a page of another name must not read it through a browser. TCP wants the
-// token (`Authorization: Bearer …`, `?token=…`, or the cookie that /login?token=… sets): loopback
-// is open to every user of a login node; a unix socket has its file mode. Every answer that is 200
-// carries an ETag; one that the client has already is 304.
+// say nothing starve no other client. TCP beyond loopback wants TLS. A request's Host must be an
+// address, localhost or this host: a page of another name must not read it through a browser. TCP
+// wants the token (`Authorization: Bearer …`, `?token=…`, or the cookie that /login?token=… sets):
+// loopback is open to every user of a login node; a unix socket has its file mode. Every answer
+// that is 200 carries an ETag; one that the client has already is 304.
 #pragma once
 
 #include <functional>

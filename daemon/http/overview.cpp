@@ -7,7 +7,7 @@
 namespace stoker::daemon {
 namespace {
 
-// Of an alert that is open; one that was acknowledged needs nobody at once.
+// Of an alert that is open; one that was acknowledged is not urgent.
 Level alert_level(const wire::StatusAlert& alert) {
   if (alert.severity == "critical") return alert.acknowledged ? Level::Warning : Level::Critical;
   return alert.severity == "warning" && !alert.acknowledged ? Level::Warning : Level::Ok;

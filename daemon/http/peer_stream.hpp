@@ -33,7 +33,7 @@ class PeerStream {
     if (!tls_) return then(boost::system::error_code());
     tls_->async_handshake(boost::asio::ssl::stream_base::server, std::forward<Then>(then));
   }
-  // Says goodbye where the protocol has a word for it.
+  // Says goodbye where the protocol has a message.
   template <class Then>
   void take_leave(Then&& then) {
     if (!tls_) return then(boost::system::error_code());

@@ -23,7 +23,7 @@ namespace ssl = boost::asio::ssl;
 using Code = boost::system::error_code;
 constexpr std::size_t kFileBytes = 1u << 20;
 
-// Of our user or root, and nobody else reads it; the path may be a link, as certificate tools make.
+// Of our user or root, and no one else reads it; the path may be a link, as certificate tools make.
 Result<std::string> read_key(const std::string& path) {
   const os::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};

@@ -1,5 +1,6 @@
 // Tls: what lets the page be read beyond loopback: a certificate with its key, TLS 1.2 and newer.
-// Both files may be renewed while the daemon runs, by whatever renews certificates on the host.
+// Both files may be renewed while the daemon runs, by any tool that renews certificates on the
+// host.
 #pragma once
 
 #include <functional>
@@ -25,10 +26,10 @@ class Tls {
   using Notice = std::function<void(const std::string&)>;
 
   // Errors: a file cannot be read, others can read the key, key and certificate do not belong
-  // together, the certificate has ended. `notice` is told of renewals that worked or did not.
+  // together, the certificate has ended. `notice` receives renewals that worked or did not.
   static Result<std::shared_ptr<Tls>> open(TlsFiles files, Notice notice);
 
-  // For the next connection. Files that changed are read again, looked at once in `pause`; while
+  // For the next connection. Files that changed are read again, checked once in `pause`; while
   // the new ones do not work the old ones stay.
   std::shared_ptr<Context> context(Instant now, Duration pause = 60s);
 

@@ -1,5 +1,5 @@
 // Database and Statement: the one adapter over SQLite's C interface. Owned and used by one thread.
-// Every failure is an Error that names the file; a disk that takes nothing is told apart
+// Every failure is an Error that names the file; a full disk is distinguished
 // (is_disk_full), because the daemon then waits instead of giving up.
 #pragma once
 

@@ -125,7 +125,7 @@ Result<Damage> verify_chain(Database& db) {
     const bool linked = row.lost || expected_prev.empty() || row.prev_hash == expected_prev;
     const bool content = row.lost || row_hash(row) == row.hash;
     if (!content || !linked) name(row.seq);
-    // Behind a damaged row the chain is taken up from what the next row says of it.
+    // Behind a damaged row the chain continues from the next row's copy of it.
     expected_prev = content ? row.hash : std::string();
   }
   STOKER_TRY(state, db.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1"));
@@ -135,7 +135,7 @@ Result<Damage> verify_chain(Database& db) {
   else
     damage.state = state_hash(state.integer(0), state.integer(1), state.text(2), state.text(3)) !=
                    state.text(4);
-  if (!damage.any()) {  // else all of it is made anew
+  if (!damage.any()) {  // else all of it is rebuilt
     STOKER_TRY(beside, verify_side_tables(db));
     damage.beside = std::move(beside);
   }

@@ -121,7 +121,7 @@ class Rebuild {
     }
   }
 
-  // Rows that nobody holds become named holes with the hash that their successor remembers.
+  // Rows without any copy become named holes with the hash that their successor remembers.
   Status close_holes(std::vector<std::int64_t>& lost) {
     STOKER_TRY(rows, db_.prepare("SELECT seq, prev_hash FROM rows WHERE lost = 0 ORDER BY seq"));
     std::vector<StoredRow> holes;

@@ -1,7 +1,7 @@
 // SqliteJournal: the engine's memory in one SQLite file. append() is one transaction: rows with
 // their hash chain, intents opened and closed, the state row, cursors. Owned by one thread, which
-// holds the only connection that writes. On a network file system (`exclusive`) nobody else may
-// open the file; elsewhere it is in WAL mode and read-only readers are welcome.
+// holds the only connection that writes. On a network file system (`exclusive`) no other process
+// may open the file; elsewhere it is in WAL mode and read-only readers are welcome.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Reads the site's files each time they are asked for: they may have been mended.
+// Reads the site's files each time they are asked for: they may have been corrected.
 #include <chrono>
 
 #include "common/os/files.hpp"

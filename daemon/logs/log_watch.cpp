@@ -223,7 +223,7 @@ void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
   scan_->lines(log.source, read.lines.front().number - 1, block);
 }
 
-// A rank's end may be told before its last lines have reached main.log.
+// A rank's end may be reported before its last lines have reached main.log.
 void LogWatch::last_words(const wire::RankExited& exited) {
   std::vector<core::Input> ignored;
   if (exited.last_lines.empty() || !take_up(ignored)) return;

@@ -1,7 +1,8 @@
-// LogWatch: the logs of one run as they grow, explained by diagnose/ and told to the decider when
-// the explanation changes: the newest generation's main.log, what watch.logs and watch.kernel_logs
-// name, and the last lines of ranks that end. Each verdict carries the cursors of all logs, so a
-// daemon that comes back goes on there; between attempts it forgets. Belongs to the mount's thread.
+// LogWatch: the logs of one run as they grow, explained by diagnose/ and reported to the decider
+// when the explanation changes: the newest generation's main.log, what watch.logs and
+// watch.kernel_logs name, and the last lines of ranks that end. Each verdict carries the cursors of
+// all logs, so a daemon that comes back goes on there; between attempts it forgets. Belongs to the
+// mount's thread.
 #pragma once
 
 #include <future>
@@ -86,7 +87,7 @@ class LogWatch {
   bool network_;
   LogKnowledge& knowledge_;
   std::map<std::string, core::Cursor> cursors_;  // as the journal had them, by path of the log
-  bool known_ = false;                           // the logs that were there at first have been told
+  bool known_ = false;  // the logs that were there at first have been reported
   std::unique_ptr<diagnose::LiveScan> scan_;
   std::optional<ScriptProgress> script_;  // of a run without agents
   std::vector<std::string> nodes_;        // of the allocation

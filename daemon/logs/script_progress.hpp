@@ -1,7 +1,7 @@
 // ScriptProgress: the progress of a run without agents, as the lines of its logs tell it, folded
 // like the heartbeats of one that has them. Pure but for the times it is given. What must survive a
 // daemon travels in a cursor: the age of the last progress is then known across the gap by this
-// host's wall clock, for whatever was written meanwhile has been read first.
+// host's wall clock, for all that was written meanwhile has been read first.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ class ScriptProgress {
   // `source`: the log's path. Two logs may tell the same iterations: one of them leads.
   void line(const std::string& source, std::string_view text, Instant now, WallTime wall);
 
-  // What is told now; `at_once`: also what changed in nothing but ages.
+  // What is reported now; `at_once`: also what changed in nothing but ages.
   std::optional<core::Digest> poll(Instant now, bool at_once);
   [[nodiscard]] core::Cursor cursor() const;
 
@@ -55,7 +55,7 @@ class ScriptProgress {
   diagnose::IterationMetrics last_;
   std::vector<double> durations_;  // ms, since the last beat
   wire::StepLosses losses_;        // since the last beat
-  Iteration saved_;                // newest checkpoint that the logs told of
+  Iteration saved_;                // newest checkpoint that the logs reported
   std::optional<watch::DigestFolder> folder_;
 };
 

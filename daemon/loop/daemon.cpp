@@ -91,7 +91,7 @@ Status Daemon::begin() {
       [this](const core::Intent& intent,
              const core::PerformContext& context) -> std::vector<core::EventBody> {
         if (auto ours = foundation_.possession->still_ours(); !ours) {
-          if (foundation_.possession->lost()) return {};  // whoever took over repeats it
+          if (foundation_.possession->lost()) return {};  // the new owner repeats it
           return {core::EffectFailed{intent.key, core::kind_of(intent.action),
                                      ours.error().message(), false}};
         }
@@ -221,7 +221,8 @@ void Daemon::beat() {
     notifier_.watchdog();
   tell_stuck_mounts();
   if (beats_ % 60 == 1 && trouble_.empty())
-    site_.mount->post([this] { (void)pulse_.keep_room(); });  // without room there is none
+    site_.mount->post(
+        [this] { (void)pulse_.keep_room(); });  // without free space there is no reserve
   const bool active =
       std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return !run.second.retired; });
   if (dirty_ || beats_ % (active ? 5 : 30) == 0) render();
@@ -238,7 +239,7 @@ void Daemon::beat() {
   });
 }
 
-// Open alerts that nobody has acknowledged or silenced are told again at their routes' pace.
+// Open alerts that are neither acknowledged nor silenced are reported again at their routes' pace.
 void Daemon::repeat_alerts() {
   turns_->inspect([this](core::Engine& engine, SqliteJournal&) {
     std::set<RunName> names{RunName()};
@@ -305,7 +306,7 @@ void Daemon::check_end() {
   if (options_.once) finish_if_quiet();
 }
 
-// --once: everything was looked at and nothing is on its way any more.
+// --once: everything was checked and no effect is in flight.
 void Daemon::finish_if_quiet() {
   bool observed = true, seeing = true, person = false;
   for (const auto& [kind, observer] : observers_) {

@@ -69,7 +69,7 @@ class Daemon {
     std::shared_ptr<RunPublisher> publisher;  // of the mount's thread
     std::shared_ptr<bool> caught_up;          // likewise: rows may be appended as they come
     bool dropped = false;                     // the watcher is being replaced
-    std::optional<Generation> told_stuck;     // a stuck read was told for this generation
+    std::optional<Generation> told_stuck;     // a stuck read was reported for this generation
   };
   using Reply = std::function<void(wire::Response)>;
 
@@ -161,7 +161,7 @@ class Daemon {
 // <run directory>/{orders,claims,switch,checkpoints}; with a group readable for it, and switch/
 // writable.
 Status make_run_directory(const core::RunPolicy& policy);
-// Nobody else can put orders there (wire/run_directory.hpp); what had to be changed is logged.
+// No other user can put orders there (wire/run_directory.hpp); what had to be changed is logged.
 Status close_run_directory(const core::RunPolicy& policy);
 
 }  // namespace stoker::daemon

@@ -174,7 +174,7 @@ void Daemon::take_up(const RunBrief& brief) {
   share_socket();
 }
 
-// A changed policy: the watcher starts anew behind all that it has reported so far.
+// A changed policy: the watcher starts again behind all that it has reported so far.
 void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   run.policy = policy;
   share_socket();
@@ -225,7 +225,7 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
   }
 }
 
-// A mount that does not answer is silence of the runs on it, told once a generation.
+// A mount that does not answer is silence of the runs on it, reported once a generation.
 void Daemon::tell_stuck_mounts() {
   for (auto& [name, run] : runs_) {
     if (run.mount == nullptr || run.mount->busy_for() < kStuck) {

@@ -40,7 +40,7 @@ Page log_page(const std::string& run, const Result<LogTail>& tail) {
 }  // namespace
 
 // Without --listen the page is on a socket in the state directory, for its owner alone; where that
-// cannot be, there is none, and nothing else is lost.
+// cannot be, it is missing, and nothing else is lost.
 Status Daemon::open_web_door() {
   const std::string& state = foundation_.state_directory;
   const std::string noted_at = state + "/http-address";  // for `stoker web`

@@ -23,7 +23,7 @@ void EffectPool::stop() {
 }
 
 void EffectPool::start(const core::Intent& intent) {
-  // Neither what is told nor a probe that hangs keeps a run's other effects waiting.
+  // Neither a notification nor a hanging probe keeps a run's other effects waiting.
   const char* lane = std::holds_alternative<core::SendAlert>(intent.action)  ? "alert/"
                      : std::holds_alternative<core::ProbeJob>(intent.action) ? "probe/"
                                                                              : "run/";

@@ -1,6 +1,7 @@
 // EffectPool: performs journalled intents on its own threads and posts the results back. Effects of
 // one run go one after another in the order they were decided; runs do not wait for each other, and
-// alerts for nobody. Bounded in threads, not in the queue: what is queued is already journalled.
+// alerts for no other run. Bounded in threads, not in the queue: what is queued is already
+// journalled.
 #pragma once
 
 #include <condition_variable>

@@ -1,6 +1,6 @@
 // MountThread: everything that touches the file system of some runs: their watchers are polled here
 // (inotify is a hint, the clock the truth) and their files published. One a mount, so that a dead
-// network file system stops nobody else; the loop sees how long it has been stuck.
+// network file system stops no one else; the loop sees how long it has been stuck.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,9 @@
 // PoisonGuard: an input that aborts the daemon must not become a crash loop. The inputs about to be
 // stepped are noted in a file first and the note is wiped after. A crash (a failed check, a signal
-// of the CPU, the watchdog; not kill -9, which accuses nobody) marks the note; a marked note counts
-// against its inputs at the next start. While any input is under suspicion they are stepped one by
-// one, so that the second abort names the guilty one, which is then set aside. The note is not
-// synced: it must outlive the process, not the host.
+// of the CPU, the watchdog; not kill -9, which accuses no event) marks the note; a marked note
+// counts against its inputs at the next start. While any input is under suspicion they are stepped
+// one by one, so that the second abort names the guilty one, which is then set aside. The note is
+// not synced: it must outlive the process, not the host.
 #pragma once
 
 #include <map>

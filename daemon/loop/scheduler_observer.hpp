@@ -1,6 +1,6 @@
 // SchedulerObserver: asks one scheduler again and again on its own thread and turns the difference
 // to the answer before into events. Fast while something is on its way, slow when nothing is; a
-// failed answer proves nothing, a few in a row are told as SchedulerBlind.
+// failed answer proves nothing, a few in a row are reported as SchedulerBlind.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ struct ObserverPace {
   Duration active;   // a job waits, starts or ends
   Duration longest;  // after failures
   int failures_until_blind;
-  Duration apart{};   // never closer than this, whatever happens
+  Duration apart{};   // never closer than this, in any case
   double jitter = 0;  // share of a pause that is left to chance
 };
 // `slurm`: the shortest time between two looks at SLURM's queue; the others follow from it.

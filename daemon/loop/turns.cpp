@@ -1,4 +1,4 @@
-// Turns: at most one batch in flight; whatever it could not journal goes in front of the next.
+// Turns: at most one batch in flight; inputs that it could not journal go in front of the next.
 #include "daemon/loop/turns.hpp"
 
 #include <boost/asio/post.hpp>

@@ -1,6 +1,6 @@
 // Turns: the engine and its journal on their own thread, fed from the loop. While one turn is being
 // journalled the next inputs gather; each turn is one transaction. When the journal cannot write
-// nothing happens, the trouble is told, and the same inputs are tried again.
+// nothing happens, the trouble is reported, and the same inputs are tried again.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,7 @@ class AlertPort final : public core::Alerts {
   ~AlertPort() override;
   Status accept(const EffectKey& key, const core::SendAlert& alert,
                 const core::AlertPolicy& policy) override;
-  // Tells what stays open again to the sinks whose `repeat` has passed.
+  // Repeats what stays open to the sinks whose `repeat` has passed.
   void repeat(const std::vector<core::SendAlert>& open, const core::AlertPolicy& policy);
   // One test alert through every sink of the policy, or (dry run) only what it would be. `text`:
   // how each took it, in words; `sinks`: an array of {sink, kind, ok, detail, request}. Blocks a

@@ -57,7 +57,7 @@ Status OsFiles::rename(const std::string& from, const std::string& to) {
 Status OsFiles::make_directories(const std::string& path, unsigned mode) {
   if (os::exists(path)) return ok();
   STOKER_TRY_STATUS(os::make_directories(path, mode));
-  return os::set_mode(path, mode, "cannot set the mode");  // whatever our umask is
+  return os::set_mode(path, mode, "cannot set the mode");  // independent of our umask
 }
 Result<std::vector<std::string>> OsFiles::list(const std::string& path) {
   return os::list_directory(path);

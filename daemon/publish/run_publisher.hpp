@@ -19,7 +19,7 @@ namespace stoker::daemon {
 
 class RunPublisher {
  public:
-  // `run`: whose story chronicle.md tells; empty = none is written (the site).
+  // `run`: whose story chronicle.md has; empty = not written (the site).
   explicit RunPublisher(std::string directory, RunName run = {})
       : directory_(std::move(directory)),
         run_(run),
@@ -29,11 +29,11 @@ class RunPublisher {
   // Where events.jsonl ends; a torn last line (kill -9, full disk) is cut off.
   Status open();
   // For a journal that ends before last(), because it lost rows (an older copy, a damaged -wal):
-  // what was published is kept as events.jsonl.lost-<seconds since 1970>, and the file begins anew.
+  // what was published is kept as events.jsonl.lost-<seconds since 1970>, and the file starts over.
   Status start_over(WallTime now);
   [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] Sequence last() const { return last_; }
-  // Rows behind this one are wanted: the story is told from the first row after each start.
+  // Rows behind this one are wanted: the story is built from the first row after each start.
   [[nodiscard]] Sequence wanted_after() const {
     return run_.empty() ? last_ : std::min(last_, story_.told());
   }

@@ -1,8 +1,9 @@
 // LineServer: the transport of the control socket. One JSON line in, one out, then the connection
-// closes; 1 MiB a line, 5 s a connection, 32 connections. Who asks is told by the kernel
+// closes; 1 MiB a line, 5 s a connection, 32 connections. The kernel identifies the client
 // (SO_PEERCRED). Another user than our own (or root) has at most a quarter of the connections, and
-// all others together three quarters: whoever fills them does not lock the owner out. A surplus
-// connection gets `kBusyLine` and is closed. Runs on the loop; the handler may answer later.
+// all others together three quarters: a client that fills them does not lock the owner out. A
+// surplus connection gets `kBusyLine` and is closed. Runs on the loop; the handler may answer
+// later.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@ namespace stoker::daemon {
 
 class PeerRights {
  public:
-  // The name of the user as the kernel told it: "alice", or "uid 1234".
+  // The name of the user as the kernel reported it: "alice", or "uid 1234".
   std::string name_of(uid_t uid);
   // May this peer act on a run of `group` ("" = of the daemon's user alone)?
   bool may_act(const Peer& peer, const std::string& group);
@@ -45,7 +45,7 @@ std::optional<gid_t> group_id(const std::string& group);
 // May ask a directory service: block. The login names of a group's members that this host can list:
 // the group's own list, and whose primary group it is (not where the service lists no users).
 std::vector<std::string> group_members(const std::string& group);
-// Whether this user belongs to the group, by whatever way.
+// Whether this user belongs to the group, in any way.
 bool is_in_group(const std::string& user, const std::string& group);
 
 }  // namespace stoker::daemon

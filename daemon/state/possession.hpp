@@ -35,7 +35,7 @@ struct PossessionOptions {
   Duration lease_timeout = 30s;  // the counter of a living owner never stands still this long
   // Called while waiting for another owner's lease to run out; false gives up. Empty: sleep.
   std::function<bool(Duration)> wait;
-  // Told once that a living owner is waited for. Empty: its directory is refused instead.
+  // Reported once that a living owner is waited for. Empty: its directory is refused instead.
   std::function<void(const std::string& owner)> waits{};
 };
 

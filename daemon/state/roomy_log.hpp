@@ -1,4 +1,5 @@
-// A log that keeps room for its last words: on a full disk it can still say that the disk is full.
+// A log that reserves space for its last lines: on a full disk it can still say that the disk is
+// full.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace stoker::daemon {
 class RoomyLog {
  public:
   explicit RoomyLog(std::string path) : path_(std::move(path)) {}
-  // Takes room behind the log's end. Error: there is none, or the file system cannot promise any.
+  // Takes room behind the log's end. Error: no space, or the file system cannot promise any.
   Status keep_room() const;
   Status append(const std::string& line) const;
 

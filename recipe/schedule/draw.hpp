@@ -11,7 +11,7 @@ namespace stoker::recipe {
 
 // The picture. Error: the schedule cannot go on.
 Result<std::string> draw_schedule(const PipelineSchedule& schedule);
-// The same as SVG, with given times; chunks are told by the stage in each box's title.
+// The same as SVG, with given times; the stage in each box's title identifies the chunk.
 Result<std::string> draw_schedule_svg(const PipelineSchedule& schedule, const OpTimes& times);
 // Of a lowered schedule: a line a rank, its operations in order, with the slot of each F.
 std::string list_operations(const PipelineSchedule& schedule);

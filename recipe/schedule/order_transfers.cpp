@@ -1,7 +1,7 @@
 // Every operation gets a place in one order that all ranks share: a computation at its start, a
 // transfer, on both of its sides, at the end of the computation that makes its value; transfers
 // before computations of the same moment. Each rank's list is that order, restricted to the rank.
-// Whoever executes the first operation of the order that is not done can always go on, so blocking
+// The owner of the first operation of the order that is not done can always go on, so blocking
 // transfers cannot close a circle.
 #include <algorithm>
 #include <map>

@@ -22,7 +22,7 @@ enum class OpKind {
   Forward,          // F
   Backward,         // B: gradients of input and weights at once
   InputGradient,    // I: what the stage before waits for
-  WeightGradient,   // W: nobody waits for it, so it may fill gaps
+  WeightGradient,   // W: no operation waits for it, so it may fill gaps
   SendForward,      // activations to the next stage
   RecvForward,      //   from the previous one
   SendBackward,     // the input's gradient to the previous stage

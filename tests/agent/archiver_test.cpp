@@ -89,7 +89,7 @@ class Archive {
     return {to, start.orders.archive_every, start.orders.archive_without_optimizer};
   }
 
-  // As the lead does it: looks until nothing is under way. Returns what was told.
+  // As the lead does it: looks until nothing is under way. Returns what was reported.
   std::vector<wire::AgentBody> work() {
     std::vector<wire::AgentBody> told;
     Loop loop;
@@ -134,7 +134,7 @@ TEST_CASE("choose_archivable: multiples that are good and not copied yet, oldest
   CHECK(choose_archivable(all, {}, {}).empty());
 }
 
-TEST_CASE("Archiver: whole copies -> the same bytes, told, and only then they need not stay") {
+TEST_CASE("Archiver: whole copies -> the same bytes, reported, and only then they need not stay") {
   Archive a;
   const std::string first = a.add(10), second = a.add(20);
   a.add(25);
@@ -155,7 +155,7 @@ TEST_CASE("Archiver: whole copies -> the same bytes, told, and only then they ne
   CHECK_FALSE(a.stays[10]);
   CHECK_FALSE(a.stays[20]);
   CHECK_FALSE(a.stays[25]);
-  CHECK(a.work().empty());  // nothing is left to do, and nothing is told twice
+  CHECK(a.work().empty());  // nothing is left to do, and nothing is reported twice
 }
 
 TEST_CASE("Archiver: without the optimizer -> a checkpoint of its own, parameters alone") {
@@ -230,7 +230,7 @@ TEST_CASE(
   CHECK_FALSE(os::exists(victim + "/shard-0.bin"));
 }
 
-TEST_CASE("Archiver: killed after the manifest -> read back and named; what rotted begins anew") {
+TEST_CASE("Archiver: killed after the manifest -> read back and named; what rotted starts over") {
   Archive a;
   const std::string name = a.add(10), aside = a.to + "/archiving.run." + name + ".g000002";
   std::filesystem::copy(a.checkpoints + "/" + name, aside);
@@ -246,7 +246,7 @@ TEST_CASE("Archiver: killed after the manifest -> read back and named; what rott
   CHECK(a.stored() == Names{name});
 }
 
-TEST_CASE("Archiver: a damaged checkpoint -> told, not copied; the next one is") {
+TEST_CASE("Archiver: a damaged checkpoint -> reported, not copied; the next one is") {
   Archive a;
   const std::string bad = a.add(10), good = a.add(20);
   std::string content = a.read(a.checkpoints + "/" + bad + "/shard-0.bin");
@@ -262,7 +262,8 @@ TEST_CASE("Archiver: a damaged checkpoint -> told, not copied; the next one is")
 }
 
 TEST_CASE(
-    "Archiver: the archive is away -> told once with what waits, nothing is made in its place") {
+    "Archiver: the archive is away -> reported once with what waits, nothing is made in its "
+    "place") {
   Archive a;
   a.add(10);
   a.add(20);
@@ -278,7 +279,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Archiver: what has the name already -> another run's stays and is told, a link is none") {
+    "Archiver: what has the name already -> another run's stays and is reported, a link does not "
+    "count") {
   Archive a;
   const std::string name = a.add(10);
   std::filesystem::copy(a.checkpoints + "/" + name, a.to + "/" + name);

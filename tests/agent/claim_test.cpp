@@ -122,7 +122,7 @@ TEST_CASE("orders: a link to a file of our own -> passed over") {
   CHECK(run.refused.size() == 1);
 }
 
-TEST_CASE("generations: a folder of another user -> is none") {
+TEST_CASE("generations: a folder of another user -> does not count") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: a folder of another user needs root");
     return;

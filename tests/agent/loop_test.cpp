@@ -1,4 +1,4 @@
-// The agent's loop never spins: not on a peer that hung up, not on one that nobody reads.
+// The agent's loop never spins: not on a peer that hung up, not on one without a reader.
 #include "worker/agent/loop.hpp"
 
 #include <doctest/doctest.h>
@@ -63,7 +63,7 @@ TEST_CASE("Loop: bytes that are read turn by turn -> watched on") {
   CHECK(loop.watches(pair.ours.get()));
 }
 
-TEST_CASE("Link: the other side closes -> told once, not watched any more") {
+TEST_CASE("Link: the other side closes -> reported once, not watched any more") {
   Loop loop;
   Pair pair(SOCK_STREAM);
   const int fd = pair.ours.get();

@@ -136,7 +136,7 @@ TEST_CASE("kernel lines: an Xid -> the catalogue's word and the serial number of
   CHECK(xid_event(NodeName("n1"), 43, "NVML: Xid 43").node_suspect == "no");
 }
 
-TEST_CASE("GPUs: an Xid event and a growing counter -> told once each") {
+TEST_CASE("GPUs: an Xid event and a growing counter -> reported once each") {
   auto watcher = GpuWatcher::make(fake_nvml());
   REQUIRE(watcher);
   CHECK(watcher->wait(0).empty());

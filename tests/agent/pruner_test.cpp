@@ -101,7 +101,7 @@ TEST_CASE("choose_prunable: last, every and pin -> the rest, oldest first") {
   CHECK(wire::choose_prunable({}, {1, 0, {}}, {}).empty());
 }
 
-TEST_CASE("choose_prunable: keep.last 0 -> nothing, whatever else is said") {
+TEST_CASE("choose_prunable: keep.last 0 -> nothing, with any other key") {
   CHECK(wire::choose_prunable(all_good({10, 20}), {0, 20, {10}}, {}).empty());
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("choose_prunable: the newest is damaged -> nothing goes") {
   CHECK(wire::choose_prunable(complete, {1, 0, {}}, {}).empty());
 }
 
-TEST_CASE("Pruner: a save -> old ones of the ancestry go, it is told") {
+TEST_CASE("Pruner: a save -> old ones of the ancestry go, it is reported") {
   RunFolder run;
   run.add(10, 1);
   run.add(20, 1);

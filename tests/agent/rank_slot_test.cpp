@@ -42,7 +42,7 @@ TEST_CASE("slot: what is the agent's own to tell, or malformed -> refused with a
   CHECK(h.events.size() == 2);  // stderr is only a log
 }
 
-TEST_CASE("slot: an iteration line -> progress; completed iterations are told once") {
+TEST_CASE("slot: an iteration line -> progress; completed iterations are reported once") {
   Heard h;
   const std::string line =
       " iteration {}/ 100 | consumed samples: 8 | elapsed time per iteration (ms): 20.0 | "
@@ -116,7 +116,7 @@ TEST_CASE(
   CHECK(h.slot.take_sample(now).losses == wire::StepLosses{});
 }
 
-TEST_CASE("slot: lines of a resume audit -> no progress, whatever numbers they repeat") {
+TEST_CASE("slot: lines of a resume audit -> no progress, for any repeated number") {
   Heard h;
   const Instant now = monotonic_now();
   h.slot.feed(2, "stoker-event {\"kind\":\"resume_audit\",\"step\":80,\"loss\":2.5}\n", now);

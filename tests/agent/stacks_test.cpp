@@ -1,4 +1,4 @@
-// Stacks of real processes, and the groups that the lead tells.
+// Stacks of real processes, and the groups that the lead reports.
 #include "worker/agent/stacks.hpp"
 
 #include <csignal>
@@ -51,7 +51,7 @@ TEST_CASE("stacks_of: a process -> its threads; one that is gone -> said") {
   CHECK(stacks_of(1 << 22).find("gone") != std::string::npos);
 }
 
-TEST_CASE("health_sources: each source is told with what it has or lacks") {
+TEST_CASE("health_sources: each source is reported with what it has or lacks") {
   const auto found = health_sources(NodeName("n01"), false, {{"0000:3b:00", "GPU-1", "1"}, {}});
   REQUIRE(found.sources.size() == 4);
   CHECK(found.sources[0].works);
@@ -118,7 +118,7 @@ TEST_CASE("probe_job: the processes of a job on this node -> stacks by rank, and
 }
 
 TEST_CASE(
-    "stacks: tools that take long -> what /proc tells first, then as much as there is time for") {
+    "stacks: tools that take long -> what /proc shows first, then as much as there is time for") {
   char name[] = "/tmp/stoker-slow-XXXXXX";
   const std::string folder = ::mkdtemp(name);
   const std::string path = ::getenv("PATH");

@@ -110,7 +110,7 @@ TEST_CASE("fallback: what failed -> known after a restart") {
   CHECK(outbox->troubles(policy_of(hook.url(), "3s")).empty());  // configured otherwise by now
 }
 
-TEST_CASE("outbox: acknowledged -> who got it hears of it once, then no repetition") {
+TEST_CASE("outbox: acknowledged -> its receivers are informed once, then no repetition") {
   const Site site;
   LocalServer server;
   server.start();
@@ -148,7 +148,7 @@ TEST_CASE("outbox: Retry-After -> the sink's other alerts wait too") {
   CHECK(server.taken().size() == 2);
 }
 
-TEST_CASE("exec: a command -> gets the document; its end is judged; it cannot run for ever") {
+TEST_CASE("exec: a command -> gets the document; its end is judged; it cannot run endlessly") {
   const Site site;
   const auto outbox = site.open();
   const std::string out = site.path + "/document";

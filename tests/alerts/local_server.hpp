@@ -40,7 +40,7 @@ class LocalServer {
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
 
-  // Before this, connections are taken by the kernel and nobody answers.
+  // Before this, connections are taken by the kernel and get no answer.
   void start() {
     thread_ = std::thread([this] { serve(); });
   }

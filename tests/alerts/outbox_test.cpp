@@ -65,7 +65,7 @@ TEST_CASE("outbox: a refusal -> never repeated, noted in the pulse log") {
 }
 
 TEST_CASE(
-    "outbox: redirects, expired secrets, missing pages -> tried again, delivered when mended") {
+    "outbox: redirects, expired secrets, missing pages -> tried again, delivered when fixed") {
   const Site site;
   LocalServer server;
   server.start();
@@ -91,7 +91,7 @@ TEST_CASE("outbox: a sink that hangs with many alerts -> the other sink gets its
   core::AlertPolicy policy = policy_of(hanging.url(), "60s");
   policy.sinks.push_back(policy_of(good.url()).sinks.at(0));
   policy.sinks.back().name = "other";
-  policy.routes.clear();  // without routes every sink is told
+  policy.routes.clear();  // without routes every sink receives it
   const auto outbox = site.open();
   for (int i = 0; i < 80; ++i) {
     const std::string id = "hello/" + std::to_string(i);
@@ -101,7 +101,7 @@ TEST_CASE("outbox: a sink that hangs with many alerts -> the other sink gets its
   CHECK(hanging.asked() <= 4);
 }
 
-TEST_CASE("outbox: nobody listens for too long -> gives up, with a note") {
+TEST_CASE("outbox: no listener for too long -> gives up, with a note") {
   const Site site;
   OutboxOptions options = site.options();
   options.give_up = 100ms;
@@ -114,7 +114,7 @@ TEST_CASE("outbox: nobody listens for too long -> gives up, with a note") {
   CHECK((*outbox)->health().notes[0].starts_with("gave up on alert hello/a for sink hook after"));
 }
 
-TEST_CASE("outbox: the same key again, also after a restart -> told once") {
+TEST_CASE("outbox: the same key again, also after a restart -> sent once") {
   const Site site;
   LocalServer server;
   server.start();
@@ -128,7 +128,8 @@ TEST_CASE("outbox: the same key again, also after a restart -> told once") {
   CHECK(count_of(site.pulse(), "***ALERT") == 1);
 }
 
-TEST_CASE("outbox: an incident told again -> within `repeat` only when graver; resolved goes out") {
+TEST_CASE(
+    "outbox: an incident reported again -> within `repeat` only when graver; resolved goes out") {
   const Site site;
   LocalServer server;
   server.start();
@@ -148,7 +149,8 @@ TEST_CASE("outbox: an incident told again -> within `repeat` only when graver; r
   CHECK(tell(5, core::Severity::Warning) == 4);  // a new incident under the same id
 }
 
-TEST_CASE("outbox: an alert that stays open -> told again after `repeat`, not by the pulse log") {
+TEST_CASE(
+    "outbox: an alert that stays open -> reported again after `repeat`, not by the pulse log") {
   const Site site;
   LocalServer server;
   server.start();

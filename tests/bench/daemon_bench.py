@@ -54,7 +54,7 @@ def journal():
     done = subprocess.run([os.path.join(BIN, "test_daemon"), "-tc=journal: a month*"], text=True, capture_output=True)
     found = re.search(r"journal: ([\d.]+) MB a month and run, (\d+) rows an hour", done.stdout)
     if not found:
-        raise RuntimeError("test_daemon told no size of the journal:\n" + done.stdout[-2000:])
+        raise RuntimeError("test_daemon printed no size of the journal:\n" + done.stdout[-2000:])
     size = float(found.group(1))
     yield dict(name="journal: a month of one run", value=size, unit="MB", goal="<= 50", ok=size <= 50,
                note=f"512 ranks, {found.group(2)} rows an hour")

@@ -3,7 +3,7 @@
 
 Started as train.agent of a run on one node of the embedded scheduler. In the folder `plan` of the run directory it keeps
 `sent.jsonl`: each line {"text", "at"} is a notice that it wrote and the moment (time.time()). The file `lose-lead` there
-ends the lead without a word: then each other agent tells so in a file of its own.
+ends the lead silently: then each other agent says so in a file of its own.
 """
 import glob
 import json

@@ -85,7 +85,7 @@ def fleet(seconds=60):
         p99 = waits[int(0.99 * (len(waits) - 1))]
         rss = resident_mb(site.daemon.pid)
         yield dict(name="fleet: without its lead, p99", value=p99, unit="s", goal="< 1", ok=p99 < 1,
-                   note=f"{len(waits)} agents speak for themselves at once; {share:.1f} % of a core over 30 s")
+                   note=f"{len(waits)} agents report for themselves at once; {share:.1f} % of a core over 30 s")
         yield dict(name="fleet: RSS of the daemon", value=rss, unit="MB", goal="<= 128", ok=rss <= 128, note=note)
     finally:
         site.close()

@@ -1,4 +1,4 @@
-"""A small data-parallel training for other launchers: at step 25 of its first life rank 1 kills itself; rank 0 tells the time
+"""A small data-parallel training for other launchers: at step 25 of its first life rank 1 kills itself; rank 0 prints the time
 of each step, saves every 10 and resumes from there."""
 import os
 import signal

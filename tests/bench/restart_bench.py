@@ -84,7 +84,7 @@ def peer_environment():
 
 
 def peer_restart_seconds(folder, launcher, rounds=3):
-    """The same crash under another launcher: rank 1 kills itself, rank 0 tells when it is further."""
+    """The same crash under another launcher: rank 1 kills itself, rank 0 prints when it is further."""
     figures = []
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as work:

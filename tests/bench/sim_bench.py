@@ -61,7 +61,7 @@ def lives(long):
     ratio, good, note = last.compare("sim: llama3-54-days", took, last.unit(), record=bool(os.environ.get("STOKER_RECORD")))
     yield figure("sim: the same / the last figure", ratio, "x", f"<= {last.AT_MOST}", good, note)
     yield figure("sim: its ETTR", report["ettr"], "", ">= 0.97", report["ettr"] >= 0.97, f"{report['faults']} faults")
-    yield figure("sim: its incidents for a person", report["manual"], "", "<= 3", report["manual"] <= 3, f"of {report['incidents']}")
+    yield figure("sim: its incidents that need an operator", report["manual"], "", "<= 3", report["manual"] <= 3, f"of {report['incidents']}")
     for nodes in (256, 1024, 2048):
         expected, text = closed_form(nodes)
         got = simulate(text, "--runs", "2")[0]["ettr"]
@@ -87,7 +87,7 @@ def slows():
 
 
 def calm(long):
-    """Nothing goes wrong, and nobody may say so. The 10^6 hours: prove.py --long --only calm, which can be stopped."""
+    """Nothing goes wrong, and no detector may say so. The 10^6 hours: prove.py --long --only calm, which can be stopped."""
     report, took = simulate("calm.yaml", "--runs", "420" if long else "5")
     hours = report["hours"]
     false = report["false_hangs"] + report["alerts"].get("hang", 0)

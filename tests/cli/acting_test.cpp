@@ -106,7 +106,7 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(site.directory() + "/switch"));
 }
 
-TEST_CASE("acting: --dry-run without a daemon -> tells the file, writes none") {
+TEST_CASE("acting: --dry-run without a daemon -> names the file, writes none") {
   const Site site;
   site.publish(training_status());
   const auto said = site.stoker({"stop", "hello", "--reason", "x", "--dry-run"});

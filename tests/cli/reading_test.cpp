@@ -34,7 +34,7 @@ std::size_t lines_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("line_file: the last lines -> found from the end, whatever its end looks like") {
+TEST_CASE("line_file: the last lines -> found from the end, for any form of its end") {
   const Site site;
   const std::string path = site.folder() + "/log";
   site.write(path, numbered(0, 100000));
@@ -189,7 +189,7 @@ TEST_CASE("alerts: open ones -> with the command to run") {
   CHECK(json->at(0).at("run") == "hello");
 }
 
-TEST_CASE("alerts: of the site -> told before those of the runs") {
+TEST_CASE("alerts: of the site -> listed before those of the runs") {
   const Site site;
   wire::SiteDocument document;
   document.runs.push_back({"hello", site.directory()});

@@ -129,7 +129,7 @@ TEST_CASE("replay: a pause that the training survives -> a false alarm, no hours
   CHECK(json.at("saved_h") == 0.0);
 }
 
-TEST_CASE("replay: a failure told by the log, an Xid in the kernel's -> its node, what was done") {
+TEST_CASE("replay: a failure named by the log, an Xid in the kernel's -> its node, what was done") {
   const Site site;
   site.write(site.folder() + "/main.log",
              iterations(1, 30, 0) +

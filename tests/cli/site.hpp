@@ -1,5 +1,5 @@
 // A state directory made for one test, a run in it, and `stoker` called as a function on it; also a
-// daemon's socket that answers as it is told.
+// daemon's socket with scripted answers.
 #pragma once
 
 #include <cstdlib>

@@ -79,7 +79,7 @@ TEST_CASE("top keys: Enter, Tab, digits, Esc -> pages of the run and back; q qui
   CHECK(person.key(KeyKind::Quit).kind == WishKind::Quit);
 }
 
-TEST_CASE("top keys: s, p, A -> a dry run first, a question, and the deed only after y") {
+TEST_CASE("top keys: s, p, A -> a dry run first, a question, and the action only after y") {
   Person person;
   person.selection.run = "hello";
   auto wish = person.type("s");

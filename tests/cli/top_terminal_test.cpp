@@ -1,4 +1,4 @@
-// The loop and ncurses on a pseudo-terminal: keys, deeds, and the terminal given back however it
+// The loop and ncurses on a pseudo-terminal: keys, actions, and the terminal given back however it
 // ends.
 #include <csignal>
 #include <fcntl.h>

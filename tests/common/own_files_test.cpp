@@ -130,7 +130,7 @@ TEST_CASE("permissions: a mode is set on the file itself, never through a link t
   CHECK(mode("usual") != 0600);
 }
 
-TEST_CASE("files: published -> exactly its mode, whatever the umask is") {
+TEST_CASE("files: published -> exactly its mode, under any umask") {
   const Folder folder;
   const mode_t before = ::umask(0077);
   REQUIRE(os::publish_file(folder / "a", "x", os::Durability::Cached));

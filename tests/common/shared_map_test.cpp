@@ -21,7 +21,7 @@ TEST_CASE("shared map: a copy is changed -> the other one keeps what it had") {
   CHECK(one.shares(other));
 }
 
-TEST_CASE("shared map: reading -> nobody is parted from the others") {
+TEST_CASE("shared map: reading -> no sharer is separated") {
   SharedMap<int, int> one;
   one[1] = 7;
   const SharedMap<int, int> other = one;

@@ -110,7 +110,7 @@ TEST_CASE("json: small text that would take gigabytes -> refused, with both numb
   CHECK(parse_json(text + "\"]", "a dump", {64u << 20, 32}).has_value());
 }
 
-TEST_CASE("json: numbers that are none -> come back as they were; other text is refused") {
+TEST_CASE("json: invalid numbers -> come back as they were; other text is refused") {
   const double values[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.1};
   for (const double value : values) {
     const auto back = from_json_text<std::optional<double>>(to_json_text(value), "test");

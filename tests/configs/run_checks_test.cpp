@@ -116,7 +116,7 @@ TEST_CASE("run_checks: portable numerics -> pinned in the environment, a contrad
                        "train.numerics: portable of "));
 }
 
-TEST_CASE("run_checks: errors of TRAIN.yaml -> told with its own name and position") {
+TEST_CASE("run_checks: errors of TRAIN.yaml -> reported with its own name and position") {
   const Folder folder;
   folder.write("train.yaml", "modl: {}\n");
   const auto run = folder.check(run_yaml(""));

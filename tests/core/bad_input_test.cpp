@@ -1,5 +1,5 @@
-// What must not harm the decider, whoever sends it: journals of others, counters that run
-// backwards, numbers that are none, ranks from the future, two nodes of one name, a flood.
+// What must not harm the decider, from any sender: journals of others, counters that run
+// backwards, invalid numbers, ranks from the future, two nodes of one name, a flood.
 #include <doctest/doctest.h>
 #include <limits>
 
@@ -195,7 +195,7 @@ TEST_CASE("bad input: no number in what agents say of saves -> journalled, read,
   }
 }
 
-TEST_CASE("bad input: counters that run backwards -> nobody is ended, the best stays the best") {
+TEST_CASE("bad input: counters that run backwards -> no rank is ended, the best stays the best") {
   Trained t;
   for (const std::uint64_t n : {39u, 3u, 0u, 38u}) t.beat(n);
   Digest fewer = t.digest(41);

@@ -53,7 +53,7 @@ TEST_CASE("hang: ages below the limit -> ok; one above while others move -> that
   CHECK(hang.evidence.find("rank 0 on n0") != std::string::npos);
 }
 
-TEST_CASE("hang: all stalled together -> nobody is named; one clearly first -> that one") {
+TEST_CASE("hang: all stalled together -> no node is named; one clearly first -> that one") {
   RunState run = run_with(10s, 10s);
   CHECK(detect::detect_hang(run, beat_of({12000, 11995, 11990})).nodes.empty());
   const auto hang = detect::detect_hang(run, beat_of({15000, 12010, 12000}));

@@ -120,7 +120,7 @@ TEST_CASE("engine: a state written and read -> the same bytes") {
   CHECK(to_json_text(*again) == text);
 }
 
-TEST_CASE("step: an event of a run that nobody supervises -> rejected with its name") {
+TEST_CASE("step: an event of an unsupervised run -> rejected with its name") {
   SiteState state;
   const Decision decision =
       step(state, Event{Instant{}, WallTime{}, RunName("ghost"), LeadSpeaks{Generation{1}}});

@@ -33,7 +33,7 @@ struct Told {
   LossVerdict verdict;
 };
 
-// A training that tells of each iteration, `step` apart.
+// A training that reports each iteration, `step` apart.
 struct Story {
   LossWatch watch;
   Instant now{};
@@ -189,7 +189,7 @@ TEST_CASE("loss: generated curves of each kind -> the confusion table has one co
   }
 }
 
-TEST_CASE("loss: BLOOM's spike at 31,216 -> told at once, recovered, never divergence") {
+TEST_CASE("loss: BLOOM's spike at 31,216 -> reported at once, recovered, never divergence") {
   // tr11: iterations 31,214-31,222 and 31,250, as logged; between them the fall that was seen.
   Noise noise(3);
   Story c;
@@ -251,7 +251,7 @@ TEST_CASE(
   CHECK_FALSE(c.watch.bad_from.has_value());
 }
 
-TEST_CASE("loss: a scale that goes on falling to 1 -> told once more, with where it began") {
+TEST_CASE("loss: a scale that goes on falling to 1 -> reported once more, with where it began") {
   Story c;
   Noise noise(8);
   for (int i = 0; i < 400; ++i) c.add(2.5 + 0.02 * noise(), 0.2, 65536);

@@ -25,7 +25,7 @@ void down(NodeLedger& ledger, int n, Instant at) {
 
 }  // namespace
 
-TEST_CASE("spares: nobody was lost, or one -> no forecast") {
+TEST_CASE("spares: no node was lost, or one -> no forecast") {
   NodeLedger ledger = site(50);
   CHECK(!forecast_spares(ledger, 48, 24h, kStart + 48h).out_in);
   down(ledger, 1, kStart + 24h);

@@ -48,7 +48,8 @@ TEST_CASE("trail: a start that goes on where the line was -> nothing is differen
 }
 
 TEST_CASE(
-    "trail: samples counted anew, an old checkpoint, a learning rate from the start -> named") {
+    "trail: samples counted from zero, an old checkpoint, a learning rate from the start -> "
+    "named") {
   Trail trail = trained(1, 120);
   trail.check = check_from(100, 100);
   CHECK(wrong(compare_start(trail, {Iteration(101), 64, 0, 6e-5, 2.2, 1, 0})) ==
@@ -60,7 +61,8 @@ TEST_CASE(
   CHECK(compare_rate(trail, {Iteration(101), 101 * 64, 0, 1.2e-4, 2.2, 1, 0})->equal);
 }
 
-TEST_CASE("trail: tokens counted anew, a loss scale from the start -> named; not told -> nothing") {
+TEST_CASE(
+    "trail: tokens counted from zero, a loss scale from the start -> named; unknown -> nothing") {
   Trail trail = trained(1, 120);
   for (TrailPoint& p : trail.points) p.scale = 65536;
   trail.check = check_from(100, 100);

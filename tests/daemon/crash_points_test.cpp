@@ -1,5 +1,5 @@
 // kill -9 at each labelled point on the way of an effect: before and after the journal's append,
-// before and after every call of a port, before the result is fed. Whatever the point, the next
+// before and after every call of a port, before the result is fed. At any point, the next
 // daemon ends with the same world: one submission, one order, the newest control.json.
 #include <deque>
 #include <doctest/doctest.h>
@@ -165,7 +165,7 @@ class Life {
     for (std::size_t next = 0; next <= kEvents;) {
       try {
         if (!engine_) start();
-        // A submission without an answer is searched for, and made again if nobody knows it.
+        // A submission without an answer is searched for, and made again if it is unknown.
         if (next == kEvents || (next == 1 && scheduler_.jobs().empty())) settle();
         if (next < kEvents)
           if (const auto body = story(token()).at(next); !held_.contains(to_json_text(body)))

@@ -1,4 +1,4 @@
-// A run directory and a kernel log as they grow; what the decider is told, once, across a restart.
+// A run directory and a kernel log as they grow; what the decider receives, once, across a restart.
 #include "daemon/logs/log_watch.hpp"
 
 #include <doctest/doctest.h>
@@ -66,7 +66,7 @@ constexpr const char* kOom =
 
 TEST_CASE(
     "log watch: a rank's last lines reach main.log late -> the verdict still comes before its "
-    "end is told") {
+    "end is reported") {
   Watched w;
   LogWatch watch = w.start();
   w.poll(watch, {w.said(attempt(1))});

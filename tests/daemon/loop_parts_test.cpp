@@ -79,7 +79,7 @@ TEST_CASE(
   CHECK_FALSE(guard->is_poisonous(input("b")));
 }
 
-TEST_CASE("poison: kill -9 while stepping -> accuses nobody") {
+TEST_CASE("poison: kill -9 while stepping -> accuses no event") {
   Folder folder;
   for (int i = 0; i < 3; ++i) die_stepping(folder / "stepping.json", {input("a")}, SIGKILL);
   auto guard = PoisonGuard::open(folder / "stepping.json");

@@ -1,6 +1,6 @@
 // A file system that lies (tests/lying/shim.cpp, by LD_PRELOAD) below three lives of a daemon: a
 // first start, a damaged journal that is restored, a lease that is taken over. Each call fails once
-// in each way that it can. Whatever was promised is there afterwards, what failed was reported, and
+// in each way that it can. All that was promised is there afterwards, what failed was reported, and
 // the next life goes on as if nothing had happened. A sample; every call with STOKER_LONG.
 #include <cstdlib>
 #include <doctest/doctest.h>

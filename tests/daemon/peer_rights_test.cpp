@@ -7,7 +7,7 @@
 using namespace stoker::daemon;
 
 TEST_CASE("is_in_group: by the primary group alone, which no list has -> a member") {
-  CHECK(is_in_group("root", "root"));  // /etc/group lists nobody there
+  CHECK(is_in_group("root", "root"));  // /etc/group lists no user there
   CHECK_FALSE(is_in_group("nobody", "root"));
   CHECK_FALSE(is_in_group("root", "no-such-group"));
   CHECK_FALSE(is_in_group("no-such-user", "root"));

@@ -104,7 +104,7 @@ class Steps {
     return out_;
   }
   // Something could go on without a freeze, a waking or a kill; without counting sockets that are
-  // put back (for ever where two daemons do it).
+  // put back (endlessly where two daemons do it).
   [[nodiscard]] bool moved() const { return moved_ > 0; }
   [[nodiscard]] bool acted() const { return moved_ > kept_; }
 
@@ -282,7 +282,7 @@ bool two_act(const State& s) {
                        [](const Daemon& d) { return !d.dead && !d.frozen && d.pc == Loop; }) > 1;
 }
 
-// What must hold where nothing moves any more and nobody is frozen.
+// What must hold where nothing moves any more and no daemon is frozen.
 std::string wrong_at_rest(const State& s) {
   int training = 0, owner = 0;
   for (int d = 0; d < kDaemons; ++d) {

@@ -58,7 +58,8 @@ TEST_CASE("possession: a network lease that is renewed -> refused to another dae
   CHECK(second.error().what.find("works on it") != std::string::npos);
 }
 
-TEST_CASE("possession: a living owner -> waited for where that is wanted, told once, taken over") {
+TEST_CASE(
+    "possession: a living owner -> waited for where that is wanted, reported once, taken over") {
   Folder folder;
   auto first = Possession::take({folder.path, true, 100ms, {}});
   REQUIRE(first);

@@ -1,4 +1,4 @@
-// RunPublisher: published files are derived from rows, each row once, whatever happened before.
+// RunPublisher: published files are derived from rows, each row once, after any history.
 #include <doctest/doctest.h>
 #include <fstream>
 #include <sstream>
@@ -58,7 +58,7 @@ TEST_CASE("publisher: a torn last line -> cut off and written again") {
 }
 
 TEST_CASE(
-    "publisher: an incident -> the story that `stoker chronicle` tells, once, after a restart "
+    "publisher: an incident -> the story that `stoker chronicle` prints, once, after a restart "
     "too") {
   Folder folder;
   auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137");

@@ -142,7 +142,7 @@ TEST_CASE("overview: worst first, one sentence for all") {
   CHECK(overview(view)["level"] == "critical");
 }
 
-TEST_CASE("overview: alerts decide too; what is acknowledged needs nobody at once") {
+TEST_CASE("overview: alerts decide too; what is acknowledged is not urgent") {
   wire::StatusDocument run = named("a", "training");
   CHECK(level_of(run) == Level::Ok);
   wire::StatusAlert alert;

@@ -49,7 +49,7 @@ TEST_CASE(
   CHECK(own_run_directory(f.run, f.mine, "alice"));
 }
 
-TEST_CASE("own_run_directory: the owner's state was deleted, or made anew -> taken over") {
+TEST_CASE("own_run_directory: the owner's state was deleted, or rebuilt -> taken over") {
   const Folders f;
   REQUIRE(own_run_directory(f.run, f.mine, "alice"));
   std::filesystem::remove_all(f.mine);

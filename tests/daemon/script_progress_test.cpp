@@ -55,7 +55,7 @@ TEST_CASE("script_progress: start-up, iterations, silence -> phases and ages") {
   CHECK(digest->losses.count == 2);
   CHECK(digest->last.progress_age_ms == 1000);
 
-  CHECK(!progress.poll(kStart + 64s, false));  // only ages: told when asked
+  CHECK(!progress.poll(kStart + 64s, false));  // only ages: reported when asked
   digest = progress.poll(kStart + 30min, true);
   REQUIRE(digest);
   CHECK(digest->last.progress_age_ms == 30 * 60 * 1000 - 62000);
@@ -95,7 +95,8 @@ TEST_CASE("script_progress: a daemon that comes back knows how old the last prog
 }
 
 TEST_CASE(
-    "script_progress: the job is over and the log grows -> told once a line, for its generation") {
+    "script_progress: the job is over and the log grows -> reported once a line, for its "
+    "generation") {
   ScriptProgress progress(script_policy(), {});
   progress.set_generation(Generation(4), kStart, kWall);
   progress.line("a", iteration(1), kStart + 1s, kWall + 1s);

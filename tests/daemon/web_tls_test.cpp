@@ -212,7 +212,7 @@ TEST_CASE("web tls: a renewed certificate is taken, one that does not work is no
   const auto first = (*tls)->context(now);
   CHECK((*tls)->context(now += 2min) == first);
   files.write(make_certificate(kYear));
-  CHECK((*tls)->context(now += 1s) == first);  // not looked at yet
+  CHECK((*tls)->context(now += 1s) == first);  // not checked yet
   const auto second = (*tls)->context(now += 2min);
   CHECK(second != first);
   files.write(make_certificate(-3600));

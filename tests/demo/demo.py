@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """./dev demo: a small GPT is trained on 2 nodes x 2 ranks with a spare, and everything that can go wrong goes wrong.
 
-Each act is told in two lines: what was done to the training, and what stoker saw and did, with the seconds lost. At the end
+Each act is shown in two lines: what was done to the training, and what stoker saw and did, with the seconds lost. At the end
 stands the chronicle that stoker wrote by itself, and the weights are compared with an undisturbed run: identical, or exit 1.
 """
 import argparse
@@ -41,7 +41,7 @@ class Demo:
         return events[-1]["seq"] if events else 0
 
     def act(self, what, do, until, seconds=150, tell=None, lost=None):
-        """Does it, waits until stoker has dealt with it, and tells both in two lines.
+        """Does it, waits until stoker has dealt with it, and prints both in two lines.
 
         `tell` gives stoker's line where no decision was needed, `lost` the seconds where they are not those of the act.
         """
@@ -49,7 +49,7 @@ class Demo:
         if self.slow and sys.stdin.isatty():
             input(f"\n[Enter for act {self.act_number}: {what}] ")
         self.site.wait(lambda: self.site.status().get("state") == "training", 60, "the training to go on")
-        time.sleep(0.5)  # what the act before had caused is told
+        time.sleep(0.5)  # what the act before had caused is reported
         seen = self.last_event()
         before = self.site.status()
         began = time.monotonic()
@@ -70,7 +70,7 @@ class Demo:
         return reasons[0] if reasons[-1] == reasons[0] else f"{reasons[0]}; then: {reasons[-1]}"
 
     def restarted(self, _seen, before):
-        """The ranks were started anew and are past the iteration where they were hit."""
+        """The ranks were restarted and are past the iteration where they were hit."""
         now = self.site.status()
         return now.get("restarts", 0) > before["restarts"] and self.further(_seen, before)
 
@@ -154,7 +154,7 @@ def story(site, demo):
         return asked + "; " + next((r for r in told if r.startswith("checkpoint of")), "saved")
 
     def between_tasks(seen):
-        """Seconds from the moment the old task had saved and left until the next one trained."""
+        """Seconds from the moment the old task had saved and exited until the next one trained."""
         at = {e["decision"]: datetime.datetime.fromisoformat(e["time"].replace("Z", "+00:00"))
               for e in reversed(site.events()) if e["seq"] > seen and e["decision"]}
         left = next((t for d, t in at.items() if d.endswith(("-> stopping", "-> queued"))), at["starting -> training"])

@@ -16,7 +16,7 @@ BIN = os.environ.get("STOKER_BIN") or os.path.join(ROOT, "build", "bin")
 AGENT = os.path.join(BIN, "stoker-agent")
 
 
-# A rank that iterates and tells it.
+# A rank that iterates and prints it.
 STEPS = """
 from heartbeat_client import Heartbeat
 beat = Heartbeat()

@@ -66,7 +66,7 @@ class Browser:
         raise Failed(f"waited {seconds} s for {what}")
 
     def take(self, message):
-        """What the browser tells without being asked."""
+        """What the browser reports without a request."""
         kind, told = message.get("method"), message.get("params", {})
         if kind == "Network.requestWillBeSent":
             self.asked.append(told["request"]["url"])

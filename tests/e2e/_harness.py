@@ -225,7 +225,7 @@ class Site:
         return json.loads(done.stdout)
 
     def losses(self):
-        """{iteration: loss text} of main.log over all generations; the last word on an iteration counts."""
+        """{iteration: loss text} of main.log over all generations; the last line of an iteration counts."""
         import re
         found = {}
         for generation in sorted(n for n in os.listdir(self.directory) if n.startswith("gen-")):

@@ -37,7 +37,7 @@ train:
 watch: {{progress: {{iteration: 'step=(\\d+)', loss: 'loss=([0-9.]+)'}}}}
 alerts: {{sinks: {{chat: {{kind: webhook, url: "http://127.0.0.1:9/{secret}"}}}}, routes: [{{severity: critical, to: [chat]}}]}}
 """
-# Talks to the control socket as whoever runs it: one answer a request, as a JSON list.
+# Talks to the control socket as its user: one answer a request, as a JSON list.
 KNOCK = """
 import json, socket, sys
 out = []

@@ -65,7 +65,7 @@ def delayed_old_job(allocation):
     check(len(ranks(a)) == 1, "the running training was touched")
     a.write_control(level="leave_now")
     a.exit_code()
-    again = allocation()  # nobody lives any more: the same old job may start
+    again = allocation()  # no process lives any more: the same old job may start
     again.directory, again.orders, again.job = a.directory, a.orders, 79
     again.start(STOKER_TOKEN="run-1-cccc")
     again.wait_event("attempt_started", generation=2)
@@ -122,7 +122,7 @@ def nobody_spins(allocation):
 
 
 def stacks_by_faulthandler(allocation):
-    """stacks: a Python rank's frames by faulthandler's signal, equal ones grouped, the odd one named; who has none lives on"""
+    """stacks: a Python rank's frames by faulthandler's signal, equal ones grouped, the odd one named; a rank without a handler survives"""
     a = allocation(ranks=3, orders={"environment": {"STOKER_FAULTHANDLER": "USR1"}})
     a.script(FAULTHANDLER)
     a.start()
@@ -189,7 +189,7 @@ os._exit(0)
 
 
 def told_to_restart(allocation):
-    """a foreign rank that ends with 0 when it is told to restart is restarted, not taken for finished"""
+    """a foreign rank that ends with 0 when it is ordered to restart is restarted, not taken for finished"""
     a = allocation()
     a.script("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n" + STEPS)
     a.start()

@@ -188,7 +188,7 @@ def avoided_rather_than_left(allocation):
 
 
 def lead_dies(allocation):
-    """the lead is killed: the follower tells so, gives up after its bound, and nothing of it is left"""
+    """the lead is killed: the follower says so, gives up after its bound, and nothing of it is left"""
     a = allocation(nodes=2)
     a.script(STEPS)
     a.start()
@@ -210,7 +210,7 @@ def warm(allocation):
     a.script(WARM)
     a.start()
     wait_for(lambda: len([n for n in os.listdir(a.directory) if n.startswith("ready.")]) == 2, what="two standbys")
-    time.sleep(1.2)  # for a beat that tells the lead
+    time.sleep(1.2)  # for a beat to the lead
     first = [pid for pid, (_, c) in a.processes().items() if c.startswith(sys.executable)
              and b"STOKER_STANDBY_FD" not in open(f"/proc/{pid}/environ", "rb").read()]
     begin = time.monotonic()

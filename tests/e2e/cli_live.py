@@ -141,7 +141,7 @@ def following(site):
 
 
 def closed_pipes(site):
-    """`| head -1` ends a command without a word, whatever its output."""
+    """`| head -1` ends a command silently, for any output."""
     start(site)
     site.wait_iteration(400)
     with open(os.path.join(site.directory, "events.jsonl"), encoding="utf-8") as f:

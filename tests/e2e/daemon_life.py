@@ -13,7 +13,7 @@ import urllib.request
 from e2e._harness import BIN, check, main, run_program
 
 LONG = dict(samples=60000, hidden=64, ffn=256, sequence=64)
-GROUP = "games"  # a group of every Debian that nobody is in
+GROUP = "games"  # a group of every Debian without members
 
 
 def once(site, limit=120):
@@ -61,7 +61,7 @@ def one_pass_tells_how_it_went(site):
 
 
 def reload_keeps_what_is_good(site):
-    """SIGHUP reads RUN.yaml anew; one with an error keeps its old policy and the log says where."""
+    """SIGHUP reads RUN.yaml again; one with an error keeps its old policy and the log says where."""
     prefix = site.prepare_data()
     site.start_daemon()
     config = site.write_files(prefix, **LONG)
@@ -102,7 +102,7 @@ def ask(port, path, token=None):
 
 
 def the_web_door(site):
-    """Page, metrics, health and API of a running daemon on loopback, for whoever has the token; it changes nothing."""
+    """Page, metrics, health and API of a running daemon on loopback, for a client with the token; it changes nothing."""
     prefix = site.prepare_data()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

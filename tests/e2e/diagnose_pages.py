@@ -1,5 +1,5 @@
 """What `stoker diagnose` shows: README's transcript is what the program says, the page for a browser is complete in itself, and
-input that is no good log is told in one line while the rest is diagnosed."""
+input that is no good log is reported in one line while the rest is diagnosed."""
 import gzip
 import html.parser
 import json
@@ -132,7 +132,7 @@ def packed_and_torn(site):
         found, said = diagnosed(site, write(site, name, data))
         check(found["class"] == "cuda_oom" and not said and not any("unpacking" in n for n in found.get("notes", [])), f"{name}: {found}")
     good = write(site, "main.log", OUT_OF_MEMORY)
-    # The failure comes first, so that what could still be read tells it.
+    # The failure comes first, so that the readable part shows it.
     text = (OUT_OF_MEMORY + "".join(f"{i * 7919 % 100_003} filler\n" for i in range(30_000))).encode()
     for name, data in [("torn.gz", gzip.compress(text)), ("torn.xz", lzma.compress(text)), ("torn.zst", zst(text[:100_000]))]:
         path = write(site, name, data[:len(data) // 2])
@@ -201,7 +201,7 @@ def clocks(site):
     yearless = write(site, "dmesg-n03.txt", f"May  1 12:09:59 n03 kernel: {xid}")
     found, _ = diagnosed(site, timed, "--kernel-log", yearless)
     check(found["class"] == "gpu_fallen_off_bus" and any("with a year" in n for n in found["notes"]), f"{found['class']} {found['notes']}")
-    # The same moment, told in two zones: the GPU was first.
+    # The same moment, in two zones: the GPU was first.
     east = write(site, "east.log", f"2026-05-01T20:00:00+08:00 start\n2026-05-01T20:10:00+08:00 {crash}")
     utc = write(site, "kern-n03.log", f"2026-05-01T12:09:58,000000+00:00 boot\nkern  :warn  : 2026-05-01T12:09:59,000000+00:00 {xid}")
     found, _ = diagnosed(site, east, "--kernel-log", utc)

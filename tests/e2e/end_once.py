@@ -1,4 +1,4 @@
-"""The end of a run happens once: a finished or stopped training is not run again by the next task of its array, whoever is
+"""The end of a run happens once: a finished or stopped training is not run again by the next task of its array, even while the daemon is
 away. Real daemon, embedded scheduler, agents and processes."""
 import concurrent.futures
 import json

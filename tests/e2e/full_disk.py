@@ -1,4 +1,4 @@
-"""A full disk while saving: older checkpoints stay good, it is told, and saving goes on when there is room again."""
+"""A full disk while saving: older checkpoints stay good, it is reported, and saving goes on when there is room again."""
 import os
 import subprocess
 

@@ -1,5 +1,5 @@
 """Hostile files where stoker reads: control.json, orders and switch files; FIFOs, huge, deep, torn, foreign. Never a hang, never
-an act, the training goes on; what was refused is told."""
+an act, the training goes on; what was refused is reported."""
 import json
 import os
 
@@ -50,7 +50,7 @@ def control(site):
         now = site.status()["iteration"]
         site.wait_iteration(now + 5, 30)
         check(site.page_pids() == pids, f"ranks changed after {str(case)[:60]}")
-    site.stoker("save", site.run, "--reason", "still obeyed")  # the daemon writes it anew
+    site.stoker("save", site.run, "--reason", "still obeyed")  # the daemon writes it again
     site.wait(lambda: any(e["kind"] == "agent_acknowledged" or "save" in json.dumps(e.get("event", {})) and "acknowledged"
                           in json.dumps(e) for e in site.events()), 30, "the acknowledgement of a save")
     check(site.page_pids() == pids and site.status()["restarts"] == 0, "the training was touched")

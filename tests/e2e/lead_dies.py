@@ -22,7 +22,7 @@ def environment_of(pid):
 
 
 def of_node(site, node, word):
-    """Processes of a node by a word of their command line."""
+    """Processes of a node by a part of their command line."""
     found = []
     for pid in site.our_processes():
         try:

@@ -1,4 +1,4 @@
-"""A node on parole is tested beside the others before it carries ranks again, after each accusation anew. (One that fails is golden
+"""A node on parole is tested beside the others before it carries ranks again, after each accusation. (One that fails is golden
 parole_bench: nodes of one host cannot be made slow alone.)"""
 import os
 import signal

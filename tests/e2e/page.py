@@ -120,7 +120,7 @@ def shot(browser, name):
 
 
 def quiet(browser, base):
-    """Nobody complained, nothing was asked of anybody else."""
+    """No complaint, no request to another host."""
     check(not browser.complaints, f"the console says: {browser.complaints[:3]}")
     foreign = [url for url in browser.asked if not url.startswith((base, "about:", "data:"))]
     check(not foreign, f"foreign requests: {foreign}")
@@ -206,7 +206,7 @@ def the_page(site):
 
 
 def its_own_socket(site):
-    """Without --listen the page is on a socket for the owner alone; `stoker web` says how to reach it, and when there is none."""
+    """Without --listen the page is on a socket for the owner alone; `stoker web` says how to reach it, and when it is missing."""
     check("no daemon" in site.stoker("web", ok=False).stderr, "no word of the daemon that is away")
     site.start_daemon()
     path = os.path.join(site.state, "web.sock")

@@ -55,7 +55,7 @@ def the_scheduler_with_its_daemon(site):
 
 
 def the_job_process(site):
-    """local-node holds all processes of the job on its node: they end with it, the next task goes on from the checkpoint."""
+    """local-node holds all processes of the job on its node: they end with it, the next task continues from the checkpoint."""
     start(site)
     site.wait(lambda: site.status().get("checkpoint"), 30, "a checkpoint")
     job = site.status()["job"]

@@ -52,7 +52,7 @@ while True:
             s.close()
             peers.remove(s)
 """
-# Listens in the place of the daemon; prints what it hears.
+# Listens in the place of the daemon; prints what it receives.
 IMPOSTOR = """
 import os, socket, sys
 try:

@@ -1,4 +1,4 @@
-"""The array task's time limit: saved before the wall, the next task goes on, no iteration twice in the samples' log, no overlap;
+"""The array task's time limit: saved before the wall, the next task continues, no iteration twice in the samples' log, no overlap;
 the chain is topped up before it runs dry."""
 from e2e._harness import check, main
 

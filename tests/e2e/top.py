@@ -96,7 +96,7 @@ def start(site):
 
 
 def settings_of(screen, name):
-    """What stty says of the terminal, by the shell in it."""
+    """The terminal's settings by stty, by the shell in it."""
     path = os.path.join(screen.site.folder, name)
     screen.line(f"stty -g > {path}.part && mv {path}.part {path}")
     screen.site.wait(lambda: os.path.exists(path), 20, "stty")

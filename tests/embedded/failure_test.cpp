@@ -43,7 +43,7 @@ TEST_CASE("failure: node killed, no hold -> all its processes at once, job NODE_
   CHECK(c.node("n02").state == "IDLE");
 }
 
-TEST_CASE("failure: node killed, held for spares -> job lives on with fewer nodes") {
+TEST_CASE("failure: node killed, held for spares -> job is still running with fewer nodes") {
   ClusterFixture c;
   SubmitJob job = c.script("touch up.$SLURMD_NODENAME; while [ ! -e go ]; do sleep 0.02; done");
   job.nodes = 3;
@@ -91,7 +91,7 @@ TEST_CASE("failure: scheduler killed -9 -> job runs on, the next call finds it a
   CHECK(pid_alive(node));
   ::kill(c.scheduler_pid(), SIGKILL);
   REQUIRE(os::replace_file(c.path() + "/go", "", os::Durability::Cached));
-  REQUIRE(c.eventually([&] { return !pid_alive(node); }));  // it ends while nobody watches
+  REQUIRE(c.eventually([&] { return !pid_alive(node); }));  // it ends unwatched
   REQUIRE(c.reaches({id.job, 1}, JobState::Failed));
   CHECK(c.task({id.job, 1}).exit_code == 5);
 }

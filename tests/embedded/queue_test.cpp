@@ -189,7 +189,7 @@ TEST_CASE("queue: observe with a thousand finished tasks -> bounded, names filte
   CHECK(port.observe({RunName("nothing")})->jobs.empty());
 }
 
-TEST_CASE("admin: verbs -> exit codes and output as told") {
+TEST_CASE("admin: verbs -> exit codes and output as scripted") {
   ClusterFixture c;
   const JobId id = c.submit(c.script("sleep 60"));
   REQUIRE(c.reaches({id.job, 1}, JobState::Running));

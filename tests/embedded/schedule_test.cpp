@@ -72,7 +72,7 @@ TEST_CASE("schedule: a later job of the same name -> waits by singleton, another
   CHECK(plan.reasons.at({2, 1}) == "Dependency");
 }
 
-TEST_CASE("schedule: nodes busy -> Resources, and nobody overtakes") {
+TEST_CASE("schedule: nodes busy -> Resources, and no job overtakes") {
   Cluster c = cluster_of(3);
   add(c, "a", 2);
   add(c, "b", 2);

@@ -18,7 +18,7 @@
 namespace stoker::fuzz {
 namespace {
 
-// Whatever the index says: what is read lies in the file.
+// No matter what the index says: what is read lies in the file.
 void idx(std::string_view bytes) {
   scratch_file("data.idx", bytes);
   scratch_file("data.bin", std::string(256, '\1'));

@@ -65,7 +65,7 @@ def named(name):
 
 
 def command(name, *more):
-    # What costs more than the parsers: long inputs, entropic scheduling (it weighs all of the corpus anew after each run), a search for
+    # What costs more than the parsers: long inputs, entropic scheduling (it weighs all of the corpus again after each run), a search for
     # leaks after each run that allocates (there is one at the end).
     return [named(name), "-close_fd_mask=1", "-timeout=10", f"-rss_limit_mb={MEMORY_MB}", f"-max_len={LONGEST.get(name, 2048)}", "-entropic=0",
             "-detect_leaks=0", *more]
@@ -213,7 +213,7 @@ def main():
     parser.add_argument("--seconds", type=int, help="of each target in the short form")
     parser.add_argument("--minutes", type=float, default=4.5, help="of all, with the build, in the short form")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
-    parser.add_argument("--minimise", action="store_true", help="write tests/fuzz/corpus anew from what was learnt")
+    parser.add_argument("--minimise", action="store_true", help="rewrite tests/fuzz/corpus from what was learnt")
     parser.add_argument("--repeat", metavar="FILE", help="run this input once, on the target named")
     parser.add_argument("target", nargs="*", help="all by default")
     options = parser.parse_args()

@@ -60,7 +60,7 @@ void star_frames(std::string_view bytes) {
   agent::LeadHandshake lead("secret", std::string(agent::kNonceBytes, 'n'), Instant{});
   for (const auto& [kind, content] : pieces) {
     const auto answer = lead.take({kind, content}, Instant{});
-    must(!answer || !answer->empty(), "nobody is known who has not the secret");
+    must(!answer || !answer->empty(), "an unauthenticated peer is not known");
     if (!answer) break;
   }
 }

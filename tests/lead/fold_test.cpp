@@ -62,7 +62,7 @@ TEST_CASE("fold: a foreign training where one rank prints for all -> only that o
   CHECK(beat.oldest.size() == 1);
 }
 
-TEST_CASE("fold: nobody has reported -> startup, as old as the attempt") {
+TEST_CASE("fold: no rank has reported -> startup, as old as the attempt") {
   std::map<NodeName, NodeSamples> nodes;
   nodes[NodeName("n01")].ranks = {wire::RankSample{}};
   const auto beat = fold_beat(Attempt(1), nodes, 1234);

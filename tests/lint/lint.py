@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import english  # noqa: E402
 import layers  # noqa: E402
 import packages  # noqa: E402
 import purity  # noqa: E402
@@ -131,6 +132,11 @@ def rule_words():
                     yield f"{name}:{number}: {word}"
 
 
+def rule_english():
+    """Documents, messages and comments use the field's words (english.py)."""
+    return english.findings(tracked(""), read)
+
+
 def rule_head_comment():
     """Every C++ file of the product begins with a comment that says what it owns."""
     for name in CPP:
@@ -240,7 +246,7 @@ def main():
     build = os.path.abspath(options.build)
     if options.changed:
         return report(of_single_files(set(options.changed)), build)
-    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_head_comment,
+    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_english, rule_head_comment,
                                      rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_purity, rule_packages, rule_schemas, rule_format,
                                      rule_generated_docs]
     rules += [] if options.fast else [rule_tidy]

@@ -215,6 +215,17 @@ class Rules(unittest.TestCase):
         self.write("common/sum.cpp", GOOD["common/sum.cpp"] + "#include <re2/re2.h>\n")
         self.breaks(lint.rule_packages, "deploy/debian-packages.txt", "libre2-dev\nlibspdlog-dev\n", "libspdlog-dev is used nowhere")
 
+    def test_words_of_documents_messages_and_comments(self):
+        for name, text in (("docs/page.md", "A damaged file is told.\n"), ("core/bad.cpp", HEAD + "// Nobody hears it.\nint a;\n"),
+                           ("cli/bad.cpp", HEAD + 'const char* a = "mend the file";\n'),
+                           ("tests/bad.py", '"""The words\n\nare made anew.\n"""\n'), ("tests/golden/bad.txt", "# whatever comes\n")):
+            self.breaks(lint.rule_english, name, text, name + ":")
+            os.remove(os.path.join(lint.ROOT, name))
+        self.write("core/good.cpp", HEAD + 'int told = tell("told", 1);\n')  # names and keys of one word
+        self.write("tests/good.py", 'print(f"{told} it is")\n')
+        self.write("tests/fuzz/corpus/log/one.txt", "nobody told us\n")  # captured
+        self.assertEqual(list(lint.rule_english()), [])
+
     def test_unformatted(self):
         self.breaks(lint.rule_format, "core/bad.cpp", HEAD + "int   x ( ) ;\n", "./dev fmt")
 

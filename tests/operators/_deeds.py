@@ -1,6 +1,6 @@
 """What people do to a run: each operation draws its details from a generator of its own, so that leaving one out changes no other.
 
-Orders go through the command line; deeds happen behind stoker's back. They reach
+Orders go through the command line; actions happen behind stoker's back. They reach
 only what belongs to this run.
 """
 import contextlib

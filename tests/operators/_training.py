@@ -3,7 +3,7 @@
     _training.py TREE [--until N] [--every SECONDS] [--megatron] [--kill-switch-path FILE]
 
 Each line of TREE/witness.jsonl is written by one write(2): begin, overlap (another process holds this rank's shard), step, save,
-told (USR1), complete, leave. No part of stoker reads that file.
+asked (USR1), complete, leave. No part of stoker reads that file.
 """
 import argparse
 import fcntl

@@ -23,7 +23,7 @@ def after(verb, wish):
 
 
 def by_hand(deed, wish):
-    """The wishes that a deed behind stoker's back leads to."""
+    """The expectations after an action behind stoker's back."""
     (goal, paused, hold), name = wish, deed["name"]
     if name.startswith("cancel"):
         return {wish, (goal, paused, True)}

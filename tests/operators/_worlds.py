@@ -74,7 +74,7 @@ class World:
 
     # ---- people
     def command(self, *words, limit=60):
-        """A command of `stoker`, whatever comes of it."""
+        """A command of `stoker`, with any result."""
         return self.command_of(self.site.state, *words, limit=limit)
 
     def command_of(self, state, *words, limit=60):

@@ -33,7 +33,7 @@ TRAININGS = {"embedded": ("loop", "core"), "slurm": ("loop", "script", "core")}
 
 
 def known():
-    """[(rule, pattern, why)] of known.txt, the pattern of a sentence and " steps NAME NAME …": what is known to be broken, and is told without failing."""
+    """[(rule, pattern, why)] of known.txt, the pattern of a sentence and " steps NAME NAME …": what is known to be broken, and is reported without failing."""
     found = []
     with open(os.path.join(HERE, "known.txt"), encoding="utf-8") as f:
         for line in f:

@@ -100,7 +100,7 @@ TEST_CASE("forecast: evaluations, saves, starts, queue and failures come on top"
   CHECK(f.high_s > f.left_s + 300);
 }
 
-TEST_CASE("forecast: a speed that changes widens the range; a first minute tells nothing yet") {
+TEST_CASE("forecast: a speed that changes widens the range; a first minute says nothing yet") {
   ForecastInput in = plain();
   in.step_low_s = 1.5;
   in.step_high_s = 3;

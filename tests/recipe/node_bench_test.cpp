@@ -22,7 +22,7 @@ std::map<NodeName, NodeFigures> site(const NodeFigures& own) {
 
 }  // namespace
 
-TEST_CASE("judge_bench: as the others, or a little slower -> nobody") {
+TEST_CASE("judge_bench: as the others, or a little slower -> no node") {
   CHECK(judge_bench({kTested}, site({{"gemm_f32", 98}, {"memory_copy", 19}})).empty());
   CHECK(judge_bench({kTested}, site({{"gemm_f32", 52}, {"memory_copy", 11}})).empty());
   CHECK(judge_bench({kTested}, site({{"gemm_f32", 98}, {"disk_write", 30}})).empty());
@@ -44,7 +44,7 @@ TEST_CASE("judge_bench: no answer though the others answered -> convicted") {
   CHECK(bench_text(poor[0]) == "did not finish its test though the others did");
 }
 
-TEST_CASE("judge_bench: too few others, or others that answer nothing -> nobody") {
+TEST_CASE("judge_bench: too few others, or others that answer nothing -> no node") {
   std::map<NodeName, NodeFigures> two{{NodeName("n01"), {{"gemm_f32", 100}}},
                                       {kTested, {{"gemm_f32", 1}}}};
   CHECK(judge_bench({kTested}, two).empty());

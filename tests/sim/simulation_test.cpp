@@ -202,7 +202,7 @@ TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is bro
   const auto struck = std::count_if(story.begin(), story.end(), [](const std::string& line) {
     return line.find(" world: fault ") != std::string::npos;
   });
-  const std::string enough = fmt::format("{} of ", struck);  // as many as the story still tells of
+  const std::string enough = fmt::format("{} of ", struck);  // as many as the story still mentions
   CHECK(std::any_of(story.begin(), story.end(), [&](const std::string& line) {
     return line.starts_with(enough) && line.ends_with(" faults are enough");
   }));

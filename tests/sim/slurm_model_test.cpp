@@ -128,7 +128,7 @@ TEST_CASE("model of SLURM: one waiting task cancelled by its state -> all waitin
   CHECK(slurm.rows() == "N/A CANCELLED None\n1 RUNNING None\n");
 }
 
-TEST_CASE("model of SLURM: scancel of what has ended -> an error only when asked by state") {
+TEST_CASE("model of SLURM: scancel of what has ended -> an error only when selected by state") {
   Slurm slurm;
   const std::string id = slurm.submit("--no-requeue");
   slurm.cluster.task_left(1100, 1, 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One seed, one trace, bit for bit: tests/sim/traces.txt has the XXH3 of several, which every build must give again.
 
-Without options: compares what STOKER_BIN's stoker gives. --write: writes them anew, after a change of what is decided or
+Without options: compares what STOKER_BIN's stoker gives. --write: rewrites them, after a change of what is decided or
 said. --compilers: builds `stoker` with clang++ too (build-clang), and both must give them, and more seeds alike.
 """
 import difflib

@@ -12,7 +12,7 @@ import tempfile
 
 import roots
 
-USER = 12345  # of no passwd file: nobody's home, no group but its own
+USER = 12345  # of no passwd file: without a home, no group but its own
 
 
 def commands():

@@ -103,7 +103,7 @@ TEST_CASE("probe: only the batch script's step -> no steps; its node lost -> bat
   CHECK(left.steps == std::vector<std::string>{"123_1.0"});
 }
 
-TEST_CASE("probe: our own probe's step does not count, the agents' does, whoever shows it") {
+TEST_CASE("probe: our own probe's step does not count, the agents' does, from any source") {
   Fixture f;
   CHECK(
       f.steps(says(kBatch + "123_1.1\x1fn001\x1fstoker-probe\n"), says(kBatchShown)).steps.empty());
@@ -111,7 +111,7 @@ TEST_CASE("probe: our own probe's step does not count, the agents' does, whoever
             .steps.size() == 1);
 }
 
-TEST_CASE("probe: failed, torn, contradicting answers, a job that is not shown -> nothing told") {
+TEST_CASE("probe: failed, torn, contradicting answers, a job that is not shown -> unknown") {
   Fixture f;
   const auto failed = says("", "slurm_get_job_steps error: Socket timed out\n", 1);
   CHECK(!f.steps(failed, says(kBatchShown)).told);

@@ -8,7 +8,7 @@ using namespace stoker;
 using namespace stoker::slurm;
 using namespace stoker::slurm::testing;
 
-TEST_CASE("slurm: another cluster answers -> an error, whatever is asked; ours -> as ever") {
+TEST_CASE("slurm: another cluster answers -> an error for every question; ours -> as usual") {
   ScriptedProcesses processes;
   MemoryFiles files;
   processes.answers["squeue"] = {says("")};

@@ -29,14 +29,15 @@ std::vector<std::string> rivals(const std::string& text, const std::set<std::uin
 
 }  // namespace
 
-TEST_CASE("rivals: a live job of the name that is none of ours -> told, also our own by hand") {
+TEST_CASE("rivals: a live job of the name that is none of ours -> reported, also our own by hand") {
   CHECK(rivals(job("bob", "PENDING", "tr11")) ==
         std::vector<std::string>{"job 77 of bob (PENDING): it has the run's name"});
   CHECK(rivals(job("alice", "RUNNING", "tr11")).size() == 1);
   CHECK(rivals(job("bob", "COMPLETING", "tr11")).size() == 1);
 }
 
-TEST_CASE("rivals: another stokerd of a colleague on the same folders -> told, whatever its name") {
+TEST_CASE(
+    "rivals: another stokerd of a colleague on the same folders -> reported, under any name") {
   CHECK(rivals(job("bob", "RUNNING", "tr11b", "/gpfs/tr11/run/batch/tr11b-1-00000000.sh",
                    "tr11b-1-00000000")) ==
         std::vector<std::string>{
@@ -62,7 +63,7 @@ TEST_CASE("rivals: the tasks of an array -> one line, of the one that runs") {
         std::vector<std::string>{"job 77 of bob (RUNNING): it has the run's name"});
 }
 
-TEST_CASE("rivals: a group's member by whatever way -> seen in one squeue, refuses a submission") {
+TEST_CASE("rivals: a group's member in any way -> seen in one squeue, refuses a submission") {
   ScriptedProcesses processes;
   MemoryFiles files;
   SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [] { return Instant{}; }};

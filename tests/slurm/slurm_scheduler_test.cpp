@@ -143,7 +143,7 @@ TEST_CASE(
   CHECK(look(says("", "slurm_load_jobs error: Unable to contact\n", 1)) == 0);
   CHECK(look(says("JobId=123 JobName=tr11 JobState=RUNNING Comment=tr11-42-0badcafe\n")) == 0);
   f.now += 61s;
-  CHECK(look(says("", kGone, 1)) == 0);  // counted anew: it had been there
+  CHECK(look(says("", kGone, 1)) == 0);  // counted from zero: it had been there
   f.now += 61s;
   CHECK(look(says("", kGone, 1)) == 1);
   f.now += 61s;
@@ -265,7 +265,7 @@ TEST_CASE("slurm signal: to the steps of our own job, never to another's") {
         std::vector<std::string>{"scancel", "--signal=USR1", "123_1"});
 }
 
-TEST_CASE("slurm: a job outside an array is its own first task, and SLURM hears its bare id") {
+TEST_CASE("slurm: a job outside an array is its own first task, and SLURM gets its bare id") {
   Fixture f;
   f.processes.answers["squeue"] = {
       says(row({"124", "124", "N/A", "RUNNING", "None", "1700000000", "1700072000", "1699990000",
@@ -284,7 +284,7 @@ TEST_CASE("slurm: a job outside an array is its own first task, and SLURM hears 
   CHECK(f.processes.calls.back().argv == std::vector<std::string>{"scancel", "124"});
 }
 
-TEST_CASE("slurm submit: only the exclusions leave too few nodes -> told, nothing submitted") {
+TEST_CASE("slurm submit: only the exclusions leave too few nodes -> reported, nothing submitted") {
   Fixture f;
   core::SubmitRequest request = example_request();
   request.policy.scheduler.exclude = {NodeName("n053")};  // RUN.yaml's own, which stays

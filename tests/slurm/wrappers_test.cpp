@@ -141,7 +141,7 @@ TEST_CASE("wrappers: time-out and pre-emption guessed from the clock") {
        {std::pair("TIMEOUT", JobState::Timeout), std::pair("PREEMPTED", JobState::Preempted),
         std::pair("DEADLINE", JobState::Deadline), std::pair("BOOT_FAIL", JobState::BootFail),
         std::pair("OUT_OF_MEMORY", JobState::OutOfMemory)}) {
-    Site site;  // the same times each time: only the word tells
+    Site site;  // the same times each time: only the argument differs
     CHECK(site.look(Site::job("123", word), "123_1 0 0\n").jobs[0].state == state);
   }
 }
@@ -203,7 +203,7 @@ TEST_CASE("wrappers: duplicate submit") {
   CHECK(site.processes.count("sbatch") == 1);
 }
 
-TEST_CASE("wrappers: running for ever after the job is gone, ended while it runs") {
+TEST_CASE("wrappers: running endlessly after the job is gone, ended while it runs") {
   Site site;
   REQUIRE(site.look(Site::job("123", "RUNNING"), "123_1 0 0\n").jobs.size() == 1);
   site.scheduler.expect({{Token(kToken), {123, 0}}});

@@ -29,7 +29,7 @@ std::vector<std::string> words_of(std::string_view text) {
 
 using Words = std::vector<std::string>;
 
-// The test data beside a checkout, "" where there is none.
+// The test data beside a checkout, "" without it.
 std::string shared_data(const std::string& name) {
   const std::filesystem::path root = STOKER_SOURCE_DIR;
   const auto path = root.parent_path() / "shared/data" / name;

@@ -202,7 +202,7 @@ TEST_CASE("Gpt: a token outside the vocabulary -> an Error, no crash") {
   CHECK_FALSE(tiny.forward(batch));
 }
 
-TEST_CASE("Gpt: short sequences in f32 -> finite gradients, whatever freed memory holds") {
+TEST_CASE("Gpt: short sequences in f32 -> finite gradients, with any content of freed memory") {
   auto config = tiny_config();
   config.sequence = 4;
   for (int round = 0; round < 20; ++round) {

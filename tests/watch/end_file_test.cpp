@@ -1,4 +1,4 @@
-// EndFile: the end mark of a generation counts when only we can have written it; told once.
+// EndFile: the end mark of a generation counts when only we can have written it; reported once.
 #include "watch/end_file.hpp"
 
 #include <doctest/doctest.h>
@@ -66,7 +66,8 @@ TEST_CASE("end mark: a link, writable by others, of another generation, torn -> 
   CHECK(run.refusal().find("it belongs to ") != std::string::npos);
 }
 
-TEST_CASE("end file: there -> told once, also after a restart; refused -> told with the reason") {
+TEST_CASE(
+    "end file: there -> reported once, also after a restart; refused -> reported with the reason") {
   const Run run;
   std::vector<core::Input> out;
   EndFile watched(RunName("hello"), run.folder.path, {});
@@ -89,7 +90,7 @@ TEST_CASE("end file: there -> told once, also after a restart; refused -> told w
   CHECK(std::get<core::EndSeen>(out[1].body).refused != "");
 }
 
-TEST_CASE("run watcher: an end mark in the newest generation -> told") {
+TEST_CASE("run watcher: an end mark in the newest generation -> reported") {
   const Run run;
   run.write(Generation(2));
   core::RunPolicy policy;

@@ -1,4 +1,4 @@
-// FinishFile and RunWatcher: the file that ends a run is told once, and before the ranks' end.
+// FinishFile and RunWatcher: the file that ends a run is reported once, and before the ranks' end.
 #include "watch/finish_file.hpp"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ core::RunPolicy policy_of(const std::string& directory, const std::string& file)
 
 }  // namespace
 
-TEST_CASE("finish file: absent, there, gone -> told at each change, not after a restart") {
+TEST_CASE("finish file: absent, there, gone -> reported at each change, not after a restart") {
   testing::Folder folder;
   const auto policy = policy_of(folder.path, "DONE");
   std::vector<core::Input> out;

@@ -186,7 +186,8 @@ TEST_CASE("lead file: damaged lines -> skipped, counted, reported once, also aft
   CHECK(out.empty());
 }
 
-TEST_CASE("lead file: silence -> told at 10 s, 30 s, 2 min; counted anew after a restart") {
+TEST_CASE(
+    "lead file: silence -> reported at 10 s, 30 s, 2 min; counted from zero after a restart") {
   const Folder folder;
   folder.append("lead.jsonl", line_of(beat_of(1), 1s));
   LeadFile lead = lead_of(folder);
@@ -248,7 +249,7 @@ TEST_CASE(
   CHECK(generations.directories().at(0) == folder / "gen-000002");
 }
 
-TEST_CASE("generations: many passed while the daemon was away -> each told once, in order") {
+TEST_CASE("generations: many passed while the daemon was away -> each reported once, in order") {
   const Folder folder;
   const auto add = [&](unsigned number) {
     const std::string name = wire::generation_name(Generation(number));

@@ -50,7 +50,7 @@ JournalRead read_journal(const std::string& path) {
 }
 
 [[noreturn]] void run_reader(const Folder& folder) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that ran out of time leaves nobody behind
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that ran out of time leaves no process behind
   const auto [records, torn, good] = read_journal(folder / "journal");
   if (torn) std::filesystem::resize_file(folder / "journal", good);  // the one before was killed
   TailOptions options;
@@ -140,7 +140,7 @@ TEST_CASE("tail: a hundred kill -9 of the reader and of lines in the making -> e
     }
     std::this_thread::sleep_for(std::chrono::microseconds(any(4000)));
     reader.kill();
-    if (kills % 10 == 9) {  // rotated while nobody reads
+    if (kills % 10 == 9) {  // rotated while unread
       std::filesystem::rename(folder / "log", folder / ("log." + std::to_string(kills)));
       folder.append("log", "line " + std::to_string(written++) + "\n");
     }

@@ -115,7 +115,7 @@ TEST_CASE("tail: rotation by rename -> the old file to its end, then the new one
   CHECK(texts(tail.poll(at(21s))) == Texts{"6"});
 }
 
-TEST_CASE("tail: rotated while nobody looked -> found by its inode beside the path") {
+TEST_CASE("tail: rotated between two polls -> found by its inode beside the path") {
   const Folder folder;
   folder.append("log", "1\n2\n3\n");
   LineTail tail(folder / "log");
@@ -130,7 +130,7 @@ TEST_CASE("tail: rotated while nobody looked -> found by its inode beside the pa
   CHECK_FALSE(read.restarted);
 }
 
-TEST_CASE("tail: rotated several times while nobody looked -> every file in its order") {
+TEST_CASE("tail: rotated several times between two polls -> every file in its order") {
   const Folder folder;
   folder.append("log", "1\n2\n");
   LineTail tail(folder / "log");
@@ -157,7 +157,7 @@ TEST_CASE("tail: rotated several times while nobody looked -> every file in its 
   CHECK(all == Texts{"2", "3", "4", "5"});
 }
 
-TEST_CASE("tail: copytruncate while nobody looked -> the rest from the copy, flagged") {
+TEST_CASE("tail: copytruncate between two polls -> the rest from the copy, flagged") {
   const Folder folder;
   for (int i = 0; i < 40; ++i) folder.append("log", std::string(40, 'a') + "\n");
   LineTail tail(folder / "log");
@@ -203,7 +203,7 @@ TEST_CASE("tail: truncation without a copy -> from zero, flagged, also after a r
   }
 }
 
-TEST_CASE("tail: another file under the same inode number or content elsewhere -> told apart") {
+TEST_CASE("tail: another file under the same inode number or content elsewhere -> distinguished") {
   const Folder folder;
   folder.append("log", "first line\nsecond\n");
   LineTail tail(folder / "log");

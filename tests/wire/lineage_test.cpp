@@ -27,7 +27,7 @@ TEST_CASE("lineage: a rollback behind the parent's start -> bounds only shrink")
   CHECK_FALSE(accepts(scratch, Generation(1), Iteration(40)));
 }
 
-TEST_CASE("lineage: names of checkpoints and generations -> there and back, strays are none") {
+TEST_CASE("lineage: names of checkpoints and generations -> there and back, strays do not count") {
   CHECK(checkpoint_name(Iteration(123), Generation(17)) == "step-000123.g000017");
   CHECK(parse_checkpoint_name("step-000123.g000017") ==
         CheckpointId{Iteration(123), Generation(17)});

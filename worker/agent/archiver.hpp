@@ -1,7 +1,7 @@
 // Copies checkpoints away in the background (checkpoints.archive), in the lead agent of a running
 // generation: a look at its begin and after each save, one copy at a time, oldest first, in a
 // thread of the lowest priority. What is due stays until its copy was read back (must_stay()). A
-// failure is told once, tried again 1 min to 30 min apart, and hurts neither the training nor the
+// failure is reported once, retried 1 min to 30 min apart, and hurts neither the training nor the
 // pruning of what is not due.
 #pragma once
 
@@ -54,12 +54,12 @@ class Archiver {
   wire::Start start_;
   ArchiveRule rule_;
   std::set<wire::CheckpointId> copied_, refused_;
-  std::string failure_;  // told
+  std::string failure_;  // reported
   bool busy_ = false, again_ = false;
   Duration pause_{};
   Loop::Timer retry_ = 0, pulse_timer_ = 0;
   std::shared_ptr<CopyPulse> pulse_ = std::make_shared<CopyPulse>();
-  std::uint64_t pieces_ = 0;  // when it was looked at last
+  std::uint64_t pieces_ = 0;  // when it was checked last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -19,7 +19,7 @@ namespace stoker::agent {
 using Refused = std::set<std::string>;
 
 // The orders that hold for this start: the newest file of orders/, with the flags over it; from the
-// flags alone when there is none.
+// flags alone when it is missing.
 Result<wire::Orders> read_orders(const RunContext& context, const RunOptions& options,
                                  Refused& refused);
 
@@ -30,11 +30,11 @@ Result<std::optional<wire::Orders>> orders_of_submission(const RunContext& conte
                                                          Refused& refused,
                                                          Duration most = kOrdersLatest,
                                                          Duration look = 1s);
-// The newest file of orders/ as it is; empty when there is none.
+// The newest file of orders/ as it is; empty when there is no file.
 Result<std::optional<wire::Orders>> newest_orders(const std::string& run_directory,
                                                   Refused& refused);
 
-// The highest generation that has been minted; empty when there is none.
+// The highest generation that has been minted; empty before the first.
 std::optional<Generation> newest_generation(const std::string& run_directory);
 
 // False: another job start holds the claim; `holder` says which.

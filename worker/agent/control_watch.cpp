@@ -106,7 +106,7 @@ struct Watcher {
   }
 };
 
-// One file of the folder, whatever its spelling.
+// One file of the folder, in any spelling.
 Result<std::optional<SwitchSeen>> judge_switch(const std::string& run_directory,
                                                const std::string& path, const std::string& verb) {
   const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

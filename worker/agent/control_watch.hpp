@@ -21,7 +21,8 @@ struct SwitchSeen {
 
 struct ControlSink {                                  // called from the watcher's thread
   std::function<void(const wire::Control&)> control;  // whenever its content changed
-  std::function<void(const SwitchSeen&)> left;  // a switch file that nobody has taken for a while
+  std::function<void(const SwitchSeen&)>
+      left;  // a switch file that the daemon has not taken for a while
   std::function<void(const std::string&)> notice;
 };
 
@@ -40,7 +41,7 @@ class ControlWatch {
   std::shared_ptr<std::atomic<bool>> stop_;
 };
 
-// The control file now; empty when there is none. Error: unreadable or malformed.
+// The control file now; empty when it is missing. Error: unreadable or malformed.
 Result<std::optional<wire::Control>> read_control(const std::string& run_directory);
 
 // A switch file that counts: a small regular file, no link, of the run directory's group or owner.

@@ -1,4 +1,4 @@
-// The lead's port. Whoever connects is a stranger until the handshake is done: at most kStrangers
+// The lead's port. A client is a stranger until the handshake is done: at most kStrangers
 // of them, each for kHelloTime and kHelloLimit bytes, the oldest leaves for a new one, and they
 // never take the last descriptors, which logs and children need.
 #pragma once
@@ -20,7 +20,7 @@ class Door {
   struct Wiring {
     Loop& loop;
     std::function<bool(const NodeName&)> expects;  // is there such a follower?
-    // A proven follower. Whoever takes the link gives it events of its own.
+    // A proven follower. The new owner of the link sets its own events.
     std::function<void(const Hello&, std::unique_ptr<Link>)> known;
     std::function<void(std::string)> notice;
   };

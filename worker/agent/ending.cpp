@@ -73,7 +73,7 @@ std::optional<KillSwitch> kill_switch_set(const std::string& path) {
   if (path.empty()) return std::nullopt;
   const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
-  // Whoever may not read it still sees that it is there, as the training does.
+  // A user who may not read it still sees that it is there, as the training does.
   if (fd ? ::fstat(fd.get(), &info) != 0 : ::stat(path.c_str(), &info) != 0) return std::nullopt;
   char text[16];
   const ssize_t got = fd ? ::pread(fd.get(), text, sizeof text, 0) : 0;

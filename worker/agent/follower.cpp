@@ -167,7 +167,7 @@ void Follower::try_leave() {
     events_->write(wire::Goodbye{context_.node, false, exit_code_, why_});
     events_->flush(5s);
   }
-  link_.reset();  // its end tells the lead that everything here is gone
+  link_.reset();  // its end shows the lead that everything here is gone
   loop_.stop();
 }
 

@@ -1,5 +1,5 @@
 // An agent that is not the lead: finds the generation of its claim, connects, both prove
-// themselves, and it does what the lead says. When the lead is gone it tells so in
+// themselves, and it does what the lead says. When the lead is gone it says so in
 // gen-*/agents/<node>.jsonl, tries to come back for a bound, then ends its ranks and leaves with an
 // error.
 #pragma once

@@ -36,7 +36,7 @@ struct Guard {
   pid_t rank = 0;
   bool rank_gone = false;
 
-  // Reaps; tells the rank's status. True: no child is left.
+  // Reaps; reports the rank's status. True: no child is left.
   bool reap() {
     while (true) {
       int raw = 0;

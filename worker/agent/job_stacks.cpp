@@ -1,5 +1,5 @@
 // Processes of the job by SLURM_JOB_ID in their environment: cgroups are not everywhere. Slurmds
-// that share a host are told apart by SLURMD_NODENAME, the probe's own step by SLURM_STEP_ID.
+// that share a host are distinguished by SLURMD_NODENAME, the probe's own step by SLURM_STEP_ID.
 #include "worker/agent/job_stacks.hpp"
 
 #include <fmt/format.h>

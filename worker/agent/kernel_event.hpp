@@ -1,4 +1,4 @@
-// One kernel-log text -> the event that is told of it, if it means something for a training.
+// One kernel-log text -> the event that reports it, if it means something for a training.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace stoker::agent {
 
 std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_view text);
-// An Xid that the driver's library told, with what the catalogue says of it.
+// An Xid that the driver's library reported, with its row of the catalogue.
 wire::KernelLine xid_event(const NodeName& node, int xid, const std::string& text);
 
 }  // namespace stoker::agent

@@ -21,7 +21,7 @@ struct LogWriter::State {
   std::condition_variable changed;
   std::deque<std::pair<std::string, std::string>> queue;  // path, bytes
   std::size_t queued = 0;
-  std::map<std::string, std::uint64_t> dropped;  // bytes by path, not yet told
+  std::map<std::string, std::uint64_t> dropped;  // bytes by path, not yet reported
   bool busy = false, stopping = false;
 
   // Of the thread alone:

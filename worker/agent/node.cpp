@@ -16,7 +16,7 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kSampleEvery = 150ms;
-constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is told at once
+constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is reported at once
 constexpr Duration kEarly = 60s;
 constexpr std::uint32_t kSharedRankLogs = 256;  // ranks beyond keep their log on their node
 

@@ -96,7 +96,7 @@ class Node {
   std::vector<std::unique_ptr<Member>> ranks_;
   std::vector<RankGone> exits_;  // of this attempt, for report_again()
   std::string stuck_;
-  bool leaving_ = false;  // the ranks were told to go: their exits are expected
+  bool leaving_ = false;  // the ranks were ordered to exit: their exits are expected
   os::Fd held_port_, port_lock_;
   std::optional<std::string> far_logs_;  // folder of logs that stay on this node; "" = cannot be
   std::unique_ptr<CheckpointWatch> checkpoint_watch_;

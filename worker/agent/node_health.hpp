@@ -1,4 +1,4 @@
-// What a node tells about itself: free memory, /dev/shm, kernel-log lines, GPU events. The two
+// What a node reports about itself: free memory, /dev/shm, kernel-log lines, GPU events. The two
 // watchers have threads of their own and do nothing where their source is not there or not
 // readable; the return values say which ones work.
 #pragma once

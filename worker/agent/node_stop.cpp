@@ -14,7 +14,8 @@
 namespace stoker::agent {
 namespace {
 
-constexpr Duration kCrashGrace = 100ms;  // for peers' own last words; nothing can be saved any more
+constexpr Duration kCrashGrace =
+    100ms;  // for peers' own last output; nothing can be saved any more
 constexpr Duration kLeaveNowGrace = 5s;
 
 int signal_number(const std::string& name) {

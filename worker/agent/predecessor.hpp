@@ -1,5 +1,5 @@
 // The generations that train or trained before ours. A file cannot stop a late writer, so a start
-// looks whether one of them lives: a lead's last word is a goodbye once every rank is gone;
+// looks whether one of them lives: a lead's last report is a goodbye once every rank is gone;
 // without one, what its agents write grows as long as they live. Clocks are our own.
 #pragma once
 

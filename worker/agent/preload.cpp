@@ -12,7 +12,7 @@ bool is_python(std::string_view program) {
   return program.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
-// Index of the script or of -m; 0: there is none.
+// Index of the script or of -m; 0: neither.
 std::size_t script_at(const std::vector<std::string>& command) {
   for (std::size_t at = 1; at < command.size(); ++at) {
     const std::string& word = command[at];

@@ -22,7 +22,7 @@ bool is_directory(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// The manifest goes first: without it nobody takes the rest for a checkpoint, whatever its name.
+// The manifest goes first: without it the rest does not count as a checkpoint, under any name.
 Status remove_aside(const std::string& path) {
   if (::unlink((path + "/" + wire::kManifestName).c_str()) != 0 && errno != ENOENT)
     return fail(errno_error(errno, "cannot delete", path));

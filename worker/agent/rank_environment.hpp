@@ -13,8 +13,8 @@ namespace stoker::agent {
 
 using Environment = std::map<std::string, std::string>;
 
-// When to have saved and left: exit_before_limit before the wall, at most half of what was left of
-// the limit when the generation began.
+// When to have saved and exited: exit_before_limit before the wall, at most half of what was left
+// of the limit when the generation began.
 WallTime exit_before(const wire::Orders& orders, WallTime end, WallTime began);
 
 // Without the rank's place and the attempt: what a standby is started with too.

@@ -61,11 +61,11 @@ class RankProcess {
  private:
   explicit RankProcess(Loop& loop) : loop_(loop) {}
   void on_output(os::Fd& fd);
-  bool on_message();  // false: there is none
+  bool on_message();  // false: no message
   void on_guardian_end();
   void on_standby();
   void tell_guardian(const GuardianOrder& order);
-  void end_guardian();  // it does not do what it was told: we do it
+  void end_guardian();  // it does not do what it was asked: we do it
   void drain();
   void set_exit(int raw);
   void settle();  // after the guardian's end: adopted orphans are killed, then `clear`

@@ -154,7 +154,7 @@ void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   sample_.tflops = p.tflops.value_or(sample_.tflops);
 }
 
-// A page that had a loss and has none after an iteration tells of one that was no number.
+// A page that had a loss and has none after an iteration means one that was not a number.
 void RankSlot::note_losses(const wire::Heartbeat& beat) {
   wire::StepTold told{beat.iteration, beat.loss, beat.gradient_norm, std::nullopt, 0, 0};
   losses_told_ = losses_told_ || beat.loss.has_value();

@@ -18,7 +18,7 @@ namespace stoker::agent {
 struct SlotSinks {
   std::function<void(std::string_view bytes)> raw;    // for ranks/<rank>.log
   std::function<void(std::string_view line)> merged;  // "[n01:3] text\n" for main.log
-  std::function<void(wire::AgentBody)> event;         // told by the training
+  std::function<void(wire::AgentBody)> event;         // reported by the training
 };
 
 class RankSlot {

@@ -1,4 +1,4 @@
-// Stacks of all threads of ranks, into one text file a rank. First what /proc tells (comm, state,
+// Stacks of all threads of ranks, into one text file a rank. First what /proc shows (comm, state,
 // wchan, syscall, kernel stack where readable): it works on every process, also in uninterruptible
 // sleep. Then user frames with what the node has: py-spy for Python, gdb or eu-stack, each with a
 // deadline; else faulthandler's signal where the rank says so (STOKER_FAULTHANDLER=USR1).
@@ -21,7 +21,7 @@ struct StackTarget {
   std::string log;  // where its output goes; faulthandler's frames are taken from there
 };
 
-// Returns how many files were written. What /proc tells is written of all targets first: the ranks,
+// Returns how many files were written. What /proc shows is written of all targets first: the ranks,
 // or this process, may be ended while a tool still reads symbols; then `first` is called with their
 // number. Tools have `limit` together. Blocks; no lock is held.
 std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::string& directory,

@@ -163,6 +163,6 @@ int main(int argc, char** argv) {
   const int code = run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);
-  // Not exit(): threads of a broken process group may wait for ever in destructors.
+  // Not exit(): threads of a broken process group may wait endlessly in destructors.
   ::_exit(code);
 }

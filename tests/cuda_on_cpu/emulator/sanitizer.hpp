@@ -1,4 +1,4 @@
-// Tells the address sanitizer which stack runs. Without the sanitizer these functions do nothing.
+// Informs the address sanitizer which stack runs. Without the sanitizer these functions do nothing.
 #pragma once
 
 #include <cstddef>

@@ -112,7 +112,7 @@ def locked(path):
 
 
 def free_ports(count):
-    """The first of `count` neighbouring ports that nobody uses now, below the range of outgoing connections."""
+    """The first of `count` neighbouring free ports, below the range of outgoing connections."""
     for _ in range(200):
         first = random.randrange(10240, 32000 - count)
         with contextlib.ExitStack() as held:
@@ -269,7 +269,7 @@ class Cluster:
                                 stdin=subprocess.DEVNULL, cwd=options.pop("cwd", self.scratch), **options)
 
     def run(self, *argv, ok=True, root=False, env=None, limit=120):
-        """Runs a command as the cluster's user (or root); anything but exit 0 is an error unless told so."""
+        """Runs a command as the cluster's user (or root); anything but exit 0 is an error unless allowed."""
         who = {} if root else dict(user=self.uid, group=self.gid, extra_groups=[])
         done = subprocess.run([str(a) for a in argv], env=env or (self.root_environment() if root else self.environment()),
                               cwd=self.scratch, stdin=subprocess.DEVNULL, text=True, errors="replace", capture_output=True,
@@ -301,7 +301,7 @@ class Cluster:
         process.wait(timeout=60)
 
     def kill_node(self, node):
-        """slurmd, its step daemons and every process of this node: the node is dead. All are stopped first: whoever saw another
+        """slurmd, its step daemons and every process of this node: the node is dead. All are stopped first: a process that saw another
         one's end would write it down, or tell slurmctld, which a dead node does not."""
         if node in self.daemons:
             self.stop(node)

@@ -1,5 +1,5 @@
 """Waits until its standard input closes, then ends everything that belongs to a test cluster: its processes, its user, its
-folder. It runs in a session of its own, so that it outlives whatever kills the test.
+folder. It runs in a session of its own, so that it outlives a killed test.
 
     janitor.py FOLDER USER [--keep]
 """

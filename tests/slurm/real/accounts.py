@@ -1,4 +1,4 @@
-"""With accounting (slurmdbd, MariaDB): what slurmctld has forgotten, sacct still tells."""
+"""With accounting (slurmdbd, MariaDB): what slurmctld has forgotten, sacct still reports."""
 from e2e._harness import check
 from slurm.real._site import LIMIT, main
 from slurm.real.nodes import accused_by_its_kernel
@@ -6,7 +6,7 @@ from slurm.real.script import adopt
 
 
 def cancelled_while_nobody_looked(site):
-    """The job is cancelled by hand and forgotten while the daemon is away: sacct tells, and nothing is submitted again."""
+    """The job is cancelled by hand and forgotten while the daemon is away: sacct reports it, and nothing is submitted again."""
     site.start_daemon()
     adopt(site, nodes=1)
     before = site.wait_training(beyond=20)
@@ -23,7 +23,7 @@ def cancelled_while_nobody_looked(site):
 
 
 def drained_by_an_administrator(site):
-    """With AdminLevel Administrator (an Operator is refused) and recover.exclude.drain a broken node is drained; who includes it again takes our note away, nobody else's."""
+    """With AdminLevel Administrator (an Operator is refused) and recover.exclude.drain a broken node is drained; an include takes our note away, not a foreign one."""
     drain = ["scontrol", "update", "NodeName=n08", "State=DRAIN", "Reason=try"]
     for level in ("operator", "administrator"):
         site.cluster.run("sacctmgr", "-i", "modify", "user", site.cluster.user, "set", "adminlevel=" + level, root=True)

@@ -88,7 +88,7 @@ echo "$out" """)
 
 @with_either("loop", slurmd_timeout=3600)  # else slurmctld, as blind as we are, calls the nodes dead and ends the job
 def munge_stopped(site):
-    """Without munge nobody can ask anything: blind, not dead."""
+    """Without munge no client can ask: blind, not dead."""
     site.start_daemon()
     site.run_training()
     before = site.wait_training(beyond=20)

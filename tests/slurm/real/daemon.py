@@ -87,7 +87,7 @@ def kill_switch_burns_the_array(site):
 
 @with_either("core")
 def time_limit(site):
-    """One minute of wall: it saves and leaves before, the next task goes on, nothing is counted as a failure."""
+    """One minute of wall: it saves and leaves before, the next task continues, nothing is counted as a failure."""
     site.start_daemon()
     site.run_training(time_limit="1min", tasks=3, top_up_below=1)
     before = site.wait_training(beyond=20)

@@ -25,7 +25,7 @@ def environment_of_the_daemon(site):
 
 
 def comment_rewritten(site):
-    """The site rewrites each job's comment: the job is known by its script's path, also by a daemon that begins anew."""
+    """The site rewrites each job's comment: the job is known by its script's path, also by a daemon with a new state."""
     site.shim("sbatch", 'out=$("$REAL" "$@") || exit $?; scontrol update JobId="$out" Comment="charged to six@a100"; echo "$out"')
     site.start_daemon()
     site.run_loop()

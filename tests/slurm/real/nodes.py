@@ -35,7 +35,7 @@ def node_death(site):
 
 @with_either("core")
 def batch_host_dies(site):
-    """The first node dies, and the batch script with it: the job is ended after proof, and the next task goes on."""
+    """The first node dies, and the batch script with it: the job is ended after proof, and the next task continues."""
     site.start_daemon()
     site.run_training(nodes=2, ranks_per_node=1)
     before = site.wait_training(beyond=20)
@@ -139,7 +139,7 @@ def exclude_while_pending(site):
 
 @with_either("core")
 def lost_step(site):
-    """The step daemons of a task die and its processes with them: the next task goes on."""
+    """The step daemons of a task die and its processes with them: the next task continues."""
     site.start_daemon()
     site.run_training(ranks_per_node=1)
     before = site.wait_training(beyond=20)

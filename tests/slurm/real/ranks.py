@@ -70,7 +70,7 @@ def scancel_everything(site):
 
 @with_either("loop")
 def scancel_restart(site):
-    """on_scancel: restart submits anew."""
+    """on_scancel: restart submits again."""
     site.start_daemon()
     site.run_training(recover=", on_scancel: restart")
     before = site.wait_training(beyond=20)

@@ -15,7 +15,7 @@
 
 namespace stoker::train {
 
-// What is there now, computed anew from configuration and data.
+// What is there now, computed again from configuration and data.
 struct AuditFacts {
   recipe::TrainConfig config;
   std::uint64_t data_digest = 0;

@@ -20,8 +20,8 @@ namespace stoker::train {
 
 class DirectWriter {
  public:
-  // Creates `path`; `expected` is about how many bytes will come. An Error of a full disk is told
-  // by is_disk_full().
+  // Creates `path`; `expected` is about how many bytes will come. An Error of a full disk is
+  // distinguished by is_disk_full().
   static Result<std::unique_ptr<DirectWriter>> create(const std::string& path,
                                                       std::uint64_t expected);
   ~DirectWriter();
@@ -64,7 +64,7 @@ class DirectWriter {
 };
 
 bool is_disk_full(const Error& error);
-// From errno, told as a full disk where it is one.
+// From errno, marked as a full disk where it is one.
 Error write_error(std::string what, const std::string& path);
 
 }  // namespace stoker::train

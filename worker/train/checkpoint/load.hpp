@@ -1,5 +1,5 @@
 // Loading, strictly: the checkpoint must hold exactly the tensors of the model, each part covered
-// once and wholly, whatever mesh it was saved on; each rank reads its own part, and the digest of
+// once and wholly, from any mesh; each rank reads its own part, and the digest of
 // what arrived in memory is compared with the one that was saved. Nothing is guessed, nothing is
 // left as it was.
 #pragma once

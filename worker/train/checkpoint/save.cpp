@@ -133,7 +133,7 @@ Result<std::vector<ShardReport>> gather(Comm& comm, const ShardReport& mine, con
 }
 
 // What earlier attempts of this generation left behind when they were killed. No attempt starts
-// before every process of the older ones is gone, so nobody writes there any more.
+// before every process of the older ones is gone, so no process writes there any more.
 void remove_leftovers(const SaveRequest& request) {
   const auto names = os::list_directory(request.directory);
   if (!names) return;

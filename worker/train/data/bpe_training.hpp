@@ -18,7 +18,7 @@ class BpeTrainer {
   // Counts the words of a text (cut at safe_cut() places only).
   void add(std::string_view text);
   // Merges until the vocabulary (256 bytes, merges, end of document) has `vocabulary` entries, or
-  // no pair occurs twice. `progress` is told the number of merges now and then; may be empty.
+  // no pair occurs twice. `progress` receives the number of merges now and then; may be empty.
   [[nodiscard]] Merges train(std::uint64_t vocabulary,
                              const std::function<void(std::uint64_t)>& progress = {}) const;
 

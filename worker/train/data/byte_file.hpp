@@ -1,5 +1,5 @@
 // Large binary files without mmap (a truncated mapped file is a SIGBUS; a short read is an error
-// that can be told): ByteFile reads ranges with pread, ByteWriter writes aside and renames when all
+// that is known): ByteFile reads ranges with pread, ByteWriter writes aside and renames when all
 // is on disk.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Text files as a stream of documents, in pieces, whatever their size. A document is a file, a
+// Text files as a stream of documents, in pieces, of any size. A document is a file, a
 // paragraph (up to a blank line), a line, or the "text" of a line of JSON; empty documents are left
 // out.
 #pragma once

@@ -1,6 +1,6 @@
 // Tokenizers: text to token ids and back. Byte-level: id = byte, end of document = 256. GPT-2 BPE:
 // ids 0-255 are the bytes in GPT-2's order, then one id a merge in the order of the merges file,
-// then <|endoftext|>. Decoding an encoded text gives the same bytes, whatever they were.
+// then <|endoftext|>. Decoding an encoded text gives the same bytes, for any input.
 #pragma once
 
 #include <cstdint>

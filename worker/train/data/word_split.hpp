@@ -13,7 +13,7 @@ namespace stoker::train {
 std::size_t first_word(std::string_view text);
 
 // A place where a long text may be cut without changing its words: between a character that is no
-// white space and a space or newline. The last such place, or text.size() when there is none.
+// white space and a space or newline. The last such place, or text.size() without one.
 std::size_t safe_cut(std::string_view text);
 
 }  // namespace stoker::train

@@ -17,7 +17,7 @@ class GradientSums {
   // Collective over the two pipeline ranks that hold the tied embedding; before their stages.
   Status add_tied();
   // This rank's share of the square of the model's gradient norm: the sum over the world is all of
-  // it. Every element counts once, whoever holds copies.
+  // it. Every element counts once, even with copies elsewhere.
   [[nodiscard]] double share_of_norm() const;
 
  private:

@@ -41,7 +41,7 @@ bool signal_seen();
 struct LeaveWatch {
   recipe::ExitConfig exit;
   Instant began;                        // of the process, or of a standby's order
-  std::optional<WallTime> exit_before;  // to have saved and left
+  std::optional<WallTime> exit_before;  // to have saved and exited
   std::string kill_switch;              // a file: save and leave; "" = none
   std::string kill_now;                 // a file: leave without saving; "" = none
 

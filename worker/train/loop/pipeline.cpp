@@ -38,7 +38,7 @@ Result<Pipeline> Pipeline::open(const recipe::TrainConfig& config) {
   pipeline.config_ = config.parallel;
   if (config.parallel.schedule == recipe::ScheduleKind::Csv) {
     STOKER_TRY(csv, read_csv(config));
-    const auto lowered = recipe::lower(csv, true);  // told now, not in the first step
+    const auto lowered = recipe::lower(csv, true);  // reported now, not in the first step
     if (!lowered) return fail(lowered.error());
     pipeline.rank_of_stage_ = csv.rank_of_stage;
     pipeline.csv_ = std::move(csv);

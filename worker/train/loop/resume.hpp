@@ -29,7 +29,7 @@ struct ResumePoint {
   bool from_checkpoint = false;
 };
 
-// Collective. An ExitCode when there is nothing to train; the reason has been told.
+// Collective. An ExitCode when there is nothing to train; the reason has been printed.
 std::variant<ResumePoint, ExitCode> resume(const ResumeParts& parts);
 
 }  // namespace stoker::train

@@ -112,7 +112,7 @@ std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& com
   return std::nullopt;
 }
 
-// Nothing to resume from: ordered so, or there is none.
+// Nothing to resume from: ordered so, or there is no checkpoint.
 bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& environment) {
   if (environment.load) return *environment.load == "none";
   const auto names = os::list_directory(c.checkpoint.directory);

@@ -33,7 +33,7 @@ struct SessionOptions {
   std::set<std::string> accepted;  // items of the resume audit whose change is wanted
 };
 
-// Everything that goes wrong is told on stderr.
+// Every error is reported on stderr.
 ExitCode run_session(const SessionOptions& options, const Backend& backend);
 
 }  // namespace stoker::train

@@ -194,7 +194,7 @@ void Trainer::tell_window(const Step& step, double tflops) {
         {"steps-vs-samples/y=steps,x=samples", static_cast<double>(position_.consumed_samples)}});
 }
 
-// Plots are worth less than the training: a failure is told once, then there are none.
+// Plots are worth less than the training: a failure is reported once, then they are left out.
 void Trainer::plot(Iteration step, const std::vector<Scalar>& scalars) {
   if (!board_) return;
   if (Status added = board_->add(step, scalars); !added) {

@@ -43,7 +43,8 @@ class Trainer {
   // `position` is where `state` stands; `saved` says whether that is on the disk.
   Trainer(TrainerParts parts, Position position, bool saved);
 
-  // Trains to the end or until it is told to leave. Every failure has been told when it returns.
+  // Trains to the end or until it is asked to exit. Every failure has been reported when it
+  // returns.
   ExitCode run();
   [[nodiscard]] const Position& position() const { return position_; }
 
@@ -75,7 +76,7 @@ class Trainer {
   Result<MicroBatch> fetch(const TrainingData& data, SampleRange range) const;
   Status evaluate();
   // Saves now; `later`: may end while the training goes on. False: nothing was saved, and the
-  // reason was told.
+  // reason was reported.
   Result<bool> save(bool later);
   Result<bool> finish_save();
   wire::Manifest manifest() const;
@@ -95,7 +96,7 @@ class Trainer {
   Window window_;
   Duration last_iteration_{}, last_save_{};
   bool disk_full_ = false;           // why the last save failed
-  bool samples_log_failed_ = false;  // told once
+  bool samples_log_failed_ = false;  // reported once
   ExitCode code_ = ExitCode::Finished;
 };
 

@@ -1,4 +1,5 @@
-// The saving half of the trainer: what goes into the manifest, and what is told about the outcome.
+// The saving half of the trainer: what goes into the manifest, and what is reported about the
+// outcome.
 #include <fmt/format.h>
 
 #include "worker/train/loop/trainer.hpp"
@@ -46,7 +47,8 @@ Result<bool> Trainer::save(bool later) {
   pending_ = std::move(*begun);
   if (!later) {
     auto done = finish_save();
-    if (done) p_.pulse.answer_saves();  // also a failed one: it was told, and is not tried for ever
+    if (done)
+      p_.pulse.answer_saves();  // also a failed one: it was reported, and is not tried endlessly
     return done;
   }
   p_.pulse.phase(wire::Phase::Iteration);

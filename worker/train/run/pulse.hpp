@@ -12,7 +12,7 @@ namespace stoker::train {
 class Pulse {
  public:
   Pulse() = default;
-  // A page that cannot be opened is told and then missed: the training goes on without it.
+  // A page that cannot be opened is reported and then missing: the training goes on without it.
   static Pulse open(const std::optional<std::string>& path, Attempt attempt);
 
   void phase(wire::Phase phase);

@@ -1,4 +1,4 @@
-// What a rank is told by its environment: torchrun's variables and stoker's own. Without any it is
+// What a rank learns from its environment: torchrun's variables and stoker's own. Without any it is
 // a training of one rank, started by hand.
 #pragma once
 

@@ -65,7 +65,7 @@ class FlatState {
   // Over masters and moments that count here; with the number of steps from one rank, the sum of
   // all shards of all ranks is the state's digest.
   [[nodiscard]] kernels::StateDigest digest(FlatRange range, bool with_steps) const;
-  // Over masters and moments of one parameter, whoever counts.
+  // Over masters and moments of one parameter, over its owners.
   [[nodiscard]] kernels::StateDigest digest_of(const Parameter& parameter) const;
 
  private:

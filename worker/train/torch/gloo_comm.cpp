@@ -191,7 +191,7 @@ class GlooComm final : public Comm {
   }
 
   // Which ranks do not answer within a bounded time. Asked of the store in a thread of its own: a
-  // store whose host is frozen would block us for ever.
+  // store whose host is frozen would block us indefinitely.
   std::string missing_ranks() {
     auto answer = std::make_shared<std::promise<std::string>>();
     std::future<std::string> future = answer->get_future();
@@ -211,7 +211,7 @@ class GlooComm final : public Comm {
   static std::string call_roll(c10d::Store& store, std::uint32_t rank, std::uint32_t world) {
     const auto key = [](std::uint32_t r) { return fmt::format("roll-call/{}", r); };
     store.set(key(rank), {1});
-    // Rank 0 holds the store: it stays a little longer, so that the others can hear the answer.
+    // Rank 0 holds the store: it stays a little longer, so that the others can receive the answer.
     const Instant end = monotonic_now() + kRollCall + (rank == 0 ? kStoreStays : Duration{});
     std::vector<std::uint32_t> missing;
     do {

@@ -1,4 +1,4 @@
-// Embedding, blocks, final norm and loss. The loss is computed in f32 whatever the model's type
+// Embedding, blocks, final norm and loss. The loss is computed in f32 for every type of the model
 // (bf16 losses collapse to a handful of values), in f64 for f64 models.
 #include "worker/train/torch/gpt.hpp"
 
