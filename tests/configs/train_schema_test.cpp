@@ -95,10 +95,6 @@ TEST_CASE("train schema: what this version cannot run -> refused with its positi
 }
 
 TEST_CASE("train schema: recomputation -> refused too, not ignored") {
-  const auto one = [](const std::string& more) {
-    const auto errors = errors_of(small_with("{micro: 1, global: 8}", more));
-    return errors.size() == 1 ? errors[0] : "";
-  };
   std::string text = small_with("{micro: 1, global: 8}");
   text.replace(text.find("samples: 1000}"), 14, "samples: 1000, recompute: full}");
   CHECK(errors_of(text).at(0).find("train.yaml:4:35: error: this version") == 0);
