@@ -218,7 +218,7 @@ TEST_CASE("Archiver: killed while it copied -> goes on after the last whole file
 
 TEST_CASE(
     "Archiver: a link in the place of its folder -> nothing is removed or written behind it") {
-  const Archive a;
+  Archive a;
   const std::string name = a.add(10), victim = a.path + "/victim";
   REQUIRE(os::make_directories(victim));
   a.write(victim + "/precious", "precious");

@@ -94,7 +94,9 @@ TEST_CASE("http: the token decides") {
 }
 
 TEST_CASE("http: huge headers, bodies, other methods, silence -> refused") {
-  Web web({8192, 100ms});
+  HttpLimits limits;
+  limits.connection = 100ms;
+  Web web(limits);
   CHECK(web.ask("GET / HTTP/1.1\r\nX: " + std::string(20000, 'x') + "\r\n\r\n")
             .starts_with("HTTP/1.1 431"));
   CHECK(web.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
