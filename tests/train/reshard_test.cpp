@@ -107,7 +107,7 @@ void load_on(const MeshCase& shape, const std::string& path, const std::string& 
     auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
     bool peer_lost = false;
     const Status loaded =
-        load_checkpoint(comm, state, layout.whole(), path, manifest, 60s, peer_lost);
+        load_checkpoint(comm, state, layout.whole(), {path, manifest}, 60s, peer_lost);
     REQUIRE_MESSAGE(loaded, loaded.error().message());
     std::size_t wrong = 0;
     for_each_element(state, [&](float is, float want) { wrong += is == want ? 0 : 1; });
@@ -196,7 +196,7 @@ TEST_CASE(
     auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
     bool peer_lost = false;
     const Status loaded =
-        load_checkpoint(comm, state, layout.whole(), path, manifest, 60s, peer_lost);
+        load_checkpoint(comm, state, layout.whole(), {path, manifest}, 60s, peer_lost);
     REQUIRE_FALSE(loaded);
     CHECK(loaded.error().message().find("digest of what was loaded") != std::string::npos);
     CHECK_FALSE(peer_lost);

@@ -135,11 +135,10 @@ Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole
 }
 
 Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole,
-                       const std::string& path, const wire::Manifest& manifest, Duration deadline,
-                       bool& peer_lost) {
+                       StoredCheckpoint saved, Duration deadline, bool& peer_lost) {
   peer_lost = false;
   Verdict mine;
-  if (Status loaded = load_own(state, whole, path, manifest); !loaded) {
+  if (Status loaded = load_own(state, whole, saved.path, saved.manifest); !loaded) {
     mine.ok = 0;
     const std::string text = loaded.error().message();
     std::memcpy(mine.why, text.data(), std::min(text.size(), sizeof mine.why - 1));
@@ -152,16 +151,16 @@ Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole
     return done;
   }
   for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), path);
+    if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), saved.path);
   auto digest = state_digest(comm, state, deadline);
   if (!digest) {
     peer_lost = true;
     return fail(digest.error());
   }
-  if (*digest != manifest.digest)
+  if (*digest != saved.manifest.digest)
     return fail(fmt::format("the digest of what was loaded is {}, the manifest says {}", *digest,
-                            manifest.digest),
-                path);
+                            saved.manifest.digest),
+                saved.path);
   return ok();
 }
 

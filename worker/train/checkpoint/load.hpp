@@ -13,11 +13,16 @@ namespace stoker::train {
 // another shape, and every hole or overlap of ranges and of boxes.
 Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole);
 
+// A checkpoint on disk and its manifest; both must outlive the call.
+struct StoredCheckpoint {
+  const std::string& path;
+  const wire::Manifest& manifest;
+};
+
 // Collective: fails on all ranks alike. The Error names the file and what is wrong with it; when a
 // peer was lost, `peer_lost` is set.
 Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole,
-                       const std::string& path, const wire::Manifest& manifest, Duration deadline,
-                       bool& peer_lost);
+                       StoredCheckpoint saved, Duration deadline, bool& peer_lost);
 
 Result<Position> position_of(const wire::Manifest& manifest);
 

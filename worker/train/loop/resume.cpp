@@ -140,8 +140,8 @@ std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std:
     return ExitCode::CheckpointRefused;
   }
   bool peer_lost = false;
-  if (Status loaded =
-          load_checkpoint(p.comm, p.state, p.layout.whole(), path, *manifest, deadline, peer_lost);
+  if (Status loaded = load_checkpoint(p.comm, p.state, p.layout.whole(), {path, *manifest},
+                                      deadline, peer_lost);
       !loaded) {
     if (first || peer_lost) complain("error: checkpoint refused: " + loaded.error().message());
     return peer_lost ? ExitCode::PeerLost : ExitCode::CheckpointRefused;
