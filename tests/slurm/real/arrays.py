@@ -92,7 +92,10 @@ def plan_by_samples(site):
     site.training = "core"
     site.run_training(tasks=4, nodes="[{until_samples: 4000, nodes: 1}, {nodes: 2}]")
     site.wait_event("the plan needs 2 nodes")
-    before = site.wait_training()
+    moved = site.wait_training()
+    site.wait(lambda: submitted(site) >= 2, LIMIT, "the plan's submission")
+    # From a checkpoint before the change of the plan, the restart would rightly undo the change.
+    before = site.wait_training(beyond=moved["iteration"] + 60)
     check(submitted(site) == 2, f"submissions when the plan had moved on: {submitted(site)}")
     site.stoker("restart", site.run, "--reason", "a new attempt")
     def start(status):
