@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <string>
@@ -67,6 +68,22 @@ template <class T>
 void call_from_json(const Json& j, T& t) {
   from_json(j, t);
 }
+// A number with a fraction or an exponent, or one of more than 64 bits, is a double in JSON. To
+// convert it to an integer that cannot hold it is undefined; here it is refused.
+template <std::integral T>
+struct WholeNumber {
+  static void to_json(Json& j, T value) { ::nlohmann::to_json(j, value); }
+  static void from_json(const Json& j, T& value) {
+    if (j.is_number_float()) {
+      const double number = *j.get_ptr<const Json::number_float_t*>();
+      const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      const double below = std::is_signed_v<T> ? -above - 1 : -1;
+      if (!(number > below && number < above))
+        throw_json("a number is outside the range of its field");
+    }
+    ::nlohmann::from_json(j, value);
+  }
+};
 }  // namespace detail
 
 template <class T>
@@ -111,6 +128,17 @@ struct adl_serializer<double> {
       ::nlohmann::from_json(j, value);
   }
 };
+// One base for all integers that the documents hold: see WholeNumber.
+template <>
+struct adl_serializer<int> : stoker::detail::WholeNumber<int> {};
+template <>
+struct adl_serializer<unsigned> : stoker::detail::WholeNumber<unsigned> {};
+template <>
+struct adl_serializer<long> : stoker::detail::WholeNumber<long> {};
+template <>
+struct adl_serializer<unsigned long> : stoker::detail::WholeNumber<unsigned long> {};
+template <>
+struct adl_serializer<unsigned short> : stoker::detail::WholeNumber<unsigned short> {};
 template <class Tag>
 struct adl_serializer<stoker::Name<Tag>> {
   static void to_json(json& j, const stoker::Name<Tag>& n) { j = n.text; }

@@ -110,6 +110,17 @@ TEST_CASE("json: small text that would take gigabytes -> refused, with both numb
   CHECK(parse_json(text + "\"]", "a dump", {64u << 20, 32}).has_value());
 }
 
+TEST_CASE("json: a number that its integer cannot hold -> refused, as converting it is undefined") {
+  const std::string digits(59, '1');
+  for (const std::string& bad : {digits, "-" + digits, std::string("1e10"), std::string("-1e10")})
+    CHECK_FALSE_MESSAGE(from_json_text<int>(bad, "test").has_value(), bad);
+  CHECK_FALSE(from_json_text<std::uint64_t>("-1.0", "test").has_value());
+  CHECK_FALSE(from_json_text<std::int64_t>("1e19", "test").has_value());
+  CHECK(*from_json_text<int>("2147483647.0", "test") == 2147483647);
+  CHECK(*from_json_text<std::uint64_t>("18446744073709551615", "test") == UINT64_MAX);
+  CHECK(*from_json_text<bool>("true", "test"));
+}
+
 TEST_CASE("json: invalid numbers -> come back as they were; other text is refused") {
   const double values[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.1};
   for (const double value : values) {
