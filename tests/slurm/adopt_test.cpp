@@ -85,7 +85,7 @@ TEST_CASE("adopt: the forms in which trainings are published -> the RUN.yaml bes
     REQUIRE(wanted);
     const auto script = read_batch_script(
         *text, "/home/a/" + name,
-        {{"ALL_WORK", "/work"}, {"ALL_SCRATCH", "/scratch"}, {"SCRATCH", "/scratch"}});
+        {{"ALL_WORK", "/projects"}, {"ALL_SCRATCH", "/scratch"}, {"SCRATCH", "/scratch"}});
     REQUIRE(script);
     CHECK(run_yaml_of(*script) == *wanted);
     const auto file = configs::read_run_config(run_yaml_of(*script), {});
