@@ -5,6 +5,7 @@
 #include <ctime>
 #include <fmt/format.h>
 
+#include "common/escape_html.hpp"
 #include "common/hash.hpp"
 
 namespace stoker::alerts {
@@ -33,23 +34,6 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-std::string html_escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 std::string date_of(WallTime at) {
   constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -67,8 +51,8 @@ std::string html_of(const RenderedAlert& alert) {
   const char* colour = alert.resolved ? "#2e7d32" : red ? "#c62828" : "#b26a00";
   std::string html = fmt::format(
       "<html><body><p style=\"font-size:120%;color:{}\"><b>{}</b></p>\n<p><b>{}</b></p>\n", colour,
-      html_escaped(title_of(alert)), html_escaped(verdict_of(alert)));
-  html += "<pre style=\"white-space:pre-wrap\">" + html_escaped(text_of(alert)) + "</pre>\n";
+      escape_html(title_of(alert)), escape_html(verdict_of(alert)));
+  html += "<pre style=\"white-space:pre-wrap\">" + escape_html(text_of(alert)) + "</pre>\n";
   return html + "</body></html>\n";
 }
 

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "cli/console.hpp"
+#include "common/escape_html.hpp"
+#include "common/printable.hpp"
 #include "common/time.hpp"
 
 namespace stoker::cli {
@@ -27,18 +29,7 @@ constexpr const char* kStyle =
     "svg text{font:12px sans-serif}svg .root{font-weight:bold;fill:#b00020}";
 
 std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '&': safe += "&amp;"; break;
-      case '"': safe += "&quot;"; break;
-      case '\'': safe += "&#39;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
+  return escape_html(printable(text));
 }
 
 struct Axis {

@@ -6,22 +6,13 @@
 
 #include "cli/console.hpp"
 #include "cli/render_status.hpp"
+#include "common/escape_html.hpp"
+#include "common/printable.hpp"
 
 namespace stoker::cli::postmortem {
 
 std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '&': safe += "&amp;"; break;
-      case '"': safe += "&quot;"; break;
-      case '\'': safe += "&#39;"; break;
-      default: safe += c;
-    }
-  }
-  return safe;
+  return escape_html(printable(text));
 }
 
 std::string amount(double value) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/escape_html.hpp"
 #include "daemon/http/assets.hpp"
 #include "daemon/http/overview.hpp"
 #include "daemon/http/run_api.hpp"
@@ -68,21 +69,6 @@ std::optional<std::string_view> asset(std::string_view name) {
   for (const EmbeddedFile& file : embedded_files())
     if (file.name.substr(file.name.rfind('/') + 1) == name) return file.text;
   return std::nullopt;
-}
-
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  }
-  return out;
 }
 
 Page render_page(const SiteView& view, const WebRequest& request) {

@@ -20,6 +20,4 @@ struct Page {
 // Others: 404.
 Page render_page(const SiteView& view, const WebRequest& request);
 
-std::string escape_html(std::string_view text);
-
 }  // namespace stoker::daemon
