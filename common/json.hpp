@@ -109,6 +109,18 @@ std::string to_json_text(const T& value) {
 
 namespace nlohmann {
 
+// One base for all integers that the documents hold: see WholeNumber. They stand first: what
+// follows may use them, and a class cannot be given another form after its first use.
+template <>
+struct adl_serializer<int> : stoker::detail::WholeNumber<int> {};
+template <>
+struct adl_serializer<unsigned> : stoker::detail::WholeNumber<unsigned> {};
+template <>
+struct adl_serializer<long> : stoker::detail::WholeNumber<long> {};
+template <>
+struct adl_serializer<unsigned long> : stoker::detail::WholeNumber<unsigned long> {};
+template <>
+struct adl_serializer<unsigned short> : stoker::detail::WholeNumber<unsigned short> {};
 // JSON has no NaN and no infinity; a training's own figures do. They are text here, so that
 // they come back as they were: "nan" "inf" "-inf". Null is read as NaN.
 template <>
@@ -128,17 +140,6 @@ struct adl_serializer<double> {
       ::nlohmann::from_json(j, value);
   }
 };
-// One base for all integers that the documents hold: see WholeNumber.
-template <>
-struct adl_serializer<int> : stoker::detail::WholeNumber<int> {};
-template <>
-struct adl_serializer<unsigned> : stoker::detail::WholeNumber<unsigned> {};
-template <>
-struct adl_serializer<long> : stoker::detail::WholeNumber<long> {};
-template <>
-struct adl_serializer<unsigned long> : stoker::detail::WholeNumber<unsigned long> {};
-template <>
-struct adl_serializer<unsigned short> : stoker::detail::WholeNumber<unsigned short> {};
 template <class Tag>
 struct adl_serializer<stoker::Name<Tag>> {
   static void to_json(json& j, const stoker::Name<Tag>& n) { j = n.text; }

@@ -1,8 +1,7 @@
 // RUN.yaml for an adopted script.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "common/json.hpp"
 #include "slurm/adopt.hpp"
 
 namespace stoker::slurm {
@@ -10,7 +9,7 @@ namespace {
 
 // A double-quoted scalar: JSON's strings are YAML's.
 std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return dump_json(Json(text));
 }
 
 std::string list(const std::vector<std::string>& values) {

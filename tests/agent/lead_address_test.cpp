@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../folder.hpp"
 #include "common/os/own_files.hpp"
+#include "tests/folder.hpp"
 #include "worker/agent/star.hpp"
 
 using namespace stoker;

@@ -3,11 +3,10 @@
 
 #include <atomic>
 #include <doctest/doctest.h>
-#include <filesystem>
-#include <unistd.h>
 #include <vector>
 
 #include "common/os/files.hpp"
+#include "tests/folder.hpp"
 #include "worker/agent/log_writer.hpp"
 
 using namespace stoker;
@@ -58,9 +57,8 @@ TEST_CASE("buffering: three cut blocks with gaps -> block-buffered; whole lines 
 }
 
 TEST_CASE("log writer: a queue that is too small -> the newest is kept, what is lost is counted") {
-  const std::string folder = "/tmp/stoker-log-test." + std::to_string(::getpid());
-  REQUIRE(os::make_directories(folder));
-  const std::string path = folder + "/main.log";
+  const testing::Folder folder;
+  const std::string path = folder / "main.log";
   {
     LogWriter writer({.queue_bytes = 1u << 20, .file_bytes = 1u << 30}, nullptr);
     const std::string burst = std::string((1u << 20) - 1, 'y') + "\n";
@@ -73,27 +71,24 @@ TEST_CASE("log writer: a queue that is too small -> the newest is kept, what is 
   CHECK(text->ends_with("the end\n"));
   CHECK(text->size() + (1u << 20) < (64u << 20));
   CHECK(text->find("bytes of output dropped here]") != std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE(
     "log writer: a file at its bound -> it becomes .1; a folder that is not there -> a notice") {
-  const std::string folder = "/tmp/stoker-log-test2." + std::to_string(::getpid());
-  REQUIRE(os::make_directories(folder));
+  const testing::Folder folder;
   std::atomic<int> notices{0};
   {
     LogWriter writer({.queue_bytes = 1u << 20, .file_bytes = 100},
                      [&notices](const std::string&) { ++notices; });
     for (int i = 0; i < 4; ++i) {
-      writer.append(folder + "/0.log", std::string(59, 'a') + "\n");
+      writer.append(folder / "0.log", std::string(59, 'a') + "\n");
       CHECK(writer.flush(10s));
     }
     CHECK(notices == 0);
-    writer.append(folder + "/absent/0.log", "x");
+    writer.append(folder / "absent/0.log", "x");
     CHECK(writer.flush(10s));
     CHECK(notices == 1);
   }
-  CHECK(os::read_file(folder + "/0.log")->size() == 60);
-  CHECK(os::read_file(folder + "/0.log.1")->size() == 60);
-  std::filesystem::remove_all(folder);
+  CHECK(os::read_file(folder / "0.log")->size() == 60);
+  CHECK(os::read_file(folder / "0.log.1")->size() == 60);
 }

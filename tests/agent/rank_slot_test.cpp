@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;
@@ -63,7 +64,8 @@ TEST_CASE("slot: an iteration line -> progress; completed iterations are reporte
 
 TEST_CASE("slot: a page of another attempt -> ignored; of this one -> an edge") {
   Heard h;
-  const std::string path = "/tmp/stoker-slot-test." + std::to_string(::getpid());
+  const testing::Folder folder;
+  const std::string path = folder / "page";
   auto page = wire::HeartbeatPage::create(path);
   REQUIRE(page);
   auto writer = wire::HeartbeatPage::open(path);
@@ -80,7 +82,6 @@ TEST_CASE("slot: a page of another attempt -> ignored; of this one -> an edge") 
   CHECK_FALSE(h.slot.look(monotonic_now()));
   CHECK(h.slot.speaks_page());
   CHECK(h.slot.sample().iteration.value == 9);
-  ::unlink(path.c_str());
 }
 
 TEST_CASE("slot: a lot of output -> its last 2 KiB") {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using os::run_command;
@@ -54,8 +55,8 @@ TEST_CASE("process: input, output and exit status of a command -> kept apart and
 }
 
 TEST_CASE("process: a deadline -> the group is ended, grandchildren too, and the error says so") {
-  char path[] = "/tmp/stoker-pid-XXXXXX";
-  ::close(::mkstemp(path));
+  const testing::Folder folder;
+  const std::string path = folder.write("pid", "");
   const auto late = run_command(
       command({"sh", "-c",
                "trap '' TERM; echo queue full >&2; sleep 1000 & echo $! >\"$0\"; wait; sleep 1000",
@@ -65,7 +66,6 @@ TEST_CASE("process: a deadline -> the group is ended, grandchildren too, and the
   CHECK(late.error().message().find("timed out") != std::string::npos);
   CHECK(late.error().message().find("it had said: queue full") != std::string::npos);
   const pid_t grandchild = std::atoi(os::read_file(path)->c_str());
-  ::unlink(path);
   REQUIRE(grandchild > 1);
   const auto gone = [&] {
     const auto identity = os::identify(grandchild);

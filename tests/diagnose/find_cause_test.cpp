@@ -2,14 +2,13 @@
 // how the software prints it.
 #include <algorithm>
 #include <doctest/doctest.h>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <sys/stat.h>
 
 #include "detector.hpp"
 #include "diagnose/diagnosis.hpp"
 #include "diagnose/scan_files.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;
@@ -201,12 +200,9 @@ TEST_CASE("scan: a message in bytes, as journalctl gives one with colours -> rea
 }
 
 TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the rest diagnosed") {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / "stoker-diagnose-test";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const testing::Folder folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
-  std::ofstream(folder / "main.log") << kOom;
+  folder.write("main.log", kOom);
   // gzip of three lines of text, without its last 20 bytes.
   const std::string_view cut(
       "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xcb\x48\xcd\xc9\xc9\x57\x28\xcf\x2f\xca\x49\xd1\x51"
@@ -215,8 +211,8 @@ TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the
       "\x3f"
       "\x2f\x5d",
       50);
-  std::ofstream(folder / "cut.gz", std::ios::binary) << cut;
-  const auto path = [&](const char* name) { return ScanInput{(folder / name).string(), false}; };
+  folder.write("cut.gz", std::string(cut));
+  const auto path = [&](const char* name) { return ScanInput{folder / name, false}; };
   const auto all = scan_files(
       detector(), {path("fifo"), path("."), path("nothing"), path("cut.gz"), path("main.log")});
   CHECK(all.errors.size() == 3);
@@ -225,7 +221,6 @@ TEST_CASE("scan: FIFO, folder, missing, truncated .gz -> an error or a note, the
   const auto d = find_cause(all.logs, detector().knowledge().causes);
   CHECK(d.failure_class == FailureClass::CudaOom);
   CHECK(d.root->file.ends_with("main.log"));
-  fs::remove_all(folder);
 }
 
 TEST_CASE(
@@ -283,17 +278,14 @@ TEST_CASE("scan: a log of 60,000 ranks that all fail -> in bounds, the first one
 }
 
 TEST_CASE("scan: files whose last lines nobody asks for -> not kept") {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / "stoker-many-logs";
-  fs::create_directories(folder);
+  const testing::Folder folder;
   std::vector<ScanInput> inputs;
   for (int i = 0; i < 300; ++i) {
-    const auto path = folder / ("rank-" + std::to_string(i) + ".log");
-    std::ofstream(path) << iteration(i + 1)
-                        << (i == 120   ? kOom
+    const std::string end = i == 120   ? kOom
                             : i == 121 ? std::string("bye\nexited with code 3\n")
-                                       : std::string("all is well\n"));
-    inputs.push_back({path.string(), false});
+                                       : std::string("all is well\n");
+    inputs.push_back(
+        {folder.write("rank-" + std::to_string(i) + ".log", iteration(i + 1) + end), false});
   }
   for (const unsigned threads : {1u, 3u}) {
     const auto all = scan_files(detector(), inputs, threads);
@@ -305,7 +297,6 @@ TEST_CASE("scan: files whose last lines nobody asks for -> not kept") {
     CHECK(d.failure_class == FailureClass::CudaOom);
     CHECK(d.root->file == inputs[120].path);
   }
-  fs::remove_all(folder);
 }
 
 TEST_CASE(

@@ -4,8 +4,6 @@
 
 #include <bzlib.h>
 #include <doctest/doctest.h>
-#include <filesystem>
-#include <fstream>
 #include <lz4frame.h>
 #include <lzma.h>
 #define ZLIB_CONST  // next_in points to const
@@ -16,6 +14,7 @@
 #include "diagnose/log_file.hpp"
 #include "diagnose/parse_file.hpp"
 #include "diagnose/utf16.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;
@@ -51,14 +50,12 @@ struct Read {
 };
 
 Read read_packed(const std::string& bytes) {
-  const auto path = std::filesystem::temp_directory_path() / "stoker-log-reader-test.gz";
-  std::ofstream(path, std::ios::binary) << bytes;
-  auto reader = LogReader::open(path.string());
+  const testing::Folder folder;
+  auto reader = LogReader::open(folder.write("packed", bytes));
   REQUIRE(reader);
   Read all;
   for (auto block = reader->next(); !block.empty(); block = reader->next()) all.text += block;
   all.notes = reader->notes();
-  std::filesystem::remove(path);
   return all;
 }
 
@@ -261,31 +258,28 @@ TEST_CASE("utf-16: pairs, a half pair, a lone half -> one character each") {
 }
 
 TEST_CASE("parse file: a packed log that was cut off -> its iterations and a note") {
-  const auto path = std::filesystem::temp_directory_path() / "stoker-parse-test.gz";
+  const testing::Folder folder;
   const std::string packed = gzipped(
       " iteration       11/     100 | lm loss: 9.1E+00 | loss scale: 1.0 | grad norm: 1.1 |\n");
-  std::ofstream(path, std::ios::binary) << packed.substr(0, packed.size() - 4);
+  const std::string path = folder.write("cut.gz", packed.substr(0, packed.size() - 4));
   int found = 0;
-  const auto parsed = parse_file(path.string(), [&](const FoundMetrics&) { ++found; });
+  const auto parsed = parse_file(path, [&](const FoundMetrics&) { ++found; });
   REQUIRE(parsed);
   CHECK(found == 1);
   CHECK(parsed->notes.size() == 1);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE(
     "scan file: bytes of anything, with no NUL among them -> binary; a coloured log -> text") {
-  const auto path = std::filesystem::temp_directory_path() / "stoker-log-reader-test.bin";
+  const testing::Folder folder;
   std::string noise;
   for (std::uint32_t n = 1; noise.size() < 4096; n = n * 1664525 + 1013904223)
     if ((n >> 24) != 0) noise += static_cast<char>(n >> 24);
   std::string colours;
   while (colours.size() < 4096) colours += "\x1b[31mloss\x1b[0m 2.1\b\b\r\n";
   for (const auto& [bytes, binary] : {std::pair{noise, true}, std::pair{colours, false}}) {
-    std::ofstream(path, std::ios::binary) << bytes;
-    const auto log = scan_file(detector(), path.string(), 0, false);
+    const auto log = scan_file(detector(), folder.write("log", bytes), 0, false);
     REQUIRE(log);
     CHECK(log->binary == binary);
   }
-  std::filesystem::remove(path);
 }

@@ -20,5 +20,8 @@ LAYERS = {
     "tests": None,  # anything
 }
 
+# Who may include a library; all others include ours, which says more about its types.
+OWNED = {"nlohmann/json.hpp": "common/json.hpp"}
+
 # Only below this folder may a file include LibTorch or Gloo.
 TORCH_HOME = "worker/train/torch/"

@@ -54,6 +54,8 @@ def rule_layering():
             target = m.group(2)
             if re.match(r"(torch|c10|ATen|gloo)/", target) and not name.startswith((layers.TORCH_HOME, "tests/")):
                 yield f"{name}:{line_number}: LibTorch outside {layers.TORCH_HOME}"
+            if layers.OWNED.get(target, name) != name:
+                yield f"{name}:{line_number}: <{target}> is included by {layers.OWNED[target]} alone: include that"
             other = target.split("/")[0]
             if m.group(1) == '"' and other in layers.LAYERS and other != folder:
                 if allowed is not None and other not in allowed:
@@ -167,6 +169,17 @@ def rule_assertions():
                     yield f"{name}:{number}: {line.strip()}"
 
 
+def rule_test_folders():
+    """Tests that run side by side share no file: a test's files lie in testing::Folder."""
+    for name in CPP:
+        text = read(name)
+        if not name.startswith("tests/") or name.startswith("tests/fuzz/") or "mkdtemp" in text:
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if re.search(r'temp_directory_path\(\)|"/tmp/stoker', line):
+                yield f"{name}:{number}: a file that another test may have too: take testing::Folder (tests/folder.hpp)"
+
+
 def rule_cloexec():
     """No descriptor is inherited by the programs that we start."""
     return safety.cloexec(CPP, read)
@@ -246,19 +259,21 @@ def main():
     build = os.path.abspath(options.build)
     if options.changed:
         return report(of_single_files(set(options.changed)), build)
-    rules = [] if options.tidy else [rule_layering, rule_layer_table, rule_where_to_add, rule_sizes, rule_functions, rule_words, rule_english, rule_head_comment,
-                                     rule_dead_headers, rule_assertions, rule_cloexec, rule_permissions, rule_shell, rule_links, rule_purity, rule_packages, rule_schemas, rule_format,
-                                     rule_generated_docs]
-    rules += [] if options.fast else [rule_tidy]
+    rules = [rule_tidy] if options.tidy else [rule for rule in all_rules() if rule is not rule_tidy or not options.fast]
     return report(rules, build)
+
+
+def all_rules():
+    """Every function of this file that begins with rule_, in its order: a rule that is written is run."""
+    return [value for name, value in globals().items() if name.startswith("rule_")]
 
 
 def of_single_files(names):
     """The rules that need no other file, with nothing but these files to check."""
     CPP[:] = [name for name in CPP if name in names]
     SCRIPTS[:] = [name for name in SCRIPTS if name in names]
-    return [rule_layering, rule_sizes, rule_functions, rule_words, rule_head_comment, rule_assertions, rule_cloexec, rule_permissions,
-            rule_shell, rule_links, rule_purity, rule_format]
+    return [rule_layering, rule_sizes, rule_functions, rule_words, rule_head_comment, rule_assertions, rule_test_folders, rule_cloexec,
+            rule_permissions, rule_shell, rule_links, rule_purity, rule_format]
 
 
 def report(rules, build):

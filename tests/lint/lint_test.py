@@ -70,6 +70,18 @@ class Rules(unittest.TestCase):
     def test_torch_outside_its_home(self):
         self.breaks(lint.rule_layering, "worker/agent/bad.cpp", HEAD + "#include <torch/torch.h>\n", "LibTorch")
 
+    def test_library_that_ours_wraps(self):
+        self.breaks(lint.rule_layering, "core/bad.cpp", HEAD + "#include <nlohmann/json.hpp>\n", "common/json.hpp alone")
+
+    def test_every_rule_is_run(self):
+        written = [name for name in vars(lint) if name.startswith("rule_")]
+        self.assertEqual([rule.__name__ for rule in lint.all_rules()], written)
+        self.assertIn("rule_printing", written)
+
+    def test_file_that_two_tests_share(self):
+        bad = HEAD + 'const auto path = std::filesystem::temp_directory_path() / "stoker-x";\n'
+        self.breaks(lint.rule_test_folders, "tests/core/bad_test.cpp", bad, "testing::Folder")
+
     def test_folder_without_a_row(self):
         self.breaks(lint.rule_layering, "extra/bad.cpp", HEAD, "no row")
 

@@ -5,12 +5,11 @@
 #include <fmt/format.h>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "common/json.hpp"
 #include "sim/slurm_text.hpp"
 
 using namespace stoker;
-using nlohmann::json;
+using json = Json;
 
 namespace {
 

@@ -2,13 +2,12 @@
 // `scontrol show hostnames` prints, and what compress_hostlist() writes reads back the same.
 #include <cstdlib>
 #include <doctest/doctest.h>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <random>
 
 #include "common/hostlist.hpp"
 #include "common/os/process.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 
@@ -56,12 +55,10 @@ std::string random_list(std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("hostlists: lists drawn by chance -> the names that scontrol prints, there and back") {
-  const auto folder =
-      std::filesystem::temp_directory_path() / fmt::format("stoker-hostlist-{}", ::getpid());
-  std::filesystem::create_directories(folder);
-  const std::string configuration = (folder / "slurm.conf").string();
-  std::ofstream(configuration) << "ClusterName=none\nSlurmctldHost=localhost\n"
-                                  "NodeName=n1\nPartitionName=p Nodes=n1\n";
+  const stoker::testing::Folder folder;
+  const std::string configuration = folder.write("slurm.conf",
+                                                 "ClusterName=none\nSlurmctldHost=localhost\n"
+                                                 "NodeName=n1\nPartitionName=p Nodes=n1\n");
   if (!scontrol(configuration, "n[1-2]")) {
     MESSAGE("SKIPPED: no scontrol here");
   } else {
@@ -84,5 +81,4 @@ TEST_CASE("hostlists: lists drawn by chance -> the names that scontrol prints, t
           folded);
     }
   }
-  std::filesystem::remove_all(folder);
 }

@@ -57,7 +57,7 @@ bool says(const CheckpointScan& scan, const std::string& name, const std::string
 }  // namespace
 
 TEST_CASE("scan_checkpoints: nothing there -> nothing found") {
-  CHECK_FALSE(scan_checkpoints("/tmp/stoker-no-such-folder", {}, Depth::Content)->newest);
+  CHECK_FALSE(scan_checkpoints("/no/such/folder", {}, Depth::Content)->newest);
   CHECK_FALSE(Folder().scan().newest);
 }
 

@@ -302,7 +302,8 @@ class Cluster:
 
     def kill_node(self, node):
         """slurmd, its step daemons and every process of this node: the node is dead. All are stopped first: a process that saw another
-        one's end would write it down, or tell slurmctld, which a dead node does not."""
+        one's end would write it down, or report it to slurmctld, which a dead node does not. Children end before their parents: the
+        kernel wakes the stopped members of a process group whose last parent ends (SIGHUP, SIGCONT), and srun would end its step."""
         if node in self.daemons:
             self.stop(node)
         for _ in range(20):
@@ -310,7 +311,7 @@ class Cluster:
             if not left:
                 return
             for sent in (signal.SIGSTOP, signal.SIGKILL):
-                for pid in left:
+                for pid in reversed(left):  # step daemons, then their processes, each by its number
                     with contextlib.suppress(OSError):
                         os.kill(pid, sent)
             time.sleep(0.05)

@@ -1,4 +1,5 @@
 """Facts about SLURM itself that the product relies on, without it: what would have to change here if a release answers differently."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -28,6 +29,22 @@ def steps(site, job):
     return site.cluster.run("squeue", "-h", "-s", "-j", job, "-o", "%i").stdout.split()
 
 
+def text_of(path):
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as f:
+        return f.read()
+    return ""
+
+
+def two_ranks(site, nodes, step_option="", *job_options):
+    """The id of a job whose srun knows that both nodes launched. squeue lists the step, and its ranks run, before that; a node that
+    dies in between ends the step on the other one too."""
+    out = os.path.join(site.cluster.scratch, f"{nodes}.out")
+    text = f"srun -v {step_option} --kill-on-bad-exit=0 sleep 600 2> {out}\nsleep 600\n"
+    job = submit(site, text, "-N2", "-w", nodes, "--no-requeue", *job_options)
+    site.wait(lambda: text_of(out).count("1 tasks started") == 2, LIMIT, f"srun of {job} to launch on both nodes")
+    return job
+
+
 def probe_needs_overlap(site):
     """A step into a running job waits endlessly for the CPUs that the job's own step has; with --overlap it is there at once."""
     job = submit(site, "srun --exact sleep 600\n", "-N1", "-n1", "-c1")
@@ -51,12 +68,9 @@ def probe_needs_overlap(site):
 
 def no_kill_wants_both(site):
     """A dead node: by default the job ends; with sbatch's --no-kill alone the step dies; with both it is still running with fewer nodes."""
-    text = "srun {} --kill-on-bad-exit=0 sleep 600\nsleep 600\n"
-    plain = submit(site, text.format(""), "-N2", "-w", "n01,n08", "--no-requeue")
-    alone = submit(site, text.format(""), "-N2", "-w", "n02,n08", "--no-requeue", "--no-kill")
-    both = submit(site, text.format("--no-kill"), "-N2", "-w", "n03,n08", "--no-requeue", "--no-kill")
-    for job in (plain, alone, both):
-        site.wait(lambda job=job: f"{job}.0" in steps(site, job), LIMIT, f"the step of {job}")
+    plain = two_ranks(site, "n01,n08")
+    alone = two_ranks(site, "n02,n08", "", "--no-kill")
+    both = two_ranks(site, "n03,n08", "--no-kill", "--no-kill")
     site.cluster.kill_node("n08")
     site.wait(lambda: state(site, plain) == "NODE_FAIL", LIMIT, "the job without --no-kill to end")
     site.wait(lambda: f"{alone}.0" not in steps(site, alone), LIMIT, "the step without --no-kill to die")
@@ -69,8 +83,7 @@ def no_kill_wants_both(site):
 
 def batch_host_dead(site):
     """A dead batch host: the job stays RUNNING, SLURM keeps the steps, and the batch step's node is none of the job's any more."""
-    job = submit(site, "srun --no-kill --kill-on-bad-exit=0 sleep 600\n", "-N2", "-w", "n01,n02", "--no-requeue", "--no-kill")
-    site.wait(lambda: processes_with("SLURMD_NODENAME=n02", site.cluster.folder), LIMIT, "the rank on the other node")
+    job = two_ranks(site, "n01,n02", "--no-kill", "--no-kill")
     site.cluster.kill_node("n01")
     site.wait(lambda: site.cluster.run("squeue", "-h", "-j", job, "-o", "%N").stdout.strip() == "n02", LIMIT, "the node list to shrink")
     check(state(site, job) == "RUNNING", f"the job is {state(site, job)}")
