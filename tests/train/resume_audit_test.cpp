@@ -26,7 +26,11 @@ recipe::TrainConfig small_config() {
 }
 
 AuditFacts facts_of(recipe::TrainConfig config) {
-  return {std::move(config), 0x1234, Mesh{1, 1, 2}, {{"cpu", "one"}, {"ranks", "alike"}}};
+  return {std::move(config),
+          0x1234,
+          Mesh{1, 1, 2},
+          {{"cpu", "one"}, {"ranks", "alike"}},
+          "one stage a rank"};
 }
 
 struct Saved {
@@ -94,7 +98,7 @@ TEST_CASE("resume audit: a change that --accept names -> passed") {
 TEST_CASE("resume audit: another micro-batch -> passed, but not bitwise") {
   const auto audit = audit_after([](auto& c) { c.batch.micro = {{std::nullopt, 2}}; });
   CHECK(audit.passed);
-  CHECK(audit.guarantee.find("micro-batch was 1, is 2") != std::string::npos);
+  CHECK(audit.guarantee.find("micro batch was 1, is 2") != std::string::npos);
 }
 
 TEST_CASE("resume audit: another CPU on one rank -> passed, but not bitwise") {
@@ -109,7 +113,7 @@ TEST_CASE("resume audit: another CPU on one rank -> passed, but not bitwise") {
 TEST_CASE(
     "resume audit: a checkpoint of a build without the newer items -> they are not compared") {
   Saved s = saved_by(facts_of(small_config()));
-  for (const char* item : {"model", "learning rate schedule", "batch", "micro batch"})
+  for (const char* item : {"model", "learning rate schedule", "batch", "micro batch", "stages"})
     s.manifest.training.erase(item);
   const auto audit = audit_resume("c", s.manifest, s.position, facts_of(small_config()), {});
   CHECK(audit.passed);

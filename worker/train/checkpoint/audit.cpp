@@ -71,20 +71,25 @@ std::string guarantee_of(const wire::Manifest& m, const AuditFacts& facts,
                          const std::map<std::string, std::uint64_t>& mesh) {
   if (m.mesh != mesh)
     return "tolerance 1e-5 a step in f32: the topology differs, so sums are added in another order";
-  if (has_text(m.training, "micro batch")) {
-    const std::string saved = saved_text(m.training, "micro batch");
-    const std::string now = micro_text(facts.config.batch);
-    if (saved != now)
+  const std::pair<const char*, std::string> orders[] = {
+      {"micro batch", micro_text(facts.config.batch)}, {"stages", facts.stages}};
+  for (const auto& [what, now] : orders)
+    if (has_text(m.training, what) && saved_text(m.training, what) != now)
       return fmt::format(
-          "tolerance 1e-5 a step in f32: the micro-batch was {}, is {}, so sums are added in "
-          "another order",
-          saved, now);
-  }
-  for (const auto& [what, value] : facts.numerics) {
-    const auto saved = m.numerics.find(what);
-    if (saved == m.numerics.end() || saved->second != value)
-      return fmt::format("tolerance 1e-5 a step in f32: {} was \"{}\", is \"{}\"", what,
-                         saved == m.numerics.end() ? "" : saved->second, value);
+          "tolerance 1e-5 a step in f32: the {} was {}, is {}, so sums are added in another order",
+          what, saved_text(m.training, what), now);
+  std::map<std::string, std::string> either = m.numerics;  // what only one of the two has, too
+  either.insert(facts.numerics.begin(), facts.numerics.end());
+  const auto value_in = [](const std::map<std::string, std::string>& numerics,
+                           const std::string& what) {
+    const auto found = numerics.find(what);
+    return found == numerics.end() ? std::string() : found->second;
+  };
+  for (const auto& [what, unused] : either) {
+    const std::string saved = value_in(m.numerics, what), now = value_in(facts.numerics, what);
+    if (saved != now)
+      return fmt::format("tolerance 1e-5 a step in f32: {} was \"{}\", is \"{}\"", what, saved,
+                         now);
   }
   return "bitwise";
 }
@@ -107,7 +112,8 @@ Json training_facts(const AuditFacts& facts, const Position& position) {
               {"model", model_text(c.model)},
               {"learning rate schedule", schedule_text(c.lr)},
               {"batch", batch_text(c.batch)},
-              {"micro batch", micro_text(c.batch)}};
+              {"micro batch", micro_text(c.batch)},
+              {"stages", facts.stages}};
 }
 
 wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,

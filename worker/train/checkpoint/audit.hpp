@@ -1,7 +1,7 @@
 // The resume audit: what was saved against what the configuration and the data give now. Silent
 // changes of these have cost whole runs (a learning rate that began again, data that was drawn
 // again). Everything in TRAIN.yaml that changes the function computed is an item; what changes only
-// the order of additions (micro-batch, topology, libraries, CPUs) changes the guarantee.
+// the order of additions (micro-batch, topology, stages, libraries, CPUs) changes the guarantee.
 #pragma once
 
 #include <set>
@@ -21,6 +21,7 @@ struct AuditFacts {
   std::uint64_t data_digest = 0;
   Mesh mesh;
   std::map<std::string, std::string> numerics;
+  std::string stages;  // Pipeline::order(); "": unknown
 };
 
 // The learning rate that is in force at a position, with its scale.

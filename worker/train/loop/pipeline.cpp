@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/hash.hpp"
 #include "common/os/files.hpp"
 #include "recipe/pipeline_plan.hpp"
 #include "recipe/schedule/csv.hpp"
@@ -49,6 +50,25 @@ Result<Pipeline> Pipeline::open(const recipe::TrainConfig& config) {
   STOKER_TRY(schedule, recipe::make_schedule(shape));
   pipeline.rank_of_stage_ = schedule.rank_of_stage;
   return pipeline;
+}
+
+std::string Pipeline::order() const {
+  switch (config_.schedule) {
+    case recipe::ScheduleKind::GPipe:
+    case recipe::ScheduleKind::OneFOneB:
+    case recipe::ScheduleKind::ZbH1: return "one stage a rank";
+    case recipe::ScheduleKind::Interleaved:
+      return fmt::format("interleaved with {} chunks", config_.virtual_stages);
+    case recipe::ScheduleKind::ZbV: return "zb-v";
+    case recipe::ScheduleKind::Csv: break;
+  }
+  std::string text;
+  for (const auto& rank : csv_->ranks) {
+    for (const auto& op : rank)
+      text += fmt::format("{}.{}.{} ", static_cast<int>(op.kind), op.stage, op.micro_batch);
+    text += '\n';
+  }
+  return "csv " + hex64(xxh3_64(text));
 }
 
 Status Pipeline::check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,

@@ -17,6 +17,8 @@ class Pipeline {
   static Result<Pipeline> open(const recipe::TrainConfig& config);
 
   [[nodiscard]] const std::vector<std::uint32_t>& rank_of_stage() const { return rank_of_stage_; }
+  // In which order gradients and norms are added up: equal texts give equal bits on one mesh.
+  [[nodiscard]] std::string order() const;
   // Error: a step from `from` consumed samples on has micro-batches that the schedule cannot cut.
   Status check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
                std::uint32_t data_parallel) const;

@@ -171,7 +171,7 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   const auto numerics =
       numerics_of_all(comm, own_numerics(backend.numerics(), c.train.numerics), c.train.deadline);
   if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
-  const AuditFacts facts{c, p.data->digest(), comm.mesh(), *numerics};
+  const AuditFacts facts{c, p.data->digest(), comm.mesh(), *numerics, p.pipeline->order()};
   auto resumed = resume(
       {c, *environment, facts, options.accepted, *p.state, p.layout, comm, leave.switched_off()});
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
