@@ -196,12 +196,16 @@ def part_tidy(tally, _options):
 def part_lint(tally, _options):
     title("lint")
     lint(tally, "--fast")
-    for script, name in (("lint_test.py", "every rule fails when it is broken"), ("hook_test.py", "a commit formats and lints what it changes")):
-        tally.add(f"lint: {name}", "passed" if command([sys.executable, f"tests/lint/{script}"]) == 0 else "failed")
-    good = command([sys.executable, "tests/run_test.py"]) == 0
-    tally.add("dev test: ledger, estimate and choice by name", "passed" if good else "failed")
-    good = command([sys.executable, "tests/sim/prove_test.py"]) == 0
-    tally.add("sim: the proofs count every folder and guard of the simulation", "passed" if good else "failed")
+    for script in scripts_with_tests():
+        with open(os.path.join(ROOT, script), encoding="utf-8") as f:
+            about = f.read().split('"""')[1].split("\n")[0].rstrip(".")
+        tally.add(f"{script}: {about}", "passed" if command([sys.executable, script]) == 0 else "failed")
+
+
+def scripts_with_tests():
+    """The unit tests of the scripts; those of tests/e2e are end-to-end tests and run with them."""
+    found = glob.glob(os.path.join(ROOT, "tests", "**", "*_test.py"), recursive=True)
+    return sorted(name for name in (os.path.relpath(f, ROOT) for f in found) if not name.startswith("tests/e2e/"))
 
 
 def part_bundle(tally, options):
