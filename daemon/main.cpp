@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <malloc.h>
 #include <string>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
@@ -62,9 +63,15 @@ int audit(const std::string& state) {
 }
 
 int serve(const daemon::DaemonOptions& options) {
-  auto made = daemon::Daemon::open(options);
-  if (!made) return failed(made.error());
-  return static_cast<int>((*made)->run());
+  int status = 0;
+  {
+    auto made = daemon::Daemon::open(options);
+    if (!made) return failed(made.error());
+    status = static_cast<int>((*made)->run());
+  }
+  // Nothing is left to do, but a thread may compile for a long time: its data stays until the end.
+  if (daemon::LogKnowledge::left_behind()) ::_exit(status);
+  return status;
 }
 
 void add_options(CLI::App& app, Arguments& arguments) {

@@ -1,11 +1,27 @@
 // Reads the site's files each time they are asked for: they may have been corrected.
-#include <chrono>
+#include "daemon/logs/log_knowledge.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 
 #include "common/os/files.hpp"
-#include "daemon/logs/log_watch.hpp"
 #include "diagnose/pattern_cache.hpp"
 
 namespace stoker::daemon {
+namespace {
+
+std::atomic<bool> any_left = false;
+
+}  // namespace
+
+struct LogKnowledge::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::optional<Made>> made;  // by names and texts; empty: being compiled
+  bool left = false;
+};
 
 LogKnowledge::Made LogKnowledge::make(const std::vector<diagnose::SiteFile>& files,
                                       const std::string& cache) {
@@ -24,6 +40,24 @@ LogKnowledge::Made LogKnowledge::make(const std::vector<diagnose::SiteFile>& fil
   return made;
 }
 
+LogKnowledge::LogKnowledge(bool at_once, std::string cache, Compile compile)
+    : at_once_(at_once),
+      cache_(std::move(cache)),
+      compile_(std::move(compile)),
+      shared_(std::make_shared<Shared>()) {}
+
+LogKnowledge::~LogKnowledge() {
+  for (auto& [key, thread] : threads_) {
+    bool ready = true;
+    {
+      const std::scoped_lock lock(shared_->mutex);
+      ready = !shared_->left || shared_->made[key];
+    }
+    if (!ready) any_left = true;
+    ready ? thread.join() : thread.detach();
+  }
+}
+
 std::shared_ptr<const diagnose::Detector> LogKnowledge::with(
     const std::vector<std::string>& signatures, std::vector<std::string>& wrong) {
   std::vector<diagnose::SiteFile> files;
@@ -38,15 +72,33 @@ std::shared_ptr<const diagnose::Detector> LogKnowledge::with(
     key += path + '\n' + *text + '\0';
     files.push_back({path, std::move(*text)});
   }
-  auto& made = made_[key];
-  if (!made.valid())
-    made = std::async(std::launch::async,
-                      [files = std::move(files), cache = cache_] { return make(files, cache); });
-  if (!at_once_ && made.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-    return nullptr;
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->left) return nullptr;
+  const auto [found, fresh] = shared_->made.try_emplace(key);
+  const auto& made = found->second;
+  if (fresh)
+    threads_[key] = std::thread(
+        [shared = shared_, key, files = std::move(files), cache = cache_, compile = compile_] {
+          Made done = compile(files, cache);
+          const std::scoped_lock locked(shared->mutex);
+          shared->made[key] = std::move(done);
+          shared->changed.notify_all();
+        });
+  if (at_once_) shared_->changed.wait(lock, [&] { return made || shared_->left; });
+  if (!made) return nullptr;
   wrong = std::move(unread);
-  wrong.insert(wrong.end(), made.get().wrong.begin(), made.get().wrong.end());
-  return made.get().detector;
+  wrong.insert(wrong.end(), made->wrong.begin(), made->wrong.end());
+  return made->detector;
+}
+
+void LogKnowledge::leave() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->left = true;
+  shared_->changed.notify_all();
+}
+
+bool LogKnowledge::left_behind() {
+  return any_left;
 }
 
 }  // namespace stoker::daemon

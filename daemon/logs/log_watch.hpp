@@ -5,7 +5,6 @@
 // mount's thread.
 #pragma once
 
-#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,33 +12,12 @@
 #include <vector>
 
 #include "core/engine.hpp"
+#include "daemon/logs/log_knowledge.hpp"
 #include "daemon/logs/script_progress.hpp"
 #include "diagnose/live_scan.hpp"
 #include "watch/tail.hpp"
 
 namespace stoker::daemon {
-
-// The patterns of a site's signature files and ours, compiled once for all runs that want the same.
-class LogKnowledge {
- public:
-  // `at_once`: wait for the compilation (a second on a busy machine); else it is done beside.
-  // `cache`: a folder for what was compiled, so that the next daemon need not; "" = none.
-  explicit LogKnowledge(bool at_once = true, std::string cache = "")
-      : at_once_(at_once), cache_(std::move(cache)) {}
-  // Null: not ready yet. Files with mistakes are left out and named in `wrong`, a sentence each.
-  std::shared_ptr<const diagnose::Detector> with(const std::vector<std::string>& signatures,
-                                                 std::vector<std::string>& wrong);
-
- private:
-  struct Made {
-    std::shared_ptr<const diagnose::Detector> detector;
-    std::vector<std::string> wrong;
-  };
-  static Made make(const std::vector<diagnose::SiteFile>& files, const std::string& cache);
-  bool at_once_;
-  std::string cache_;
-  std::map<std::string, std::shared_future<Made>> made_;  // by names and texts
-};
 
 class LogWatch {
  public:

@@ -72,6 +72,7 @@ Daemon::Daemon(DaemonOptions options, Foundation foundation)
     : options_(std::move(options)), foundation_(std::move(foundation)) {}
 
 Daemon::~Daemon() {
+  for (auto& [device, mount] : mounts_) mount->leave();
   if (effects_) effects_->stop();
   for (auto& [kind, observer] : observers_) observer->stop();
   if (errands_) errands_->stop();
@@ -172,6 +173,7 @@ void Daemon::end(DaemonExit exit) {
   end_at_ = monotonic_now() + kGoodbyeLimit;
   exit_ = exit;
   notifier_.stopping();
+  for (auto& [device, mount] : mounts_) mount->leave();  // they have a goodbye to write
   if (foundation_.possession->lost()) return io_.stop();
   turns_->submit({{{}, core::DaemonStopping{}, {}}}, [this](const std::vector<core::JournalRow>&) {
     goodbye_ = true;

@@ -36,6 +36,8 @@ class MountThread {
   void flush(std::function<void(std::vector<core::Input>)> done);
   // Any other work on this mount.
   void post(std::function<void()> job);
+  // From now on no compilation of log patterns is waited for (LogKnowledge::leave).
+  void leave() { knowledge_.leave(); }
   void stop();
 
   [[nodiscard]] Duration busy_for() const;  // of one job or one poll; 0 = waiting

@@ -273,7 +273,10 @@ class Site:
 
     def close(self):
         if self.daemon and self.daemon.poll() is None:
-            self.kill_daemon(signal.SIGTERM)
+            try:
+                self.kill_daemon(signal.SIGTERM)
+            except subprocess.TimeoutExpired:
+                print("the daemon did not leave and is killed", flush=True)
         for _ in range(3):
             for pid in self.our_processes():
                 try:

@@ -171,4 +171,38 @@ def a_group_knocks(site):
         check(state == "training", f"{run} is {state}")
 
 
-main(one_pass_tells_how_it_went, reload_keeps_what_is_good, the_web_door, a_group_knocks)
+def slow_patterns(path):
+    """A signature file whose compilation takes minutes."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("family: site\nsignatures:\n")
+        for i in range(400):
+            word = f"q{i:04}zx"
+            f.write(f"  - {{name: slow_{i}, class: unknown, weight: 10, pattern: '{word} [0-9]+ .{{1,900}}a.{{1,900}}b', source: the site, "
+                    f"example: '{word} 0 aaaa bbbb', counter_example: 'other {i}'}}\n")
+    return path
+
+
+def a_stop_does_not_wait_for_patterns(site):
+    """SIGTERM while a site's patterns are compiled: goodbye in the journal, no socket, no lock, and the process is gone."""
+    steps = "i=0; while true; do i=$((i+1)); echo step=$i; sleep 0.1; done"
+    script = os.path.join(site.folder, "train.sh")
+    with open(script, "w", encoding="ascii") as f:
+        f.write(steps)
+    patterns = slow_patterns(os.path.join(site.folder, "slow.yaml"))
+    site.start_daemon()
+    site.stoker("run", site.write_files("unused", command=f"/bin/sh, {script}", ranks_per_node=1,
+                                        more=f"watch: {{signatures: [{patterns}], progress: {{iteration: 'step=(\\d+)'}}}}"), "--yes")
+    site.wait_iteration(5)  # its log was read, so the patterns were asked for
+    site.kill_daemon(signal.SIGTERM)
+    compiled = os.path.join(site.state, "patterns")
+    check(not os.path.exists(compiled) or not os.listdir(compiled), "the patterns were ready before the stop: this test proves nothing")
+    check(not os.path.exists(os.path.join(site.state, "stokerd.sock")), "the socket was left behind")
+    site.start_daemon()
+    check("did not shut down cleanly" not in site.tail_of_log(), "the goodbye is not in the journal")
+    site.stoker("stop", site.run, "--now", "--reason", "seen enough")
+    site.wait_state("stopped", 60)
+    site.audit()
+
+
+main(one_pass_tells_how_it_went, reload_keeps_what_is_good, the_web_door, a_group_knocks,
+     a_stop_does_not_wait_for_patterns)
