@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import glob
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -197,15 +198,13 @@ def part_lint(tally, _options):
     title("lint")
     lint(tally, "--fast")
     for script in scripts_with_tests():
-        with open(os.path.join(ROOT, script), encoding="utf-8") as f:
-            about = f.read().split('"""')[1].split("\n")[0].rstrip(".")
+        about = pathlib.Path(ROOT, script).read_text(encoding="utf-8").split('"""')[1].split("\n")[0].rstrip(".")
         tally.add(f"{script}: {about}", "passed" if command([sys.executable, script]) == 0 else "failed")
 
 
 def scripts_with_tests():
     """The unit tests of the scripts; those of tests/e2e are end-to-end tests and run with them."""
-    found = glob.glob(os.path.join(ROOT, "tests", "**", "*_test.py"), recursive=True)
-    return sorted(name for name in (os.path.relpath(f, ROOT) for f in found) if not name.startswith("tests/e2e/"))
+    return sorted(f for f in glob.glob("tests/**/*_test.py", root_dir=ROOT, recursive=True) if not f.startswith("tests/e2e/"))
 
 
 def part_bundle(tally, options):
@@ -296,9 +295,8 @@ def part_fuzz(tally, options):
 
 def part_sim(tally, options):
     title("simulated lives: every guard, every scenario, chaos")
-    environment = dict(os.environ, STOKER_BIN=BIN)
-    run = subprocess.run([sys.executable, "tests/sim/prove.py", *(["--long"] if options.long else ["--seeds", "150"])], cwd=ROOT, env=environment,
-                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+    run = subprocess.run([sys.executable, "tests/sim/prove.py", *(["--long"] if options.long else ["--seeds", "150"])], cwd=ROOT,
+                         env=dict(os.environ, STOKER_BIN=BIN), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
     print(run.stdout, end="", flush=True)
     tally.read(run.stdout)
     if run.returncode not in (0, 1):
