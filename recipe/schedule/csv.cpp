@@ -117,6 +117,10 @@ Result<PipelineSchedule> parse_schedule_csv(std::string_view text, const std::st
   }
   STOKER_TRY_STATUS(place_stages(schedule));
   if (operations == 0) return fail("has no operation; write a line a rank, like 0F0,0B0", file);
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r)
+    if (schedule.ranks[r].empty())
+      return fail(fmt::format("rank {} has no operation; every rank needs a stage", r),
+                  fmt::format("{}:{}", file, r + 1));
   if (std::uint64_t{schedule.micro_batches} * schedule.stages() > kMostScheduleOps)
     return fail(fmt::format("{} micro-batches on {} stages are too many", schedule.micro_batches,
                             schedule.stages()),

@@ -65,6 +65,9 @@ TEST_CASE("schedule csv: stages -> each on one rank, without a gap") {
         "s.csv:2:1: 0F1: stage 0 is on rank 0 already; a stage belongs to one rank");
   CHECK(verdict("0F0,0B0\n2F0,2B0\n") ==
         "s.csv: stage 1 has no operation; stages are numbered from 0 without a gap");
+  for (const char* text : {"0F0,0B0\n,,\n", "0F0,0B0\n\n,\n"})
+    CHECK(verdict(text) == "s.csv:2: rank 1 has no operation; every rank needs a stage");
+  CHECK(verdict("\n0F0,0B0\n") == "s.csv:1: rank 0 has no operation; every rank needs a stage");
 }
 
 TEST_CASE("schedule csv: hostile text -> one line with its place") {
