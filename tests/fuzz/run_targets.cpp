@@ -10,7 +10,10 @@
 #include "common/hash.hpp"
 #include "configs/schema/run_schema.hpp"
 #include "configs/schema/train_schema.hpp"
+#include "daemon/http/web_request.hpp"
 #include "embedded/requests.hpp"
+#include "recipe/schedule/csv.hpp"
+#include "recipe/schedule/validate.hpp"
 #include "tests/fuzz/target.hpp"
 #include "wire/agent_event.hpp"
 #include "wire/checkpoint_manifest.hpp"
@@ -19,7 +22,10 @@
 #include "wire/heartbeat_page.hpp"
 #include "wire/orders.hpp"
 #include "wire/probe_answer.hpp"
+#include "wire/sinks.hpp"
+#include "wire/site.hpp"
 #include "wire/socket.hpp"
+#include "wire/status.hpp"
 #include "worker/agent/handshake.hpp"
 #include "worker/agent/seal.hpp"
 #include "worker/agent/star.hpp"
@@ -126,6 +132,40 @@ void heartbeat(std::string_view bytes) {
   must(opened->collectives().size() <= 64, "hostile content is bounded");
 }
 
+// What a client reads in the state directory of another user.
+void published(std::string_view bytes) {
+  read_as<wire::StatusDocument>(bytes, {});
+  read_as<wire::SiteDocument>(bytes, {});
+  read_as<wire::PublishedEvent>(bytes, {});
+  read_as<wire::PublishedNode>(bytes, {});
+  read_as<std::vector<wire::FailingSink>>(bytes, {});
+}
+
+// A request line's target, then its Cookie and If-None-Match.
+void web_request(std::string_view bytes) {
+  const auto end = std::min(bytes.find('\n'), bytes.size());
+  const auto read = daemon::parse_target(bytes.substr(0, end));
+  if (!read) must(!read.error().message().empty(), "an error says what is wrong");
+  if (read)
+    for (const auto& [name, value] : read->query)
+      must((name + value).find('\n') == std::string::npos, "a value is one line");
+  const auto header = bytes.substr(std::min(end + 1, bytes.size()));
+  const auto cookie = daemon::cookie_value(header, "stoker-0badcafe");
+  must(cookie.empty() || header.find(cookie) != std::string_view::npos, "it was in the header");
+  (void)daemon::etag_matches(header, "\"0123456789abcdef\"");
+}
+
+// A pipeline schedule from elsewhere; what is written of it is read as the same.
+void schedule_csv(std::string_view bytes) {
+  const auto read = recipe::parse_schedule_csv(bytes, "fuzz.csv");
+  if (!read) return must(!read.error().message().empty(), "an error says what is wrong");
+  const std::string written = recipe::render_schedule_csv(*read);
+  const auto again = recipe::parse_schedule_csv(written, "fuzz.csv");
+  must(again && recipe::render_schedule_csv(*again) == written,
+       "what was written is read as it was");
+  (void)recipe::validate(*read);
+}
+
 void run_yaml(std::string_view bytes) {
   configs::RunSchemaContext context;
   context.file = "RUN.yaml";
@@ -160,6 +200,9 @@ constexpr std::array kTargets{Target{"agent_event", agent_event},
                               Target{"control", control},
                               Target{"manifest", manifest},
                               Target{"heartbeat", heartbeat},
+                              Target{"published", published},
+                              Target{"web_request", web_request},
+                              Target{"schedule_csv", schedule_csv},
                               Target{"run_yaml", run_yaml},
                               Target{"train_yaml", train_yaml},
                               Target{"http_range", http_range}};

@@ -88,6 +88,16 @@ def as_json(*values):
     return [json.dumps(value).encode() for value in values]
 
 
+def published():
+    status = {"version": 1, "run": "tr11", "state": "training", "since": "2026-11-22T07:20:02Z", "reason": "because", "generation": 3, "nodes": ["n01"],
+              "loss": 2.5, "loss_history": [3.0, 2.5], "checkpoint": {"iteration": 9}, "budget": {"restarts_left": 2}, "eta_s": 1e6, "alerts": []}
+    event = {"seq": 7, "time": "2026-11-22T07:20:02Z", "run": "tr11", "kind": "rank_exited", "decision": "training -> recovering", "reason": "rank 3 died",
+             "actions": ["write_control"], "event": {"at": 1, "body": {"kind": "rank_exited"}}}
+    node = {"node": "n01", "state": "excluded", "excluded_until": "2026-11-23T07:20:02Z", "evidence": ["xid 79"], "score": 2.5, "gpus": []}
+    sinks = [{"run": "tr11", "sink": "page", "kind": "pagerduty", "since": "2026-11-22T07:20:02Z", "why": "401", "failures": 3, "lost": ["held"]}]
+    return as_json(status, {"version": 1, "runs": [{"run": "tr11", "directory": "/r"}], "alerts": [], "silences": []}, event, node, sinks)
+
+
 def of_runs():
     resume = {"mode": "exact", "checkpoint": "/r/checkpoints/step-000123.g000017", "iteration": 123}
     orders = {"version": 1, "number": 42, "run": "tr11", "epoch": 3, "token": "tr11-42-0badcafe", "command": ["stoker-train", "--config", "T.yaml"],
@@ -115,7 +125,10 @@ def of_runs():
                            {"by": "alice", "reason": "maintenance", "id": "1"}, {"version": 1, "lead": "n01", "address": "10.0.0.1", "port": 4711}),
         "manifest": as_json({"version": 1, "run": "tr11", "generation": 17, "iteration": 123, "files": [{"name": "rank-000.bin", "bytes": 8, "xxh3": "00"}],
                              "tensors": [{"name": "w", "dtype": "f32", "shape": [2, 1]}]}),
-        "heartbeat": [page], "http_range": [headers],
+        "heartbeat": [page], "http_range": [headers], "published": published(),
+        "web_request": [b"/api/v1/runs/hello/series?metric=loss&from=10&to=2026-05-01T03%3A56%3A11Z\nx=1; stoker-0badcafe=ab; y", b"/login?token=a+b\n"
+                        b"W/\"0\", *"],
+        "schedule_csv": [b"0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n", b"0F0,0I0,0W0,3F0\n1F0,2F0,2I0,2W0\n"],
         "run_yaml": files("configs", "examples", "[fh]*.yaml"), "train_yaml": files("configs", "examples", "train.yaml")}
 
 
