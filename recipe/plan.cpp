@@ -68,7 +68,7 @@ double state_bytes(const TrainConfig& config, double shards) {  // a parameter
   return 8 + 8 / shards;
 }
 
-// Of one layer and one sample, at two bytes a value.
+// Of one layer and one sample, at two bytes a value; of whole layers that are recomputed the input.
 double layer_activations(const ModelConfig& m, double t, Recompute recompute) {
   const auto s = static_cast<double>(m.sequence), h = static_cast<double>(m.hidden);
   const double scores = h > 0 ? 5 * static_cast<double>(m.heads) * s / (h * t) : 0;
@@ -101,10 +101,15 @@ MemoryEstimate estimate_stage(const TrainConfig& config, const StageShare& share
   const double shards =
       config.parallel.zero > 0 ? static_cast<double>(std::max<std::uint64_t>(1, data_parallel)) : 1;
   const double wide = static_cast<double>(bytes_per_value(config.train.dtype)) / 2;
-  double activations = static_cast<double>(share.layers) * share.samples *
-                       layer_activations(m, t, config.train.recompute);
-  if (config.train.recompute != Recompute::None && share.layers > 0)
-    activations += share.micro * layer_activations(m, t, Recompute::None);
+  // Layers at a time are computed again; of all the others only what is kept.
+  const std::uint64_t again = std::min(config.train.recompute_every, share.layers);
+  double kept = static_cast<double>(share.layers);
+  if (config.train.recompute == Recompute::Full)
+    kept = std::ceil(kept / static_cast<double>(config.train.recompute_every));
+  double activations = kept * share.samples * layer_activations(m, t, config.train.recompute);
+  if (config.train.recompute != Recompute::None)
+    activations +=
+        static_cast<double>(again) * share.micro * layer_activations(m, t, Recompute::None);
   const double logits =
       static_cast<double>(m.sequence) * share.micro * static_cast<double>(m.vocabulary) * 4 * 2 / t;
   MemoryEstimate memory;

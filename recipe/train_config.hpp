@@ -66,7 +66,8 @@ struct TrainLoopConfig {
   Dtype dtype = Dtype::F32;
   Numerics numerics = Numerics::Native;
   Recompute recompute = Recompute::None;
-  double clip = 1.0;  // 0 = no clipping
+  std::uint64_t recompute_every = 1;  // full: layers of which only the first one's input is kept
+  double clip = 1.0;                  // 0 = no clipping
   std::uint64_t seed = 42;
   std::uint32_t threads = 1;  // of one rank; part of what "exact" depends on
   Duration deadline =

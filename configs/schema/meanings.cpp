@@ -152,8 +152,9 @@ const std::vector<KeyMeaning>& train_key_meanings() {
       {"train.dtype", "f64, f32, bf16", "of the computation; masters are f32 or f64"},
       {"train.numerics", "native, portable",
        "portable: the same bits on every CPU with AVX2 and FMA, for mixed nodes"},
-      {"train.recompute", "none, selective, full",
-       "of activations in the backward; another than none: only for `stoker plan`"},
+      {"train.recompute", "none, selective, full, map",
+       "what the backward computes again, for less memory: nothing, the attention's scores, whole "
+       "layers; `{every: 4}`: layers in stretches of four. The same bits"},
       {"train.clip", "norm", "of the gradients; 0: no clipping"},
       {"train.seed", "number", "of initialisation and dropout"},
       {"train.threads", "threads", "of one rank; part of what exact depends on"},

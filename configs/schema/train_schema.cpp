@@ -143,13 +143,26 @@ void read_parallel(MapReader& m, ParallelConfig& c) {
   m.check("zero", c.zero <= 1, "must be 0 or 1");
 }
 
+void read_recompute(const ValueReader& value, TrainLoopConfig& c) {
+  if (value.shape() != Shape::Map) {
+    value.read(c.recompute);
+    return;
+  }
+  c.recompute = Recompute::Full;
+  value.map([&](MapReader& m) {
+    if (m.require("every", c.recompute_every) && m.has("every"))
+      m.check("every", c.recompute_every >= 1 && c.recompute_every <= kMaxDimension,
+              fmt::format("must be between 1 and {}", kMaxDimension));
+  });
+}
+
 void read_train(MapReader& m, TrainLoopConfig& c) {
   if (m.require("samples", c.samples) && m.has("samples"))
     m.check("samples", c.samples >= 1 && c.samples <= kMaxSamples,
             fmt::format("must be between 1 and {}", kMaxSamples));
   m.read("dtype", c.dtype);
   m.read("numerics", c.numerics);
-  m.read("recompute", c.recompute);
+  read_recompute(m.at("recompute"), c);
   m.read("clip", c.clip);
   m.check("clip", c.clip >= 0, "must not be negative; 0 turns clipping off");
   m.read("seed", c.seed);
@@ -290,7 +303,6 @@ std::optional<Diagnostic> beyond_training(const YamlReader& reader, const TrainC
     places.push_back({section, key});
   };
   see("parallel", "zero", p.zero > 0, p.zero);
-  see("train", "recompute", c.train.recompute != Recompute::None, name_of(c.train.recompute));
   if (asked.empty()) return std::nullopt;
   return Diagnostic{
       reader.file(), given_at(reader, places),

@@ -1,7 +1,7 @@
 // TRAIN.yaml: the strict schema of the training core's configuration. Fills recipe::TrainConfig
 // (plain values with the defaults of the contract) or reports every error with its place. Also
-// judged here: what this version of the training core cannot do yet (ZeRO, recomputation) and
-// batches that no number of ranks could fit.
+// judged here: what this version of the training core cannot do yet (ZeRO) and batches that no
+// number of ranks could fit.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ struct TrainConfigFile {
                       // be reported
 };
 
-// Train: ZeRO or a recomputation that this version of stoker-train cannot run is an
-// error. Plan: it is not; `not_trainable` says what it is.
+// Train: ZeRO, which this version of stoker-train cannot run, is an error. Plan: it is not;
+// `not_trainable` says what it is.
 enum class ConfigUse { Train, Plan };
 
 TrainConfigFile read_train_config(std::string_view text, const std::string& file,

@@ -94,10 +94,23 @@ TEST_CASE("train schema: what this version cannot run -> refused with its positi
   CHECK(planned.config.parallel.pipeline == 4);
 }
 
-TEST_CASE("train schema: recomputation -> refused too, not ignored") {
-  std::string text = small_with("{micro: 1, global: 8}");
-  text.replace(text.find("samples: 1000}"), 14, "samples: 1000, recompute: full}");
-  CHECK(errors_of(text).at(0).find("train.yaml:4:35: error: this version") == 0);
+TEST_CASE("train schema: recomputation -> none, selective, full, or layers in stretches") {
+  const auto with = [](const std::string& value) {
+    std::string text = small_with("{micro: 1, global: 8}");
+    text.replace(text.find("samples: 1000}"), 14, "samples: 1000, recompute: " + value + "}");
+    return read_train_config(text, "train.yaml");
+  };
+  CHECK(with("selective").config.train.recompute == Recompute::Selective);
+  CHECK(with("full").config.train.recompute_every == 1);
+  const auto every = with("{every: 4}");
+  CHECK(every.errors.empty());
+  CHECK(every.config.train.recompute == Recompute::Full);
+  CHECK(every.config.train.recompute_every == 4);
+  CHECK(with("{every: 0}").errors.at(0).text().find("every: must be between 1 and") !=
+        std::string::npos);
+  CHECK(with("{}").errors.at(0).text().find("every") != std::string::npos);
+  CHECK(with("some").errors.at(0).text().find("expected one of none, selective, full") !=
+        std::string::npos);
 }
 
 TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is named") {

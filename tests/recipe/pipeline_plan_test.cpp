@@ -87,9 +87,12 @@ TEST_CASE("pipeline plan: recomputation -> less memory, other bubble") {
   const Plan selective = plan_of(config, 4);
   config.train.recompute = Recompute::Full;
   const Plan full = plan_of(config, 4);
+  config.train.recompute_every = 2;
+  const Plan every = plan_of(config, 4);
   const auto bytes = [](const Plan& p) { return p.pipeline->ranks[0].memory.activations; };
   CHECK(bytes(selective) < bytes(none));
   CHECK(bytes(full) < bytes(selective));
+  CHECK(bytes(every) != bytes(full));  // fewer inputs, more layers at a time
   CHECK(*none.pipeline->phases[0].bubble == doctest::Approx(3.0 / 27));
   CHECK(*full.pipeline->phases[0].bubble == doctest::Approx(6.0 / 38));
 }

@@ -85,7 +85,7 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"train.samples", "420", Effect::Refused},  // the order of the data follows it
       {"train.dtype", "bf16", Effect::Refused},
       {"train.numerics", "portable", Effect::Tolerance},
-      {"train.recompute", "none", Effect::Nothing},
+      {"train.recompute", "{every: 2}", Effect::Nothing},
       {"train.clip", "0.5", Effect::Refused},
       {"train.seed", "43", Effect::Refused},
       {"train.threads", "2", Effect::Tolerance},

@@ -12,6 +12,7 @@
 #include "worker/train/checkpoint/load.hpp"
 #include "worker/train/checkpoint/save.hpp"
 #include "worker/train/comm/fake_comm.hpp"
+#include "worker/train/comm/self_comm.hpp"
 
 using namespace stoker;
 using namespace stoker::train;
@@ -89,7 +90,9 @@ std::string save_on(const MeshCase& shape, const std::string& directory, bool as
     auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
     for_each_element(state, [](float& is, float want) { is = want; });
     state.steps = 7;
-    auto save = PendingSave::begin(comm, state, request_for(directory, layout, 5), asynchronous);
+    Staging staging;
+    auto save = PendingSave::begin(comm, state, request_for(directory, layout, 5),
+                                   asynchronous ? &staging : nullptr);
     REQUIRE(save);
     const auto report = (*save)->finish(comm);
     REQUIRE(report);
@@ -113,7 +116,7 @@ void load_on(const MeshCase& shape, const std::string& path, const std::string& 
     for_each_element(state, [&](float is, float want) { wrong += is == want ? 0 : 1; });
     CHECK(wrong == 0);
     CHECK(state.steps == 7);
-    auto save = PendingSave::begin(comm, state, request_for(again, layout, 5), false);
+    auto save = PendingSave::begin(comm, state, request_for(again, layout, 5), nullptr);
     REQUIRE(save);
     CHECK((*save)->finish(comm)->saved);
   });
@@ -201,4 +204,29 @@ TEST_CASE(
     CHECK(loaded.error().message().find("digest of what was loaded") != std::string::npos);
     CHECK_FALSE(peer_lost);
   });
+}
+
+TEST_CASE("Staging: asynchronous saves in a row -> each its own state, from the same memory") {
+  const stoker::testing::Folder folder;
+  const ModelLayout layout = layout_of({{1, 1, 1}});
+  SelfComm comm;
+  auto state = FlatState::allocate(layout.whole(), recipe::Dtype::F32).value();
+  const FlatRange range{0, state.table().flat_size};
+  auto* masters = static_cast<float*>(state.part(StatePart::Parameter).data);
+  Staging staging;
+  staging.prepare(state, comm.mesh(), 0);
+  const FlatState* room = staging.copy(state, range);
+  for (const std::uint64_t iteration : {1, 2, 3}) {
+    masters[0] = static_cast<float>(iteration);
+    const std::string want = state_digest(comm, state, 60s).value();
+    auto save =
+        PendingSave::begin(comm, state, request_for(folder.path, layout, iteration), &staging);
+    REQUIRE(save);
+    masters[0] = -1;  // the training goes on
+    const auto report = (*save)->finish(comm);
+    REQUIRE(report);
+    CHECK(report->saved);
+    CHECK(watch::read_manifest(report->path).value().digest == want);
+    CHECK(staging.copy(state, range) == room);
+  }
 }

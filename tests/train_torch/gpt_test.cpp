@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
+#include <malloc.h>
 #include <vector>
 
 #include "kernels/dropout.hpp"
@@ -250,4 +251,28 @@ TEST_CASE("warm_up_torch: again with other threads, as an edited TRAIN.yaml asks
   warm_up_torch(2);
   CHECK(torch_numerics().at("threads") == "2");
   warm_up_torch(1);
+}
+
+TEST_CASE("Gpt: recomputation -> less is kept between forward and backward, in this order") {
+  auto config = tiny_config(0.1);
+  config.layers = 8, config.hidden = 64, config.sequence = 64, config.ffn = 256;
+  const auto kept = [&](recipe::Recompute what, std::uint64_t every) {
+    TinyModel tiny(config, recipe::Dtype::F32, gpt_parameters(config, whole_model(config)), nullptr,
+                   {7, 1min, what, every});
+    const MicroBatch batch = tiny_batch(config, 0, 4);
+    REQUIRE(tiny.forward(batch));  // what is made once
+    REQUIRE(tiny.backward(1.0));
+    const auto before = ::mallinfo2();
+    REQUIRE(tiny.forward(batch));
+    const auto after = ::mallinfo2();
+    return static_cast<double>(after.uordblks + after.hblkhd) -
+           static_cast<double>(before.uordblks + before.hblkhd);
+  };
+  const double none = kept(recipe::Recompute::None, 1);
+  const double selective = kept(recipe::Recompute::Selective, 1);
+  const double full = kept(recipe::Recompute::Full, 1), four = kept(recipe::Recompute::Full, 4);
+  const double scores = 3.0 * 4 * 2 * 64 * 64 * 4 * 8, input = 4 * 64 * 64 * 4;
+  CHECK(none - selective == doctest::Approx(scores).epsilon(0.05));
+  CHECK(full < 0.25 * selective);
+  CHECK(full - four == doctest::Approx(6 * input).epsilon(0.05));
 }

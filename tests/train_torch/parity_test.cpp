@@ -69,6 +69,11 @@ void put_together(Tensors& tensors, const ParameterTable& table, const Buffer& f
     put_together(tensors, table, static_cast<const float*>(flat.data));
 }
 
+struct Again {  // what the backward pass computes again
+  recipe::Recompute what = recipe::Recompute::None;
+  std::uint64_t every = 1;
+};
+
 // What the trainer does in a step, without files.
 struct MeshRank {
   MeshRank(const recipe::TrainConfig& c, Comm& peers)
@@ -76,7 +81,8 @@ struct MeshRank {
         comm(peers),
         pipeline(Pipeline::open(c).value()),
         layout{c.model, peers.mesh(), pipeline.rank_of_stage()},
-        tiny(c.model, c.train.dtype, layout.of_rank(peers.rank()), &peers),
+        tiny(c.model, c.train.dtype, layout.of_rank(peers.rank()), &peers,
+             {7, 1min, c.train.recompute, c.train.recompute_every}),
         sums(peers, tiny.state, 1min) {}
 
   double step(std::uint64_t number) {
@@ -109,8 +115,9 @@ struct MeshRank {
 };
 
 Outcome train_mesh(Mesh mesh, ScheduleKind kind = ScheduleKind::OneFOneB, Dtype dtype = Dtype::F64,
-                   int steps = 10) {
-  const auto config = mesh_config(mesh, kind, dtype);
+                   int steps = 10, Again again = {}) {
+  auto config = mesh_config(mesh, kind, dtype);
+  config.train.recompute = again.what, config.train.recompute_every = again.every;
   FakeHub hub(mesh);
   std::vector<Outcome> outcomes(mesh.world());
   std::mutex together;
@@ -263,6 +270,23 @@ TEST_CASE("schedules of one mesh, and the same run again -> the same bits") {
   }
   CHECK(train_mesh({2, 2, 2}, ScheduleKind::OneFOneB, Dtype::Bf16, 3).digest ==
         train_mesh({2, 2, 2}, ScheduleKind::OneFOneB, Dtype::Bf16, 3).digest);
+}
+
+TEST_CASE("recomputation: the scores, whole layers, layers in stretches -> the same bits") {
+  const auto same = [](Mesh mesh, ScheduleKind kind, Dtype dtype) {
+    const Outcome want = train_mesh(mesh, kind, dtype, 3);
+    for (const Again again : {Again{recipe::Recompute::Selective}, Again{recipe::Recompute::Full},
+                              Again{recipe::Recompute::Full, 2}, Again{recipe::Recompute::Full, 3},
+                              Again{recipe::Recompute::Full, 9}}) {
+      INFO(name_of(again.what), " every ", again.every);
+      const Outcome other = train_mesh(mesh, kind, dtype, 3, again);
+      CHECK(other.digest == want.digest);
+      CHECK(other.losses == want.losses);
+    }
+  };
+  same({1, 1, 1}, ScheduleKind::OneFOneB, Dtype::F32);
+  same({2, 1, 1}, ScheduleKind::OneFOneB, Dtype::Bf16);
+  same({1, 2, 1}, ScheduleKind::ZbV, Dtype::F32);
 }
 
 // BLOOM's clipping reached only tensor rank 0, and the norms of the others drifted.

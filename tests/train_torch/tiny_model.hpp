@@ -33,10 +33,10 @@ struct TinyModel {
   explicit TinyModel(const recipe::ModelConfig& config, recipe::Dtype dtype = recipe::Dtype::F64)
       : TinyModel(config, dtype, gpt_parameters(config, whole_model(config)), nullptr) {}
   TinyModel(const recipe::ModelConfig& config, recipe::Dtype dtype, ParameterTable table,
-            Comm* peers)
+            Comm* peers, ModelOptions options = {7, 1min})
       : state(std::move(*FlatState::allocate(std::move(table), dtype))) {
     state.initialise(7);
-    model = make_gpt(config, 7, state, peers != nullptr ? *peers : alone, 1min);
+    model = make_gpt(config, options, state, peers != nullptr ? *peers : alone);
   }
   // Of a model of one stage.
   Result<double> forward(const MicroBatch& batch) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <future>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,7 +151,27 @@ void remove_leftovers(const SaveRequest& request) {
   }
 }
 
+// This thread, and those that it starts, give way to the training.
+void step_back() {
+  constexpr int kLowest = 19;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
+}
+
 }  // namespace
+
+void Staging::prepare(const FlatState& state, const Mesh& mesh, std::uint32_t rank) {
+  (void)copy(state, own_range(state.table(), mesh, rank));
+}
+
+const FlatState* Staging::copy(const FlatState& state, FlatRange range) {
+  if (!copy_) {
+    auto room = FlatState::allocate(state.table(), state.dtype());
+    if (!room) return nullptr;
+    copy_.emplace(std::move(*room));
+  }
+  copy_->copy_from(state, range);
+  return &*copy_;
+}
 
 struct PendingSave::Shard {
   ShardReport report;
@@ -178,7 +199,7 @@ Status PendingSave::settle(Comm& comm, const FlatState& state) {
 }
 
 Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatState& state,
-                                                        SaveRequest request, bool asynchronous) {
+                                                        SaveRequest request, Staging* staging) {
   std::unique_ptr<PendingSave> save(new PendingSave(state, std::move(request)));
   ShardReport ready;  // ok: 1 go on, 2 already saved, 0 failed
   if (comm.rank() == 0) {
@@ -202,14 +223,12 @@ Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatSt
   }
   const ShardId id = shard_of(save->request_.manifest, comm.mesh(), comm.rank());
   const FlatRange range = own_range(state.table(), comm.mesh(), comm.rank());
-  if (asynchronous) {  // without the memory for a copy the training waits instead
-    auto copy = state.snapshot(range);
-    if (copy) save->snapshot_.emplace(std::move(*copy));
-  }
-  const FlatState& source = save->snapshot_ ? *save->snapshot_ : state;
+  const FlatState* copy = staging != nullptr ? staging->copy(state, range) : nullptr;
+  const FlatState& source = copy != nullptr ? *copy : state;
   save->mine_ =
-      std::async(save->snapshot_ ? std::launch::async : std::launch::deferred,
-                 [aside = save->aside_, &source, range, id] {
+      std::async(copy != nullptr ? std::launch::async : std::launch::deferred,
+                 [aside = save->aside_, &source, range, id, beside = copy != nullptr] {
+                   if (beside) step_back();
                    return std::make_shared<Shard>(Shard{write_own(aside, source, range, id)});
                  });
   return save;

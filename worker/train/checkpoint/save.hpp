@@ -31,13 +31,29 @@ struct SaveReport {  // the same on all ranks
   double seconds = 0;
 };
 
+// Where asynchronous saves copy a rank's shard to. Kept from save to save: fresh memory for each
+// costs more than the copy itself.
+class Staging {
+ public:
+  // Makes room and touches it, so that the first save does not pay for it. Without the memory the
+  // training waits for its saves.
+  void prepare(const FlatState& state, const Mesh& mesh, std::uint32_t rank);
+  // The copy; null without the memory. Valid until the next call.
+  const FlatState* copy(const FlatState& state, FlatRange range);
+
+ private:
+  std::optional<FlatState> copy_;
+};
+
 // A save between its beginning and its end. Asynchronous: the shard is copied first and written
-// from a thread, while the training goes on; it is not saved before finish() says so.
+// from a thread, at the lowest priority, while the training goes on; it is not saved before
+// finish() says so.
 class PendingSave {
  public:
   // Collective. The Error is that of the Comm: a peer was lost. Any other failure is in the report.
+  // With a `staging`, which must outlive it, asynchronous; one save at a time.
   static Result<std::unique_ptr<PendingSave>> begin(Comm& comm, const FlatState& state,
-                                                    SaveRequest request, bool asynchronous);
+                                                    SaveRequest request, Staging* staging);
   [[nodiscard]] bool written() const;  // our own shard is on the disk, or has failed
   [[nodiscard]] Iteration iteration() const { return request_.manifest.iteration; }
   // Collective; waits for the shards of all ranks.
@@ -51,7 +67,6 @@ class PendingSave {
   Element element_;
   SaveRequest request_;
   std::string aside_;
-  std::optional<FlatState> snapshot_;
   std::future<std::shared_ptr<Shard>> mine_;
   SaveReport report_;
   Instant began_;

@@ -108,7 +108,9 @@ std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& com
   auto state = FlatState::allocate(p.layout.of_rank(comm.rank()), c.train.dtype);
   if (!state) return failed(ExitCode::Failed, state.error());
   p.state.emplace(std::move(*state));
-  p.model = backend.make_model(c.model, c.train.seed, *p.state, comm, c.train.deadline);
+  const ModelOptions options{c.train.seed, c.train.deadline, c.train.recompute,
+                             c.train.recompute_every};
+  p.model = backend.make_model(c.model, options, *p.state, comm);
   return std::nullopt;
 }
 

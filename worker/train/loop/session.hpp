@@ -18,8 +18,7 @@ namespace stoker::train {
 
 // What the tensor library gives.
 struct Backend {
-  std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, std::uint64_t seed, FlatState&,
-                                       Comm&, Duration deadline)>
+  std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, ModelOptions, FlatState&, Comm&)>
       make_model;
   std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Mesh, Duration deadline)>
       connect;

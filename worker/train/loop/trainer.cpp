@@ -5,6 +5,7 @@
 
 #include "kernels/global_norm.hpp"
 #include "recipe/flops.hpp"
+#include "recipe/plan.hpp"
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/state/replicas.hpp"
@@ -29,6 +30,7 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
       total_(plan_.train_iterations(parts.config.train.samples)),
       sums_(parts.comm, parts.state, parts.config.train.deadline) {
   if (saved) last_saved_ = position.iteration;
+  if (p_.config.checkpoint.asynchronous) staging_.prepare(p_.state, p_.comm.mesh(), p_.comm.rank());
 }
 
 ExitCode Trainer::ended(const Error& error) {
@@ -146,8 +148,7 @@ Result<Trainer::Step> Trainer::step() {
 
 void Trainer::tell(const Step& step) {
   const auto& c = p_.config;
-  const recipe::FlopsShape shape{c.model.layers,     c.model.hidden, c.model.ffn, c.model.sequence,
-                                 c.model.vocabulary, false,          false};
+  const recipe::FlopsShape shape = recipe::flops_shape(c.model, c.train.recompute);
   const double tflops = recipe::tflops(recipe::FlopsConvention::LegacyHardware, shape, step.global,
                                        step.whole, p_.environment.world);
   const std::uint64_t tokens = position_.consumed_samples * c.model.sequence;

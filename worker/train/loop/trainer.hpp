@@ -91,6 +91,7 @@ class Trainer {
   GradientSums sums_;
   std::optional<SamplesLog> samples_log_;
   std::optional<Tensorboard> board_;
+  Staging staging_;
   std::unique_ptr<PendingSave> pending_;
   std::optional<Iteration> last_saved_;
   Window window_;

@@ -42,7 +42,7 @@ Result<bool> Trainer::save(bool later) {
   auto begun = PendingSave::begin(p_.comm, p_.state,
                                   {directory, manifest(), p_.environment.attempt,
                                    p_.config.train.deadline + kSlowestSave, p_.layout},
-                                  later);
+                                  later ? &staging_ : nullptr);
   if (!begun) return fail(begun.error());
   pending_ = std::move(*begun);
   if (!later) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "recipe/train_config.hpp"
 
 namespace stoker::train {
 
@@ -23,6 +24,14 @@ struct Unit {
 };
 
 using Activation = std::vector<char>;
+
+struct ModelOptions {
+  std::uint64_t seed = 0;  // keys the dropout
+  Duration deadline{};     // of one sum over the tensor ranks
+  // What the backward pass computes again, in the same bits: see TrainLoopConfig.
+  recipe::Recompute recompute = recipe::Recompute::None;
+  std::uint64_t recompute_every = 1;
+};
 
 class Model {
  public:

@@ -111,15 +111,12 @@ Buffer FlatState::part(StatePart part) const {
   return {};
 }
 
-Result<FlatState> FlatState::snapshot(FlatRange range) const {
-  auto copy = allocate(table_, dtype_);
-  if (!copy) return copy;
+void FlatState::copy_from(const FlatState& other, FlatRange range) {
   const std::size_t each = size_of(element()), at = range.begin * each;
   for (const StatePart which : kParts)
-    std::memcpy(static_cast<char*>(copy->part(which).data) + at,
-                static_cast<const char*>(part(which).data) + at, (range.end - range.begin) * each);
-  copy->steps = steps;
-  return copy;
+    std::memcpy(static_cast<char*>(part(which).data) + at,
+                static_cast<const char*>(other.part(which).data) + at, range.size() * each);
+  steps = other.steps;
 }
 
 void FlatState::initialise(std::uint64_t seed) {

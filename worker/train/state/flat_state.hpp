@@ -51,8 +51,8 @@ class FlatState {
   [[nodiscard]] Buffer part(StatePart part) const;  // masters, moments
   std::uint64_t steps = 0;                          // optimizer steps made
 
-  // A copy of masters, moments and steps over `range`; elsewhere zeros. Error: not enough memory.
-  [[nodiscard]] Result<FlatState> snapshot(FlatRange range) const;
+  // Takes over masters, moments and steps of a state with the same table, over `range`.
+  void copy_from(const FlatState& other, FlatRange range);
 
   void initialise(std::uint64_t seed);
   void zero_gradients();

@@ -30,10 +30,12 @@ Status compare(Comm& comm, const FlatState& state, Axis axis, const Shared& shar
 
 Status compare_replicas(Comm& comm, const FlatState& state, bool tied, Duration deadline) {
   const ParameterTable& table = state.table();
-  Shared copied, word;
+  Shared all, copied, word;
+  for (const Parameter& p : table.parameters) all.push_back(&p);
   for (const Parameter& p : table.parameters)
     if (p.replicated) copied.push_back(&p);
   if (tied && table.word) word.push_back(&table.parameters[*table.word]);
+  STOKER_TRY_STATUS(compare(comm, state, Axis::Data, all, deadline));
   STOKER_TRY_STATUS(compare(comm, state, Axis::Tensor, copied, deadline));
   return compare(comm, state, Axis::Embedding, word, deadline);
 }

@@ -33,6 +33,21 @@ at::Tensor linear_backward(const TensorTable& table, std::size_t weight, const a
   return like(side == Side::Out ? over_ranks(table, gradient, Reduce::Sum) : gradient, upstream);
 }
 
+// The scores of wide q and k, softened: probability, its dropout and what is left.
+void attend(std::uint32_t layer, const Pass& pass, const at::Tensor& causal, const at::Tensor& qkv,
+            BlockTrace& t) {
+  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
+  const auto part = [&](int i) { return qkv[i].view({B * H, s, d}); };
+  const at::Tensor scores = at::baddbmm(wide(causal).unsqueeze(0), part(0), part(1).transpose(1, 2),
+                                        1, attention_scale(qkv));
+  t.probability = like(at::softmax(scores, -1), t.qkv);
+  t.dropped = t.probability;
+  if (!pass.drops()) return;
+  t.attention_mask = dropout_mask(pass, layer, kernels::DropoutSite::Attention, {B * H, s, s},
+                                  t.probability, pass.first_head * s * s);
+  t.dropped = t.probability * t.attention_mask;
+}
+
 at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                              const at::Tensor& causal, const at::Tensor& norm, BlockTrace& t) {
   const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
@@ -41,17 +56,8 @@ at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, cons
               .permute({3, 0, 2, 1, 4})
               .contiguous();
   const at::Tensor qkv = wide(t.qkv);
-  const auto part = [&](int i) { return qkv[i].view({B * H, s, d}); };
-  const at::Tensor scores = at::baddbmm(wide(causal).unsqueeze(0), part(0), part(1).transpose(1, 2),
-                                        1, attention_scale(qkv));
-  t.probability = like(at::softmax(scores, -1), norm);
-  t.dropped = t.probability;
-  if (pass.drops()) {
-    t.attention_mask = dropout_mask(pass, layer, kernels::DropoutSite::Attention, {B * H, s, s},
-                                    t.probability, pass.first_head * s * s);
-    t.dropped = t.probability * t.attention_mask;
-  }
-  t.context = like(at::bmm(wide(t.dropped), part(2)), norm)
+  attend(layer, pass, causal, qkv, t);
+  t.context = like(at::bmm(wide(t.dropped), qkv[2].view({B * H, s, d})), norm)
                   .view({B, H, s, d})
                   .permute({0, 2, 1, 3})
                   .reshape({B * s, H * d});
@@ -178,10 +184,17 @@ at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutS
   return mask;
 }
 
-at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
-                         const at::Tensor& causal, const at::Tensor& input, BlockTrace* trace) {
-  BlockTrace local;
-  BlockTrace& t = trace != nullptr ? *trace : local;
+void forget_scores(BlockTrace& t) {
+  t.probability = t.attention_mask = t.dropped = at::Tensor();
+}
+
+void complete_scores(std::uint32_t layer, const Pass& pass, const at::Tensor& causal,
+                     BlockTrace& t) {
+  attend(layer, pass, causal, wide(t.qkv), t);
+}
+
+void block_trace(const TensorTable& table, std::uint32_t layer, const Pass& pass,
+                 const at::Tensor& causal, const at::Tensor& input, BlockTrace& t) {
   t.input = input;
   t.norm1 = norm_forward(table, table.place(layer, kNorm1Weight), input);
   const at::Tensor attention = attention_forward(table, layer, pass, causal, t.norm1.norm, t);
@@ -192,9 +205,16 @@ at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pa
   t.norm2 = norm_forward(table, table.place(layer, kNorm2Weight), t.middle);
   t.before_gelu = linear(table, table.place(layer, kMlpInWeight), t.norm2.norm, Side::Out);
   t.after_gelu = at::gelu(t.before_gelu, "tanh");
-  const at::Tensor mlp = linear(table, table.place(layer, kMlpOutWeight), t.after_gelu, Side::In);
   if (pass.drops())
     t.mlp_mask = dropout_mask(pass, layer, kernels::DropoutSite::MlpOut, input.sizes(), input);
+}
+
+at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
+                         const at::Tensor& causal, const at::Tensor& input, BlockTrace* trace) {
+  BlockTrace local;
+  BlockTrace& t = trace != nullptr ? *trace : local;
+  block_trace(table, layer, pass, causal, input, t);
+  const at::Tensor mlp = linear(table, table.place(layer, kMlpOutWeight), t.after_gelu, Side::In);
   return add_dropped(t.middle, mlp, t.mlp_mask);
 }
 

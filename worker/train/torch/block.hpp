@@ -79,7 +79,15 @@ void add_columns(const at::Tensor& gradient, const at::Tensor& value);
 at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
                         at::IntArrayRef shape, const at::Tensor& like, std::int64_t first = 0);
 
-// `causal` is [s, s] with 0 on and below the diagonal and -inf above. Fills `trace` if not null.
+// What the backward pass needs: everything but the layer's last product. `causal` is [s, s] with 0
+// on and below the diagonal and -inf above.
+void block_trace(const TensorTable& table, std::uint32_t layer, const Pass& pass,
+                 const at::Tensor& causal, const at::Tensor& input, BlockTrace& trace);
+// Drops the attention's scores from a trace, and computes them again from its `qkv`.
+void forget_scores(BlockTrace& trace);
+void complete_scores(std::uint32_t layer, const Pass& pass, const at::Tensor& causal,
+                     BlockTrace& trace);
+// Fills `trace` if not null.
 at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                          const at::Tensor& causal, const at::Tensor& input, BlockTrace* trace);
 // Returns the gradient of the input; those of the parameters are added to the table.

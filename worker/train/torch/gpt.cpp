@@ -62,9 +62,8 @@ struct Trace {  // of a stage's part of one micro-batch
 
 class Gpt final : public Model {
  public:
-  Gpt(const recipe::ModelConfig& config, std::uint64_t seed, FlatState& state, Comm& comm,
-      Duration deadline)
-      : config_(config), seed_(seed), table_(view_tables(state, comm, deadline)) {
+  Gpt(const recipe::ModelConfig& config, ModelOptions options, FlatState& state, Comm& comm)
+      : config_(config), options_(options), table_(view_tables(state, comm, options.deadline)) {
     const auto s = static_cast<std::int64_t>(config.sequence);
     causal_ = at::full({s, s}, -std::numeric_limits<double>::infinity(), table_.values[0].options())
                   .triu_(1);
@@ -179,12 +178,39 @@ class Gpt final : public Model {
     t.pass.first_head = heads * place.tensor_rank;
     t.pass.head_size = static_cast<std::int64_t>(config_.hidden / config_.heads);
     t.pass.dropout = config_.dropout;
-    t.pass.seed = seed_;
+    t.pass.seed = options_.seed;
     t.pass.ids = training ? &t.ids : nullptr;
     const at::Tensor tokens = at::from_blob(const_cast<std::int64_t*>(batch.tokens.data()),
                                             {t.pass.samples, s + 1}, at::kLong);
     t.inputs = tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1});
     t.labels = tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1});
+  }
+
+  static std::uint32_t layer_of(const StagePart& part, std::uint32_t i) {
+    return static_cast<std::uint32_t>(part.first_layer) + i;
+  }
+
+  // The stage's i-th layer; keeps what the backward pass will not compute again.
+  at::Tensor keep_layer(Trace& t, const StagePart& part, std::uint32_t i, const at::Tensor& x) {
+    if (options_.recompute == recipe::Recompute::Full) {
+      if (i % options_.recompute_every == 0) t.blocks[i].input = x;
+      return block_forward(table_, layer_of(part, i), t.pass, causal_, x, nullptr);
+    }
+    at::Tensor out = block_forward(table_, layer_of(part, i), t.pass, causal_, x, &t.blocks[i]);
+    if (options_.recompute == recipe::Recompute::Selective) forget_scores(t.blocks[i]);
+    return out;
+  }
+
+  // Before the layer's backward pass: what keep_layer left out of it and of its stretch.
+  void complete_layer(Trace& t, const StagePart& part, std::uint32_t i) {
+    if (options_.recompute == recipe::Recompute::Selective)
+      complete_scores(layer_of(part, i), t.pass, causal_, t.blocks[i]);
+    if (options_.recompute != recipe::Recompute::Full || t.blocks[i].qkv.defined()) return;
+    auto at = static_cast<std::uint32_t>(i - i % options_.recompute_every);
+    at::Tensor x = t.blocks[at].input;
+    for (; at < i; ++at)
+      x = block_forward(table_, layer_of(part, at), t.pass, causal_, x, &t.blocks[at]);
+    block_trace(table_, layer_of(part, i), t.pass, causal_, x, t.blocks[i]);
   }
 
   double run(Unit unit, const MicroBatch& batch, const Activation& input, Activation& output,
@@ -194,8 +220,8 @@ class Gpt final : public Model {
     at::Tensor x = unit.stage == 0 ? embed(t) : tensor_of(t, input);
     if (training) t.blocks.resize(part.layers);
     for (std::uint32_t i = 0; i < part.layers; ++i)
-      x = block_forward(table_, static_cast<std::uint32_t>(part.first_layer) + i, t.pass, causal_,
-                        x, training ? &t.blocks[i] : nullptr);
+      x = training ? keep_layer(t, part, i, x)
+                   : block_forward(table_, layer_of(part, i), t.pass, causal_, x, nullptr);
     if (!is_last(unit.stage)) {
       put(x, output);
       return 0;
@@ -222,8 +248,8 @@ class Gpt final : public Model {
       x = tensor_of(t, upstream);
     }
     for (auto i = static_cast<std::uint32_t>(part.layers); i-- > 0;) {
-      x = block_backward(table_, static_cast<std::uint32_t>(part.first_layer) + i, t.pass,
-                         t.blocks[i], x, later);
+      complete_layer(t, part, i);
+      x = block_backward(table_, layer_of(part, i), t.pass, t.blocks[i], x, later);
       t.blocks[i] = {};
     }
     if (unit.stage > 0) {
@@ -238,7 +264,7 @@ class Gpt final : public Model {
   }
 
   recipe::ModelConfig config_;
-  std::uint64_t seed_;
+  ModelOptions options_;
   TensorTable table_;
   at::Tensor causal_;
   std::map<Unit, Trace> traces_;
@@ -269,9 +295,9 @@ std::string cpu_capability() {
 
 }  // namespace
 
-std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, std::uint64_t seed,
-                                FlatState& state, Comm& comm, Duration deadline) {
-  return std::make_unique<Gpt>(config, seed, state, comm, deadline);
+std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, ModelOptions options,
+                                FlatState& state, Comm& comm) {
+  return std::make_unique<Gpt>(config, options, state, comm);
 }
 
 void warm_up_torch(std::uint32_t threads) {
@@ -289,7 +315,7 @@ void warm_up_torch(std::uint32_t threads) {
   if (!state) return;
   state->initialise(1);
   SelfComm alone;
-  const auto model = make_gpt(tiny, 1, *state, alone, 1min);
+  const auto model = make_gpt(tiny, {1, 1min}, *state, alone);
   const MicroBatch batch{{0}, std::vector<std::int64_t>(33, 1)};
   Activation none;
   if (model->forward({}, batch, none, none)) (void)model->backward({}, 1, none, none);

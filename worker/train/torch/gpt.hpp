@@ -10,11 +10,10 @@
 
 namespace stoker::train {
 
-// The part of the model that `state` holds: its table is gpt_parameters(config, place). Dropout is
-// keyed by `seed`. Sums over the tensor ranks go through `comm`, each within the deadline. Both
-// outlive the model.
-std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, std::uint64_t seed,
-                                FlatState& state, Comm& comm, Duration deadline);
+// The part of the model that `state` holds: its table is gpt_parameters(config, place). Sums over
+// the tensor ranks go through `comm`. Both outlive the model.
+std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, ModelOptions options,
+                                FlatState& state, Comm& comm);
 
 // Sets the number of threads of LibTorch and of the BLAS below it, and runs each kind of operator
 // once, so that the first iteration does not pay for it.
