@@ -219,4 +219,14 @@ Result<core::SchedulerView> LocalScheduler::observe(const std::vector<RunName>& 
   return fail(port_error(result).error);
 }
 
+Result<std::set<NodeName>> LocalScheduler::find_nodes(const std::vector<NodeName>& /*asked*/) {
+  auto result = ask(options_, Observe{{""}}, false);  // no job has that name: the nodes alone
+  const auto* answer = std::get_if<Answer>(&result);
+  if (answer == nullptr) return fail(port_error(result).error);
+  std::set<NodeName> names;
+  for (const core::NodeSeen& node : answer->nodes) names.insert(node.node);
+  if (names.empty()) return fail("no job has made the local cluster yet", options_.folder);
+  return names;
+}
+
 }  // namespace stoker::embedded

@@ -2,9 +2,11 @@
 // process of a cluster folder, which it starts when it is not there; jobs live outside the caller.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/node_finder.hpp"
 #include "core/ports.hpp"
 #include "embedded/requests.hpp"
 
@@ -26,7 +28,7 @@ LocalOptions local_options(const std::string& state_directory, const std::string
 core::PortResult<Answer> ask(const LocalOptions& options, const Request& request,
                              bool start = true);
 
-class LocalScheduler : public core::Scheduler {
+class LocalScheduler : public core::Scheduler, public core::NodeFinder {
  public:
   explicit LocalScheduler(LocalOptions options) : options_(std::move(options)) {}
 
@@ -35,6 +37,8 @@ class LocalScheduler : public core::Scheduler {
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
+  // Never starts the scheduler process: without one there are no nodes.
+  Result<std::set<NodeName>> find_nodes(const std::vector<NodeName>& asked) override;
 
  private:
   LocalOptions options_;

@@ -1,5 +1,6 @@
-// Drains with permission. The node is checked first: what is out of service already, or carries
-// somebody else's note ("Kill task failed", a health check's), is left as it is.
+// Nodes by name: drains with permission, and names that a person gave. A node to drain is
+// checked first: what is out of service already, or carries somebody else's note ("Kill task
+// failed", a health check's), is left as it is.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -10,6 +11,8 @@
 
 namespace stoker::slurm {
 namespace {
+
+constexpr Duration kPersonWaits = 10s;
 
 std::string left_alone(const std::string& why) {
   return "left as it is: " + why;
@@ -51,6 +54,28 @@ core::PortResult<std::string> SlurmScheduler::drain(const core::DrainNode& drain
   core::PortError error{{what_it_said(*output), "scontrol", ""}, core::Certainty::Definite};
   if (says_no_right(output->err)) error.by_hand = pasteable(*arguments);
   return error;
+}
+
+Result<std::set<NodeName>> SlurmScheduler::find_nodes(const std::vector<NodeName>& asked) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!nodes_.empty() && std::all_of(asked.begin(), asked.end(), [this](const NodeName& node) {
+          return nodes_.contains(node);
+        }))
+      return nodes_;
+  }
+  const auto call = client_call(nodes_command(), options_.environment);
+  auto output = processes_.run(call, std::min(options_.deadline, kPersonWaits));
+  if (!output) return fail(output.error());
+  if (!output->status.ok()) return fail("sinfo failed: " + what_it_said(*output), "sinfo");
+  if (output->truncated) return fail("the answer is longer than what is read", "sinfo");
+  STOKER_TRY(seen, parse_nodes(output->out));
+  std::set<NodeName> names;
+  for (const core::NodeSeen& node : seen) names.insert(node.node);
+  if (names.empty()) return fail("sinfo names no node", "sinfo");
+  const std::scoped_lock lock(mutex_);
+  nodes_ = names;
+  return names;
 }
 
 }  // namespace stoker::slurm

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/node_finder.hpp"
 #include "core/ports.hpp"
 #include "slurm/call_budget.hpp"
 #include "slurm/job_detail.hpp"
@@ -35,7 +36,7 @@ struct SlurmOptions {
   std::string cluster_file{};
 };
 
-class SlurmScheduler : public core::Scheduler {
+class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
  public:
   SlurmScheduler(core::Processes& processes, core::Files& files, SlurmOptions options)
       : processes_(processes),
@@ -53,6 +54,8 @@ class SlurmScheduler : public core::Scheduler {
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
   // slurm_drain.cpp
   core::PortResult<std::string> drain(const core::DrainNode& drain) override;
+  // A person waits for this one, and it is rare: it has no part in the budget.
+  Result<std::set<NodeName>> find_nodes(const std::vector<NodeName>& asked) override;
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   core::JobProbed probe(const core::ProbeRequest& request) override;
   // Two programs must agree that a token is unknown: an empty squeue alone proves nothing.

@@ -114,6 +114,7 @@ class Daemon {
   // daemon_requests.cpp: the control socket's verbs.
   void on_request(const Peer& peer, std::string line, LineServer::Answer answer);
   void ask_operator(const wire::Request& request, const std::string& by, Reply reply);
+  void look_up_nodes(const wire::Request& request, const std::string& by, Reply reply);
   void ask_run(const wire::Request& request, const std::string& by, Reply reply);
   void put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
                              Reply reply);

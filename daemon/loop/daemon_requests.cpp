@@ -14,9 +14,11 @@
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
 #include "configs/schema/run_checks.hpp"
+#include "core/node_finder.hpp"
 #include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
+#include "daemon/loop/node_names.hpp"
 #include "daemon/state/run_owner.hpp"
 #include "wire/run_directory.hpp"
 
@@ -218,7 +220,30 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
   if (request.verb == "alerts-test") return test_alerts(request, reply);
   if (!is_one_of(kRunVerbs, request.verb) && !is_one_of(kSiteVerbs, request.verb))
     return reply(refuse("there is no verb \"" + request.verb + "\""));
+  if (request.verb == "exclude" && !request.nodes.empty()) return look_up_nodes(request, by, reply);
   ask_operator(request, by, reply);
+}
+
+// The name of no node is refused, so that a typing error leaves no bad node in use. A scheduler
+// that does not answer proves nothing: the order is accepted, with a note.
+void Daemon::look_up_nodes(const wire::Request& request, const std::string& by, Reply reply) {
+  std::set<core::SchedulerKind> kinds;
+  for (const auto& [name, run] : runs_) kinds.insert(run.policy.scheduler.kind);
+  errands_->post([this, request, by, reply, kinds] {
+    const std::vector<NodeName> asked(request.nodes.begin(), request.nodes.end());
+    std::vector<Result<std::set<NodeName>>> answers;
+    for (const core::SchedulerKind kind : kinds)
+      if (auto* list = dynamic_cast<core::NodeFinder*>(&scheduler_->of(kind)))
+        answers.push_back(list->find_nodes(asked));
+    const NamesJudged judged = judge_names(asked, answers);
+    asio::post(io_, [this, request, by, reply, judged] {
+      if (!judged.refusal.empty()) return reply(refuse(judged.refusal));
+      ask_operator(request, by, [reply, judged](wire::Response response) {
+        if (!judged.note.empty()) response.message += "; " + judged.note;
+        reply(response);
+      });
+    });
+  });
 }
 
 void Daemon::ask_operator(const wire::Request& request, const std::string& by, Reply reply) {
