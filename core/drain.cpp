@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "core/alerting.hpp"
+#include "core/scheduler_traits.hpp"
 
 namespace stoker::core {
 namespace {
 
 bool is_permitted(const RunPolicy& policy) {
-  return policy.recover.exclude_drain && policy.scheduler.kind == SchedulerKind::Slurm;
+  return policy.recover.exclude_drain && traits_of(policy.scheduler.kind).drains;
 }
 
 }  // namespace

@@ -13,12 +13,12 @@
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
+#include "wire/time_limits.hpp"
 
 namespace stoker::core {
 namespace {
 
 constexpr Duration kBlindRetry = 30s;
-constexpr Duration kLeftOver = 2min;  // a task that outlives the end of its run
 constexpr int kCancelPages = 4;
 
 // Cancels the task again, unless the scheduler is blind (unknown is not dead), or the last cancel
@@ -34,7 +34,7 @@ void stopping_due(Turn& turn) {
   auto& stopping = *turn.in<training::Stopping>();
   if (stopping.escalate_at > turn.now()) return;
   if (running_submission(run) == nullptr) {  // nothing of ours runs any more
-    stopping.escalate_at = turn.now() + kLeftOver;
+    stopping.escalate_at = turn.now() + wire::kLeftOver;
     return;
   }
   const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
@@ -60,7 +60,7 @@ void stopping_due(Turn& turn) {
   }
   training::Stopping next = stopping;
   next.step = std::max(2, stopping.step + 1);
-  next.escalate_at = turn.now() + kLeftOver;
+  next.escalate_at = turn.now() + wire::kLeftOver;
   turn.go(next, Trigger::Leaves,
           fmt::format("the task is still there{}; cancelling it through the scheduler{}",
                       gone && has_agents(run.policy) ? " after its agents exited" : "",
@@ -219,7 +219,7 @@ void leftover_due(Turn& turn) {  // over, and a task of it still runs
     return;
   if (const auto* held = turn.in<training::Held>(); held != nullptr && held->retry_at) return;
   if (running_submission(run) == nullptr || run.leftover_at > turn.now()) return;
-  run.leftover_at = turn.now() + kLeftOver;
+  run.leftover_at = turn.now() + wire::kLeftOver;
   cancel_again(turn, fmt::format("the run is {} but its task is still there; cancelling it",
                                  state_name(run.training)));
 }

@@ -28,6 +28,22 @@ void add(NodeRecord& record, double score, Instant from, Instant now) {
   record.score_at = now;
 }
 
+// The ledger is copied when it changes: hours are added, not the minutes of each save.
+constexpr Duration kAddEach = 1h;
+
+// Of those on parole that train now: whose time is to be added.
+std::vector<NodeName> due_for_trust(const NodeLedger& ledger, const std::vector<NodeName>& nodes,
+                                    Instant now, Duration needed) {
+  std::vector<NodeName> due;
+  for (const auto& [name, entry] : ledger.nodes) {
+    if (!entry.record || !entry.record->trained_since) continue;
+    const Duration fresh = now - *entry.record->trained_since;
+    if (fresh < kAddEach && entry.record->trained + fresh < needed) continue;
+    if (std::find(nodes.begin(), nodes.end(), name) != nodes.end()) due.push_back(name);
+  }
+  return due;
+}
+
 bool accuses_gpus(const NodeLedger& ledger, const NodeName& node) {
   const auto entry = ledger.nodes.find(node);
   return entry != ledger.nodes.end() && entry->second.record && !entry->second.record->gpus.empty();
@@ -65,11 +81,7 @@ std::vector<NodeName> watch_parole(NodeLedger& ledger, const std::vector<NodeNam
 std::vector<Trusted> trust_again(NodeLedger& ledger, const std::vector<NodeName>& nodes,
                                  Instant now, Duration needed) {
   std::vector<Trusted> trusted;
-  for (const NodeName& name : nodes) {
-    const auto found = ledger.nodes.find(name);
-    if (found == ledger.nodes.end() || !found->second.record) continue;
-    const auto& since = found->second.record->trained_since;
-    if (!since) continue;
+  for (const NodeName& name : due_for_trust(ledger, nodes, now, needed)) {
     NodeRecord& record = *ledger.nodes[name].record;
     record.trained += std::max<Duration>(now - *record.trained_since, 0ns);
     record.trained_since = now;

@@ -9,6 +9,7 @@
 #include "core/detect/detect.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
+#include "core/scheduler_traits.hpp"
 #include "core/sentence.hpp"
 
 namespace stoker::core::probe {
@@ -125,7 +126,7 @@ void on_goodbye_probed(Turn& turn, const JobProbed& probed) {
 }  // namespace
 
 bool is_wanted(const RunPolicy& policy) {
-  return policy.scheduler.kind == SchedulerKind::Slurm;
+  return traits_of(policy.scheduler.kind).probes;
 }
 
 void ask(Turn& turn) {

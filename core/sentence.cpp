@@ -3,13 +3,15 @@
 #include "core/sentence.hpp"
 
 #include <fmt/format.h>
+#include <string_view>
 
 #include "common/hostlist.hpp"
+#include "wire/exit_code.hpp"
 
 namespace stoker::core {
 namespace {
 
-const char* signal_name(int signal) {
+std::string_view signal_name(int signal) {
   switch (signal) {
     case 1: return "Hangup";
     case 2: return "Interrupt";
@@ -23,20 +25,7 @@ const char* signal_name(int signal) {
     case 11: return "Segmentation fault";
     case 13: return "Broken pipe";
     case 15: return "Terminated";
-    default: return nullptr;
-  }
-}
-
-const char* code_name(int code) {  // docs: cli, exit codes of stoker-train
-  switch (code) {
-    case 10: return "saved and exited";
-    case 11: return "kill switch";
-    case 12: return "exit iteration or samples reached";
-    case 20: return "a peer was lost";
-    case 21: return "checkpoint refused";
-    case 22: return "configuration";
-    case 23: return "disk full";
-    default: return nullptr;
+    default: return "";
   }
 }
 
@@ -44,10 +33,11 @@ const char* code_name(int code) {  // docs: cli, exit codes of stoker-train
 
 std::string exit_text(int code, int signal) {
   if (signal == 0 && code > 128 && code <= 128 + 64) signal = code - 128;
-  const char* name = signal != 0 ? signal_name(signal) : code_name(code);
+  const std::string_view name =
+      signal != 0 ? signal_name(signal) : wire::text_of(wire::ExitCode{code});
   const std::string text =
       signal != 0 ? fmt::format("signal {}", signal) : fmt::format("exit code {}", code);
-  return name == nullptr ? text : fmt::format("{} ({})", text, name);
+  return name.empty() ? text : fmt::format("{} ({})", text, name);
 }
 
 std::string count_text(std::uint64_t n, const char* noun) {

@@ -5,14 +5,9 @@
 
 #include "common/check.hpp"
 #include "core/end.hpp"
+#include "wire/time_limits.hpp"
 
 namespace stoker::core {
-namespace {
-
-constexpr Duration kLeftOver = 2min;     // for a task to end by itself after the end of its run
-constexpr Duration kLastCopies = 12min;  // the same where its agents copy checkpoints away: 10 min
-
-}  // namespace
 
 RunState& Turn::r() const {
   STOKER_CHECK(run != nullptr, "a handler of runs was called for a site event");
@@ -60,7 +55,7 @@ void Turn::go(TrainingState next, Trigger trigger, const std::string& sentence) 
     state.since_wall = event.wall;
     const bool copies =
         kind_of(next) == TrainingKind::Finished && !state.policy.checkpoints.archive_to.empty();
-    state.leftover_at = now() + (copies ? kLastCopies : kLeftOver);
+    state.leftover_at = now() + wire::kLeftOver + (copies ? wire::kLastCopies : 0s);
   }
   if (!sentence.empty()) state.why = sentence;
   state.training = std::move(next);

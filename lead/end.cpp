@@ -4,22 +4,23 @@
 #include <fmt/format.h>
 
 #include "lead/handlers.hpp"
+#include "wire/exit_code.hpp"
+#include "wire/time_limits.hpp"
 
 namespace stoker::lead {
 namespace {
 
-constexpr Duration kDaemonsWord = 3s;    // that the rest of the array is cancelled
-constexpr Duration kLastCopies = 10min;  // of an allocation that waits for nothing else
+using wire::ExitCode;
+constexpr Duration kDaemonsWord = 3s;  // that the rest of the array is cancelled
 constexpr Duration kLingerLook = 100ms;
 constexpr Duration kGoodbyeLimit = 15s;
 constexpr Duration kGoodbyeLook = 5ms;
-constexpr int kKillSwitchExit = 11, kExitReached = 12;  // of stoker-train
 
 std::string planned_why(int code) {
-  switch (code) {
-    case 0: return "finished";
-    case 10: return "left as planned: saved for its duration or a signal (exit 10)";
-    case kKillSwitchExit: return "left as planned: kill switch (exit 11)";
+  switch (ExitCode{code}) {
+    case ExitCode::Finished: return "finished";
+    case ExitCode::Left: return "left as planned: saved for its duration or a signal (exit 10)";
+    case ExitCode::KillSwitch: return "left as planned: kill switch (exit 11)";
     default: return "left as planned: its last iteration or sample (exit 12)";
   }
 }
@@ -61,9 +62,9 @@ std::optional<wire::EndMark> end_of_run(const Turn& turn, const Judging& judging
   if (person) return person;
   const bool ours = trains_with_stoker(turn.orders());
   // Asked to leave without saving, our ranks exit with the same code: that proves nothing.
-  if (ours && judging.planned == kKillSwitchExit && !judging.ended.told)
+  if (ours && judging.planned == number_of(ExitCode::KillSwitch) && !judging.ended.told)
     return end_mark(turn, wire::End::Stopped, "", "the training exited on its kill switch");
-  if (ours && judging.planned == kExitReached)
+  if (ours && judging.planned == number_of(ExitCode::ExitPoint))
     return end_mark(turn, wire::End::Stopped, "",
                     "the training reached its exit iteration or samples");
   if (const auto* asked = std::get_if<Leave>(&judging.ask); asked != nullptr && !asked->by.empty())
@@ -156,7 +157,7 @@ void linger(Turn& turn, const Tick& tick) {
   if (lingering == nullptr) return;
   const Duration waited = turn.at - lingering->since;
   const bool hurry = concluding->patience == Patience::None;
-  const bool copied = hurry || tick.archived || waited > kLastCopies;
+  const bool copied = hurry || tick.archived || waited > wire::kLastCopies;
   const bool heard =
       hurry || !turn.state.setup.order || !turn.state.done.halt.empty() || waited > kDaemonsWord;
   if (copied && heard) return leave(turn, 0, std::string(concluding->why));

@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include "lead/handlers.hpp"
+#include "wire/exit_code.hpp"
 
 namespace stoker::lead {
 namespace {
 
-// Exits that a training chooses (cli.md): 0 finished, 10 duration or signal, 11 kill switch, 12
-// exit iteration or samples.
-bool is_planned(int code) {
-  return code == 0 || (code >= 10 && code <= 12);
-}
 bool is_failure(const wire::RankExited& exit) {
-  return exit.signal != 0 || !is_planned(exit.code);
+  return exit.signal != 0 || !wire::is_planned_exit(exit.code);
 }
 int code_of(const wire::RankExited& exit) {
   return exit.signal != 0 ? 128 + exit.signal : exit.code;

@@ -8,12 +8,12 @@
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
+#include "wire/exit_code.hpp"
 
 namespace stoker::core {
 namespace {
 
-constexpr int kSaved = 10, kKillSwitch = 11, kExitReached = 12, kPeerLost = 20, kRefused = 21,
-              kConfiguration = 22, kDiskFull = 23;
+using wire::ExitCode;
 constexpr std::uint32_t kDiskRetries = 12;
 
 bool is_stoker_train(const RunPolicy& policy) {
@@ -44,7 +44,9 @@ std::string last_words(const wire::RankExited& exited) {
 
 // What the rank met anywhere: its peers, a checkpoint that none can take.
 bool is_nodes_fault(const RunState& run, int code) {
-  return !is_stoker_train(run.policy) || (code != kPeerLost && code != kRefused);
+  const ExitCode ours{code};
+  return !is_stoker_train(run.policy) ||
+         (ours != ExitCode::PeerLost && ours != ExitCode::CheckpointRefused);
 }
 
 // Codes that a restart cannot fix, or that need something other than a restart. False: a plain
@@ -55,14 +57,14 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
   const std::string evidence =
       fmt::format("{} ended with {} {}{}", who, exit_text(code, 0), where_text(run), words);
   if (run.live) run.live->failed = run.live->attempt;
-  if (code == kConfiguration) {
+  if (ExitCode{code} == ExitCode::Configuration) {
     hold(turn, {"configuration",
                 fmt::format("{}; a restart cannot fix a configuration error", evidence),
                 "read the last lines of the rank's log and correct TRAIN.yaml",
                 {}});
     return true;
   }
-  if (code == kDiskFull) {
+  if (ExitCode{code} == ExitCode::DiskFull) {
     if (++run.disk_full > kDiskRetries)
       hold(turn, {"disk_full",
                   fmt::format("{} for the {}th time", evidence, run.disk_full),
@@ -73,7 +75,7 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
                   "free space where the checkpoints are written", disk_pause(run.disk_full)});
     return true;
   }
-  if (code == kRefused && ++run.refused >= 2) {
+  if (ExitCode{code} == ExitCode::CheckpointRefused && ++run.refused >= 2) {
     hold(turn, {"checkpoint_refused",
                 fmt::format("{} for the second time", evidence),
                 "see `stoker events` for the resume audit, then roll back or correct TRAIN.yaml",
@@ -98,10 +100,10 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
     return wire::reached_end(when, at, run.progress.total) ? EndKind::Finished : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
-  switch (outcome.code) {
-    case kSaved: return EndKind::Saved;
-    case kKillSwitch: return EndKind::KillSwitch;
-    case kExitReached: return EndKind::ExitReached;
+  switch (ExitCode{outcome.code}) {
+    case ExitCode::Left: return EndKind::Saved;
+    case ExitCode::KillSwitch: return EndKind::KillSwitch;
+    case ExitCode::ExitPoint: return EndKind::ExitReached;
     default: return EndKind::Failed;
   }
 }
@@ -120,8 +122,8 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   const std::string who = fmt::format("rank {} on {}", exited.rank.value, exited.node.text);
   const int code = exited.signal != 0 ? 128 + exited.signal : exited.code;
   if (exited.signal == 0 && is_stoker_train(run.policy)) {
-    if (code == kSaved || code == kKillSwitch || code == kExitReached) return;
-    if (code == kPeerLost)
+    if (code != 0 && wire::is_planned_exit(code)) return;
+    if (ExitCode{code} == ExitCode::PeerLost)
       return turn.say(fmt::format("{} lost a peer; waiting for the rank that ended first", who));
   }
   if (code == 0) return;  // early leavers; the attempt's end decides
@@ -168,7 +170,7 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   Failure failure;
   failure.kind = "rank_crash";
   if (is_nodes_fault(run, outcome.code)) failure.nodes = {outcome.node};
-  if (outcome.code == kPeerLost) {
+  if (ExitCode{outcome.code} == ExitCode::PeerLost) {
     failure.evidence = fmt::format("{} and its peers lost each other {}; no rank ended before them",
                                    who, where_text(run));
   } else if (outcome.code == 0) {

@@ -7,25 +7,13 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/recover/recover.hpp"
+#include "core/scheduler_traits.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {
 namespace {
 
-// A cluster's controller may take a late sbatch minutes after the client gave up; the embedded one
-// answers from the transaction that a submission is.
-struct Absence {
-  std::uint32_t answers;
-  Duration length;
-};
-Absence proof_of_absence(SchedulerKind kind) {
-  switch (kind) {
-    case SchedulerKind::Local: return {3, 5s};
-    case SchedulerKind::Slurm: return {5, 2min};
-  }
-  return {5, 2min};
-}
 constexpr std::uint32_t kPageAfter = 3;  // failed submissions in a row
 
 Duration look_up_pause(std::uint32_t asked) {
@@ -117,7 +105,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   }
   ++unknown->absent;
   const Duration for_long = turn.now() - unknown->since;
-  const Absence proof = proof_of_absence(run.policy.scheduler.kind);
+  const AbsenceProof proof = traits_of(run.policy.scheduler.kind).absence;
   if (unknown->absent < proof.answers || for_long < proof.length) return;
   turn.say(fmt::format("{} valid answers over {} do not contain the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));

@@ -6,6 +6,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/recover/recover.hpp"
+#include "core/scheduler_traits.hpp"
 #include "core/script.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/pending_reason.hpp"
@@ -14,10 +15,8 @@
 namespace stoker::core::supply {
 namespace {
 
-// From a task's proven end to the decision without its agents: their files may be seen late on a
-// cluster's file system, at once on this host.
 Duration last_words(const RunState& run) {
-  return run.policy.scheduler.kind == SchedulerKind::Local ? 2s : 7s;
+  return traits_of(run.policy.scheduler.kind).last_words;
 }
 
 bool is_ours(const Turn& turn, const JobSeen& seen) {
@@ -87,7 +86,7 @@ void burn(Turn& turn, Submission& s, const JobSeen& seen) {
 // shell and goes. True: `seen` changes nothing else.
 bool two_at_once(Turn& turn, const Submission& s, const JobSeen& seen, std::uint32_t known) {
   const RunState& run = turn.r();
-  if (run.policy.scheduler.kind != SchedulerKind::Slurm) return false;
+  if (!traits_of(run.policy.scheduler.kind).tasks_meet) return false;
   const JobId elder{s.job.job, std::min(known, seen.job.task)};
   const JobId newcomer{s.job.job, std::max(known, seen.job.task)};
   const bool speaks = run.live && run.live->token == s.token && run.live->job == elder &&

@@ -9,6 +9,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "core/scheduler_traits.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 
@@ -210,7 +211,7 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
     names[kind].push_back(run.policy.run);
     grounds[kind].push_back(core::grounds_of(run.policy));
     // A training that iterates needs no hurry: its agents tell first when something happens.
-    const bool steady = kind == core::SchedulerKind::Slurm && run.state == "training";
+    const bool steady = core::traits_of(kind).asked_rarely && run.state == "training";
     active[kind] = active[kind] || (run.active && !steady);
     expected[kind].insert(expected[kind].end(), run.expected.begin(), run.expected.end());
   }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/printable.hpp"
+#include "wire/exit_code.hpp"
 #include "worker/agent/bench.hpp"
 #include "worker/agent/guardian.hpp"
 #include "worker/agent/job_stacks.hpp"
@@ -61,7 +62,7 @@ void add_guardian(CLI::App& app, GuardianFlags& flags) {
 int cmd_guardian(GuardianFlags& flags) {
   const auto agent = parse_identity(flags.agent);
   const auto keeper = parse_identity(flags.keeper);
-  if (!agent || !keeper) return kExitUsage;
+  if (!agent || !keeper) return wire::kAgentUsage;
   flags.plan.agent = *agent;
   flags.plan.keeper = *keeper;
   return run_guardian(flags.plan);
@@ -93,7 +94,7 @@ int cmd_stacks(const std::vector<int>& pids) {
 int cmd_probe(const JobProbe& probe) {
   if (probe.directory.empty()) {
     tell_stderr("stoker-agent stacks: --job needs --directory");
-    return kExitUsage;
+    return wire::kAgentUsage;
   }
   const Status done = probe_job(probe);
   if (!done) tell_stderr("stoker-agent: " + done.error().message());
@@ -129,7 +130,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
+    return app.exit(error) == 0 ? 0 : wire::kAgentUsage;
   }
   if (app.got_subcommand("run")) return run_agent(options);
   if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
@@ -137,5 +138,5 @@ int main(int argc, char** argv) {
   if (!probe.job.empty()) return cmd_probe(probe);
   if (!pids.empty()) return cmd_stacks(pids);
   tell_stderr("stoker-agent stacks: name process ids, or --job");
-  return kExitUsage;
+  return wire::kAgentUsage;
 }

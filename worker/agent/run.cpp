@@ -11,6 +11,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/printable.hpp"
+#include "wire/exit_code.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/run_directory.hpp"
 #include "worker/agent/ending.hpp"
@@ -24,6 +25,7 @@
 namespace stoker::agent {
 namespace {
 
+constexpr int kRefused = wire::number_of(wire::ExitCode::CheckpointRefused);  // as the ranks say it
 constexpr Duration kPredecessorLimit = 90s;  // followers wait 120 s for their lead
 
 int complain(int code, const Error& error) {
@@ -65,12 +67,12 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
              const Watchmen& watchmen, const KeeperLink& keeper) {
   std::vector<std::string> closed;
   if (const auto safe = wire::close_run_directory(context.run_directory, closed); !safe)
-    return complain(os::is_refusal(safe.error()) ? kExitRefused : 1, safe.error());
+    return complain(os::is_refusal(safe.error()) ? kRefused : 1, safe.error());
   const auto claimed =
       once_there_is_room(context.run_directory, [&] { return claim_start(context); });
   if (!claimed) return complain(1, claimed.error());
   if (!claimed->ours)
-    return complain(kExitClaimed,
+    return complain(wire::kAgentClaimed,
                     Error{"this start is taken: " + claimed->holder,
                           wire::claim_name(context.token, context.task, context.restart),
                           "nothing was started here"});
@@ -81,19 +83,20 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
       return 0;
     }
   if (const auto late = why_delayed(context))
-    return complain(kExitClaimed, Error{*late, context.run_directory, "nothing was started here"});
+    return complain(wire::kAgentClaimed,
+                    Error{*late, context.run_directory, "nothing was started here"});
   if (is_over(context)) return 0;
   const auto predecessors = await_predecessors(context, kPredecessorLimit);
   if (predecessors != Predecessors::Gone)
-    return predecessors == Predecessors::Heard ? kExitClaimed : 0;
+    return predecessors == Predecessors::Heard ? wire::kAgentClaimed : 0;
   if (is_over(context)) return 0;  // who was waited for may have ended the run
   Refused refused;
   const auto orders =
       read_orders(context, options, refused);  // a rollback may have come while it waited
-  if (!orders) return complain(kExitUsage, orders.error());
+  if (!orders) return complain(wire::kAgentUsage, orders.error());
   const auto before = read_control(context.run_directory);
   const auto point = resume_point(context, *orders);
-  if (!point) return complain(kExitRefused, point.error());
+  if (!point) return complain(kRefused, point.error());
   auto minted = mint_generation(context, *orders, *point);
   if (!minted) return complain(1, minted.error());
   Lead lead({loop, context, watchmen}, std::move(*minted),
@@ -105,7 +108,7 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
 
 int run_as_agent(const RunOptions& options, const std::string& mark, const KeeperLink& keeper) {
   const auto context = read_context(options, os::current_environment());
-  if (!context) return complain(kExitUsage, context.error());
+  if (!context) return complain(wire::kAgentUsage, context.error());
   const auto self = os::identify(::getpid());
   if (!self) return complain(1, self.error());
   wire::sweep_heartbeat_pages();

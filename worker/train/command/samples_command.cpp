@@ -8,14 +8,13 @@
 
 #include "common/json.hpp"
 #include "configs/schema/train_schema.hpp"
+#include "wire/exit_code.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/tokenizer.hpp"
 #include "worker/train/data/training_data.hpp"
 
 namespace stoker::train {
 namespace {
-
-constexpr int kBadConfiguration = 22;  // of the exit codes of stoker-train
 
 std::string harmless(std::string_view text) {
   std::string out;
@@ -132,7 +131,7 @@ Result<int> run_samples(const SamplesOptions& options) {
   STOKER_TRY(file, configs::load_train_config(options.config));
   if (!file.errors.empty()) {
     for (const configs::Diagnostic& d : file.errors) fmt::print(stderr, "{}\n", d.text());
-    return kBadConfiguration;
+    return wire::number_of(wire::ExitCode::Configuration);
   }
   const recipe::TrainConfig& config = file.config;
   bool logged = false;
