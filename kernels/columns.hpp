@@ -30,7 +30,7 @@ inline Grid group_grid(Index width) {
   return Grid{dim3(blocks_for(width, kBlockThreads), static_cast<unsigned>(kRowGroups))};
 }
 
-inline __global__ void add_groups(const float* workspace, Index width, float* gradient) {
+static __global__ void add_groups(const float* workspace, Index width, float* gradient) {
   for (Index column = first_element(); column < width; column += all_threads()) {
     float sum = 0;
     for (Index group = 0; group < kRowGroups; ++group)
