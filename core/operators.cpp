@@ -126,6 +126,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
   run.accepted.clear();
   if (has(asked, "as-is")) run.trail.as_is = true;
   if (was_paused || watched) resolve(turn, "quarantined");
+  if (run.live || turn.kind() == TrainingKind::Queued) run.resumed_live_at = turn.now();
   switch (turn.kind()) {
     case TrainingKind::Held:
     case TrainingKind::Stopped:

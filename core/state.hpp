@@ -241,6 +241,7 @@ struct RunState {
   std::map<std::string, std::string> digests;  // TRAIN.yaml and setup of the newest generation
   bool finish_file = false;                    // the file of train.finished is there
   std::optional<wire::EndMark> end;            // of a generation whose lead has not left yet
+  std::optional<Instant> resumed_live_at;      // a person asked to go on while nothing was held
   bool paused = false;
   bool observe_only = false;  // after a poisonous event, until a person resumes
   bool daemon_away = false;   // nothing was heard since the daemon came back
@@ -250,7 +251,7 @@ struct RunState {
                 searched, experiments, going_back, goodput, phases, checkpoint, budget, incident,
                 verdict, failed_of, crash, save, planned_stop, save_at, interval_asked, accused,
                 leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
-                end, paused, observe_only, daemon_away)
+                end, resumed_live_at, paused, observe_only, daemon_away)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

@@ -149,11 +149,11 @@ void gather(Turn& turn) {
   const bool all = std::none_of(agents.begin(), agents.end(), [](const auto& a) {
     return std::holds_alternative<Absent>(a.second.presence);
   });
+  const Duration waited = turn.at - gathering->since;
+  if (!all && waited <= kGatherEnough) return;  // before all nodes are walked, for each that joins
   const std::size_t there = eligible_nodes(turn.state).size();
   const bool enough = there >= turn.orders().nodes;
-  const Duration waited = turn.at - gathering->since;
-  if (all || (enough && waited > kGatherEnough))
-    return begin_attempt(turn, std::move(gathering->next));
+  if (all || enough) return begin_attempt(turn, std::move(gathering->next));
   if (waited > kGatherLimit)
     leave(turn, 1,
           fmt::format("only {} of {} nodes have an agent after {}", there, turn.orders().nodes,

@@ -57,6 +57,7 @@ TEST_CASE("golden: every transcript -> the decisions it had when it was reviewed
     if (only != nullptr && path.stem() != only) continue;
     ++count;
     const std::string text = read(path);
+    CHECK_MESSAGE(text.find("\n----\n") != std::string::npos, path << " has no line of ----");
     const auto now = stoker::sim::rerun_transcript(text, path.filename().string());
     const std::string problem = now ? std::string() : now.error().message();
     CHECK_MESSAGE(problem.empty(), problem);
