@@ -41,8 +41,7 @@ void check_signatures(configs::RunConfigFile& file) {
 
 }  // namespace
 
-Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path,
-                                          configs::ConfigUse use) {
+Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path) {
   configs::RunSchemaContext schema;
   schema.state_directory = context.state;
   schema.sinks = known_sink_kinds();
@@ -50,7 +49,7 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
     const Status checked = alerts::check_sink(sink);
     return checked ? std::string() : checked.error().what;
   };
-  const configs::RunWorld world{context.environment, regex_error, {}, use};
+  const configs::RunWorld world{context.environment, regex_error, {}};
   auto run = configs::load_run_config(path, std::move(schema), world);
   if (run && run->file.errors.empty()) check_signatures(run->file);
   return run;

@@ -10,8 +10,7 @@
 
 namespace stoker::cli {
 
-Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path,
-                                          configs::ConfigUse use = configs::ConfigUse::Train);
+Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path);
 
 // The alert sinks that this build knows, for the schema.
 std::vector<configs::SinkKind> known_sink_kinds();

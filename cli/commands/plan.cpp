@@ -79,7 +79,6 @@ Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
     return d ? Json(to_seconds(*d)) : Json();
   };
   return {{"run", run.file.policy.run.text},
-          {"trainable", !run.train->not_trainable},
           {"mesh", mesh_json(run.train->config, plan)},
           {"nodes", request.nodes},
           {"ranks_per_node", request.ranks_per_node},
@@ -199,7 +198,7 @@ int what_if(Context& context, const PlanOptions& options, const core::RunPolicy&
 
 int plan(Context& context, const PlanOptions& options) {
   const Console& console = context.console;
-  const auto run = read_run_file(context, options.path, configs::ConfigUse::Plan);
+  const auto run = read_run_file(context, options.path);
   if (!run) return console.say(run.error().message()), kUsage;
   if (options.what_if && run->file.errors.empty())
     return what_if(context, options, run->file.policy);
@@ -244,8 +243,6 @@ int plan(Context& context, const PlanOptions& options) {
     console.line(dump_json(as_json(*run, request, *made)));
   else
     show(console, run->train->config, request, *made);
-  if (run->train->not_trainable)
-    console.say(printable("note: " + run->train_path + ": " + run->train->not_trainable->message));
   return illegal_text(*made).empty() ? kDone : kFailed;
 }
 

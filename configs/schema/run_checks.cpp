@@ -278,14 +278,14 @@ void pin_numerics(CheckedRun& run) {
   }
 }
 
-void check_training(CheckedRun& run, ConfigUse use) {
+void check_training(CheckedRun& run) {
   core::RunPolicy& p = run.file.policy;
   std::string* argument = train_argument(p.train.command);
   if (argument == nullptr) return;
   const std::string beside = path_from(p.config_directory, *argument);
   const std::string inside = path_from(p.directory, *argument);
   run.train_path = !os::exists(beside) && os::exists(inside) ? inside : beside;
-  auto loaded = load_train_config(run.train_path, use);
+  auto loaded = load_train_config(run.train_path);
   if (!loaded) {
     run.file.add_error("train.command", loaded.error().message());
     return;
@@ -360,7 +360,7 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
   check_expressions(run.file, world);
   if (has_program) {
     check_program(run.file, world);
-    check_training(run, world.use);
+    check_training(run);
   }
   return run;
 }

@@ -19,7 +19,6 @@ struct RunWorld {
   // "" when the regular expression is good, else what is wrong; empty function: not judged.
   std::function<std::string(const std::string&)> regex_error;
   std::string agent;  // used when train.agent is not given; "": the one beside this program
-  ConfigUse use = ConfigUse::Train;  // Plan: what stoker-train cannot run yet is no error
 };
 
 struct CheckedRun {

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/os/files.hpp"
 #include "recipe/pipeline_plan.hpp"
@@ -291,28 +290,9 @@ void check_mesh_of(YamlReader& reader, const TrainConfig& c) {
                key + ": " + fits.error().what);
 }
 
-// What this version of the training core cannot run yet is refused, not ignored: one line that
-// names everything that was asked, at the first of it.
-std::optional<Diagnostic> beyond_training(const YamlReader& reader, const TrainConfig& c) {
-  const ParallelConfig& p = c.parallel;
-  std::vector<std::string> asked;
-  std::vector<std::vector<std::string>> places;
-  const auto see = [&](const char* section, const char* key, bool beyond, auto value) {
-    if (!beyond) return;
-    asked.push_back(fmt::format("{}: {}", key, value));
-    places.push_back({section, key});
-  };
-  see("parallel", "zero", p.zero > 0, p.zero);
-  if (asked.empty()) return std::nullopt;
-  return Diagnostic{
-      reader.file(), given_at(reader, places),
-      fmt::format("this version of stoker-train cannot run {}; `stoker plan` can predict it",
-                  fmt::join(asked, ", "))};
-}
-
 }  // namespace
 
-TrainConfigFile read_train_config(std::string_view text, const std::string& file, ConfigUse use) {
+TrainConfigFile read_train_config(std::string_view text, const std::string& file) {
   TrainConfigFile result;
   TrainConfig& c = result.config;
   YamlReader reader(text, file);
@@ -329,11 +309,6 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
     if (reader.ok()) check_batches(root, c);
   });
   if (reader.ok()) check_mesh_of(reader, c);
-  result.not_trainable = beyond_training(reader, c);
-  if (use == ConfigUse::Train && result.not_trainable) {
-    reader.error(result.not_trainable->at, result.not_trainable->message);
-    result.not_trainable.reset();
-  }
   result.errors = reader.errors();
   result.effective = reader.render_effective();
   result.values = reader.effective();
@@ -342,9 +317,9 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
   return result;
 }
 
-Result<TrainConfigFile> load_train_config(const std::string& path, ConfigUse use) {
+Result<TrainConfigFile> load_train_config(const std::string& path) {
   STOKER_TRY(text, os::read_file(path, kLargestYaml));
-  return read_train_config(text, path, use);
+  return read_train_config(text, path);
 }
 
 }  // namespace stoker::configs

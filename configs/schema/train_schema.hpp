@@ -1,10 +1,8 @@
 // TRAIN.yaml: the strict schema of the training core's configuration. Fills recipe::TrainConfig
 // (plain values with the defaults of the contract) or reports every error with its place. Also
-// judged here: what this version of the training core cannot do yet (ZeRO) and batches that no
-// number of ranks could fit.
+// judged here: batches that no number of ranks could fit.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,23 +16,16 @@ using recipe::TrainConfig;
 
 struct TrainConfigFile {
   TrainConfig config;
-  Diagnostics errors;                       // empty: `config` may be used
-  std::optional<Diagnostic> not_trainable;  // only with ConfigUse::Plan
-  std::string effective;                    // the whole configuration with the origin of each value
-  std::vector<EffectiveValue> values;       // the same, one by one
+  Diagnostics errors;                  // empty: `config` may be used
+  std::string effective;               // the whole configuration with the origin of each value
+  std::vector<EffectiveValue> values;  // the same, one by one
   Position batch_at;  // of batch.ramp_up, else batch.global: where a batch that does not fit is to
                       // be reported
 };
 
-// Train: ZeRO, which this version of stoker-train cannot run, is an error. Plan: it is not;
-// `not_trainable` says what it is.
-enum class ConfigUse { Train, Plan };
-
-TrainConfigFile read_train_config(std::string_view text, const std::string& file,
-                                  ConfigUse use = ConfigUse::Train);
+TrainConfigFile read_train_config(std::string_view text, const std::string& file);
 
 // The same from a file; an Error only when it cannot be read at all.
-Result<TrainConfigFile> load_train_config(const std::string& path,
-                                          ConfigUse use = ConfigUse::Train);
+Result<TrainConfigFile> load_train_config(const std::string& path);
 
 }  // namespace stoker::configs

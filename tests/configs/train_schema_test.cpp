@@ -78,20 +78,15 @@ TEST_CASE("train schema: the smallest file -> the defaults") {
   CHECK(file.effective.find("dtype: f32") != std::string::npos);
 }
 
-TEST_CASE("train schema: what this version cannot run -> refused with its position") {
+TEST_CASE("train schema: a mesh with chunks and ZeRO -> accepted") {
   std::string text = small_with(
       "{micro: 1, global: 8}",
       "parallel: {tensor: 2, pipeline: 4, schedule: interleaved, virtual_stages: 2, zero: 1}\n");
   text.replace(text.find("layers: 1"), 9, "layers: 8");
-  const auto errors = errors_of(text);
-  CHECK(errors == std::vector<std::string>{
-                      "train.yaml:6:84: error: this version of stoker-train cannot run zero: 1; "
-                      "`stoker plan` can predict it"});
-  const TrainConfigFile planned = read_train_config(text, "train.yaml", ConfigUse::Plan);
-  CHECK(planned.errors.empty());
-  REQUIRE(planned.not_trainable.has_value());
-  CHECK(planned.not_trainable->text() == errors[0]);
-  CHECK(planned.config.parallel.pipeline == 4);
+  const TrainConfigFile file = read_train_config(text, "train.yaml");
+  CHECK(file.errors.empty());
+  CHECK(file.config.parallel.pipeline == 4);
+  CHECK(file.config.parallel.zero == 1);
 }
 
 TEST_CASE("train schema: recomputation -> none, selective, full, or layers in stretches") {
@@ -116,7 +111,7 @@ TEST_CASE("train schema: recomputation -> none, selective, full, or layers in st
 TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is named") {
   const auto one = [](const std::string& more) {
     const std::string text = small_with("{micro: 1, global: 8}", more);
-    const auto file = read_train_config(text, "train.yaml", ConfigUse::Plan);
+    const auto file = read_train_config(text, "train.yaml");
     return file.errors.size() == 1 ? file.errors[0].text() : "";
   };
   CHECK(one("parallel: {tensor: 4}\n") ==

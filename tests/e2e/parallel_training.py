@@ -82,6 +82,28 @@ def on_other_meshes(training, whole):
         print(f"TP2 x PP2 resumed on {mesh}: {len(losses)} losses within {worst:.1e}", flush=True)
 
 
+def shared_and_recomputed(training):
+    """ZeRO-1 and recomputation, saved and resumed without them and back: the digests of a plain run, all along."""
+    digests = {}
+    for name, parallel, change in (("plain", "", "recompute: none"), ("shared", "zero: 1", "recompute: {every: 2}")):
+        configure(training, parallel, directory=name)
+        path = os.path.join(training.folder, "train.yaml")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(text.replace("clip: 1.0", f"clip: 1.0, {change}"))
+        training.run(2)
+        digests[name] = [training.inspect(n, name)["digest"] for n in training.checkpoints(name)]
+    check(digests["shared"] == digests["plain"] and len(digests["plain"]) >= 3, f"digests differ: {digests}")
+    shutil.rmtree(os.path.join(training.folder, "shared"))
+    training.run(2, STOKER_LOAD=os.path.join("plain", training.checkpoints("plain")[0]))
+    check("guarantee: bitwise" in training.log(), training.log()[:800])
+    rest = [training.inspect(n, "shared")["digest"] for n in training.checkpoints("shared")]
+    check(rest == digests["plain"][1:], f"digests differ after the resume: {rest}, {digests['plain']}")
+    print(f"ZeRO-1 and recomputation on two ranks: {len(rest) + 1} digests of the plain run, from scratch and from its checkpoint",
+          flush=True)
+
+
 def refused(training):
     for what, parallel, world, says in (
             ("heads", "tensor: 3", 3, "train.yaml:10:20: error: tensor: 4 heads are not a multiple of tensor 3"),
@@ -103,6 +125,7 @@ def parallel_training():
     try:
         against_one_rank(training)
         on_other_meshes(training, killed_and_resumed(training))
+        shared_and_recomputed(training)
         refused(training)
     finally:
         training.remove()

@@ -81,7 +81,7 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"parallel.pipeline", "1", Effect::Tolerance},
       {"parallel.schedule", "zb-v", Effect::Tolerance},
       {"parallel.virtual_stages", "2", Effect::Tolerance, {{"parallel.schedule", "interleaved"}}},
-      {"parallel.zero", "0", Effect::Nothing},
+      {"parallel.zero", "1", Effect::Nothing},
       {"train.samples", "420", Effect::Refused},  // the order of the data follows it
       {"train.dtype", "bf16", Effect::Refused},
       {"train.numerics", "portable", Effect::Tolerance},

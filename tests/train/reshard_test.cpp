@@ -31,6 +31,7 @@ struct MeshCase {
   Mesh mesh;
   Kind kind = Kind::OneFOneB;
   std::uint32_t chunks = 1;
+  bool zero = false;
 };
 
 ModelLayout layout_of(const MeshCase& shape) {
@@ -46,14 +47,25 @@ float value_of(const std::string& name, StatePart part, std::uint64_t i) {
   return static_cast<float>(xxh3_64(fmt::format("{} {} {}", name, part_name(part), i)) % 1000003);
 }
 
+FlatState state_on(const MeshCase& shape, const ModelLayout& layout, const Comm& comm) {
+  ParameterTable table = layout.of_rank(comm.rank());
+  const FlatRange owned =
+      shape.zero ? own_range(table, comm.mesh(), comm.rank()) : FlatRange{0, table.flat_size};
+  return FlatState::allocate(std::move(table), recipe::Dtype::F32, owned).value();
+}
+
+// Of all parameters, and of the moments that are owned here.
 template <class F>
 void for_each_element(const FlatState& state, F f) {
   for (const StatePart part : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2})
     for (const Parameter& p : state.table().parameters) {
       auto* values = static_cast<float*>(state.part(part).data) + p.offset;
       wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
-        for (std::uint64_t i = 0; i < run.count; ++i)
-          f(values[run.in_a + i], value_of(p.name, part, run.in_tensor + i));
+        for (std::uint64_t i = 0; i < run.count; ++i) {
+          const std::size_t at = p.offset + run.in_a + i;
+          if (part == StatePart::Parameter || (at >= state.owned().begin && at < state.owned().end))
+            f(values[run.in_a + i], value_of(p.name, part, run.in_tensor + i));
+        }
       });
     }
 }
@@ -87,7 +99,7 @@ std::string save_on(const MeshCase& shape, const std::string& directory, bool as
   const ModelLayout layout = layout_of(shape);
   std::string path;
   on_mesh(shape.mesh, [&](Comm& comm) {
-    auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
+    auto state = state_on(shape, layout, comm);
     for_each_element(state, [](float& is, float want) { is = want; });
     state.steps = 7;
     Staging staging;
@@ -107,7 +119,7 @@ void load_on(const MeshCase& shape, const std::string& path, const std::string& 
   const ModelLayout layout = layout_of(shape);
   const auto manifest = watch::read_manifest(path).value();
   on_mesh(shape.mesh, [&](Comm& comm) {
-    auto state = FlatState::allocate(layout.of_rank(comm.rank()), recipe::Dtype::F32).value();
+    auto state = state_on(shape, layout, comm);
     bool peer_lost = false;
     const Status loaded =
         load_checkpoint(comm, state, layout.whole(), {path, manifest}, 60s, peer_lost);
@@ -132,6 +144,8 @@ const MeshCase kMeshCases[] = {
     {{2, 2, 1}},
     {{1, 2, 2}, Kind::ZbV},
     {{2, 2, 2}, Kind::Interleaved, 2},
+    {{1, 1, 3}, Kind::OneFOneB, 1, true},
+    {{2, 1, 2}, Kind::OneFOneB, 1, true},
 };
 
 }  // namespace

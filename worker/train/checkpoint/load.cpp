@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "worker/train/state/zero.hpp"
+
 namespace stoker::train {
 namespace {
 
@@ -152,6 +154,10 @@ Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole
   }
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), saved.path);
+  if (Status gathered = gather_parameters(comm, state, deadline); !gathered) {
+    peer_lost = true;
+    return gathered;
+  }
   auto digest = state_digest(comm, state, deadline);
   if (!digest) {
     peer_lost = true;

@@ -36,11 +36,6 @@ ShardId shard_of(const wire::Manifest& m, const Mesh& mesh, std::uint32_t rank) 
   return {m.generation, m.iteration, rank, mesh.world()};
 }
 
-// What a rank saves of its flat state: its data-parallel replicas have the same.
-FlatRange own_range(const ParameterTable& table, const Mesh& mesh, std::uint32_t rank) {
-  return shard_range(table.flat_size, mesh.data_rank(rank), mesh.dp);
-}
-
 std::string join(const std::string& directory, const std::string& name) {
   return directory + "/" + name;
 }

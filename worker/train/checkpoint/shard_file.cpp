@@ -99,6 +99,7 @@ const StatePart* part_named(const std::string& name) {
   return nullptr;
 }
 
+// What the state owns of it.
 Status read_range(Reader& in, const wire::ManifestRange& range, FlatState& state) {
   const StatePart* part = part_named(range.part);
   const std::size_t each = size_of(state.element());
@@ -107,8 +108,13 @@ Status read_range(Reader& in, const wire::ManifestRange& range, FlatState& state
     if (p.name != range.tensor || part == nullptr || p.count == 0) continue;
     const wire::TensorBox box = range.box.value_or(wire::whole_box(p.shape));
     wire::for_each_run(p.shape, box, p.box, [&](const wire::Run& run) {
-      const std::uint64_t from = std::max(run.in_a, range.begin);
-      const std::uint64_t to = std::min(run.in_a + run.count, range.begin + range.count);
+      const FlatRange owned = state.owned();
+      const std::size_t flat = p.offset + run.in_b;  // where the run begins here
+      const auto within = [&](std::size_t end) {
+        return run.in_a + std::min(run.count, std::uint64_t{end - std::min(end, flat)});
+      };
+      const std::uint64_t from = std::max(within(owned.begin), range.begin);
+      const std::uint64_t to = std::min(within(owned.end), range.begin + range.count);
       if (from >= to || !done) return;
       done = in.read(
           range.file_offset + (from - range.begin) * each, (to - from) * each,

@@ -105,7 +105,10 @@ Result<Mesh> mesh_of(const recipe::TrainConfig& c, const RankEnvironment& enviro
 std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& comm) {
   const recipe::TrainConfig& c = p.config();
   p.layout = {c.model, comm.mesh(), p.pipeline->rank_of_stage()};
-  auto state = FlatState::allocate(p.layout.of_rank(comm.rank()), c.train.dtype);
+  ParameterTable table = p.layout.of_rank(comm.rank());
+  const FlatRange owned = c.parallel.zero > 0 ? own_range(table, comm.mesh(), comm.rank())
+                                              : FlatRange{0, table.flat_size};
+  auto state = FlatState::allocate(std::move(table), c.train.dtype, owned);
   if (!state) return failed(ExitCode::Failed, state.error());
   p.state.emplace(std::move(*state));
   const ModelOptions options{c.train.seed, c.train.deadline, c.train.recompute,

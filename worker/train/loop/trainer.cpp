@@ -9,6 +9,7 @@
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/state/replicas.hpp"
+#include "worker/train/state/zero.hpp"
 
 namespace stoker::train {
 namespace {
@@ -95,7 +96,7 @@ Status Trainer::agree(Step& step) {
   return ok();
 }
 
-void Trainer::update(const Step& step) {
+Status Trainer::update(const Step& step) {
   if (!step.finite) {
     position_.idle_samples += step.global;
     ++position_.skipped_steps;
@@ -108,12 +109,14 @@ void Trainer::update(const Step& step) {
                                    o.weight_decay,
                                    kernels::clip_scale(step.norm, p_.config.train.clip),
                                    p_.state.steps + 1};
-    p_.state.update(adamw, {0, p_.state.table().flat_size});
+    p_.state.update(adamw, p_.state.owned());
     ++p_.state.steps;
+    STOKER_TRY_STATUS(gather_parameters(p_.comm, p_.state, p_.config.train.deadline));
   }
   position_.optimizer_steps = p_.state.steps;
   position_.iteration = position_.iteration.next();
   position_.consumed_samples += step.global;
+  return ok();
 }
 
 Status Trainer::note_samples(const Step& step) {
@@ -140,7 +143,7 @@ Result<Trainer::Step> Trainer::step() {
   const Status noted = note_samples(step);  // this log is worth less than the training
   if (!noted && !samples_log_failed_) complain("warning: " + noted.error().message());
   samples_log_failed_ = !noted;
-  update(step);
+  STOKER_TRY_STATUS(update(step));
   if (position_.iteration.value % kCompareEvery == 0) STOKER_TRY_STATUS(compare());
   step.whole = last_iteration_ = monotonic_now() - began;
   return step;

@@ -67,7 +67,7 @@ class Trainer {
   Result<double> compute(Step& step);
   Status agree(Step& step);  // numbers and decisions, over all ranks
   Status compare();          // parameters that several ranks hold
-  void update(const Step& step);
+  Status update(const Step& step);
   void tell(const Step& step);
   void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
   void plot(Iteration step, const std::vector<Scalar>& scalars);

@@ -22,6 +22,7 @@ enum class InitKind { Normal, Zero, One };
 struct FlatRange {
   std::size_t begin = 0, end = 0;
   [[nodiscard]] std::size_t size() const { return end - begin; }
+  friend bool operator==(const FlatRange&, const FlatRange&) = default;
 };
 
 struct Parameter {

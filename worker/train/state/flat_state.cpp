@@ -5,13 +5,16 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include "common/hash.hpp"
 #include "kernels/global_norm.hpp"
 #include "kernels/normal_init.hpp"
+#include "recipe/plan.hpp"
 
 namespace stoker::train {
 namespace {
 
 constexpr std::size_t kShardStep = 64;
+constexpr std::size_t kPage = 4096;
 constexpr std::array kParts{StatePart::Parameter, StatePart::Moment1, StatePart::Moment2};
 
 // Calls f with a T* of the buffer's type.
@@ -40,6 +43,10 @@ FlatRange shard_range(std::size_t flat_size, std::uint32_t index, std::uint32_t 
   const std::size_t step = (flat_size / count + kShardStep - 1) / kShardStep * kShardStep;
   const std::size_t begin = std::min(flat_size, step * index);
   return {begin, index + 1 == count ? flat_size : std::min(flat_size, begin + step)};
+}
+
+FlatRange own_range(const ParameterTable& table, const Mesh& mesh, std::uint32_t rank) {
+  return shard_range(table.flat_size, mesh.data_rank(rank), mesh.dp);
 }
 
 std::vector<Piece> pieces_of(const ParameterTable& table, FlatRange range) {
@@ -71,30 +78,42 @@ void UnmapMemory::operator()(void* memory) const {
   ::munmap(memory, bytes);
 }
 
-Result<FlatState::Memory> FlatState::map(std::size_t bytes) {
+// [begin, end) is what will be used.
+Result<FlatState::Memory> FlatState::map(std::size_t bytes, std::size_t begin, std::size_t end) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return fail(errno_error(errno, fmt::format("cannot get {} bytes for the training state", bytes),
                             "memory", "use a smaller model or more ranks"));
-  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  // No large page reaches over the ends of what is used.
+  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
+  begin = begin / kPage * kPage;
+  ::madvise(static_cast<char*>(memory) + begin, end - begin, MADV_HUGEPAGE);
   return Memory(memory, UnmapMemory{bytes});
 }
 
 Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype) {
+  const FlatRange all{0, table.flat_size};
+  return allocate(std::move(table), dtype, all);
+}
+
+Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned) {
   FlatState state;
   state.table_ = std::move(table);
   state.dtype_ = dtype;
-  const std::size_t bytes = state.table_.flat_size * size_of(state.element());
-  for (Memory* memory : {&state.gradients_, &state.masters_, &state.moment1_, &state.moment2_}) {
-    auto mapped = map(bytes);
-    if (!mapped) return fail(mapped.error());
-    *memory = std::move(*mapped);
-  }
-  if (dtype == recipe::Dtype::Bf16) {
-    auto mapped = map(state.table_.flat_size * sizeof(kernels::Bf16));
-    if (!mapped) return fail(mapped.error());
-    state.parameters_ = std::move(*mapped);
-  }
+  state.owned_ = owned;
+  const FlatRange all{0, state.table_.flat_size};
+  const bool rounds = dtype == recipe::Dtype::Bf16;
+  const auto get = [&](Memory& memory, std::size_t each, FlatRange used) -> Status {
+    STOKER_TRY(mapped, map(all.size() * each, used.begin * each, used.end * each));
+    memory = std::move(mapped);
+    return ok();
+  };
+  const std::size_t wide = size_of(state.element());
+  STOKER_TRY_STATUS(get(state.gradients_, wide, all));
+  STOKER_TRY_STATUS(get(state.masters_, wide, rounds ? owned : all));
+  STOKER_TRY_STATUS(get(state.moment1_, wide, owned));
+  STOKER_TRY_STATUS(get(state.moment2_, wide, owned));
+  if (rounds) STOKER_TRY_STATUS(get(state.parameters_, sizeof(kernels::Bf16), all));
   return state;
 }
 
@@ -123,10 +142,23 @@ void FlatState::initialise(std::uint64_t seed) {
   for (const Parameter& p : table_.parameters)
     typed(part(StatePart::Parameter),
           [&](auto* masters) { initialise_one(p, seed, masters + p.offset); });
+  const std::size_t each = size_of(element());
   for (const StatePart moment : {StatePart::Moment1, StatePart::Moment2})
-    std::memset(part(moment).data, 0, part(moment).bytes());
+    std::memset(static_cast<char*>(part(moment).data) + owned_.begin * each, 0,
+                owned_.size() * each);
   steps = 0;
-  refresh_parameters();
+  round_parameters({0, table_.flat_size});
+  if (parameters_) drop_rest(masters_.get());
+}
+
+// Gives back the pages outside of the owned range.
+void FlatState::drop_rest(void* memory) const {
+  const std::size_t each = size_of(element());
+  const std::size_t begin = owned_.begin * each / kPage * kPage;
+  const std::size_t end = (owned_.end * each + kPage - 1) / kPage * kPage;
+  const std::size_t bytes = table_.flat_size * each;
+  if (begin > 0) ::madvise(memory, begin, MADV_DONTNEED);
+  if (end < bytes) ::madvise(static_cast<char*>(memory) + end, bytes - end, MADV_DONTNEED);
 }
 
 void FlatState::zero_gradients() {
@@ -172,10 +204,14 @@ void FlatState::update(kernels::AdamwStep step, FlatRange range) {
 }
 
 void FlatState::refresh_parameters() {
+  round_parameters(owned_);
+}
+
+void FlatState::round_parameters(FlatRange range) {
   if (!parameters_) return;
   auto* rounded = static_cast<kernels::Bf16*>(parameters_.get());
   const auto* masters = static_cast<const float*>(masters_.get());
-  for (std::size_t i = 0; i < table_.flat_size; ++i) rounded[i] = kernels::to_bf16(masters[i]);
+  for (std::size_t i = range.begin; i < range.end; ++i) rounded[i] = kernels::to_bf16(masters[i]);
 }
 
 void FlatState::add_to(kernels::StateDigest& sum, const Piece& piece) const {
@@ -199,7 +235,13 @@ kernels::StateDigest FlatState::digest(FlatRange range, bool with_steps) const {
 
 kernels::StateDigest FlatState::digest_of(const Parameter& parameter) const {
   kernels::StateDigest sum;
-  add_to(sum, {&parameter, 0, parameter.count});
+  if (owns_all()) {
+    add_to(sum, {&parameter, 0, parameter.count});
+  } else {
+    const std::size_t each = recipe::bytes_per_value(dtype_);
+    sum.low = xxh3_64(
+        {static_cast<const char*>(parameters()) + parameter.offset * each, parameter.count * each});
+  }
   return sum;
 }
 

@@ -2,7 +2,8 @@
 // model's type, and beside them gradients, masters and both moments in f32 (f64 for f64 models).
 // Where the model computes in the masters' type, parameters and masters are the same memory.
 // Everything that works on ranges (optimizer, sums over ranks, checkpoints) works on these; the
-// model sees views.
+// model sees views. With ZeRO a rank owns a range: moments, and masters that are not the
+// parameters, exist only there. They are the same buffers, whose other pages nothing touches.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,9 @@ enum class StatePart { Parameter, Moment1, Moment2 };
 // What shard `index` of `count` holds: equal parts in steps of 64 elements, the last takes the
 // rest.
 FlatRange shard_range(std::size_t flat_size, std::uint32_t index, std::uint32_t count);
+// What a rank saves of its flat state, and owns with ZeRO: its data-parallel replicas have the
+// rest.
+FlatRange own_range(const ParameterTable& table, const Mesh& mesh, std::uint32_t rank);
 
 // One parameter's intersection with a FlatRange: elements [first, first + count) of its box.
 struct Piece {
@@ -39,8 +43,11 @@ class FlatState {
  public:
   // Errors: not enough memory.
   static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype);
+  static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned);
 
   [[nodiscard]] const ParameterTable& table() const { return table_; }
+  [[nodiscard]] FlatRange owned() const { return owned_; }
+  [[nodiscard]] bool owns_all() const { return owned_ == FlatRange{0, table_.flat_size}; }
   [[nodiscard]] recipe::Dtype dtype() const { return dtype_; }
   [[nodiscard]] Element element() const {
     return dtype_ == recipe::Dtype::F64 ? Element::F64 : Element::F32;
@@ -60,21 +67,25 @@ class FlatState {
   [[nodiscard]] double gradient_sum_of_squares() const;
   // One optimizer step over `range`; `step.weight_decay` is applied to parameters that decay.
   void update(kernels::AdamwStep step, FlatRange range);
-  // After masters were loaded: the model's parameters are their rounding.
+  // After masters were loaded: the model's parameters are their rounding, in the owned range.
   void refresh_parameters();
   // Over masters and moments that count here; with the number of steps from one rank, the sum of
   // all shards of all ranks is the state's digest.
   [[nodiscard]] kernels::StateDigest digest(FlatRange range, bool with_steps) const;
-  // Over masters and moments of one parameter, over its owners.
+  // Over masters and moments of one parameter; with ZeRO over the model's parameter, which is all
+  // that every rank holds of it.
   [[nodiscard]] kernels::StateDigest digest_of(const Parameter& parameter) const;
 
  private:
   void add_to(kernels::StateDigest& sum, const Piece& piece) const;
+  void round_parameters(FlatRange range);
+  void drop_rest(void* memory) const;
   using Memory = std::unique_ptr<void, UnmapMemory>;
-  static Result<Memory> map(std::size_t bytes);
+  static Result<Memory> map(std::size_t bytes, std::size_t begin, std::size_t end);
 
   ParameterTable table_;
   recipe::Dtype dtype_ = recipe::Dtype::F32;
+  FlatRange owned_;
   Memory parameters_, gradients_, masters_, moment1_, moment2_;
 };
 

@@ -1,0 +1,14 @@
+// ZeRO-1 (Rajbhandari et al. 2020): each data-parallel rank updates the range it owns, then all
+// gather the parameters. The sums of the gradients, the norm and each element's update are those of
+// training without it, so the bits are the same.
+#pragma once
+
+#include "worker/train/state/flat_state.hpp"
+
+namespace stoker::train {
+
+// Collective over the data-parallel ranks, after each owns new parameters: afterwards all hold all.
+// Does nothing where a rank owns everything.
+Status gather_parameters(Comm& comm, FlatState& state, Duration deadline);
+
+}  // namespace stoker::train
