@@ -12,6 +12,50 @@
 
 namespace stoker::core {
 
+std::uint64_t last_iteration(const RunState& run) {
+  return run.policy.train.finished.iteration.value_or(run.progress.total);
+}
+
+std::string sign_of_end(const RunState& run) {
+  if (!run.live) return "";
+  const std::string of = fmt::format("generation {}: ", run.live->generation.value);
+  if (run.live->goodbye_at) return of + "its agents left";
+  if (run.end) return of + run.end->why;
+  if (has_agents(run.policy)) return "";
+  const std::uint64_t last = last_iteration(run), at = run.progress.iteration.value;
+  if (last != 0 && at >= last)
+    return of + fmt::format("iteration {} of {}, checkpoint {}", at, last,
+                            run.checkpoint.iteration.value);
+  if (!run.verdict || !run.verdict->fatal) return "";
+  return of + run.verdict->failure_class + ": " + run.verdict->summary;
+}
+
+bool is_near_end(const RunState& run) {
+  // A digest may be 30 s old, and a busy controller needs some for a cancel.
+  constexpr double kCancelNeedsMs = 60e3;
+  constexpr std::uint64_t kShare = 20;  // a twentieth of a short training
+  const std::uint64_t last = last_iteration(run), at = run.progress.iteration.value;
+  if (!run.live || last == 0 || at > last || !run.policy.train.finished.file.empty()) return false;
+  const std::uint64_t left = last - at;
+  if (left == 0) return true;
+  const double step_ms = run.progress.step_ms;
+  return left <= last / kShare && step_ms > 0 &&
+         static_cast<double>(left) * step_ms <= kCancelNeedsMs;
+}
+
+void cancel_unneeded(Turn& turn) {
+  const RunState& run = turn.r();
+  if (!is_near_end(run) || run.paused) return;
+  std::uint32_t waiting = 0;
+  for (const auto& [token, s] : run.supply) waiting += s.waiting();
+  if (waiting == 0) return;
+  turn.say(fmt::format("iteration {} of {}: {} that {} would start for nothing; cancelling {}",
+                       run.progress.iteration.value, last_iteration(run),
+                       count_text(waiting, "task"), waiting == 1 ? "waits" : "wait",
+                       waiting == 1 ? "it" : "them"));
+  cancel_waiting(turn);
+}
+
 bool is_over(const TrainingState& state) {
   const auto* held = std::get_if<training::Held>(&state);
   return (held != nullptr && !held->retry_at) ||

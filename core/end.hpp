@@ -10,6 +10,18 @@
 
 namespace stoker::core {
 
+// The iteration after which the training is finished: what RUN.yaml says, else what the training
+// reports; 0 = not known.
+std::uint64_t last_iteration(const RunState& run);
+// What says that the running job is ending or over although the scheduler has not said so: of
+// agents their goodbye or end mark, of a script the last iteration or an error in its logs. "" =
+// nothing; another text is another sign.
+std::string sign_of_end(const RunState& run);
+// The last iterations run: what waits behind the job would start for nothing.
+bool is_near_end(const RunState& run);
+// Cancels what waits once that is so.
+void cancel_unneeded(Turn& turn);
+
 // Nothing is to start until a person says so.
 bool is_over(const TrainingState& state);
 

@@ -6,6 +6,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/end.hpp"
 #include "core/handlers.hpp"
 #include "core/numbers.hpp"
 #include "core/probe.hpp"
@@ -279,6 +280,7 @@ void on_digest(Turn& turn, const Digest& digest) {
       turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
   if (watched && hang.verdict == detect::Verdict::Bad) return suspect_hang(turn, hang);
   if (watched) check_planned(turn);
+  if (watched) cancel_unneeded(turn);
   if (watched) supply::follow_plan(turn);
   watch_numbers(turn, digest);
   supply::follow_pins(turn);

@@ -8,6 +8,7 @@
 
 #include "core/alerting.hpp"
 #include "core/command.hpp"
+#include "core/end.hpp"
 #include "core/numbers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/resume_files.hpp"
@@ -32,6 +33,7 @@ void begin(Turn& turn, const supply::Submission& s, const JobSeen& seen) {
   live.attempt_at = turn.now();
   run.newest = live.generation;
   run.live = std::move(live);
+  run.verdict.reset();  // of the job before
   begin_numbers(turn, Iteration{});
   run.progress.phase = wire::Phase::Startup;
   run.progress.at = run.progress.phase_since = turn.now();
@@ -100,7 +102,7 @@ std::optional<std::string> finished(const RunState& run, const JobSeen& end) {
   if (end.state != JobState::Completed || end.exit_code != 0 || end.reason == "forgotten")
     return std::nullopt;
   if (when.exit_zero) return "it ended with exit code 0";
-  const std::uint64_t last = when.iteration ? *when.iteration : run.progress.total;
+  const std::uint64_t last = last_iteration(run);
   if (!when.file.empty() || last == 0 || at < last) return std::nullopt;
   return fmt::format("it reached iteration {} of {}", at, last);
 }

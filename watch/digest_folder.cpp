@@ -133,6 +133,9 @@ bool DigestFolder::is_edge(const wire::Beat& beat) const {
       beat.checkpoint != told.checkpoint || beat.saves_answered != told.saves_answered ||
       beat.loss.has_value() != told.loss.has_value())
     return true;
+  if (beat.total != 0 && beat.iteration_max.value >= beat.total &&
+      told.iteration_max < beat.iteration_max)
+    return true;  // the last one
   if (beat.reporting != told.reporting &&
       (beat.reporting < told.reporting || beat.reporting == beat.ranks))
     return true;

@@ -19,6 +19,13 @@ Duration last_words(const RunState& run) {
   return traits_of(run.policy.scheduler.kind).last_words;
 }
 
+// How long they are awaited. A script whose logs have reported a fatal error has only lines that
+// were read but not yet reported: they come before the next Tick.
+Duration wait_for_words(const RunState& run) {
+  const bool told = !has_agents(run.policy) && run.verdict && run.verdict->fatal;
+  return told ? std::min<Duration>(1s, last_words(run)) : last_words(run);
+}
+
 bool is_ours(const Turn& turn, const JobSeen& seen) {
   return turn.r().supply.contains(seen.token) ||
          seen.token.text.starts_with(turn.name().text + "-");
@@ -204,17 +211,19 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (other || ending != nullptr) return;
   s.tasks[seen.job.task].state = seen.state;
   const RunState& run = turn.r();
-  turn.go(s, Ending{seen.job.task, seen, turn.now() + last_words(run)}, SupplyTrigger::TaskOver);
+  turn.go(s, Ending{seen.job.task, seen, turn.now() + wait_for_words(run)},
+          SupplyTrigger::TaskOver);
   const bool ours = run.live && run.live->token == s.token && run.live->job.task == seen.job.task;
   const bool words =
       ours && (run.live->goodbye_at ||
-               (run.live->outcome && run.live->outcome->attempt == run.live->attempt));
+               (run.live->outcome && run.live->outcome->attempt == run.live->attempt) ||
+               (!has_agents(run.policy) && script::finished(run, seen)));
   const bool expected = !turn.active() || turn.in<training::Recovering>() != nullptr ||
                         s.cancel_asked || seen.state == JobState::NodeFail ||
                         seen.state == JobState::Preempted || seen.state == JobState::Cancelled;
   if (words || expected) return decide_end(turn, s);
   turn.say(fmt::format("{} ended with {}; waiting up to {} for the last {}", job_text(seen.job),
-                       stoker::name_of(seen.state), format_duration(last_words(run)),
+                       stoker::name_of(seen.state), format_duration(wait_for_words(run)),
                        has_agents(run.policy) ? "reports of its agents" : "lines of its logs"));
 }
 

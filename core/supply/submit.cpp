@@ -8,6 +8,7 @@
 #include "core/alerting.hpp"
 #include "core/command.hpp"
 #include "core/detect/detect.hpp"
+#include "core/end.hpp"
 #include "core/numbers.hpp"
 #include "core/recover/rollback.hpp"
 #include "core/script.hpp"
@@ -252,6 +253,7 @@ void top_up(Turn& turn) {
   RunState& run = turn.r();
   const auto dry = detect::chain_dry(run);
   if (!dry || run.paused || !turn.active() || turn.in<training::Stopping>() != nullptr) return;
+  if (is_near_end(run)) return;
   const Submission* running = running_submission(run);
   if (running == nullptr || running->job.job == 0) return;
   if (run.exact_order || !run.rivals.empty()) return;

@@ -15,6 +15,7 @@ namespace {
 constexpr Duration kLookForLogs = 10s;
 constexpr std::size_t kMostLogs = 4096;
 constexpr std::size_t kPiece = 1u << 20;
+constexpr Duration kSilence = 3s;
 
 std::string key_of(const RunName& run) {
   return "log:" + run.text + ":";
@@ -110,6 +111,7 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
       begin_attempt(started->attempt);
   }
   tell(out);
+  heed_silence(now);
   tell_progress(now, false, out);
   if (!scan_) looked_.reset();  // the patterns are still being compiled
   inputs = std::move(out);
@@ -117,6 +119,8 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
 
 void LogWatch::begin_attempt(Attempt attempt) {
   attempt_ = attempt;
+  failed_ = false;
+  silence_ = kSilence;
   if (scan_) scan_->forget();
   for (auto& [path, log] : logs_) {
     const core::Cursor cursor = log.tail.cursor();
@@ -213,6 +217,7 @@ void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
   if (read.error && !log.told_error) note(log.tail.path(), read.error->message(), out);
   log.told_error = read.error.has_value();
   if (read.lines.empty()) return;
+  grew_ = now;
   std::string block;
   for (const watch::TailLine& line : read.lines) {
     block += line.text;
@@ -221,6 +226,13 @@ void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
       script_->line(log.tail.path(), line.text, now, wall_now());
   }
   scan_->lines(log.source, read.lines.front().number - 1, block);
+}
+
+void LogWatch::heed_silence(Instant now) {
+  if (!failed_ || !grew_ || now - *grew_ < silence_) return;
+  grew_.reset();
+  silence_ *= 2;
+  ++silences_;
 }
 
 // A rank's end may be reported before its last lines have reached main.log.
@@ -242,6 +254,7 @@ void LogWatch::tell(std::vector<core::Input>& out) {
   if (!scan_) return;
   auto news = scan_->news();
   if (!news) return;
+  failed_ = news->fatal;
   core::Input input{
       policy_.run, diagnose::as_event<core::Diagnosed>(*news, generation_, attempt_), {}};
   for (const auto& [path, log] : logs_) input.cursors.push_back(cursor_of(path, log));

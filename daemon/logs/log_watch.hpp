@@ -33,6 +33,9 @@ class LogWatch {
   void set_generation(Generation live, Instant now);
   void flush(Instant now, std::vector<core::Input>& out) { tell_progress(now, true, out); }
   [[nodiscard]] bool more() const { return more_; }  // there is more to read at once
+  // How often the logs reported a fatal error and then stopped growing: for 3 s, and twice as long
+  // each time again in the same attempt.
+  [[nodiscard]] std::size_t silences() const { return silences_; }
 
  private:
   struct Place {  // the parser_state of a cursor
@@ -54,6 +57,7 @@ class LogWatch {
   void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
                   const diagnose::LiveSource& source);
   void read(Log& log, Instant now, std::vector<core::Input>& out);
+  void heed_silence(Instant now);
   void last_words(const wire::RankExited& exited);
   void begin_attempt(Attempt attempt);
   void tell(std::vector<core::Input>& out);
@@ -74,6 +78,10 @@ class LogWatch {
   std::map<std::string, Log> logs_;
   std::optional<Instant> looked_;
   bool more_ = false;
+  bool failed_ = false;          // the newest verdict is a fatal one
+  std::optional<Instant> grew_;  // a log, when last; empty: that silence was counted
+  Duration silence_ = 3s;        // that counts next
+  std::size_t silences_ = 0;
 };
 
 }  // namespace stoker::daemon

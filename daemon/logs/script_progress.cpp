@@ -37,7 +37,8 @@ ScriptProgress::ScriptProgress(const core::RunPolicy& policy,
                                const std::vector<core::Cursor>& cursors)
     : run_(policy.run),
       ranks_(policy.scheduler.nodes.front().nodes * policy.train.ranks_per_node),
-      interval_(watch::digest_interval(policy.hang.floor)) {
+      interval_(watch::digest_interval(policy.hang.floor)),
+      ends_at_(policy.train.finished.iteration) {
   if (auto reader = diagnose::ProgressReader::make(policy.watch.progress))
     reader_ = *std::move(reader);
   else
@@ -110,7 +111,7 @@ wire::Beat ScriptProgress::beat(Instant now) {
   beat.ranks = ranks_;
   beat.reporting = moved ? ranks_ : 0;
   beat.iteration_min = beat.iteration_max = memory_.iteration;
-  beat.total = last_.total.value_or(0);
+  beat.total = ends_at_.value_or(last_.total.value_or(0));
   beat.consumed_samples = last_.consumed_samples.value_or(0);
   beat.consumed_tokens = last_.consumed_tokens.value_or(0);
   beat.loss = last_.loss;

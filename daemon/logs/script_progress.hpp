@@ -44,6 +44,7 @@ class ScriptProgress {
   RunName run_;
   std::uint32_t ranks_;
   Duration interval_;
+  std::optional<std::uint64_t> ends_at_;  // train.finished; else what the logs say
   std::string error_;
   diagnose::ProgressReader reader_;
   Memory memory_;

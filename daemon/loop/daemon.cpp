@@ -222,6 +222,7 @@ void Daemon::beat() {
   else
     notifier_.watchdog();
   tell_stuck_mounts();
+  heed_silent_logs();
   if (beats_ % 60 == 1 && trouble_.empty())
     site_.mount->post(
         [this] { (void)pulse_.keep_room(); });  // without free space there is no reserve

@@ -70,6 +70,8 @@ class Daemon {
     std::shared_ptr<bool> caught_up;          // likewise: rows may be appended as they come
     bool dropped = false;                     // the watcher is being replaced
     std::optional<Generation> told_stuck;     // a stuck read was reported for this generation
+    std::string sign;                         // that its job is ending, as last seen
+    std::size_t silences = 0;                 // of its logs after an error, likewise
   };
   using Reply = std::function<void(wire::Response)>;
 
@@ -98,6 +100,7 @@ class Daemon {
   void observe(const std::vector<RunBrief>& runs);
   MountThread& mount_of(const std::string& directory);
   void tell_stuck_mounts();
+  void heed_silent_logs();
 
   // daemon_publish.cpp
   void publish_rows(const std::vector<core::JournalRow>& rows);

@@ -2,6 +2,7 @@
 // troubles.
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -204,9 +205,12 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
   std::map<core::SchedulerKind, bool> active;
   std::map<core::SchedulerKind, std::vector<core::JobExpected>> expected;
   std::map<core::SchedulerKind, std::vector<core::RunGrounds>> grounds;
+  std::set<core::SchedulerKind> ending;
   for (const RunBrief& run : runs) {
     const auto kind = run.policy.scheduler.kind;
     names[kind];
+    std::string& sign = runs_[run.policy.run].sign;
+    if (std::exchange(sign, run.sign) != run.sign && !run.sign.empty()) ending.insert(kind);
     if (run.retired) continue;
     names[kind].push_back(run.policy.run);
     grounds[kind].push_back(core::grounds_of(run.policy));
@@ -223,6 +227,18 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
           [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
     observer->watch(std::move(list), active[kind], std::move(expected[kind]),
                     std::move(grounds[kind]));
+    if (ending.contains(kind)) observer->hurry();
+  }
+}
+
+// Logs that reported an error and then stopped growing: the job is about to end, or has ended.
+void Daemon::heed_silent_logs() {
+  for (auto& [name, run] : runs_) {
+    if (run.mount == nullptr || run.retired) continue;
+    const std::size_t silences = run.mount->silences(name);
+    const auto observer = observers_.find(run.policy.scheduler.kind);
+    if (std::exchange(run.silences, silences) < silences && observer != observers_.end())
+      observer->second->hurry();
   }
 }
 

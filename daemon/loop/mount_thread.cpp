@@ -101,6 +101,12 @@ std::optional<watch::LiveBeat> MountThread::live(const RunName& run) const {
   return found == live_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::size_t MountThread::silences(const RunName& run) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = silences_.find(run);
+  return found == silences_.end() ? 0 : found->second;
+}
+
 // The agents' files are read first: what a rank printed before its end is then in main.log.
 std::vector<core::Input> MountThread::Watched::poll(Instant now) {
   std::vector<core::Input> inputs = watcher->poll(now);
@@ -161,8 +167,10 @@ void MountThread::poll_due(bool hinted) {
     const std::scoped_lock lock(mutex_);
     if (polled || watchers_.empty()) ++polls_;
     trouble_ = std::move(trouble);
-    for (const auto& [run, watcher] : watchers_)
+    for (const auto& [run, watcher] : watchers_) {
       if (auto live = watcher.watcher->live()) live_[run] = std::move(*live);
+      silences_[run] = watcher.logs->silences();
+    }
   }
   if (!inputs.empty()) post_(std::move(inputs));
 }

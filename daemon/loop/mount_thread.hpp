@@ -44,6 +44,8 @@ class MountThread {
   [[nodiscard]] std::size_t polls() const;  // whole rounds over all runs so far
   // The newest heartbeat of a run that was read, for showing.
   [[nodiscard]] std::optional<watch::LiveBeat> live(const RunName& run) const;
+  // How often the run's logs fell silent after an error.
+  [[nodiscard]] std::size_t silences(const RunName& run) const;
   // The run's last failed read; "" = all could be read.
   [[nodiscard]] std::string trouble() const;
 
@@ -62,6 +64,7 @@ class MountThread {
   std::size_t polls_ = 0;
   std::string trouble_;
   std::map<RunName, watch::LiveBeat> live_;
+  std::map<RunName, std::size_t> silences_;
   bool stopping_ = false;
   os::Fd wake_;  // eventfd
   // Of the thread alone:

@@ -17,9 +17,31 @@ double chance() {  // 0 .. 1; decides nothing but when to look again
 ObserverPace pace_of(core::SchedulerKind kind, Duration slurm) {
   switch (kind) {
     case core::SchedulerKind::Local: return {1s, 500ms, 5s, 3};
-    case core::SchedulerKind::Slurm: return {4 * slurm, slurm, 20 * slurm, 3, slurm, 0.1};
+    case core::SchedulerKind::Slurm: {
+      const Duration hurried = std::min(slurm, std::max<Duration>(1s, slurm / 3));
+      return {4 * slurm, slurm, 20 * slurm, 3, slurm, 0.1, hurried};
+    }
   }
   STOKER_CHECK(false, "unknown scheduler kind");
+}
+
+Instant next_question(const ObserverPace& pace, const LastQuestion& last) {
+  Duration pause = last.active ? pace.active : pace.idle;
+  Duration apart = pace.apart;
+  for (int i = 0; i < last.failures && pause < pace.longest; ++i) pause *= 2;
+  pause = std::min(pause, std::max(pace.longest, pace.idle));
+  if (last.sign && last.failures == 0) {
+    const Duration since = std::max<Duration>(last.answered - *last.sign, Duration{});
+    const Duration soon = std::max(pace.hurried, since / 4);
+    pause = std::min(pause, soon);
+    apart = std::min(apart, soon);
+  }
+  // A slow good answer is answered by patience; jitter keeps many daemons apart.
+  const Duration took = last.answered - last.asked;
+  if (last.failures == 0 && pace.apart > Duration{}) pause = std::max(pause, 5 * took);
+  pause = std::chrono::duration_cast<Duration>(pause * (1 + pace.jitter * last.chance));
+  const bool at_once = last.kicked || (last.sign && *last.sign > last.asked);
+  return std::max(last.asked + apart, at_once ? last.answered : last.answered + pause);
 }
 
 SchedulerObserver::SchedulerObserver(core::Scheduler& scheduler, ObserverPace pace, Post post)
@@ -60,6 +82,14 @@ void SchedulerObserver::kick() {
   wake_.notify_all();
 }
 
+void SchedulerObserver::hurry() {
+  {
+    const std::scoped_lock lock(mutex_);
+    sign_ = monotonic_now();
+  }
+  wake_.notify_all();
+}
+
 std::size_t SchedulerObserver::answers() const {
   const std::scoped_lock lock(mutex_);
   return answers_;
@@ -80,6 +110,18 @@ RunName SchedulerObserver::run_of(const Token& token) const {
   for (const RunName& run : runs_)
     if (token.text.starts_with(run.text + "-") && run.text.size() > best.text.size()) best = run;
   return best;
+}
+
+// Until the next question is due, which changes with what is learned meanwhile.
+void SchedulerObserver::pause(std::unique_lock<std::mutex>& lock, LastQuestion last) {
+  while (!stopping_ && !runs_.empty()) {
+    last.active = active_;
+    last.kicked = kicked_;
+    last.sign = sign_;
+    const Duration left = std::max(next_question(pace_, last) - monotonic_now(), scheduler_.rest());
+    if (left <= Duration{}) return;
+    wake_.wait_for(lock, left);
+  }
 }
 
 void SchedulerObserver::work() {
@@ -107,16 +149,7 @@ void SchedulerObserver::work() {
     lock.unlock();
     if (!inputs.empty()) post_(std::move(inputs));
     lock.lock();
-    Duration pause = active_ ? pace_.active : pace_.idle;
-    for (int i = 0; i < diff.failures() && pause < pace_.longest; ++i) pause *= 2;
-    pause = std::min(pause, std::max(pace_.longest, pace_.idle));
-    // A slow good answer is answered by patience; jitter keeps many daemons apart.
-    const Duration took = monotonic_now() - asked;
-    if (view && pace_.apart > Duration{}) pause = std::max(pause, 5 * took);
-    pause = std::chrono::duration_cast<Duration>(pause * (1 + pace_.jitter * chance()));
-    wake_.wait_for(lock, pause, [this] { return stopping_ || kicked_; });
-    const Duration rest = std::max(pace_.apart - (monotonic_now() - asked), scheduler_.rest());
-    if (rest > Duration{}) wake_.wait_for(lock, rest, [this] { return stopping_; });
+    pause(lock, {asked, monotonic_now(), diff.failures(), {}, {}, {}, chance()});
   }
 }
 

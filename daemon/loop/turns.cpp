@@ -3,6 +3,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "core/end.hpp"
+
 namespace stoker::daemon {
 namespace {
 
@@ -32,6 +34,7 @@ std::vector<RunBrief> briefs_of(const core::SiteState& state) {
     brief.active = live || wants_jobs(run);
     brief.retired = !brief.active && brief.state != "idle";
     if (run.live) brief.generation = run.live->generation;
+    if (!brief.retired) brief.sign = core::sign_of_end(run);
     briefs.push_back(std::move(brief));
   }
   return briefs;

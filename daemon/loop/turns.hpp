@@ -25,6 +25,7 @@ struct RunBrief {
   bool active = false;                      // has, or wants, jobs: the scheduler is asked often
   bool retired = false;                     // finished, stopped or held, and no job of it is alive
   Generation generation;                    // of the live one; 0 = none
+  std::string sign;                         // that its job is ending (core/end.hpp); "" = none
   std::vector<core::JobExpected> expected;  // in the queue
 };
 

@@ -31,6 +31,19 @@ def resubmission():
                note="the last lines of its logs are awaited for 7 s" if found else done.stdout[-200:])
 
 
+def ends_of_scripts():
+    """The same, with the daemon's own pace: nothing but the logs says that the job has ended."""
+    script = os.path.join(ROOT, "tests", "slurm", "fake", "_ends.py")
+    for case, what in (("error_to_next_submission", "end of a failed script -> next sbatch"), ("last_iteration_to_finished", "end of a script -> finished")):
+        done = subprocess.run([sys.executable, script, case], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tests"), STOKER_BIN=BIN), check=False)
+        found = [line for line in done.stdout.splitlines() if line.startswith(case + ": ")]
+        seconds = float(found[0].split(": ")[1].rstrip("s")) if found else None
+        yield dict(name=f"slurm: {what}", value=seconds, unit="s", goal="<= 10", ok=seconds is not None and seconds <= 10,
+                   note="the daemon asks SLURM once a minute" if found else done.stdout[-200:])
+
+
 def slurm():
     yield from parsing()
+    yield from ends_of_scripts()
     yield from resubmission()

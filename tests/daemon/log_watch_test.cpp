@@ -139,3 +139,28 @@ TEST_CASE("log watch: a site's signature with a mistake -> said, ours go on") {
   CHECK(w.poll(watch).size() == 1);
   CHECK(w.kinds.front() == "log_followed");
 }
+
+TEST_CASE("log watch: logs that stop growing after an error -> a silence, ever longer ones count") {
+  Watched w;
+  LogWatch watch = w.start();
+  w.poll(watch, {w.said(attempt(1))});
+  w.folder.append("gen-000001/main.log", "[n01:0] starting\n");
+  w.poll(watch);
+  w.poll(watch);
+  CHECK(watch.silences() == 0);  // silent, but without an error
+  w.folder.append("gen-000001/main.log", kOom);
+  w.poll(watch);
+  CHECK(watch.silences() == 0);
+  w.poll(watch);  // 11 s later
+  CHECK(watch.silences() == 1);
+  w.poll(watch);
+  CHECK(watch.silences() == 1);
+  for (int i = 0; i < 9; ++i) {  // 6 s, 12 s and more are needed now: lines each 11 s are no silence
+    w.folder.append("gen-000001/main.log", "[n01:0] leaving\n");
+    w.poll(watch);
+  }
+  CHECK(watch.silences() <= 2);
+  w.poll(watch, {w.said(attempt(2))});
+  w.poll(watch);
+  CHECK(watch.silences() <= 2);
+}

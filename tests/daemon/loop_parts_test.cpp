@@ -1,4 +1,5 @@
 // The loop's parts on their own: clock, poison guard, effect lanes, the scheduler's difference.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <doctest/doctest.h>
@@ -140,6 +141,58 @@ TEST_CASE("scheduler view: only what changed, blindness after three failures, si
   CHECK(std::holds_alternative<core::SchedulerBlind>(diff.failed("torn").at(0).body));
   CHECK(diff.failed("torn").empty());
   CHECK(std::holds_alternative<core::SchedulerSees>(diff.good(view, run_of).at(0).body));
+}
+
+namespace {
+
+// When the questions of the hour after `sign` are asked, seconds after it; each answer takes 200
+// ms, and the last question before was at -`before`.
+std::vector<double> asked_after_a_sign(const ObserverPace& pace, Duration before, bool sign) {
+  const Instant at = Instant{} + 1h;
+  LastQuestion last;
+  last.asked = at - before;
+  last.answered = last.asked + 200ms;
+  if (sign) last.sign = at;
+  std::vector<double> asked;
+  while (last.asked < at + 1h) {
+    last.asked = std::max(next_question(pace, last), at);
+    last.answered = last.asked + 200ms;
+    asked.push_back(to_seconds(last.asked - at));
+  }
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("scheduler pace: a sign that a job is ending -> asked at once, then ever more rarely") {
+  const ObserverPace pace = pace_of(core::SchedulerKind::Slurm);
+  const auto idle = asked_after_a_sign(pace, 30s, false);
+  CHECK(idle.front() == doctest::Approx(30.2));
+  for (const Duration before : {1s, 20s, 59s}) {
+    const auto asked = asked_after_a_sign(pace, before, true);
+    CHECK(asked.front() <= 4.0);
+    for (double end = 0; end <= 60; ++end) {  // the job ends so many seconds after its sign
+      const auto seen = std::lower_bound(asked.begin(), asked.end(), end);
+      REQUIRE(seen != asked.end());
+      CHECK(*seen - end <= std::max(5.3, 0.26 * end));
+    }
+    CHECK(asked.size() <= idle.size() + 15);
+  }
+}
+
+TEST_CASE("scheduler pace: failed or slow answers -> a sign changes nothing") {
+  const ObserverPace pace = pace_of(core::SchedulerKind::Slurm);
+  LastQuestion last;
+  last.asked = Instant{} + 1h;
+  last.answered = last.asked + 1s;
+  last.sign = last.asked - 1s;
+  CHECK(next_question(pace, last) == last.answered + 5s);
+  last.answered = last.asked + 4s;
+  CHECK(next_question(pace, last) == last.answered + 20s);
+  last.failures = 2;
+  CHECK(next_question(pace, last) == last.answered + 4 * pace.idle);
+  last.kicked = true;
+  CHECK(next_question(pace, last) == last.asked + pace.apart);
 }
 
 TEST_CASE("systemd: no socket -> nothing; half of the watchdog's time") {

@@ -109,3 +109,28 @@ TEST_CASE(
   CHECK(late->generation == Generation(4));
   CHECK(!progress.poll(kStart + 5s, false));
 }
+
+TEST_CASE("script_progress: the last iteration -> a digest at once") {
+  ScriptProgress progress(script_policy(), {});
+  progress.set_generation(Generation(3), kStart, kWall);
+  progress.line("a", iteration(998), kStart + 60s, kWall + 60s);
+  CHECK(progress.poll(kStart + 60s, false));
+  progress.line("a", iteration(999), kStart + 62s, kWall + 62s);
+  CHECK(!progress.poll(kStart + 62s, false));
+  progress.line("a", iteration(1000), kStart + 64s, kWall + 64s);
+  const auto digest = progress.poll(kStart + 64s, false);
+  REQUIRE(digest);
+  CHECK(digest->last.iteration_max == Iteration(1000));
+  CHECK(!progress.poll(kStart + 65s, false));
+}
+
+TEST_CASE("script_progress: train.finished names an iteration -> that is the total") {
+  core::RunPolicy policy = script_policy();
+  policy.train.finished.iteration = 500;
+  ScriptProgress progress(policy, {});
+  progress.set_generation(Generation(3), kStart, kWall);
+  progress.line("a", iteration(500), kStart + 60s, kWall + 60s);
+  const auto digest = progress.poll(kStart + 60s, false);
+  REQUIRE(digest);
+  CHECK(digest->last.total == 500);
+}

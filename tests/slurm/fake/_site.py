@@ -87,7 +87,7 @@ class FakeSite(Site):
         return []
 
     # ---- the run
-    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", ceiling="60s", more="", daemon=()):
+    def begin(self, tasks=1, nodes=1, scheduler="", train="", recover="", group="", ceiling="60s", more="", daemon=(), pace="1"):
         script = os.path.join(self.folder, "train.slurm")
         with open(script, "w", encoding="utf-8") as f:
             f.write("#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
@@ -97,7 +97,7 @@ class FakeSite(Site):
             f.write(RUN.format(run=self.run, directory=self.directory, tasks=tasks, nodes=nodes, script=script, log=self.log_path, scheduler=scheduler,
                                train=train, recover=recover, ceiling=ceiling, more=more, group=f"group: {group}\n" if group else ""))
         if not self.daemon:
-            self.start_daemon("--slurm-pace", "1", *daemon)
+            self.start_daemon("--slurm-pace", pace, *daemon)
         self.stoker("run", config, "--yes")
 
     def begin_agents(self):

@@ -1,5 +1,6 @@
 """An existing batch script, adopted: submitted as it is, without an agent inside."""
 import os
+import re
 import signal
 import time
 
@@ -24,7 +25,7 @@ srun --kill-on-bad-exit=1 $CMD \\
 HANG = "hang: {floor: 5s, ceiling: 15s, phases: {startup: 60s, load: 30s, checkpoint: 60s}}\n"
 
 
-def adopt(site, until=10_000_000, nodes=2, keys=(), no_kill="", loop="", ceiling="15s", more=""):
+def adopt(site, until=10_000_000, nodes=2, keys=(), no_kill="", loop="", ceiling="15s", more="", tasks=1):
     """Writes the script, adopts it and puts it under supervision; `keys`: of RUN.yaml's train, beside what was found."""
     script = os.path.join(site.folder, "train.slurm")
     os.makedirs(os.path.join(site.folder, "logs"), exist_ok=True)
@@ -40,6 +41,10 @@ def adopt(site, until=10_000_000, nodes=2, keys=(), no_kill="", loop="", ceiling
     with open(config, encoding="utf-8") as f:
         text = f.read()
     check(f"{site.folder}/logs/main_log.txt" in text, f"the log of tee was not found:\n{text}")
+    if tasks > 1:
+        array = re.search(r"array: \{tasks: 1,", text)
+        check(array, f"no array of one task in\n{text}")
+        text = text.replace(array.group(), f"array: {{tasks: {tasks},")
     text = text.replace("train:\n", "train:\n" + "".join(f"  {key}\n" for key in keys))
     with open(config, "w", encoding="utf-8") as f:
         f.write(text + HANG.replace("15s", ceiling) + more + f"directory: {site.directory}\n")
@@ -94,6 +99,51 @@ def script_crashes_and_finishes(site):
     check(again["generation"] == after["generation"], "the restarted daemon took the running job for another one")
     site.wait_state("finished", LIMIT)
     check(not site.submissions(), f"finished, and submitted again: {site.submissions()}")
+
+
+def slow_daemon(site, beyond, pace):
+    """Another daemon, which has seen that the run trains; by itself it asks SLURM again after four times its pace."""
+    site.kill_daemon(signal.SIGTERM)
+    site.start_daemon(pace=pace)
+    return site.wait_training(beyond=beyond)
+
+
+def end_of(site, job):
+    """When SLURM saw the job end."""
+    shown = site.cluster.run("scontrol", "show", "job", "-o", job).stdout
+    words = dict(word.split("=", 1) for word in shown.split() if "=" in word)
+    return time.mktime(time.strptime(words["EndTime"], "%Y-%m-%dT%H:%M:%S"))
+
+
+def script_ends_by_its_logs(site):
+    """An error, then the last iteration in the logs: SLURM is asked for the job's end at once, not at the next look two minutes later."""
+    site.start_daemon()
+    adopt(site, until=700, nodes=1)
+    before = slow_daemon(site, 20, "30")
+    job = site.job_id()
+    for pid in site.wait(lambda: loops(site, "n01"), LIMIT, "the rank's pid"):
+        os.kill(pid, signal.SIGKILL)
+    site.wait(lambda: [j for j in site.submissions() if j != job], 60, "the next submission")
+    print(f"end of a crashed job -> the next submission: {time.time() - end_of(site, job):.0f}s", flush=True)
+    slow_daemon(site, before["iteration"], "1")
+    site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+    slow_daemon(site, 400, "30")
+    job = site.job_id()
+    site.wait_state("finished", 60)
+    print(f"end of the last job -> finished: {time.time() - end_of(site, job):.0f}s", flush=True)
+
+
+def script_array_ends(site):
+    """An array of a script: in its last iterations the tasks behind it are cancelled, so that none starts for nothing."""
+    site.start_daemon()
+    adopt(site, until=300, nodes=1, tasks=3)
+    site.wait_training(beyond=20)
+    check(site.waiting_jobs(), "no task waits behind the first")
+    site.wait_state("finished", LIMIT)
+    check(not site.submissions(), f"finished, and still in the queue: {site.submissions()}")
+    shown = site.status()
+    check(shown["iteration"] == 300 and shown["generation"] == 1, f"status after the end: {shown['iteration']} of generation {shown['generation']}")
+    site.wait_event("would start for nothing")
 
 
 def script_hangs(site):
@@ -196,4 +246,4 @@ def script_loses_a_node(site):
 
 
 if __name__ == "__main__":
-    main(script_crashes_and_finishes, script_hangs, script_in_limbo, stacks_of_a_script, script_rolled_back, script_obeys_people, script_loses_a_node, job_taken_over)
+    main(script_crashes_and_finishes, script_ends_by_its_logs, script_array_ends, script_hangs, script_in_limbo, stacks_of_a_script, script_rolled_back, script_obeys_people, script_loses_a_node, job_taken_over)
