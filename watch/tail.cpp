@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <unistd.h>
+#include <utility>
 
 namespace stoker::watch {
 
@@ -11,6 +12,13 @@ namespace {
 constexpr std::size_t kChunk = 256u << 10;
 constexpr std::size_t kBefore = 256;
 constexpr std::size_t kMostSuccessors = 16;
+
+// The file begins with what was read when the cursor was made.
+bool is_of(const core::Cursor& cursor, const OpenedFile& file) {
+  if (file.size < cursor.offset) return false;
+  const auto head = read_at(file.fd.get(), 0, std::min<std::uint64_t>(cursor.offset, kHeadBytes));
+  return head && head_hash(*head, cursor.offset) == cursor.head_hash;
+}
 }  // namespace
 
 LineTail::LineTail(std::string path, TailOptions options, std::optional<core::Cursor> cursor)
@@ -35,6 +43,7 @@ TailRead LineTail::poll(Instant now) {
       resume(std::move(**opened), out);
   } else {
     out.missing = true;
+    resume_renamed();
     read_mtime_ = -1;  // a renamed file without a successor may still grow
   }
   if (file_.fd) read_file(out, now);
@@ -49,11 +58,7 @@ void LineTail::resume(OpenedFile file, TailRead& out) {
     return start_file(std::move(file), at, 0);
   }
   const core::Cursor cursor = *waiting_;
-  const auto is_it = [&cursor](const OpenedFile& f) {
-    if (f.size < cursor.offset) return false;
-    const auto head = read_at(f.fd.get(), 0, std::min<std::uint64_t>(cursor.offset, kHeadBytes));
-    return head && head_hash(*head, cursor.offset) == cursor.head_hash;
-  };
+  const auto is_it = [&cursor](const OpenedFile& f) { return is_of(cursor, f); };
   waiting_.reset();
   if (file.inode == cursor.inode && is_it(file))
     return start_file(std::move(file), cursor.offset, cursor.line);
@@ -72,6 +77,18 @@ void LineTail::resume(OpenedFile file, TailRead& out) {
   } else {
     start_file(std::move(file), 0, 0);
   }
+}
+
+// Nothing is at the path at the first look: what was read there may lie beside it, renamed, and
+// still grow.
+void LineTail::resume_renamed() {
+  if (std::exchange(looked_beside_, true) || file_.fd || !waiting_ || waiting_->offset == 0) return;
+  const core::Cursor cursor = *waiting_;
+  auto renamed = find_sibling(
+      path_, [&](const OpenedFile& f) { return f.inode == cursor.inode && is_of(cursor, f); });
+  if (!renamed) return;
+  waiting_.reset();
+  start_file(std::move(*renamed), cursor.offset, cursor.line);
 }
 
 // A file that a log rotation put beside the path, then what was put there since, then `now`.

@@ -64,6 +64,7 @@ class LineTail {
     bool newline = false;
   };
   void resume(OpenedFile file, TailRead& out);
+  void resume_renamed();
   void go_on(OpenedFile file, TailRead& out);
   void start_file(OpenedFile file, std::uint64_t offset, std::uint64_t line);
   void start_rotated(OpenedFile file, OpenedFile now, const core::Cursor& cursor);
@@ -81,6 +82,7 @@ class LineTail {
   std::string path_;
   TailOptions options_;
   std::optional<core::Cursor> waiting_;  // a cursor that waits for its file
+  bool looked_beside_ = false;           // for a renamed file without a successor
   OpenedFile file_;
   std::uint64_t offset_ = 0, line_ = 0;
   std::string head_;    // the first min(offset_, 1 KiB) bytes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include "common/os/files.hpp"
 #include "diagnose/as_event.hpp"
@@ -153,6 +154,11 @@ void LogWatch::find_logs(std::vector<core::Input>& out) {
       if (!cursors_.contains(path))
         note(path, known_ ? "followed" : "followed from its present end", out);
     }
+    // Gone since it was read: it may have been renamed, and still grow.
+    for (const auto& [path, cursor] : cursors_)
+      if (!logs_.contains(path) && logs_.size() < kMostLogs &&
+          ::fnmatch(with_star(pattern).c_str(), path.c_str(), FNM_PATHNAME) == 0 && take_up(out))
+        follow(path, {path, kernel, node_of(pattern, path)}, false);
   };
   for (const std::string& pattern : policy_.watch.logs) add(pattern, false);
   for (const std::string& pattern : policy_.watch.kernel_logs) add(pattern, true);

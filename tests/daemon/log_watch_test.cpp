@@ -130,6 +130,28 @@ TEST_CASE(
   CHECK(verdicts[0].evidence.front().find("kern-n02.log:") != std::string::npos);
 }
 
+TEST_CASE("log watch: renamed while the daemon is away, without a successor -> read to its end") {
+  Watched w;
+  w.policy.watch.logs = {w.folder / "*.log"};
+  {
+    LogWatch watch = w.start();
+    w.poll(watch);
+    w.folder.append("train.log", "starting\n");
+    w.poll(watch);
+    w.folder.append("train.log", "still starting\n");
+    w.poll(watch, {w.said(attempt(1))});
+    w.folder.append("train.log", "Traceback (most recent call last):\n");
+    w.poll(watch);
+  }
+  REQUIRE(!w.cursors.empty());
+  w.folder.append("train.log", kOom);
+  std::filesystem::rename(w.folder / "train.log", w.folder / "train.log.1");
+  LogWatch watch = w.start();
+  const auto verdicts = w.poll(watch);
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].failure_class == "cuda_oom");
+}
+
 TEST_CASE("log watch: a site's signature with a mistake -> said, ours go on") {
   Watched w;
   w.folder.append("site.yaml", "family: site\nsignatures: [{name: x}]\n");
@@ -155,7 +177,8 @@ TEST_CASE("log watch: logs that stop growing after an error -> a silence, ever l
   CHECK(watch.silences() == 1);
   w.poll(watch);
   CHECK(watch.silences() == 1);
-  for (int i = 0; i < 9; ++i) {  // 6 s, 12 s and more are needed now: lines each 11 s are no silence
+  for (int i = 0; i < 9;
+       ++i) {  // 6 s, 12 s and more are needed now: lines each 11 s are no silence
     w.folder.append("gen-000001/main.log", "[n01:0] leaving\n");
     w.poll(watch);
   }

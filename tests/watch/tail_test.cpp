@@ -130,6 +130,36 @@ TEST_CASE("tail: rotated between two polls -> found by its inode beside the path
   CHECK_FALSE(read.restarted);
 }
 
+TEST_CASE("tail: renamed between two polls, without a successor -> its rest, then what comes") {
+  const Folder folder;
+  folder.append("log", "1\n2\n3\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  std::filesystem::rename(folder / "log", folder / "log.1");
+  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  CHECK(texts(resumed.poll(at(0s))) == Texts{"2", "3"});
+  folder.append("log.1", "4\n");
+  CHECK(texts(resumed.poll(at(1s))) == Texts{"4"});
+  folder.append("log", "5\n");
+  resumed.poll(at(2s));
+  const auto read = resumed.poll(at(20s));
+  CHECK(texts(read) == Texts{"5"});
+  CHECK_FALSE(read.restarted);
+}
+
+TEST_CASE("tail: gone between two polls, another file beside it -> nothing of that is read") {
+  const Folder folder;
+  folder.append("log", "1\n2\n3\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  std::filesystem::remove(folder / "log");
+  folder.append("log.1", "7\n8\n9\n");
+  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  CHECK(resumed.poll(at(0s)).lines.empty());
+  folder.append("log", "5\n");
+  CHECK(texts(resumed.poll(at(1s))) == Texts{"5"});
+}
+
 TEST_CASE("tail: rotated several times between two polls -> every file in its order") {
   const Folder folder;
   folder.append("log", "1\n2\n");
