@@ -2,6 +2,7 @@
 #include "cli/acting.hpp"
 
 #include <cerrno>
+#include <iostream>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,6 +133,29 @@ int act(const Context& context, Deed deed) {
   const bool again = answer.reach != Reach::Silent || deed.switch_file != "restart";
   if (file && again) return by_switch_file(context, deed, run, answer.why);
   return unreachable(context, deed, answer);
+}
+
+int act_when_sure(const Context& context, Deed deed, bool yes) {
+  if (yes || deed.request.dry_run) return act(context, std::move(deed));
+  const Console& console = context.console;
+  const auto found = find_run(context.state, deed.request.run);
+  if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
+  Deed look = deed;
+  look.request.run = found->run;
+  look.request.dry_run = true;
+  const Answer answer = ask_daemon(context.state, look.request);
+  if (answer.reach != Reach::Answered) return unreachable(context, deed, answer);
+  if (!answer.response.ok) return tell(context, deed, answer.response, "socket");
+  const std::string would = answer.response.message;
+  if (!would.starts_with("would: ")) return tell(context, deed, answer.response, "socket");
+  if (::isatty(STDIN_FILENO) != 1)
+    return tell(context, deed, {1, false, would + "; nothing was done: --yes does it", {}}, "none");
+  console.say(printable(would));
+  console.raw_error("go on? [y/N] ");
+  std::string said;
+  std::getline(std::cin, said);
+  if (said == "y" || said == "Y" || said == "yes") return act(context, std::move(deed));
+  return tell(context, deed, {1, false, "nothing was done", {}}, "none");
 }
 
 }  // namespace stoker::cli

@@ -19,6 +19,10 @@ struct Deed {
 // Returns the exit code.
 int act(const Context& context, Deed deed);
 
+// The same, for what only the daemon's owner may do to its list of runs: shows first what would be
+// done and asks. `yes`: does not ask. Without a terminal to ask on, nothing is done.
+int act_when_sure(const Context& context, Deed deed, bool yes);
+
 // The options that every acting command of a run has: RUN, --reason, --dry-run, --json.
 void add_acting_options(CLI::App& app, Deed& deed, bool destructive);
 

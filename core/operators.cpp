@@ -9,6 +9,7 @@
 #include "core/command.hpp"
 #include "core/drain.hpp"
 #include "core/end.hpp"
+#include "core/forget.hpp"
 #include "core/handlers.hpp"
 #include "core/probe.hpp"
 #include "core/recover/recover.hpp"
@@ -362,6 +363,10 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
     on_rollback(turn, asked);
   else if (asked.verb == "stacks")
     on_stacks(turn, asked);
+  else if (asked.verb == "forget")
+    on_forget(turn, asked);
+  else if (asked.verb == "rename")
+    on_rename(turn, asked);
   else
     turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
   if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files

@@ -98,7 +98,8 @@ Decision step(SiteState& state, const Event& event) {
       added != nullptr && added->policy.run == event.run)
     state.runs.try_emplace(event.run);
   const auto found = state.runs.find(event.run);
-  if (found != state.runs.end()) turn.run = &found->second;
+  const bool known = found != state.runs.end();
+  if (known) turn.run = &found->second;
   if (turn.run != nullptr) {
     decision.from = state_name(turn.run->training);
     account(*turn.run, state.now);
@@ -111,7 +112,10 @@ Decision step(SiteState& state, const Event& event) {
     dispatch(turn);
 
   if (state.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
-  if (found != state.runs.end()) decision.to = state_name(found->second.training);
+  if (known) {  // it may have left the list, or have another name now
+    const auto still = state.runs.find(event.run);
+    decision.to = still == state.runs.end() ? decision.from : state_name(still->second.training);
+  }
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
     const auto failures = state.repeated.find(i);
     state.open[effect_key(event.run, state.seq, i)] =

@@ -143,6 +143,11 @@ Result<std::vector<core::JournalRow>> SqliteJournal::intact_rows_after(Sequence 
   return select_rows("seq > ?1 AND lost = 0", seq, limit);
 }
 
+Result<std::vector<core::JournalRow>> SqliteJournal::asked_rows_after(Sequence seq,
+                                                                      std::size_t limit) {
+  return select_rows("seq > ?1 AND lost = 0 AND kind = 'operator_asked'", seq, limit);
+}
+
 Result<std::vector<core::JournalRow>> SqliteJournal::select_rows(const char* where, Sequence seq,
                                                                  std::size_t limit) {
   STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows WHERE {} ORDER BY seq LIMIT ?2",

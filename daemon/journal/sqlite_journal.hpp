@@ -32,6 +32,8 @@ class SqliteJournal final : public core::Journal {
   Result<std::vector<core::JournalRow>> rows_after(Sequence seq, std::size_t limit) override;
   // The same without those rows: for publishing.
   Result<std::vector<core::JournalRow>> intact_rows_after(Sequence seq, std::size_t limit);
+  // Of them those of what people asked for.
+  Result<std::vector<core::JournalRow>> asked_rows_after(Sequence seq, std::size_t limit);
   Result<std::vector<core::Intent>> open_intents() override;
   Status close_intent(const EffectKey& key) override;  // takes effect with the next append
   Result<std::vector<core::Cursor>> cursors() override;

@@ -7,6 +7,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "common/os/files.hpp"
 #include "common/os/self.hpp"
 #include "core/alerting.hpp"
 #include "daemon/loop/log.hpp"
@@ -129,7 +130,9 @@ core::PerformContext Daemon::context_of(const core::Intent& intent) {
   const auto& runs = engine_->state().runs;
   if (const auto run = runs.find(intent.run); run != runs.end())
     context.policy = run->second.policy;
-  else if (!runs.empty())  // an alert of the site goes where the first run's alerts go
+  else if (const auto left = leaving_.find(intent.run); left != leaving_.end())
+    context.policy = left->second;  // the end of its alerts goes where they went
+  else if (!runs.empty())           // an alert of the site goes where the first run's alerts go
     context.policy.alerts = runs.begin()->second.policy.alerts;
   context.state_directory = foundation_.state_directory;
   context.epoch = foundation_.possession->epoch();
@@ -293,6 +296,31 @@ void Daemon::wake() {
   wake_timer_.expires_after(kFlushLimit);
   wake_timer_.async_wait([feed](const boost::system::error_code& code) {
     if (!code) feed();
+  });
+}
+
+// --run: the file is taken under supervision at start.
+void Daemon::ask_run_file(const std::string& path) {
+  const auto give_up = [this](const std::string& why) {
+    log(LogLevel::Error, why);
+    end(DaemonExit::Failed);
+  };
+  const auto file = os::absolute_path(path);
+  const auto text = os::read_file(path, 1u << 20);
+  if (!file || !text) return give_up((file ? text.error() : file.error()).message());
+  wire::Request request;
+  request.verb = "run";
+  request.text = *text;
+  request.arguments["path"] = *file;
+  ask_run(request, rights_.name_of(::geteuid()), [this, give_up](const wire::Response& response) {
+    if (!response.ok && response.data.contains("errors")) {
+      for (const Json& error : response.data["errors"])
+        log(LogLevel::Error, error.get_ref<const std::string&>());
+      return end(DaemonExit::Usage);
+    }
+    if (!response.ok) return give_up(response.message);
+    awaited_ = RunName(response.data.value("run", ""));
+    check_end();
   });
 }
 

@@ -102,6 +102,11 @@ class Daemon {
   void tell_stuck_mounts();
   void heed_silent_logs();
 
+  // daemon_leave.cpp: runs that were forgotten or have another name.
+  void drop_missing(const std::vector<RunBrief>& runs);
+  void drop(const RunName& name, WatchedRun& run, bool forgotten);
+  void tell_forgotten(const std::string& run, Reply reply);
+
   // daemon_publish.cpp
   void publish_rows(const std::vector<core::JournalRow>& rows);
   void catch_up(const RunName& name, WatchedRun& run);
@@ -145,7 +150,8 @@ class Daemon {
   std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
   std::map<core::SchedulerKind, std::unique_ptr<SchedulerObserver>> observers_;
   std::map<RunName, WatchedRun> runs_;
-  WatchedRun site_;  // <state>/published
+  WatchedRun site_;                             // <state>/published
+  std::map<RunName, core::RunPolicy> leaving_;  // of forgotten runs; of the engine's thread
   std::unique_ptr<LineServer> socket_;
   std::string socket_group_, socket_news_;  // who else may knock, and what was said about it
   std::unique_ptr<HttpServer> http_;

@@ -10,6 +10,7 @@
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/room.hpp"
+#include "core/forget.hpp"
 #include "core/silences.hpp"
 #include "core/status.hpp"
 #include "daemon/loop/daemon.hpp"
@@ -23,8 +24,22 @@ namespace {
 namespace asio = boost::asio;
 constexpr std::size_t kPage = 500;  // rows read at once when catching up
 
-bool is_of(const core::JournalRow& row, const RunName& name) {
-  return row.event.run == name;
+// All that ever changed which run a row belongs to.
+Result<std::vector<core::NameChange>> name_changes(SqliteJournal& journal) {
+  std::vector<core::NameChange> changes;
+  for (Sequence after;;) {
+    STOKER_TRY(rows, journal.asked_rows_after(after, kPage));
+    for (const core::JournalRow& row : rows)
+      if (auto change = core::name_change_of(row)) changes.push_back(*std::move(change));
+    if (rows.size() < kPage) return changes;
+    after = rows.back().seq;
+  }
+}
+
+bool is_of(const core::JournalRow& row, const RunName& name,
+           const std::vector<core::NameChange>& changes) {
+  if (row.event.run.empty() || name.empty()) return row.event.run == name;
+  return core::current_name(row.event.run, row.seq, changes) == name;
 }
 
 // Of the state directory: there is room where a run directory has none.
@@ -109,12 +124,15 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
               mount->post([publisher] { (void)publisher->start_over(wall_now()); });
             });
           }
+          const auto changes = name_changes(journal);
+          if (!changes) return log(LogLevel::Warning, changes.error().message());
           for (Sequence after = told > newest ? Sequence(0) : from;;) {
             auto rows = journal.intact_rows_after(after, kPage);
             if (!rows) return log(LogLevel::Warning, rows.error().message());
             const bool last = rows->size() < kPage;
             if (!rows->empty()) after = rows->back().seq;
-            std::erase_if(*rows, [&name](const auto& row) { return !is_of(row, name); });
+            std::erase_if(*rows, [&](const auto& row) { return !is_of(row, name, *changes); });
+            for (core::JournalRow& row : *rows) row.event.run = name;  // it may have had another
             asio::post(io_, [publisher, caught_up, mount, last, rows = std::move(*rows)] {
               mount->post([publisher, caught_up, last, rows] {
                 *caught_up = publisher->append(rows).has_value() && last;

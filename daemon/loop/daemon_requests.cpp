@@ -14,6 +14,7 @@
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
 #include "configs/schema/run_checks.hpp"
+#include "configs/schema/run_schema.hpp"
 #include "core/node_finder.hpp"
 #include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
@@ -44,6 +45,7 @@ using core::JournalRow;
 constexpr std::array kRunVerbs{"save",   "stop",    "kill",     "pause",
                                "resume", "restart", "rollback", "stacks"};
 constexpr std::array kSiteVerbs{"exclude", "include", "ack", "silence"};
+constexpr std::array kListVerbs{"forget", "rename"};  // the list of runs, and one of them
 constexpr std::size_t kMostNodes = 10000;
 
 template <std::size_t N>
@@ -218,7 +220,8 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
   if (request.verb == "run") return ask_run(request, by, reply);
   if (request.verb == "reload") return reload(by, reply);
   if (request.verb == "alerts-test") return test_alerts(request, reply);
-  if (!is_one_of(kRunVerbs, request.verb) && !is_one_of(kSiteVerbs, request.verb))
+  if (!is_one_of(kRunVerbs, request.verb) && !is_one_of(kSiteVerbs, request.verb) &&
+      !is_one_of(kListVerbs, request.verb))
     return reply(refuse("there is no verb \"" + request.verb + "\""));
   if (request.verb == "exclude" && !request.nodes.empty()) return look_up_nodes(request, by, reply);
   ask_operator(request, by, reply);
@@ -249,11 +252,24 @@ void Daemon::look_up_nodes(const wire::Request& request, const std::string& by, 
 void Daemon::ask_operator(const wire::Request& request, const std::string& by, Reply reply) {
   if (request.run.empty() && !is_one_of(kSiteVerbs, request.verb))
     return reply(refuse(request.verb + " wants a run"));
-  if (!request.run.empty() && !runs_.contains(RunName(request.run)))
+  const bool known = request.run.empty() || runs_.contains(RunName(request.run));
+  if (!known && request.verb == "forget") return tell_forgotten(request.run, reply);
+  if (!known)
     return reply(refuse("there is no run \"" + request.run + "\"; stoker status lists them"));
   core::OperatorAsked asked{request.verb, request.arguments, {}, by, request.reason, "socket"};
   for (const std::string& node : request.nodes) asked.nodes.emplace_back(node);
   const core::Input input{RunName(request.run), asked, {}};
+  const auto name = request.arguments.find("to");
+  if (request.verb == "rename" &&
+      (name == request.arguments.end() || !configs::is_run_name(name->second)))
+    return reply(
+        refuse("the new name: expected 1 to 64 letters, digits, '.', '_' and '-', "
+               "beginning with a letter or a digit"));
+  if (request.verb == "forget")
+    turns_->inspect([this, run = input.run](core::Engine& engine, SqliteJournal&) {
+      const auto found = engine.state().runs.find(run);
+      if (found != engine.state().runs.end()) leaving_[run] = found->second.policy;
+    });
   if (request.dry_run)
     return turns_->inspect([this, input, reply](core::Engine& engine, SqliteJournal&) {
       const auto decision = engine.preview(input);
@@ -285,30 +301,6 @@ void Daemon::ask_run(const wire::Request& request, const std::string& by, Reply 
       });
 }
 
-void Daemon::ask_run_file(const std::string& path) {
-  const auto give_up = [this](const std::string& why) {
-    log(LogLevel::Error, why);
-    end(DaemonExit::Failed);
-  };
-  const auto file = os::absolute_path(path);
-  const auto text = os::read_file(path, 1u << 20);
-  if (!file || !text) return give_up((file ? text.error() : file.error()).message());
-  wire::Request request;
-  request.verb = "run";
-  request.text = *text;
-  request.arguments["path"] = *file;
-  ask_run(request, rights_.name_of(::geteuid()), [this, give_up](const wire::Response& response) {
-    if (!response.ok && response.data.contains("errors")) {
-      for (const Json& error : response.data["errors"])
-        log(LogLevel::Error, error.get_ref<const std::string&>());
-      return end(DaemonExit::Usage);
-    }
-    if (!response.ok) return give_up(response.message);
-    awaited_ = RunName(response.data.value("run", ""));
-    check_end();
-  });
-}
-
 void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
                                    Reply reply) {
   const auto known = runs_.find(policy.run);
@@ -318,6 +310,12 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
     return reply(
         refuse(fmt::format("{} lives in {}; a run cannot move: give the new one a new name",
                            policy.run.text, known->second.policy.directory)));
+  for (const auto& [name, run] : runs_)
+    if (fresh && run.policy.directory == policy.directory)
+      return reply(
+          refuse(fmt::format("{} is the directory of the run {}: give {} another one, or "
+                             "its RUN.yaml the name {}",
+                             policy.directory, name.text, policy.run.text, name.text)));
   Json data{{"run", policy.run.text},
             {"directory", policy.directory},
             {"known", !fresh},

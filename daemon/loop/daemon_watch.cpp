@@ -51,6 +51,8 @@ void log_row(const core::JournalRow& row) {
 }  // namespace
 
 void Daemon::on_turn(TurnReport report) {
+  publish_rows(report.rows);
+  drop_missing(report.runs);
   for (const RunBrief& brief : report.runs) take_up(brief);
   bool shown_at_once = false;  // who has asked for something looks next whether it is done
   for (const core::JournalRow& row : report.rows) {
@@ -61,7 +63,6 @@ void Daemon::on_turn(TurnReport report) {
       for (auto& [kind, observer] : observers_) observer->kick();
   }
   rows_ += report.rows.size();
-  publish_rows(report.rows);
   observe(report.runs);
   dirty_ = dirty_ || !report.rows.empty();
   if (!std::exchange(started_, true)) {
@@ -229,6 +230,8 @@ void Daemon::observe(const std::vector<RunBrief>& runs) {
                     std::move(grounds[kind]));
     if (ending.contains(kind)) observer->hurry();
   }
+  for (auto& [kind, observer] : observers_)  // its last run was forgotten
+    if (!names.contains(kind)) observer->watch({}, false);
 }
 
 // Logs that reported an error and then stopped growing: the job is about to end, or has ended.

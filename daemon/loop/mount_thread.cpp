@@ -66,6 +66,10 @@ void MountThread::set_generation(const RunName& run, Generation live) {
 void MountThread::forget(const RunName& run, std::function<void()> done) {
   post([this, run, done = std::move(done)] {
     watchers_.erase(run);
+    {
+      const std::scoped_lock lock(mutex_);
+      live_.erase(run);
+    }
     done();
   });
 }

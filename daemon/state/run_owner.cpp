@@ -1,8 +1,10 @@
 // Both files are made by link(2): of any number of daemons one is first.
 #include "daemon/state/run_owner.hpp"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <random>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
 
@@ -57,6 +59,17 @@ Status own_run_directory(const std::string& run_directory, const std::string& st
       fmt::format("use --state {}, or take another directory; if that daemon is gone for "
                   "good, remove {}",
                   owner.state, path));
+}
+
+Status disown_run_directory(const std::string& run_directory, const std::string& state_directory) {
+  STOKER_TRY(identity, identity_of(state_directory));
+  const std::string path = run_directory + "/" + kOwnerName;
+  if (!os::exists(path)) return ok();
+  STOKER_TRY(text, os::read_file(path, 1u << 16, true));
+  STOKER_TRY(owner, from_json_text<RunOwner>(text, path));
+  if (owner.identity != identity) return ok();
+  if (::unlink(path.c_str()) != 0) return fail(errno_error(errno, "cannot remove", path));
+  return ok();
 }
 
 }  // namespace stoker::daemon

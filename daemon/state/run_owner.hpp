@@ -27,5 +27,7 @@ struct RunOwner {
 // systems.
 Status own_run_directory(const std::string& run_directory, const std::string& state_directory,
                          const std::string& by);
+// Another state directory may own it from now on. What is not ours stays as it is.
+Status disown_run_directory(const std::string& run_directory, const std::string& state_directory);
 
 }  // namespace stoker::daemon

@@ -1,4 +1,5 @@
 // Acting commands: the socket when it answers, the switch file when it does not.
+#include <cstdio>
 #include <sys/stat.h>
 
 #include "site.hpp"
@@ -47,6 +48,35 @@ TEST_CASE("acting: a daemon -> the request has verb, run, reason and arguments b
   CHECK(seen[6].arguments ==
         std::map<std::string, std::string>{{"for", "2h"}, {"kind", "hang"}, {"run", "hello"}});
   CHECK(seen[7].verb == "alerts-test");
+}
+
+TEST_CASE("acting: forget without --yes and without a terminal -> shown, nothing is done") {
+  REQUIRE(std::freopen("/dev/null", "r", stdin) != nullptr);  // also where a person runs the tests
+  const Site site;
+  site.publish(training_status());
+  std::vector<wire::Request> seen;
+  bool good = true;
+  {
+    const FakeDaemon daemon(site.state(), [&](const wire::Request& r) {
+      seen.push_back(r);
+      return reply(good, (r.dry_run && good ? "would: " : "") + r.verb + " it");
+    });
+    const auto asked = site.stoker({"forget", "hello"});
+    CHECK(asked.code == 1);
+    CHECK(asked.err.find("would: forget it; nothing was done: --yes") != std::string::npos);
+    CHECK(site.stoker({"forget", "hello", "--dry-run"}).out == "would: forget it\n");
+    CHECK(site.stoker({"rename", "hello", "new", "--yes", "--reason", "x"}).out == "rename it\n");
+    good = false;
+    CHECK(site.stoker({"forget", "hello"}).err.find("forget it") != std::string::npos);
+  }
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[0].dry_run);
+  CHECK(seen[1].dry_run);
+  CHECK_FALSE(seen[2].dry_run);
+  CHECK(seen[2].arguments == std::map<std::string, std::string>{{"to", "new"}});
+  CHECK(seen[3].dry_run);
+  CHECK(site.stoker({"forget", "hello", "--yes"}).err.find("stokerd --state") != std::string::npos);
+  CHECK(std::filesystem::is_empty(site.directory() + "/switch"));
 }
 
 TEST_CASE("acting: no daemon -> the switch file, 0660, with author and reason, and said") {

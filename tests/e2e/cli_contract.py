@@ -14,7 +14,8 @@ BIN = os.environ.get("STOKER_BIN") or os.path.abspath(
 STOKER = os.path.join(BIN, "stoker")
 READING = ["status", "pulse", "why", "events", "chronicle", "nodes", "alerts", "parse", "doctor", "check", "plan",
            "diagnose", "replay", "tail"]
-ACTING = ["save", "stop", "pause", "resume", "restart", "rollback", "exclude", "include", "ack", "silence", "stacks"]
+ACTING = ["save", "stop", "pause", "resume", "restart", "rollback", "exclude", "include", "ack", "silence", "stacks",
+          "forget", "rename"]
 FLAGS = {
     "check": ["--effective"], "plan": ["--nodes"], "run": ["--foreground", "--dry-run", "--yes"], "status": ["--watch"],
     "why": ["--last"], "events": ["--follow", "--since"], "logs": ["-f", "-n", "--rank", "--node"],
@@ -87,7 +88,7 @@ def flags(site):
         wanted = FLAGS.get(verb, []) + (["--json"] if verb in READING else [])
         for flag in wanted + ["--help"]:
             check(flag in text, f"{verb} --help does not know {flag}")
-    for verb in ["save", "stop", "pause", "resume", "restart", "rollback", "exclude", "include"]:
+    for verb in ["save", "stop", "pause", "resume", "restart", "rollback", "exclude", "include", "forget", "rename"]:
         text = site.stoker(verb, "--help").stdout
         check("--reason" in text and "--dry-run" in text, f"{verb} has no --reason and --dry-run")
     for shell in ["bash", "zsh", "fish"]:

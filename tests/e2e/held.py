@@ -1,4 +1,5 @@
 """When a person is needed: a crash loop is held with its reason and stops submitting; a command that does not exist, too."""
+import json
 import os
 
 from e2e._harness import check, main
@@ -24,7 +25,63 @@ def crash_loop_is_held(site):
     site.run, site.directory = name, folder
     check(orders(site) == before and site.status()["state"] == "held", "a held run was submitted again")
     check(not site.page_pids(), "ranks of a held run are alive")
+    runs_leave_the_list(site)
     site.audit()
+
+
+def listed(site):
+    return {run["run"] for run in json.loads(site.stoker("status", "--json").stdout)}
+
+
+def runs_leave_the_list(site):
+    """`rename` keeps the history; `forget` takes only a run that is over, once, and leaves its files where they are."""
+    done = site.stoker("forget", site.run, "--yes", ok=False)
+    check(done.returncode == 1 and "is held since" in done.stderr and f"stoker stop {site.run}" in done.stderr,
+          f"a held run was forgotten, or no word what to do: {done.stderr}")
+    folder = os.path.join(os.path.dirname(site.directory), "beside")
+    decided = json.loads(site.stoker("why", "beside", "--last", "50", "--json").stdout)
+    done = site.stoker("rename", "beside", site.run, "--yes", ok=False)
+    check(done.returncode == 1 and "already" in done.stderr, f"two runs of one name: {done.stderr}")
+    done = site.stoker("rename", "beside", "a/b", "--yes", ok=False)
+    check(done.returncode == 1 and "expected 1 to 64" in done.stderr, f"a name with a slash: {done.stderr}")
+    done = site.stoker("rename", "beside", "kept", "--yes")
+    check(f"directory: {folder}" in done.stdout, f"not said what RUN.yaml must say: {done.stdout}")
+    site.wait(lambda: listed(site) == {site.run, "kept"}, 20, "the new name in status")
+    check(json.loads(site.stoker("status", "kept", "--json").stdout)["state"] == "finished", "the renamed run is not finished")
+    site.wait(lambda: "ename requested by" in open(os.path.join(folder, "chronicle.md"), encoding="utf-8").read(), 20,
+              "the new name in the chronicle")
+    after = json.loads(site.stoker("why", "kept", "--last", "50", "--json").stdout)
+    check([d["seq"] for d in decided] == [d["seq"] for d in after][-len(decided):] or
+          {d["seq"] for d in decided} <= {d["seq"] for d in after}, "decisions were lost with the name")
+    checkpoints = sorted(os.listdir(os.path.join(folder, "checkpoints")))
+    done = site.stoker("forget", "kept", "--dry-run")
+    check("would: forget requested" in done.stdout, f"the dry run says {done.stdout}")
+    done = site.stoker("forget", "kept", ok=False)
+    check(done.returncode == 1 and "--yes" in done.stderr and "kept" in listed(site), f"not asked: {done.stdout}{done.stderr}")
+    site.stoker("forget", "kept", "--yes", "--reason", "published")
+    site.wait(lambda: listed(site) == {site.run}, 20, "a list without the forgotten run")
+    site.wait(lambda: not os.path.exists(os.path.join(site.state, "published", "runs", "kept")), 20, "its copy gone")
+    site.wait(lambda: not os.path.exists(os.path.join(folder, "owner.json")), 20, "a directory without an owner")
+    check(sorted(os.listdir(os.path.join(folder, "checkpoints"))) == checkpoints and checkpoints, "checkpoints are gone")
+    done = site.stoker("forget", folder, "--yes")
+    check("already" in done.stdout, f"asked twice: {done.stdout}{done.stderr}")
+    done = site.stoker("forget", "nosuchrun", "--yes", ok=False)
+    check(done.returncode == 1 and "nosuchrun" in done.stderr, f"a run that never was: {done.stderr}")
+    site.kill_daemon()
+    site.start_daemon()
+    check(listed(site) == {site.run}, "the forgotten run is back after kill -9")
+    with open(os.path.join(folder, "events.jsonl"), encoding="utf-8") as f:
+        rows = [json.loads(line)["seq"] for line in f]
+    check(len(rows) == len(set(rows)) and rows == sorted(rows), "events.jsonl has a row twice")
+    # The same name in the same folder begins a new history behind the old generations.
+    newest = max(n for n in os.listdir(folder) if n.startswith("gen-"))
+    name, own = site.run, site.directory
+    site.run, site.directory = "beside", folder
+    site.stoker("run", os.path.join(site.folder, "beside.yaml"), "--yes")
+    site.wait_state("finished", 90)
+    check(max(n for n in os.listdir(folder) if n.startswith("gen-")) > newest, "a generation was used twice")
+    check("ename requested by" not in open(os.path.join(folder, "chronicle.md"), encoding="utf-8").read(), "the old story goes on")
+    site.run, site.directory = name, own
 
 
 def a_refused_configuration_is_held(site):
