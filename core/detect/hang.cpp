@@ -60,10 +60,33 @@ const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat&
   return first.age_ms - second.age_ms > std::max(2 * spread, quarter_ms) ? &first : nullptr;
 }
 
+bool is_our_core(const TrainPolicy& train) {  // its pages do not depend on any output
+  if (train.command.empty()) return false;
+  const std::string& program = train.command.front();
+  return program.substr(program.rfind('/') + 1) == "stoker-train";
+}
+
+// A start-up that reaches its limit while no rank has shown progress: the most frequent cause is
+// output that still waits in the training's own buffer.
+std::string buffer_hint(const RunState& run, const wire::Beat& beat, const Hang& hang) {
+  if (hang.phase != wire::Phase::Startup || beat.reporting > 0 || is_our_core(run.policy.train))
+    return "";
+  const auto& environment = run.policy.train.environment;
+  const auto set = environment.find("PYTHONUNBUFFERED");
+  const bool unbuffered =
+      has_agents(run.policy) && (set == environment.end() || !set->second.empty());
+  return unbuffered
+             ? "; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1 is set, other "
+               "programs need stdbuf -oL; or stoker does not know the form of the lines "
+               "(watch.progress)"
+             : "; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1";
+}
+
 std::string stalled_text(const RunState& run, const wire::Beat& beat, const Hang& hang) {
-  return fmt::format("all {} made no progress for {} in phase {} (limit {}), {}",
+  return fmt::format("all {} made no progress for {} in phase {} (limit {}), {}{}",
                      count_text(beat.ranks, "rank"), format_duration(hang.age),
-                     stoker::name_of(hang.phase), format_duration(hang.deadline), where_text(run));
+                     stoker::name_of(hang.phase), format_duration(hang.deadline), where_text(run),
+                     buffer_hint(run, beat, hang));
 }
 
 std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang& hang,

@@ -94,3 +94,27 @@ TEST_CASE("crash loop: failures in a row and in all -> named beyond the limit on
   ++budget.spent;
   CHECK(detect::crash_loop(budget, policy).has_value());
 }
+
+TEST_CASE("hang: no iteration line at the limit of the start -> is stdout buffered?") {
+  RunState run = run_with(10s, 10s);
+  wire::Beat beat;
+  beat.phase = wire::Phase::Startup;
+  beat.ranks = 4;
+  beat.phase_age_ms = 31 * 60 * 1000;
+  const auto evidence = [&] { return detect::detect_hang(run, beat).evidence; };
+  run.policy.train.command = {"/opt/stoker/bin/stoker-train", "--config", "t.yaml"};
+  CHECK(evidence().find("buffered") == std::string::npos);  // its pages need no output
+  run.policy.train.command = {"python3", "train.py"};
+  CHECK(evidence().find("PYTHONUNBUFFERED=1 is set") != std::string::npos);
+  CHECK(evidence().find("stdbuf -oL") != std::string::npos);
+  run.policy.train.environment["PYTHONUNBUFFERED"] = "";  // train.unbuffered: false
+  CHECK(evidence().ends_with("; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1"));
+  beat.reporting = 1;  // a rank has shown progress: its output arrives
+  CHECK(evidence().find("buffered") == std::string::npos);
+  beat.reporting = 0;
+  run.policy.train.command.clear();
+  run.policy.train.environment.clear();
+  run.policy.train.batch_script = "/home/alice/tr1.slurm";  // its ranks have their own environment
+  beat.phase_age_ms = 200 * 60 * 1000;
+  CHECK(evidence().ends_with("; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1"));
+}
