@@ -39,8 +39,17 @@ std::string hours(double seconds) {
   return format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
 }
 
+// A log without dates counts from its own beginning.
+bool is_dated(WallTime at) {
+  return at.time_since_epoch() >= 365 * 24h;
+}
+
+std::string moment(WallTime at) {
+  return is_dated(at) ? format_rfc3339(at) : "+" + format_duration(at.time_since_epoch());
+}
+
 std::string shown_log(const Detection& d, const ReplayResult& r) {
-  const std::string until = d.until ? format_rfc3339(*d.until) : "";
+  const std::string until = d.until ? moment(*d.until) : "";
   if (d.log == "went_on")
     return fmt::format("the training went on by itself at {}: a false alarm", until);
   if (d.log == "restarted")
@@ -53,18 +62,20 @@ void show(const Console& console, const ReplayResult& r) {
   const auto field = [](const char* name, const std::string& text) {
     return fmt::format("    {:<9} {}", name, printable(text));
   };
-  console.line(fmt::format("{} files, {} lines, {} iterations, {} to {}", r.files, r.lines,
-                           r.iterations, format_rfc3339(r.from), format_rfc3339(r.to)));
+  const std::string span = is_dated(r.to)
+                               ? fmt::format("{} to {}", moment(r.from), moment(r.to))
+                               : fmt::format("undated, {} long", format_duration(r.to - r.from));
+  console.line(
+      fmt::format("{} files, {} lines, {} iterations, {}", r.files, r.lines, r.iterations, span));
   std::size_t said = 0;
   const auto say_until = [&](WallTime at) {
     for (; said < r.said.size() && r.said[said].at <= at; ++said)
-      console.line(
-          fmt::format("{}  {}", format_rfc3339(r.said[said].at), printable(r.said[said].text)));
+      console.line(fmt::format("{}  {}", moment(r.said[said].at), printable(r.said[said].text)));
   };
   std::size_t acted = 0;
   for (const Detection& d : r.detections) {
     say_until(d.at);
-    console.line(console.paint(Ink::Bold, fmt::format("{}  {}", format_rfc3339(d.at), d.kind)));
+    console.line(console.paint(Ink::Bold, fmt::format("{}  {}", moment(d.at), d.kind)));
     console.line(field("saw", d.evidence));
     console.line(field("would", d.decision));
     if (d.acted) console.line(field("the log", shown_log(d, r)));

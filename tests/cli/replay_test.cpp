@@ -214,3 +214,15 @@ TEST_CASE("replay: what it cannot do -> one line, exit 2 or 1") {
   site.write(site.folder() + "/empty.log", "");
   CHECK(code({site.folder() + "/empty.log"}) == 1);
 }
+
+TEST_CASE("replay: a log without dates -> counted from its own beginning, no year") {
+  const Site site;
+  std::string undated = iterations(1, 30, 0);
+  for (std::size_t at; (at = undated.find('[')) != std::string::npos;)
+    undated.erase(at, undated.find(']', at) + 3 - at);
+  site.write(site.folder() + "/main.log", undated);
+  const auto page = site.stoker({"replay", site.folder() + "/main.log", "--config", config(site)});
+  CHECK(page.code == 0);
+  CHECK(page.out.find("30 iterations, undated, ") != std::string::npos);
+  CHECK(page.out.find("1970") == std::string::npos);
+}
