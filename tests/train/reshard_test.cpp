@@ -2,6 +2,7 @@
 // of every tensor is where it belongs, and saved again the digest is the same.
 #include <atomic>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <thread>
 
 #include "common/hash.hpp"
