@@ -128,19 +128,20 @@ core::Digest DigestFolder::emit() {
 }
 
 bool DigestFolder::is_edge(const wire::Beat& beat) const {
-  const wire::Beat& told = *state_.told;
-  if (beat.attempt != told.attempt || beat.phase != told.phase || beat.ranks != told.ranks ||
-      beat.checkpoint != told.checkpoint || beat.saves_answered != told.saves_answered ||
-      beat.loss.has_value() != told.loss.has_value())
+  const wire::Beat& before = *state_.told;
+  if (beat.attempt != before.attempt || beat.phase != before.phase || beat.ranks != before.ranks ||
+      beat.checkpoint != before.checkpoint || beat.saves_answered != before.saves_answered ||
+      beat.loss.has_value() != before.loss.has_value())
     return true;
   if (beat.total != 0 && beat.iteration_max.value >= beat.total &&
-      told.iteration_max < beat.iteration_max)
+      before.iteration_max < beat.iteration_max)
     return true;  // the last one
-  if (beat.reporting != told.reporting &&
-      (beat.reporting < told.reporting || beat.reporting == beat.ranks))
+  if (beat.reporting != before.reporting &&
+      (beat.reporting < before.reporting || beat.reporting == beat.ranks))
     return true;
   // Progress again after a pause that somebody may already suspect.
-  return told.progress_age_ms >= milliseconds(interval_) && beat.iteration_min > told.iteration_min;
+  return before.progress_age_ms >= milliseconds(interval_) &&
+         beat.iteration_min > before.iteration_min;
 }
 
 }  // namespace stoker::watch

@@ -22,8 +22,8 @@ Duration last_words(const RunState& run) {
 // How long they are awaited. A script whose logs have reported a fatal error has only lines that
 // were read but not yet reported: they come before the next Tick.
 Duration wait_for_words(const RunState& run) {
-  const bool told = !has_agents(run.policy) && run.verdict && run.verdict->fatal;
-  return told ? std::min<Duration>(1s, last_words(run)) : last_words(run);
+  const bool error_reported = !has_agents(run.policy) && run.verdict && run.verdict->fatal;
+  return error_reported ? std::min<Duration>(1s, last_words(run)) : last_words(run);
 }
 
 bool is_ours(const Turn& turn, const JobSeen& seen) {

@@ -114,26 +114,26 @@ def otlp(body, headers, path):
 KINDS = {f.__name__: f for f in (slack, mattermost, discord, teams, pagerduty, opsgenie, ntfy, matrix, otlp)}
 
 
-class Stub:
+class Service:
     """One server for all kinds, by the first part of the path. `errors`: requests that the service would refuse."""
 
     def __init__(self):
         self.taken, self.errors, self.mood, self.asked = [], [], "ok", 0
-        stub = self
+        service = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
-                stub.asked += 1
-                if not stub.behave(self):
+                service.asked += 1
+                if not service.behave(self):
                     return
                 kind = self.path.split("/")[1]
                 try:
                     body = json.loads(raw)
                     status, text = KINDS[kind](body, self.headers, self.path)
-                    stub.taken.append((kind, body))
+                    service.taken.append((kind, body))
                 except (ValueError, KeyError, TypeError) as error:
-                    stub.errors.append(f"{kind} {self.path}: {error!r}")
+                    service.errors.append(f"{kind} {self.path}: {error!r}")
                     status, text = 400, "does not match the schema"
                 self.answer(status, text)
 
@@ -176,15 +176,15 @@ def secret_file(site, name, text):
     return path
 
 
-def all_kinds(site, stub):
+def all_kinds(site, service):
     key = secret_file(site, "key", SECRET)
-    sinks = {kind: f"kind: {kind}, url_file: {secret_file(site, kind, f'{stub.url}/{kind}/{SECRET}')}"
+    sinks = {kind: f"kind: {kind}, url_file: {secret_file(site, kind, f'{service.url}/{kind}/{SECRET}')}"
              for kind in ("slack", "mattermost", "discord", "teams")}
-    sinks["pagerduty"] = f'kind: pagerduty, routing_key_file: {key}, url: "{stub.url}/pagerduty"'
-    sinks["opsgenie"] = f'kind: opsgenie, key_file: {key}, url: "{stub.url}/opsgenie"'
-    sinks["ntfy"] = f'kind: ntfy, url: "{stub.url}/ntfy/my-topic", token_file: {key}'
-    sinks["matrix"] = f'kind: matrix, url: "{stub.url}/matrix", room: "!r:example.org", token_file: {key}'
-    sinks["otlp"] = f'kind: otlp, url: "{stub.url}/otlp"'
+    sinks["pagerduty"] = f'kind: pagerduty, routing_key_file: {key}, url: "{service.url}/pagerduty"'
+    sinks["opsgenie"] = f'kind: opsgenie, key_file: {key}, url: "{service.url}/opsgenie"'
+    sinks["ntfy"] = f'kind: ntfy, url: "{service.url}/ntfy/my-topic", token_file: {key}'
+    sinks["matrix"] = f'kind: matrix, url: "{service.url}/matrix", room: "!r:example.org", token_file: {key}'
+    sinks["otlp"] = f'kind: otlp, url: "{service.url}/otlp"'
     return sinks
 
 
@@ -196,30 +196,30 @@ def hold(site, sinks):
     return site.wait_state("held", 90)
 
 
-def every_kind_of_stub(site):
-    stub = Stub()
-    hold(site, all_kinds(site, stub))
-    site.wait(lambda: {kind for kind, _ in stub.taken} >= set(KINDS) or stub.errors, 60, "an alert at every stub")
+def every_kind_of_service(site):
+    service = Service()
+    hold(site, all_kinds(site, service))
+    site.wait(lambda: {kind for kind, _ in service.taken} >= set(KINDS) or service.errors, 60, "an alert of every kind")
     alert = next(a for a in json.loads(site.stoker("alerts", "--json").stdout) if a["severity"] == "critical")
     site.stoker("ack", alert["id"])
     site.stoker("resume", "run", "--reason", "once more")
 
     def actions():
-        return [b["event_action"] for k, b in stub.taken if k == "pagerduty" and b["dedup_key"] == alert["id"]]
-    site.wait(lambda: "resolve" in actions(), 60, "the resolution at PagerDuty's stub")
+        return [b["event_action"] for k, b in service.taken if k == "pagerduty" and b["dedup_key"] == alert["id"]]
+    site.wait(lambda: "resolve" in actions(), 60, "the resolution at PagerDuty")
     check(actions() == ["trigger", "acknowledge", "resolve"], f"PagerDuty: {actions()}")
-    check(not stub.errors, f"refused by the stubs: {stub.errors}")
+    check(not service.errors, f"refused by the service: {service.errors}")
     site.audit()
 
 
 def receivers_that_misbehave(site):
-    stub = Stub()
-    sinks = all_kinds(site, stub)
+    service = Service()
+    sinks = all_kinds(site, service)
     hold(site, sinks)
-    site.wait(lambda: {kind for kind, _ in stub.taken} >= set(KINDS), 60, "an alert at every stub")
+    site.wait(lambda: {kind for kind, _ in service.taken} >= set(KINDS), 60, "an alert of every kind")
     words = {"cut": "failed", "redirect": "answer 302", "page": "answer 200", "echo": "answer 400", "hang": "failed", "huge": "failed"}
     for mood, word in words.items():
-        stub.mood = mood
+        service.mood = mood
         done = site.stoker("alerts", "test", ok=False)
         said = done.stdout + done.stderr
         check(done.returncode == 1 and word in said, f"{mood}: {done.returncode} {said}")
@@ -227,9 +227,9 @@ def receivers_that_misbehave(site):
         check(SECRET not in said, f"{mood}: a secret is shown: {said}")
     shown = site.stoker("alerts", "test", "--dry-run").stdout
     check(all(f"--- {name} (" in shown for name in sinks) and SECRET not in shown, shown)
-    stub.mood = "ok"
+    service.mood = "ok"
     check(SECRET not in site.stoker("status", "--json").stdout + site.stoker("alerts", ok=False).stderr, "a secret in status")
     site.stoker("alerts", "test")
 
 
-main(every_kind_of_stub, receivers_that_misbehave)
+main(every_kind_of_service, receivers_that_misbehave)
