@@ -12,8 +12,7 @@ import sys
 import tempfile
 import time
 
-BIN = os.environ.get("STOKER_BIN") or os.path.abspath(
-    os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin"))
+BIN = os.path.abspath(os.environ.get("STOKER_BIN") or os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin"))
 
 TRAIN = """\
 model: {{layers: {layers}, hidden: {hidden}, heads: 2, ffn: {ffn}, sequence: {sequence}, vocabulary: 257, dropout: 0.1}}

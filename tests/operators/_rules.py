@@ -55,9 +55,13 @@ def one_writer(history, limits):
 
 
 def finished_once(history, limits):
-    """A job that reached its end is not executed again, unless a person asks for it; killed in that moment, it may be."""
-    ended, complete = None, {}
+    """A job that reached its end is not executed again, unless a person asks for it; killed in that moment, it may be. Asked to leave
+    and then to go on, it may be as well: whether it left or had finished, an exit code of 0 does not say."""
+    ended, complete, leaves, going_on = None, {}, False, False
     for h in sorted(history, key=lambda h: h["t"]):
+        verb = h.get("verb") if h["kind"] == "order" and h["exit"] == 0 or h["kind"] == "deed" and h["name"] == "switch" else None
+        leaves = leaves or verb in ("stop", "kill", "restart", "rollback")
+        going_on = going_on or leaves and verb in ("resume", "run", "restart", "rollback")
         if h["kind"] == "order" and h["verb"] in ("resume", "run", "restart", "rollback") and h["exit"] == 0 or \
                 h["kind"] == "deed" and h["name"] in ("switch", "switches_read"):
             ended, complete = None, {}
@@ -65,8 +69,11 @@ def finished_once(history, limits):
             who = complete.setdefault((h["generation"], h["attempt"], h["job"]), set())
             who.add(h["rank"])
             if len(who) == limits.get("ranks", 2):
-                ended = h["t"]
-        elif h["kind"] == "witness" and h["what"] == "begin" and ended is not None:
+                ended = None if going_on else h["t"]
+        elif h["kind"] == "witness" and h["what"] == "begin":
+            leaves = going_on = False
+            if ended is None:
+                continue
             violent = [d for d in of(history, "deed") if abs(d["t"] - ended) < 4 and d["name"].startswith(("kill_", "cancel", "requeue", "everything"))]
             if not violent:
                 yield f"at {at(h)} rank {h['rank']} began in job {h['job']}, {h['t'] - ended:.1f}s after all ranks had completed the training"
@@ -105,7 +112,7 @@ def seen_effect(verb, before, s):
 
 
 def disturbing(h):
-    return h["kind"] == "deed" and h["name"] not in ("nodes_seen", "switches_read", "released") or h["kind"] == "order" and h["verb"] in ACTING
+    return h["kind"] == "deed" and h["name"] not in ("nodes_seen", "switches_read", "releasing", "released") or h["kind"] == "order" and h["verb"] in ACTING
 
 
 def orders_take_effect(history, limits):
@@ -220,9 +227,11 @@ def few_submissions(history, limits):
 
 
 def none_unasked(history, limits):
-    """Nothing is submitted while the run is to stand still."""
+    """Nothing is submitted while the run is to stand still: the job may have been on its way since any moment of the grace before."""
     for h in of(history, "job"):
-        now = wishes(history, h["t"]) | wishes(history, h["t"] - limits["grace_s"])
+        since = h["t"] - limits["grace_s"]
+        asked = [k["t"] for k in history if k["kind"] in ("order", "deed") and since < k["t"] <= h["t"]]
+        now = frozenset().union(*(wishes(history, t) for t in (since, *asked, h["t"])))
         if all(goal == "stop" or paused for goal, paused, _ in now):
             yield f"job {h['job']} was submitted by {at(h)}, while the run was stopped or paused"
 
@@ -237,7 +246,7 @@ def scheduler_keeps_its_word(history, limits):
     for h in sorted((h for h in history if h["kind"] in ("queue", "deed")), key=lambda h: h["t"]):
         if h["kind"] == "deed":
             held |= {h["job"]} if h["name"] == "hold" else set()
-            held = set() if h["name"] == "released" else held
+            held = set() if h["name"] == "releasing" else held
             ended = {} if h["name"] == "requeue" else ended
             continue
         now = {f"{array}_{task}": state for array, task, state in h["jobs"] if task}

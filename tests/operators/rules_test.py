@@ -71,6 +71,10 @@ class Rules(unittest.TestCase):
         self.breaks(_rules.finished_once, done + [witness(3, "begin", 200, job="7_2")], "after all ranks had completed")
         self.keeps(_rules.finished_once, done[:1] + [witness(3, "begin", 200)])  # the other rank crashed
         self.keeps(_rules.finished_once, done + [order(2, "resume"), witness(3, "begin", 200)])
+        asked = [order(0.2, "stop"), order(0.4, "resume")]
+        self.keeps(_rules.finished_once, asked + done + [witness(3, "begin", 200)])  # it left, or it had finished: nobody knows
+        self.breaks(_rules.finished_once, asked[1:] + done + [witness(3, "begin", 200)], "after all ranks")
+        self.breaks(_rules.finished_once, asked + [witness(0.6, "begin", 150)] + done + [witness(3, "begin", 200)], "after all ranks")
         self.keeps(_rules.finished_once, done + [deed(1.5, "kill_agent"), witness(3, "begin", 200)])
         self.breaks(_rules.finished_once, done + [order(2, "resume", code=1), witness(3, "begin", 200)], "after all ranks")
 
@@ -129,6 +133,9 @@ class Rules(unittest.TestCase):
         self.breaks(_rules.none_unasked, [order(1, "pause"), job(20, "8")], "job 8 was submitted")
         self.keeps(_rules.none_unasked, [order(1, "pause"), order(2, "resume"), job(20, "8")])
         self.keeps(_rules.none_unasked, [order(1, "pause"), job(5, "8")])  # on its way already
+        stopped = [order(1, "stop"), order(40, "resume"), order(40.3, "pause")]
+        self.keeps(_rules.none_unasked, stopped + [job(40.4, "8")])  # the resume's, seen after the pause
+        self.breaks(_rules.none_unasked, stopped + [job(60, "8")], "job 8 was submitted")
 
     def test_scheduler_keeps_its_word(self):
         def queue(t, *jobs):
@@ -140,7 +147,7 @@ class Rules(unittest.TestCase):
         self.keeps(rule, [queue(1, "7 1 FAILED"), deed(1.5, "requeue", job="7_1"), queue(2, "7 1 PENDING")])
         held = [queue(1, "7 1 PENDING"), deed(2, "hold", job="7_1")]
         self.breaks(rule, held + [queue(3, "7 1 RUNNING")], "although it is held")
-        self.keeps(rule, held + [deed(3, "released"), queue(4, "7 1 RUNNING")])
+        self.keeps(rule, held + [deed(3, "releasing"), queue(4, "7 1 RUNNING")])
         self.breaks(rule, [queue(1, "9 1 RUNNING"), queue(2, "9 1 RUNNING", "7 1 PENDING")], "job 7 is new")
 
     def test_ends_as_asked(self):
