@@ -1,11 +1,17 @@
-// man(7) pages of the command tree: one of all commands, one for each.
+// man(7) pages: section 1 from the command tree, one of all commands and one for each; section 5
+// from the keys and meanings of which docs/configuration.md is made.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/application.hpp"
 #include "cli/reference.hpp"
+#include "configs/schema/describe.hpp"
 
 namespace stoker::cli {
 namespace {
+
+using configs::KeyMeaning;
+using configs::SchemaKey;
 
 // Text that troff takes for nothing else.
 std::string plain(const std::string& text) {
@@ -22,12 +28,26 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-std::string title(const std::string& name) {
+// The Markdown of one cell: what stands between backticks is bold.
+std::string marked(const std::string& cell) {
+  std::string out;
+  bool code = false;
+  for (std::size_t at = 0; at <= cell.size();) {
+    const std::size_t end = std::min(cell.find('`', at), cell.size());
+    const std::string part = plain(cell.substr(at, end - at));
+    out += code && !part.empty() ? "\\fB" + part + "\\fR" : part;
+    code = !code;
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string title(const std::string& name, int section = 1) {
   std::string upper = name;
   for (char& c : upper)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  return fmt::format(".TH {} 1 \"\" \"stoker {}\" \"User Commands\"\n", plain(upper),
-                     STOKER_VERSION);
+  return fmt::format(".TH {} {} \"\" \"stoker {}\" \"{}\"\n", plain(upper), section, STOKER_VERSION,
+                     section == 1 ? "User Commands" : "File Formats");
 }
 
 std::string options_of(const CLI::App& app) {
@@ -53,6 +73,38 @@ std::string examples_of(const std::vector<std::string>& examples) {
 
 constexpr const char* kExit =
     ".SH EXIT STATUS\n0 done, 1 failed, 2 usage or configuration error.\n";
+
+std::string keys_of(const std::vector<SchemaKey>& keys, const std::vector<KeyMeaning>& meanings) {
+  std::string text, section;
+  for (const SchemaKey& key : keys) {
+    const std::size_t dot = key.key.find('.');
+    const std::string top = dot == std::string::npos ? "" : key.key.substr(0, dot);
+    if (top != section) text += ".SS " + plain(top) + "\n";
+    section = top;
+    const auto meaning = std::find_if(meanings.begin(), meanings.end(),
+                                      [&](const KeyMeaning& m) { return key.key == m.key; });
+    text += fmt::format(".TP\n.B {}\n", plain(key.key));
+    if (meaning != meanings.end())
+      text += fmt::format("{} ({}; ", marked(meaning->meaning), marked(meaning->unit));
+    else
+      text += "(";
+    text += key.fallback.empty() ? "required)\n" : "default: " + marked(key.fallback) + ")\n";
+  }
+  return text;
+}
+
+std::pair<std::string, std::string> file_page(const std::string& name, const std::string& what,
+                                              const std::string& keys, const std::string& see) {
+  return {name + ".5",
+          title(name, 5) + fmt::format(".SH NAME\n{} \\- {}\n", plain(name), plain(what)) +
+              ".SH DESCRIPTION\n" +
+              plain("A file in YAML. Durations are written 90s, 10min, 20h, 7d; sizes 512MiB; "
+                    "shares 5%. Unknown and duplicate keys are errors with the nearest name, and "
+                    "all errors are reported at once with file, line and column. \"stoker check "
+                    "--effective RUN.yaml\" prints the full configuration with where each value "
+                    "came from.") +
+              "\n.SH KEYS\n" + keys + ".SH SEE ALSO\n" + see};
+}
 
 }  // namespace
 
@@ -88,6 +140,13 @@ std::vector<std::pair<std::string, std::string>> render_man_pages() {
                 "output, talk to standard error. RUN is the name of a run or a run directory.") +
           "\n.SH OPTIONS\n" + globals + ".SH COMMANDS\n" + all + kExit + ".SH SEE ALSO\n" + others +
           "\n");
+  pages.push_back(file_page("stoker-run", "RUN.yaml, the configuration of a run of stoker",
+                            keys_of(configs::run_schema_keys(), configs::run_key_meanings()),
+                            ".BR stoker (1),\n.BR stoker\\-check (1),\n.BR stoker\\-train (5)\n"));
+  pages.push_back(file_page("stoker-train",
+                            "TRAIN.yaml, the configuration of the training core of stoker",
+                            keys_of(configs::train_schema_keys(), configs::train_key_meanings()),
+                            ".BR stoker (1),\n.BR stoker\\-plan (1),\n.BR stoker\\-run (5)\n"));
   return pages;
 }
 

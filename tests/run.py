@@ -18,6 +18,7 @@ import time
 
 import pick
 from beside import Beside, write_result
+from checker import run_checker
 from ledger import Ledger, Progress
 from tally import Tally, closing_words, outcomes
 
@@ -181,12 +182,7 @@ def part_slurm(tally, options):
 
 
 def lint(tally, *options):
-    run = subprocess.run([sys.executable, "tests/lint/lint.py", "--build", folder_of(PRESET), *options], cwd=ROOT, text=True,
-                         stdout=subprocess.PIPE)
-    print(run.stdout, end="")
-    tally.read(run.stdout)
-    if run.returncode not in (0, 1):
-        tally.add("lint: runs", "failed")
+    run_checker(tally, "lint: runs", ["tests/lint/lint.py", "--build", folder_of(PRESET), *options], ROOT, BIN)
 
 
 def part_tidy(tally, _options):
@@ -205,6 +201,12 @@ def part_lint(tally, _options):
 def scripts_with_tests():
     """The unit tests of the scripts; those of tests/e2e are end-to-end tests and run with them."""
     return sorted(f for f in glob.glob("tests/**/*_test.py", root_dir=ROOT, recursive=True) if not f.startswith("tests/e2e/"))
+
+
+def part_packages(tally, options):
+    title("packages: Debian")
+    for script in ["debian.py"] + ["clean_root.py"] * options.long:
+        run_checker(tally, f"packages: {script}", [f"tests/packages/{script}", folder_of(PRESET)], ROOT, BIN)
 
 
 def part_bundle(tally, options):
@@ -295,18 +297,13 @@ def part_fuzz(tally, options):
 
 def part_sim(tally, options):
     title("simulated lives: every guard, every scenario, chaos")
-    run = subprocess.run([sys.executable, "tests/sim/prove.py", *(["--long"] if options.long else ["--seeds", "150"])], cwd=ROOT,
-                         env=dict(os.environ, STOKER_BIN=BIN), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
-    print(run.stdout, end="", flush=True)
-    tally.read(run.stdout)
-    if run.returncode not in (0, 1):
-        tally.add("sim: runs", "failed", f"exit {run.returncode}")
+    run_checker(tally, "sim: runs", ["tests/sim/prove.py", *(["--long"] if options.long else ["--seeds", "150"])], ROOT, BIN)
 
 
 # What waits most of its time for daemons and clusters runs side by side once the unit tests are done; what computes, beside it
 # at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
-COMPUTING = {"bundle": part_bundle, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
+COMPUTING = {"bundle": part_bundle, "packages": part_packages, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
 PARTS = {**WAITING, **COMPUTING}
 TURNS = ["asan", "tsan", "tidy"]
 

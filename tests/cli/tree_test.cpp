@@ -6,6 +6,7 @@
 #include "cli/completion.hpp"
 #include "cli/reference.hpp"
 #include "cli/site_checks.hpp"
+#include "configs/schema/describe.hpp"
 #include "site.hpp"
 
 using namespace stoker;
@@ -68,8 +69,11 @@ TEST_CASE(
     });
     CHECK((found != pages.end()) == !command.hidden);
   }
-  CHECK(pages.back().first == "stoker.1");
-  const std::set<std::string> requests{".TH", ".SH", ".TP", ".B", ".BR", ".nf", ".fi"};
+  for (const char* name : {"stoker.1", "stoker-run.5", "stoker-train.5"})
+    CHECK_MESSAGE(
+        std::count_if(pages.begin(), pages.end(), [&](auto& p) { return p.first == name; }) == 1,
+        name);
+  const std::set<std::string> requests{".TH", ".SH", ".SS", ".TP", ".B", ".BR", ".nf", ".fi"};
   for (const auto& page : pages) {
     CAPTURE(page.first);
     CHECK(page.second.starts_with(".TH STOKER"));
@@ -78,6 +82,22 @@ TEST_CASE(
       CHECK_FALSE(line.starts_with("'"));
       if (line.starts_with(".")) CHECK(requests.count(line.substr(0, line.find(' '))) == 1);
     }
+  }
+}
+
+TEST_CASE("tree: the manual pages of RUN.yaml and TRAIN.yaml -> every key with its meaning") {
+  for (const auto& [name, text] : render_man_pages()) {
+    if (!name.ends_with(".5")) continue;
+    CAPTURE(name);
+    const bool run = name == "stoker-run.5";
+    const auto keys = run ? configs::run_schema_keys() : configs::train_schema_keys();
+    CHECK(keys.size() > 20);
+    for (const auto& key : keys)
+      CHECK_MESSAGE(text.find(".TP\n.B " + key.key + "\n(") == std::string::npos, key.key);
+    CHECK(text.find('`') == std::string::npos);
+    CHECK(text.find(run ? ".SS recover\n" : ".SS optimizer\n") != std::string::npos);
+    CHECK(text.find(run ? "(path; default: \\fB<state>/runs/<run>\\fR)" : "default: 4 x hidden)") !=
+          std::string::npos);
   }
 }
 
