@@ -40,21 +40,21 @@ bool has(const OperatorAsked& asked, const std::string& key) {
   return found != asked.arguments.end() && found->second != "false";
 }
 
-// Saving may mean exiting: a script that saves when it is asked to end.
-bool saves_when_asked(const RunPolicy& policy) {
-  return can_save(policy) || (!has_agents(policy) && script::leaves_when_told(policy));
+// Saving may mean exiting: a script that saves when it is asked to end. Under agents the lead knows
+// whether the ranks have heartbeat pages, and answers with the reason when they have not.
+bool may_save_when_asked(const RunPolicy& policy) {
+  return has_agents(policy) || can_save(policy) || script::leaves_when_told(policy);
 }
 
 void on_save(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("save requested by {}", who_text(asked));
-  if (!saves_when_asked(run.policy))
+  if (!may_save_when_asked(run.policy))
     return turn.reject(
         fmt::format("{}; refused: this training has no train.save_signal{}, so "
                     "stoker cannot request a save",
                     sentence,
-                    has_agents(run.policy) ? ""
-                    : run.policy.train.kill_switch.empty()
+                    run.policy.train.kill_switch.empty()
                         ? " and no train.kill_switch"
                         : " and its kill switch would end the next task of its array too"));
   if (const auto at = number(asked, "at-iteration")) {

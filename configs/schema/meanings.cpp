@@ -40,7 +40,8 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"train.agent", "path", "stoker-agent; none: the one beside stokerd"},
       {"train.kill_switch", "path", "a foreign training's own switch file: it saves and leaves"},
       {"train.save_signal", "signal",
-       "a foreign training's save signal; without one `save` is refused with the reason"},
+       "a foreign training's save signal; without one, and without a heartbeat page, `save` is "
+       "refused with the reason"},
       {"train.finished", "exit_zero, map",
        "`exit_zero`: finished when all ranks exit with 0; or one of the two below; none: when "
        "iteration == total"},
