@@ -1,6 +1,8 @@
 // Script: dispatch, questions, and the digests that the world gives before each Tick.
 #include "sim/script.hpp"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 #include "core/chronicle.hpp"
@@ -9,6 +11,15 @@
 #include "core/status.hpp"
 
 namespace stoker::sim {
+namespace {
+
+bool is_question(std::string_view word) {
+  static constexpr std::array kQuestions{"status", "nodes?", "pulse",  "chronicle",
+                                         "alerts", "costs",  "spares", "report"};
+  return std::find(kQuestions.begin(), kQuestions.end(), word) != kQuestions.end();
+}
+
+}  // namespace
 
 Script::Script(World::Observer observer) : world_(std::move(observer)) {
   world_.clock.start_at(*parse_rfc3339("2026-05-01T00:00:00Z"));
@@ -63,30 +74,30 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"until", &Script::do_until}};
 }
 
-Result<std::string> Script::run(Words& words) {
-  const std::string first = words.next();
-  if (first == "policy") {
-    STOKER_TRY_STATUS(do_policy(words));
-    return std::string();
-  }
-  if (first == "status" || first == "nodes?" || first == "pulse" || first == "chronicle" ||
-      first == "alerts" || first == "costs" || first == "spares" || first == "report")
-    return answer(first);
-  if (first != "at") return fail(fmt::format("unknown word \"{}\"", first));
+Status Script::advance(Words& words) {
+  if (words.peek() == "policy" || is_question(words.peek())) return ok();
+  if (!words.take("at")) return fail(fmt::format("unknown word \"{}\"", words.peek()));
   const auto at = parse_duration(words.next());
   if (!at) return fail(at.error());
   if (!started_) {
     started_ = true;
     STOKER_TRY_STATUS(world_.start(core::DaemonStarted{"build-1", Epoch{1}, 0ns, true}));
   }
-  const std::string verb = words.next();
-  const bool daemon_comes_back = verb == "daemon" && words.peek() != "stops";
-  if (daemon_comes_back)
-    world_.clock.move_to(Instant{} + *at);
-  else
-    STOKER_TRY_STATUS(world_.advance_to(Instant{} + *at, [this] { return digests(); }));
+  const bool daemon_comes_back = words.peek() == "daemon" && words.peek(1) != "stops";
+  if (!daemon_comes_back) return world_.advance_to(Instant{} + *at, [this] { return digests(); });
+  world_.clock.move_to(Instant{} + *at);
+  return ok();
+}
+
+Result<std::string> Script::run(Words& words) {
+  const std::string first = words.next();
+  if (first == "policy") {
+    STOKER_TRY_STATUS(do_policy(words));
+    return std::string();
+  }
+  if (is_question(first)) return answer(first);
   said_.clear();
-  STOKER_TRY_STATUS(step(words, verb));
+  STOKER_TRY_STATUS(step(words, first));
   return said_;
 }
 

@@ -14,7 +14,9 @@ class Script {
  public:
   explicit Script(World::Observer observer);
 
-  // Carries out one line; returns what a question ("status", "nodes") answers.
+  // Of a line "at T …": lets the time up to T pass and takes these two words. A question has none.
+  Status advance(Words& words);
+  // Carries out the rest; returns what a question ("status", "nodes?") answers.
   Result<std::string> run(Words& words);
   Status audit();
 

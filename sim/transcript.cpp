@@ -2,10 +2,8 @@
 // the last beat said, unless it was frozen.
 #include "sim/transcript.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
-#include <functional>
-#include <map>
+#include <utility>
 
 #include "sim/describe.hpp"
 #include "sim/script.hpp"
@@ -21,14 +19,18 @@ struct Transcript::Impl {
 Transcript::Transcript() : impl_(std::make_unique<Impl>()) {}
 Transcript::~Transcript() = default;
 
-Result<std::string> Transcript::run(std::string_view line) {
+Result<LineAnswer> Transcript::run(std::string_view line) {
+  LineAnswer answer;
   impl_->out.clear();
   Words words(line);
+  STOKER_TRY_STATUS(impl_->script.advance(words));
+  answer.meanwhile = std::exchange(impl_->out, {});
   auto said = impl_->script.run(words);
   if (!said) return fail(said.error());
   if (!words.empty())
     return fail(fmt::format("the words \"{}\" mean nothing here", words.rest()), std::string(line));
-  return impl_->out + *said;
+  answer.then = impl_->out + *said;
+  return answer;
 }
 
 Status Transcript::audit() {
@@ -37,33 +39,9 @@ Status Transcript::audit() {
 
 Result<std::string> rerun_transcript(std::string_view file, const std::string& name) {
   Transcript transcript;
-  std::string out;
-  std::string answer;
-  bool skipping = false;  // inside an old answer
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < file.size();) {
-    const std::size_t end = std::min(file.find('\n', at), file.size());
-    const std::string_view line = file.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (skipping) {
-      if (!line.empty()) continue;
-      skipping = false;
-      out += "\n";
-    } else if (line == "----") {
-      out += "----\n" + answer;
-      answer.clear();
-      skipping = true;
-    } else {
-      out += std::string(line) + "\n";
-      if (line.empty() || line.starts_with('#')) continue;
-      auto said = transcript.run(line);
-      if (!said) return fail(said.error().message(), fmt::format("{}:{}", name, number));
-      answer += *said;
-    }
-  }
-  STOKER_TRY_STATUS(transcript.audit());
-  return out;
+  auto now = rerun_file(file, name, [&](std::string_view line) { return transcript.run(line); });
+  if (now) STOKER_TRY_STATUS(transcript.audit());
+  return now;
 }
 
 }  // namespace stoker::sim

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/result.hpp"
+#include "sim/transcript_file.hpp"
 
 namespace stoker::sim {
 
@@ -17,8 +17,9 @@ class Transcript {
   Transcript();
   ~Transcript();
 
-  // Runs one line and returns what was decided because of it. Errors: words that mean nothing here.
-  Result<std::string> run(std::string_view line);
+  // Runs one line: what was decided up to its moment, and because of it. Errors: words that mean
+  // nothing here.
+  Result<LineAnswer> run(std::string_view line);
   // Replays the whole journal from zero and compares, bit for bit.
   Status audit();
 
@@ -27,8 +28,7 @@ class Transcript {
   std::unique_ptr<Impl> impl_;
 };
 
-// A transcript file: blocks of input lines, "----", the expected answer, an empty line. Returns the
-// same file with the answers as they are now; the caller compares. Errors name the line.
+// A transcript file with the answers as they are now; the caller compares. Errors name the line.
 Result<std::string> rerun_transcript(std::string_view file, const std::string& name);
 
 }  // namespace stoker::sim

@@ -29,9 +29,9 @@ Words::Words(std::string_view line) {
   end_word();
 }
 
-const std::string& Words::peek() const {
+const std::string& Words::peek(std::size_t further) const {
   static const std::string kNone;
-  return empty() ? kNone : words_[at_];
+  return at_ + further < words_.size() ? words_[at_ + further] : kNone;
 }
 
 std::string Words::next() {

@@ -17,8 +17,8 @@ class Words {
   explicit Words(std::string_view line);
 
   [[nodiscard]] bool empty() const { return at_ >= words_.size(); }
-  [[nodiscard]] const std::string& peek() const;
-  std::string next();                // "" at the end
+  [[nodiscard]] const std::string& peek(std::size_t further = 0) const;  // "" behind the end
+  std::string next();                                                    // "" at the end
   bool take(std::string_view word);  // consumes it when it is next
 
   // The word after `key` anywhere in the rest, taken out; empty when the key is not there.

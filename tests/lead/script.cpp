@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/overloaded.hpp"
+#include "sim/transcript_file.hpp"
 
 namespace stoker::lead_test {
 namespace {
@@ -139,9 +140,9 @@ void Script::feed(lead::EventBody body) {
   for (const lead::Action& action : step.actions) {
     note(action);
     const std::string text = describe(action);
-    if (!is_noise(action)) lines += fmt::format("    {}{}\n", when, text);
+    if (!is_noise(action)) lines += fmt::format("{}{}\n", when, text);
   }
-  if (before != after) lines += fmt::format("    {}{} -> {}\n", when, before, after);
+  if (before != after) lines += fmt::format("{}{} -> {}\n", when, before, after);
   out_ += lines;
   const bool looks = std::any_of(step.actions.begin(), step.actions.end(), [](const auto& a) {
     return std::holds_alternative<lead::LookForEnd>(a);
@@ -299,7 +300,7 @@ Status Script::happen_to_lead(const std::string& verb, sim::Words& words) {
     linger_ = true;
   } else if (verb == "uses") {
     for (const wire::CheckpointId& id : lead::checkpoints_in_use(state_))
-      out_ += fmt::format("    {}\n", wire::checkpoint_name(id.iteration, id.generation));
+      out_ += fmt::format("{}\n", wire::checkpoint_name(id.iteration, id.generation));
   } else {
     return fail("unknown word \"" + verb + "\"", "script");
   }
@@ -308,21 +309,11 @@ Status Script::happen_to_lead(const std::string& verb, sim::Words& words) {
 
 Result<std::string> rerun(std::string_view file, const std::string& name) {
   Script script;
-  std::string out;
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < file.size();) {
-    const std::size_t end = std::min(file.find('\n', at), file.size());
-    const std::string_view line = file.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.starts_with("    ")) continue;  // an old answer
-    out += std::string(line) + "\n";
-    if (line.empty() || line.starts_with('#')) continue;
-    auto answer = script.run(line);
-    if (!answer) return fail(answer.error().message(), fmt::format("{}:{}", name, number));
-    out += *answer;
-  }
-  return out;
+  return sim::rerun_file(file, name, [&](std::string_view line) -> Result<sim::LineAnswer> {
+    auto said = script.run(line);
+    if (!said) return fail(said.error());
+    return sim::LineAnswer{{}, std::move(*said)};
+  });
 }
 
 }  // namespace stoker::lead_test

@@ -19,7 +19,7 @@ std::string describe(const lead::Action& action);
 
 class Script {
  public:
-  // Runs one line; the answer is a text of indented lines. Error: a word that means nothing.
+  // Runs one line; the answer is a text of lines. Error: a word that means nothing.
   Result<std::string> run(std::string_view line);
   [[nodiscard]] const lead::State& state() const { return state_; }
 

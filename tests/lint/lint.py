@@ -20,6 +20,7 @@ import tidy  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 400, 100, 70
+TRANSCRIPT_COLUMNS = 120
 BANNED = [r"\bTODO\b", r"\bFIXME\b", r"\bXXX\b", r"\bHACK\b", r"\bnot implemented\b", r"\bfor now\b",
           r"\bpkill\b", r"\bkillall\b", r"std::regex", r"\bsystem\("]
 
@@ -99,6 +100,16 @@ def rule_sizes():
             for number, line in enumerate(lines, 1):
                 if len(line) > MAX_COLUMNS and "R\"" not in line and "http" not in line:
                     yield f"{name}:{number}: {len(line)} columns (at most {MAX_COLUMNS})"
+
+
+def rule_transcripts():
+    """Transcripts: lines of at most 120 columns, unless one word has more."""
+    for name in tracked(".txt"):
+        if not name.startswith(("tests/golden/", "tests/lead/")):
+            continue
+        for number, line in enumerate(read(name).split("\n"), 1):
+            if len(line) > TRANSCRIPT_COLUMNS and " " in line.strip():
+                yield f"{name}:{number}: {len(line)} columns (at most {TRANSCRIPT_COLUMNS}; an input line may end with a backslash)"
 
 
 def rule_functions():

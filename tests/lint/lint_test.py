@@ -105,6 +105,9 @@ class Rules(unittest.TestCase):
     def test_long_line(self):
         self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "// " + "x" * 98 + "\n", "101 columns")
 
+    def test_long_line_of_a_transcript(self):
+        self.breaks(lint.rule_transcripts, "tests/golden/bad.txt", "# " + "word " * 24 + "\n", "122 columns")
+
     def test_long_function(self):
         self.breaks(lint.rule_functions, "core/bad.cpp", HEAD + "void f(int a) {\n" + BODY * 69 + "}\n", "71 lines")
 
