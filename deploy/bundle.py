@@ -26,8 +26,8 @@ LAUNCHER = r"""
 #include <stdlib.h>
 #include <unistd.h>
 int main(int argc, char** argv) {
-  char self[PATH_MAX], loader[PATH_MAX + 64], library[PATH_MAX + 64], program[PATH_MAX + 512];
-  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  char self[PATH_MAX + 64], loader[PATH_MAX + 128], library[PATH_MAX + 128], program[PATH_MAX + 512];
+  ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
   if (n < 0) {
     if (!realpath(argv[0], self)) { perror("stoker: cannot find myself (is /proc mounted?)"); return 127; }
   } else {
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   snprintf(name, sizeof name, "%s", slash + 1);
   *slash = 0;
   slash = strrchr(self, '/');
-  *slash = 0;
+  strcpy(slash, STOKER_HOME);
   snprintf(loader, sizeof loader, "%s/lib/ld.so", self);
   snprintf(library, sizeof library, "%s/lib", self);
   snprintf(program, sizeof program, "%s/libexec/%s", self, name);
@@ -71,21 +71,23 @@ def libraries_of(program):
     return found
 
 
+def launcher(target, home=""):
+    """One launcher; `home`: where lib and libexec are, from the folder above its own."""
+    subprocess.run(["cc", *LAUNCHER_FLAGS, f'-DSTOKER_HOME="{home and "/" + home}"', "-x", "c", "-", "-o", target], text=True,
+                   input=LAUNCHER, check=True)
+
+
 def make(build, bundle):
     shutil.rmtree(bundle, ignore_errors=True)
     for folder in ("bin", "lib", "libexec"):
         os.makedirs(os.path.join(bundle, folder))
-    source = os.path.join(bundle, "launcher.c")
-    with open(source, "w", encoding="utf-8") as f:
-        f.write(LAUNCHER)
     for program in PROGRAMS:
         built = os.path.join(build, "bin", program)
         for name, path in libraries_of(built).items():
             shutil.copy2(os.path.realpath(path), os.path.join(bundle, "lib", name))
         shutil.copy2(built, os.path.join(bundle, "libexec", program))
         subprocess.run(["strip", os.path.join(bundle, "libexec", program)], check=True)
-        subprocess.run(["cc", *LAUNCHER_FLAGS, "-o", os.path.join(bundle, "bin", program), source], check=True)
-    os.remove(source)
+        launcher(os.path.join(bundle, "bin", program))
     size = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(bundle) for f in fs)
     print(f"bundle: {bundle} ({size / 1e6:.0f} MB)")
     with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as f:

@@ -204,9 +204,10 @@ def scripts_with_tests():
 
 
 def part_packages(tally, options):
-    title("packages: Debian")
-    for script in ["debian.py"] + ["clean_root.py"] * options.long:
-        run_checker(tally, f"packages: {script}", [f"tests/packages/{script}", folder_of(PRESET)], ROOT, BIN)
+    title("packages: Debian, wheel")
+    for script in ["debian.py", "pip_install.py"] + ["clean_root.py"] * options.long:
+        argv = [f"tests/packages/{script}", folder_of(PRESET)] + ["--long"] * (options.long and script == "pip_install.py")
+        run_checker(tally, f"packages: {script}", argv, ROOT, BIN)
 
 
 def part_bundle(tally, options):

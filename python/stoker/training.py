@@ -1,0 +1,90 @@
+"""One rank's training loop: iterations and phases for the heartbeat page, requests to save and to leave from it."""
+import contextlib
+import os
+import sys
+import time
+
+from .heartbeat import Heartbeat
+
+ASK_EVERY_S = 1.0  # the ranks agree on what was requested about this often
+
+
+def largest_of_all_ranks(numbers):
+    """Element by element the largest over all ranks of torch.distributed; the same numbers where there is one rank."""
+    torch = sys.modules.get("torch")
+    group = getattr(torch, "distributed", None)
+    if group is None or not group.is_available() or not group.is_initialized():
+        return numbers
+    together = torch.tensor(numbers, dtype=torch.int64, device="cuda" if "nccl" in group.get_backend() else "cpu")
+    group.all_reduce(together, op=group.ReduceOp.MAX)
+    return together.tolist()
+
+
+class Training:
+    """`save(iteration)` writes a checkpoint that the training can resume from; every rank calls it at the same iteration.
+    `agree(numbers)` is the element-wise maximum over all ranks. `total`: iterations in all, 0 = unknown."""
+
+    def __init__(self, total=0, save=None, agree=largest_of_all_ranks):
+        self.beat = Heartbeat()
+        self.total, self.save, self.agree = total, save, agree
+        self.supervised = bool(os.environ.get("STOKER_HEARTBEAT"))
+        self.phase_now, self.ask_at, self.began, self.iteration = "", 0, time.monotonic(), 0
+        self.loss, self.lr = None, 0.0  # the last ones that were seen: a page that loses its loss counts as not a number
+        self.enter("startup")
+
+    def enter(self, phase):
+        """From now on the training is in this phase; for a phase with an end: `with training.phase(name)`."""
+        if phase != self.phase_now:
+            self.beat.phase(phase)
+            self.phase_now = phase
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        before = self.phase_now
+        self.enter(name)
+        try:
+            yield
+        finally:
+            self.enter(before)
+            self.began = time.monotonic()  # the next iteration does not contain it
+
+    def requested(self, iteration, seconds):
+        """(save, leave) as all ranks see it at this iteration: save is 0 or 1; leave 0, 1 (save first) or 2 (do not save)."""
+        if not self.supervised or iteration < self.ask_at:
+            return 0, 0
+        mine = [int(self.beat.save_wanted()), self.beat.leave_wanted(), int(seconds * 1e6)]
+        save, leave, slowest = self.agree(mine)
+        self.ask_at = iteration + max(1, min(1000, int(ASK_EVERY_S * 1e6 / max(1, slowest))))
+        return save, leave
+
+    def report(self, iteration, loss=None, lr=None, samples=0, tokens=0):
+        """An iteration is done. A loss on a device is read only where the ranks agree, so that no step waits for it."""
+        now = time.monotonic()
+        seconds, self.began, self.iteration = now - self.began, now, iteration
+        if hasattr(loss, "detach"):
+            loss = float(loss.detach()) if loss.device.type == "cpu" or iteration >= self.ask_at else None
+        self.loss = self.loss if loss is None else float(loss)
+        self.lr = self.lr if lr is None else lr
+        self.enter("iteration")
+        self.beat.step(iteration, total=self.total, samples=samples, tokens=tokens, loss=self.loss, seconds=seconds,
+                       lr=self.lr)
+        return self.requested(iteration, seconds)
+
+    def step(self, iteration, **numbers):
+        """Reports a completed iteration (loss, lr, samples, tokens) and saves when that was requested.
+        False: the training is to end now, with exit code 0."""
+        save, leave = self.report(iteration, **numbers)
+        if leave < 2 and (save or leave):
+            self.checkpoint(iteration)
+        return leave == 0
+
+    def checkpoint(self, iteration):
+        """Saves; for the training's own checkpoints too."""
+        if self.save is None:
+            return
+        with self.phase("checkpoint"):
+            self.save(iteration)
+        self.beat.saved(iteration)
+
+    def end(self):
+        self.enter("shutdown")
