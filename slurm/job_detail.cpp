@@ -99,4 +99,9 @@ Token token_of(const QueueRow& row) {
   return run_of(path).text == row.name ? path : Token();
 }
 
+bool lost_its_token(const QueueRow& row, const Token& token, const std::string& user) {
+  return token_of(row).empty() && token_of_command(row.command).empty() &&
+         (user.empty() || row.user == user) && row.name == run_of(token).text;
+}
+
 }  // namespace stoker::slurm

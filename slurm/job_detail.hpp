@@ -34,5 +34,9 @@ RunName run_of(const Token& token);
 // The token of a job in the queue: its comment, or, where the site has rewritten that, its script's
 // path. Empty: none of ours.
 Token token_of(const QueueRow& row);
+// A job of this user that has the name of the token's run, and no token at all: an adopted script
+// lies where it always did, so that its job has none once somebody has changed the comment.
+// Together with the id that sbatch returned for the token, it is the token's.
+bool lost_its_token(const QueueRow& row, const Token& token, const std::string& user);
 
 }  // namespace stoker::slurm

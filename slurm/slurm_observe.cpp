@@ -29,6 +29,14 @@ bool is_too_long(const Error& error) {
   return error.what.starts_with("the answer is longer");
 }
 
+// The job that sbatch named for a submission is that submission, also when its token is lost.
+void restore_token(QueueRow& row, const std::vector<core::JobExpected>& expected,
+                   const std::string& user) {
+  for (const core::JobExpected& job : expected)
+    if (job.job.job == row.id.job && lost_its_token(row, job.token, user))
+      row.comment = job.token.text;
+}
+
 }  // namespace
 
 void SlurmScheduler::expect(std::vector<core::JobExpected> jobs) {
@@ -344,11 +352,15 @@ void SlurmScheduler::look_for_missing(const std::vector<QueueRow>& rows,
 }
 
 Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& runs) {
-  const std::vector<core::RunGrounds> grounds = [this] {
+  std::vector<core::RunGrounds> grounds;
+  std::vector<core::JobExpected> expected;
+  {
     const std::scoped_lock lock(mutex_);
-    return grounds_;
-  }();
+    grounds = grounds_;
+    expected = expected_;
+  }
   STOKER_TRY(all, guarded_queue(runs, grounds));
+  for (QueueRow& row : all) restore_token(row, expected, options_.user);
   std::vector<QueueRow> rows;  // ours
   for (const QueueRow& row : all)
     if (is_own(row, options_.user)) rows.push_back(row);

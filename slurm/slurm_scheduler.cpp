@@ -100,8 +100,8 @@ Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job
     shown = shown || row.id.job == job.job;
     const bool plain = row.id.task == 0;
     const bool meant = row.id.job == job.job && (job.task == 0 || plain || row.id.task == job.task);
-    if (meant && token_of(row) == token && !core::is_terminal(row.state))
-      return (plain ? row.id : job).text();
+    const bool ours = token_of(row) == token || lost_its_token(row, token, options_.user);
+    if (meant && ours && !core::is_terminal(row.state)) return (plain ? row.id : job).text();
   }
   if (shown) return std::string();
   STOKER_TRY(records, details(JobId{job.job, 0}));  // an answer about others proves nothing

@@ -14,6 +14,9 @@ namespace stoker::daemon {
 namespace {
 
 constexpr Duration kLookForLogs = 10s;
+// A script's progress is in its logs alone: they are found before the end of its job is judged, 7 s
+// after it (SchedulerTraits::last_words).
+constexpr Duration kLookForScriptLogs = 3s;
 constexpr std::size_t kMostLogs = 4096;
 constexpr std::size_t kPiece = 1u << 20;
 constexpr Duration kSilence = 3s;
@@ -79,7 +82,7 @@ bool LogWatch::take_up(std::vector<core::Input>& out) {
 void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
   std::vector<core::Input> out;
   more_ = false;
-  if (!looked_ || now - *looked_ >= kLookForLogs) {
+  if (!looked_ || now - *looked_ >= (script_ ? kLookForScriptLogs : kLookForLogs)) {
     looked_ = now;
     find_logs(out);
   }

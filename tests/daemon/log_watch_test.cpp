@@ -152,6 +152,18 @@ TEST_CASE("log watch: renamed while the daemon is away, without a successor -> r
   CHECK(verdicts[0].failure_class == "cuda_oom");
 }
 
+TEST_CASE("log watch: the first log of a script -> followed before its job's end is judged") {
+  Watched w;
+  w.policy.train.batch_script = "/home/a/tr11.slurm";
+  w.policy.watch.logs = {w.folder / "*.out"};
+  LogWatch watch = w.start();
+  w.poll(watch);
+  w.folder.append("run-7.out", "step=60 loss=1\n");
+  w.now -= 7s;  // 4 s after the poll before
+  w.poll(watch);
+  CHECK(w.kinds == std::vector<std::string>{"log_followed"});
+}
+
 TEST_CASE("log watch: a site's signature with a mistake -> said, ours go on") {
   Watched w;
   w.folder.append("site.yaml", "family: site\nsignatures: [{name: x}]\n");

@@ -72,7 +72,7 @@ class Rules(unittest.TestCase):
         self.keeps(_rules.finished_once, done[:1] + [witness(3, "begin", 200)])  # the other rank crashed
         self.keeps(_rules.finished_once, done + [order(2, "resume"), witness(3, "begin", 200)])
         asked = [order(0.2, "stop"), order(0.4, "resume")]
-        self.keeps(_rules.finished_once, asked + done + [witness(3, "begin", 200)])  # it left, or it had finished: nobody knows
+        self.keeps(_rules.finished_once, asked + done + [witness(3, "begin", 200)])  # whether it left or had finished is unknown
         self.breaks(_rules.finished_once, asked[1:] + done + [witness(3, "begin", 200)], "after all ranks")
         self.breaks(_rules.finished_once, asked + [witness(0.6, "begin", 150)] + done + [witness(3, "begin", 200)], "after all ranks")
         self.keeps(_rules.finished_once, done + [deed(1.5, "kill_agent"), witness(3, "begin", 200)])

@@ -151,6 +151,31 @@ TEST_CASE(
   CHECK(f.scheduler.observe({RunName("tr11")})->gone.empty());  // another cluster answers
 }
 
+TEST_CASE("slurm: the comment of an adopted script's job is changed -> still ours, and cancelled") {
+  Fixture f;
+  const auto named = [](const std::string& name, const std::string& command) {
+    return says(row({"123", "123", "N/A", "RUNNING", "None", "1700000000", "1700072000",
+                     "1699990000", "n001", "1000", "alice", command, name, "theirs"}));
+  };
+  const core::Cancel cancel{f.token, {123, 1}};
+  f.scheduler.expect({{f.token, {123, 0}}});
+  const auto ours = named("tr11", "/home/alice/tr11.slurm");
+  f.processes.answers["squeue"] = {ours, says("123 0 0\n"), ours};
+  f.processes.answers["scancel"] = {says("")};
+  const auto view = f.scheduler.observe({RunName("tr11")}).value();
+  CHECK(view.gone.empty());
+  REQUIRE(view.jobs.size() == 1);
+  CHECK(view.jobs[0].token == f.token);
+  CHECK(std::holds_alternative<std::monostate>(f.scheduler.cancel(cancel)));
+  CHECK(f.processes.calls.back().argv == std::vector<std::string>{"scancel", "123"});
+  for (const auto& other : {named("x", "/home/alice/tr11.slurm"),
+                            named("tr11", "/gpfs/tr11/run/batch/tr11-43-0badcafe.sh")}) {
+    f.processes.answers["squeue"] = {other};
+    CHECK(std::holds_alternative<std::monostate>(f.scheduler.cancel(cancel)));
+    CHECK(f.processes.count("scancel") == 1);
+  }
+}
+
 TEST_CASE("slurm observe: id given away to another job -> gone at once") {
   Fixture f;
   REQUIRE(f.scheduler.observe({RunName("tr11")}));
