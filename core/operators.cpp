@@ -64,7 +64,12 @@ void on_save(Turn& turn, const OperatorAsked& asked) {
   if (!turn.active() || !run.live || turn.in<training::Stopping>() != nullptr)
     return turn.reject(fmt::format("{}; no training is running (the run is {})", sentence,
                                    state_name(run.training)));
-  ask_save(turn, asked.by, sentence);
+  const bool sure = can_save(run.policy) || !has_agents(run.policy);
+  ask_save(turn, asked.by,
+           sure ? sentence
+                : sentence +
+                      "; it needs a heartbeat page of the training, \"stoker events\" has the "
+                      "agents' answer");
 }
 
 void plan_stop(Turn& turn, const OperatorAsked& asked, const std::string& sentence) {
