@@ -14,6 +14,7 @@
 #include "worker/train/data/integer_array.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/tokenizer.hpp"
+#include "worker/train/exchange/safetensors.hpp"
 
 namespace stoker::fuzz {
 namespace {
@@ -47,6 +48,19 @@ void tokenizer(std::string_view bytes) {
   std::vector<train::TokenId> ids;
   bpe->encode("the lazy dog \xff\xc3\xa4 123", ids);
   must(bpe->decode(ids) == "the lazy dog \xff\xc3\xa4 123", "what was encoded comes back");
+}
+// No matter what the header says: every tensor lies in the file, and the data is covered once.
+void safetensors(std::string_view bytes) {
+  const auto file = train::SafetensorsFile::open(scratch_file("t.safetensors", bytes));
+  if (!file) return;
+  std::uint64_t at = 0;
+  for (const train::SafeTensor& tensor : file->tensors()) {
+    must(tensor.begin == at && tensor.end >= at && tensor.end <= bytes.size(),
+         "no hole, no overlap");
+    std::string content(tensor.end - tensor.begin, '\0');
+    must(file->read(tensor, 0, content.size(), content.data()).has_value(), "all of it is there");
+    at = tensor.end;
+  }
 }
 void samples_log(std::string_view bytes) {
   (void)train::read_samples_log(scratch_file("samples.log", bytes));
@@ -114,8 +128,11 @@ void journal_recovery(std::string_view bytes) {
     if (name.starts_with("journal.db")) ::unlink((scratch_folder() + "/" + name).c_str());
 }
 
-constexpr std::array kTargets{Target{"idx", idx}, Target{"npy", npy},
-                              Target{"tokenizer", tokenizer}, Target{"samples_log", samples_log},
+constexpr std::array kTargets{Target{"idx", idx},
+                              Target{"npy", npy},
+                              Target{"tokenizer", tokenizer},
+                              Target{"samples_log", samples_log},
+                              Target{"safetensors", safetensors},
                               Target{"journal_recovery", journal_recovery, make_journal}};
 
 }  // namespace

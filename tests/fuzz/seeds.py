@@ -138,7 +138,9 @@ def of_data():
     head = b"{'descr': '<i4', 'fortran_order': False, 'shape': (4,), }"
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
     head = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head
-    return {"idx": [idx], "npy": [head + bytes(16)], "samples_log": [b"iteration 12 | samples 0-7 | data sets 0:8 | generation 1.1 | \n"],
+    tensors = b'{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,2],' \
+              b'"data_offsets":[8,12]}}'
+    return {"safetensors": [struct.pack("<Q", len(tensors)) + tensors + bytes(12)], "idx": [idx], "npy": [head + bytes(16)], "samples_log": [b"iteration 12 | samples 0-7 | data sets 0:8 | generation 1.1 | \n"],
             "tokenizer": [b"116 104\n256 101\n", *as_json({"kind": "bpe", "vocabulary": 258, "merges_xxh3": "00"}, {"kind": "bytes"})],
             "journal_recovery": [b"\x10\x00\x00", bytes(range(48)), b"\x00\x00\x00" * 8]}
 

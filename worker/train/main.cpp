@@ -10,6 +10,10 @@
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
 #include "worker/train/command/schedule_command.hpp"
+#include "worker/train/exchange/evaluate_command.hpp"
+#include "worker/train/exchange/export_command.hpp"
+#include "worker/train/exchange/generate_command.hpp"
+#include "worker/train/exchange/import_command.hpp"
 #include "worker/train/inspect/inspect_command.hpp"
 #include "worker/train/loop/session.hpp"
 #include "worker/train/run/say.hpp"
@@ -29,6 +33,7 @@ constexpr const char* kExamples =
     "  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 stoker-train --config "
     "train.yaml\n"
     "  stoker-train inspect checkpoints/step-000100.g000001 --verify\n"
+    "  stoker-train export checkpoints/step-000100.g000001 -o for-transformers\n"
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
     "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full.";
 
@@ -115,6 +120,58 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& o) {
   return verb;
 }
 
+CLI::App* add_export(CLI::App& app, ExportOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("export", "a checkpoint as Hugging Face's GPT-2 (safetensors)");
+  verb->footer("Example: stoker-train export checkpoints/step-000100.g000001 -o for-transformers");
+  verb->add_option("checkpoint", o.checkpoint, "its directory, of any mesh")->required();
+  verb->add_option("-o,--output", o.output, "a new folder")->required();
+  verb->add_option("--tokenizer", o.tokenizer, "PREFIX of the data, instead of the training's");
+  verb->add_option("--shard-size", o.shard_size, "bytes of a file, at most; 5GB when not given")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  return verb;
+}
+
+CLI::App* add_import(CLI::App& app, ImportOptions& o) {
+  CLI::App* verb =
+      app.add_subcommand("import", "Hugging Face's GPT-2 as a checkpoint to train on from");
+  verb->footer("Example: stoker-train import gpt2 -o checkpoints");
+  verb->add_option("folder", o.folder, "config.json and model.safetensors")->required();
+  verb->add_option("-o,--output", o.checkpoints, "the training's checkpoint.directory")->required();
+  return verb;
+}
+
+CLI::App* add_generate(CLI::App& app, GenerateOptions& o) {
+  CLI::App* verb = app.add_subcommand("generate", "text that a checkpoint's model writes");
+  verb->footer("Example: stoker-train generate checkpoints/step-000100.g000001 --prompt 'The '");
+  verb->add_option("checkpoint", o.checkpoint, "its directory, of any mesh")->required();
+  verb->add_option("--prompt", o.prompt, "what the text begins with");
+  verb->add_option("--tokens", o.tokens, "at most")->capture_default_str();
+  verb->add_option("--temperature", o.rule.temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  verb->add_option("--top-k", o.rule.top_k, "draw from the k likeliest tokens; 0: from all")
+      ->capture_default_str();
+  verb->add_option("--seed", o.rule.seed, "the same seed draws the same text")
+      ->capture_default_str();
+  verb->add_option("--threads", o.threads, "of this process")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  verb->add_option("--tokenizer", o.tokenizer, "PREFIX of the data, instead of the training's");
+  verb->add_flag("--json", o.json, "one JSON document, with tokens and log probabilities");
+  return verb;
+}
+
+CLI::App* add_evaluate(CLI::App& app, EvaluateOptions& o) {
+  CLI::App* verb = app.add_subcommand("evaluate", "a checkpoint's loss on the validation split");
+  verb->footer("Example: stoker-train evaluate --checkpoint checkpoints/step-000100.g000001");
+  o.config = "train.yaml";
+  verb->add_option("--checkpoint", o.checkpoint, "its directory, of any mesh")->required();
+  verb->add_option("--config", o.config, "TRAIN.yaml")->capture_default_str();
+  verb->add_flag("--json", o.json, "one JSON document");
+  return verb;
+}
+
 void add_training(CLI::App& app, SessionOptions& session, std::vector<std::string>& accepted) {
   app.add_option("--config", session.config, "TRAIN.yaml: trains what it describes");
   app.add_option("--kill-switch", session.kill_switch,
@@ -122,6 +179,30 @@ void add_training(CLI::App& app, SessionOptions& session, std::vector<std::strin
   app.add_option("--accept", accepted,
                  "an item of the resume audit whose change is wanted (repeatable)");
 }
+
+// The verbs about a trained model, apart from its training.
+struct Exchange {
+  explicit Exchange(CLI::App& app)
+      : exports(add_export(app, export_to)),
+        imports(add_import(app, import_from)),
+        generates(add_generate(app, generate)),
+        evaluates(add_evaluate(app, evaluate)) {}
+
+  std::optional<int> run() {
+    if (exports->parsed()) return run_export(export_to);
+    if (imports->parsed()) return run_import(import_from);
+    if (evaluates->parsed()) return run_evaluate(evaluate, torch_backend());
+    if (!generates->parsed()) return std::nullopt;
+    warm_up_torch(generate.threads);
+    return run_generate(generate, make_predictor);
+  }
+
+  ExportOptions export_to;
+  ImportOptions import_from;
+  GenerateOptions generate;
+  EvaluateOptions evaluate;
+  const CLI::App *exports, *imports, *generates, *evaluates;
+};
 
 int run(int argc, char** argv) {
   CLI::App app{"Trains a GPT, with restarts that are exact to the bit."};
@@ -139,6 +220,7 @@ int run(int argc, char** argv) {
   const CLI::App* tells_samples = add_samples(app, samples);
   const CLI::App* inspects = add_inspect(app, inspect);
   const CLI::App* draws = add_schedule(app, schedule);
+  Exchange exchange(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -148,6 +230,7 @@ int run(int argc, char** argv) {
   if (tells_samples->parsed()) return status_of(run_samples(samples));
   if (inspects->parsed()) return status_of(run_inspect(inspect));
   if (draws->parsed()) return run_schedule_command(schedule);
+  if (const auto code = exchange.run()) return *code;
   if (session.config.empty()) {
     std::cerr << app.help();
     return kUsage;

@@ -1,6 +1,8 @@
 #include "worker/train/checkpoint/audit.hpp"
 
+#include <cstdlib>
 #include <fmt/format.h>
+#include <sstream>
 
 #include "common/hash.hpp"
 #include "recipe/batch_plan.hpp"
@@ -16,12 +18,6 @@ std::string optimizer_text(const recipe::TrainConfig& c) {
   return fmt::format("beta {:.17g} {:.17g} eps {:.17g} decay {:.17g} clip {:.17g}",
                      c.optimizer.beta1, c.optimizer.beta2, c.optimizer.eps,
                      c.optimizer.weight_decay, c.train.clip);
-}
-
-std::string model_text(const recipe::ModelConfig& m) {
-  return fmt::format("layers {} hidden {} heads {} ffn {} sequence {} vocabulary {} position {}",
-                     m.layers, m.hidden, m.heads, m.ffn, m.sequence, m.vocabulary,
-                     name_of(m.position));
 }
 
 std::string schedule_text(const recipe::LrSchedule& lr) {
@@ -96,6 +92,31 @@ std::string guarantee_of(const wire::Manifest& m, const AuditFacts& facts,
 
 }  // namespace
 
+std::string model_text(const recipe::ModelConfig& m) {
+  return fmt::format("layers {} hidden {} heads {} ffn {} sequence {} vocabulary {} position {}",
+                     m.layers, m.hidden, m.heads, m.ffn, m.sequence, m.vocabulary,
+                     name_of(m.position));
+}
+
+Result<recipe::ModelConfig> model_of(const wire::Manifest& manifest) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  recipe::ModelConfig m;
+  std::istringstream in(saved_text(manifest.training, "model"));
+  const std::pair<const char*, std::uint64_t&> numbers[] = {
+      {"layers", m.layers}, {"hidden", m.hidden},     {"heads", m.heads},
+      {"ffn", m.ffn},       {"sequence", m.sequence}, {"vocabulary", m.vocabulary}};
+  for (const auto& [name, number] : numbers) {
+    std::string word;
+    if (!(in >> word >> number) || word != name || number == 0 || number > kMost)
+      return fail("does not say which model it is: an older build saved it", "manifest",
+                  "resume the training with this build and save again");
+  }
+  if (m.hidden % m.heads != 0) return fail("heads do not divide hidden", "manifest");
+  if (has_text(manifest.training, "dropout"))
+    m.dropout = std::strtod(saved_text(manifest.training, "dropout").c_str(), nullptr);
+  return m;
+}
+
 double learning_rate_at(const recipe::TrainConfig& config, const Position& position) {
   return position.lr_scale *
          recipe::lr_at(config.lr, position.consumed_samples - position.idle_samples);
@@ -113,7 +134,15 @@ Json training_facts(const AuditFacts& facts, const Position& position) {
               {"learning rate schedule", schedule_text(c.lr)},
               {"batch", batch_text(c.batch)},
               {"micro batch", micro_text(c.batch)},
-              {"stages", facts.stages}};
+              {"stages", facts.stages},
+              {"tokenizer", c.data.train.empty() ? "" : c.data.train.front().prefix}};
+}
+
+Json imported_facts(const recipe::ModelConfig& model, const std::string& from) {
+  return Json{{"position", Position{}},
+              {"imported", from},
+              {"model", model_text(model)},
+              {"dropout", exact(model.dropout)}};
 }
 
 wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,
@@ -126,24 +155,33 @@ wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manife
     audit.items.push_back({what, saved, now, saved == now});
     if (saved != now && !accepted.contains(what)) audit.passed = false;
   };
+  // An import brings a model; the rest begins with this training.
+  const bool imported = has_text(manifest.training, "imported");
+  const auto compare_run = [&](const std::string& what, const std::string& saved,
+                               const std::string& now) {
+    if (imported)
+      audit.items.push_back({what, "(imported)", now, true});
+    else
+      compare(what, saved, now);
+  };
   const auto plan = recipe::BatchPlan::make(c.batch);
   const auto iteration = plan ? plan->iteration_at(position.consumed_samples) : std::nullopt;
   compare("iteration", std::to_string(manifest.iteration.value),
           iteration ? std::to_string(iteration->value) : "none ends here");
   compare("consumed samples", std::to_string(manifest.consumed_samples),
           plan ? std::to_string(plan->consumed_after(manifest.iteration)) : "no plan");
-  compare("learning rate", exact(manifest.learning_rate), exact(learning_rate_at(c, position)));
-  compare("rng",
-          saved_text(manifest.training, "seed") + " dropout " +
-              saved_text(manifest.training, "dropout"),
-          std::to_string(c.train.seed) + " dropout " + exact(c.model.dropout));
-  compare("data position",
-          fmt::format("{} at {}", saved_text(manifest.training, "data"),
-                      manifest.consumed_samples + position.data_offset),
-          fmt::format("{} at {}", hex64(facts.data_digest),
-                      position.consumed_samples + position.data_offset));
-  compare("dtype", saved_text(manifest.training, "dtype"), std::string(name_of(c.train.dtype)));
-  compare("optimizer", saved_text(manifest.training, "optimizer"), optimizer_text(c));
+  compare_run("learning rate", exact(manifest.learning_rate), exact(learning_rate_at(c, position)));
+  compare_run("rng",
+              saved_text(manifest.training, "seed") + " dropout " +
+                  saved_text(manifest.training, "dropout"),
+              std::to_string(c.train.seed) + " dropout " + exact(c.model.dropout));
+  compare_run("data position",
+              fmt::format("{} at {}", saved_text(manifest.training, "data"),
+                          manifest.consumed_samples + position.data_offset),
+              fmt::format("{} at {}", hex64(facts.data_digest),
+                          position.consumed_samples + position.data_offset));
+  compare_run("dtype", saved_text(manifest.training, "dtype"), std::string(name_of(c.train.dtype)));
+  compare_run("optimizer", saved_text(manifest.training, "optimizer"), optimizer_text(c));
   // Checkpoints of older builds do not have these: nothing to compare with.
   const auto compare_if_saved = [&](const char* what, const std::string& now) {
     if (has_text(manifest.training, what)) compare(what, saved_text(manifest.training, what), now);
@@ -155,7 +193,8 @@ wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manife
       {"tp", facts.mesh.tp}, {"pp", facts.mesh.pp}, {"dp", facts.mesh.dp}};
   const std::string before = mesh_text(manifest.mesh), now = mesh_text(mesh);
   audit.items.push_back({"topology", before, now, before == now});
-  audit.guarantee = guarantee_of(manifest, facts, mesh);
+  audit.guarantee =
+      imported ? "parameters as imported, new moments" : guarantee_of(manifest, facts, mesh);
   return audit;
 }
 

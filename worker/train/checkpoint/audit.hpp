@@ -28,6 +28,12 @@ struct AuditFacts {
 double learning_rate_at(const recipe::TrainConfig& config, const Position& position);
 // manifest.training: what audit_resume compares.
 Json training_facts(const AuditFacts& facts, const Position& position);
+// The same of a model that came from elsewhere: at position 0, without a past.
+Json imported_facts(const recipe::ModelConfig& model, const std::string& from);
+// The item "model": what of the configuration is the model's shape.
+std::string model_text(const recipe::ModelConfig& model);
+// From that item, with dropout. Error: an older build saved the checkpoint without it.
+Result<recipe::ModelConfig> model_of(const wire::Manifest& manifest);
 
 // `accepted` holds names of items whose change is wanted (--accept).
 wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manifest& manifest,

@@ -118,7 +118,8 @@ Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole
                               shape_text(p.shape)),
                   "checkpoint", "check model: in TRAIN.yaml");
     saved.erase(found);
-    for (const char* part : {"parameter", "moment1", "moment2"}) {
+    for (const std::string part : {"parameter", "moment1", "moment2"}) {
+      if (manifest.without_optimizer && part != "parameter") continue;
       const Key key{p.name, part};
       std::vector<Boxed> boxes;
       for (const auto* range : ranges[key]) STOKER_TRY_STATUS(note_range(boxes, *range, p.shape));

@@ -10,7 +10,8 @@
 namespace stoker::train {
 
 // Compares the manifest with the table of the whole model: names what is missing, unknown or of
-// another shape, and every hole or overlap of ranges and of boxes.
+// another shape, and every hole or overlap of ranges and of boxes. A copy for inference need not
+// have moments.
 Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole);
 
 // A checkpoint on disk and its manifest; both must outlive the call.

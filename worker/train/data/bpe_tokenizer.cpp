@@ -224,6 +224,10 @@ std::string format_merges(const Merges& merges) {
   return text;
 }
 
+std::string printable_symbols(std::string_view bytes) {
+  return printable_of(bytes);
+}
+
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const Merges& merges) {
   return std::make_unique<BpeTokenizer>(merges);
 }

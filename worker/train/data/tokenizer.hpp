@@ -36,6 +36,8 @@ using Merges = std::vector<std::pair<TokenId, TokenId>>;
 // printable alphabet. Errors name the line: an unknown symbol, a pair twice.
 Result<Merges> parse_merges(std::string_view text, const std::string& object);
 std::string format_merges(const Merges& merges);
+// Bytes in GPT-2's printable alphabet, as its files have them.
+std::string printable_symbols(std::string_view bytes);
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const Merges& merges);
 
 // Beside PREFIX.bin: PREFIX.tokenizer.json (kind, vocabulary, the XXH3 of the merges) and for BPE

@@ -84,6 +84,30 @@ class Gpt final : public Model {
     return guarded([&] { return run(unit, batch, input, output, trace, false); });
   }
 
+  // The whole model's logits after these tokens, at most its sequence, without dropout.
+  Result<std::vector<double>> predict(std::span<const std::int64_t> tokens) {
+    std::vector<double> logits;
+    const auto done = guarded([&] {
+      Trace t;
+      t.ids = {0};
+      begin_pass(t, static_cast<std::int64_t>(tokens.size()), false);
+      t.inputs =
+          at::from_blob(const_cast<std::int64_t*>(tokens.data()), {t.pass.sequence}, at::kLong)
+              .clone();
+      const at::Tensor causal =
+          causal_.narrow(0, 0, t.pass.sequence).narrow(1, 0, t.pass.sequence).contiguous();
+      at::Tensor x = embed(t);
+      for (std::uint32_t i = 0; i < config_.layers; ++i)
+        x = block_forward(table_, i, t.pass, causal, x, nullptr);
+      x = norm_forward(table_, *table_.layout->final_norm, x).norm;
+      x = logits_of(table_, x.narrow(0, x.size(0) - 1, 1)).to(at::kDouble).contiguous();
+      logits.assign(x.data_ptr<double>(), x.data_ptr<double>() + x.numel());
+      return 0.0;
+    });
+    if (!done) return fail(done.error());
+    return logits;
+  }
+
   Status backward(Unit unit, double scale, const Activation& upstream,
                   Activation& downstream) override {
     return settled(guarded([&] {
@@ -158,7 +182,8 @@ class Gpt final : public Model {
   at::Tensor embed(Trace& t) {
     const auto& pass = t.pass;
     at::Tensor x = look_up(table_, t.inputs);
-    x.view({pass.samples, pass.sequence, x.size(1)}).add_(table_.values[*table_.layout->position]);
+    x.view({pass.samples, pass.sequence, x.size(1)})
+        .add_(table_.values[*table_.layout->position].narrow(0, 0, pass.sequence));
     if (pass.drops()) {
       t.embedding_mask = dropout_mask(pass, 0, kernels::DropoutSite::Embedding, x.sizes(), x);
       x.mul_(t.embedding_mask);
@@ -166,20 +191,24 @@ class Gpt final : public Model {
     return x;
   }
 
-  void begin(const MicroBatch& batch, Trace& t, bool training) const {
+  void begin_pass(Trace& t, std::int64_t sequence, bool training) const {
     const Placement& place = table_.layout->placement;
-    const auto s = static_cast<std::int64_t>(config_.sequence);
     const auto heads = static_cast<std::int64_t>(config_.heads / place.tensor);
-    t = {};
-    t.ids = batch.samples;
     t.pass.samples = static_cast<std::int64_t>(t.ids.size());
-    t.pass.sequence = s;
+    t.pass.sequence = sequence;
     t.pass.heads = heads;
     t.pass.first_head = heads * place.tensor_rank;
     t.pass.head_size = static_cast<std::int64_t>(config_.hidden / config_.heads);
     t.pass.dropout = config_.dropout;
     t.pass.seed = options_.seed;
     t.pass.ids = training ? &t.ids : nullptr;
+  }
+
+  void begin(const MicroBatch& batch, Trace& t, bool training) const {
+    const auto s = static_cast<std::int64_t>(config_.sequence);
+    t = {};
+    t.ids = batch.samples;
+    begin_pass(t, s, training);
     const at::Tensor tokens = at::from_blob(const_cast<std::int64_t*>(batch.tokens.data()),
                                             {t.pass.samples, s + 1}, at::kLong);
     t.inputs = tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1});
@@ -298,6 +327,16 @@ std::string cpu_capability() {
 std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, ModelOptions options,
                                 FlatState& state, Comm& comm) {
   return std::make_unique<Gpt>(config, options, state, comm);
+}
+
+Predictor make_predictor(const recipe::ModelConfig& config, FlatState& state) {
+  struct Alone {
+    SelfComm comm;
+    Gpt model;
+    Alone(const recipe::ModelConfig& c, FlatState& s) : model(c, {0, 1min}, s, comm) {}
+  };
+  auto alone = std::make_shared<Alone>(config, state);
+  return [alone](std::span<const std::int64_t> tokens) { return alone->model.predict(tokens); };
 }
 
 void warm_up_torch(std::uint32_t threads) {

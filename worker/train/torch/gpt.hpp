@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "worker/train/exchange/generate_command.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/state/flat_state.hpp"
 
@@ -14,6 +15,9 @@ namespace stoker::train {
 // the tensor ranks go through `comm`. Both outlive the model.
 std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, ModelOptions options,
                                 FlatState& state, Comm& comm);
+
+// Of the whole model, in one process. The state outlives it.
+Predictor make_predictor(const recipe::ModelConfig& config, FlatState& state);
 
 // Sets the number of threads of LibTorch and of the BLAS below it, and runs each kind of operator
 // once, so that the first iteration does not pay for it.

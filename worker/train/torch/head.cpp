@@ -92,8 +92,12 @@ void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
           upstream.index_select(0, which).contiguous(), out);
 }
 
+at::Tensor logits_of(const TensorTable& table, const at::Tensor& norm) {
+  return at::mm(wide(norm), wide(word(table)).t());
+}
+
 Loss loss_of(const TensorTable& table, const at::Tensor& norm, const at::Tensor& labels) {
-  at::Tensor logits = at::mm(wide(norm), wide(word(table)).t());
+  const at::Tensor logits = logits_of(table, norm);
   if (table.is_split()) {
     check_tokens(table, labels);
     return split_loss(table, logits, labels);

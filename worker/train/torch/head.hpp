@@ -13,6 +13,9 @@ at::Tensor look_up(const TensorTable& table, const at::Tensor& tokens);
 void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
                       const at::Tensor& upstream);
 
+// Of this rank's columns, in f32 (f64): [T, columns].
+at::Tensor logits_of(const TensorTable& table, const at::Tensor& norm);
+
 // log softmax of this rank's columns of the logits, [T, columns], in f32 (f64); `labels` [T] give
 // `mean`, the mean loss of a token.
 struct Loss {
