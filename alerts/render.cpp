@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/printable.hpp"
+
 namespace stoker::alerts {
 
 namespace {
@@ -36,10 +38,7 @@ std::string cut_characters(std::string text, std::size_t limit) {
 }
 
 std::string one_line(std::string_view text, std::size_t limit) {
-  std::string out = cut(std::string(text), limit);
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return out;
+  return printable(cut(std::string(text), limit));
 }
 
 namespace {

@@ -107,11 +107,17 @@ bool is_remainder(const QueueRow& row) {
   return row.id.task == 0 && row.state == core::JobState::Cancelled && row.nodes.empty();
 }
 
-std::vector<std::string> queue_command(const std::string& users, std::uint64_t job) {
-  std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all", "-o", kFormat};
+std::vector<std::string> queue_command(const std::string& users, std::uint64_t job,
+                                       QueueForm form) {
+  std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all"};
+  if (form == QueueForm::InArguments) argv.insert(argv.end(), {"-o", kFormat});
   if (!users.empty()) argv.insert(argv.end(), {"-u", users});
   if (job != 0) argv.insert(argv.end(), {"-j", std::to_string(job)});
   return argv;
+}
+
+std::string queue_format(const std::string& mark) {
+  return mark + kFormat;
 }
 
 std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs) {
@@ -156,20 +162,26 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
 }
 
 Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vector<RunName>& names,
-                                          const std::vector<std::string>& folders,
-                                          NodeLists* lists) {
+                                          const std::vector<std::string>& folders, NodeLists* lists,
+                                          std::string_view mark) {
   std::vector<QueueRow> rows;
   NodeLists seen;
   if (!text.empty() && text.back() != '\n') return torn("the answer is cut off", "");
   bool after_row = false;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
+    std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(line.size() + 1);
     if (line.empty()) continue;
+    if (line.starts_with(mark))
+      line.remove_prefix(mark.size());
+    else if (after_row)
+      continue;  // the comment of the row before goes on
+    else
+      return torn("a line that is no row", line);
     const auto fields = split(line);
     if (!fields) {
-      // A comment with a newline goes on in a line without any separator.
-      if (after_row && line.find(kSeparator) == std::string_view::npos) continue;
+      // Without a mark: a comment with a newline goes on in a line without any separator.
+      if (mark.empty() && after_row && line.find(kSeparator) == std::string_view::npos) continue;
       return torn("a line that is no row", line);
     }
     after_row = true;

@@ -32,9 +32,16 @@ struct QueueRow {
 // looks the same, and is the same: nothing of it can start.
 bool is_remainder(const QueueRow& row);
 
-// squeue -a -h -r -t all -o FORMAT, of these users ("a,b"; "" = of everybody), or of one job
-// (0 = all).
-std::vector<std::string> queue_command(const std::string& users, std::uint64_t job = 0);
+enum class QueueForm : std::uint8_t { InArguments, InEnvironment };  // where the format stands
+
+// squeue -a -h -r -t all [-o FORMAT], of these users ("a,b"; "" = of everybody), or of one job
+// (0 = all). InEnvironment: the caller sets SQUEUE_FORMAT.
+std::vector<std::string> queue_command(const std::string& users, std::uint64_t job = 0,
+                                       QueueForm form = QueueForm::InArguments);
+// The poll's format; each row begins with `mark`. A comment may hold newlines and separators, so
+// that its author writes lines that look like anybody's rows: only a mark that he cannot know,
+// fresh for each question and not in argv, which all users see, tells rows from what comments hold.
+std::string queue_format(const std::string& mark);
 
 // What the poll's format cannot tell, for all jobs that changed in one question:
 // squeue -O with restart count and exit status.
@@ -54,9 +61,11 @@ using NodeLists = std::map<std::string, NodeList, std::less<>>;
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
 // of these job names, and those whose script lies below one of `folders`, are examined closely.
 // `lists` spares the expansion of lists that it knows, and then holds those of this answer.
+// `mark`: what each row begins with (see queue_format); a line without it belongs to the row
+// before.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
                                           const std::vector<RunName>& names = {},
                                           const std::vector<std::string>& folders = {},
-                                          NodeLists* lists = nullptr);
+                                          NodeLists* lists = nullptr, std::string_view mark = {});
 
 }  // namespace stoker::slurm

@@ -24,13 +24,13 @@ bool is_own(const QueueRow& row, const std::string& user) {
 
 std::map<RunName, std::vector<std::string>> find_rivals(
     const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds,
-    const std::string& user, const std::set<std::uint64_t>& ours) {
+    const std::string& user, const std::set<std::uint64_t>& ours, const MayBeRival& may_be) {
   std::map<RunName, std::vector<std::string>> found;
   for (const core::RunGrounds& run : grounds) {
     std::map<std::uint64_t, const QueueRow*> jobs;  // the liveliest task stands for its array
     for (const QueueRow& row : rows) {
       if (core::is_terminal(row.state) || ours.count(row.id.job) > 0 || is_own(row, user) ||
-          why(row, run).empty())
+          why(row, run).empty() || !may_be(row.user, run.group))
         continue;
       const QueueRow*& kept = jobs[row.id.job];
       if (kept == nullptr || row.state == core::JobState::Running) kept = &row;

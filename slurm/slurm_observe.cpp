@@ -97,22 +97,23 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
     folders.insert(folders.end(), run.folders.begin(), run.folders.end());
     if (!run.group.empty() && options_.is_member) groups.insert(run.group);
   }
-  auto output = question(queue_command(users_to_ask(groups)));
-  if (!output && !groups.empty() && is_too_long(output.error())) {
+  auto answer = ask_queue(users_to_ask(groups));
+  if (!answer && !groups.empty() && is_too_long(answer.error())) {
     {
       const std::scoped_lock lock(mutex_);
       too_long_at_ = options_.now();
     }
-    output = question(queue_command(users_to_ask(groups)));
+    answer = ask_queue(users_to_ask(groups));
   }
-  if (!output) return fail(output.error());
-  if (!output->status.ok()) return fail("squeue failed: " + what_it_said(*output), "squeue");
+  if (!answer) return fail(answer.error());
+  const os::CommandOutput& output = answer->output;
+  if (!output.status.ok()) return fail("squeue failed: " + what_it_said(output), "squeue");
   NodeLists lists;
   {
     const std::scoped_lock lock(mutex_);
     lists = node_lists_;
   }
-  auto rows = parse_queue(output->out, names, folders, &lists);
+  auto rows = parse_queue(output.out, names, folders, &lists, answer->mark);
   {
     const std::scoped_lock lock(mutex_);
     node_lists_ = std::move(lists);
@@ -124,6 +125,15 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
                         [&](const std::string& group) { return is_member(row.user, group); });
   });
   return rows;
+}
+
+std::map<RunName, std::vector<std::string>> SlurmScheduler::rivals_in(
+    const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds) {
+  const auto may_be = [this](const std::string& user, const std::string& group) {
+    return user == options_.user || options_.user.empty() ||
+           (!group.empty() && options_.is_member && is_member(user, group));
+  };
+  return find_rivals(rows, grounds, options_.user, known_jobs(), may_be);
 }
 
 // `waited`: it never ran.
@@ -374,7 +384,7 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   look_at_nodes(view, node_died);
   for (const QueueRow& row : rows) view.jobs.push_back(seen_of(row, token_of(row)));
   look_for_rests(rows, view);
-  view.rivals = find_rivals(all, grounds, options_.user, known_jobs());
+  view.rivals = rivals_in(all, grounds);
   look_for_missing(rows, view);
   // What has ended is reported before what runs instead, and what cannot start any more last.
   std::stable_sort(view.jobs.begin(), view.jobs.end(),

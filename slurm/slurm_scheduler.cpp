@@ -54,12 +54,23 @@ Result<os::CommandOutput> SlurmScheduler::run(const os::SpawnOptions& options) {
 Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& names,
                                                     std::uint64_t job) {
   if (!options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
-  STOKER_TRY(output, question(queue_command(job == 0 ? options_.user : "", job)));
-  if (!output.status.ok()) {
-    if (job != 0 && says_gone(output)) return std::vector<QueueRow>{};
-    return fail("squeue failed: " + what_it_said(output), "squeue");
+  STOKER_TRY(answer, ask_queue(job == 0 ? options_.user : "", job));
+  if (!answer.output.status.ok()) {
+    if (job != 0 && says_gone(answer.output)) return std::vector<QueueRow>{};
+    return fail("squeue failed: " + what_it_said(answer.output), "squeue");
   }
-  return parse_queue(output.out, names);
+  return parse_queue(answer.output.out, names, {}, nullptr, answer.mark);
+}
+
+Result<SlurmScheduler::QueueAnswer> SlurmScheduler::ask_queue(const std::string& users,
+                                                              std::uint64_t job) {
+  budget_.spend(options_.now());
+  const std::string mark = options_.row_mark ? options_.row_mark() : std::string();
+  const QueueForm form = mark.empty() ? QueueForm::InArguments : QueueForm::InEnvironment;
+  os::SpawnOptions squeue = client_call(queue_command(users, job, form), options_.environment);
+  if (form == QueueForm::InEnvironment) squeue.environment["SQUEUE_FORMAT"] = queue_format(mark);
+  STOKER_TRY(output, run(squeue));
+  return QueueAnswer{std::move(output), mark};
 }
 
 // JSON where scontrol writes it, for names with blanks; any trouble with it, and the text is asked.

@@ -31,6 +31,9 @@ struct SlurmOptions {
   std::function<bool(const std::string& user, const std::string& group)> is_member{};
   // The members whom this host can list, for queues that are too long to be read whole.
   std::function<std::vector<std::string>(const std::string& group)> members{};
+  // What each row of the queue's answer begins with, fresh for each question (queue_poll.hpp). No
+  // function: no mark, and the format is in argv.
+  std::function<std::string()> row_mark{};
   // Where the cluster's name is kept: the commands of another one know nothing of our jobs, and
   // their answers must not be taken for the jobs' ends. "" = nowhere.
   std::string cluster_file{};
@@ -83,6 +86,13 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
   Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
+  std::map<RunName, std::vector<std::string>> rivals_in(
+      const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds);
+  struct QueueAnswer {
+    os::CommandOutput output;
+    std::string mark;  // of its rows
+  };
+  Result<QueueAnswer> ask_queue(const std::string& users, std::uint64_t job = 0);
   bool is_member(const std::string& user, const std::string& group);
   std::string users_to_ask(const std::set<std::string>& groups);
   Result<std::vector<QueueRow>> guarded_queue(const std::vector<RunName>& names,

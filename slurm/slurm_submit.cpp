@@ -49,7 +49,7 @@ SlurmScheduler::Before SlurmScheduler::before_submission(const core::SubmitReque
   const auto found = find_token(*rows, request.submit.token);
   if (const auto* error = std::get_if<core::PortError>(&found)) return {std::nullopt, error->error};
   if (const auto& job = std::get<std::optional<JobId>>(found)) return {job, std::nullopt};
-  const auto rivals = find_rivals(*rows, grounds, options_.user, known_jobs());
+  const auto rivals = rivals_in(*rows, grounds);
   if (const auto& lines = rivals.at(request.policy.run); !lines.empty())
     return {std::nullopt, Error{"not submitted beside " + lines.front(), request.policy.run.text,
                                 "cancel or rename the one that is not wanted"}};

@@ -17,6 +17,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/printable.hpp"
 #include "wire/control.hpp"
 
 namespace stoker::watch {
@@ -29,6 +30,8 @@ constexpr std::size_t kMostFiles = 64;      // read in one poll
 constexpr std::size_t kMostNames = 10'000;  // read of the folder; the plain names are looked for
 constexpr std::size_t kMostRefusals = 10;
 constexpr Duration kRefusalWindow = 1min;
+constexpr std::size_t kMostOrders = 10;  // of one user in a window, but of the daemon's own
+constexpr Duration kBudgetWindow = 1min;
 constexpr Duration kSettled = 200ms;
 constexpr std::array<std::string_view, 6> kVerbs{"save",  "stop",   "kill",
                                                  "pause", "resume", "restart"};
@@ -79,11 +82,9 @@ std::optional<std::vector<std::string>> names_in(int folder) {
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-// One line that people read: control characters become blanks.
+// One line that people read.
 std::string one_line(std::string_view text, std::size_t limit) {
-  std::string out(text.substr(0, limit));
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  std::string out = printable(text.substr(0, limit));
   while (!out.empty() && out.back() == ' ') out.pop_back();
   while (!out.empty() && out.front() == ' ') out.erase(out.begin());
   return out;
@@ -151,14 +152,13 @@ void SwitchFiles::poll(WallTime wall, std::vector<core::Input>& out) {
     names.resize(kMostFiles);
     std::sort(names.begin(), names.end());
   }
-  const auto is_gone = [&names](const auto& name) {
-    return !std::binary_search(names.begin(), names.end(), name);
+  const auto is_gone = [&names](const auto& entry) {
+    return !std::binary_search(names.begin(), names.end(), entry.first);
   };
-  std::erase_if(told_, is_gone);
-  std::erase_if(unsettled_, [&](const auto& entry) { return is_gone(entry.first); });
-  std::erase_if(refused_, [&](const auto& entry) { return is_gone(entry.first); });
-  for (const auto& name : names)
-    if (!told_.contains(name)) look_at(folder.get(), name, wall, out);
+  std::erase_if(reported_, is_gone);
+  std::erase_if(unsettled_, is_gone);
+  std::erase_if(refused_, is_gone);
+  for (const auto& name : names) look_at(folder.get(), name, wall, out);
 }
 
 void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
@@ -167,8 +167,10 @@ void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
   if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;
   const Seen seen{about.st_ino, about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec,
                   static_cast<std::uint64_t>(about.st_size)};
-  const auto refused = refused_.find(name);
-  if (refused != refused_.end() && refused->second == seen) return;
+  // Another file of the same name is another order.
+  for (const auto* known : {&reported_, &refused_})
+    if (const auto before = known->find(name); before != known->end() && before->second == seen)
+      return;
   if (!is_switch(name))
     return refuse(name, seen, "no such switch; there are save, stop, kill, pause, resume, restart",
                   wall, out);
@@ -211,12 +213,15 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, Wa
                       ? "its owner " + author + " is not the daemon's user, and no group is set"
                       : "its owner " + author + " is not in the group " + options_.group,
                   wall, out);
+  if (const std::string why = why_not_made_here(folder, about); !why.empty())
+    return refuse(name, seen, why, wall, out);
+  if (!has_budget(about.st_uid, wall)) return;  // it waits there for the next minute
   std::string text(kLargest, '\0');
   const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
   if (got < 0)
     return refuse(name, seen, "cannot be read: " + std::string(std::strerror(errno)), wall, out);
   text.resize(static_cast<std::size_t>(got));
-  told_.insert(name);
+  reported_[name] = seen;
   unsettled_.erase(name);
   const core::Cursor cursor = cursor_of(name, seen);
   if (const auto before = before_.find(cursor.path); before != before_.end()) {
@@ -224,7 +229,10 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, Wa
     before_.erase(before);
     if (same) return;
   }
-  const wire::SwitchBody body = parse_body(text, name);
+  const bool may_be_shown = options_.group.empty() || (about.st_mode & S_IRGRP) != 0;
+  const wire::SwitchBody body =
+      may_be_shown ? parse_body(text, name)
+                   : wire::SwitchBody{"", "(its text is not readable for the group)", ""};
   core::OperatorAsked asked;
   asked.verb = lower(name);
   asked.arguments["file"] = name;
@@ -234,6 +242,24 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, Wa
   asked.reason = body.reason;
   asked.via = "switch file";
   out.push_back({options_.run, std::move(asked), {cursor}});
+}
+
+// Who may rename files in some folder of another user can move one of them here: it is no order of
+// its owner. What is made here belongs to the folder's group, as the folder is setgid.
+std::string SwitchFiles::why_not_made_here(int folder, const struct stat& file) const {
+  struct stat here {};
+  if (options_.group.empty() || (::fstat(folder, &here) == 0 && here.st_gid == file.st_gid))
+    return "";
+  return "it does not belong to the group " + options_.group +
+         ": it was moved here; make a new file in this folder";
+}
+
+// Orders of others are a few a minute: each is kept in the journal.
+bool SwitchFiles::has_budget(uid_t author, WallTime wall) {
+  if (author == ::geteuid()) return true;
+  Budget& budget = budgets_[author];
+  if (wall - budget.since >= kBudgetWindow || wall < budget.since) budget = {wall, 0};
+  return budget.used++ < kMostOrders;
 }
 
 void SwitchFiles::refuse(const std::string& name, const Seen& seen, const std::string& why,

@@ -3,14 +3,17 @@
 // so each file is hostile until proven otherwise: opened without following links and without
 // blocking, a regular file with one name, at most 64 KiB, its owner a member of the group. A good
 // one becomes OperatorAsked with the owner's login name as author; what the body claims (`by`) is
-// only a claim. Reported once; ConsumeSwitch renames it away. Of the others at most ten are
-// reported in a minute: a user who makes and changes them must not fill the journal.
+// only a claim. Reported once; ConsumeSwitch renames it away. The folder is sticky: only its author
+// and stokerd rename a file there. With a group a file must have been made there (its group shows
+// it), and its text is repeated only if the group may read it. At most ten orders of one member are
+// taken in a minute, the next ones later, and ten refusals of all are reported: a user who makes
+// and changes files must not fill the journal.
 #pragma once
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <vector>
 
@@ -50,13 +53,20 @@ class SwitchFiles {
   void refuse(const std::string& name, const Seen& seen, const std::string& why, WallTime wall,
               std::vector<core::Input>& out);
   [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
+  [[nodiscard]] std::string why_not_made_here(int folder, const struct stat& file) const;
+  bool has_budget(uid_t author, WallTime wall);
 
   SwitchOptions options_;
   std::map<std::string, core::Cursor> before_;  // reported by the previous process, by path
   std::map<std::string, Seen> unsettled_;       // by name: seen once
-  std::set<std::string> told_;                  // names that wait to be consumed
+  std::map<std::string, Seen> reported_;        // wait to be consumed
   std::map<std::string, Seen> refused_;
-  WallTime window_{};  // since when `said_` counts
+  struct Budget {
+    WallTime since{};
+    std::size_t used = 0;
+  };
+  std::map<uid_t, Budget> budgets_;  // of orders
+  WallTime window_{};                // since when `said_` counts
   std::size_t said_ = 0;
 };
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/random.hpp"
 #include "daemon/http/peer_stream.hpp"
 #include "daemon/http/run_api.hpp"
 
@@ -29,7 +29,8 @@ namespace http = boost::beast::http;
 using Code = boost::system::error_code;
 using Stream = PeerStream::Socket;
 
-constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 5ms;
+constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 1ms;
+constexpr int kBacklog = 64;  // a longer one is a queue of strangers before the next client
 
 std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
@@ -37,18 +38,19 @@ std::string_view view(boost::beast::string_view text) {
 
 // What a browser on this host can have asked for only if the person meant this server: a foreign
 // name that resolves to us is DNS rebinding. No Host: no browser.
-// A name of our certificate is ours too: a browser has asked for proof.
+// A name of our certificate is ours too: a browser has asked for proof. This host's name counts as
+// it is set and by its first word: "<first word>.evil.example" is anybody's.
 bool is_own_name(std::string_view host, Tls::Context* tls) {
-  if (host.starts_with('[')) return true;  // an IPv6 address
-  host = host.substr(0, host.find(':'));
-  const std::string name(host);
-  if (tls != nullptr && certificate_is_for(*tls, name)) return true;
+  const bool bracketed = host.starts_with('[');  // an IPv6 address
+  const std::string name(bracketed ? host.substr(1, host.find(']') - 1)
+                                   : host.substr(0, host.find(':')));
   Code code;
   asio::ip::make_address(name, code);
-  if (name.empty() || !code || name == "localhost") return true;
+  if (bracketed) return !code;
+  if (tls != nullptr && certificate_is_for(*tls, name)) return true;
   const std::string ours = os::host_name();
-  const std::string first = ours.substr(0, ours.find('.'));
-  return name == ours || name == first || name.starts_with(first + ".");
+  return name.empty() || !code || name == "localhost" || name == ours ||
+         name == ours.substr(0, ours.find('.'));
 }
 
 }  // namespace
@@ -69,6 +71,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   [[nodiscard]] Instant began() const { return began_; }
+  // Nothing of a request has come. A TLS handshake takes its time: unknown.
+  [[nodiscard]] bool is_silent() {
+    return peer_.tls() == nullptr && buffer_.size() == 0 && peer_.unread_bytes() == 0;
+  }
   void close() {
     Code ignored;
     timer_.cancel(ignored);
@@ -244,7 +250,11 @@ Status HttpServer::listen_tcp(const std::string& address) {
                 "give --tls-cert and --tls-key, or listen on 127.0.0.1 and use an ssh tunnel, or "
                 "on a unix socket; --insecure listens there nevertheless");
   try {
-    acceptor_.emplace<asio::ip::tcp::acceptor>(io_, asio::ip::tcp::endpoint(ip, number));
+    auto& acceptor = acceptor_.emplace<asio::ip::tcp::acceptor>(io_);
+    acceptor.open(ip.is_v6() ? asio::ip::tcp::v6() : asio::ip::tcp::v4());
+    acceptor.set_option(asio::socket_base::reuse_address(true));
+    acceptor.bind(asio::ip::tcp::endpoint(ip, number));
+    acceptor.listen(kBacklog);
   } catch (const boost::system::system_error& e) {
     return fail("cannot listen: " + e.code().message(), address,
                 e.code() == asio::error::address_in_use ? "name another port with --listen"
@@ -307,12 +317,22 @@ void HttpServer::accept() {
     });
 }
 
-// False: all connections are taken, and none for so long that it can be ended.
+// False: all connections are taken, and none for so long that it can be ended. A tool sends its
+// request at once: who has sent nothing yet goes first.
 bool HttpServer::make_room() {
   connections_.remove_if([](const auto& known) { return known.expired(); });
   if (connections_.size() < limits_.connections) return true;
-  const auto oldest = connections_.front().lock();
-  if (monotonic_now() - oldest->began() >= limits_.fair) oldest->close();
+  const Instant now = monotonic_now();
+  for (const auto& known : connections_) {
+    const auto connection = known.lock();
+    if (!connection || now - connection->began() < limits_.silent) break;  // the others are younger
+    if (!connection->is_silent()) continue;
+    connection->close();
+    return false;
+  }
+  if (const auto oldest = connections_.front().lock();
+      oldest && now - oldest->began() >= limits_.fair)
+    oldest->close();
   return false;
 }
 
@@ -343,12 +363,7 @@ void HttpServer::close() {
 
 Result<std::string> http_token(const std::string& path) {
   if (!os::exists(path)) {
-    unsigned char random[16];
-    if (::getrandom(random, sizeof random, 0) != sizeof random)
-      return fail(errno_error(errno, "no random bytes", path));
-    std::string text;
-    for (const unsigned char byte : random) text += fmt::format("{:02x}", byte);
-    STOKER_TRY(made, os::claim_file(path, text + "\n", 0600));
+    STOKER_TRY(made, os::claim_file(path, os::random_hex(16) + "\n", 0600));
     (void)made;
   }
   STOKER_TRY(text, os::read_file(path, 4096, true));

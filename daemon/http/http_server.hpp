@@ -1,10 +1,11 @@
 // HttpServer: the read-only door: GET and HEAD, one answer a connection. 8 KiB of headers, no body,
-// 5 s a connection, 32 connections: while they are taken the oldest makes room, so that peers which
-// say nothing starve no other client. TCP beyond loopback wants TLS. A request's Host must be an
-// address, localhost or this host: a page of another name must not read it through a browser. TCP
-// wants the token (`Authorization: Bearer …`, `?token=…`, or the cookie that /login?token=… sets):
-// loopback is open to every user of a login node; a unix socket has its file mode. Every answer
-// that is 200 carries an ETag; one that the client has already is 304.
+// 5 s a connection, 32 connections: while they are taken the oldest that has sent nothing makes
+// room, else the oldest, so that peers which say nothing starve no other client. TCP beyond
+// loopback wants TLS. A request's Host must be an address, localhost or this host: a page of
+// another name must not read it through a browser. TCP wants the token (`Authorization: Bearer …`,
+// `?token=…`, or the cookie that /login?token=… sets): loopback is open to every user of a login
+// node; a unix socket has its file mode. Every answer that is 200 carries an ETag; one that the
+// client has already is 304.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,9 @@ struct HttpLimits {
   std::uint32_t header = 8192;
   Duration connection = 5s;
   std::size_t connections = 32;
-  Duration fair = 250ms;  // while all are taken, one that is older makes room for the next
-  bool insecure = false;  // also beyond loopback, where the token travels in clear text
+  Duration fair = 250ms;   // while all are taken, one that is older makes room for the next
+  Duration silent = 10ms;  // or one that has sent nothing for so long
+  bool insecure = false;   // also beyond loopback, where the token travels in clear text
   unsigned socket_mode = 0660;
   std::shared_ptr<Tls> tls;     // of TCP; none: clear text
   std::size_t handshakes = 50;  // a second

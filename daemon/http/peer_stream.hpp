@@ -39,6 +39,11 @@ class PeerStream {
     if (!tls_) return then(boost::system::error_code());
     tls_->async_shutdown(std::forward<Then>(then));
   }
+  // That the kernel holds and nobody has read.
+  std::size_t unread_bytes() {
+    boost::system::error_code ignored;
+    return socket_.available(ignored);
+  }
   void close() {
     boost::system::error_code ignored;
     socket_.shutdown(Socket::shutdown_both, ignored);

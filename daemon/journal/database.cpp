@@ -1,8 +1,13 @@
 // Database: SQLite's result codes become Errors here and nowhere else.
 #include "daemon/journal/database.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
+
+#include "common/os/fd.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -93,7 +98,33 @@ void Database::Close::operator()(sqlite3* db) const {
   sqlite3_close_v2(db);
 }
 
+namespace {
+
+// A rollback journal beside the database may name a "super-journal"; SQLite plays such a journal
+// back and then deletes the file of that name, anywhere. stoker attaches no second database, so
+// that none of its own journals names one. The name stands at the end, before these eight bytes
+// (sqlite.org/fileformat2.html, rollback journal; pager.c, readSuperJournal).
+Status refuse_named_file(const std::string& path) {
+  constexpr unsigned char kMagic[] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+  const std::string journal = path + "-journal";
+  const os::Fd file(::open(journal.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) return errno == ENOENT ? ok() : fail(errno_error(errno, "cannot read it", journal));
+  unsigned char end[sizeof kMagic] = {};
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  if (size < static_cast<off_t>(sizeof end) ||
+      ::pread(file.get(), end, sizeof end, size - static_cast<off_t>(sizeof end)) !=
+          static_cast<ssize_t>(sizeof end) ||
+      !std::equal(std::begin(end), std::end(end), std::begin(kMagic)))
+    return ok();
+  return fail(
+      "it names another file, which opening the journal would delete; none of stoker's does",
+      journal, "somebody else has made it: move it away, and ask where it comes from");
+}
+
+}  // namespace
+
 Result<Database> Database::open(const std::string& path, OpenMode mode) {
+  STOKER_TRY_STATUS(refuse_named_file(path));
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   switch (mode) {
     case OpenMode::ReadWriteCreate: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE; break;

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/random.hpp"
 #include "common/os/self.hpp"
 #include "core/alerting.hpp"
 #include "daemon/loop/log.hpp"
@@ -38,6 +39,7 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   slurm.user = PeerRights().name_of(::geteuid());
   if (slurm.user.empty() && user != environment.end()) slurm.user = user->second;
   slurm.is_member = is_in_group;
+  slurm.row_mark = [] { return os::random_hex(16) + "\x1f"; };
   slurm.members = group_members;
   slurm.environment = environment;
   slurm.cluster_file = state + "/slurm-cluster";

@@ -45,7 +45,8 @@ using core::JournalRow;
 constexpr std::array kRunVerbs{"save",   "stop",    "kill",     "pause",
                                "resume", "restart", "rollback", "stacks"};
 constexpr std::array kSiteVerbs{"exclude", "include", "ack", "silence"};
-constexpr std::array kListVerbs{"forget", "rename"};  // the list of runs, and one of them
+constexpr std::array kNodeVerbs{"exclude", "include"};  // the others name no nodes
+constexpr std::array kListVerbs{"forget", "rename"};    // the list of runs, and one of them
 constexpr std::size_t kMostNodes = 10000;
 
 template <std::size_t N>
@@ -88,7 +89,8 @@ wire::Response response_of(const core::Decision& decision, bool dry_run) {
 
 // What a request says is kept in the journal and shown to people.
 std::optional<std::string> why_too_much(const wire::Request& request) {
-  constexpr std::size_t kLongestReason = 1000, kArgumentBytes = 8192, kLongestNode = 255;
+  constexpr std::size_t kLongestReason = 1000, kArgumentBytes = 8192, kLongestNode = 255,
+                        kNodeBytes = 64u << 10;
   if (request.reason.size() > kLongestReason)
     return fmt::format("the reason has {} bytes, {} at most", request.reason.size(),
                        kLongestReason);
@@ -96,8 +98,15 @@ std::optional<std::string> why_too_much(const wire::Request& request) {
   for (const auto& [name, value] : request.arguments) bytes += name.size() + value.size();
   if (bytes > kArgumentBytes)
     return fmt::format("the arguments have {} bytes, {} at most", bytes, kArgumentBytes);
-  for (const std::string& node : request.nodes)
+  if (!request.nodes.empty() && !is_one_of(kNodeVerbs, request.verb))
+    return fmt::format("{} takes no nodes", request.verb);
+  std::size_t node_bytes = 0;
+  for (const std::string& node : request.nodes) {
     if (node.size() > kLongestNode) return "a node's name is longer than 255 bytes";
+    node_bytes += node.size();
+  }
+  if (node_bytes > kNodeBytes)
+    return fmt::format("the nodes' names have {} bytes, {} at most", node_bytes, kNodeBytes);
   return std::nullopt;
 }
 
@@ -142,44 +151,6 @@ std::string error_lines(const configs::Diagnostics& errors) {
 }
 
 }  // namespace
-
-Status make_run_directory(const core::RunPolicy& policy) {
-  const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
-  if (!policy.group.empty() && !gid)
-    return fail("there is no such group", policy.group, "name another in RUN.yaml");
-  STOKER_TRY_STATUS(close_run_directory(policy));  // nothing planted is followed below
-  struct Folder {
-    const char* name;
-    mode_t mode, shared;  // without a group, and with one
-  };
-  // Orders hold train.environment; claims are of no interest to others.
-  constexpr Folder kFolders[] = {{"", 0700, 02750},
-                                 {"/orders", 0700, 0700},
-                                 {"/claims", 0700, 0700},
-                                 {"/switch", 0700, 02770},
-                                 {"/checkpoints", 0755, 02750}};
-  for (const Folder& folder : kFolders) {
-    const std::string path = policy.directory + folder.name;
-    const bool there = os::exists(path);
-    STOKER_TRY_STATUS(os::make_directories(path, 0700));
-    const bool is_private = folder.mode == folder.shared;
-    if (there && !is_private && (!gid || *folder.name == '\0')) continue;  // it keeps its mode
-    const mode_t mode = gid ? folder.shared : folder.mode;
-    const std::string failed = "cannot give it to group " + policy.group;
-    if (gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0)
-      return fail(errno_error(errno, failed, path));
-    STOKER_TRY_STATUS(os::set_folder_mode(path, mode, failed));
-  }
-  return ok();
-}
-
-Status close_run_directory(const core::RunPolicy& policy) {
-  std::vector<std::string> closed;
-  const Status done = wire::close_run_directory(policy.directory, closed);
-  for (const std::string& path : closed)
-    log(LogLevel::Warning, path + ": others could write there; stokerd took that permission away");
-  return done;
-}
 
 std::optional<std::string> Daemon::why_refused(const Peer& peer, const wire::Request& request) {
   if (request.verb == "ping") return std::nullopt;

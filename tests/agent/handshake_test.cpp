@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/os/random.hpp"
 #include "worker/agent/refusals.hpp"
 #include "worker/agent/seal.hpp"
 
@@ -174,7 +175,7 @@ TEST_CASE("seal: other parts or another key -> another MAC") {
   CHECK(mac_of("k", {"abc"}) != mac_of("k", {"abc", ""}));
   CHECK(mac_of("k", {"abc"}) == mac_of("k", {"abc"}));
   CHECK(mac_of("k", {"abc"}) != mac_of("l", {"abc"}));
-  CHECK(random_bytes(32) != random_bytes(32));
+  CHECK(os::random_bytes(32) != os::random_bytes(32));
 }
 
 TEST_CASE("refusals: a flood -> one notice a minute with counts, and evidence for a while") {

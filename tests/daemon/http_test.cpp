@@ -118,6 +118,23 @@ TEST_CASE("http: peers that say nothing take all connections -> the next one is 
             .starts_with("HTTP/1.1 200"));
 }
 
+TEST_CASE("http: all connections taken -> who has sent nothing goes before who has") {
+  HttpLimits limits;
+  limits.connection = 1min;
+  limits.connections = 4;
+  limits.fair = 1min;
+  Web web(limits);
+  const os::Fd slow = web.connect();
+  REQUIRE(::send(slow.get(), "GET /", 5, MSG_NOSIGNAL) == 5);
+  std::vector<os::Fd> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(web.connect());
+  CHECK(web.ask("GET /healthz?token=secret-token HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .starts_with("HTTP/1.1 200"));
+  const std::string rest = "healthz?token=secret-token HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  REQUIRE(::send(slow.get(), rest.data(), rest.size(), MSG_NOSIGNAL) > 0);
+  CHECK(read_all(slow).starts_with("HTTP/1.1 200"));
+}
+
 #ifndef __SANITIZE_ADDRESS__  // the sanitizer's own look at objects needs descriptors
 TEST_CASE("http: no descriptors left -> accepting rests instead of turning the loop") {
   boost::asio::io_context io;
@@ -153,8 +170,11 @@ TEST_CASE(
         .substr(9, 3);
   };
   for (const char* host :
-       {"evil.example", "evil.example:9470", "localhost.evil.example", "127.0.0.1.evil.example"})
+       {"evil.example", "evil.example:9470", "localhost.evil.example", "127.0.0.1.evil.example",
+        "[evil.example]", "[::1.evil"})
     CHECK_MESSAGE(status(host) == "421", host);
+  const std::string ours = os::host_name();
+  CHECK(status(ours.substr(0, ours.find('.')) + ".evil.example:9470") == "421");
   for (const std::string host :
        {"localhost", "localhost:9470", "127.0.0.1", "127.0.0.1:1", "[::1]:9470"})
     CHECK_MESSAGE(status(host) == "200", host);

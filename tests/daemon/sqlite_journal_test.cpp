@@ -49,6 +49,29 @@ TEST_CASE("journal: a result event -> closes its intent in the same transaction"
   CHECK(journal->open_intents()->empty());
 }
 
+TEST_CASE("journal: a rollback journal beside it names another file -> refused, the file stays") {
+  Folder folder;
+  open(folder / "journal.db");
+  folder.write("precious", "of somebody");
+  const std::string name = folder / "precious", magic("\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", 8);
+  const auto number = [](std::uint32_t value) {  // big-endian
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xffu);
+    return bytes;
+  };
+  std::uint32_t sum = 0;
+  for (const char c : name) sum += static_cast<std::uint32_t>(static_cast<int>(c));
+  std::string hot = magic + number(0) + number(0x1234) + number(1) + number(512) + number(4096);
+  hot.resize(512, '\0');
+  hot += number(0x40000000u / 4096 + 1) + name + number(static_cast<std::uint32_t>(name.size())) +
+         number(sum) + magic;
+  folder.write("journal.db-journal", hot);
+  const auto opened = SqliteJournal::open({folder / "journal.db", false, {}});
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().message().find("journal.db-journal") != std::string::npos);
+  CHECK(std::filesystem::exists(folder / "precious"));
+}
+
 TEST_CASE("journal: a gap in the sequence -> refused, nothing written") {
   Folder folder;
   auto journal = open(folder / "journal.db");

@@ -210,6 +210,9 @@ def a_colleague_fills_nothing(site):
     before = os.path.getsize(events)
     told = site.knock(MATE, *[dict(verb="save", run="shared", reason="A" * 100000) for _ in range(40)])
     check(not any(a["ok"] for a in told) and "100000 bytes" in told[0]["message"], f"a long reason: {told[0]['message'][:200]}")
+    names = [f"{i:04d}" + "n" * 240 for i in range(3900)]
+    told = site.knock(MATE, *[dict(verb="save", run="shared", nodes=names) for _ in range(5)])
+    check(not any(a["ok"] for a in told) and "takes no nodes" in told[0]["message"], f"a million bytes of nodes: {told[0]['message'][:200]}")
     told = site.knock(MATE, *[dict(verb="stacks", run="shared", dry_run=True) for _ in range(60)])
     check(told[0]["ok"] and any("too many requests" in a["message"] for a in told), "a colleague asks without end")
     site.as_user(MATE, "/usr/bin/python3", "-c", CHURN, os.path.join(site.directory, "switch"), ok=True)

@@ -24,7 +24,10 @@ std::string job(const std::string& user, const std::string& state, const std::st
 std::vector<std::string> rivals(const std::string& text, const std::set<std::uint64_t>& ours = {}) {
   const auto rows = parse_queue(text, {RunName("tr11")}, kGrounds.folders);
   REQUIRE(rows);
-  return find_rivals(*rows, {kGrounds}, "alice", ours).at(RunName("tr11"));
+  const auto may_be = [](const std::string& user, const std::string& group) {
+    return user == "alice" || (user == "bob" && group == "six");
+  };
+  return find_rivals(*rows, {kGrounds}, "alice", ours, may_be).at(RunName("tr11"));
 }
 
 }  // namespace
@@ -44,6 +47,10 @@ TEST_CASE(
             "job 77 of bob (RUNNING): its script lies in /gpfs/tr11/run/batch/"});
   CHECK(rivals(job("bob", "RUNNING", "x", "/gpfs/tr11/run/checkpoints/go.sh")).size() == 1);
   CHECK(rivals(job("bob", "RUNNING", "tr11", "/x.sh", "tr11-42-0badcafe")).size() == 1);
+}
+
+TEST_CASE("rivals: a job of the name by a user outside the run's group -> not in the way") {
+  CHECK(rivals(job("carol", "PENDING", "tr11")).empty());
 }
 
 TEST_CASE("rivals: our own jobs, ended ones, other names and folders -> none") {

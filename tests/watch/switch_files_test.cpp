@@ -175,6 +175,85 @@ TEST_CASE("switch: a file of a stranger -> refused; of a group member -> asked")
   CHECK(refusal(s.poll()) == "no-such-group: no such group");
 }
 
+namespace {
+
+constexpr uid_t kMember = 1;  // of every Debian: "daemon", member of the group "daemon"
+
+bool with_group(Switches& s) {
+  if (::geteuid() != 0) {
+    std::puts("SKIPPED: only root can give files away");
+    return false;
+  }
+  s.group = "daemon";
+  s.files = s.start();
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("switch: another file of a name that was reported -> another order") {
+  Switches s;
+  s.folder.write("kill", "first");
+  REQUIRE(s.poll().size() == 1);
+  std::filesystem::remove(s.folder / "kill");  // and made again before the next poll
+  s.folder.write(".next", "second, of somebody else");
+  std::filesystem::rename(s.folder / ".next", s.folder / "kill");
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 1);
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).reason == "second, of somebody else");
+}
+
+TEST_CASE("switch: a file of ours that a member moved here -> no order, and not repeated") {
+  Switches s;
+  if (!with_group(s)) return;
+  s.folder.write("save", "a private key");
+  REQUIRE(::chown((s.folder / "save").c_str(), 0, 4711) == 0);  // made in a folder of another group
+  CHECK(refusal(s.poll()).find("moved here") != std::string::npos);
+}
+
+TEST_CASE("switch: a text that the group may not read -> the order counts, the text is not shown") {
+  Switches s;
+  if (!with_group(s)) return;
+  s.folder.write("save", "a private key");
+  REQUIRE(::chmod((s.folder / "save").c_str(), 0600) == 0);
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 1);
+  const auto& asked = std::get<core::OperatorAsked>(inputs[0].body);
+  CHECK(asked.verb == "save");
+  CHECK(asked.reason.find("private key") == std::string::npos);
+}
+
+TEST_CASE("switch: a member's orders -> ten a minute; the others wait; ours are not counted") {
+  Switches s;
+  if (!with_group(s)) return;
+  const auto spell = [&](unsigned from, unsigned to, uid_t user) {
+    for (unsigned spelling = from; spelling < to; ++spelling) {
+      std::string name = "restart";
+      for (unsigned i = 0; i < 7; ++i)
+        if ((spelling >> i & 1u) != 0) name[i] = static_cast<char>(name[i] - 'a' + 'A');
+      s.folder.write(name, "x");
+      REQUIRE(::chown((s.folder / name).c_str(), user, static_cast<gid_t>(-1)) == 0);
+    }
+  };
+  spell(1, 31, kMember);
+  CHECK(s.poll(kLater).size() == 10);
+  CHECK(s.poll(kLater + 1s).empty());
+  CHECK(s.poll(kLater + 61s).size() == 10);
+  spell(31, 51, 0);
+  CHECK(s.poll(kLater + 62s).size() == 20);
+}
+
+TEST_CASE("switch: U+202E in a reason -> not repeated as it is") {
+  Switches s;
+  s.folder.write("save",
+                 "a\xe2\x80\xae"
+                 "b");
+  const auto inputs = s.poll();
+  REQUIRE(inputs.size() == 1);
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).reason.find("\xe2\x80\xae") ==
+        std::string::npos);
+}
+
 TEST_CASE("disk: below the limit and back -> one edge each, with hysteresis, also over a restart") {
   double free = 0.5;
   std::vector<core::Cursor> cursors;

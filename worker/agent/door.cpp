@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "common/os/random.hpp"
 #include "worker/agent/seal.hpp"
 
 namespace stoker::agent {
@@ -93,7 +94,8 @@ bool Door::accept_one() {
   };
   auto link = std::make_unique<Link>(wiring_.loop, std::move(fd), std::move(events), kHelloLimit);
   strangers_.emplace(
-      id, Stranger{std::move(link), LeadHandshake(secret_, random_bytes(kNonceBytes), now), peer});
+      id,
+      Stranger{std::move(link), LeadHandshake(secret_, os::random_bytes(kNonceBytes), now), peer});
   return true;
 }
 

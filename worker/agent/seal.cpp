@@ -7,7 +7,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <sys/random.h>
 
 namespace stoker::agent {
 namespace {
@@ -58,16 +57,6 @@ std::string mac_of(std::string_view key, std::initializer_list<std::string_view>
 
 bool same_mac(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string random_bytes(std::size_t count) {
-  std::string bytes(count, '\0');
-  for (std::size_t done = 0; done < count;) {
-    const ssize_t n = ::getrandom(bytes.data() + done, count - done, 0);
-    STOKER_CHECK(n > 0 || errno == EINTR, "getrandom");
-    if (n > 0) done += static_cast<std::size_t>(n);
-  }
-  return bytes;
 }
 
 std::string Seal::next(char kind, std::string_view content) {

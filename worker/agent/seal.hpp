@@ -17,7 +17,6 @@ inline constexpr std::size_t kMacBytes = 32;
 std::string mac_of(std::string_view key, std::initializer_list<std::string_view> parts);
 // In constant time.
 bool same_mac(std::string_view a, std::string_view b);
-std::string random_bytes(std::size_t count);  // of the kernel
 
 // One direction of a session. The MAC of a frame covers its number, kind and content: a frame that
 // was changed, repeated, left out or reordered, or that comes from another session or direction,

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "common/os/own_files.hpp"
+#include "common/os/random.hpp"
 #include "wire/lineage.hpp"
 
 namespace stoker::agent {
@@ -40,7 +41,7 @@ Result<LeadAddress> read_lead_address(const std::string& run_directory, Generati
 
 std::string random_secret() {
   std::string text;
-  for (const char byte : random_bytes(32))
+  for (const char byte : os::random_bytes(32))
     text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return text;
 }

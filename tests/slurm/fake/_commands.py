@@ -74,7 +74,7 @@ def squeue(cluster):
                 name = f"{job['id']}_{number}" if job["array"] else str(job["id"])
                 out += f"{name:<64}{task['restarts']:<16}{task['exit'] * 256 + task['signal']:<16}\n"
             else:
-                out += re.sub("%(.)", lambda m: write_field(m.group(1), job, number, task), option("-o")) + "\n"
+                out += re.sub("%(.)", lambda m: write_field(m.group(1), job, number, task), option("-o") or os.environ["SQUEUE_FORMAT"]) + "\n"
     return out, "", 0
 
 

@@ -1,0 +1,53 @@
+// The folders of a run, and who may write in them.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+#include "common/os/permissions.hpp"
+#include "daemon/loop/daemon.hpp"
+#include "daemon/loop/log.hpp"
+#include "wire/run_directory.hpp"
+
+namespace stoker::daemon {
+
+Status make_run_directory(const core::RunPolicy& policy) {
+  const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
+  if (!policy.group.empty() && !gid)
+    return fail("there is no such group", policy.group, "name another in RUN.yaml");
+  STOKER_TRY_STATUS(close_run_directory(policy));  // nothing planted is followed below
+  struct Folder {
+    const char* name;
+    mode_t mode, shared;  // without a group, and with one
+  };
+  // Orders hold train.environment; claims are of no interest to others.
+  constexpr Folder kFolders[] = {
+      {"", 0700, 02750},
+      {"/orders", 0700, 0700},
+      {"/claims", 0700, 0700},
+      {"/switch", 0700, 03770},  // sticky: a member removes no file of another
+      {"/checkpoints", 0755, 02750}};
+  for (const Folder& folder : kFolders) {
+    const std::string path = policy.directory + folder.name;
+    const bool there = os::exists(path);
+    STOKER_TRY_STATUS(os::make_directories(path, 0700));
+    const bool is_private = folder.mode == folder.shared;
+    if (there && !is_private && (!gid || *folder.name == '\0')) continue;  // it keeps its mode
+    const mode_t mode = gid ? folder.shared : folder.mode;
+    const std::string failed = "cannot give it to group " + policy.group;
+    if (gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0)
+      return fail(errno_error(errno, failed, path));
+    STOKER_TRY_STATUS(os::set_folder_mode(path, mode, failed));
+  }
+  return ok();
+}
+
+Status close_run_directory(const core::RunPolicy& policy) {
+  std::vector<std::string> closed;
+  const Status done = wire::close_run_directory(policy.directory, closed);
+  for (const std::string& path : closed)
+    log(LogLevel::Warning, path + ": others could write there; stokerd took that permission away");
+  return done;
+}
+
+}  // namespace stoker::daemon
