@@ -14,7 +14,7 @@ IDLE_S = 60
 RUN = """\
 run: {name}
 directory: {directory}
-scheduler: {{kind: local, nodes: 1, time_limit: 24h, array: {{tasks: 1}}}}
+scheduler: {{kind: local, nodes: 1, time_limit: 24h, array: {{tasks: 1, top_up_below: 1}}}}
 train: {{command: [sleep, 86400], ranks_per_node: 1}}
 """
 
