@@ -1,5 +1,6 @@
 #include "worker/train/exchange/export_command.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -49,7 +50,11 @@ class Exporter {
       : from_(from),
         folder_(std::move(folder)),
         tensors_(gpt2_tensors(from.whole(), from.model().heads)),
-        each_(size_of(from.element())) {}
+        each_(size_of(from.element())) {
+    std::uint64_t largest = 0;  // reserved at once: growing would hold an old and a new one
+    for (const Parameter& p : from.whole().parameters) largest = std::max(largest, p.count);
+    buffer_.reserve(largest * each_);
+  }
 
   Status write_model(std::uint64_t shard_size) {
     const std::vector<Shard> shards = cut(tensors_, each_, shard_size);
