@@ -113,7 +113,8 @@ std::string quoted_printable(const std::string& text) {
 std::string mail_of(const RenderedAlert& alert, const std::string& from,
                     const std::vector<std::string>& to) {
   const std::string domain = from.substr(from.find('@') + 1);
-  const std::string incident = "stoker." + hex64(xxh3_64(alert.id));
+  const std::string incident =
+      "stoker." + hex64(xxh3_64(alert.thread.empty() ? alert.id : alert.thread));
   const std::string root = "<" + incident + "@" + domain + ">";
   const std::string own =
       "<" + incident + "." + hex64(xxh3_64(alert.key.text)) + "@" + domain + ">";

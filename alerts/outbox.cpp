@@ -34,7 +34,7 @@ OutboxAlerts::~OutboxAlerts() {
 }
 
 Status OutboxAlerts::load() {
-  const WallTime now = wall_now();
+  const WallTime now = options_.now();
   STOKER_TRY(entries, store_.load(now, notes_));
   told_ = store_.load_told(notes_);
   if (const auto read = sinks_.load(); !read) notes_.push_back(read.error().message());
@@ -59,14 +59,17 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
   {
     const std::lock_guard lock(mutex_);
     if (keys_.contains(key)) return ok();
-    const WallTime now = wall_now();
+    const WallTime now = options_.now();
+    RenderedAlert rendered = render(key, alert, now, now);
+    const std::string status = status_of(rendered);
+    if (status != "firing") drop_held(alert.id, rendered.resolved);
     const auto told = told_.find(alert.id);
-    const WallTime since = told == told_.end() ? now : told->second.since;
-    RenderedAlert rendered = render(key, alert, since, now);
+    if (told != told_.end()) rendered.since = told->second.since;
     rendered.update = told != told_.end();
     std::vector<Routed> routed = route(rendered, policy);
     if (told != told_.end()) {
-      const bool for_all = status_of(rendered) != "firing";
+      const std::vector<Routed> all = routed;
+      const bool for_all = status != "firing";
       std::erase_if(routed, [&](const Routed& sink) {
         const auto before = told->second.sinks.find(sink.sink);
         if (sink.sink == kPulseSink) return false;
@@ -74,10 +77,16 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
         return before != told->second.sinks.end() && alert.severity <= before->second.severity &&
                now - before->second.at < sink.repeat;
       });
-      for (const auto& [name, sink] : told->second.sinks)
-        if (for_all && name != kPulseSink) routed.push_back({name, kNoRepeat});
+      for (const auto& [name, sink] : told->second.sinks) {
+        if (!for_all || name == kPulseSink) continue;
+        const auto known = std::find_if(all.begin(), all.end(),
+                                        [&name = name](const Routed& r) { return r.sink == name; });
+        routed.push_back(known == all.end() ? Routed{name} : *known);
+      }
+      if (!for_all && routed.size() > 1) drop_held(alert.id, false, &routed);
     }
     STOKER_TRY_STATUS(put_in(rendered, routed, policy));
+    unheard_.erase(alert.id);
   }
   courier_.wake();
   return ok();
@@ -86,11 +95,13 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
 // Under the lock. The entry first, then the sinks that have it: dying in between repeats, never
 // forgets.
 Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed>& routed,
-                            const core::AlertPolicy& policy) {
+                            const core::AlertPolicy& policy, const std::string& escalated) {
   if (entries_.size() >= kMostWaiting)
     return fail("the outbox holds " + std::to_string(kMostWaiting) + " undelivered alerts",
                 options_.directory, "fix the sinks (stoker alerts test) or remove them");
   OutboxEntry entry{next_number_, alert, {}};
+  entry.rules = core::rules_of(policy);
+  const std::vector<OpenCause> open = causes(entry.rules);
   for (const core::SinkPolicy& sink : policy.sinks)
     if (std::none_of(routed.begin(), routed.end(),
                      [&](const Routed& r) { return r.sink == sink.name; }))
@@ -98,6 +109,7 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
   for (const auto& sink : routed) {
     PendingDelivery delivery;
     delivery.next = alert.at;
+    delivery.escalated = escalated;
     if (sink.sink == kPulseSink) {
       delivery.sink = pulse_policy();
     } else {
@@ -106,8 +118,12 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
       if (found == policy.sinks.end()) continue;  // refused when the configuration was checked
       delivery.sink = *found;
     }
+    hold_new(entry, delivery, sink, open);
     entry.deliveries.push_back(std::move(delivery));
   }
+  if (std::none_of(entry.deliveries.begin(), entry.deliveries.end(),
+                   [](const auto& d) { return d.held; }))
+    entry.rules = {};
   STOKER_TRY_STATUS(store_.put(entry, true));
   ++next_number_;
   keys_.insert(alert.key);
@@ -116,9 +132,14 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
   } else {
     ToldIncident& incident = told_[alert.id];
     incident.since = alert.since;
+    incident.labels = alert.labels;
     for (const auto& delivery : entry.deliveries) {
       ToldSink& sink = incident.sinks[delivery.sink.name];
-      sink = {alert.at, alert.severity, sink.times + 1};
+      sink.held = delivery.held && (sink.held || sink.times == 0);
+      if (!delivery.held && sink.first == WallTime{}) sink.first = alert.at;
+      sink.at = alert.at;
+      sink.severity = alert.severity;
+      ++sink.times;
     }
   }
   if (const auto written = store_.put_told(told_); !written) note(written.error().message());
@@ -148,10 +169,20 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
                                const core::AlertPolicy& policy) {
   {
     const std::lock_guard lock(mutex_);
-    const WallTime now = wall_now();
+    const WallTime now = options_.now();
     for (const auto& alert : open) {
+      if (alert.resolved) continue;
       const auto told = told_.find(alert.id);
-      if (told == told_.end() || alert.resolved) continue;
+      if (told == told_.end()) {
+        if (!new_to_all(alert)) continue;
+        const EffectKey key(alert.id + "/after-silence");
+        const RenderedAlert rendered = render(key, alert, now, now);
+        if (keys_.contains(key)) continue;
+        if (const auto put = put_in(rendered, route(rendered, policy), policy); !put)
+          note(put.error().message());
+        continue;
+      }
+      escalate(alert, policy);
       std::uint32_t times = 0;
       for (const auto& [name, sink] : told->second.sinks) times += sink.times;
       const EffectKey key(alert.id + "/again-" + std::to_string(times));
@@ -171,6 +202,8 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
           return heard;
         }
         if (!rendered.acknowledged_by.empty()) return true;
+        if (heard && (before->second.held || repeat_waits(rendered, sink.sink, policy)))
+          return true;
         return heard && now - before->second.at < sink.repeat;
       });
       if (routed.empty() || keys_.contains(key)) continue;
@@ -209,7 +242,13 @@ std::vector<SinkTrouble> OutboxAlerts::troubles(const core::AlertPolicy& policy)
 
 bool OutboxAlerts::wait_idle(Duration timeout) {
   std::unique_lock lock(mutex_);
-  return settled_.wait_for(lock, timeout, [this] { return entries_.empty(); });
+  return settled_.wait_for(lock, timeout, [this] {
+    return std::none_of(entries_.begin(), entries_.end(), [](const auto& entry) {
+      return std::any_of(
+          entry.second.deliveries.begin(), entry.second.deliveries.end(),
+          [](const auto& d) { return d.state == DeliveryState::Waiting && !d.held; });
+    });
+  });
 }
 
 OutboxHealth OutboxAlerts::health() const {
@@ -217,8 +256,10 @@ OutboxHealth OutboxAlerts::health() const {
   OutboxHealth health;
   for (const auto& [number, entry] : entries_) {
     for (const auto& delivery : entry.deliveries)
-      if (delivery.state == DeliveryState::Waiting) ++health.waiting;
-    if (!health.oldest) health.oldest = entry.alert.at;
+      if (delivery.state == DeliveryState::Waiting && !delivery.held) {
+        ++health.waiting;
+        if (!health.oldest) health.oldest = entry.alert.at;
+      }
   }
   health.notes = notes_;
   return health;

@@ -18,19 +18,34 @@ constexpr Duration kLongestSleep = 60s;
 double jitter(const std::string& seed) {
   return 0.8 + 0.4 * static_cast<double>(xxh3_64(seed) % 1000) / 1000;
 }
+
+// What every kind of sink shows: why it goes to a further sink, and the others of its group.
+void extend_report(RenderedAlert& alert) {
+  constexpr std::size_t kShown = 20;
+  if (!alert.escalated.empty())
+    alert.report = "Escalated: " + alert.escalated + "\n" + alert.report;
+  if (alert.also.empty()) return;
+  alert.report += "In the same message:\n";
+  for (std::size_t i = 0; i < alert.also.size() && i < kShown; ++i)
+    alert.report += "- " + alert.also[i].title + " (since " + format_rfc3339(alert.also[i].since) +
+                    ", " + alert.also[i].id + ")\n";
+  if (alert.also.size() > kShown)
+    alert.report += "and " + std::to_string(alert.also.size() - kShown) + " more: stoker alerts\n";
+}
 }  // namespace
 
 void OutboxAlerts::run() {
   while (true) {
-    WallTime next = wall_now() + kLongestSleep;
+    WallTime next = options_.now() + kLongestSleep;
     std::vector<Slot> slots;
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      slots = due(wall_now(), next);
+      release_due(options_.now(), next);
+      slots = due(options_.now(), next);
     }
     for (const Slot& slot : slots) attempt(slot);
-    const Duration pause = slots.empty() ? next - wall_now() : Duration::zero();
+    const Duration pause = slots.empty() ? next - options_.now() : Duration::zero();
     for (auto& [id, answer] : courier_.wait(std::max(pause, Duration::zero()))) {
       const Slot slot = requests_.at(id);
       requests_.erase(id);
@@ -56,7 +71,7 @@ std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) 
   for (auto& [number, entry] : entries_) {
     for (std::size_t i = 0; i < entry.deliveries.size(); ++i) {
       PendingDelivery& delivery = entry.deliveries[i];
-      if (delivery.state != DeliveryState::Waiting) continue;
+      if (delivery.state != DeliveryState::Waiting || delivery.held) continue;
       const bool first = blocked.insert({delivery.sink.name, entry.alert.id}).second;
       const Slot slot{number, i};
       if (!first || in_flight_.contains(slot)) continue;
@@ -87,6 +102,10 @@ void OutboxAlerts::attempt(const Slot& slot) {
     const PendingDelivery& delivery = entries_.at(slot.first).deliveries.at(slot.second);
     alert = entries_.at(slot.first).alert;
     alert.instead_of = delivery.instead_of;
+    alert.escalated = delivery.escalated;
+    alert.thread = delivery.thread;
+    alert.also = delivery.also;
+    extend_report(alert);
     policy = delivery.sink;
   }
   const auto sink = make_sink(policy);
@@ -116,25 +135,30 @@ void OutboxAlerts::settle(const Slot& slot, const Delivery& outcome) {
   } else {
     postpone(entry, slot.second, std::get<Retry>(outcome));
   }
+  store(slot.first);
+}
+
+// Under the lock. What has nothing waiting is only a memory of its key.
+void OutboxAlerts::store(std::uint64_t number) {
+  OutboxEntry& entry = entries_.at(number);
   const bool waits = std::any_of(entry.deliveries.begin(), entry.deliveries.end(),
                                  [](const auto& d) { return d.state == DeliveryState::Waiting; });
   if (!waits) {
     entry.deliveries.clear();
     entry.others.clear();
+    entry.rules = {};
   }
   if (!entry.fleeting)
     if (const auto written = store_.put(entry, false); !written) note(written.error().message());
-  if (!waits) {
-    entries_.erase(slot.first);
-    settled_.notify_all();
-  }
+  if (!waits) entries_.erase(number);
+  settled_.notify_all();
 }
 
 void OutboxAlerts::postpone(OutboxEntry& entry, std::size_t index, const Retry& retry) {
-  const WallTime now = wall_now();
+  const WallTime now = options_.now();
   const RenderedAlert& alert = entry.alert;
-  const Duration waited = now - alert.at;
   PendingDelivery& delivery = entry.deliveries.at(index);
+  const Duration waited = now - std::max(alert.at, delivery.ready);
   delivery.why = retry.why;
   if (entry.fleeting || waited > options_.give_up) {
     delivery.state = DeliveryState::GivenUp;
@@ -172,10 +196,15 @@ void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
   const std::string instead = name + ": " + entry.deliveries.at(failed).why;
   for (core::SinkPolicy& other : std::exchange(entry.others, {})) {
     ToldSink& sink = told->second.sinks[other.name];
-    sink = {wall_now(), alert.severity, sink.times + 1};
+    const WallTime now = options_.now();
+    if (sink.first == WallTime{}) sink.first = now;
+    sink.at = now;
+    sink.severity = alert.severity;
+    sink.held = false;
+    ++sink.times;
     PendingDelivery delivery;
     delivery.sink = std::move(other);
-    delivery.next = wall_now();
+    delivery.next = now;
     delivery.instead_of = instead;
     entry.deliveries.push_back(std::move(delivery));
   }

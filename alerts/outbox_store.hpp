@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "alerts/render.hpp"
-#include "core/policy.hpp"
+#include "core/alert_rules.hpp"
 
 namespace stoker::alerts {
 
@@ -33,7 +33,16 @@ struct PendingDelivery {
   WallTime next;           // not before
   std::string why;         // of the last failure
   std::string instead_of;  // the sink that failed, and why: this is its fallback
-  STOKER_FIELDS(PendingDelivery, sink, state, attempts, next, why, instead_of)
+  std::string escalated;   // why it goes here besides the routed sinks
+  bool held = false;       // a rule holds it back (holding.hpp); `next`: when that is checked
+  std::string rule;        // which one
+  std::optional<WallTime> until;   // …and how long; empty: until its cause is over
+  WallTime ready;                  // its group has waited until then; released: when it was
+  std::string group;               // what may go in one message; "" = alone
+  std::string thread;              // incident whose message had it first; "" = its own
+  std::vector<GroupedAlert> also;  // of its group, in this message
+  STOKER_FIELDS(PendingDelivery, sink, state, attempts, next, why, instead_of, escalated, held,
+                rule, until, ready, group, thread, also)
 };
 
 struct OutboxEntry {
@@ -42,19 +51,24 @@ struct OutboxEntry {
   std::vector<PendingDelivery> deliveries;    // empty: all are settled
   std::vector<core::SinkPolicy> others = {};  // not routed; they take over where one fails
   bool fleeting = false;                      // a refresh: never on disk, another follows
-  STOKER_FIELDS(OutboxEntry, number, alert, deliveries, others, fleeting)
+  core::AlertRules rules = {};                // where a delivery is held
+  STOKER_FIELDS(OutboxEntry, number, alert, deliveries, others, fleeting, rules)
 };
 
 struct ToldSink {
   WallTime at;
   core::Severity severity = core::Severity::Info;
   std::uint32_t times = 0;
-  STOKER_FIELDS(ToldSink, at, severity, times)
+  WallTime first;      // not held any more since
+  bool held = false;   // accepted, and never released to this sink
+  std::string thread;  // as in PendingDelivery
+  STOKER_FIELDS(ToldSink, at, severity, times, first, held, thread)
 };
 struct ToldIncident {
   WallTime since;
   std::map<std::string, ToldSink> sinks;
-  STOKER_FIELDS(ToldIncident, since, sinks)
+  std::map<std::string, std::string> labels;
+  STOKER_FIELDS(ToldIncident, since, sinks, labels)
 };
 using Told = std::map<std::string, ToldIncident>;  // by the alert's id
 

@@ -109,7 +109,9 @@ std::string head_of(const RenderedAlert& alert) {
 
 std::string title_of(const RenderedAlert& alert) {
   constexpr std::size_t kLongestTitle = 80;
-  return cut_characters(head_of(alert), kLongestTitle);
+  if (alert.also.empty()) return cut_characters(head_of(alert), kLongestTitle);
+  const std::string more = " (+" + std::to_string(alert.also.size()) + " more)";
+  return cut_characters(head_of(alert), kLongestTitle - more.size()) + more;
 }
 
 std::string verdict_of(const RenderedAlert& alert) {
@@ -156,7 +158,8 @@ std::map<std::string, std::string> fields_of(const RenderedAlert& alert) {
           {"since", format_rfc3339(alert.since)},
           {"at", format_rfc3339(alert.at)},
           {"acknowledged_by", alert.acknowledged_by},
-          {"instead_of", alert.instead_of}};
+          {"instead_of", alert.instead_of},
+          {"escalated", alert.escalated}};
 }
 
 std::string pulse_line(WallTime at, const std::string& text) {

@@ -5,12 +5,21 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/json.hpp"
 #include "common/time.hpp"
 #include "core/action.hpp"
 
 namespace stoker::alerts {
+
+// An alert that goes in the message of another of its group.
+struct GroupedAlert {
+  std::string id, title, kind, reason;
+  std::map<std::string, std::string> labels;
+  WallTime since;
+  STOKER_FIELDS(GroupedAlert, id, title, kind, reason, labels, since)
+};
 
 struct RenderedAlert {
   EffectKey key;   // of the delivery: "<run>/<seq>/<ordinal>", a repetition appends "/again-<n>"
@@ -26,9 +35,13 @@ struct RenderedAlert {
   std::string acknowledged_by;                // "" = not acknowledged
   bool update = false;                        // the incident was sent before
   bool repeated = false;                      // nothing is new: it is still open
-  std::string instead_of;  // the sink that could not deliver it, and why; "" = routed here
+  std::string instead_of;          // the sink that could not deliver it, and why; "" = routed here
+  std::string escalated;           // why it goes to a further sink; "" = routed here
+  std::string thread;              // incident whose message holds it; "" = its own
+  std::vector<GroupedAlert> also;  // in the same message
   STOKER_FIELDS(RenderedAlert, key, id, severity, kind, run, summary, reason, command, resolved,
-                labels, since, at, report, acknowledged_by, update, repeated, instead_of)
+                labels, since, at, report, acknowledged_by, update, repeated, instead_of, escalated,
+                thread, also)
 };
 
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,

@@ -92,6 +92,9 @@ struct SinkKind {
   Result<std::unique_ptr<Sink>> (*make)(const core::SinkPolicy& policy) = nullptr;
   Duration pace = Duration::zero();     // at least this long between two deliveries
   Duration refresh = Duration::zero();  // the receiver forgets what is not repeated; zero = keeps
+  // A program that routes, groups and holds back by itself: it gets everything at once.
+  bool at_once = false;
+  bool single = false;  // keeps alerts by their key: each has a message of its own
 };
 
 // All kinds that a configuration may name.

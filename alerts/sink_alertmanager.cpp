@@ -51,7 +51,8 @@ SinkKind alertmanager_kind() {
           check_url_option<UrlIs::Plain>,
           make_http_sink<AlertmanagerSink>,
           Duration::zero(),
-          kRefresh};
+          kRefresh,
+          true};
 }
 
 }  // namespace stoker::alerts

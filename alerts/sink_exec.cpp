@@ -18,6 +18,7 @@ class ExecSink : public Sink {
     document["version"] = 1;
     document["labels"] = alert.labels;
     document["update"] = alert.update;
+    if (!alert.also.empty()) document["also"] = Json(alert.also);
     STOKER_TRY(timeout, timeout_of(policy_, 10s));
     return Request{ExecRequest{list_of(policy_, "command"), dump_json(document) + "\n", timeout}};
   }

@@ -59,7 +59,12 @@ class OpsgenieSink : public HttpSink {
 SinkKind opsgenie_kind() {
   return {"opsgenie",
           http_options(UrlIs::Known, {{"key_file", "file that holds the API key alone", true}}),
-          check_url_option<UrlIs::Known>, make_http_sink<OpsgenieSink>};
+          check_url_option<UrlIs::Known>,
+          make_http_sink<OpsgenieSink>,
+          Duration::zero(),
+          Duration::zero(),
+          false,
+          true};
 }
 
 }  // namespace stoker::alerts

@@ -66,7 +66,11 @@ SinkKind otlp_kind() {
   return {"otlp",
           http_options(UrlIs::Plain,
                        {{"authorization_file", "file with the value of the Authorization header"}}),
-          check_url_option<UrlIs::Plain>, make_http_sink<OtlpSink>};
+          check_url_option<UrlIs::Plain>,
+          make_http_sink<OtlpSink>,
+          Duration::zero(),
+          Duration::zero(),
+          true};
 }
 
 }  // namespace stoker::alerts

@@ -66,7 +66,12 @@ SinkKind pagerduty_kind() {
   return {"pagerduty",
           http_options(UrlIs::Known,
                        {{"routing_key_file", "file that holds the integration key alone", true}}),
-          check_url_option<UrlIs::Known>, make_http_sink<PagerdutySink>};
+          check_url_option<UrlIs::Known>,
+          make_http_sink<PagerdutySink>,
+          Duration::zero(),
+          Duration::zero(),
+          false,
+          true};
 }
 
 }  // namespace stoker::alerts

@@ -35,7 +35,13 @@ Result<std::unique_ptr<Sink>> make(const core::SinkPolicy& policy) {
 }  // namespace
 
 SinkKind pulse_kind() {
-  return {"pulse", {{"path", "absolute path of the file to append to", true}}, check, make};
+  return {"pulse",
+          {{"path", "absolute path of the file to append to", true}},
+          check,
+          make,
+          Duration::zero(),
+          Duration::zero(),
+          true};
 }
 
 }  // namespace stoker::alerts

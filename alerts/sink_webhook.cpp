@@ -12,6 +12,21 @@ namespace {
 
 constexpr const char* kNever = "0001-01-01T00:00:00Z";  // endsAt of what still goes on
 
+// The others of the alert's group, in its list.
+void add_grouped(Json& list, const RenderedAlert& alert) {
+  for (const GroupedAlert& other : alert.also) {
+    Json labels = other.labels;
+    labels["alertname"] = other.kind;
+    list.push_back({{"status", alert.resolved ? "resolved" : "firing"},
+                    {"labels", labels},
+                    {"annotations", {{"summary", other.title}, {"reason", other.reason}}},
+                    {"startsAt", format_rfc3339(other.since, true)},
+                    {"endsAt", alert.resolved ? format_rfc3339(alert.at, true) : kNever},
+                    {"generatorURL", ""},
+                    {"fingerprint", hex64(xxh3_64(other.id))}});
+  }
+}
+
 Json payload(const RenderedAlert& alert, const std::string& receiver) {
   const char* status = alert.resolved ? "resolved" : "firing";
   Json labels = alert.labels;
@@ -21,6 +36,7 @@ Json payload(const RenderedAlert& alert, const std::string& receiver) {
   if (!alert.report.empty()) annotations["report"] = alert.report;
   if (!alert.acknowledged_by.empty()) annotations["acknowledged_by"] = alert.acknowledged_by;
   if (!alert.instead_of.empty()) annotations["instead_of"] = alert.instead_of;
+  if (!alert.escalated.empty()) annotations["escalated"] = alert.escalated;
   const Json one{{"status", status},
                  {"labels", labels},
                  {"annotations", annotations},
@@ -28,12 +44,14 @@ Json payload(const RenderedAlert& alert, const std::string& receiver) {
                  {"endsAt", alert.resolved ? format_rfc3339(alert.at, true) : kNever},
                  {"generatorURL", ""},
                  {"fingerprint", hex64(xxh3_64(alert.id))}};
+  Json list = Json::array({one});
+  add_grouped(list, alert);
   return {
       {"version", "4"},         {"groupKey", "{}:{id=\"" + alert.id + "\"}"},
       {"truncatedAlerts", 0},   {"status", status},
       {"receiver", receiver},   {"groupLabels", {{"alertname", alert.kind}, {"run", alert.run}}},
       {"commonLabels", labels}, {"commonAnnotations", annotations},
-      {"externalURL", ""},      {"alerts", Json::array({one})}};
+      {"externalURL", ""},      {"alerts", list}};
 }
 
 class WebhookSink : public HttpSink {

@@ -94,7 +94,10 @@ void on_silence(Turn& turn, const OperatorAsked& asked) {
   std::erase_if(turn.site.silences, [&](const Silence& s) { return s.id == id; });
 }
 
-bool is_silenced(const SiteState& site, const AlertState& alert, Instant now) {
+namespace {
+
+// The silence in force that matches the alert; null: none does.
+const Silence* silence_of(const SiteState& site, const AlertState& alert, Instant now) {
   for (const Silence& silence : site.silences) {
     if (silence.until <= now) continue;
     const auto matches = [&](const auto& pair) {
@@ -105,9 +108,26 @@ bool is_silenced(const SiteState& site, const AlertState& alert, Instant now) {
       if (key == "node" || key == "subject") return value == alert.subject;
       return false;
     };
-    if (std::all_of(silence.match.begin(), silence.match.end(), matches)) return true;
+    if (std::all_of(silence.match.begin(), silence.match.end(), matches)) return &silence;
   }
-  return false;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_silenced(const SiteState& site, const AlertState& alert, Instant now) {
+  return silence_of(site, alert, now) != nullptr;
+}
+
+std::vector<wire::HeldAlert> silenced_alerts(const SiteState& site, Instant now) {
+  std::vector<wire::HeldAlert> held;
+  for (const auto& [id, alert] : site.alerts)
+    if (const Silence* silence = silence_of(site, alert, now))
+      held.push_back(
+          {id, "",
+           fmt::format("silence {} of {} ({})", silence->id, silence->by, match_text(*silence)),
+           format_rfc3339(silence->until_wall)});
+  return held;
 }
 
 std::vector<wire::StatusSilence> silences_of(const SiteState& site) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/turn.hpp"
+#include "wire/held.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::core {
@@ -17,6 +18,9 @@ void on_silence(Turn& turn, const OperatorAsked& asked);
 
 // Whether a silence in force matches the alert.
 bool is_silenced(const SiteState& site, const AlertState& alert, Instant now);
+
+// The open alerts that a silence in force keeps from every sink.
+std::vector<wire::HeldAlert> silenced_alerts(const SiteState& site, Instant now);
 
 // The silences in force, the next to end first.
 std::vector<wire::StatusSilence> silences_of(const SiteState& site);

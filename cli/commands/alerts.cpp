@@ -1,11 +1,15 @@
 // stoker alerts: the open alerts of the site and of all runs; `stoker alerts test` sends one
 // through every sink.
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
 #include "cli/failing_sinks.hpp"
 #include "cli/published.hpp"
+#include "common/os/files.hpp"
+#include "wire/held.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -15,13 +19,26 @@ struct AlertsOptions {
   bool json = false;
 };
 
-void show(const Console& console, const std::string& run, const wire::StatusAlert& a) {
+// What the daemon holds back; nothing, where an older one published.
+Result<std::vector<wire::HeldAlert>> held_alerts(const std::string& state) {
+  const std::string path = state + "/published/held.json";
+  if (!os::exists(path)) return std::vector<wire::HeldAlert>{};
+  STOKER_TRY(text, os::read_file(path, 8u << 20));
+  return from_json_text<std::vector<wire::HeldAlert>>(text, path);
+}
+
+void show(const Console& console, const std::string& run, const wire::StatusAlert& a,
+          const std::vector<wire::HeldAlert>& held) {
   const Ink ink = a.severity == "critical" ? Ink::Red : Ink::Yellow;
   console.line(console.paint(ink, printable(a.severity)) + "  " +
                (run.empty() ? "the site" : printable(run)) + "  " + printable(a.summary) +
                "  since " + printable(a.since) + (a.acknowledged ? "  (acknowledged)" : ""));
   if (!a.reason.empty()) console.line("    why " + printable(a.reason));
   if (!a.command.empty()) console.line("    do  " + printable(a.command));
+  for (const wire::HeldAlert& h : held)
+    console.line("    not sent" + printable(h.sink.empty() ? "" : " to " + h.sink) + ": " +
+                 printable(h.rule) +
+                 printable(h.until.empty() ? ", until that is over" : ", until " + h.until));
   if (!a.acknowledged) console.line("    ack stoker ack " + printable(a.id));
 }
 
@@ -29,6 +46,8 @@ int alerts(Context& context, const AlertsOptions& options) {
   const Console& console = context.console;
   const auto site = published_site(context.state);
   if (!site) return console.say(site.error().message()), kFailed;
+  const auto held = held_alerts(context.state);
+  if (!held) return console.say(held.error().message()), kFailed;
   const Reach reach = note_daemon(context);
   Json all = Json::array();
   bool good = true;
@@ -36,8 +55,12 @@ int alerts(Context& context, const AlertsOptions& options) {
     Json entry(alert);
     entry["run"] = run;
     entry["stale"] = stale;
+    std::vector<wire::HeldAlert> kept;
+    std::copy_if(held->begin(), held->end(), std::back_inserter(kept),
+                 [&](const wire::HeldAlert& h) { return h.id == alert.id; });
+    entry["held"] = Json(kept);
     all.push_back(entry);
-    if (!options.json) show(console, run, alert);
+    if (!options.json) show(console, run, alert, kept);
   };
   for (const wire::StatusAlert& alert : site->alerts)
     add("", alert, reach != Reach::Answered && reach != Reach::Barred);
@@ -94,7 +117,7 @@ int test_sinks(Context& context, const Deed& deed) {
 
 Command cmd_alerts() {
   return {"alerts",
-          "the open alerts; `alerts test` sends one through every sink",
+          "the open alerts and what holds them back; `alerts test` sends one through every sink",
           {"stoker alerts", "stoker alerts test"},
           [](CLI::App& app, Context& context) -> Action {
             const auto options = std::make_shared<AlertsOptions>();

@@ -112,7 +112,25 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "docs/operations.md"},
       {"alerts.routes", "list",
        "`[{severity: critical, match: {kind: hang}, to: [chat], repeat: 1h}]`: this severity and "
-       "above, labels that must be equal, sinks, and when to repeat an open alert (default 4h)"},
+       "above, labels that must be equal, sinks, and when to repeat an open alert (default 4h); "
+       "group_by and group_wait of its own; `hang|limbo`: one of these, `*`: any"},
+      {"alerts.group_by", "labels",
+       "alerts with the same values go in one message: run, kind, severity, node; `[...]`: none "
+       "do"},
+      {"alerts.group_wait", "duration",
+       "how long the first of a group waits for others; what is resolved until then is not sent"},
+      {"alerts.quiet_hours", "map, list",
+       "`{from: \"22:00\", to: \"07:00\", days: [sat, sun], zone: UTC}`: what is not critical "
+       "waits "
+       "until `to`; days on which it begins (default all), zone local or UTC (default local)"},
+      {"alerts.escalate", "map, list",
+       "`{after: 15min, to: [pager], severity: critical}`: an alert that is not acknowledged so "
+       "long "
+       "after its first sink had it goes to these too; `stoker ack` ends it"},
+      {"alerts.inhibit", "list",
+       "`[{source_match: {kind: node_fault}, target_match: {kind: hang}, equal: [run]}]`: while "
+       "the "
+       "first is open, the second waits; none: the rules of docs/operations.md; `[]`: no rule"},
       {"alerts.dead_man.url_file", "path",
        "file with the URL that is called while stokerd observes the run; /start and /fail are "
        "appended; a receiver such as Healthchecks raises the alarm when the calls stop"},

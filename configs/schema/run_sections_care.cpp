@@ -1,4 +1,4 @@
-// RUN.yaml: `watch`, `hang`, `recover`, `checkpoints` and `alerts`, how a run is cared for.
+// RUN.yaml: `watch`, `hang`, `recover` and `checkpoints`, how a run is cared for.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,78 +33,6 @@ void read_progress(const ValueReader& value, std::map<std::string, std::string>&
     if (!loss.empty()) progress["loss"] = loss;
   });
 }
-
-// One option of a sink as text; a list is a JSON array: no item can be taken for two.
-void read_option(MapReader& m, const std::string& name, core::SinkPolicy& sink) {
-  const bool given = m.at(name).given();  // asked for, so that it is known
-  if (!given) return;
-  std::string text;
-  if (m.at(name).shape() == Shape::Sequence) {
-    std::vector<std::string> list;
-    if (m.read(name, list)) text = dump_json(Json(list));
-  } else {
-    m.read(name, text);
-  }
-  sink.options[name] = text;
-}
-
-void read_sink(const ValueReader& entry, core::SinkPolicy& sink, const RunSchemaContext& context) {
-  std::vector<std::string> kinds;
-  for (const SinkKind& k : context.sinks) kinds.push_back(k.kind);
-  entry.map([&](MapReader& m) {
-    m.require("kind", sink.kind);
-    const auto known = std::find(kinds.begin(), kinds.end(), sink.kind);
-    if (known == kinds.end()) {
-      const std::string near = nearest_name(sink.kind, kinds);
-      if (m.has("kind"))
-        m.check("kind", false,
-                fmt::format("this version of stoker knows no sink \"{}\"; {}{}", sink.kind,
-                            near.empty() ? "known: " : "did you mean ",
-                            near.empty() ? fmt::format("{}", fmt::join(kinds, ", "))
-                                         : "\"" + near + "\"?"));
-      if (entry.shape() == Shape::Map)  // its options cannot be judged
-        entry.entries([&](const YamlKey& key, ValueReader&) { m.at(key.text); });
-      return;
-    }
-    const SinkKind& kind = context.sinks[static_cast<std::size_t>(known - kinds.begin())];
-    for (const std::string& name : kind.required) {
-      m.required(name);
-      read_option(m, name, sink);
-    }
-    for (const std::string& name : kind.optional) read_option(m, name, sink);
-    for (auto& [name, value] : sink.options)
-      if ((name == "path" || name.ends_with("_file")) && !value.empty() &&
-          !value.starts_with("credential:"))
-        value =
-            path_from(std::string(context.config_path, 0, context.config_path.rfind('/')), value);
-    if (!context.sink_error) return;
-    if (const std::string why = context.sink_error(sink); !why.empty()) entry.error(why);
-  });
-}
-
-void read_route(const ValueReader& item, core::AlertPolicy& p) {
-  core::RoutePolicy route;
-  std::vector<std::string> names;
-  for (const core::SinkPolicy& sink : p.sinks) names.push_back(sink.name);
-  item.map([&](MapReader& m) {
-    m.read("severity", route.severity);
-    m.read("match", route.match);
-    m.require("to", route.to);
-    if (m.has("to")) m.check("to", !route.to.empty(), "needs at least one sink");
-    for (const std::string& to : route.to) {
-      const std::string near = nearest_name(to, names);
-      m.check("to", std::find(names.begin(), names.end(), to) != names.end(),
-              fmt::format("\"{}\" is no sink of alerts.sinks{}", to,
-                          near.empty() ? "" : "; did you mean \"" + near + "\"?"));
-    }
-    read_positive(m, "repeat", route.repeat);
-  });
-  p.routes.push_back(std::move(route));
-}
-
-}  // namespace
-
-namespace {
 
 // `auto`, a duration, or nothing.
 void read_interval(MapReader& m, core::CheckpointPolicy& p) {
@@ -225,23 +153,6 @@ void read_goodput(MapReader& m, core::GoodputPolicy& p) {
   read("gpu_watts", p.gpu_watts, 0, 1e5);
   read("pue", p.pue, 1, 10);
   read("co2_g_per_kwh", p.co2_g_per_kwh, 0, 1e5);
-}
-
-void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context) {
-  m.at("sinks").entries([&](const YamlKey& key, ValueReader& entry) {
-    core::SinkPolicy sink;
-    sink.name = key.text;
-    read_sink(entry, sink, context);
-    p.sinks.push_back(std::move(sink));
-  });
-  m.list("routes", [&](ValueReader& item) { read_route(item, p); });
-  m.map("dead_man", [&](MapReader& d) {
-    d.read("url_file", p.dead_man_url_file);
-    if (!p.dead_man_url_file.empty())
-      p.dead_man_url_file = path_from(
-          std::string(context.config_path, 0, context.config_path.rfind('/')), p.dead_man_url_file);
-    read_positive(d, "every", p.dead_man_every);
-  });
 }
 
 }  // namespace stoker::configs

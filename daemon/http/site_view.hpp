@@ -12,6 +12,7 @@
 #include "daemon/publish/shared_history.hpp"
 #include "wire/agent_event.hpp"
 #include "wire/health.hpp"
+#include "wire/held.hpp"
 #include "wire/sinks.hpp"
 #include "wire/status.hpp"
 
@@ -29,6 +30,7 @@ struct SiteView {
   std::vector<wire::StatusAlert> alerts;      // of no run
   std::vector<wire::StatusSilence> silences;  // in force
   std::vector<wire::FailingSink> failing;
+  std::vector<wire::HeldAlert> held;  // alerts that wait or are silenced
   wire::DaemonHealth health;
 };
 

@@ -11,6 +11,7 @@
 #include "common/os/random.hpp"
 #include "common/os/self.hpp"
 #include "core/alerting.hpp"
+#include "core/silences.hpp"
 #include "daemon/loop/log.hpp"
 #include "embedded/local_scheduler.hpp"
 #include "slurm/slurm_scheduler.hpp"
@@ -239,7 +240,7 @@ void Daemon::beat() {
       if (auto status = back_up(foundation_, wall_now()); !status)
         log(LogLevel::Warning, "no backup of the journal: " + status.error().message());
     });
-  if (started_ && beats_ % 60 == 32) repeat_alerts();
+  if (started_ && beats_ % 10 == 2) repeat_alerts();
   check_end();
   beat_timer_.expires_after(kBeat);
   beat_timer_.async_wait([this](const boost::system::error_code& code) {
@@ -247,11 +248,24 @@ void Daemon::beat() {
   });
 }
 
-// Open alerts that are neither acknowledged nor silenced are reported again at their routes' pace.
+// Open alerts that are neither acknowledged nor silenced are reported again at their routes' pace,
+// and to further sinks.
 void Daemon::repeat_alerts() {
   turns_->inspect([this](core::Engine& engine, SqliteJournal&) {
     std::set<RunName> names{RunName()};
     for (const auto& [name, run] : engine.state().runs) names.insert(name);
+    std::vector<core::SendAlert> all;
+    std::set<std::string> silenced;
+    for (const auto& [id, alert] : engine.state().alerts) {
+      core::SendAlert& open = all.emplace_back();
+      open.id = id;
+      open.severity = alert.severity;
+      open.alert_kind = alert.kind;
+      open.labels = {{"run", alert.run.text}, {"subject", alert.subject}};
+    }
+    for (const auto& held : core::silenced_alerts(engine.state(), foundation_.clock->now()))
+      silenced.insert(held.id);
+    alerts_->note_open(all, silenced);
     for (const RunName& name : names)
       if (const auto open = core::alerts_to_repeat(engine.state(), name, foundation_.clock->now());
           !open.empty())

@@ -80,6 +80,7 @@ Status write_site(const std::string& directory, const SiteView& view) {
   STOKER_TRY_STATUS(write("/site.json", to_json_text(site) + "\n"));
   STOKER_TRY_STATUS(write("/nodes.jsonl", nodes));
   STOKER_TRY_STATUS(write("/sinks.json", to_json_text(view.failing) + "\n"));
+  STOKER_TRY_STATUS(write("/held.json", to_json_text(view.held) + "\n"));
   STOKER_TRY_STATUS(write("/health.json", to_json_text(view.health) + "\n"));
   return write("/alerts.json", dump_json(alerts) + "\n");
 }
@@ -159,6 +160,7 @@ void Daemon::render() {
     view->nodes = core::nodes_of(engine.state(), now);
     view->alerts = core::alerts_of(engine.state(), RunName{});
     view->silences = core::silences_of(engine.state());
+    view->held = core::silenced_alerts(engine.state(), now);
     view->health.journal_rows = journal.last_sequence().value;
     view->health.scheduler_trouble =
         engine.state().blind_since ? engine.state().blind_why : std::string();
@@ -209,6 +211,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   for (const auto& [name, run] : runs_)
     for (auto& sink : alerts_->failing(name.text, run.policy.alerts))
       view->failing.push_back(std::move(sink));
+  for (auto& held : alerts_->held()) view->held.push_back(std::move(held));
   view_ = view;
   note_pass();
   for (const auto& status : view->runs) {

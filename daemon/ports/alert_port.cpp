@@ -28,6 +28,19 @@ void AlertPort::repeat(const std::vector<core::SendAlert>& open, const core::Ale
   outbox_->repeat_open(open, policy);
 }
 
+void AlertPort::note_open(const std::vector<core::SendAlert>& open,
+                          const std::set<std::string>& silenced) {
+  outbox_->note_open(open, silenced);
+}
+
+std::vector<wire::HeldAlert> AlertPort::held() const {
+  std::vector<wire::HeldAlert> all;
+  for (const alerts::HeldAlert& held : outbox_->held())
+    all.push_back({held.id, held.sink, held.hold.rule,
+                   held.hold.until ? format_rfc3339(*held.hold.until) : std::string()});
+  return all;
+}
+
 void AlertPort::passed(const std::vector<alerts::ObservedRun>& runs) {
   dead_man_.passed(runs, monotonic_now());
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "alerts/dead_man.hpp"
 #include "core/ports.hpp"
+#include "wire/held.hpp"
 #include "wire/sinks.hpp"
 
 namespace stoker::alerts {
@@ -21,7 +23,9 @@ class AlertPort final : public core::Alerts {
   ~AlertPort() override;
   Status accept(const EffectKey& key, const core::SendAlert& alert,
                 const core::AlertPolicy& policy) override;
-  // Repeats what stays open to the sinks whose `repeat` has passed.
+  // All open alerts, and which of them a silence keeps back: before repeat().
+  void note_open(const std::vector<core::SendAlert>& open, const std::set<std::string>& silenced);
+  // Repeats what stays open to the sinks whose `repeat` has passed, and escalates it.
   void repeat(const std::vector<core::SendAlert>& open, const core::AlertPolicy& policy);
   // One test alert through every sink of the policy, or (dry run) only what it would be. `text`:
   // how each took it, in words; `sinks`: an array of {sink, kind, ok, detail, request}. Blocks a
@@ -37,6 +41,8 @@ class AlertPort final : public core::Alerts {
   // The run's sinks that do not deliver, and its dead-man's switch where its calls do not arrive.
   [[nodiscard]] std::vector<wire::FailingSink> failing(const std::string& run,
                                                        const core::AlertPolicy& policy) const;
+  // What rules hold back (docs/operations.md).
+  [[nodiscard]] std::vector<wire::HeldAlert> held() const;
   // False: something still waits after `limit`.
   bool wait_idle(Duration limit);
 

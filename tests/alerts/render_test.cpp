@@ -62,10 +62,14 @@ TEST_CASE("route: severity and labels -> every matching sink, the shortest repea
                    rule(core::Severity::Warning, {}, {"mail"}, 4h),
                    rule({}, {{"kind", "node_fault"}, {"node", "n04"}}, {"ops"}, 2h),
                    rule({}, {{"node", "n05"}}, {"other"}, 2h)};
+  const std::string group = R"([["run","tr11"]])";
   CHECK(route(alert_of(core::Severity::Critical), policy) ==
-        std::vector<Routed>{{kPulseSink, kNoRepeat}, {"mail", 1h}, {"ops", 2h}, {"pager", 1h}});
+        std::vector<Routed>{{kPulseSink, kNoRepeat},
+                            {"mail", 1h, {}, group},
+                            {"ops", 2h, {}, group},
+                            {"pager", 1h, {}, group}});
   CHECK(route(alert_of(core::Severity::Info), policy) ==
-        std::vector<Routed>{{kPulseSink, kNoRepeat}, {"ops", 2h}});
+        std::vector<Routed>{{kPulseSink, kNoRepeat}, {"ops", 2h, {}, group}});
 }
 
 TEST_CASE("route: sinks without routes -> warnings and worse to all") {

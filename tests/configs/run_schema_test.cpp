@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/alert_rules.hpp"
+
 using namespace stoker;
 using namespace stoker::configs;
 
@@ -298,4 +300,43 @@ TEST_CASE("run_schema: preload where no interpreter is started, or no module's n
   const auto name = errors_of("run: a\ntrain: {command: [python3, t.py], preload: [\"a b\"]}\n");
   REQUIRE(name.size() == 1);
   CHECK(name[0].find("\"a b\" is no name of a Python module") != std::string::npos);
+}
+
+TEST_CASE("run_schema: rules of alerts -> read; each error with its place and what is known") {
+  const std::string sinks = "alerts: {sinks: {mail: {kind: pulse}, pager: {kind: pulse}}, ";
+  const auto file = read(kTrain + sinks + R"(group_wait: 30s, group_by: [run, kind],
+  quiet_hours: [{from: "22:00", to: "7:00"}, {from: 00:00, to: 24:00, days: [sat, sun], zone: UTC}],
+  escalate: {after: 20min, to: [pager]},
+  inhibit: [{source_match: {kind: node_fault}, target_match: {kind: "hang|limbo"}, equal: [run]}],
+  routes: [{to: [mail], group_wait: 2min}]})");
+  REQUIRE_MESSAGE(file.errors.empty(), file.errors[0].text());
+  const core::AlertRules rules = core::rules_of(file.policy.alerts);
+  CHECK(rules.group == core::GroupRule{{"run", "kind"}, 30s});
+  CHECK(rules.groups == std::vector<core::GroupRule>{{{"run", "kind"}, 2min}});
+  CHECK(rules.quiet_hours ==
+        std::vector<core::QuietHours>{{22 * 60, 7 * 60, {}, false}, {0, 24 * 60, {6, 0}, true}});
+  CHECK(rules.escalate ==
+        std::vector<core::EscalateRule>{{20min, {"pager"}, core::Severity::Critical}});
+  REQUIRE(rules.inhibit.has_value());
+  CHECK(rules.inhibit->at(0).target.at("kind") == "hang|limbo");
+  CHECK(core::rules_of(read(kTrain + sinks + "inhibit: []}").policy.alerts).inhibit.has_value());
+  CHECK_FALSE(core::rules_of(core::AlertPolicy{}).inhibit.has_value());
+
+  CHECK(error_of(sinks + "group_wait: 2h}") ==
+        "run.yaml:3:74: error: group_wait: must be between 0s and 1h");
+  CHECK(error_of(sinks + "group_by: [rum]}") ==
+        "run.yaml:3:72: error: group_by: no alert has a label \"rum\"; did you mean \"run\"?");
+  CHECK(error_of(sinks + "quiet_hours: {from: 22h, to: \"7:00\"}}") ==
+        "run.yaml:3:82: error: from: expected a time of day like 22:00, got \"22h\"");
+  CHECK(error_of(sinks + "quiet_hours: {from: \"1:00\", to: \"7:00\", days: [sunday]}}")
+            .ends_with("days: \"sunday\" is no day; known: sun, mon, tue, wed, thu, fri, sat"));
+  CHECK(error_of(sinks + "quiet_hours: {from: \"1:00\", to: \"7:00\", zone: CET}}")
+            .ends_with("zone: expected local (the daemon's) or UTC, got \"CET\""));
+  CHECK(error_of(sinks + "escalate: {to: [page]}}")
+            .ends_with("to: \"page\" is no sink of alerts.sinks; did you mean \"pager\"?"));
+  CHECK(error_of(sinks + "escalate: {to: [pager], after: 0s}}").find("after") != std::string::npos);
+  CHECK(error_of(sinks + "inhibit: [{source_match: {kind: hang}}]}")
+            .ends_with("target_match: needs at least one label of what waits"));
+  CHECK(error_of(sinks + "routes: [{to: [mail], match: {knd: hang}}]}")
+            .ends_with("match: no alert has a label \"knd\"; did you mean \"kind\"?"));
 }

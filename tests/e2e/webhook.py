@@ -193,4 +193,23 @@ def the_verbs(site):
     check(wrong.returncode == 2 and "label=value" in wrong.stderr, f"silence without a label: {wrong.stderr}")
 
 
-main(nothing_is_lost, nobody_listens_at_first, the_verbs)
+def rules(site):
+    """Two alerts wait for each other, `alerts` says so, and the next sink receives what is not acknowledged."""
+    site.prepare_data()
+    first, second = Hook(), Hook()
+    site.start_daemon()
+    site.use_run("first")
+    text = (f'alerts: {{sinks: {{chat: {{kind: webhook, url: "{first.url}"}}, page: {{kind: webhook, url: "{second.url}"}}}}, '
+            'routes: [{severity: warning, to: [chat]}], group_wait: 10s, escalate: {after: 2s, to: [page]}}')
+    site.stoker("run", site.write_files(os.path.join(site.folder, "data"), more=text, **HELD), "--yes")
+    shown = site.wait(lambda: [a for a in json.loads(site.stoker("alerts", "--json").stdout) if a["held"]], 90, "a held alert")
+    check(shown[0]["held"][0]["sink"] == "chat" and shown[0]["held"][0]["rule"] == "group_wait", f"{shown}")
+    check(not second.taken, "escalated before any sink had it")
+    site.wait(lambda: first.taken, 60, "the group's message")
+    escalated = site.wait(lambda: second.taken, 60, "the next sink's message")[0][1]["alerts"][0]
+    check("sent to chat before" in escalated["annotations"]["escalated"], f"{escalated}")
+    check(first.taken, "escalated before the group's message")
+    site.wait(lambda: "not sent" not in site.stoker("alerts").stdout, 20, "a list in which nothing is held")
+
+
+main(nothing_is_lost, nobody_listens_at_first, the_verbs, rules)
