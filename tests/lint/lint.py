@@ -112,6 +112,14 @@ def rule_transcripts():
                 yield f"{name}:{number}: {len(line)} columns (at most {TRANSCRIPT_COLUMNS}; an input line may end with a backslash)"
 
 
+def rule_conflicts():
+    """No file holds the marks of a merge that was not finished."""
+    for name in CPP + SCRIPTS + tracked(".md", ".txt", ".yaml", ".json", ".cmake"):
+        for number, line in enumerate(read(name).split("\n"), 1):
+            if re.match(r"(<{7} |>{7} |={7}$)", line):
+                yield f"{name}:{number}: a mark of a merge"
+
+
 def rule_functions():
     """Functions at namespace level have at most 70 lines; a signature may take several."""
     no_function = re.compile(

@@ -105,6 +105,9 @@ class Rules(unittest.TestCase):
     def test_long_line(self):
         self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "// " + "x" * 98 + "\n", "101 columns")
 
+    def test_mark_of_a_merge(self):
+        self.breaks(lint.rule_conflicts, "docs/bad.md", "# A\n\n" + "<" * 7 + " HEAD\nb\n", "docs/bad.md:3")
+
     def test_long_line_of_a_transcript(self):
         self.breaks(lint.rule_transcripts, "tests/golden/bad.txt", "# " + "word " * 24 + "\n", "122 columns")
 
