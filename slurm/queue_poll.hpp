@@ -40,7 +40,7 @@ std::vector<std::string> queue_command(const std::string& users, std::uint64_t j
                                        QueueForm form = QueueForm::InArguments);
 // The poll's format; each row begins with `mark`. A comment may hold newlines and separators, so
 // that its author writes lines that look like anybody's rows: only a mark that he cannot know,
-// fresh for each question and not in argv, which all users see, tells rows from what comments hold.
+// fresh for each question and not in argv, which all users see, separates rows from comments.
 std::string queue_format(const std::string& mark);
 
 // What the poll's format cannot tell, for all jobs that changed in one question:

@@ -39,7 +39,7 @@ class PeerStream {
     if (!tls_) return then(boost::system::error_code());
     tls_->async_shutdown(std::forward<Then>(then));
   }
-  // That the kernel holds and nobody has read.
+  // Bytes that the kernel has received and this stream has not read.
   std::size_t unread_bytes() {
     boost::system::error_code ignored;
     return socket_.available(ignored);

@@ -1,4 +1,6 @@
 // The folders of a run, and who may write in them.
+#include "wire/run_directory.hpp"
+
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +9,6 @@
 #include "common/os/permissions.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
-#include "wire/run_directory.hpp"
 
 namespace stoker::daemon {
 

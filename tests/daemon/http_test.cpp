@@ -169,9 +169,8 @@ TEST_CASE(
     return web.ask("GET /healthz?token=secret-token HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
         .substr(9, 3);
   };
-  for (const char* host :
-       {"evil.example", "evil.example:9470", "localhost.evil.example", "127.0.0.1.evil.example",
-        "[evil.example]", "[::1.evil"})
+  for (const char* host : {"evil.example", "evil.example:9470", "localhost.evil.example",
+                           "127.0.0.1.evil.example", "[evil.example]", "[::1.evil"})
     CHECK_MESSAGE(status(host) == "421", host);
   const std::string ours = os::host_name();
   CHECK(status(ours.substr(0, ours.find('.')) + ".evil.example:9470") == "421");

@@ -275,33 +275,6 @@ TEST_CASE(
   CHECK(std::holds_alternative<core::PortError>(f.scheduler.set_exclusions(change)));
 }
 
-TEST_CASE("slurm observe: a stranger's comment that looks like rows of ours -> not believed") {
-  Fixture f;
-  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [&f] { return f.now; }};
-  options.row_mark = [] { return std::string("0badcafe0badcafe\x1f"); };
-  options.is_member = [](const std::string&, const std::string&) { return true; };
-  SlurmScheduler scheduler(f.processes, f.files, options);
-  scheduler.guard({{RunName("tr11"), {}, "six"}});
-  const std::string mark = "0badcafe0badcafe\x1f";
-  const std::string others =
-      row({"77", "77", "N/A", "PENDING", "None", "1", "2", "1", "", "4000", "mallory", "/x.sh",
-           "zzz", "one\n" + Fixture::mine("NODE_FAIL") + "x\x1fy\n" + Fixture::mine("COMPLETED")});
-  const std::string answer =
-      mark + Fixture::mine("RUNNING") + mark + others;  // `others` ends with forged rows
-  f.processes.answers["squeue"] = {says(answer), says("123_1 0 0\n")};
-  const auto view = scheduler.observe({RunName("tr11")});
-  REQUIRE(view);
-  REQUIRE(view->jobs.size() == 1);
-  CHECK(view->jobs[0].state == JobState::Running);
-  const os::SpawnOptions* asked = nullptr;
-  for (const auto& call : f.processes.calls)
-    if (call.argv.front() == "squeue" && asked == nullptr) asked = &call;
-  REQUIRE(asked != nullptr);
-  CHECK(asked->environment.at("SQUEUE_FORMAT").starts_with(mark));
-  for (const std::string& word : asked->argv)  // which every user can read
-    CHECK(word.find("0badcafe") == std::string::npos);
-}
-
 TEST_CASE("slurm signal: to the steps of our own job, never to another's") {
   Fixture f;
   const core::SignalJob signal{f.token, {123, 1}, "USR1"};
