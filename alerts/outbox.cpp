@@ -9,7 +9,7 @@ namespace stoker::alerts {
 
 namespace {
 constexpr std::size_t kMostWaiting = 10'000;
-constexpr Duration kToldRemembered = std::chrono::hours(24 * 30);
+constexpr Duration kSentRemembered = std::chrono::hours(24 * 30);
 }  // namespace
 
 OutboxAlerts::OutboxAlerts(OutboxOptions options)
@@ -36,11 +36,11 @@ OutboxAlerts::~OutboxAlerts() {
 Status OutboxAlerts::load() {
   const WallTime now = options_.now();
   STOKER_TRY(entries, store_.load(now, notes_));
-  told_ = store_.load_told(notes_);
+  sent_ = store_.load_sent(notes_);
   if (const auto read = sinks_.load(); !read) notes_.push_back(read.error().message());
-  std::erase_if(told_, [now](const auto& incident) {
+  std::erase_if(sent_, [now](const auto& incident) {
     return std::all_of(incident.second.sinks.begin(), incident.second.sinks.end(),
-                       [now](const auto& sink) { return now - sink.second.at > kToldRemembered; });
+                       [now](const auto& sink) { return now - sink.second.at > kSentRemembered; });
   });
   for (auto& entry : entries) {
     keys_.insert(entry.alert.key);
@@ -63,21 +63,21 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
     RenderedAlert rendered = render(key, alert, now, now);
     const std::string status = status_of(rendered);
     if (status != "firing") drop_held(alert.id, rendered.resolved);
-    const auto told = told_.find(alert.id);
-    if (told != told_.end()) rendered.since = told->second.since;
-    rendered.update = told != told_.end();
+    const auto sent = sent_.find(alert.id);
+    if (sent != sent_.end()) rendered.since = sent->second.since;
+    rendered.update = sent != sent_.end();
     std::vector<Routed> routed = route(rendered, policy);
-    if (told != told_.end()) {
+    if (sent != sent_.end()) {
       const std::vector<Routed> all = routed;
       const bool for_all = status != "firing";
       std::erase_if(routed, [&](const Routed& sink) {
-        const auto before = told->second.sinks.find(sink.sink);
+        const auto before = sent->second.sinks.find(sink.sink);
         if (sink.sink == kPulseSink) return false;
         if (for_all) return true;  // the sinks that had it are informed, routed or not
-        return before != told->second.sinks.end() && alert.severity <= before->second.severity &&
+        return before != sent->second.sinks.end() && alert.severity <= before->second.severity &&
                now - before->second.at < sink.repeat;
       });
-      for (const auto& [name, sink] : told->second.sinks) {
+      for (const auto& [name, sink] : sent->second.sinks) {
         if (!for_all || name == kPulseSink) continue;
         const auto known = std::find_if(all.begin(), all.end(),
                                         [&name = name](const Routed& r) { return r.sink == name; });
@@ -100,7 +100,7 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
     return fail("the outbox holds " + std::to_string(kMostWaiting) + " undelivered alerts",
                 options_.directory, "fix the sinks (stoker alerts test) or remove them");
   OutboxEntry entry{next_number_, alert, {}};
-  entry.rules = core::rules_of(policy);
+  entry.rules = policy.rules;
   const std::vector<OpenCause> open = causes(entry.rules);
   for (const core::SinkPolicy& sink : policy.sinks)
     if (std::none_of(routed.begin(), routed.end(),
@@ -128,13 +128,13 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
   ++next_number_;
   keys_.insert(alert.key);
   if (alert.resolved) {
-    told_.erase(alert.id);
+    sent_.erase(alert.id);
   } else {
-    ToldIncident& incident = told_[alert.id];
+    SentIncident& incident = sent_[alert.id];
     incident.since = alert.since;
     incident.labels = alert.labels;
     for (const auto& delivery : entry.deliveries) {
-      ToldSink& sink = incident.sinks[delivery.sink.name];
+      SentSink& sink = incident.sinks[delivery.sink.name];
       sink.held = delivery.held && (sink.held || sink.times == 0);
       if (!delivery.held && sink.first == WallTime{}) sink.first = alert.at;
       sink.at = alert.at;
@@ -142,7 +142,7 @@ Status OutboxAlerts::put_in(const RenderedAlert& alert, const std::vector<Routed
       ++sink.times;
     }
   }
-  if (const auto written = store_.put_told(told_); !written) note(written.error().message());
+  if (const auto written = store_.put_sent(sent_); !written) note(written.error().message());
   entries_.emplace(entry.number, std::move(entry));
   return ok();
 }
@@ -161,7 +161,7 @@ void OutboxAlerts::refresh(const RenderedAlert& alert, const core::SinkPolicy& s
   delivery.sink = sink;
   delivery.next = alert.at;
   entry.deliveries.push_back(std::move(delivery));
-  told_[alert.id].sinks[sink.name].at = alert.at;
+  sent_[alert.id].sinks[sink.name].at = alert.at;
   entries_.emplace(entry.number, std::move(entry));
 }
 
@@ -172,8 +172,8 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
     const WallTime now = options_.now();
     for (const auto& alert : open) {
       if (alert.resolved) continue;
-      const auto told = told_.find(alert.id);
-      if (told == told_.end()) {
+      const auto sent = sent_.find(alert.id);
+      if (sent == sent_.end()) {
         if (!new_to_all(alert)) continue;
         const EffectKey key(alert.id + "/after-silence");
         const RenderedAlert rendered = render(key, alert, now, now);
@@ -184,15 +184,15 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
       }
       escalate(alert, policy);
       std::uint32_t times = 0;
-      for (const auto& [name, sink] : told->second.sinks) times += sink.times;
+      for (const auto& [name, sink] : sent->second.sinks) times += sink.times;
       const EffectKey key(alert.id + "/again-" + std::to_string(times));
-      RenderedAlert rendered = render(key, alert, told->second.since, now);
+      RenderedAlert rendered = render(key, alert, sent->second.since, now);
       rendered.update = rendered.repeated = true;
       std::vector<Routed> routed = route(rendered, policy);
       std::erase_if(routed, [&](const Routed& sink) {
         if (sink.repeat == kNoRepeat) return true;
-        const auto before = told->second.sinks.find(sink.sink);
-        const bool heard = before != told->second.sinks.end();
+        const auto before = sent->second.sinks.find(sink.sink);
+        const bool heard = before != sent->second.sinks.end();
         const auto found = std::find_if(policy.sinks.begin(), policy.sinks.end(),
                                         [&](const auto& s) { return s.name == sink.sink; });
         const SinkKind* kind = found == policy.sinks.end() ? nullptr : find_kind(found->kind);

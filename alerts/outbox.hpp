@@ -124,7 +124,7 @@ class OutboxAlerts final : public core::Alerts {
   std::condition_variable settled_;
   std::map<std::uint64_t, OutboxEntry> entries_;  // with something waiting
   std::set<EffectKey> keys_;                      // of all entries on disk
-  Told told_;
+  Sent sent_;
   std::map<std::string, core::SendAlert> open_;  // at the last note_open
   std::set<std::string> silenced_;
   std::optional<WallTime> open_at_;

@@ -189,13 +189,13 @@ void OutboxAlerts::postpone(OutboxEntry& entry, std::size_t index, const Retry& 
 void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
   const RenderedAlert& alert = entry.alert;
   const std::string name = entry.deliveries.at(failed).sink.name;
-  const auto told = told_.find(alert.id);
+  const auto sent = sent_.find(alert.id);
   if (alert.severity < core::Severity::Critical || status_of(alert) != "firing" ||
-      name == kPulseSink || told == told_.end())
+      name == kPulseSink || sent == sent_.end())
     return;
   const std::string instead = name + ": " + entry.deliveries.at(failed).why;
   for (core::SinkPolicy& other : std::exchange(entry.others, {})) {
-    ToldSink& sink = told->second.sinks[other.name];
+    SentSink& sink = sent->second.sinks[other.name];
     const WallTime now = options_.now();
     if (sink.first == WallTime{}) sink.first = now;
     sink.at = now;
@@ -208,7 +208,7 @@ void OutboxAlerts::fall_back(OutboxEntry& entry, std::size_t failed) {
     delivery.instead_of = instead;
     entry.deliveries.push_back(std::move(delivery));
   }
-  if (const auto written = store_.put_told(told_); !written) note(written.error().message());
+  if (const auto written = store_.put_sent(sent_); !written) note(written.error().message());
 }
 
 // Under the lock.

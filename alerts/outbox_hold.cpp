@@ -31,11 +31,11 @@ std::vector<OpenCause> OutboxAlerts::causes(const core::AlertRules& rules) const
                        [&](const auto& rule) { return labels_match(rule.source, labels); });
   };
   std::vector<OpenCause> out;
-  for (const auto& [id, told] : told_) {
-    if (!may_be(told.labels)) continue;
-    if (open_at_ && told.since <= *open_at_ - kMayBeUnderWay && !open_.contains(id)) continue;
-    OpenCause cause{id, told.labels, {}, silenced_.contains(id)};
-    for (const auto& [name, sink] : told.sinks)
+  for (const auto& [id, sent] : sent_) {
+    if (!may_be(sent.labels)) continue;
+    if (open_at_ && sent.since <= *open_at_ - kMayBeUnderWay && !open_.contains(id)) continue;
+    OpenCause cause{id, sent.labels, {}, silenced_.contains(id)};
+    for (const auto& [name, sink] : sent.sinks)
       if (!sink.held) cause.sinks.insert(name);
     for (const auto& [number, entry] : entries_)
       for (const PendingDelivery& delivery : entry.deliveries)
@@ -45,7 +45,7 @@ std::vector<OpenCause> OutboxAlerts::causes(const core::AlertRules& rules) const
   }
   for (const std::string& id : silenced_) {
     const auto found = open_.find(id);
-    if (told_.contains(id) || found == open_.end()) continue;
+    if (sent_.contains(id) || found == open_.end()) continue;
     const RenderedAlert alert = render(EffectKey(id), found->second, {}, {});
     if (may_be(alert.labels)) out.push_back({id, alert.labels, {}, true});
   }
@@ -55,10 +55,10 @@ std::vector<OpenCause> OutboxAlerts::causes(const core::AlertRules& rules) const
 // Under the lock.
 void OutboxAlerts::hold_new(OutboxEntry& entry, PendingDelivery& delivery, const Routed& routed,
                             const std::vector<OpenCause>& open) {
-  const auto told = told_.find(entry.alert.id);
-  if (told != told_.end())
-    if (const auto before = told->second.sinks.find(delivery.sink.name);
-        before != told->second.sinks.end())
+  const auto sent = sent_.find(entry.alert.id);
+  if (sent != sent_.end())
+    if (const auto before = sent->second.sinks.find(delivery.sink.name);
+        before != sent->second.sinks.end())
       delivery.thread = before->second.thread;
   const SinkKind* kind = find_kind(delivery.sink.kind);
   if (kind == nullptr || kind->at_once) return;
@@ -78,7 +78,7 @@ void OutboxAlerts::hold_new(OutboxEntry& entry, PendingDelivery& delivery, const
 // never received it to learn of its end.
 void OutboxAlerts::drop_held(const std::string& id, bool forget, const std::vector<Routed>* only) {
   std::vector<std::uint64_t> changed;
-  const auto told = told_.find(id);
+  const auto sent = sent_.find(id);
   for (auto& [number, entry] : entries_) {
     if (entry.alert.id != id || entry.alert.resolved) continue;  // an end is still to be sent
     for (PendingDelivery& delivery : entry.deliveries) {
@@ -90,9 +90,9 @@ void OutboxAlerts::drop_held(const std::string& id, bool forget, const std::vect
       delivery.state = DeliveryState::GivenUp;
       delivery.why = "overtaken while it was held back: " + delivery.rule;
       changed.push_back(number);
-      if (!forget || told == told_.end()) continue;
-      const auto sink = told->second.sinks.find(name);
-      if (sink != told->second.sinks.end() && sink->second.held) told->second.sinks.erase(sink);
+      if (!forget || sent == sent_.end()) continue;
+      const auto sink = sent->second.sinks.find(name);
+      if (sink != sent->second.sinks.end() && sink->second.held) sent->second.sinks.erase(sink);
     }
   }
   std::sort(changed.begin(), changed.end());
@@ -103,9 +103,9 @@ void OutboxAlerts::drop_held(const std::string& id, bool forget, const std::vect
 // Under the lock. A repetition says nothing new: it is left out, not held.
 bool OutboxAlerts::repeat_waits(const RenderedAlert& alert, const std::string& sink,
                                 const core::AlertPolicy& policy) const {
-  const core::AlertRules rules = core::rules_of(policy);
   const WallTime now = alert.at;
-  return hold_of(alert, sink, now, rules, causes(rules), now, options_.zone).has_value();
+  return hold_of(alert, sink, now, policy.rules, causes(policy.rules), now, options_.zone)
+      .has_value();
 }
 
 // Under the lock. Open, and never accepted: a silence was in force. One whose accept() may be under
@@ -117,22 +117,21 @@ bool OutboxAlerts::new_to_all(const core::SendAlert& alert) {
 
 // Under the lock.
 void OutboxAlerts::escalate(const core::SendAlert& alert, const core::AlertPolicy& policy) {
-  const core::AlertRules rules = core::rules_of(policy);
-  if (rules.escalate.empty()) return;
-  const ToldIncident& told = told_.at(alert.id);
+  if (policy.rules.escalate.empty()) return;
+  const SentIncident& sent = sent_.at(alert.id);
   const WallTime now = options_.now();
   std::map<std::string, WallTime> first;
-  for (const auto& [name, sink] : told.sinks)
+  for (const auto& [name, sink] : sent.sinks)
     if (name != kPulseSink && !sink.held)
-      first[name] = sink.first == WallTime{} ? told.since : sink.first;
+      first[name] = sink.first == WallTime{} ? sent.since : sink.first;
   const EffectKey key(fmt::format("{}/escalated-{}", alert.id, first.size()));
-  RenderedAlert rendered = render(key, alert, told.since, now);
+  RenderedAlert rendered = render(key, alert, sent.since, now);
   rendered.update = true;
-  const auto further = escalation_of(rendered, first, rules, now);
+  const auto further = escalation_of(rendered, first, policy.rules, now);
   if (!further || keys_.contains(key)) return;
   std::vector<Routed> routed;
   for (const std::string& sink : further->sinks)
-    if (!told.sinks.contains(sink)) routed.push_back({sink, kNoRepeat});
+    if (!sent.sinks.contains(sink)) routed.push_back({sink, kNoRepeat});
   if (routed.empty()) return;
   if (const auto put = put_in(rendered, routed, policy, further->why); !put)
     return note(put.error().message());
@@ -236,7 +235,7 @@ void OutboxAlerts::release(const Slot& slot, WallTime now) {
   let_go(first, "", now);
   for (const Slot& other : together)
     if (other != first) let_go(other, thread, now);
-  if (const auto written = store_.put_told(told_); !written) note(written.error().message());
+  if (const auto written = store_.put_sent(sent_); !written) note(written.error().message());
 }
 
 // Under the lock. `thread`: the incident in whose message it is; "" = its own leaves.
@@ -246,8 +245,8 @@ void OutboxAlerts::let_go(const Slot& slot, const std::string& thread, WallTime 
   delivery.held = false;
   delivery.ready = delivery.next = now;
   if (!thread.empty()) delivery.state = DeliveryState::Delivered;
-  if (const auto told = told_.find(entry.alert.id); told != told_.end()) {
-    ToldSink& sink = told->second.sinks[delivery.sink.name];
+  if (const auto sent = sent_.find(entry.alert.id); sent != sent_.end()) {
+    SentSink& sink = sent->second.sinks[delivery.sink.name];
     sink.held = false;
     sink.at = now;
     if (sink.first == WallTime{}) sink.first = now;

@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kRemembered = std::chrono::hours(24 * 7);
 constexpr std::size_t kLargestEntry = 1u << 20;
 constexpr std::string_view kEnd = ".json";
-constexpr const char* kTold = "/told.json";
+constexpr const char* kSentFile = "/told.json";
 }  // namespace
 
 std::string OutboxStore::path_of(const EffectKey& key) const {
@@ -51,18 +51,18 @@ Status OutboxStore::put(const OutboxEntry& entry, bool synced) {
                           synced ? os::Durability::Synced : os::Durability::Cached, 0600);
 }
 
-Told OutboxStore::load_told(std::vector<std::string>& damage) {
-  const std::string path = directory_ + kTold;
+Sent OutboxStore::load_sent(std::vector<std::string>& damage) {
+  const std::string path = directory_ + kSentFile;
   if (!os::exists(path)) return {};
   const auto text = os::read_file(path);
-  auto told = text ? from_json_text<Told>(*text, path) : Result<Told>(fail(text.error()));
-  if (told) return std::move(*told);
-  damage.push_back(told.error().message());
+  auto sent = text ? from_json_text<Sent>(*text, path) : Result<Sent>(fail(text.error()));
+  if (sent) return std::move(*sent);
+  damage.push_back(sent.error().message());
   return {};
 }
 
-Status OutboxStore::put_told(const Told& told) {
-  return os::replace_file(directory_ + kTold, to_json_text(told), os::Durability::Cached, 0600);
+Status OutboxStore::put_sent(const Sent& sent) {
+  return os::replace_file(directory_ + kSentFile, to_json_text(sent), os::Durability::Cached, 0600);
 }
 
 }  // namespace stoker::alerts

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "alerts/render.hpp"
-#include "core/alert_rules.hpp"
+#include "core/alert_policy.hpp"
 
 namespace stoker::alerts {
 
@@ -55,22 +55,22 @@ struct OutboxEntry {
   STOKER_FIELDS(OutboxEntry, number, alert, deliveries, others, fleeting, rules)
 };
 
-struct ToldSink {
+struct SentSink {
   WallTime at;
   core::Severity severity = core::Severity::Info;
   std::uint32_t times = 0;
   WallTime first;      // not held any more since
   bool held = false;   // accepted, and never released to this sink
   std::string thread;  // as in PendingDelivery
-  STOKER_FIELDS(ToldSink, at, severity, times, first, held, thread)
+  STOKER_FIELDS(SentSink, at, severity, times, first, held, thread)
 };
-struct ToldIncident {
+struct SentIncident {
   WallTime since;
-  std::map<std::string, ToldSink> sinks;
+  std::map<std::string, SentSink> sinks;
   std::map<std::string, std::string> labels;
-  STOKER_FIELDS(ToldIncident, since, sinks, labels)
+  STOKER_FIELDS(SentIncident, since, sinks, labels)
 };
-using Told = std::map<std::string, ToldIncident>;  // by the alert's id
+using Sent = std::map<std::string, SentIncident>;  // by the alert's id
 
 class OutboxStore {
  public:
@@ -81,8 +81,8 @@ class OutboxStore {
   // `damage`.
   Result<std::vector<OutboxEntry>> load(WallTime now, std::vector<std::string>& damage);
   Status put(const OutboxEntry& entry, bool synced);
-  Told load_told(std::vector<std::string>& damage);
-  Status put_told(const Told& told);
+  Sent load_sent(std::vector<std::string>& damage);
+  Status put_sent(const Sent& sent);
 
  private:
   [[nodiscard]] std::string path_of(const EffectKey& key) const;

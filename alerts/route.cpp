@@ -42,7 +42,6 @@ bool labels_match(const core::LabelMatch& wanted,
 }
 
 std::vector<Routed> route(const RenderedAlert& alert, const core::AlertPolicy& policy) {
-  const core::AlertRules rules = core::rules_of(policy);
   std::map<std::string, Routed> heard;
   const auto add = [&](const std::string& sink, Duration repeat, const core::GroupRule& group) {
     const Routed routed{sink, repeat, group.wait, group_key(group, alert)};
@@ -54,18 +53,14 @@ std::vector<Routed> route(const RenderedAlert& alert, const core::AlertPolicy& p
       at->second.group = routed.group;
     }
   };
-  bool routes = false;
-  for (std::size_t i = 0; i < policy.routes.size(); ++i) {
-    const core::RoutePolicy& rule = policy.routes[i];
-    routes = routes || !rule.to.empty();
+  for (const core::RoutePolicy& rule : policy.routes) {
     if ((rule.severity && alert.severity < *rule.severity) ||
         !labels_match(rule.match, alert.labels))
       continue;
-    for (const auto& sink : rule.to)
-      add(sink, rule.repeat, i < rules.groups.size() ? rules.groups[i] : rules.group);
+    for (const auto& sink : rule.to) add(sink, rule.repeat, rule.group);
   }
-  if (!routes && alert.severity >= core::Severity::Warning)
-    for (const auto& sink : policy.sinks) add(sink.name, kDefaultRepeat, rules.group);
+  if (policy.routes.empty() && alert.severity >= core::Severity::Warning)
+    for (const auto& sink : policy.sinks) add(sink.name, kDefaultRepeat, policy.group);
   std::vector<Routed> out{{kPulseSink, kNoRepeat}};
   for (auto& [sink, routed] : heard) out.push_back(std::move(routed));
   return out;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "core/alert_policy.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/orders.hpp"
 
@@ -16,7 +17,6 @@ namespace stoker::core {
 
 enum class SchedulerKind { Local, Slurm };
 enum class OnScancel { Hold, Restart };
-enum class Severity { Info, Warning, Critical };
 
 }  // namespace stoker::core
 
@@ -27,10 +27,6 @@ struct stoker::EnumNames<stoker::core::SchedulerKind> {
 template <>
 struct stoker::EnumNames<stoker::core::OnScancel> {
   static constexpr std::array names{"hold", "restart"};
-};
-template <>
-struct stoker::EnumNames<stoker::core::Severity> {
-  static constexpr std::array names{"info", "warning", "critical"};
 };
 
 namespace stoker::core {
@@ -138,27 +134,6 @@ struct GoodputPolicy {
   double pue = 1.2;         // Jean Zay's (Luccioni et al. 2022, arXiv 2211.02001)
   double co2_g_per_kwh = 0;
   STOKER_FIELDS(GoodputPolicy, peak_tflops, sample_flops, gpu_watts, pue, co2_g_per_kwh)
-};
-
-struct SinkPolicy {  // one entry of alerts.sinks; options beyond `kind` as text, a list as a JSON
-                     // array of texts
-  std::string name, kind;
-  std::map<std::string, std::string> options;
-  STOKER_FIELDS(SinkPolicy, name, kind, options)
-};
-struct RoutePolicy {
-  std::optional<Severity> severity;          // this severity and above
-  std::map<std::string, std::string> match;  // label -> value
-  std::vector<std::string> to;               // names of sinks
-  Duration repeat = 4h;
-  STOKER_FIELDS(RoutePolicy, severity, match, to, repeat)
-};
-struct AlertPolicy {
-  std::vector<SinkPolicy> sinks;
-  std::vector<RoutePolicy> routes;
-  std::string dead_man_url_file;
-  Duration dead_man_every = 5min;
-  STOKER_FIELDS(AlertPolicy, sinks, routes, dead_man_url_file, dead_man_every)
 };
 
 struct RunPolicy {

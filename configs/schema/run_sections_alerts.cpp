@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/schema/run_sections.hpp"
-#include "core/alert_rules.hpp"
+#include "core/alert_policy.hpp"
 
 namespace stoker::configs {
 namespace {
@@ -150,19 +150,17 @@ void one_or_more(const ValueReader& value, const std::function<void(MapReader&)>
   value.list([&](ValueReader& item) { item.map(schema); });
 }
 
-core::GroupRule read_route(const ValueReader& item, core::AlertPolicy& p,
-                           const core::GroupRule& usual) {
+void read_route(const ValueReader& item, core::AlertPolicy& p) {
   core::RoutePolicy route;
-  core::GroupRule group = usual;
+  route.group = p.group;
   item.map([&](MapReader& m) {
     m.read("severity", route.severity);
     read_match(m, "match", route.match);
     read_receivers(m, p, route.to);
     read_positive(m, "repeat", route.repeat);
-    read_group(m, group);
+    read_group(m, route.group);
   });
   p.routes.push_back(std::move(route));
-  return group;
 }
 
 void read_rules(MapReader& m, const core::AlertPolicy& p, core::AlertRules& rules) {
@@ -206,12 +204,9 @@ void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& con
     read_sink(entry, sink, context);
     p.sinks.push_back(std::move(sink));
   });
-  core::AlertRules rules;
-  read_group(m, rules.group);
-  m.list("routes",
-         [&](ValueReader& item) { rules.groups.push_back(read_route(item, p, rules.group)); });
-  read_rules(m, p, rules);
-  core::keep_rules(p, rules);
+  read_group(m, p.group);
+  m.list("routes", [&](ValueReader& item) { read_route(item, p); });
+  read_rules(m, p, p.rules);
   m.map("dead_man", [&](MapReader& d) {
     d.read("url_file", p.dead_man_url_file);
     if (!p.dead_man_url_file.empty())

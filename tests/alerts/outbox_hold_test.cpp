@@ -1,9 +1,7 @@
 // What rules hold back, in the outbox: with a clock of the test's own, over restarts and kill -9.
 #include <atomic>
-#include <csignal>
-#include <sys/wait.h>
 
-#include "core/alert_rules.hpp"
+#include "core/alert_policy.hpp"
 #include "tests/alerts/local_server.hpp"
 #include "tests/alerts/outbox_site.hpp"
 
@@ -15,7 +13,11 @@ namespace {
 
 class HoldSite : public Site {
  public:
-  HoldSite() {
+  enum class Receivers { Started, StartLater };  // later: they have threads, and a test forks first
+  explicit HoldSite(Receivers receivers = Receivers::Started) {
+    if (receivers == Receivers::Started) start_receivers();
+  }
+  void start_receivers() {
     hook.start();
     spare.start();
   }
@@ -32,9 +34,12 @@ class HoldSite : public Site {
   [[nodiscard]] core::AlertPolicy policy(const core::AlertRules& rules) const {
     core::AlertPolicy p = policy_of(hook.url());
     p.sinks.push_back({"spare", "webhook", {{"url", spare.url()}}});
-    core::AlertRules all = rules;
-    all.groups = {rules.group};
-    core::keep_rules(p, all);
+    p.rules = rules;
+    return p;
+  }
+  [[nodiscard]] core::AlertPolicy grouped(Duration wait) const {
+    core::AlertPolicy p = policy({});
+    for (core::RoutePolicy& route : p.routes) route.group.wait = wait;
     return p;
   }
   // Lets the time pass, and the outbox look at it.
@@ -58,12 +63,6 @@ class HoldSite : public Site {
   std::atomic<std::int64_t> passed{0};
 };
 
-core::AlertRules grouped(Duration wait) {
-  core::AlertRules rules;
-  rules.group.wait = wait;
-  return rules;
-}
-
 core::AlertRules at_night(std::uint32_t from, std::uint32_t to) {
   core::AlertRules rules;
   rules.quiet_hours = {{from * 60, to * 60, {}, true}};
@@ -84,7 +83,7 @@ constexpr auto kCritical = core::Severity::Critical;
 
 TEST_CASE("group_wait: alerts of a group -> one message, the gravest first; others by themselves") {
   HoldSite site;
-  const auto policy = site.policy(grouped(30s));
+  const auto policy = site.grouped(30s);
   const auto outbox = site.start();
   REQUIRE(outbox->accept(EffectKey("1"), kind_of("slow", kWarning), policy));
   REQUIRE(outbox->accept(EffectKey("2"), kind_of("save_failed", kCritical), policy));
@@ -112,7 +111,7 @@ TEST_CASE("group_wait: alerts of a group -> one message, the gravest first; othe
 
 TEST_CASE("group_wait: resolved in time -> no sink receives it; later -> it receives both") {
   HoldSite site;
-  const auto policy = site.policy(grouped(30s));
+  const auto policy = site.grouped(30s);
   const auto outbox = site.start();
   REQUIRE(outbox->accept(EffectKey("1"), kind_of("slow", kWarning), policy));
   REQUIRE(outbox->accept(EffectKey("2"), kind_of("slow", kWarning, true), policy));
@@ -204,7 +203,7 @@ TEST_CASE("escalation: acknowledged in time -> none") {
 
 TEST_CASE("inhibition: a node's fault within the group's wait -> its hang waits for its end") {
   HoldSite site;
-  const auto policy = site.policy(grouped(30s));
+  const auto policy = site.grouped(30s);
   const auto outbox = site.start();
   const auto hang = kind_of("hang", kCritical), fault = kind_of("node_fault", kCritical);
   REQUIRE(outbox->accept(EffectKey("1"), hang, policy));
@@ -248,36 +247,22 @@ TEST_CASE("silence: an alert that it kept from leaving -> leaves when it is over
   CHECK(site.hook.taken().size() == 1);
 }
 
-#ifndef __SANITIZE_THREAD__  // which ends a child that starts threads after a fork
 TEST_CASE("group_wait: kill -9 while alerts are held -> they leave after it") {
-  HoldSite site;
-  const auto policy = site.policy(grouped(30s));
+  HoldSite site(HoldSite::Receivers::StartLater);
+  const auto policy = site.grouped(30s);
   constexpr int kRounds = 5;
-  for (int round = 0; round < kRounds; ++round) {
-    int ready[2];  // NOLINT
-    REQUIRE(::pipe(ready) == 0);
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      const auto outbox = site.start();
+  for (int round = 0; round < kRounds; ++round)
+    accept_and_be_killed([&] {
+      auto outbox = site.start();
       const std::string id = "hello/alert-" + std::to_string(round);
       const bool accepted = outbox->accept(EffectKey(id + "/0"), alert_of(id), policy).has_value();
-      (void)!::write(ready[1], accepted ? "y" : "n", 1);
-      ::pause();
-      ::_exit(1);
-    }
-    ::close(ready[1]);
-    char word = 0;
-    REQUIRE(::read(ready[0], &word, 1) == 1);
-    ::close(ready[0]);
-    CHECK(word == 'y');
-    ::kill(child, SIGKILL);
-    REQUIRE(::waitpid(child, nullptr, 0) == child);
-  }
-  CHECK(site.hook.taken().empty());
+      return accepted ? std::move(outbox) : nullptr;
+    });
+  site.start_receivers();
   const auto outbox = site.start();
+  HoldSite::settle(*outbox);
+  CHECK(site.hook.taken().empty());
   site.wait(*outbox, 31s, {}, policy);
   REQUIRE(site.hook.taken().size() == 1);
   CHECK(HoldSite::alerts_in(site.hook.taken()[0]).size() == kRounds);
 }
-#endif

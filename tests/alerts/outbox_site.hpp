@@ -1,10 +1,12 @@
 // An outbox in a folder of its own, with small policies and alerts.
 #pragma once
 
+#include <csignal>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <functional>
+#include <sys/wait.h>
 #include <thread>
 
 #include "alerts/outbox.hpp"
@@ -80,6 +82,30 @@ inline bool becomes(const std::function<bool()>& condition, Duration patience = 
     std::this_thread::sleep_for(5ms);
   }
   return condition();
+}
+
+// In a process of its own: `accept` gives the outbox that has accepted an alert (null: it refused);
+// the process lives that much longer and is killed.
+template <class Accept>
+void accept_and_be_killed(const Accept& accept, std::chrono::milliseconds lives = {}) {
+  int ready[2];  // NOLINT
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const auto outbox = accept();
+    (void)!::write(ready[1], outbox ? "y" : "n", 1);
+    ::pause();
+    ::_exit(1);
+  }
+  ::close(ready[1]);
+  char word = 0;
+  REQUIRE(::read(ready[0], &word, 1) == 1);
+  ::close(ready[0]);
+  CHECK(word == 'y');
+  std::this_thread::sleep_for(lives);
+  ::kill(child, SIGKILL);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
 }
 
 }  // namespace stoker::alerts::testing

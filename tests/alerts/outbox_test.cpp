@@ -1,11 +1,9 @@
 // The outbox against a server that fails, hangs and recovers, and against kill -9.
 #include "alerts/outbox.hpp"
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sys/wait.h>
 
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
@@ -162,7 +160,7 @@ TEST_CASE(
   REQUIRE(outbox->wait_idle(5s));
   CHECK(server.taken().size() == 1);
   std::this_thread::sleep_for(120ms);
-  outbox->repeat_open({alert_of("hello/a"), alert_of("hello/never-told")}, policy);
+  outbox->repeat_open({alert_of("hello/a"), alert_of("hello/never-sent")}, policy);
   REQUIRE(outbox->wait_idle(5s));
   CHECK(server.taken().size() == 2);
   CHECK(count_of(site.pulse(), "***ALERT") == 1);
@@ -190,29 +188,16 @@ TEST_CASE("outbox: kill -9 between accept and delivery, and between attempts -> 
   const Site site;
   LocalServer server;  // takes connections, answers nothing yet
   constexpr int kRounds = 12;
-  for (int round = 0; round < kRounds; ++round) {
-    int ready[2];  // NOLINT
-    REQUIRE(::pipe(ready) == 0);
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      auto outbox = OutboxAlerts::open(site.options());
-      const std::string id = "hello/alert-" + std::to_string(round);
-      const bool accepted = outbox && (*outbox)->accept(EffectKey(id + "/0"), alert_of(id),
-                                                        policy_of(server.url(), "100ms"));
-      (void)!::write(ready[1], accepted ? "y" : "n", 1);
-      ::pause();
-      ::_exit(1);
-    }
-    ::close(ready[1]);
-    char word = 0;
-    REQUIRE(::read(ready[0], &word, 1) == 1);
-    ::close(ready[0]);
-    CHECK(word == 'y');
-    std::this_thread::sleep_for(std::chrono::milliseconds(round * 15));
-    ::kill(child, SIGKILL);
-    REQUIRE(::waitpid(child, nullptr, 0) == child);
-  }
+  for (int round = 0; round < kRounds; ++round)
+    accept_and_be_killed(
+        [&] {
+          auto outbox = site.open();
+          const std::string id = "hello/alert-" + std::to_string(round);
+          const auto policy = policy_of(server.url(), "100ms");
+          return outbox->accept(EffectKey(id + "/0"), alert_of(id), policy) ? std::move(outbox)
+                                                                            : nullptr;
+        },
+        std::chrono::milliseconds(round * 15));
   server.start();
   const auto outbox = site.open();
   REQUIRE(outbox->wait_idle(10s));

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/alert_rules.hpp"
+#include "core/alert_policy.hpp"
 
 using namespace stoker;
 using namespace stoker::configs;
@@ -310,17 +310,17 @@ TEST_CASE("run_schema: rules of alerts -> read; each error with its place and wh
   inhibit: [{source_match: {kind: node_fault}, target_match: {kind: "hang|limbo"}, equal: [run]}],
   routes: [{to: [mail], group_wait: 2min}]})");
   REQUIRE_MESSAGE(file.errors.empty(), file.errors[0].text());
-  const core::AlertRules rules = core::rules_of(file.policy.alerts);
-  CHECK(rules.group == core::GroupRule{{"run", "kind"}, 30s});
-  CHECK(rules.groups == std::vector<core::GroupRule>{{{"run", "kind"}, 2min}});
+  const core::AlertRules& rules = file.policy.alerts.rules;
+  CHECK(file.policy.alerts.group == core::GroupRule{{"run", "kind"}, 30s});
+  CHECK(file.policy.alerts.routes.at(0).group == core::GroupRule{{"run", "kind"}, 2min});
   CHECK(rules.quiet_hours ==
         std::vector<core::QuietHours>{{22 * 60, 7 * 60, {}, false}, {0, 24 * 60, {6, 0}, true}});
   CHECK(rules.escalate ==
         std::vector<core::EscalateRule>{{20min, {"pager"}, core::Severity::Critical}});
   REQUIRE(rules.inhibit.has_value());
   CHECK(rules.inhibit->at(0).target.at("kind") == "hang|limbo");
-  CHECK(core::rules_of(read(kTrain + sinks + "inhibit: []}").policy.alerts).inhibit.has_value());
-  CHECK_FALSE(core::rules_of(core::AlertPolicy{}).inhibit.has_value());
+  CHECK(read(kTrain + sinks + "inhibit: []}").policy.alerts.rules.inhibit.has_value());
+  CHECK_FALSE(core::AlertRules{}.inhibit.has_value());
 
   CHECK(error_of(sinks + "group_wait: 2h}") ==
         "run.yaml:3:74: error: group_wait: must be between 0s and 1h");
