@@ -11,24 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+from proof import Failed, check, say
+
 PROGRAMS = ["stoker", "stoker-agent", "stokerd"]
 SECTIONS = {"1": "usr/share/man/man1", "5": "usr/share/man/man5"}
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
-def say(*argv, **options):
-    done = subprocess.run(argv, text=True, errors="replace", stdin=subprocess.DEVNULL, capture_output=True, **options)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def make(build):

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -15,25 +14,10 @@ import zipfile
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path[:0] = [os.path.join(ROOT, "tests", "slurm")]
 import roots
+from proof import Failed, check, say
 
 PROGRAMS = ["stoker", "stokerd", "stoker-agent"]
 NONE = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-
-
-class Failed(Exception):
-    pass
-
-
-def check(condition, text):
-    if not condition:
-        raise Failed(text)
-
-
-def say(*argv, **options):
-    done = subprocess.run(argv, text=True, errors="replace", stdin=subprocess.DEVNULL, capture_output=True, **options)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def make(build):
