@@ -24,8 +24,9 @@ struct RunParts {
 };
 
 struct SiteView {
-  std::vector<wire::StatusDocument> runs;
-  std::map<std::string, RunParts> parts;  // by run
+  std::vector<wire::StatusDocument> runs;  // by name
+  std::map<std::string, bool> made;        // documents of now: is more new than ages
+  std::map<std::string, RunParts> parts;   // by run
   std::vector<wire::PublishedNode> nodes;
   std::vector<wire::StatusAlert> alerts;      // of no run
   std::vector<wire::StatusSilence> silences;  // in force

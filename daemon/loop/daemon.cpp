@@ -183,7 +183,7 @@ void Daemon::end(DaemonExit exit) {
   if (foundation_.possession->lost()) return io_.stop();
   turns_->submit({{{}, core::DaemonStopping{}, {}}}, [this](const std::vector<core::JournalRow>&) {
     goodbye_ = true;
-    render();
+    render(Scope::All);
   });
 }
 
@@ -234,7 +234,10 @@ void Daemon::beat() {
         [this] { (void)pulse_.keep_room(); });  // without free space there is no reserve
   const bool active =
       std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return !run.second.retired; });
-  if (dirty_ || beats_ % (active ? 5 : 30) == 0) render();
+  if (beats_ % (active ? 5 : 30) == 0)
+    render(Scope::All);
+  else if (dirty_)
+    render(Scope::Changed);
   if (started_ && beats_ % 60 == 2)
     turns_->inspect([this](core::Engine&, SqliteJournal&) {
       if (auto status = back_up(foundation_, wall_now()); !status)

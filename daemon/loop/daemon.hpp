@@ -72,6 +72,7 @@ class Daemon {
     std::optional<Generation> told_stuck;     // a stuck read was reported for this generation
     std::string sign;                         // that its job is ending, as last seen
     std::size_t silences = 0;                 // of its logs after an error, likewise
+    Instant written_at;                       // its status.json
   };
   using Reply = std::function<void(wire::Response)>;
 
@@ -110,8 +111,10 @@ class Daemon {
   // daemon_publish.cpp
   void publish_rows(const std::vector<core::JournalRow>& rows);
   void catch_up(const RunName& name, WatchedRun& run);
-  void render();
+  enum class Scope { Changed, All };
+  void render(Scope scope);
   void take_view(std::shared_ptr<SiteView> view);
+  void write_view(const SiteView& view);
   void note_pass();
 
   // daemon_web.cpp: the page and its documents.
@@ -150,6 +153,7 @@ class Daemon {
   std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
   std::map<core::SchedulerKind, std::unique_ptr<SchedulerObserver>> observers_;
   std::map<RunName, WatchedRun> runs_;
+  std::set<RunName> changed_;                   // runs with rows that the view does not show yet
   WatchedRun site_;                             // <state>/published
   std::map<RunName, core::RunPolicy> leaving_;  // of forgotten runs; of the engine's thread
   std::unique_ptr<LineServer> socket_;
@@ -158,7 +162,7 @@ class Daemon {
   PeerRights rights_;
   std::shared_ptr<SiteView> view_ = std::make_shared<SiteView>();
 
-  Instant started_at_ = monotonic_now(), rendered_at_, end_at_;
+  Instant started_at_ = monotonic_now(), end_at_;
   bool started_ = false, dirty_ = false, rendering_ = false, waking_ = false, ending_ = false,
        goodbye_ = false;
   std::uint64_t beats_ = 0, rows_ = 0;

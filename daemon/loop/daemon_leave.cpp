@@ -35,9 +35,10 @@ Result<std::optional<WallTime>> forgotten_at(SqliteJournal& journal, const RunNa
 
 void Daemon::drop_missing(const std::vector<RunBrief>& runs) {
   bool any = false;
+  auto brief = runs.begin();  // both by name
   for (auto it = runs_.begin(); it != runs_.end();) {
-    const auto has_name = [&](const RunBrief& run) { return run.policy.run == it->first; };
-    if (std::any_of(runs.begin(), runs.end(), has_name)) {
+    while (brief != runs.end() && brief->policy.run < it->first) ++brief;
+    if (brief != runs.end() && brief->policy.run == it->first) {
       ++it;
       continue;
     }

@@ -1,6 +1,7 @@
 // Daemon, publishing: each journal row to its run's events.jsonl, the state to status.json, the
 // site to <state>/published. Written on the runs' mount threads; what could not be written is made
 // again from the journal.
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -23,6 +24,9 @@ namespace {
 
 namespace asio = boost::asio;
 constexpr std::size_t kPage = 500;  // rows read at once when catching up
+// A status.json whose run shows nothing new but its age is written this often: well below the age
+// at which readers call it stale.
+constexpr Duration kRewrite = 20s;
 
 // All that ever changed which run a row belongs to.
 Result<std::vector<core::NameChange>> name_changes(SqliteJournal& journal) {
@@ -40,6 +44,21 @@ bool is_of(const core::JournalRow& row, const RunName& name,
            const std::vector<core::NameChange>& changes) {
   if (row.event.run.empty() || name.empty()) return row.event.run == name;
   return core::current_name(row.event.run, row.seq, changes) == name;
+}
+
+// Of two documents of a run: they differ in more than the time that has passed.
+bool differ(wire::StatusDocument before, const wire::StatusDocument& now) {
+  before.published = now.published;
+  before.progress_age_s = now.progress_age_s;
+  if (before.checkpoint && now.checkpoint) before.checkpoint->age_s = now.checkpoint->age_s;
+  if (before.archive && now.archive) before.archive->age_s = now.archive->age_s;
+  return !(before == now);
+}
+
+// The publisher learns by writing whether there is room again.
+bool is_without_room(const wire::StatusDocument& status) {
+  const auto& all = status.conditions;
+  return std::find(all.begin(), all.end(), "disk_full") != all.end();
 }
 
 // Of the state directory: there is room where a run directory has none.
@@ -146,17 +165,28 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
 }
 
 // The engine's thread makes the documents, the loop keeps them for the page, the mounts write them.
-void Daemon::render() {
+// Changed: only of runs that have new rows, so that a step of one run costs no look at a thousand.
+void Daemon::render(Scope scope) {
   if (rendering_ || !started_) return;
   rendering_ = true;
   dirty_ = false;
-  rendered_at_ = monotonic_now();
-  turns_->inspect([this](core::Engine& engine, SqliteJournal& journal) {
+  turns_->inspect([this, scope, before = view_, changed = std::exchange(changed_, {})](
+                      core::Engine& engine, SqliteJournal& journal) {
     auto view = std::make_shared<SiteView>();
     const Instant now = foundation_.clock->now();
     const WallTime wall = wall_now();
-    for (const auto& [name, run] : engine.state().runs)
+    const bool all = scope == Scope::All || changed.contains(RunName());  // the site's rows
+    auto old = before->runs.begin();
+    for (const auto& [name, run] : engine.state().runs) {
+      while (old != before->runs.end() && old->run < name.text) ++old;
+      const bool known = old != before->runs.end() && old->run == name.text;
+      if (known && !all && !changed.contains(name)) {
+        view->runs.push_back(*old);
+        continue;
+      }
       view->runs.push_back(core::status_of(engine.state(), run, now, wall));
+      view->made[name.text] = !known || changed.contains(name) || differ(*old, view->runs.back());
+    }
     view->nodes = core::nodes_of(engine.state(), now);
     view->alerts = core::alerts_of(engine.state(), RunName{});
     view->silences = core::silences_of(engine.state());
@@ -188,14 +218,51 @@ void Daemon::note_pass() {
   alerts_->passed(observed);
 }
 
+// What is new, and now and then also what is not, to the runs' directories and to the site's.
+void Daemon::write_view(const SiteView& view) {
+  const Instant now = monotonic_now();
+  std::vector<wire::StatusDocument> copies;
+  for (const auto& status : view.runs) {
+    const auto found = runs_.find(RunName(status.run));
+    const auto made = view.made.find(status.run);
+    if (made == view.made.end() || found == runs_.end() || found->second.mount == nullptr) continue;
+    WatchedRun& run = found->second;
+    const bool moves = made->second || view.parts.at(status.run).live.has_value();
+    if (!moves && !goodbye_ && !is_without_room(status) && now - run.written_at < kRewrite)
+      continue;
+    run.written_at = now;
+    copies.push_back(status);
+    run.mount->post([this, publisher = run.publisher, status, name = found->first] {
+      if (!publisher->write_status(status))  // its copy is written in any case
+        asio::post(io_, [this, name] {
+          if (const auto run = runs_.find(name); run != runs_.end()) run->second.written_at = {};
+        });
+      if (const auto news = publisher->room_news()) turns_->submit({{name, *news, {}}});
+    });
+    catch_up(found->first, run);
+  }
+  catch_up({}, site_);
+  site_.mount->post([directory = site_.publisher->directory(), site = view_, copies] {
+    if (const auto written = write_site(directory, *site); !written)
+      log(LogLevel::Warning, written.error().message());
+    for (const auto& status : copies)
+      if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)
+        log(LogLevel::Warning, copied.error().message());
+  });
+}
+
 void Daemon::take_view(std::shared_ptr<SiteView> view) {
   rendering_ = false;
   for (auto& status : view->runs) {
     const auto run = runs_.find(RunName(status.run));
-    if (!trouble_.empty()) status.conditions.emplace_back("journal_stuck");
+    const bool made = view->made.contains(status.run);
+    if (made && !trouble_.empty()) status.conditions.emplace_back("journal_stuck");
     if (run == runs_.end() || run->second.mount == nullptr) continue;
     RunParts& parts = view->parts[status.run];
     parts.history = run->second.publisher->history();
+    if (const auto before = view_->parts.find(status.run); !made && before != view_->parts.end())
+      parts.live = before->second.live;
+    if (!made) continue;
     if (const auto live = run->second.mount->live(run->first);
         live && live->generation.value == status.generation) {
       core::lay_over(status, live->beat, foundation_.clock->now() - live->at);
@@ -214,24 +281,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   for (auto& held : alerts_->held()) view->held.push_back(std::move(held));
   view_ = view;
   note_pass();
-  for (const auto& status : view->runs) {
-    const auto found = runs_.find(RunName(status.run));
-    if (found == runs_.end() || found->second.mount == nullptr) continue;
-    WatchedRun& run = found->second;
-    run.mount->post([this, publisher = run.publisher, status, name = found->first] {
-      (void)publisher->write_status(status);  // its copy is written in any case
-      if (const auto news = publisher->room_news()) turns_->submit({{name, *news, {}}});
-    });
-    catch_up(found->first, run);
-  }
-  catch_up({}, site_);
-  site_.mount->post([directory = site_.publisher->directory(), view] {
-    if (const auto written = write_site(directory, *view); !written)
-      log(LogLevel::Warning, written.error().message());
-    for (const auto& status : view->runs)
-      if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)
-        log(LogLevel::Warning, copied.error().message());
-  });
+  write_view(*view);
   std::size_t held = 0;
   for (const auto& status : view->runs) held += status.state == "held" ? 1 : 0;
   if (trouble_.empty()) notifier_.status(fmt::format("{} runs, {} held", view->runs.size(), held));

@@ -57,6 +57,7 @@ void Daemon::on_turn(TurnReport report) {
   bool shown_at_once = false;  // who has asked for something looks next whether it is done
   for (const core::JournalRow& row : report.rows) {
     log_row(row);
+    changed_.insert(row.event.run);
     shown_at_once = shown_at_once || row.decision.from != row.decision.to ||
                     std::holds_alternative<core::OperatorAsked>(row.event.body);
     if (moves_jobs(row))
@@ -71,9 +72,9 @@ void Daemon::on_turn(TurnReport report) {
         fmt::format("ready: {} runs, epoch {}, state in {}", runs_.size(),
                     foundation_.possession->epoch().value, foundation_.state_directory));
     if (!options_.run_file.empty()) ask_run_file(options_.run_file);
-    render();
+    render(Scope::All);
   } else if (shown_at_once) {
-    render();
+    render(Scope::Changed);
   }
   arm_wake(report.wake_at);
   if (options_.until_end) check_end();
@@ -98,6 +99,7 @@ void Daemon::on_trouble(const std::string& trouble) {
     if (const auto written = pulse_.append(line); !written)
       log(LogLevel::Warning, "no line in the pulse log: " + written.error().message());
   });
+  for (const auto& [name, run] : runs_) changed_.insert(name);
   dirty_ = true;
 }
 
