@@ -19,7 +19,7 @@ def values_of(function, args, kwargs):
 
 class Hooks:
     def __init__(self, module, training):
-        self.module, self.training, self.log = module, training, {}
+        self.module, self.training, self.log, self.saved = module, training, {}, None
         for name in WRAPPED:
             if not callable(getattr(module, name, None)):
                 raise RuntimeError(f"stoker.megatron: {module.__name__} has no {name}; this version of Megatron is not known, "
@@ -41,6 +41,7 @@ class Hooks:
         with self.training.phase("checkpoint"):
             done = original(*args, **kwargs)
         self.training.beat.saved(iteration)
+        self.saved = iteration
         return done
 
     def checkpoint_and_decide_exit(self, original, *args, **kwargs):
@@ -51,10 +52,8 @@ class Hooks:
         save, leave = self.training.report(
             given["iteration"], loss=losses[0] if losses else None, lr=float(self.log.get("learning_rate") or 0.0),
             samples=int(getattr(megatron, "consumed_train_samples", 0)))
-        answered = self.training.beat.get("<Q", 144)
         stop = original(*args, **kwargs)
-        saved = self.training.beat.get("<Q", 144) != answered
-        if leave < 2 and (save or leave) and megatron.save and not saved:
+        if leave < 2 and (save or leave) and megatron.save and self.saved != given["iteration"]:
             self.module.save_checkpoint_and_time(
                 given["iteration"], given["model"], given["optimizer"], given["opt_param_scheduler"],
                 given["num_floating_point_operations_so_far"], given["checkpointing_context"],
