@@ -347,11 +347,15 @@ void on(Turn& turn, const wire::KernelLine& e) {
 
 void on(Turn& turn, const wire::Notice& e) {
   turn.say(e.node.empty() ? e.text : fmt::format("{}: {}", e.node.text, e.text));
-  if (e.text.find("epoch") != std::string::npos && e.text.find("refused") != std::string::npos)
-    raise(turn,
-          {Severity::Critical, "stale_daemon",
-           fmt::format("the agents of {} follow a newer daemon than this one", turn.name().text),
-           "stoker doctor", ""});
+}
+
+void on(Turn& turn, const wire::ControlRefused& e) {
+  turn.say(e.node.empty() ? e.text : fmt::format("{}: {}", e.node.text, e.text));
+  if (!e.stale) return;
+  raise(turn,
+        {Severity::Critical, "stale_daemon",
+         fmt::format("the agents of {} follow a newer daemon than this one", turn.name().text),
+         "stoker doctor", ""});
 }
 
 void on(Turn& turn, const wire::Goodbye& e) {

@@ -48,8 +48,9 @@ std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& ru
 
 void raise(Turn& turn, const AlertText& text) {
   const RunName run = run_of(turn);
+  const std::string kind = text.kind.text();
   for (auto& [id, alert] : turn.site.alerts) {
-    if (alert.run != run || alert.kind != text.kind || alert.subject != text.subject) continue;
+    if (alert.run != run || alert.kind != kind || alert.subject != text.subject) continue;
     const bool graver = text.severity > alert.severity;
     alert.severity = std::max(alert.severity, text.severity);
     alert.summary = text.summary;
@@ -60,13 +61,13 @@ void raise(Turn& turn, const AlertText& text) {
   }
   AlertState alert;
   const std::string scope = run.empty() ? "site" : run.text;
-  alert.id = fmt::format("{}/{}/{}", scope, text.kind, turn.site.seq.value);
+  alert.id = fmt::format("{}/{}/{}", scope, kind, turn.site.seq.value);
   for (int n = 2; turn.site.alerts.contains(alert.id); ++n)
-    alert.id = fmt::format("{}/{}/{}.{}", scope, text.kind, turn.site.seq.value, n);
+    alert.id = fmt::format("{}/{}/{}.{}", scope, kind, turn.site.seq.value, n);
   alert.run = run;
   alert.subject = text.subject;
   alert.severity = text.severity;
-  alert.kind = text.kind;
+  alert.kind = kind;
   alert.summary = text.summary;
   alert.reason = turn.decision.reason;
   alert.command = text.command;
@@ -81,10 +82,10 @@ void raise(Turn& turn, const AlertText& text) {
 
 void announce(Turn& turn, const AlertText& text) {
   AlertState alert;
-  alert.id = fmt::format("{}/{}/{}", turn.name().text, text.kind, turn.site.seq.value);
+  alert.kind = text.kind.text();
+  alert.id = fmt::format("{}/{}/{}", turn.name().text, alert.kind, turn.site.seq.value);
   alert.run = turn.name();
   alert.severity = text.severity;
-  alert.kind = text.kind;
   alert.summary = text.summary;
   alert.command = text.command;
   if (!silenced(turn, alert)) turn.act(make_action(alert, false, turn.decision.reason));
@@ -111,7 +112,8 @@ void group_convictions(SiteState& site, Decision& decision) {
   });
 }
 
-void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
+void resolve(Turn& turn, AlertKind what, const std::string& subject) {
+  const std::string kind = what.text();
   const RunName run = run_of(turn);
   for (auto it = turn.site.alerts.begin(); it != turn.site.alerts.end();) {
     const AlertState& alert = it->second;
@@ -125,27 +127,8 @@ void resolve(Turn& turn, const std::string& kind, const std::string& subject) {
 }
 
 void resolve_failures(Turn& turn) {
-  for (const char* kind : {"rank_crash",
-                           "hang",
-                           "node_fault",
-                           kConvicted,
-                           "job_failed",
-                           "agents_silent",
-                           "limbo",
-                           "crash_loop",
-                           "disk_full",
-                           "checkpoint_refused",
-                           "configuration",
-                           "no_restart_helps",
-                           "cancelled_by_hand",
-                           "submit_failed",
-                           "held",
-                           "restarted",
-                           "kill_switch",
-                           "rollback_failed",
-                           "stopped_by_agents",
-                           "end_refused"})
-    resolve(turn, kind);
+  for (const AlertKindRow& row : kAlertKinds)
+    if (row.failure) resolve(turn, AlertKind::named(row.name));
 }
 
 void acknowledge(Turn& turn, const std::string& id, const std::string& by) {

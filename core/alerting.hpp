@@ -5,13 +5,14 @@
 
 #include <string>
 
+#include "core/alert_kind.hpp"
 #include "core/turn.hpp"
 
 namespace stoker::core {
 
 struct AlertText {
   Severity severity = Severity::Warning;
-  std::string kind;
+  AlertKind kind;
   std::string summary;
   std::string command;      // the exact command to run; "" = nothing to do
   std::string subject;      // node or path of the incident, "" = the run as a whole
@@ -26,7 +27,7 @@ void announce(Turn& turn, const AlertText& text);
 // failure is not sent by itself. Its report goes with the failure; the alert stays open, quietly.
 void group_convictions(SiteState& site, Decision& decision);
 // Resolves the open alerts of this kind (and subject, unless ""), with the sentence so far.
-void resolve(Turn& turn, const std::string& kind, const std::string& subject = {});
+void resolve(Turn& turn, AlertKind kind, const std::string& subject = {});
 // Resolves all alerts of failures that a working training disproves.
 void resolve_failures(Turn& turn);
 

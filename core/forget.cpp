@@ -54,7 +54,7 @@ std::size_t resolve_all(Turn& turn) {
     if (open == alerts.end()) return count;
     const std::string kind = open->second.kind, subject = open->second.subject;
     const std::size_t before = alerts.size();
-    resolve(turn, kind, subject);
+    resolve(turn, AlertKind::named(kind), subject);
     count += before - alerts.size();
   }
 }

@@ -179,7 +179,7 @@ void watch_losses(Turn& turn, const Digest& digest) {
   const detect::LossReading reading{turn.now(), digest.last.iteration_max, digest.losses,
                                     run.progress.learning_rate};
   const detect::LossVerdict v = detect::watch_loss(run.loss, reading);
-  const auto alert = [&](Severity severity, const char* kind) {
+  const auto alert = [&](Severity severity, AlertKind kind) {
     raise(turn, {severity, kind, fmt::format("{}: {}", turn.name().text, v.evidence),
                  command_text(turn.name(), "why"), ""});
   };

@@ -268,7 +268,8 @@ void on_nodes(Turn& turn, const OperatorAsked& asked) {
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
     for (const NodeName& node : exclude ? std::vector<NodeName>{} : asked.nodes) {
-      for (const char* kind : {"node_convicted", "drain_refused"}) resolve(turn, kind, node.text);
+      for (const AlertKind kind : {AlertKind("node_convicted"), AlertKind("drain_refused")})
+        resolve(turn, kind, node.text);
       lift_drain(turn, node);
     }
     supply::update_exclusions(turn);

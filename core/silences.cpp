@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 
+#include "core/alert_kind.hpp"
 #include "core/sentence.hpp"
 
 namespace stoker::core {
@@ -21,6 +22,8 @@ std::string why_unknown(const std::string& key, const std::string& value) {
   if (std::find(kMatchers.begin(), kMatchers.end(), key) == kMatchers.end())
     return fmt::format("unknown matcher \"{}\": known are run, kind, severity and node", key);
   if (value.empty()) return fmt::format("{}= needs a value", key);
+  if (key == "kind" && find_alert_kind(value) == nullptr)
+    return fmt::format("unknown kind of alerts \"{}\": docs/alert-kinds.md lists them", value);
   if (key == "severity" && !enum_from<Severity>(value))
     return fmt::format("unknown severity \"{}\": known are info, warning and critical", value);
   return "";

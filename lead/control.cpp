@@ -104,15 +104,16 @@ void take_level(Turn& turn, const wire::Control& control) {
 // False: it is not for this generation, or ends it.
 bool is_for_us(Turn& turn, const wire::Control& control) {
   const wire::Start& start = turn.start();
-  const auto refuse = [&turn](const std::string& what) {
-    turn.notice(what);
+  const auto refuse = [&turn](std::string what, bool stale = false) {
+    turn.report(wire::ControlRefused{turn.state.setup.node, std::move(what), stale});
     return false;
   };
   if (!control.run.empty() && control.run != start.run)
     return refuse(fmt::format("control of run {} refused", control.run.text));
   if (control.epoch < turn.state.epoch)
     return refuse(fmt::format("control of epoch {} refused, {} is known", control.epoch.value,
-                              turn.state.epoch.value));
+                              turn.state.epoch.value),
+                  true);
   if (control.generation < start.generation) {
     if (!is_halted(turn.state.setup.order, control))
       return refuse(fmt::format("control of generation {} refused, this is {}",

@@ -70,6 +70,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"gpus", &Script::do_gpus},
             {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
+            {"control-refused", &Script::do_control_refused},
             {"lead", &Script::do_lead},
             {"until", &Script::do_until}};
 }

@@ -73,6 +73,7 @@ class Script {
   Status do_gpus(Words& words);
   Status do_logs(Words& words);
   Status do_notice(Words& words);
+  Status do_control_refused(Words& words);
   Status do_lead(Words& words);
   Status do_until(Words& words);
   std::string answer(const std::string& question);

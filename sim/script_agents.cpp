@@ -330,6 +330,11 @@ Status Script::do_notice(Words& words) {
   return say(wire::Notice{NodeName{}, words.quoted()});
 }
 
+Status Script::do_control_refused(Words& words) {
+  const bool stale = words.flag("stale");
+  return say(wire::ControlRefused{NodeName{}, words.quoted(), stale});
+}
+
 Status Script::do_lead(Words& words) {
   if (words.take("speaks")) return feed(core::LeadSpeaks{generation_});
   beating_ = false;

@@ -11,6 +11,7 @@ constexpr std::array<Duration, 5> kSilence{10s, 30s, 2min, 10min, 1h};
 // After these a digest of the beats before them is wanted at once.
 bool is_edge(const wire::AgentBody& body) {
   return !std::holds_alternative<wire::Notice>(body) &&
+         !std::holds_alternative<wire::ControlRefused>(body) &&
          !std::holds_alternative<wire::KernelLine>(body);
 }
 

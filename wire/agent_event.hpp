@@ -266,8 +266,15 @@ struct KernelLine {
                 node_suspect, node_action)
 };
 
-struct Notice {  // worth telling, no failure: "output of rank 3 is block-buffered", "control of
-                 // epoch 3 refused, 4 is known"
+struct ControlRefused {  // of another run or generation, or of a daemon that has a successor
+  static constexpr const char* kKind = "control_refused";
+  NodeName node;
+  std::string text;    // "control of epoch 3 refused, 4 is known"
+  bool stale = false;  // the daemon that wrote it has a successor
+  STOKER_FIELDS(ControlRefused, node, text, stale)
+};
+
+struct Notice {  // worth a line, no failure: "output of rank 3 is block-buffered"
   static constexpr const char* kKind = "notice";
   NodeName node;
   std::string text;
@@ -289,7 +296,8 @@ using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
                  ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, CheckpointArchived,
-                 ArchiveFailed, NodesBenched, HealthSources, KernelLine, Notice, Goodbye>;
+                 ArchiveFailed, NodesBenched, HealthSources, KernelLine, ControlRefused, Notice,
+                 Goodbye>;
 
 struct AgentEvent {
   int version = 1;

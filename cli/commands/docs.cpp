@@ -5,6 +5,7 @@
 #include "cli/reference.hpp"
 #include "common/os/files.hpp"
 #include "configs/schema/describe.hpp"
+#include "core/alert_kind.hpp"
 #include "core/render_states.hpp"
 #include "recipe/schedule/describe.hpp"
 
@@ -24,6 +25,7 @@ int docs(Context& context, const DocsOptions& options) {
     pages = {{"configuration.md", configs::render_configuration()},
              {"cli.md", render_cli_reference()},
              {"states.md", core::render_states()},
+             {"alert-kinds.md", core::render_alert_kinds()},
              {"schedules.md", recipe::render_schedules()}};
   int code = kDone;
   for (const auto& [name, text] : pages) {

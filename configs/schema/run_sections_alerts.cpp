@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/schema/run_sections.hpp"
+#include "core/alert_kind.hpp"
 #include "core/alert_policy.hpp"
 
 namespace stoker::configs {
@@ -85,11 +86,29 @@ void check_labels(MapReader& m, std::string_view key, const std::vector<std::str
   }
 }
 
+// "hang|limbo", "*".
+void check_kinds(MapReader& m, std::string_view key, const std::string& kinds) {
+  std::vector<std::string> known{"*"};
+  for (const core::AlertKindRow& row : core::kAlertKinds) known.emplace_back(row.name);
+  for (std::size_t begin = 0; begin <= kinds.size();) {
+    const std::size_t end = std::min(kinds.find('|', begin), kinds.size());
+    const std::string kind = kinds.substr(begin, end - begin);
+    const std::string near = nearest_name(kind, known);
+    m.check(key, std::find(known.begin(), known.end(), kind) != known.end(),
+            fmt::format("no alert is of the kind \"{}\"; {}", kind,
+                        near.empty() ? "docs/alert-kinds.md lists them"
+                                     : "did you mean \"" + near + "\"?"));
+    begin = end + 1;
+  }
+}
+
 void read_match(MapReader& m, std::string_view key, core::LabelMatch& match) {
   m.read(key, match);
   std::vector<std::string> names;
   for (const auto& [name, values] : match) names.push_back(name);
   check_labels(m, key, names);
+  if (const auto kinds = match.find("kind"); kinds != match.end())
+    check_kinds(m, key, kinds->second);
 }
 
 void read_group(MapReader& m, core::GroupRule& group) {

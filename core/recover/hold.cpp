@@ -12,7 +12,7 @@ namespace stoker::core {
 void hold(Turn& turn, const Hold& hold) {
   RunState& run = turn.r();
   training::Held held;
-  held.alert_kind = hold.kind;
+  held.alert_kind = hold.kind.text();
   if (hold.retry)
     held.retry_at = turn.now() + *hold.retry;
   else

@@ -124,7 +124,7 @@ void recover(Turn& turn, const Failure& seen) {
   spend(turn, failure);
   nodes += acquit_accused(turn, failure.nodes);
   const auto tell = [&] {
-    raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+    raise(turn, {Severity::Warning, AlertKind::named(failure.kind), failure.evidence,
                  command_text(turn.name(), "why", "--last 5"), ""});
   };
   if (!failure.why_hold.empty())

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/alert_kind.hpp"
 #include "core/turn.hpp"
 
 namespace stoker::core {
@@ -55,7 +56,7 @@ bool can_restart_inside(const Turn& turn);
 // A person is needed: cancels what is queued, ends what runs, pages. With `retry` it is tried
 // again by itself and the allocation is kept.
 struct Hold {
-  std::string kind;      // of the alert
+  AlertKind kind;
   std::string evidence;  // the sentence
   std::string advice;    // what to do, before `stoker resume`
   std::optional<Duration> retry;

@@ -145,7 +145,7 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
   turn.say(why);
 }
 
-bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence) {
+bool heed_divergence(Turn& turn, AlertKind kind, const std::string& evidence) {
   RunState& run = turn.r();
   const RecoverPolicy& policy = run.policy.recover;
   turn.say(evidence);

@@ -36,7 +36,7 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
 
 // The loss is lasting bad: reported, and where the policy allows it rolled back, or held when its
 // tries are spent. True: the run was ordered to exit.
-bool heed_divergence(Turn& turn, const std::string& kind, const std::string& evidence);
+bool heed_divergence(Turn& turn, AlertKind kind, const std::string& evidence);
 // A checkpoint is gone or damaged: where orders go back to it that no start has taken yet, a person
 // decides where to instead.
 void heed_lost_target(Turn& turn, const wire::CheckpointId& lost, const std::string& how);

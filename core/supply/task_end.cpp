@@ -156,7 +156,7 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
                        {}});
   update_exclusions(turn);
   const auto tell = [&] {
-    raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+    raise(turn, {Severity::Warning, AlertKind::named(failure.kind), failure.evidence,
                  command_text(turn.name(), "why", "--last 5"), ""});
   };
   if (!has_agents(run.policy) && failure.kind == "node_fault") {
@@ -390,7 +390,7 @@ void decide_end(Turn& turn, Submission& s) {
     turn.go(training::Queued{}, Trigger::TaskEnds,
             fmt::format("{}; the next task continues", failure.evidence));
     if (!asked)
-      raise(turn, {Severity::Warning, failure.kind, failure.evidence,
+      raise(turn, {Severity::Warning, AlertKind::named(failure.kind), failure.evidence,
                    command_text(turn.name(), "why"), ""});
     return ensure(turn, "");
   }

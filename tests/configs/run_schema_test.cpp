@@ -339,4 +339,6 @@ TEST_CASE("run_schema: rules of alerts -> read; each error with its place and wh
             .ends_with("target_match: needs at least one label of what waits"));
   CHECK(error_of(sinks + "routes: [{to: [mail], match: {knd: hang}}]}")
             .ends_with("match: no alert has a label \"knd\"; did you mean \"kind\"?"));
+  CHECK(error_of(sinks + "routes: [{to: [mail], match: {kind: \"hang|limbow\"}}]}")
+            .ends_with("match: no alert is of the kind \"limbow\"; did you mean \"limbo\"?"));
 }

@@ -141,7 +141,7 @@ def fencing(allocation):
     for change, word in (({"epoch": 3}, "epoch 3"), ({"epoch": 4, "generation": 0}, "generation 0"),
                          ({"generation": 1, "run": "other"}, "run other")):
         a.write_control(level="leave_now", **change)
-        wait_for(lambda: [n for n in a.events("notice") if word in n["body"]["text"]], what=f"refusal of {word}")
+        wait_for(lambda: [n for n in a.events("control_refused") if word in n["body"]["text"]], what=f"refusal of {word}")
     check(not a.events("acknowledged"), "nothing was done")
     a.write_control(run="run", level="leave_now")
     check(a.exit_code() == 0, "left")

@@ -177,7 +177,7 @@ def the_verbs(site):
     hold_a_run(site, "third", hook.url)
     runs = site.wait(lambda: "third" in (told := runs_told(hook)[count:]) and told, 60, "the next run's alert")
     check("second" not in runs, f"a silenced alert was sent: {runs}")
-    for matcher, word in [("foo=bar", "unknown matcher"), ("severity=loud", "unknown severity")]:
+    for matcher, word in [("foo=bar", "unknown matcher"), ("severity=loud", "unknown severity"), ("kind=hagn", "unknown kind")]:
         refused = site.stoker("silence", matcher, ok=False)
         check(refused.returncode == 1 and word in refused.stderr, f"silence {matcher}: {refused.stderr}")
     listed = site.wait(lambda: json.loads(site.stoker("silence", "--list", "--json").stdout), 20, "the silence in the list")

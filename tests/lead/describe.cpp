@@ -51,6 +51,9 @@ std::string of(const wire::NodesBenched& e) {
 std::string report_text(const wire::AgentBody& body) {
   return std::visit(
       Overloaded{[](const wire::Notice& e) { return fmt::format("notice \"{}\"", e.text); },
+                 [](const wire::ControlRefused& e) {
+                   return fmt::format("refused{} \"{}\"", e.stale ? " as stale" : "", e.text);
+                 },
                  [](const wire::AgentJoined& e) { return "joined " + e.node.text; },
                  [](const wire::AgentLost& e) {
                    return fmt::format("lost {} \"{}\"", e.node.text, e.why);
