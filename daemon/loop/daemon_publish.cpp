@@ -235,7 +235,8 @@ void Daemon::write_view(const SiteView& view) {
     run.mount->post([this, publisher = run.publisher, status, name = found->first] {
       if (!publisher->write_status(status))  // its copy is written in any case
         asio::post(io_, [this, name] {
-          if (const auto run = runs_.find(name); run != runs_.end()) run->second.written_at = {};
+          const auto there = runs_.find(name);
+          if (there != runs_.end()) there->second.written_at = {};
         });
       if (const auto news = publisher->room_news()) turns_->submit({{name, *news, {}}});
     });
