@@ -41,8 +41,9 @@ void OutboxAlerts::run() {
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      release_due(options_.now(), next);
-      slots = due(options_.now(), next);
+      const WallTime now = options_.now();  // of both: what is held at that moment is not due
+      release_due(now, next);
+      slots = due(now, next);
     }
     for (const Slot& slot : slots) attempt(slot);
     const Duration pause = slots.empty() ? next - options_.now() : Duration::zero();

@@ -222,6 +222,19 @@ TEST_CASE("inhibition: a node's fault within the group's wait -> its hang waits 
   CHECK(outbox->held().empty());
 }
 
+TEST_CASE(
+    "inhibition: a cause that the sink has not received (quiet hours) -> holds nothing back") {
+  HoldSite site;
+  const auto policy = site.policy(at_night(11, 18));  // it is 12:00
+  const auto outbox = site.start();
+  REQUIRE(outbox->accept(EffectKey("1"), kind_of("node_fault", kWarning), policy));
+  REQUIRE(outbox->accept(EffectKey("2"), kind_of("hang", kCritical), policy));
+  HoldSite::settle(*outbox);
+  REQUIRE(site.hook.taken().size() == 1);
+  CHECK(site.hook.taken()[0].find("hang") != std::string::npos);
+  CHECK(outbox->held().size() == 1);
+}
+
 TEST_CASE("inhibition: a cause that is no longer open, its end silenced -> holds nothing back") {
   HoldSite site;
   const auto policy = site.policy({});
