@@ -192,7 +192,7 @@ TEST_CASE("alertmanager: an open alert -> refreshed without a file each; not whi
   core::AlertPolicy policy;
   const std::string url = server.url();
   policy.sinks = {{"am", "alertmanager", {{"url", url}, {"timeout", "500ms"}}}};
-  policy.routes = {{core::Severity::Warning, {}, {"am"}, 1ns}};
+  policy.routes = {{core::Severity::Warning, {}, {"am"}, 1ns, {}}};
   const auto outbox = site.open();
   REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), policy));
   REQUIRE(outbox->wait_idle(30s));

@@ -50,7 +50,7 @@ class Site {
 inline core::AlertPolicy policy_of(const std::string& url, const std::string& timeout = "2s") {
   core::AlertPolicy policy;
   policy.sinks = {{"hook", "webhook", {{"url", url}, {"timeout", timeout}}}};
-  policy.routes = {{core::Severity::Warning, {}, {"hook"}, 1h}};
+  policy.routes = {{core::Severity::Warning, {}, {"hook"}, 1h, {}}};
   return policy;
 }
 

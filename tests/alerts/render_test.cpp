@@ -31,7 +31,7 @@ RenderedAlert alert_of(core::Severity severity, bool resolved = false) {
 core::RoutePolicy rule(std::optional<core::Severity> severity,
                        std::map<std::string, std::string> match, std::vector<std::string> to,
                        Duration repeat) {
-  return {severity, std::move(match), std::move(to), repeat};
+  return {severity, std::move(match), std::move(to), repeat, {}};
 }
 
 }  // namespace
