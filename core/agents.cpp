@@ -285,11 +285,9 @@ void on(Turn& turn, const wire::ResumeAudit& e) {
   turn.say(fmt::format("resume audit of {} at iteration {}: {}{}", e.checkpoint, e.iteration.value,
                        e.passed ? "passed" : "failed: " + text,
                        e.guarantee.empty() ? "" : fmt::format(" ({})", e.guarantee)));
-  if (!e.passed)
-    raise(turn, {Severity::Critical, "resume_audit",
-                 fmt::format("{} did not resume with the values that it saved: {}",
-                             turn.name().text, text),
-                 command_text(turn.name(), "events"), ""});
+  if (e.passed) return;
+  text = fmt::format("{} did not resume with the values that it saved: {}", turn.name().text, text);
+  raise(turn, {Severity::Critical, "resume_audit", text, command_text(turn.name(), "events"), ""});
 }
 
 void on(Turn& turn, const wire::Acknowledged& e) {
@@ -350,12 +348,12 @@ void on(Turn& turn, const wire::Notice& e) {
 }
 
 void on(Turn& turn, const wire::ControlRefused& e) {
-  turn.say(e.node.empty() ? e.text : fmt::format("{}: {}", e.node.text, e.text));
-  if (!e.stale) return;
-  raise(turn,
-        {Severity::Critical, "stale_daemon",
-         fmt::format("the agents of {} follow a newer daemon than this one", turn.name().text),
-         "stoker doctor", ""});
+  on(turn, wire::Notice{e.node, e.text});
+  if (e.stale)
+    raise(turn,
+          {Severity::Critical, "stale_daemon",
+           fmt::format("the agents of {} follow a newer daemon than this one", turn.name().text),
+           "stoker doctor", ""});
 }
 
 void on(Turn& turn, const wire::Goodbye& e) {
