@@ -1,6 +1,6 @@
-// AlertKind: what an alert can be about. One row for each; RUN.yaml's routes, silences and
-// docs/alert-kinds.md read the same table. A kind that is written as a literal and is not in it
-// does not compile.
+// AlertKind: what an alert can be about. To add one: its row here, then raise() it. RUN.yaml's
+// routes, silences and docs/alert-kinds.md read the same table. A kind that is written as a
+// literal and is not in it does not compile.
 #pragma once
 
 #include <array>
