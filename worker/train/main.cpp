@@ -10,6 +10,7 @@
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
 #include "worker/train/command/schedule_command.hpp"
+#include "worker/train/command/trace_command.hpp"
 #include "worker/train/exchange/evaluate_command.hpp"
 #include "worker/train/exchange/export_command.hpp"
 #include "worker/train/exchange/generate_command.hpp"
@@ -120,6 +121,14 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& o) {
   return verb;
 }
 
+CLI::App* add_trace(CLI::App& app, TraceCommandOptions& o) {
+  CLI::App* verb = app.add_subcommand("trace", "puts the ranks' traces together into one file");
+  verb->footer("Example: stoker-train trace step.json");
+  verb->add_option("file", o.file, "as it was given to --trace")->required();
+  verb->add_flag("--json", o.json, "one JSON document");
+  return verb;
+}
+
 CLI::App* add_export(CLI::App& app, ExportOptions& o) {
   CLI::App* verb =
       app.add_subcommand("export", "a checkpoint as Hugging Face's GPT-2 (safetensors)");
@@ -178,6 +187,18 @@ void add_training(CLI::App& app, SessionOptions& session, std::vector<std::strin
                  "when this file appears: save and leave with code 11");
   app.add_option("--accept", accepted,
                  "an item of the resume audit whose change is wanted (repeatable)");
+  app.add_option("--trace", session.trace.file,
+                 "writes what each rank does in an iteration, in Chrome's trace format: FILE, or "
+                 "one file a rank");
+  app.add_option_function<std::string>(
+         "--trace-iterations",
+         [&session](const std::string& text) {
+           const auto range = parse_trace_range(text);
+           if (!range) throw CLI::ValidationError(range.error().message());
+           session.trace.range = *range;
+         },
+         "12 or 12-15; without it the second one of this start")
+      ->needs("--trace");
 }
 
 // The verbs about a trained model, apart from its training.
@@ -216,10 +237,12 @@ int run(int argc, char** argv) {
   SamplesOptions samples;
   InspectOptions inspect;
   ScheduleOptions schedule;
+  TraceCommandOptions trace;
   const CLI::App* prepares = add_prepare(app, prepare);
   const CLI::App* tells_samples = add_samples(app, samples);
   const CLI::App* inspects = add_inspect(app, inspect);
   const CLI::App* draws = add_schedule(app, schedule);
+  const CLI::App* merges = add_trace(app, trace);
   Exchange exchange(app);
   try {
     app.parse(argc, argv);
@@ -230,6 +253,7 @@ int run(int argc, char** argv) {
   if (tells_samples->parsed()) return status_of(run_samples(samples));
   if (inspects->parsed()) return status_of(run_inspect(inspect));
   if (draws->parsed()) return run_schedule_command(schedule);
+  if (merges->parsed()) return status_of(run_trace(trace));
   if (const auto code = exchange.run()) return *code;
   if (session.config.empty()) {
     std::cerr << app.help();

@@ -18,6 +18,7 @@ class Runner {
 
   Result<double> run() {
     for (const PipelineOp& op : e_.schedule.ranks[e_.comm.mesh().pipe_rank(e_.comm.rank())]) {
+      if (hooks_.before_op) hooks_.before_op(op);
       STOKER_TRY_STATUS(execute(op));
       hooks_.after_op();
     }

@@ -16,6 +16,7 @@ struct ExecutorHooks {
   std::function<void()> after_op;                     // a sign of life
   std::function<Status(std::uint32_t stage)> reduce;  // a stage's gradients are complete here
   std::function<Status()> reduce_tied;                // the tied embedding's
+  std::function<void(const recipe::PipelineOp&)> before_op{};  // may be empty
 };
 
 // What of the schedule is run, and how.

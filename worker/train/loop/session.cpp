@@ -160,6 +160,9 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   const auto begin =
       has_no_checkpoint(c, *environment) ? std::optional<std::uint64_t>(0) : std::nullopt;
   if (refuses(begin)) return ExitCode::Configuration;
+  auto trace = Trace::open(options.trace,
+                           {environment->rank, *mesh, os::host_name(), environment->store_prefix});
+  if (!trace) return failed(ExitCode::Configuration, trace.error()).code;
   Pulse pulse = Pulse::open(environment->heartbeat, environment->attempt);
   watch_signals();
   std::unique_ptr<Comm> peers = std::make_unique<SelfComm>();
@@ -168,7 +171,7 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
     if (!connected) return failed(ExitCode::PeerLost, connected.error()).code;
     peers = std::move(*connected);
   }
-  TracedComm comm(*peers, pulse);
+  TracedComm comm(*peers, pulse, *trace);
   if (auto failure = make_model(p, backend, comm)) return failure->code;
   LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
                    environment->run_directory ? "" : kSwitchFile};
@@ -184,7 +187,7 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
   auto trainer = std::make_unique<Trainer>(
       TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm, *p.data,
-                   p.validation ? &*p.validation : nullptr, pulse, leave},
+                   p.validation ? &*p.validation : nullptr, pulse, *trace, leave},
       start.position, start.from_checkpoint);
   const ExitCode code = trainer->run();
   // A save that is still being written must not hold the exit of a rank whose peer is lost.

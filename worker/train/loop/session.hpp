@@ -12,6 +12,7 @@
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/exit_code.hpp"
 #include "worker/train/run/rank_environment.hpp"
+#include "worker/train/run/trace.hpp"
 #include "worker/train/state/flat_state.hpp"
 
 namespace stoker::train {
@@ -30,6 +31,7 @@ struct SessionOptions {
   std::string config;              // path of TRAIN.yaml
   std::string kill_switch;         // a file: save and leave with code 11; "" = none
   std::set<std::string> accepted;  // items of the resume audit whose change is wanted
+  TraceOptions trace;
 };
 
 // Every error is reported on stderr.

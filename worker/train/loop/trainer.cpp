@@ -57,14 +57,19 @@ Result<double> Trainer::compute(Step& step) {
   const double weight = static_cast<double>(step.micro) / static_cast<double>(step.global);
   STOKER_TRY(schedule, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
   p_.state.zero_gradients();
-  return run_schedule(
-      {*schedule, p_.comm, p_.config.train.deadline, weight}, p_.model,
-      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
-       [&] { p_.pulse.progress(); }, [&](std::uint32_t stage) { return sums_.add_stage(stage); },
-       [&] { return sums_.add_tied(); }});
+  return run_schedule({*schedule, p_.comm, p_.config.train.deadline, weight}, p_.model,
+                      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
+                       [&] {
+                         p_.trace.op_ends();
+                         p_.pulse.progress();
+                       },
+                       [&](std::uint32_t stage) { return sums_.add_stage(stage); },
+                       [&] { return sums_.add_tied(); },
+                       [&](const recipe::PipelineOp& op) { p_.trace.op_begins(op); }});
 }
 
 Status Trainer::compare() {
+  const TraceSpan span(p_.trace, TraceRow::Check, "replicas");
   return compare_replicas(p_.comm, p_.state, p_.layout.ties_ranks(), p_.config.train.deadline);
 }
 
@@ -77,15 +82,19 @@ Status Trainer::agree(Step& step) {
   if (first)
     reason = p_.leave.look(p_.pulse, position_.iteration.next(),
                            position_.consumed_samples + step.global, leaving());
-  std::array<double, 6> sums{mesh.tensor_rank(p_.comm.rank()) == 0 ? step.loss : 0.0,
+  const Trace::Clock clock = first ? Trace::clock() : Trace::Clock{};
+  std::array<double, 8> sums{mesh.tensor_rank(p_.comm.rank()) == 0 ? step.loss : 0.0,
                              signal_seen() ? 1.0 : 0.0,
                              first ? static_cast<double>(reason) : 0.0,
                              first && p_.pulse.save_wanted() ? 1.0 : 0.0,
                              pending_ && pending_->written() ? 1.0 : 0.0,
-                             sums_.share_of_norm()};
+                             sums_.share_of_norm(),
+                             clock.seconds,
+                             clock.boot};
   STOKER_TRY_STATUS(p_.comm.all_reduce(Axis::World, Reduce::Sum,
                                        {sums.data(), sums.size(), Element::F64},
                                        {"step", p_.config.train.deadline}));
+  p_.trace.meet({sums[6], sums[7]});
   step.loss = sums[0];
   step.leave = stronger(static_cast<LeaveReason>(static_cast<int>(sums[2])),
                         sums[1] > 0 ? LeaveReason::Signal : LeaveReason::None);
@@ -109,7 +118,10 @@ Status Trainer::update(const Step& step) {
                                    o.weight_decay,
                                    kernels::clip_scale(step.norm, p_.config.train.clip),
                                    p_.state.steps + 1};
-    p_.state.update(adamw, p_.state.owned());
+    {
+      const TraceSpan span(p_.trace, TraceRow::Optimizer, "update");
+      p_.state.update(adamw, p_.state.owned());
+    }
     ++p_.state.steps;
     STOKER_TRY_STATUS(gather_parameters(p_.comm, p_.state, p_.config.train.deadline));
   }
@@ -229,6 +241,7 @@ Duration Trainer::leaving() const {
 }
 
 Status Trainer::evaluate() {
+  const TraceSpan span(p_.trace, TraceRow::Evaluation, "evaluation");
   p_.pulse.phase(wire::Phase::Evaluation);
   // The batch of the run's end, also during the ramp-up: the same samples at every validation.
   const recipe::BatchPhase last = plan_.phases(p_.config.train.samples).back();
@@ -294,15 +307,32 @@ Result<bool> Trainer::after(const Step& step) {
   return true;
 }
 
+void Trainer::plan_trace() {
+  if (!p_.trace.plan(position_.iteration.next(), Iteration(total_)) && p_.environment.first())
+    complain(fmt::format("warning: no trace: this start makes iterations {} to {} only",
+                         position_.iteration.value + 1, total_));
+}
+
+// The save that is being written beside the training, up to now: a piece for each iteration.
+void Trainer::trace_pending() {
+  if (!beside_since_) return;
+  p_.trace.add(TraceRow::Background, "writing", *beside_since_);
+  beside_since_ = monotonic_now();
+}
+
 ExitCode Trainer::run() {
   open_logs();
+  plan_trace();
   p_.pulse.phase(wire::Phase::Iteration);
   while (position_.iteration.value < total_) {
+    p_.trace.begin(position_.iteration.next());
     auto done = step();
     if (!done) return ended(done.error());
     tell(*done);
     auto leaves = after(*done);
     if (!leaves) return ended(leaves.error());
+    trace_pending();
+    p_.trace.end(position_.iteration);
     if (*leaves) break;
   }
   p_.pulse.phase(wire::Phase::Shutdown);

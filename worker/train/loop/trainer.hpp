@@ -20,6 +20,7 @@
 #include "worker/train/loop/tensorboard.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/rank_environment.hpp"
+#include "worker/train/run/trace.hpp"
 
 namespace stoker::train {
 
@@ -35,6 +36,7 @@ struct TrainerParts {  // all outlive the trainer
   const TrainingData& data;
   const TrainingData* validation;  // null: never evaluates
   Pulse& pulse;
+  Trace& trace;
   LeaveWatch leave;
 };
 
@@ -72,6 +74,8 @@ class Trainer {
   void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
   void plot(Iteration step, const std::vector<Scalar>& scalars);
   void open_logs();
+  void plan_trace();
+  void trace_pending();
   Status note_samples(const Step& step);
   Result<MicroBatch> fetch(const TrainingData& data, SampleRange range) const;
   Status evaluate();
@@ -93,6 +97,7 @@ class Trainer {
   std::optional<Tensorboard> board_;
   Staging staging_;
   std::unique_ptr<PendingSave> pending_;
+  std::optional<Instant> beside_since_;  // the pending save is written while the training goes on
   std::optional<Iteration> last_saved_;
   Window window_;
   Duration last_iteration_{}, last_save_{};

@@ -39,11 +39,13 @@ Result<bool> Trainer::save(bool later) {
   if (p_.environment.first())
     say(fmt::format("saving checkpoint at iteration {:7d} to {}", position_.iteration.value,
                     directory));
+  const Instant began = monotonic_now();
   auto begun = PendingSave::begin(p_.comm, p_.state,
                                   {directory, manifest(), p_.environment.attempt,
                                    p_.config.train.deadline + kSlowestSave, p_.layout},
                                   later ? &staging_ : nullptr);
   if (!begun) return fail(begun.error());
+  p_.trace.add(TraceRow::Save, "begin", began);
   pending_ = std::move(*begun);
   if (!later) {
     auto done = finish_save();
@@ -51,11 +53,15 @@ Result<bool> Trainer::save(bool later) {
       p_.pulse.answer_saves();  // also a failed one: it was reported, and is not tried endlessly
     return done;
   }
+  beside_since_ = monotonic_now();
   p_.pulse.phase(wire::Phase::Iteration);
   return true;
 }
 
 Result<bool> Trainer::finish_save() {
+  trace_pending();
+  beside_since_.reset();
+  const TraceSpan span(p_.trace, TraceRow::Save, "finish");
   const std::unique_ptr<PendingSave> save = std::move(pending_);
   const Iteration iteration = save->iteration();
   p_.pulse.phase(wire::Phase::Checkpoint);

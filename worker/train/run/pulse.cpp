@@ -80,11 +80,13 @@ Status TracedComm::traced(const Call& call, std::size_t bytes, F f) {
 }
 
 Status TracedComm::all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) {
+  const TraceSpan span(trace_, TraceRow::Collective, call.name, buffer.bytes());
   return traced(call, buffer.bytes(), [&] { return inner_.all_reduce(axis, how, buffer, call); });
 }
 
 Status TracedComm::all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                               const Call& call) {
+  const TraceSpan span(trace_, TraceRow::Collective, call.name, bytes);
   return traced(call, bytes, [&] { return inner_.all_gather(axis, mine, bytes, all, call); });
 }
 

@@ -1,11 +1,13 @@
 // Pulse: the training's side of the heartbeat page. Without a page (started by hand) everything
-// here does nothing. Also the Comm that notes each call in the page's ring.
+// here does nothing. Also the Comm that notes each call in the page's ring,
+// and those that several ranks make together in the trace.
 #pragma once
 
 #include <optional>
 
 #include "wire/heartbeat_page.hpp"
 #include "worker/train/comm/comm.hpp"
+#include "worker/train/run/trace.hpp"
 
 namespace stoker::train {
 
@@ -46,7 +48,8 @@ class Pulse {
 
 class TracedComm final : public Comm {
  public:
-  TracedComm(Comm& inner, Pulse& pulse) : inner_(inner), pulse_(pulse) {}
+  TracedComm(Comm& inner, Pulse& pulse, Trace& trace)
+      : inner_(inner), pulse_(pulse), trace_(trace) {}
   [[nodiscard]] const Mesh& mesh() const override { return inner_.mesh(); }
   [[nodiscard]] std::uint32_t rank() const override { return inner_.rank(); }
   Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) override;
@@ -61,6 +64,7 @@ class TracedComm final : public Comm {
 
   Comm& inner_;
   Pulse& pulse_;
+  Trace& trace_;
 };
 
 }  // namespace stoker::train
