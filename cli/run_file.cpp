@@ -39,9 +39,7 @@ void check_signatures(configs::RunConfigFile& file) {
   if (!files.empty()) diagnose::load_knowledge(files, file.errors);
 }
 
-}  // namespace
-
-Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path) {
+configs::RunSchemaContext schema_of(const Context& context) {
   configs::RunSchemaContext schema;
   schema.state_directory = context.state;
   schema.sinks = known_sink_kinds();
@@ -49,10 +47,23 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
     const Status checked = alerts::check_sink(sink);
     return checked ? std::string() : checked.error().what;
   };
+  return schema;
+}
+
+}  // namespace
+
+Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path) {
   const configs::RunWorld world{context.environment, regex_error, {}};
-  auto run = configs::load_run_config(path, std::move(schema), world);
+  auto run = configs::load_run_config(path, schema_of(context), world);
   if (run && run->file.errors.empty()) check_signatures(run->file);
   return run;
+}
+
+configs::CheckedRun check_run_text(const Context& context, const std::string& text,
+                                   const std::string& path) {
+  configs::RunSchemaContext schema = schema_of(context);
+  schema.file = schema.config_path = path;
+  return configs::check_run_config(text, schema, {context.environment, regex_error, {}});
 }
 
 int show_errors(const Console& console, const configs::Diagnostics& errors) {

@@ -12,6 +12,10 @@ namespace stoker::cli {
 
 Result<configs::CheckedRun> read_run_file(const Context& context, const std::string& path);
 
+// The same of a text that is not written yet. `path`: absolute, where it will be.
+configs::CheckedRun check_run_text(const Context& context, const std::string& text,
+                                   const std::string& path);
+
 // The alert sinks that this build knows, for the schema.
 std::vector<configs::SinkKind> known_sink_kinds();
 

@@ -334,29 +334,44 @@ std::optional<ValidationMetrics> validation_of_dict(std::string_view line) {
 }
 
 struct Family {
+  std::string_view form;    // what it is called
   std::string_view needle;  // no such text in the line: not tried
   std::optional<IterationMetrics> (*parse)(std::string_view line);
 };
 constexpr std::array kFamilies{
-    Family{":::MLLOG", parse_mllog},
-    Family{"%|", parse_progress_bar},
-    Family{"|", parse_bars},
-    Family{"step=", parse_pairs},
-    Family{"num_updates=", parse_pairs},
-    Family{"loss", parse_dict},
-    Family{"loss", parse_words},
+    Family{"events of MLPerf", ":::MLLOG", parse_mllog},
+    Family{"a progress bar", "%|", parse_progress_bar},
+    Family{"fields between bars", "|", parse_bars},
+    Family{"pairs with =", "step=", parse_pairs},
+    Family{"pairs with =", "num_updates=", parse_pairs},
+    Family{"a dictionary", "loss", parse_dict},
+    Family{"words and numbers", "loss", parse_words},
 };
 
-}  // namespace
-
-std::optional<IterationMetrics> parse_iteration_line(std::string_view line) {
+// `form`: the family that knew it.
+std::optional<IterationMetrics> parse_with(std::string_view line, std::string_view& form) {
   std::string storage;
   line = without_colours(line.substr(0, kLongestLine), storage);
   for (const Family& family : kFamilies) {
     if (line.find(family.needle) == npos) continue;
+    form = family.form;
     if (auto metrics = family.parse(line)) return metrics;
   }
+  form = {};
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<IterationMetrics> parse_iteration_line(std::string_view line) {
+  std::string_view form;
+  return parse_with(line, form);
+}
+
+std::string_view iteration_form(std::string_view line) {
+  std::string_view form;
+  static_cast<void>(parse_with(line, form));
+  return form;
 }
 
 std::optional<ValidationMetrics> parse_validation_line(std::string_view line) {

@@ -19,6 +19,9 @@ namespace stoker::diagnose {
 // copy and paste) gives what it has; parse_file.hpp joins such lines.
 std::optional<IterationMetrics> parse_iteration_line(std::string_view line);
 
+// What its form is called: "fields between bars"; "" where parse_iteration_line() finds nothing.
+std::string_view iteration_form(std::string_view line);
+
 // "validation loss at iteration 1000 | lm loss value: … | lm loss PPL: … |" with any name before
 // it, nanoGPT's "step 1000: train loss …, val loss …", torchtitan's "validate step", eval dicts.
 std::optional<ValidationMetrics> parse_validation_line(std::string_view line);

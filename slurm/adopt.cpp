@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "slurm/launch.hpp"
 #include "slurm/script_options.hpp"
 #include "slurm/script_reader.hpp"
 
@@ -47,17 +48,6 @@ std::string minutes_text(Duration d) {
   return fmt::format("{} min", d / std::chrono::minutes(1));
 }
 
-// Letters, digits, '.', '_', '-', beginning with one of the first two.
-std::string run_name(std::string text) {
-  for (char& c : text)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-          c == '_' || c == '-'))
-      c = '-';
-  text = text.substr(0, 64);
-  if (text.empty() || text[0] == '.' || text[0] == '_' || text[0] == '-') text = "run" + text;
-  return text.substr(0, 64);
-}
-
 class Reader {
  public:
   Reader(Directives directives, const std::string& path,
@@ -91,7 +81,7 @@ class Reader {
   void read_names() {
     const std::string stem = script_.path.substr(script_.path.rfind('/') + 1);
     const std::string name = value("job-name").empty() ? stem : value("job-name");
-    script_.run = run_name(name);
+    script_.run = run_name_of(name);
     if (script_.run != name)
       note(fmt::format("the job's name \"{}\" cannot name a run; its jobs are called {}", name,
                        script_.run));
@@ -116,8 +106,11 @@ class Reader {
       const auto colon = text.rfind(':');
       const bool gpu = std::string(name) != "gres" || text.starts_with("gpu");
       if (const auto n = number(text.substr(colon == std::string::npos ? 0 : colon + 1)); n && gpu)
-        gpus = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*n, 1, 64));
+        gpus = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*n, 1, 64)),
+        script_.gpus_per_node = gpus;
     }
+    if (const std::uint64_t all = gpus * tasks.value_or(1); has("gpus-per-task") && all <= 64)
+      script_.gpus_per_node = static_cast<std::uint32_t>(all);
     // One launcher a node starts a rank a GPU; otherwise each task is a rank.
     script_.ranks_per_node = tasks && *tasks > 1
                                  ? static_cast<std::uint32_t>(std::min<std::uint64_t>(*tasks, 64))
@@ -190,6 +183,19 @@ class Reader {
     const std::string& program = words[0].text;
     if (program == "srun" || program.ends_with("/srun")) read_step(command);
     options_.take(command);
+    add_launchers(command);
+  }
+
+  // An outer launcher is read behind what it starts.
+  void add_launchers(const ScriptCommand& command) {
+    std::vector<std::string> words;
+    for (const ScriptWord& word : command.words) words.push_back(word.text);
+    std::vector<std::string> found = read_launch(words).launchers;
+    std::erase_if(found, [this](const std::string& name) {
+      return std::find(script_.launchers.begin(), script_.launchers.end(), name) !=
+             script_.launchers.end();
+    });
+    script_.launchers.insert(script_.launchers.begin(), found.begin(), found.end());
   }
 
   // Where a step's output goes when srun has an option for it.
@@ -235,7 +241,10 @@ class Reader {
       why = "only running the script would tell it";
     else if (!option->everywhere)
       why = "it is another one in each job";
-    if (why == nullptr) return in_folder(option->folder, option->text);
+    if (why == nullptr) {
+      script_.said_by[key] = option->name;
+      return in_folder(option->folder, option->text);
+    }
     note(fmt::format("{} \"{}\": {}; set {}", what, option->raw, why, key));
     return "";
   }
@@ -268,6 +277,9 @@ class Reader {
     script_.leaves_after = options_.leaves_after();
     script_.save_every = options_.save_every();
     script_.last_iteration = options_.last_iteration();
+    for (const char* name : {"--train-iters", "--training.steps", "trainer.max-steps"})
+      if (script_.last_iteration && options_.has(name))
+        script_.said_by.try_emplace("train.finished", name);
   }
 
   void conclude() {
@@ -298,6 +310,16 @@ class Reader {
 };
 
 }  // namespace
+
+std::string run_name_of(std::string text) {
+  for (char& c : text)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+          c == '_' || c == '-'))
+      c = '-';
+  text = text.substr(0, 64);
+  if (text.empty() || text[0] == '.' || text[0] == '_' || text[0] == '-') text = "run" + text;
+  return text.substr(0, 64);
+}
 
 Result<AdoptedScript> read_batch_script(std::string_view text, const std::string& path,
                                         const std::map<std::string, std::string>& environment) {

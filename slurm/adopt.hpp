@@ -17,6 +17,11 @@ namespace stoker::slurm {
 // Options of the #SBATCH lines by their long names; the last one wins. "" = without a value.
 using Directives = std::map<std::string, std::string>;
 Directives read_directives(std::string_view text);
+// The line, from 1, of the #SBATCH line that decides about each of them: the last.
+std::map<std::string, std::size_t> directive_lines(std::string_view text);
+
+// Letters, digits, '.', '_' and '-', the first of the first two: what may name a run.
+std::string run_name_of(std::string text);
 
 // A time limit as sbatch takes it: "30", "30:00", "20:00:00", "2-12", "2-12:30", "2-12:30:00".
 std::optional<Duration> parse_time_limit(std::string_view text);
@@ -25,6 +30,7 @@ struct AdoptedScript {
   std::string path;  // absolute
   std::string run;   // after --job-name
   std::uint32_t nodes = 1, ranks_per_node = 1, array_tasks = 1;
+  std::optional<std::uint32_t> gpus_per_node;
   std::optional<Duration> time_limit;
   std::vector<std::string> exclude;  // hostlists
   std::vector<std::string> logs;     // absolute, with * for what changes from job to job
@@ -34,6 +40,9 @@ struct AdoptedScript {
   std::optional<Duration> exit_before_limit;   // the same as a distance from the wall
   std::optional<std::uint64_t> last_iteration, save_every;
   std::vector<std::string> notes;  // what is unknown, and what supervision changes
+  // Which of its options says it, by key of RUN.yaml: "train.kill_switch" -> "--kill-switch-path".
+  std::map<std::string, std::string> said_by;
+  std::vector<std::string> launchers;  // of the processes, the outermost first: srun, torchrun
 };
 
 // `path`: absolute. `environment`: for variables that the script takes from outside. Errors: no

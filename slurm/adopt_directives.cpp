@@ -31,7 +31,8 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return text.find('_') == std::string_view::npos ? whole_number(text) : std::nullopt;
 }
 
-void read_directive(std::string_view line, Directives& out) {
+template <class Take>
+void read_directive(std::string_view line, const Take& take) {
   const std::vector<std::string> words = split_words(line);
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -50,7 +51,23 @@ void read_directive(std::string_view line, Directives& out) {
       continue;
     }
     if (!has_value && !kFlags.contains(name) && i + 1 < words.size()) value = words[++i];
-    out[name] = value;
+    take(name, value);
+  }
+}
+
+// `take` is given the name, the value and the number of the line.
+template <class Take>
+void each_directive(std::string_view text, const Take& take) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with("#SBATCH"))
+      read_directive(line.substr(7), [&](const std::string& name, const std::string& value) {
+        take(name, value, number);
+      });
+    else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line[0] != '#')
+      break;  // sbatch reads none behind the first command
   }
 }
 
@@ -58,15 +75,17 @@ void read_directive(std::string_view line, Directives& out) {
 
 Directives read_directives(std::string_view text) {
   Directives out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.starts_with("#SBATCH"))
-      read_directive(line.substr(7), out);
-    else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line[0] != '#')
-      break;  // sbatch reads none behind the first command
-  }
+  each_directive(text, [&](const std::string& name, const std::string& value, std::size_t) {
+    out[name] = value;
+  });
+  return out;
+}
+
+std::map<std::string, std::size_t> directive_lines(std::string_view text) {
+  std::map<std::string, std::size_t> out;
+  each_directive(text, [&](const std::string& name, const std::string&, std::size_t line) {
+    out[name] = line;
+  });
   return out;
 }
 

@@ -80,9 +80,13 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
 }
 
 void ScriptOptions::put(std::string_view name, const ScriptWord& value, const std::string& folder) {
-  found_[std::string(name)] = ScriptOption{
-      value.text, value.raw, folder, value.known() && value.text.find('$') == std::string::npos,
-      value.text.find('*') == std::string::npos};
+  found_[std::string(name)] =
+      ScriptOption{std::string(name),
+                   value.text,
+                   value.raw,
+                   folder,
+                   value.known() && value.text.find('$') == std::string::npos,
+                   value.text.find('*') == std::string::npos};
 }
 
 void ScriptOptions::take_word(const ScriptCommand& command, std::size_t& at) {

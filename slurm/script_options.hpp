@@ -14,6 +14,7 @@
 namespace stoker::slurm {
 
 struct ScriptOption {
+  std::string name;  // as in the table: "--save"
   std::string text, raw;
   std::string folder;  // where the command runs; "" = unknown
   bool known = false;

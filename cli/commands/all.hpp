@@ -20,6 +20,7 @@ Command cmd_events();
 Command cmd_exclude();
 Command cmd_forget();
 Command cmd_include();
+Command cmd_init();
 Command cmd_logs();
 Command cmd_metrics();
 Command cmd_nodes();

@@ -1,11 +1,13 @@
-// stoker check RUN.yaml: every error with its place, exit 2 on any; --effective shows the whole
-// configuration and where each value came from.
+// stoker check RUN.yaml: every error with its place, exit 2 on any; what is known, assumed and not
+// known of the training; --effective shows the whole configuration and where each value came from.
 #include <fmt/format.h>
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/known.hpp"
 #include "cli/run_file.hpp"
 #include "cli/script_abilities.hpp"
+#include "common/os/files.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -15,7 +17,7 @@ struct CheckOptions {
   bool effective = false, json = false;
 };
 
-Json as_json(const configs::CheckedRun& run) {
+Json as_json(const configs::CheckedRun& run, const std::string& text) {
   Json errors = Json::array();
   for (const configs::Diagnostic& e : run.file.errors)
     errors.push_back(
@@ -34,8 +36,21 @@ Json as_json(const configs::CheckedRun& run) {
     out["values"] = values;
     for (const auto& [what, how] : script_abilities(run.file.policy))
       out["without_agent"][what] = how;
+    const Knowledge knowledge = knowledge_of(run, text);
+    for (const auto& [name, rows] : {std::pair("known", &knowledge.known),
+                                     {"assumed", &knowledge.assumed},
+                                     {"not_known", &knowledge.not_known}}) {
+      out[name] = Json::object();
+      for (const auto& [what, how] : *rows) out[name][what] = how;
+    }
   }
   return out;
+}
+
+void show_rows(const Console& console, const std::string& title, const Knowledge::Rows& rows) {
+  if (!rows.empty()) console.line(printable(title));
+  for (const auto& [what, text] : rows)
+    console.line(fmt::format("  {:<12} {}", what, printable(text)));
 }
 
 int check(Context& context, const CheckOptions& options) {
@@ -44,9 +59,10 @@ int check(Context& context, const CheckOptions& options) {
     context.console.say(run.error().message());
     return kUsage;
   }
+  const std::string text = os::read_file(options.path, configs::kLargestYaml).value_or("");
   const int code = show_errors(context.console, run->file.errors);
   if (options.json) {
-    context.console.line(dump_json(as_json(*run)));
+    context.console.line(dump_json(as_json(*run, text)));
     return code;
   }
   if (code != kDone) return code;
@@ -59,10 +75,12 @@ int check(Context& context, const CheckOptions& options) {
   }
   context.console.line(printable(options.path) + ": good (run " + run->file.policy.run.text +
                        (run->train ? ", " + printable(run->train_path) + " too" : "") + ")");
-  const auto abilities = script_abilities(run->file.policy);
-  if (!abilities.empty()) context.console.line("its script runs without an agent:");
-  for (const auto& [what, how] : abilities)
-    context.console.line(fmt::format("  {:<12} {}", what, printable(how)));
+  const Knowledge knowledge = knowledge_of(*run, text);
+  show_rows(context.console, "known:", knowledge.known);
+  show_rows(context.console, "assumed:", knowledge.assumed);
+  show_rows(context.console, "not known:", knowledge.not_known);
+  show_rows(context.console,
+            "its script runs without an agent:", script_abilities(run->file.policy));
   return kDone;
 }
 

@@ -15,10 +15,11 @@ using namespace stoker::cli::test;
 
 TEST_CASE("tree: the verbs of the contract -> all there") {
   for (const char* verb :
-       {"check",   "plan",     "run",    "status", "pulse",  "why",       "events",   "chronicle",
-        "logs",    "save",     "stop",   "pause",  "resume", "restart",   "rollback", "exclude",
-        "include", "nodes",    "bisect", "stacks", "alerts", "ack",       "silence",  "parse",
-        "doctor",  "diagnose", "replay", "tail",   "top",    "self-test", "forget",   "rename"}) {
+       {"check",     "plan",      "run",     "status", "pulse",    "why",    "events",
+        "chronicle", "logs",      "save",    "stop",   "pause",    "resume", "restart",
+        "rollback",  "exclude",   "include", "nodes",  "bisect",   "stacks", "alerts",
+        "ack",       "silence",   "parse",   "doctor", "diagnose", "replay", "tail",
+        "top",       "self-test", "forget",  "rename", "init"}) {
     bool found = false;
     for (const Command& command : commands()) found = found || command.name == verb;
     CHECK_MESSAGE(found, verb);
