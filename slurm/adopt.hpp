@@ -17,6 +17,8 @@ namespace stoker::slurm {
 // Options of the #SBATCH lines by their long names; the last one wins. "" = without a value.
 using Directives = std::map<std::string, std::string>;
 Directives read_directives(std::string_view text);
+// Options in words of a command line, put over what is there.
+void read_options(const std::vector<std::string>& words, Directives& out);
 // The line, from 1, of the #SBATCH line that decides about each of them: the last.
 std::map<std::string, std::size_t> directive_lines(std::string_view text);
 

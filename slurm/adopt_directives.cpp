@@ -32,8 +32,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 template <class Take>
-void read_directive(std::string_view line, const Take& take) {
-  const std::vector<std::string> words = split_words(line);
+void each_option(const std::vector<std::string>& words, const Take& take) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     std::string name, value;
@@ -63,9 +62,9 @@ void each_directive(std::string_view text, const Take& take) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("#SBATCH"))
-      read_directive(line.substr(7), [&](const std::string& name, const std::string& value) {
-        take(name, value, number);
-      });
+      each_option(
+          split_words(line.substr(7)),
+          [&](const std::string& name, const std::string& value) { take(name, value, number); });
     else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line[0] != '#')
       break;  // sbatch reads none behind the first command
   }
@@ -79,6 +78,10 @@ Directives read_directives(std::string_view text) {
     out[name] = value;
   });
   return out;
+}
+
+void read_options(const std::vector<std::string>& words, Directives& out) {
+  each_option(words, [&](const std::string& name, const std::string& value) { out[name] = value; });
 }
 
 std::map<std::string, std::size_t> directive_lines(std::string_view text) {

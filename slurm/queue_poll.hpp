@@ -14,6 +14,12 @@
 
 namespace stoker::slurm {
 
+// What a task has to tell besides its state.
+struct JobNumbers {
+  std::uint32_t restarts = 0;
+  int exit_code = 0, signal = 0;
+};
+
 struct QueueRow {
   std::uint64_t raw_id = 0;  // SLURM_JOB_ID of the task
   JobId id;                  // array and task; task 0 = no array
@@ -25,6 +31,7 @@ struct QueueRow {
   std::uint32_t uid = 0;
   std::string user, command;  // login name; path of the batch script, "" = none
   std::string name, comment;
+  std::optional<JobNumbers> numbers{};  // where the answer holds them
 };
 
 // What is left of an array whose waiting tasks were cancelled: a row without a task number that
@@ -45,10 +52,6 @@ std::string queue_format(const std::string& mark);
 
 // What the poll's format cannot tell, for all jobs that changed in one question:
 // squeue -O with restart count and exit status.
-struct JobNumbers {
-  std::uint32_t restarts = 0;
-  int exit_code = 0, signal = 0;
-};
 std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs);
 // By array and task. Malformed lines are an error.
 Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);

@@ -38,17 +38,14 @@ core::PortResult<std::string> SlurmScheduler::drain(const core::DrainNode& drain
   const auto unproven = [](const Error& error) {
     return core::PortError{error, core::Certainty::Definite};
   };
-  const auto answer = question(nodes_command(drain.node.text));
-  if (!answer) return unproven(answer.error());
-  if (!answer->status.ok()) return unproven({what_it_said(*answer), "sinfo", ""});
-  const auto nodes = parse_nodes(answer->out);
+  const auto nodes = controller_->nodes(drain.node.text, {});
   if (!nodes) return unproven(nodes.error());
   const auto seen = std::find_if(nodes->begin(), nodes->end(), [&](const core::NodeSeen& node) {
     return node.node == drain.node;
   });
   if (seen == nodes->end()) return left_alone("SLURM does not know it");
   if (const std::string why = why_not(drain, *seen); !why.empty()) return why;
-  const auto output = call(*arguments);
+  const auto output = controller_->act(*arguments);
   if (!output) return core::PortError{output.error(), core::Certainty::Unknown};
   if (output->status.ok()) return std::string(drain.lift ? "back in service" : "drained");
   core::PortError error{{what_it_said(*output), "scontrol", ""}, core::Certainty::Definite};
@@ -64,15 +61,10 @@ Result<std::set<NodeName>> SlurmScheduler::find_nodes(const std::vector<NodeName
         }))
       return nodes_;
   }
-  const auto call = client_call(nodes_command(), options_.environment);
-  auto output = processes_.run(call, std::min(options_.deadline, kPersonWaits));
-  if (!output) return fail(output.error());
-  if (!output->status.ok()) return fail("sinfo failed: " + what_it_said(*output), "sinfo");
-  if (output->truncated) return fail("the answer is longer than what is read", "sinfo");
-  STOKER_TRY(seen, parse_nodes(output->out));
+  STOKER_TRY(seen, controller_->nodes("", std::min(options_.deadline, kPersonWaits)));
   std::set<NodeName> names;
   for (const core::NodeSeen& node : seen) names.insert(node.node);
-  if (names.empty()) return fail("sinfo names no node", "sinfo");
+  if (names.empty()) return fail("SLURM names no node", "sinfo");
   const std::scoped_lock lock(mutex_);
   nodes_ = names;
   return names;

@@ -5,9 +5,6 @@
 
 #include "common/hostlist.hpp"
 #include "slurm/accounting.hpp"
-#include "slurm/client_call.hpp"
-#include "slurm/job_json.hpp"
-#include "slurm/node_states.hpp"
 #include "slurm/rivals.hpp"
 #include "slurm/slurm_scheduler.hpp"
 
@@ -97,27 +94,25 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
     folders.insert(folders.end(), run.folders.begin(), run.folders.end());
     if (!run.group.empty() && options_.is_member) groups.insert(run.group);
   }
-  auto answer = ask_queue(users_to_ask(groups));
-  if (!answer && !groups.empty() && is_too_long(answer.error())) {
-    {
-      const std::scoped_lock lock(mutex_);
-      too_long_at_ = options_.now();
-    }
-    answer = ask_queue(users_to_ask(groups));
-  }
-  if (!answer) return fail(answer.error());
-  const os::CommandOutput& output = answer->output;
-  if (!output.status.ok()) return fail("squeue failed: " + what_it_said(output), "squeue");
   NodeLists lists;
   {
     const std::scoped_lock lock(mutex_);
     lists = node_lists_;
   }
-  auto rows = parse_queue(output.out, names, folders, &lists, answer->mark);
+  auto rows = controller_->queue({users_to_ask(groups), 0, names, folders, &lists});
+  if (!rows && !groups.empty() && is_too_long(rows.error())) {
+    {
+      const std::scoped_lock lock(mutex_);
+      too_long_at_ = options_.now();
+    }
+    rows = controller_->queue({users_to_ask(groups), 0, names, folders, &lists});
+  }
   {
     const std::scoped_lock lock(mutex_);
     node_lists_ = std::move(lists);
   }
+  // A slurmrestd before 23.11 names its cluster by its jobs alone.
+  if (rows && !options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
   if (!rows || groups.empty()) return rows;
   std::erase_if(*rows, [&](const QueueRow& row) {
     return row.user != options_.user &&
@@ -153,19 +148,13 @@ Status SlurmScheduler::learn_numbers(const std::vector<QueueRow>& rows) {
     // A task that waits again after it ran was requeued: only its restart count proves that this is
     // no answer from the past.
     const bool again = found != known_.end();
-    if (edge && (row.state != core::JobState::Pending || again)) ask.insert(row.id.job);
+    if (edge && !row.numbers && (row.state != core::JobState::Pending || again))
+      ask.insert(row.id.job);
   }
   std::map<JobId, JobNumbers> numbers;
   if (!ask.empty()) {
-    STOKER_TRY(output, question(numbers_command({ask.begin(), ask.end()})));
-    if (!output.status.ok()) {
-      // A single id that was purged in between is refused; then there is nothing to know.
-      if (output.err.find("Invalid job id") == std::string::npos)
-        return fail("squeue failed: " + what_it_said(output), "squeue");
-    } else {
-      STOKER_TRY(parsed, parse_numbers(output.out));
-      numbers = std::move(parsed);
-    }
+    STOKER_TRY(found, controller_->numbers({ask.begin(), ask.end()}));
+    numbers = std::move(found);
   }
   std::map<TaskKey, Known> known;
   for (const QueueRow& row : rows) {
@@ -175,6 +164,7 @@ Status SlurmScheduler::learn_numbers(const std::vector<QueueRow>& rows) {
       entry.numbers = before->second.numbers;
     if (const auto found = numbers.find(row.id); found != numbers.end())
       entry.numbers = found->second;
+    if (row.numbers) entry.numbers = *row.numbers;
     known.emplace(key, entry);
   }
   known_ = std::move(known);
@@ -229,9 +219,7 @@ void SlurmScheduler::look_for_rests(const std::vector<QueueRow>& rows, core::Sch
 // Nodes are a help, not a proof: an answer that cannot be used is left for the next time.
 void SlurmScheduler::look_at_nodes(core::SchedulerView& view, bool now) {
   if (nodes_at_ && !now && options_.now() - *nodes_at_ < kNodesEvery) return;
-  const auto output = question(nodes_command());
-  if (!output || !output->status.ok()) return;
-  auto nodes = parse_nodes(output->out);
+  auto nodes = controller_->nodes("", {});
   if (!nodes) return;
   view.nodes = std::move(*nodes);
   const std::scoped_lock lock(mutex_);
@@ -241,29 +229,16 @@ void SlurmScheduler::look_at_nodes(core::SchedulerView& view, bool now) {
 }
 
 Result<std::string> SlurmScheduler::cluster_name() {
-  STOKER_TRY(output, question({"scontrol", "show", "config"}));
-  if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
-  constexpr std::string_view kKey = "\nClusterName";
-  const auto at = output.out.find(kKey);
-  if (at == std::string::npos) return fail("scontrol returned no cluster name", "scontrol");
-  const auto value_at = [&output](std::size_t from) {
-    std::string line = output.out.substr(from);
-    line.resize(std::min(line.find('\n'), line.size()));
-    const auto value = line.find_first_not_of(" =");
-    return value == std::string::npos ? std::string() : line.substr(value);
-  };
-  constexpr std::string_view kStorage = "\nAccountingStorageType", kVersion = "\nSLURM_VERSION";
+  STOKER_TRY(facts, controller_->cluster());
   const std::scoped_lock lock(mutex_);
-  if (const auto storage = output.out.find(kStorage); storage != std::string::npos)
-    accounts_ = value_at(storage + kStorage.size()).find("slurmdbd") != std::string::npos;
-  if (const auto version = output.out.find(kVersion); version != std::string::npos)
-    json_ = scontrol_writes_json(value_at(version + kVersion.size()));
-  return value_at(at + kKey.size());
+  accounts_ = facts.accounts;
+  return facts.name;
 }
 
 Status SlurmScheduler::know_cluster() {
   if (const std::scoped_lock lock(mutex_); !cluster_.empty()) return ok();
   STOKER_TRY(name, cluster_name());
+  if (name.empty()) return ok();  // an empty queue of a slurmrestd that does not say
   const bool kept = !options_.cluster_file.empty();
   STOKER_TRY(first, kept ? files_.create_once(options_.cluster_file, name) : Result<bool>(true));
   if (!first) {
@@ -273,6 +248,7 @@ Status SlurmScheduler::know_cluster() {
                   options_.cluster_file,
                   "fix PATH and SLURM_CONF; remove this file if the cluster was renamed");
   }
+  controller_->bind(name);
   const std::scoped_lock lock(mutex_);
   cluster_ = std::move(name);
   return ok();
@@ -285,7 +261,7 @@ bool SlurmScheduler::ask_accounts(const core::JobExpected& job, core::SchedulerV
   }();
   if (!accounts || job.since == WallTime{}) return false;
   const Duration age = std::max<Duration>(options_.wall() - job.since, Duration{}) + 1min;
-  const auto output = question(accounting_command(job.job.job, age));
+  const auto output = controller_->question(accounting_command(job.job.job, age));
   if (!output || !output->status.ok()) return false;
   const auto rows = parse_accounting(output->out);
   if (!rows) return false;
@@ -300,17 +276,13 @@ bool SlurmScheduler::ask_accounts(const core::JobExpected& job, core::SchedulerV
 
 // Empty: not proven. Else a sentence's end.
 std::string SlurmScheduler::why_gone(const core::JobExpected& job, core::SchedulerView& view) {
-  const auto output = question({"scontrol", "show", "job", "-o", std::to_string(job.job.job)});
-  if (!output) return "";
-  const bool denied = output->err.find("Invalid job id") != std::string::npos;
-  if (!output->status.ok() && !denied) return "";
-  if (!denied) {
-    const auto records = parse_job_details(output->out);
-    if (!records || records->empty()) return "";
-    if (output->out.find(job.token.text) != std::string::npos) {
-      denials_.erase(job.token);  // it is there, squeue has kept it from us
-      return "";
-    }
+  const auto holder = controller_->holder(job.job.job, job.token);
+  if (!holder) return "";
+  if (*holder == IdBelongs::ToToken) {
+    denials_.erase(job.token);  // it is there, the queue's answer has kept it from us
+    return "";
+  }
+  if (*holder == IdBelongs::ToAnother) {
     denials_[job.token].last = options_.now();
     return fmt::format("its id {} belongs to another job now", job.job.job);
   }
@@ -324,7 +296,7 @@ std::string SlurmScheduler::why_gone(const core::JobExpected& job, core::Schedul
   if (first || now - denial->second.first < kDenialsApart) return "";
   const auto name = cluster_name();
   const std::scoped_lock lock(mutex_);
-  if (!name || *name != cluster_) return "";
+  if (!name || name->empty() || *name != cluster_) return "";
   return fmt::format("SLURM of {} has answered twice that it does not know the id {}", cluster_,
                      job.job.job);
 }

@@ -37,10 +37,10 @@ void add_reason(core::JobProbed& out, const std::string& why) {
 // Two programs must agree about what is there; a step that one of them shows is there.
 Status SlurmScheduler::look_at_steps(const QueueRow& row, core::JobProbed& out) {
   const JobId job = row.id;
-  STOKER_TRY(listed, question(steps_command(job)));
+  STOKER_TRY(listed, controller_->question(steps_command(job)));
   if (!listed.status.ok()) return fail("squeue -s failed: " + what_it_said(listed), "squeue");
   STOKER_TRY(steps, parse_steps(listed.out));
-  STOKER_TRY(shown, question({"scontrol", "-o", "show", "step", job.text()}));
+  STOKER_TRY(shown, controller_->question({"scontrol", "-o", "show", "step", job.text()}));
   const bool none = shown.err.find("not found") != std::string::npos;  // "Job step N not found"
   if (!shown.status.ok() && !none)
     return fail("scontrol show step failed: " + what_it_said(shown), "scontrol");
@@ -94,7 +94,7 @@ void SlurmScheduler::look_inside(const core::ProbeRequest& request, const QueueR
        {std::string("stacks"), std::string("--job"), std::to_string(row.raw_id),
         std::string("--directory"), request.folder, std::string("--question"), asked})
     argv.push_back(word);
-  const auto output = call(std::move(argv));
+  const auto output = controller_->act(std::move(argv));
   if (!output)
     add_reason(out, "srun: " + output.error().message());
   else if (!output->status.ok())

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/hostlist.hpp"
-#include "slurm/client_call.hpp"
-#include "slurm/job_json.hpp"
+#include "slurm/command_controller.hpp"
+#include "slurm/rest/rest_controller.hpp"
 
 namespace stoker::slurm {
 namespace {
@@ -16,81 +16,29 @@ core::PortError unknown(Error error) {
   return {std::move(error), core::Certainty::Unknown};
 }
 
-bool never_started(const Error& error) {
-  return error.what.rfind("cannot start", 0) == 0 || error.what.rfind("command not found", 0) == 0;
-}
-
-bool says_gone(const os::CommandOutput& output) {
-  return output.err.find("Invalid job id") != std::string::npos;
-}
-
-bool says_over(const os::CommandOutput& output) {
-  return output.err.find("already complet") != std::string::npos;  // "completing or completed"
+std::unique_ptr<Controller> make_controller(core::Processes& processes, CallBudget& budget,
+                                            const SlurmOptions& options) {
+  auto commands = std::make_unique<CommandController>(processes, budget, options);
+  if (!options.rest) return commands;
+  return std::make_unique<RestController>(*options.rest, std::move(commands), budget, options);
 }
 
 }  // namespace
 
-Result<os::CommandOutput> SlurmScheduler::question(std::vector<std::string> argv) {
-  budget_.spend(options_.now());
-  return call(std::move(argv));
-}
+SlurmScheduler::SlurmScheduler(core::Processes& processes, core::Files& files, SlurmOptions options)
+    : files_(files),
+      options_(std::move(options)),
+      budget_(options_.question_every),
+      controller_(make_controller(processes, budget_, options_)) {}
 
-Result<os::CommandOutput> SlurmScheduler::call(std::vector<std::string> argv) {
-  return run(client_call(std::move(argv), options_.environment));
-}
-
-Result<os::CommandOutput> SlurmScheduler::run(const os::SpawnOptions& options) {
-  const std::string& command = options.argv.front();
-  auto output = processes_.run(options, options_.deadline);
-  if (!output) {
-    Error error = output.error();
-    if (error.object.empty()) error.object = command;
-    return fail(error);
-  }
-  if (output->truncated) return fail("the answer is longer than what is read", command);
-  return output;
-}
+SlurmScheduler::~SlurmScheduler() = default;
 
 Result<std::vector<QueueRow>> SlurmScheduler::queue(const std::vector<RunName>& names,
                                                     std::uint64_t job) {
   if (!options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
-  STOKER_TRY(answer, ask_queue(job == 0 ? options_.user : "", job));
-  if (!answer.output.status.ok()) {
-    if (job != 0 && says_gone(answer.output)) return std::vector<QueueRow>{};
-    return fail("squeue failed: " + what_it_said(answer.output), "squeue");
-  }
-  return parse_queue(answer.output.out, names, {}, nullptr, answer.mark);
-}
-
-Result<SlurmScheduler::QueueAnswer> SlurmScheduler::ask_queue(const std::string& users,
-                                                              std::uint64_t job) {
-  budget_.spend(options_.now());
-  const std::string mark = options_.row_mark ? options_.row_mark() : std::string();
-  const QueueForm form = mark.empty() ? QueueForm::InArguments : QueueForm::InEnvironment;
-  os::SpawnOptions squeue = client_call(queue_command(users, job, form), options_.environment);
-  if (form == QueueForm::InEnvironment) squeue.environment["SQUEUE_FORMAT"] = queue_format(mark);
-  STOKER_TRY(output, run(squeue));
-  return QueueAnswer{std::move(output), mark};
-}
-
-// JSON where scontrol writes it, for names with blanks; any trouble with it, and the text is asked.
-Result<std::vector<JobDetail>> SlurmScheduler::details(const JobId& job) {
-  const bool json = [this] {
-    const std::scoped_lock lock(mutex_);
-    return json_;
-  }();
-  if (json) {
-    STOKER_TRY(output, question(json_command(job)));
-    if (says_gone(output)) return std::vector<JobDetail>{};
-    if (output.status.ok())
-      if (auto jobs = parse_job_json(output.out)) return jobs;
-  }
-  STOKER_TRY(output, question({"scontrol", "show", "job", "-o", job.text()}));
-  if (!output.status.ok()) {
-    if (says_gone(output)) return std::vector<JobDetail>{};
-    return fail("scontrol failed: " + what_it_said(output), "scontrol");
-  }
-  return parse_job_details(output.out);
+  auto rows = controller_->queue({job == 0 ? options_.user : "", job, names});
+  if (rows && !options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
+  return rows;
 }
 
 std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& nodes) const {
@@ -102,9 +50,9 @@ std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& n
 }
 
 // How SLURM names the job, when this id is in the queue, carries this token, and the task (0 = any)
-// has not ended; "" when both squeue and scontrol know nothing of the kind. A job outside an array
+// has not ended; none when both ways to ask know nothing of the kind. A job outside an array
 // counts as its own first task: SLURM knows it by its bare id.
-Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job) {
+Result<std::optional<JobId>> SlurmScheduler::name_of(const Token& token, const JobId& job) {
   STOKER_TRY(rows, queue({}, job.job));
   bool shown = false;
   for (const QueueRow& row : rows) {
@@ -112,10 +60,11 @@ Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job
     const bool plain = row.id.task == 0;
     const bool meant = row.id.job == job.job && (job.task == 0 || plain || row.id.task == job.task);
     const bool ours = token_of(row) == token || lost_its_token(row, token, options_.user);
-    if (meant && ours && !core::is_terminal(row.state)) return (plain ? row.id : job).text();
+    if (meant && ours && !core::is_terminal(row.state)) return std::optional(plain ? row.id : job);
   }
-  if (shown) return std::string();
-  STOKER_TRY(records, details(JobId{job.job, 0}));  // an answer about others proves nothing
+  if (shown) return std::optional<JobId>();
+  STOKER_TRY(records,
+             controller_->details(JobId{job.job, 0}));  // an answer about others proves nothing
   for (const JobDetail& record : records) {
     const Token submitted = token_of_command(record.command);
     const bool ours =
@@ -124,60 +73,47 @@ Result<std::string> SlurmScheduler::name_of(const Token& token, const JobId& job
       return fail("squeue does not show a job that scontrol shows", record.id.text(),
                   "look for SQUEUE_* in the environment and at the squeue in PATH");
   }
-  return std::string();
+  return std::optional<JobId>();
 }
 
 core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& cancel) {
   const JobId job = cancel.whole_array ? JobId{cancel.job.job, 0} : cancel.job;
   const auto name = name_of(cancel.token, job);
   if (!name) return definite(name.error());
-  if (name->empty()) return std::monostate{};  // gone, or the id now names somebody else's job
-  std::vector<std::string> argv{"scancel"};
-  if (cancel.pending_only) argv.emplace_back("--state=PENDING");
-  argv.push_back(*name);
-  const auto output = call(std::move(argv));
-  if (!output)
-    return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
-  if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
-    return unknown({"scancel failed: " + what_it_said(*output), *name, ""});
+  if (!*name) return std::monostate{};  // gone, or the id now names somebody else's job
+  auto done = controller_->cancel(**name, cancel.pending_only);
+  if (std::holds_alternative<core::PortError>(done)) return done;
   const std::scoped_lock lock(mutex_);
   if (cancel.pending_only)
     rests_cancelled_.insert(job.job);
   else
     cancelled_.insert(job);
-  return std::monostate{};
+  return done;
 }
 
 core::PortResult<std::monostate> SlurmScheduler::signal(const core::SignalJob& signal) {
   const auto name = name_of(signal.token, signal.job);
   if (!name) return definite(name.error());
-  if (name->empty()) return std::monostate{};
-  const auto output = call({"scancel", "--signal=" + signal.signal, *name});
-  if (!output)
-    return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
-  if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
-    return unknown({"scancel failed: " + what_it_said(*output), *name, ""});
-  return std::monostate{};
+  if (!*name) return std::monostate{};
+  return controller_->signal(**name, signal.signal);
 }
 
 core::PortResult<std::monostate> SlurmScheduler::set_exclusions(const core::SetExclusions& change) {
   const auto name = name_of(change.token, JobId{change.job.job, 0});
   if (!name) return definite(name.error());
-  if (name->empty()) return std::monostate{};
+  if (!*name) return std::monostate{};
   const std::string wanted = compress_hostlist(known_nodes(change.nodes));
   const JobId array{change.job.job, 0};
-  const auto output =
-      call({"scontrol", "update", "JobId=" + array.text(), "ExcNodeList=" + wanted});
-  if (!output)
-    return never_started(output.error()) ? definite(output.error()) : unknown(output.error());
-  const auto records = details(array);
+  const auto sent = controller_->exclude(array, wanted);
+  if (const auto* error = std::get_if<core::PortError>(&sent)) return *error;
+  const auto records = controller_->details(array);
   if (!records) return unknown(records.error());
   for (const JobDetail& record : *records) {
     if (record.state != core::JobState::Pending) continue;
     const auto now = expand_hostlist(record.excluded);
     if (!now || compress_hostlist(*now) != wanted)
-      return definite({"the exclusions were not taken: " + what_it_said(*output), array.text(),
-                       "pending tasks still exclude \"" + record.excluded + "\""});
+      return definite({"the exclusions were not taken: " + std::get<std::string>(sent),
+                       array.text(), "pending tasks still exclude \"" + record.excluded + "\""});
   }
   return std::monostate{};
 }

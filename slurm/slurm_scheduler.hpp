@@ -1,10 +1,9 @@
-// The Scheduler port on SLURM, through its commands (never libslurm: its ABI changes with every
-// release, and it is GPL). All calls have a deadline and a cleaned environment, and all questions
-// one budget.
+// The Scheduler port on SLURM, through its commands or slurmrestd (controller.hpp). What an answer
+// proves is decided here, for both alike; all questions have one budget.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -13,47 +12,22 @@
 #include "core/node_finder.hpp"
 #include "core/ports.hpp"
 #include "slurm/call_budget.hpp"
-#include "slurm/job_detail.hpp"
-#include "slurm/queue_poll.hpp"
-#include "slurm/submission.hpp"
+#include "slurm/controller.hpp"
+#include "slurm/slurm_options.hpp"
 
 namespace stoker::slurm {
 
-struct SlurmOptions {
-  std::string user;                                // whose jobs are ours
-  std::map<std::string, std::string> environment;  // of this process; cleaned before each call
-  Duration deadline = 60s;                         // of one command
-  Duration question_every = 45s;                   // refill of the budget (call_budget.hpp)
-  std::function<Instant()> now = monotonic_now;
-  std::function<WallTime()> wall = wall_now;
-  // Whether a login name belongs to a group, be it by its primary group alone. No function: no
-  // user.
-  std::function<bool(const std::string& user, const std::string& group)> is_member{};
-  // The members whom this host can list, for queues that are too long to be read whole.
-  std::function<std::vector<std::string>(const std::string& group)> members{};
-  // What each row of the queue's answer begins with, fresh for each question (queue_poll.hpp). No
-  // function: no mark, and the format is in argv.
-  std::function<std::string()> row_mark{};
-  // Where the cluster's name is kept: the commands of another one know nothing of our jobs, and
-  // their answers must not be taken for the jobs' ends. "" = nowhere.
-  std::string cluster_file{};
-};
-
 class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
  public:
-  SlurmScheduler(core::Processes& processes, core::Files& files, SlurmOptions options)
-      : processes_(processes),
-        files_(files),
-        options_(std::move(options)),
-        budget_(options_.question_every) {}
+  SlurmScheduler(core::Processes& processes, core::Files& files, SlurmOptions options);
+  ~SlurmScheduler() override;
 
   // Looks the token up first, always: a repetition never submits twice. Then writes the script,
   // calls sbatch and judges its answer.
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   // A job id is a hint: the queue is asked first, and a job with another token is left alone.
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
-  // scontrol's exit code means nothing here (1 when a task runs although the pending ones changed):
-  // the list is read again.
+  // What was said about it means nothing: the list is read again.
   core::PortResult<std::monostate> set_exclusions(const core::SetExclusions& change) override;
   // slurm_drain.cpp
   core::PortResult<std::string> drain(const core::DrainNode& drain) override;
@@ -82,17 +56,9 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
     Instant first, last;
   };
 
-  Result<os::CommandOutput> run(const os::SpawnOptions& options);
-  Result<os::CommandOutput> call(std::vector<std::string> argv);      // acts
-  Result<os::CommandOutput> question(std::vector<std::string> argv);  // and counts
   Result<std::vector<QueueRow>> queue(const std::vector<RunName>& names, std::uint64_t job = 0);
   std::map<RunName, std::vector<std::string>> rivals_in(
       const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds);
-  struct QueueAnswer {
-    os::CommandOutput output;
-    std::string mark;  // of its rows
-  };
-  Result<QueueAnswer> ask_queue(const std::string& users, std::uint64_t job = 0);
   bool is_member(const std::string& user, const std::string& group);
   std::string users_to_ask(const std::set<std::string>& groups);
   Result<std::vector<QueueRow>> guarded_queue(const std::vector<RunName>& names,
@@ -108,13 +74,11 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   std::set<std::uint64_t> known_jobs() const;  // that we submitted
   // Proves that the exclusions alone leave too few nodes.
   bool starves(const core::SubmitRequest& request, const Submission& prepared);
-  Result<os::CommandOutput> call_sbatch(const Submission& prepared, bool test_only);
   Status write_script(const core::SubmitRequest& request, const Submission& prepared);
-  Result<std::vector<JobDetail>> details(const JobId& job);
   // Without names that the cluster does not know (any more): SLURM refuses the whole list for one.
   std::vector<NodeName> known_nodes(const std::vector<NodeName>& nodes) const;
-  // As commands take it; "" = not in the queue, another token, or over (0 = any task).
-  Result<std::string> name_of(const Token& token, const JobId& job);
+  // As SLURM takes it; none: not in the queue, another token, or over (0 = any task).
+  Result<std::optional<JobId>> name_of(const Token& token, const JobId& job);
   Status look_at_steps(const QueueRow& row, core::JobProbed& out);
   void look_inside(const core::ProbeRequest& request, const QueueRow& row, core::JobProbed& out);
   Status learn_numbers(const std::vector<QueueRow>& rows);
@@ -130,10 +94,10 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   // Which cluster answers, asked once. Error: another one than the jobs were submitted to.
   Status know_cluster();
 
-  core::Processes& processes_;
   core::Files& files_;
   SlurmOptions options_;
   CallBudget budget_;
+  std::unique_ptr<Controller> controller_;
   // Of the observing thread.
   std::map<TaskKey, Known> known_;
   std::set<std::uint64_t> over_;  // arrays of which the answer before showed only ended tasks
@@ -155,7 +119,6 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   NodeLists node_lists_;                // of the queue, as it was last seen
   std::string cluster_;                 // "" = not asked yet
   bool accounts_ = false;               // there is a slurmdbd
-  bool json_ = false;                   // scontrol writes JSON
   std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
 };
 

@@ -16,6 +16,7 @@ struct Submission {
   std::string folder;                              // where sbatch runs; "" = anywhere
   std::map<std::string, std::string> environment;  // added to sbatch's, which the job inherits
   std::string text;                                // of a script of ours, to be written first
+  std::string script{};  // text of an existing one, for slurmrestd, which reads no files
 };
 // Errors: a value that no batch script or command line can carry.
 Result<Submission> prepare(const core::SubmitRequest& request);

@@ -107,13 +107,19 @@ constexpr std::string_view kUnsure[] = {"Socket timed out",       "timed out",
                                         "Transport endpoint",     "Broken pipe",
                                         "Communication shutdown", "Received zero length message"};
 
-bool knows(std::string_view refusal) {
-  return std::any_of(std::begin(kRefusals), std::end(kRefusals), [refusal](const Refusal& known) {
-    return refusal.find(known.text) != std::string_view::npos;
+}  // namespace
+
+bool is_refusal(std::string_view said) {
+  return std::any_of(std::begin(kRefusals), std::end(kRefusals), [said](const Refusal& known) {
+    return said.find(known.text) != std::string_view::npos;
   });
 }
 
-}  // namespace
+bool loses_the_controller(std::string_view said) {
+  return std::any_of(std::begin(kUnsure), std::end(kUnsure), [said](std::string_view text) {
+    return said.find(text) != std::string_view::npos;
+  });
+}
 
 std::optional<std::uint64_t> parse_parsable(std::string_view out) {
   std::optional<std::uint64_t> found;
@@ -154,11 +160,10 @@ core::PortResult<JobId> judge_submit(const os::CommandOutput& output) {
   };
   if (output.status.ok()) return unknown("sbatch ended well but named no job");
   if (output.status.signal != 0) return unknown("sbatch was killed");
-  for (const std::string_view text : kUnsure)
-    if (output.err.find(text) != std::string::npos) return unknown("sbatch lost the controller");
+  if (loses_the_controller(output.err)) return unknown("sbatch lost the controller");
   if (id) return unknown("sbatch named a job and failed");
   const bool said_why = output.err.find("error:") != std::string::npos ||
-                        output.err.find("fatal:") != std::string::npos || knows(output.err);
+                        output.err.find("fatal:") != std::string::npos || is_refusal(output.err);
   if (!said_why) return unknown("sbatch failed without a reason");
   return core::PortError{{"sbatch refused: " + said, "sbatch", advice_for(output.err)},
                          core::Certainty::Definite};

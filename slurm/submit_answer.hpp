@@ -21,6 +21,11 @@ core::PortResult<JobId> judge_submit(const os::CommandOutput& output);
 // names a time.)
 bool leaves_too_few_nodes(const os::CommandOutput& tried);
 
+// Words after which the controller may have taken the job all the same, and those of a documented
+// refusal.
+bool loses_the_controller(std::string_view said);
+bool is_refusal(std::string_view said);
+
 // What to do about a refusal ("Invalid account or account/partition combination specified", …);
 // "" when it is not a documented one.
 std::string advice_for(std::string_view refusal);

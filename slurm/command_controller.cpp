@@ -1,0 +1,199 @@
+#include "slurm/command_controller.hpp"
+
+#include <algorithm>
+
+#include "slurm/client_call.hpp"
+#include "slurm/job_json.hpp"
+#include "slurm/node_states.hpp"
+#include "slurm/submit_answer.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+bool says_gone(const os::CommandOutput& output) {
+  return output.err.find("Invalid job id") != std::string::npos;
+}
+
+bool says_over(const os::CommandOutput& output) {
+  return output.err.find("already complet") != std::string::npos;  // "completing or completed"
+}
+
+core::PortError acted_in_vain(const Error& error) {
+  return {error, never_started(error) ? core::Certainty::Definite : core::Certainty::Unknown};
+}
+
+}  // namespace
+
+bool never_started(const Error& error) {
+  return error.what.starts_with("cannot start") || error.what.starts_with("command not found");
+}
+
+Result<os::CommandOutput> CommandController::question(std::vector<std::string> argv) {
+  budget_.spend(options_.now());
+  return act(std::move(argv));
+}
+
+Result<os::CommandOutput> CommandController::act(std::vector<std::string> argv) {
+  return run(client_call(std::move(argv), options_.environment));
+}
+
+Result<os::CommandOutput> CommandController::run(const os::SpawnOptions& options, Duration limit) {
+  const std::string& command = options.argv.front();
+  auto output = processes_.run(options, limit == Duration{} ? options_.deadline : limit);
+  if (!output) {
+    Error error = output.error();
+    if (error.object.empty()) error.object = command;
+    return fail(error);
+  }
+  if (output->truncated) return fail("the answer is longer than what is read", command);
+  return output;
+}
+
+Result<std::vector<QueueRow>> CommandController::queue(const QueueQuestion& question) {
+  budget_.spend(options_.now());
+  const std::string mark = options_.row_mark ? options_.row_mark() : std::string();
+  const QueueForm form = mark.empty() ? QueueForm::InArguments : QueueForm::InEnvironment;
+  os::SpawnOptions squeue =
+      client_call(queue_command(question.users, question.job, form), options_.environment);
+  if (form == QueueForm::InEnvironment) squeue.environment["SQUEUE_FORMAT"] = queue_format(mark);
+  STOKER_TRY(output, run(squeue));
+  if (!output.status.ok()) {
+    if (question.job != 0 && says_gone(output)) return std::vector<QueueRow>{};
+    return fail("squeue failed: " + what_it_said(output), "squeue");
+  }
+  return parse_queue(output.out, question.names, question.folders, question.lists, mark);
+}
+
+Result<std::map<JobId, JobNumbers>> CommandController::numbers(
+    const std::vector<std::uint64_t>& jobs) {
+  STOKER_TRY(output, question(numbers_command(jobs)));
+  if (output.status.ok()) return parse_numbers(output.out);
+  // A single id that was purged in between is refused; then there is nothing to know.
+  if (says_gone(output)) return std::map<JobId, JobNumbers>{};
+  return fail("squeue failed: " + what_it_said(output), "squeue");
+}
+
+Result<std::vector<JobDetail>> CommandController::details(const JobId& job) {
+  const bool json = [this] {
+    const std::scoped_lock lock(mutex_);
+    return json_;
+  }();
+  if (json) {
+    STOKER_TRY(output, question(json_command(job)));
+    if (says_gone(output)) return std::vector<JobDetail>{};
+    if (output.status.ok())
+      if (auto jobs = parse_job_json(output.out)) return jobs;
+  }
+  STOKER_TRY(output, question({"scontrol", "show", "job", "-o", job.text()}));
+  if (!output.status.ok()) {
+    if (says_gone(output)) return std::vector<JobDetail>{};
+    return fail("scontrol failed: " + what_it_said(output), "scontrol");
+  }
+  return parse_job_details(output.out);
+}
+
+Result<bool> CommandController::shows(const Token& token) {
+  STOKER_TRY(all, question({"scontrol", "-a", "show", "job", "-o"}));
+  if (!all.status.ok()) return fail("scontrol failed: " + what_it_said(all), "scontrol");
+  return all.out.find(token.text) != std::string::npos;
+}
+
+Result<IdBelongs> CommandController::holder(std::uint64_t job, const Token& token) {
+  STOKER_TRY(output, question({"scontrol", "show", "job", "-o", std::to_string(job)}));
+  if (says_gone(output)) return IdBelongs::ToNoJob;
+  if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
+  STOKER_TRY(records, parse_job_details(output.out));
+  if (records.empty()) return fail("scontrol names no job", "scontrol");
+  const bool ours = output.out.find(token.text) != std::string::npos;
+  return ours ? IdBelongs::ToToken : IdBelongs::ToAnother;
+}
+
+Result<std::vector<core::NodeSeen>> CommandController::nodes(const std::string& node,
+                                                             Duration limit) {
+  // A person waits for an answer within a limit, and it is rare: it has no part in the budget.
+  if (limit == Duration{}) budget_.spend(options_.now());
+  STOKER_TRY(output, run(client_call(nodes_command(node), options_.environment), limit));
+  if (!output.status.ok()) return fail("sinfo failed: " + what_it_said(output), "sinfo");
+  return parse_nodes(output.out);
+}
+
+Result<ClusterFacts> CommandController::cluster() {
+  STOKER_TRY(output, question({"scontrol", "show", "config"}));
+  if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
+  constexpr std::string_view kKey = "\nClusterName";
+  const auto at = output.out.find(kKey);
+  if (at == std::string::npos) return fail("scontrol returned no cluster name", "scontrol");
+  const auto value_at = [&output](std::size_t from) {
+    std::string line = output.out.substr(from);
+    line.resize(std::min(line.find('\n'), line.size()));
+    const auto value = line.find_first_not_of(" =");
+    return value == std::string::npos ? std::string() : line.substr(value);
+  };
+  constexpr std::string_view kStorage = "\nAccountingStorageType", kVersion = "\nSLURM_VERSION";
+  ClusterFacts facts;
+  if (const auto storage = output.out.find(kStorage); storage != std::string::npos)
+    facts.accounts = value_at(storage + kStorage.size()).find("slurmdbd") != std::string::npos;
+  if (const auto version = output.out.find(kVersion); version != std::string::npos) {
+    const std::scoped_lock lock(mutex_);
+    json_ = scontrol_writes_json(value_at(version + kVersion.size()));
+  }
+  facts.name = value_at(at + kKey.size());
+  return facts;
+}
+
+Result<os::CommandOutput> CommandController::call_sbatch(const Submission& prepared,
+                                                         bool test_only) {
+  os::SpawnOptions sbatch = client_call(prepared.argv, options_.environment);
+  if (test_only) {  // a refused try stays in the queue as FAILED: it must not carry the token
+    const std::vector<std::string> more{"--test-only", "--job-name=stoker-test",
+                                        "--comment=stoker-test"};
+    sbatch.argv.insert(sbatch.argv.end() - 1, more.begin(), more.end());
+  }
+  sbatch.working_directory = prepared.folder;
+  for (const auto& [name, value] : prepared.environment) sbatch.environment[name] = value;
+  return run(sbatch);
+}
+
+core::PortResult<JobId> CommandController::submit(const Submission& prepared) {
+  const auto output = call_sbatch(prepared, false);
+  if (!output) return acted_in_vain(output.error());
+  return judge_submit(*output);
+}
+
+Controller::Tried CommandController::try_out(const Submission& prepared) {
+  const auto output = call_sbatch(prepared, true);
+  if (!output) return {};
+  return {output->status.ok(), leaves_too_few_nodes(*output)};
+}
+
+core::PortResult<std::monostate> CommandController::scancel(std::vector<std::string> options,
+                                                            const JobId& job) {
+  options.insert(options.begin(), "scancel");
+  options.push_back(job.text());
+  const auto output = act(std::move(options));
+  if (!output) return acted_in_vain(output.error());
+  if (!output->status.ok() && !says_gone(*output) && !says_over(*output))
+    return core::PortError{{"scancel failed: " + what_it_said(*output), job.text(), ""},
+                           core::Certainty::Unknown};
+  return std::monostate{};
+}
+
+core::PortResult<std::monostate> CommandController::cancel(const JobId& job, bool pending_only) {
+  std::vector<std::string> options;
+  if (pending_only) options.emplace_back("--state=PENDING");
+  return scancel(std::move(options), job);
+}
+
+core::PortResult<std::monostate> CommandController::signal(const JobId& job,
+                                                           const std::string& name) {
+  return scancel({"--signal=" + name}, job);
+}
+
+core::PortResult<std::string> CommandController::exclude(const JobId& array,
+                                                         const std::string& nodes) {
+  const auto output = act({"scontrol", "update", "JobId=" + array.text(), "ExcNodeList=" + nodes});
+  if (!output) return acted_in_vain(output.error());
+  return what_it_said(*output);
+}
+
+}  // namespace stoker::slurm

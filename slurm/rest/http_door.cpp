@@ -1,0 +1,181 @@
+// Adapter to libcurl; its handles live here only.
+#include "slurm/rest/http_door.hpp"
+
+#include <cstring>
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <memory>
+#include <mutex>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "common/json.hpp"
+#include "common/os/secret.hpp"
+
+namespace stoker::slurm {
+namespace {
+
+constexpr std::size_t kLongestBody = 16u << 20;
+constexpr std::size_t kLongestStream = 1u << 30;
+constexpr long kConnectMs = 10'000;
+
+using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
+using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
+
+curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+struct Transfer {
+  CURL* easy = nullptr;
+  const RestDoor::Take* take = nullptr;
+  RestAnswer answer;
+  std::size_t read = 0;
+  bool too_long = false, refused = false;
+
+  static std::size_t receive(char* data, std::size_t size, std::size_t count, void* target) {
+    auto& self = *static_cast<Transfer*>(target);
+    const std::size_t bytes = size * count;
+    long status = 0;
+    curl_easy_getinfo(self.easy, CURLINFO_RESPONSE_CODE, &status);
+    const bool streamed = status == 200 && *self.take;
+    self.read += bytes;
+    self.too_long = self.read > (streamed ? kLongestStream : kLongestBody);
+    if (self.too_long) return 0;
+    if (!streamed) {
+      self.answer.body.append(data, bytes);
+      return bytes;
+    }
+    self.refused = !(*self.take)({data, bytes});
+    return self.refused ? 0 : bytes;
+  }
+};
+
+void add_header(Headers& headers, const std::string& line) {
+  headers.reset(curl_slist_append(headers.release(), line.c_str()));
+}
+
+RestAnswer unreached(std::string why) {
+  RestAnswer answer;
+  answer.error = std::move(why);
+  answer.reached = false;
+  return answer;
+}
+
+std::string unbase64(std::string_view text) {
+  std::string out;
+  unsigned bits = 0, value = 0;
+  for (const char c : text) {
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const auto digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return "";
+    value = (value << 6 | static_cast<unsigned>(digit)) & 0xffffu;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out += static_cast<char>(value >> bits & 0xffu);
+  }
+  return out;
+}
+
+std::string why_no_socket(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
+  return S_ISSOCK(info.st_mode) ? "" : "is no socket";
+}
+
+// Everything but headers and certificates. `path`: of a Unix socket, "" = none.
+void prepare(Transfer& transfer, const RestRequest& request, const std::string& base,
+             const std::string& path) {
+  CURL* easy = transfer.easy;
+  if (!path.empty()) curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, path.c_str());
+  if (!base.starts_with("https:")) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(request.limit).count();
+  curl_easy_setopt(easy, CURLOPT_URL, (base + request.path).c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(limit));
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (!request.body.empty()) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.c_str());
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.body.size()));
+  }
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &Transfer::receive);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
+}
+
+RestAnswer perform(Transfer& transfer) {
+  const CURLcode code = curl_easy_perform(transfer.easy);
+  RestAnswer answer = std::move(transfer.answer);
+  long sent = 0;
+  curl_easy_getinfo(transfer.easy, CURLINFO_RESPONSE_CODE, &answer.status);
+  curl_easy_getinfo(transfer.easy, CURLINFO_REQUEST_SIZE, &sent);
+  answer.reached = sent > 0;
+  if (transfer.too_long)
+    answer.error = "the answer is longer than what is read";
+  else if (code != CURLE_OK && !transfer.refused)
+    answer.error = curl_easy_strerror(code);
+  return answer;
+}
+
+}  // namespace
+
+std::optional<WallTime> token_ends(std::string_view token) {
+  const auto first = token.find('.');
+  if (first == std::string_view::npos) return std::nullopt;
+  const auto second = token.find('.', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  const auto claims = parse_json(unbase64(token.substr(first + 1, second - first - 1)), "a token");
+  if (!claims || !claims->is_object()) return std::nullopt;
+  const auto ends = claims->find("exp");
+  if (ends == claims->end() || !ends->is_number_integer()) return std::nullopt;
+  const auto seconds = ends->get<std::int64_t>();
+  if (seconds <= 0 || seconds > 9'000'000'000) return std::nullopt;
+  return WallTime(std::chrono::seconds(seconds));
+}
+
+RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  if (const Status usable = check_rest_url(access_); !usable)
+    return unreached(usable.error().message());
+  Headers headers(nullptr, &curl_slist_free_all);
+  add_header(headers, "Accept: application/json");
+  add_header(headers, "Expect:");
+  std::optional<WallTime> ends;
+  if (!access_.token_file.empty()) {
+    const auto token = os::read_secret(access_.token_file);
+    if (!token) return unreached(token.error().message());
+    ends = token_ends(*token);
+    add_header(headers, "X-SLURM-USER-NAME: " + user_);
+    add_header(headers, "X-SLURM-USER-TOKEN: " + *token);
+  }
+  if (!request.body.empty()) add_header(headers, "Content-Type: application/json");
+  const bool socket = access_.url.starts_with(kUnixUrl);
+  const std::string path = socket ? access_.url.substr(kUnixUrl.size()) : "";
+  if (socket)
+    if (std::string why = why_no_socket(path); !why.empty()) return unreached(std::move(why));
+
+  const Handle handle(curl_easy_init(), &curl_easy_cleanup);
+  if (!handle) return unreached("libcurl cannot begin");
+  Transfer transfer;
+  transfer.easy = handle.get();
+  transfer.take = &take;
+  prepare(transfer, request, socket ? "http://localhost" : access_.url, path);
+  curl_easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, headers.get());
+  if (!access_.ca_file.empty())
+    curl_easy_setopt(transfer.easy, CURLOPT_CAINFO, access_.ca_file.c_str());
+  RestAnswer answer = perform(transfer);
+  if ((answer.status >= 400 || answer.status == 0) && ends && *ends <= wall_now())
+    answer.error =
+        fmt::format("the token of {} has expired at {}", access_.token_file, format_rfc3339(*ends));
+  return answer;
+}
+
+}  // namespace stoker::slurm

@@ -1,0 +1,94 @@
+// The door to slurmrestd: what is refused before anything is sent. What is sent is tried on the
+// real server (tests/slurm/real/rest.py).
+#include "slurm/rest/http_door.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sys/stat.h>
+
+#include "tests/folder.hpp"
+
+using namespace stoker;
+using namespace stoker::slurm;
+
+namespace {
+
+RestAnswer ask(const RestAccess& access) {
+  HttpDoor door(access, "alice");
+  return door.ask({"GET", "/slurm/v0.0.38/ping", "", 5s}, {});
+}
+
+}  // namespace
+
+TEST_CASE("slurmrestd's door: no server, no socket -> not reached, and why") {
+  const stoker::testing::Folder folder;
+  CHECK(!ask({"http://127.0.0.1:1", "", "", false}).reached);
+  CHECK(ask({"http://127.0.0.1:1", "", "", false}).error.find("connect") != std::string::npos);
+  const std::string file = folder.write("file", "x");
+  CHECK(ask({"unix:" + file, "", "", false}).error == "is no socket");
+  CHECK(!ask({"unix:" + file + "2", "", "", false}).reached);
+  CHECK(!ask({"http://slurm.example.org:6820", "", "", false}).reached);  // plain http
+}
+
+TEST_CASE(
+    "slurmrestd's door: a token that others can read, or text that is no token -> nothing is "
+    "sent") {
+  const stoker::testing::Folder folder;
+  const std::string file = folder.write("token", "a.b.c\n");
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  const RestAnswer answer = ask({"http://127.0.0.1:1", file, "", false});
+  CHECK(!answer.reached);
+  CHECK(answer.error.find("mode 0644") != std::string::npos);
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  CHECK(ask({"http://127.0.0.1:1", file, "", false}).error.find("connect") != std::string::npos);
+  folder.write("token", "a.b.c\nX-Evil: 1\n");
+  CHECK(ask({"http://127.0.0.1:1", file, "", false}).error.find("one line") != std::string::npos);
+  CHECK(!ask({"http://127.0.0.1:1", folder / "none", "", false}).reached);
+}
+
+TEST_CASE("slurmrestd's token: its end, and text that is no token") {
+  // {"exp":1700000000,"sun":"alice"}
+  const auto ends =
+      token_ends("eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjE3MDAwMDAwMDAsInN1biI6ImFsaWNlIn0.x");
+  REQUIRE(ends.has_value());
+  CHECK(*ends == WallTime(std::chrono::seconds(1'700'000'000)));
+  for (const char* text : {"", ".", "..", "a.b.c", "a.eyJleHAiOiJ4In0.c", "a.eyJleHAiOi0xfQ.c",
+                           "a.W10.c", "a.%%%.c"}) {
+    CAPTURE(text);
+    CHECK(!token_ends(text));
+  }
+}
+
+TEST_CASE("slurmrestd's URL: a socket, https, or http to this host") {
+  for (const char* url :
+       {"unix:/run/slurmrestd.sock", "https://slurm.example.org:6820", "https://[2001:db8::1]:6820",
+        "https://slurm", "http://127.0.0.1:6820", "http://localhost:6820", "http://[::1]:6820"}) {
+    CAPTURE(url);
+    CHECK(check_rest_url({url, "", "", false}).has_value());
+  }
+  for (const char* url : {"",
+                          "unix:",
+                          "unix:run/x",
+                          "slurm:6820",
+                          "ftp://slurm",
+                          "https://",
+                          "https://slurm/",
+                          "https://slurm:6820/slurm",
+                          "https://alice@slurm",
+                          "https://slurm:0",
+                          "https://slurm:65536",
+                          "https://slurm:x",
+                          "https://sl urm",
+                          "https://slurm?x",
+                          "http://slurm:6820",
+                          "http://127.0.0.1.example.org",
+                          "http://localhost.example.org",
+                          "https://[::1",
+                          "https://[]",
+                          "https://a\nb"}) {
+    CAPTURE(url);
+    CHECK(!check_rest_url({url, "", "", false}).has_value());
+  }
+  CHECK(check_rest_url({"http://slurm:6820", "", "", true}).has_value());
+  CHECK(!check_rest_url({"unix:/" + std::string(200, 'x'), "", "", false}).has_value());
+}
