@@ -138,9 +138,12 @@ Result<std::optional<core::StateRow>> SqliteJournal::load_state() {
 Result<std::vector<core::JournalRow>> SqliteJournal::rows_after(Sequence seq, std::size_t limit) {
   return select_rows("seq > ?1", seq, limit);
 }
-Result<std::vector<core::JournalRow>> SqliteJournal::intact_rows_after(Sequence seq,
-                                                                       std::size_t limit) {
-  return select_rows("seq > ?1 AND lost = 0", seq, limit);
+Result<std::vector<core::JournalRow>> SqliteJournal::intact_rows_of(
+    const std::vector<RunName>& names, Sequence after, std::size_t limit) {
+  Json texts = Json::array();
+  for (const RunName& name : names) texts.push_back(name.text);
+  return select_rows("run IN (SELECT value FROM json_each(?3)) AND seq > ?1 AND lost = 0", after,
+                     limit, dump_json(texts));
 }
 
 Result<std::vector<core::JournalRow>> SqliteJournal::asked_rows_after(Sequence seq,
@@ -148,11 +151,15 @@ Result<std::vector<core::JournalRow>> SqliteJournal::asked_rows_after(Sequence s
   return select_rows("seq > ?1 AND lost = 0 AND kind = 'operator_asked'", seq, limit);
 }
 
+// `names`: a third value of the condition, which is of runs then and has an index.
 Result<std::vector<core::JournalRow>> SqliteJournal::select_rows(const char* where, Sequence seq,
-                                                                 std::size_t limit) {
-  STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows WHERE {} ORDER BY seq LIMIT ?2",
-                                           kRowColumns, where)));
+                                                                 std::size_t limit,
+                                                                 const std::string& names) {
+  STOKER_TRY(rows, db_.prepare(fmt::format("SELECT {} FROM rows{} WHERE {} ORDER BY seq LIMIT ?2",
+                                           kRowColumns,
+                                           names.empty() ? "" : " INDEXED BY rows_by_run", where)));
   rows.bind(1, static_cast<std::int64_t>(seq.value)).bind(2, static_cast<std::int64_t>(limit));
+  if (!names.empty()) rows.bind(3, names);
   std::vector<core::JournalRow> out;
   for (;;) {
     STOKER_TRY(more, rows.step());

@@ -30,8 +30,9 @@ class SqliteJournal final : public core::Journal {
   Result<std::optional<core::StateRow>> load_state() override;
   // A row whose content damage has taken is an Error that names it.
   Result<std::vector<core::JournalRow>> rows_after(Sequence seq, std::size_t limit) override;
-  // The same without those rows: for publishing.
-  Result<std::vector<core::JournalRow>> intact_rows_after(Sequence seq, std::size_t limit);
+  // Without those rows, of runs with these names ("": of the site): for publishing.
+  Result<std::vector<core::JournalRow>> intact_rows_of(const std::vector<RunName>& names,
+                                                       Sequence after, std::size_t limit);
   // Of them those of what people asked for.
   Result<std::vector<core::JournalRow>> asked_rows_after(Sequence seq, std::size_t limit);
   Result<std::vector<core::Intent>> open_intents() override;
@@ -58,7 +59,8 @@ class SqliteJournal final : public core::Journal {
   Status close_by_event(const core::JournalRow& row);
   Status put_state(const core::StateRow& state);
   Result<std::vector<core::JournalRow>> select_rows(const char* where, Sequence seq,
-                                                    std::size_t limit);
+                                                    std::size_t limit,
+                                                    const std::string& names = {});
   Status put_cursors(const std::vector<core::Cursor>& cursors, Sequence last);
 
   Database db_;

@@ -14,6 +14,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "core/forget.hpp"
 #include "daemon/http/http_server.hpp"
 #include "daemon/http/site_view.hpp"
 #include "daemon/http/tls.hpp"
@@ -50,6 +51,13 @@ enum class DaemonExit : int {
   Held = 3,
   Stopped = 4,
   Usage = 64  // the file of --run has errors
+};
+
+// All that ever changed which run a row belongs to.
+struct NameHistory {
+  std::vector<core::NameChange> changes;
+  Sequence upto;
+  Status read_on(SqliteJournal& journal);
 };
 
 class Daemon {
@@ -156,6 +164,7 @@ class Daemon {
   std::set<RunName> changed_;                   // runs with rows that the view does not show yet
   WatchedRun site_;                             // <state>/published
   std::map<RunName, core::RunPolicy> leaving_;  // of forgotten runs; of the engine's thread
+  NameHistory names_;                           // likewise
   std::unique_ptr<LineServer> socket_;
   std::string socket_group_, socket_news_;  // who else may knock, and what was said about it
   std::unique_ptr<HttpServer> http_;

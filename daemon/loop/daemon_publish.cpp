@@ -11,7 +11,6 @@
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/room.hpp"
-#include "core/forget.hpp"
 #include "core/silences.hpp"
 #include "core/status.hpp"
 #include "daemon/loop/daemon.hpp"
@@ -28,16 +27,13 @@ constexpr std::size_t kPage = 500;  // rows read at once when catching up
 // at which readers call it stale.
 constexpr Duration kRewrite = 20s;
 
-// All that ever changed which run a row belongs to.
-Result<std::vector<core::NameChange>> name_changes(SqliteJournal& journal) {
-  std::vector<core::NameChange> changes;
-  for (Sequence after;;) {
-    STOKER_TRY(rows, journal.asked_rows_after(after, kPage));
-    for (const core::JournalRow& row : rows)
-      if (auto change = core::name_change_of(row)) changes.push_back(*std::move(change));
-    if (rows.size() < kPage) return changes;
-    after = rows.back().seq;
-  }
+// What rows of this run may be called.
+std::vector<RunName> names_of(const RunName& name, const std::vector<core::NameChange>& changes) {
+  std::vector<RunName> names{name};
+  for (const core::NameChange& change : changes)
+    if (!name.empty() && core::current_name(change.from, change.seq, changes) == name)
+      names.push_back(change.from);
+  return names;
 }
 
 bool is_of(const core::JournalRow& row, const RunName& name,
@@ -106,6 +102,18 @@ Status write_site(const std::string& directory, const SiteView& view) {
 
 }  // namespace
 
+Status NameHistory::read_on(SqliteJournal& journal) {
+  for (;;) {
+    STOKER_TRY(rows, journal.asked_rows_after(upto, kPage));
+    for (const core::JournalRow& row : rows)
+      if (auto change = core::name_change_of(row)) changes.push_back(*std::move(change));
+    if (!rows.empty()) upto = rows.back().seq;
+    if (rows.size() < kPage) break;
+  }
+  upto = std::max(upto, journal.last_sequence());
+  return ok();
+}
+
 void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
   std::map<RunName, std::vector<core::JournalRow>> by_run;
   for (const auto& row : rows) by_run[row.event.run].push_back(row);
@@ -124,44 +132,45 @@ void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
 // in between are in the journal too: they were posted before, or follow after.
 void Daemon::catch_up(const RunName& name, WatchedRun& run) {
   if (run.mount == nullptr) return;
-  run.mount->post(
-      [this, name, publisher = run.publisher, caught_up = run.caught_up, mount = run.mount] {
-        if (*caught_up) return;
-        if (const auto opened = publisher->open(); !opened) {
-          if (!os::is_no_room(opened.error()))
-            log(LogLevel::Warning, "cannot publish: " + opened.error().message());
-          return;
-        }
-        turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after(),
-                         told = publisher->last()](core::Engine&, SqliteJournal& journal) {
-          const Sequence newest = journal.last_sequence();
-          if (told > newest) {
-            log(LogLevel::Warning,
-                fmt::format("{}/events.jsonl contains row {}, but the journal ends with row {}: "
-                            "the rows between are lost (a damaged -wal, or an older journal)",
-                            publisher->directory(), told.value, newest.value));
-            asio::post(io_, [publisher, mount] {
-              mount->post([publisher] { (void)publisher->start_over(wall_now()); });
-            });
-          }
-          const auto changes = name_changes(journal);
-          if (!changes) return log(LogLevel::Warning, changes.error().message());
-          for (Sequence after = told > newest ? Sequence(0) : from;;) {
-            auto rows = journal.intact_rows_after(after, kPage);
-            if (!rows) return log(LogLevel::Warning, rows.error().message());
-            const bool last = rows->size() < kPage;
-            if (!rows->empty()) after = rows->back().seq;
-            std::erase_if(*rows, [&](const auto& row) { return !is_of(row, name, *changes); });
-            for (core::JournalRow& row : *rows) row.event.run = name;  // it may have had another
-            asio::post(io_, [publisher, caught_up, mount, last, rows = std::move(*rows)] {
-              mount->post([publisher, caught_up, last, rows] {
-                *caught_up = publisher->append(rows).has_value() && last;
-              });
-            });
-            if (last) return;
-          }
+  run.mount->post([this, name, publisher = run.publisher, caught_up = run.caught_up,
+                   mount = run.mount] {
+    if (*caught_up) return;
+    if (const auto opened = publisher->open(); !opened) {
+      if (!os::is_no_room(opened.error()))
+        log(LogLevel::Warning, "cannot publish: " + opened.error().message());
+      return;
+    }
+    turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after(),
+                     told = publisher->last()](core::Engine&, SqliteJournal& journal) {
+      const Sequence newest = journal.last_sequence();
+      if (told > newest) {
+        log(LogLevel::Warning,
+            fmt::format("{}/events.jsonl contains row {}, but the journal ends with row {}: "
+                        "the rows between are lost (a damaged -wal, or an older journal)",
+                        publisher->directory(), told.value, newest.value));
+        asio::post(io_, [publisher, mount] {
+          mount->post([publisher] { (void)publisher->start_over(wall_now()); });
         });
-      });
+      }
+      if (const auto read = names_.read_on(journal); !read)
+        return log(LogLevel::Warning, read.error().message());
+      const auto names = names_of(name, names_.changes);
+      for (Sequence after = told > newest ? Sequence(0) : from;;) {
+        auto rows = journal.intact_rows_of(names, after, kPage);
+        if (!rows) return log(LogLevel::Warning, rows.error().message());
+        const bool last = rows->size() < kPage;
+        if (!rows->empty()) after = rows->back().seq;
+        std::erase_if(*rows, [&](const auto& row) { return !is_of(row, name, names_.changes); });
+        for (core::JournalRow& row : *rows) row.event.run = name;  // it may have had another
+        asio::post(io_, [publisher, caught_up, mount, last, rows = std::move(*rows)] {
+          mount->post([publisher, caught_up, last, rows] {
+            *caught_up = publisher->append(rows).has_value() && last;
+          });
+        });
+        if (last) return;
+      }
+    });
+  });
 }
 
 // The engine's thread makes the documents, the loop keeps them for the page, the mounts write them.

@@ -113,7 +113,7 @@ void check_promises(const std::string& folder, bool network, const std::vector<s
       {folder + (network ? "/state/journal." + epoch + ".db" : "/state/journal.db"), false, {}});
   REQUIRE_MESSAGE(journal, (journal ? "" : journal.error().message()));
   std::set<std::string> held;
-  if (const auto rows = (*journal)->intact_rows_after(Sequence(0), 1000); rows)
+  if (const auto rows = (*journal)->intact_rows_of({RunName("hello")}, Sequence(0), 1000); rows)
     for (const auto& row : *rows)
       if (const auto* blind = std::get_if<core::SchedulerBlind>(&row.event.body))
         held.insert(blind->why);

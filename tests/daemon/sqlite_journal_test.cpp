@@ -36,6 +36,27 @@ TEST_CASE("journal: rows, state, cursors and intents -> come back as they were")
   CHECK(journal->open_intents()->size() == 2);
 }
 
+TEST_CASE("journal: rows of runs by their names -> those alone, in order, page by page") {
+  Folder folder;
+  auto journal = open(folder / "journal.db");
+  std::vector<core::JournalRow> rows;
+  for (std::uint64_t i = 1; i <= 9; ++i) {
+    rows.push_back(row(i, note(i)));
+    rows.back().event.run = RunName(i % 3 == 0 ? "" : i % 3 == 1 ? "a" : "b");
+  }
+  REQUIRE(journal->append(rows, state(9), {}));
+  const auto seen = [&](const std::vector<RunName>& names, std::uint64_t after, std::size_t limit) {
+    std::vector<std::uint64_t> out;
+    const auto found = journal->intact_rows_of(names, Sequence(after), limit);
+    for (const core::JournalRow& one : *found) out.push_back(one.seq.value);
+    return out;
+  };
+  CHECK(seen({RunName("a")}, 0, 10) == std::vector<std::uint64_t>{1, 4, 7});
+  CHECK(seen({RunName("a"), RunName("b")}, 1, 3) == std::vector<std::uint64_t>{2, 4, 5});
+  CHECK(seen({RunName()}, 3, 10) == std::vector<std::uint64_t>{6, 9});
+  CHECK(seen({RunName("c")}, 0, 10).empty());
+}
+
 TEST_CASE("journal: a result event -> closes its intent in the same transaction") {
   Folder folder;
   auto journal = open(folder / "journal.db");

@@ -68,7 +68,7 @@ inline bool live_on_lying_disk(const std::string& folder,
   });
   RunPublisher publisher(run, RunName("hello"));
   tried("events", [&]() -> Status {
-    STOKER_TRY(rows, foundation.journal->intact_rows_after(Sequence(0), 1000));
+    STOKER_TRY(rows, foundation.journal->intact_rows_of({RunName("hello")}, Sequence(0), 1000));
     STOKER_TRY_STATUS(publisher.open());
     return publisher.append(rows);
   });
