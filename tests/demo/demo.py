@@ -183,7 +183,7 @@ def story(site, demo):
 
 
 def tell_end(site, demo, reference):
-    progress(site, "disturbed run", demo.iterations, 500)
+    progress(site, "disturbed run", demo.iterations, 800)
     print(f"\n{bold('The chronicle, as stoker wrote it')}\n")
     print(site.stoker("chronicle", site.run).stdout)
     mine = site.digest()
@@ -231,7 +231,7 @@ def main():
         site.start_daemon()
         print(f"First without trouble, for comparison ({iterations} iterations):", flush=True)
         site.stoker("run", site.write_files(prefix, **dict(shape, time_limit="10min")), "--yes")
-        progress(site, "undisturbed run", iterations, 500)
+        progress(site, "undisturbed run", iterations, 800)
         reference = site.digest()
         site.use_run("disturbed")
         site.stoker("run", site.write_files(prefix, **shape), "--yes")
