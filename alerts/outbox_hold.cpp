@@ -61,7 +61,7 @@ void OutboxAlerts::hold_new(OutboxEntry& entry, PendingDelivery& delivery, const
         before != sent->second.sinks.end())
       delivery.thread = before->second.thread;
   const SinkKind* kind = find_kind(delivery.sink.kind);
-  if (kind == nullptr || kind->at_once) return;
+  if (kind == nullptr || kind->at_once || entry.alert.kind == kDigestKind) return;
   const WallTime now = entry.alert.at;
   delivery.ready = now + routed.wait;
   const auto hold = hold_of(entry.alert, delivery.sink.name, delivery.ready, entry.rules, open, now,

@@ -42,6 +42,12 @@ bool labels_match(const core::LabelMatch& wanted,
 }
 
 std::vector<Routed> route(const RenderedAlert& alert, const core::AlertPolicy& policy) {
+  if (alert.kind == kDigestKind) {
+    std::vector<Routed> out{{kPulseSink, kNoRepeat}};
+    for (const std::string& sink : policy.digest.value_or(core::DigestRule{}).to)
+      out.push_back({sink, kNoRepeat});
+    return out;
+  }
   std::map<std::string, Routed> heard;
   const auto add = [&](const std::string& sink, Duration repeat, const core::GroupRule& group) {
     const Routed routed{sink, repeat, group.wait, group_key(group, alert)};

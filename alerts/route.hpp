@@ -10,6 +10,8 @@
 
 namespace stoker::alerts {
 
+// Goes to the sinks of alerts.digest at its hour: no route, group or quiet hour is asked.
+inline constexpr const char* kDigestKind = "weekly_digest";
 inline constexpr const char* kPulseSink = "pulse log";  // built in: <state>/pulse.log
 inline constexpr Duration kNoRepeat = Duration::max();
 

@@ -81,6 +81,18 @@ std::string budget_line(const wire::StatusDocument& s) {
                      s.budget.without_progress_limit, s.restarts);
 }
 
+std::string spend_line(const wire::StatusSpend& s) {
+  std::string text = fmt::format("{:.1f}", s.gpu_hours);
+  if (s.budget)
+    text += fmt::format(" of {:.1f} GPU hours ({:.1f} %)", *s.budget,
+                        *s.budget > 0 ? 100 * s.gpu_hours / *s.budget : 0);
+  else
+    text += " GPU hours";
+  if (s.left_gpu_hours) text += fmt::format(", {:.1f} more to the end", *s.left_gpu_hours);
+  if (s.suffices) text += *s.suffices ? ": the budget suffices" : ": the budget does not suffice";
+  return text;
+}
+
 std::string goodput_line(const wire::StatusGoodput& g) {
   std::string text = fmt::format("{:.1f} % of {}", 100 * g.ettr, seconds(g.whole_s));
   for (const char* cause : {"queue", "start", "repeated", "checkpoint", "slow", "down"}) {
@@ -213,6 +225,8 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
   if (s.eta_s) text += row("eta", eta_line(s, now));
   if (s.saves) text += row("saves", saves_line(*s.saves));
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));
+  if (s.spend && (s.spend->budget || s.spend->gpu_hours > 0))
+    text += row("spend", spend_line(*s.spend));
   if (s.goodput && !s.goodput->causes.empty()) text += row("lost to", causes_line(*s.goodput));
   if (s.goodput && s.goodput->mfu)
     text += row("mfu", fmt::format("{:.1f} % while it iterates, {:.1f} % of all time",

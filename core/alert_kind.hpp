@@ -65,6 +65,8 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"effect_failed", false, "something that was decided could not be done"},
     AlertKindRow{"quarantined", false, "an input made the daemon crash and was set aside"},
     AlertKindRow{"stale_daemon", false, "the agents follow a newer daemon than this one"},
+    AlertKindRow{"gpu_budget", false, "80 % or all of budget.gpu_hours is spent"},
+    AlertKindRow{"weekly_digest", false, "what the week was like (information; alerts.digest)"},
     AlertKindRow{"finished", false, "the run is finished (information)"},
     AlertKindRow{"test", false, "`stoker alerts test`"},
 };

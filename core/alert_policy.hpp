@@ -71,14 +71,24 @@ struct AlertRules {  // what holds an alert back, and where it goes when no one 
   STOKER_FIELDS(AlertRules, quiet_hours, escalate, inhibit)
 };
 
+// Once a week, to these sinks, past routes and rules.
+struct DigestRule {
+  std::uint32_t day = 1;      // 0 = Sunday
+  std::uint32_t at = 9 * 60;  // minutes of that day
+  bool utc = false;           // else the daemon's time zone
+  std::vector<std::string> to;
+  STOKER_FIELDS(DigestRule, day, at, utc, to)
+};
+
 struct AlertPolicy {
   std::vector<SinkPolicy> sinks;
   std::vector<RoutePolicy> routes;
   GroupRule group;  // where there are no routes
   AlertRules rules;
+  std::optional<DigestRule> digest;
   std::string dead_man_url_file;
   Duration dead_man_every = 5min;
-  STOKER_FIELDS(AlertPolicy, sinks, routes, group, rules, dead_man_url_file, dead_man_every)
+  STOKER_FIELDS(AlertPolicy, sinks, routes, group, rules, digest, dead_man_url_file, dead_man_every)
 };
 
 }  // namespace stoker::core

@@ -88,7 +88,10 @@ void announce(Turn& turn, const AlertText& text) {
   alert.severity = text.severity;
   alert.summary = text.summary;
   alert.command = text.command;
-  if (!silenced(turn, alert)) turn.act(make_action(alert, false, turn.decision.reason));
+  if (silenced(turn, alert)) return;
+  SendAlert action = make_action(alert, false, turn.decision.reason);
+  action.report = text.report;
+  turn.act(std::move(action));
 }
 
 void group_convictions(SiteState& site, Decision& decision) {

@@ -100,6 +100,7 @@ std::string cause_text(const std::string& kind) {
       {"cancelled_by_hand", "jobs cancelled by hand"},
       {"checkpoint_refused", "refused checkpoints"},
       {"loss_spike", "loss spikes"},
+      {"gpu_budget", "GPU budget"},
   };
   for (const auto& [name, words] : kWords)
     if (name == kind) return std::string(words);
@@ -195,8 +196,16 @@ bool tells_of_numbers(const JournalRow& row) {
   return std::holds_alternative<Digest>(row.event.body);
 }
 
+bool tells_of_budget(const JournalRow& row) {
+  return std::any_of(row.decision.actions.begin(), row.decision.actions.end(), [](const auto& a) {
+    const auto* alert = std::get_if<SendAlert>(&a);
+    return alert != nullptr && alert->alert_kind == "gpu_budget";
+  });
+}
+
 bool worth_a_note(const JournalRow& row) {
-  return tells_of_numbers(row) || std::holds_alternative<OperatorAsked>(row.event.body) ||
+  return tells_of_numbers(row) || tells_of_budget(row) ||
+         std::holds_alternative<OperatorAsked>(row.event.body) ||
          std::holds_alternative<DaemonStarted>(row.event.body) ||
          std::holds_alternative<SchedulerBlind>(row.event.body) ||
          std::holds_alternative<SchedulerSees>(row.event.body) ||

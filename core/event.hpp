@@ -102,6 +102,14 @@ struct Tick {  // the time that Decision::wake_at asked for has come; an up-to-d
   static constexpr const char* kKind = "tick";
   STOKER_NO_FIELDS(Tick)
 };
+// The hour of the weekly digest has come (core/weekly.hpp), or came while no daemon ran; or an
+// operator asked for one beside the weekly ones.
+struct WeeklyDue {
+  static constexpr const char* kKind = "weekly_due";
+  WallTime due;
+  std::string asked_by;  // "" = its hour has come
+  STOKER_FIELDS(WeeklyDue, due, asked_by)
+};
 struct Quarantined {  // an input that aborted the daemon twice was set aside; the run is
                       // observe-only until a person acts
   static constexpr const char* kKind = "quarantined";
@@ -310,7 +318,7 @@ using EventBody =
                  DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
                  NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
                  EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
-                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen>;
+                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen, WeeklyDue>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

@@ -45,6 +45,9 @@ void on_sees(Turn& turn);
 void on_switch_refused(Turn& turn, const SwitchRefused& refused);
 void on_quarantined(Turn& turn, const Quarantined& quarantined);
 
+// weekly.cpp
+void on_weekly_due(Turn& turn, const WeeklyDue& due);
+
 // recover/hold.cpp
 void on_finish_file(Turn& turn, const FinishFileSeen& seen);
 

@@ -136,6 +136,12 @@ struct GoodputPolicy {
   STOKER_FIELDS(GoodputPolicy, peak_tflops, sample_flops, gpu_watts, pue, co2_g_per_kwh)
 };
 
+// What the run may cost; 0 = no budget. Spending more is reported and stops nothing.
+struct BudgetPolicy {
+  double gpu_hours = 0;  // of the allocation, spares and waiting ranks included
+  STOKER_FIELDS(BudgetPolicy, gpu_hours)
+};
+
 struct RunPolicy {
   RunName run;
   std::string directory;         // run directory, absolute
@@ -150,8 +156,9 @@ struct RunPolicy {
   CheckpointPolicy checkpoints;
   AlertPolicy alerts;
   GoodputPolicy goodput;
+  BudgetPolicy budget;
   STOKER_FIELDS(RunPolicy, run, directory, config_path, config_directory, group, scheduler, train,
-                watch, hang, recover, checkpoints, alerts, goodput)
+                watch, hang, recover, checkpoints, alerts, goodput, budget)
 };
 
 // An existing batch script runs as it is: nothing of ours is inside its jobs (script.hpp).

@@ -188,6 +188,17 @@ struct GoingBack {
   STOKER_FIELDS(GoingBack, to, by, sure, written)
 };
 
+// What was true when the last weekly digest was made: the next one says what has changed since.
+struct WeeklyMark {
+  WallTime due;   // the hour that it was for; the same hour makes no second one
+  WallTime made;  // epoch: there was none yet
+  std::map<std::string, Duration> spent;
+  std::map<std::string, CauseCost> costs;
+  double node_hours = 0, all_node_hours = 0;
+  Iteration iteration;
+  STOKER_FIELDS(WeeklyMark, due, made, spent, costs, node_hours, all_node_hours, iteration)
+};
+
 struct RunState {
   RunPolicy policy;
   TrainingState training;
@@ -243,15 +254,17 @@ struct RunState {
   std::optional<wire::EndMark> end;            // of a generation whose lead has not left yet
   std::optional<Instant> resumed_live_at;      // a person asked to go on while nothing was held
   bool paused = false;
-  bool observe_only = false;  // after a poisonous event, until a person resumes
-  bool daemon_away = false;   // nothing was heard since the daemon came back
+  bool observe_only = false;      // after a poisonous event, until a person resumes
+  bool daemon_away = false;       // nothing was heard since the daemon came back
+  std::uint32_t spend_level = 0;  // percent of budget.gpu_hours that was reported: 0, 80, 100
+  WeeklyMark weekly;
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits,
                 accepted, over, rivals, without_exclusions, order, pins, lr_scale, exact_order,
                 control, live, newest, progress, losses, loss_stride, loss, speed, trail, bisect,
                 searched, experiments, going_back, goodput, phases, checkpoint, budget, incident,
                 verdict, failed_of, crash, save, planned_stop, save_at, interval_asked, accused,
                 leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
-                end, resumed_live_at, paused, observe_only, daemon_away)
+                end, resumed_live_at, paused, observe_only, daemon_away, spend_level, weekly)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

@@ -12,6 +12,7 @@
 #include "core/secrets.hpp"
 #include "core/sentence.hpp"
 #include "core/spares.hpp"
+#include "core/spend.hpp"
 #include "core/supply/pending_reason.hpp"
 
 namespace stoker::core {
@@ -251,6 +252,11 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   doc.budget.without_progress_limit = recover.restarts_without_progress;
   fill_slow(doc, run, wall);
   fill_goodput(doc, run);
+  if (const auto spend = spend_of(run, wall)) {
+    doc.spend = wire::StatusSpend{spend->gpu_hours, {}, spend->left, {}};
+    if (spend->budget > 0) doc.spend->budget = spend->budget;
+    doc.spend->suffices = spend->suffices();
+  }
   fill_spares(doc, state, run, now);
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;

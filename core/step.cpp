@@ -7,6 +7,7 @@
 #include "common/overloaded.hpp"
 #include "core/alerting.hpp"
 #include "core/handlers.hpp"
+#include "core/spend.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -23,7 +24,8 @@ bool needs_run(const EventBody& body) {
                std::is_same_v<B, TokenLookedUp> || std::is_same_v<B, SwitchRefused> ||
                std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
                std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen> ||
-               std::is_same_v<B, JobProbed> || std::is_same_v<B, EndSeen>;
+               std::is_same_v<B, JobProbed> || std::is_same_v<B, EndSeen> ||
+               std::is_same_v<B, WeeklyDue>;
       },
       body);
 }
@@ -63,7 +65,8 @@ void dispatch(Turn& turn) {
                  [&](const DiskLow& e) { on_disk(turn, e); },
                  [&](const DiskFull& e) { on_disk_full(turn, e); },
                  [&](const FinishFileSeen& e) { on_finish_file(turn, e); },
-                 [&](const EndSeen& e) { on_end_seen(turn, e); }},
+                 [&](const EndSeen& e) { on_end_seen(turn, e); },
+                 [&](const WeeklyDue& e) { on_weekly_due(turn, e); }},
       turn.event.body);
 }
 
@@ -110,6 +113,7 @@ Decision step(SiteState& state, const Event& event) {
                             kind_of(event.body)));
   else
     dispatch(turn);
+  if (known && state.runs.contains(event.run)) watch_spend(turn);
 
   if (state.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
   if (known) {  // it may have left the list, or have another name now

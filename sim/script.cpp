@@ -8,14 +8,16 @@
 #include "core/chronicle.hpp"
 #include "core/pulse.hpp"
 #include "core/spares.hpp"
+#include "core/spend.hpp"
 #include "core/status.hpp"
+#include "core/weekly.hpp"
 
 namespace stoker::sim {
 namespace {
 
 bool is_question(std::string_view word) {
-  static constexpr std::array kQuestions{"status", "nodes?", "pulse",  "chronicle",
-                                         "alerts", "costs",  "spares", "report"};
+  static constexpr std::array kQuestions{"status", "nodes?", "pulse",  "chronicle", "alerts",
+                                         "costs",  "spares", "report", "spend",     "digest"};
   return std::find(kQuestions.begin(), kQuestions.end(), word) != kQuestions.end();
 }
 
@@ -68,6 +70,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"end-mark", &Script::do_end_mark},
             {"kernel", &Script::do_kernel},
             {"gpus", &Script::do_gpus},
+            {"week", &Script::do_week},
             {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
             {"control-refused", &Script::do_control_refused},
@@ -174,6 +177,14 @@ std::string Script::answer_costs(const std::string& question, const core::RunSta
         }
     return out.empty() ? "none\n" : out;
   }
+  if (question == "digest") {
+    const core::WeeklyText text = core::weekly_text(state, run, world_.clock.wall());
+    return fmt::format("{}\n{}\n{}", text.summary, text.outlook, text.report);
+  }
+  if (question == "spend") {
+    const auto spend = core::spend_of(run, world_.clock.wall());
+    return spend ? core::spend_text(*spend) + "\n" : "none\n";
+  }
   if (question == "spares" && doc.spares)
     return fmt::format("known {}, needed {}, out {}, free {}, {:.2f} lost a day {}\n",
                        doc.spares->known, doc.spares->needed, doc.spares->out, doc.spares->free,
@@ -229,7 +240,8 @@ std::string Script::answer(const std::string& question) {
     }
     return out;
   }
-  if (question == "costs" || question == "spares" || question == "report")
+  if (question == "costs" || question == "spares" || question == "report" || question == "spend" ||
+      question == "digest")
     return answer_costs(question, found->second);
   const auto doc = core::status_of(state, found->second, world_.clock.now(), world_.clock.wall());
   std::string conditions;

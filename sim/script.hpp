@@ -71,6 +71,7 @@ class Script {
   [[nodiscard]] std::optional<wire::EndMark> parse_end(Words& words) const;
   Status do_kernel(Words& words);
   Status do_gpus(Words& words);
+  Status do_week(Words& words);
   Status do_logs(Words& words);
   Status do_notice(Words& words);
   Status do_control_refused(Words& words);

@@ -46,6 +46,7 @@ Status Script::do_policy(Words& words) {
       static_cast<std::uint32_t>(words.number("without_progress", r.restarts_without_progress));
   if (const auto gpus = words.number("gpus"))
     policy_.scheduler.gpus_per_node = static_cast<std::uint32_t>(gpus);
+  policy_.budget.gpu_hours = words.real("gpu_hours", policy_.budget.gpu_hours);
   policy_.goodput.peak_tflops = words.real("peak_tflops");
   policy_.goodput.sample_flops = words.real("sample_flops");
   policy_.goodput.co2_g_per_kwh = words.real("co2");
@@ -84,6 +85,13 @@ Status Script::do_daemon(Words& words) {
   if (const Status begun = world_.start(started); !begun)
     said_ += "daemon: " + begun.error().message() + "\n";
   return ok();
+}
+
+// week 2026-05-08T09:00:00Z | week asked alice
+Status Script::do_week(Words& words) {
+  if (const auto by = words.value("asked")) return feed(core::WeeklyDue{world_.clock.wall(), *by});
+  STOKER_TRY(due, parse_rfc3339(words.next()));
+  return feed(core::WeeklyDue{due, ""});
 }
 
 Status Script::do_effects(Words& words) {  // kill -9 between the journal and the effects

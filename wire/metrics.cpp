@@ -197,6 +197,18 @@ void goodput_families(Families& out, const MetricsInput& in) {
   causes("stoker_run_incidents_total", "counter", "Incidents by cause.",
          [](const StatusCost& cost) { return static_cast<double>(cost.times); });
   each_run(
+      out, in, "stoker_run_gpu_seconds_total", "Time of the GPUs of the run's allocations.",
+      [](Run r) { return r.spend ? Value(r.spend->gpu_hours * 3600) : std::nullopt; }, "counter");
+  each_run(out, in, "stoker_run_gpu_budget_seconds", "Time of GPUs that the run may use.",
+           [](Run r) {
+             return r.spend && r.spend->budget ? Value(*r.spend->budget * 3600) : std::nullopt;
+           });
+  each_run(out, in, "stoker_run_gpu_left_seconds", "Time of GPUs that the forecast still expects.",
+           [](Run r) {
+             return r.spend && r.spend->left_gpu_hours ? Value(*r.spend->left_gpu_hours * 3600)
+                                                       : std::nullopt;
+           });
+  each_run(
       out, in, "stoker_run_energy_joules_total", "Energy of the allocation, measured or modelled.",
       [](Run r) {
         return r.goodput && r.goodput->energy ? Value(r.goodput->energy->kwh * 3.6e6)

@@ -114,6 +114,14 @@ struct StatusBudget {
                 without_progress_limit)
 };
 
+struct StatusSpend {  // GPU hours of the allocation; empty: GPUs a node are not known
+  double gpu_hours = 0;
+  std::optional<double> budget;          // budget.gpu_hours
+  std::optional<double> left_gpu_hours;  // that the forecast expects until the end
+  std::optional<bool> suffices;          // spent and expected are within the budget
+  STOKER_FIELDS(StatusSpend, gpu_hours, budget, left_gpu_hours, suffices)
+};
+
 struct StatusDocument {
   int version = 1;
   std::string run;
@@ -141,6 +149,7 @@ struct StatusDocument {
   std::optional<StatusArchive> archive;
   std::uint32_t restarts = 0;
   StatusBudget budget;
+  std::optional<StatusSpend> spend;
   std::optional<double> eta_s;
   std::optional<StatusForecast> forecast;
   std::optional<StatusSlow> slow;
@@ -152,7 +161,7 @@ struct StatusDocument {
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
                 progress_age_s, deadline_s, loss_history, checkpoint, archive, restarts, budget,
-                eta_s, forecast, slow, goodput, saves, spares, alerts)
+                spend, eta_s, forecast, slow, goodput, saves, spares, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

@@ -1,5 +1,5 @@
 // stoker alerts: the open alerts of the site and of all runs; `stoker alerts test` sends one
-// through every sink.
+// through every sink, `stoker alerts digest` a digest of the week.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -113,12 +113,30 @@ int test_sinks(Context& context, const Deed& deed) {
   return kFailed;
 }
 
+// Dry run: the digest as it would be sent now.
+int digest(Context& context, const Deed& deed) {
+  if (!deed.request.dry_run || deed.json) return act(context, deed);
+  const Answer answer = ask_daemon(context.state, deed.request);
+  const Console& console = context.console;
+  if (answer.reach != Reach::Answered)
+    return console.say("cannot show the digest: " + answer.why), kFailed;
+  if (!answer.response.ok) return console.say(printable(answer.response.message)), kFailed;
+  console.line(printable(answer.response.message));
+  console.line(printable(text_of(answer.response.data, "outlook")));
+  console.out(printable_lines(text_of(answer.response.data, "report")));
+  const std::string to = text_of(answer.response.data, "to");
+  console.say(to.empty() ? "nothing is sent: alerts.digest is not set"
+                         : "would go to " + printable(to) + "; nothing is sent");
+  return kDone;
+}
+
 }  // namespace
 
 Command cmd_alerts() {
   return {"alerts",
-          "the open alerts and what holds them back; `alerts test` sends one through every sink",
-          {"stoker alerts", "stoker alerts test"},
+          "the open alerts and what holds them back; `alerts test` sends one through every sink, "
+          "`alerts digest` a digest of the week",
+          {"stoker alerts", "stoker alerts test", "stoker alerts digest tr11 --dry-run"},
           [](CLI::App& app, Context& context) -> Action {
             const auto options = std::make_shared<AlertsOptions>();
             const auto deed = std::make_shared<Deed>();
@@ -128,11 +146,17 @@ Command cmd_alerts() {
             test->footer("Example:\n  stoker alerts test --dry-run");
             test->add_flag("--dry-run", deed->request.dry_run,
                            "show what each sink would send, secrets masked; send nothing");
+            CLI::App* week = app.add_subcommand("digest", "a digest of the week until now");
+            week->footer("Example:\n  stoker alerts digest tr11 --dry-run");
+            week->add_option("RUN", deed->request.run, "the run")->required();
+            week->add_flag("--dry-run", deed->request.dry_run, "show it; send nothing");
             app.require_subcommand(0, 1);
-            return [&context, options, deed, test] {
-              if (!test->parsed()) return alerts(context, *options);
+            return [&context, options, deed, test, week] {
+              if (!test->parsed() && !week->parsed()) return alerts(context, *options);
               deed->json = options->json;
-              return test_sinks(context, *deed);
+              if (test->parsed()) return test_sinks(context, *deed);
+              deed->request.verb = "alerts-digest";
+              return digest(context, *deed);
             };
           }};
 }

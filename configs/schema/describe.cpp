@@ -29,15 +29,11 @@ constexpr const char* kTold[][2] = {
 
 // Maps and lists that the schema reads only where they are given: behind which key they stand.
 constexpr const char* kGivenOnly[][2] = {
-    {"train.finished", "train.save_signal"},
-    {"alerts.sinks", "alerts.group_wait"},
-    {"alerts.routes", "alerts.sinks"},
-    {"alerts.quiet_hours", "alerts.routes"},
-    {"alerts.escalate", "alerts.quiet_hours"},
-    {"alerts.inhibit", "alerts.escalate"},
-    {"checkpoint.save", "checkpoint.directory"},
-    {"batch.ramp_up", "batch.global"},
-    {"batch.steps", "batch.ramp_up"},
+    {"train.finished", "train.save_signal"},   {"alerts.sinks", "alerts.group_wait"},
+    {"alerts.routes", "alerts.sinks"},         {"alerts.quiet_hours", "alerts.routes"},
+    {"alerts.escalate", "alerts.quiet_hours"}, {"alerts.inhibit", "alerts.escalate"},
+    {"alerts.digest", "alerts.inhibit"},       {"checkpoint.save", "checkpoint.directory"},
+    {"batch.ramp_up", "batch.global"},         {"batch.steps", "batch.ramp_up"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {

@@ -107,6 +107,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"goodput.gpu_watts", "watts", "of a GPU whose power no agent measures"},
       {"goodput.pue", "factor", "the computing centre's energy for one unit of the nodes'"},
       {"goodput.co2_g_per_kwh", "grams", "of the grid; 0: CO2 is not shown"},
+      {"budget.gpu_hours", "GPU hours",
+       "of the whole run, spares and starts included; alerts at 80 % and at 100 %, and status says "
+       "whether the forecast fits; nothing stops; 0: no budget; needs `scheduler.gpus_per_node`"},
       {"alerts.sinks", "map",
        "`{chat: {kind: webhook, url: \"https://…\"}}`: name, kind and the options of the kind: "
        "docs/operations.md"},
@@ -131,6 +134,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "`[{source_match: {kind: node_fault}, target_match: {kind: hang}, equal: [run]}]`: while "
        "the "
        "first is open, the second waits; none: the rules of docs/operations.md; `[]`: no rule"},
+      {"alerts.digest", "map",
+       "`{day: mon, at: \"09:00\", zone: local, to: [mail]}`: once a week, what the week was like: "
+       "goodput, incidents, nodes, GPU hours, forecast; `to` has no default"},
       {"alerts.dead_man.url_file", "path",
        "file with the URL that is called while stokerd observes the run; /start and /fail are "
        "appended; a receiver such as Healthchecks raises the alarm when the calls stop"},

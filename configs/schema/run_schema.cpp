@@ -42,6 +42,10 @@ void check_together(RunConfigFile& file) {
                    fmt::format("{} is not shorter than scheduler.time_limit {}: every task would "
                                "leave at once",
                                format_duration(p.train.exit_before_limit), format_duration(limit)));
+  if (p.budget.gpu_hours > 0 && p.scheduler.gpus_per_node.value_or(0) == 0)
+    file.add_error("budget.gpu_hours",
+                   "GPU hours are not counted without scheduler.gpus_per_node; set it to what a "
+                   "node has");
   if (p.checkpoints.format != "stoker" && core::has_agents(p))
     file.add_error("checkpoints.format",
                    "judging checkpoints of the format " + p.checkpoints.format +
@@ -117,6 +121,7 @@ RunConfigFile read_run_config(std::string_view text, const RunSchemaContext& con
     root.map("checkpoints",
              [&](MapReader& m) { read_checkpoints(m, p.checkpoints, p.config_directory); });
     root.map("goodput", [&](MapReader& m) { read_goodput(m, p.goodput); });
+    root.map("budget", [&](MapReader& m) { read_budget(m, p.budget); });
     root.map("alerts", [&](MapReader& m) { read_alerts(m, p.alerts, context); });
   });
   result.errors = reader.errors();

@@ -150,16 +150,19 @@ void read_zone(MapReader& m, bool& utc) {
   utc = zone == "UTC";
 }
 
+constexpr std::array kDays{"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+
+std::uint32_t day_of(MapReader& m, std::string_view key, const std::string& day) {
+  const auto found = std::find(kDays.begin(), kDays.end(), day);
+  m.check(key, found != kDays.end(),
+          fmt::format("\"{}\" is no day; known: {}", day, fmt::join(kDays, ", ")));
+  return static_cast<std::uint32_t>(found - kDays.begin()) % 7;
+}
+
 void read_days(MapReader& m, std::vector<std::uint32_t>& days) {
-  const std::vector<std::string> names{"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
   std::vector<std::string> given;
   m.read("days", given);
-  for (const std::string& day : given) {
-    const auto found = std::find(names.begin(), names.end(), day);
-    m.check("days", found != names.end(),
-            fmt::format("\"{}\" is no day; known: {}", day, fmt::join(names, ", ")));
-    days.push_back(static_cast<std::uint32_t>(found - names.begin()) % 7);
-  }
+  for (const std::string& day : given) days.push_back(day_of(m, "days", day));
 }
 
 // One map, or a list of them.
@@ -214,6 +217,32 @@ void read_rules(MapReader& m, const core::AlertPolicy& p, core::AlertRules& rule
   });
 }
 
+// A receiver that pages people, or expects an end, is none for a digest.
+void check_digest_sink(MapReader& m, const core::AlertPolicy& p, const std::string& name) {
+  for (const core::SinkPolicy& sink : p.sinks)
+    if (sink.name == name)
+      m.check("to",
+              sink.kind != "pagerduty" && sink.kind != "opsgenie" && sink.kind != "alertmanager",
+              fmt::format("{} ({}) is for incidents; a digest goes to mail or a chat", name,
+                          sink.kind));
+}
+
+void read_digest(const ValueReader& value, core::AlertPolicy& p) {
+  if (!value.given()) return;
+  core::DigestRule rule;
+  value.map([&](MapReader& d) {
+    std::string day = "mon";
+    d.read("day", day);
+    rule.day = day_of(d, "day", day);
+    if (d.has("at")) read_time_of_day(d, "at", rule.at);
+    d.check("at", rule.at < 24 * 60, "a day ends before 24:00");
+    read_zone(d, rule.utc);
+    read_receivers(d, p, rule.to);
+    for (const std::string& name : rule.to) check_digest_sink(d, p, name);
+  });
+  p.digest = std::move(rule);
+}
+
 }  // namespace
 
 void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context) {
@@ -226,6 +255,7 @@ void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& con
   read_group(m, p.group);
   m.list("routes", [&](ValueReader& item) { read_route(item, p); });
   read_rules(m, p, p.rules);
+  read_digest(m.at("digest"), p);
   m.map("dead_man", [&](MapReader& d) {
     d.read("url_file", p.dead_man_url_file);
     if (!p.dead_man_url_file.empty())

@@ -155,4 +155,9 @@ void read_goodput(MapReader& m, core::GoodputPolicy& p) {
   read("co2_g_per_kwh", p.co2_g_per_kwh, 0, 1e5);
 }
 
+void read_budget(MapReader& m, core::BudgetPolicy& p) {
+  m.read("gpu_hours", p.gpu_hours);
+  m.check("gpu_hours", p.gpu_hours >= 0 && p.gpu_hours <= 1e12, "must be between 0 and 1e12");
+}
+
 }  // namespace stoker::configs

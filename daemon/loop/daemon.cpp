@@ -243,36 +243,14 @@ void Daemon::beat() {
       if (auto status = back_up(foundation_, wall_now()); !status)
         log(LogLevel::Warning, "no backup of the journal: " + status.error().message());
     });
-  if (started_ && beats_ % 10 == 2) repeat_alerts();
+  if (started_ && beats_ % 10 == 2) {
+    repeat_alerts();
+    note_weeks();
+  }
   check_end();
   beat_timer_.expires_after(kBeat);
   beat_timer_.async_wait([this](const boost::system::error_code& code) {
     if (!code) beat();
-  });
-}
-
-// Open alerts that are neither acknowledged nor silenced are reported again at their routes' pace,
-// and to further sinks.
-void Daemon::repeat_alerts() {
-  turns_->inspect([this](core::Engine& engine, SqliteJournal&) {
-    std::set<RunName> names{RunName()};
-    for (const auto& [name, run] : engine.state().runs) names.insert(name);
-    std::vector<core::SendAlert> all;
-    std::set<std::string> silenced;
-    for (const auto& [id, alert] : engine.state().alerts) {
-      core::SendAlert& open = all.emplace_back();
-      open.id = id;
-      open.severity = alert.severity;
-      open.alert_kind = alert.kind;
-      open.labels = {{"run", alert.run.text}, {"subject", alert.subject}};
-    }
-    for (const auto& held : core::silenced_alerts(engine.state(), foundation_.clock->now()))
-      silenced.insert(held.id);
-    alerts_->note_open(all, silenced);
-    for (const RunName& name : names)
-      if (const auto open = core::alerts_to_repeat(engine.state(), name, foundation_.clock->now());
-          !open.empty())
-        alerts_->repeat(open, context_of({EffectKey(), name, core::Action()}).policy.alerts);
   });
 }
 

@@ -91,6 +91,8 @@ class Daemon {
   void renew_lease();
   void keep_socket();
   void repeat_alerts();
+  void note_weeks();
+  void make_digest(const wire::Request& request, const std::string& by, Reply reply);
   void arm_wake(std::optional<Instant> at);
   void wake();
   void on_signal(int signal);

@@ -46,6 +46,9 @@ bool is_of(const core::JournalRow& row, const RunName& name,
 bool differ(wire::StatusDocument before, const wire::StatusDocument& now) {
   before.published = now.published;
   before.progress_age_s = now.progress_age_s;
+  before.eta_s = now.eta_s;
+  before.forecast = now.forecast;
+  before.spend = now.spend;
   if (before.checkpoint && now.checkpoint) before.checkpoint->age_s = now.checkpoint->age_s;
   if (before.archive && now.archive) before.archive->age_s = now.archive->age_s;
   return !(before == now);

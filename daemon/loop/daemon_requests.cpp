@@ -191,6 +191,7 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
   if (request.verb == "run") return ask_run(request, by, reply);
   if (request.verb == "reload") return reload(by, reply);
   if (request.verb == "alerts-test") return test_alerts(request, reply);
+  if (request.verb == "alerts-digest") return make_digest(request, by, reply);
   if (!is_one_of(kRunVerbs, request.verb) && !is_one_of(kSiteVerbs, request.verb) &&
       !is_one_of(kListVerbs, request.verb))
     return reply(refuse("there is no verb \"" + request.verb + "\""));
@@ -343,22 +344,6 @@ void Daemon::reload(const std::string& by, Reply reply) {
         fmt::format("{} of {} runs have a new policy", changes.size(), old.size());
     turns_->submit(std::move(changes), [reply, errors, done](const std::vector<JournalRow>&) {
       reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
-    });
-  });
-}
-
-void Daemon::test_alerts(const wire::Request& request, Reply reply) {
-  core::AlertPolicy policy;
-  for (const auto& [name, run] : runs_)
-    if (request.run.empty() || name.text == request.run)
-      for (const core::SinkPolicy& sink : run.policy.alerts.sinks)  // runs often share one
-        if (std::find(policy.sinks.begin(), policy.sinks.end(), sink) == policy.sinks.end())
-          policy.sinks.push_back(sink);
-  if (policy.sinks.empty()) return reply(refuse("no run has a sink in its alerts section"));
-  errands_->post([this, policy, reply, dry_run = request.dry_run] {
-    const auto tested = alerts_->test(policy, dry_run);
-    asio::post(io_, [reply, tested] {
-      reply({1, tested.ok, tested.text, {{"sinks", tested.sinks}}});
     });
   });
 }

@@ -151,6 +151,19 @@ TEST_CASE("quiet hours: a warning -> held over a restart until the morning, a gr
   CHECK(site.hook.taken()[1].find("slow") != std::string::npos);
 }
 
+TEST_CASE("quiet hours: a weekly digest -> leaves at its hour, once, also after a restart") {
+  HoldSite site;
+  auto policy = site.policy(at_night(11, 18));
+  policy.digest = core::DigestRule{0, 0, true, {policy.sinks.front().name}};
+  for (int start = 0; start < 2; ++start) {
+    const auto outbox = site.start();
+    REQUIRE(outbox->accept(EffectKey("1"), kind_of("weekly_digest", core::Severity::Info), policy));
+    HoldSite::settle(*outbox);
+    CHECK(outbox->held().empty());
+    CHECK(site.hook.taken().size() == 1);
+  }
+}
+
 TEST_CASE("quiet hours: a warning that becomes critical -> leaves at once, once") {
   HoldSite site;
   const auto policy = site.policy(at_night(11, 18));

@@ -72,6 +72,17 @@ TEST_CASE("route: severity and labels -> every matching sink, the shortest repea
         std::vector<Routed>{{kPulseSink, kNoRepeat}, {"ops", 2h, {}, group}});
 }
 
+TEST_CASE("route: a weekly digest -> the sinks of alerts.digest alone, without a repeat") {
+  core::AlertPolicy policy;
+  policy.routes = {rule(core::Severity::Info, {}, {"pager"}, 1h)};
+  policy.digest = core::DigestRule{1, 0, false, {"mail"}};
+  RenderedAlert alert = alert_of(core::Severity::Info);
+  alert.kind = kDigestKind;
+  CHECK(route(alert, policy) == std::vector<Routed>{{kPulseSink, kNoRepeat}, {"mail", kNoRepeat}});
+  policy.digest.reset();
+  CHECK(route(alert, policy).size() == 1);
+}
+
 TEST_CASE("route: sinks without routes -> warnings and worse to all") {
   core::AlertPolicy policy;
   policy.sinks = {{"hook", "webhook", {}}};

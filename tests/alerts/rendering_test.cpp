@@ -32,7 +32,22 @@ class Secrets {
   std::string path;
 };
 
+RenderedAlert digest() {
+  core::SendAlert alert;
+  alert.id = "tr11/weekly_digest/77";
+  alert.severity = core::Severity::Info;
+  alert.alert_kind = "weekly_digest";
+  alert.summary = "tr11: week to 2022-05-01: goodput 91.2 %, 2 incidents, 4.50 GPU hours lost";
+  alert.reason = "tr11 is training at iteration 120 of 500; finished in about 3d";
+  alert.report =
+      "Time: 91.2 % of 7d in iterations that were kept, queue 8.8 %.\n"
+      "Spend: 90.00 GPU hours this week; 90.0 of 500.0 GPU hours (18.0 %).\n";
+  alert.labels = {{"run", "tr11"}};
+  return render(EffectKey("tr11/77/0"), alert, kMayDay, kMayDay);
+}
+
 RenderedAlert alert_of(const std::string& moment) {
+  if (moment == "digest") return digest();
   core::SendAlert alert;
   alert.id = "tr11/rank_crash/12";
   alert.severity = core::Severity::Critical;
@@ -117,14 +132,15 @@ bool refused(const std::string& kind, long status, const std::string& body) {
 }  // namespace
 
 TEST_CASE(
-    "rendering: fired, acknowledged, resolved -> as kept for every kind, no secret in sight") {
+    "rendering: fired, acknowledged, resolved, a digest -> as kept for every kind, no secret in "
+    "sight") {
   const Secrets secrets;
   for (const core::SinkPolicy& policy : one_of_each(secrets)) {
     CAPTURE(policy.name);
     auto sink = make_sink(policy);
     REQUIRE_MESSAGE(sink.has_value(), (sink ? "" : sink.error().message()));
     std::string text;
-    for (const char* moment : {"fired", "acknowledged", "resolved"}) {
+    for (const char* moment : {"fired", "acknowledged", "resolved", "digest"}) {
       const auto request = (*sink)->request(alert_of(moment), kMayDay + 1min);
       REQUIRE(request.has_value());
       text += "=== " + std::string(moment) + "\n" + readable(show(*request)) + "\n";

@@ -30,6 +30,19 @@ TEST_CASE("status: a training run -> its block") {
 )");
 }
 
+TEST_CASE("status: GPU hours -> against the budget, and whether the forecast fits") {
+  auto s = training_status();
+  s.spend = wire::StatusSpend{412.5, 500.0, 60.0, true};
+  CHECK(
+      render_status(s, kNow, plain())
+          .find("  spend       412.5 of 500.0 GPU hours (82.5 %), 60.0 more to the end: the budget "
+                "suffices\n") != std::string::npos);
+  s.spend->suffices = false;
+  CHECK(render_status(s, kNow, plain()).find("the budget does not suffice\n") != std::string::npos);
+  s.spend = wire::StatusSpend{3, {}, {}, {}};
+  CHECK(render_status(s, kNow, plain()).find("  spend       3.0 GPU hours\n") != std::string::npos);
+}
+
 TEST_CASE("status: a forecast -> its range, and the tasks that it needs") {
   auto s = training_status();
   s.forecast = wire::StatusForecast{54000, 72000, 50000, 5000, 5000, 0, 3};

@@ -342,3 +342,24 @@ TEST_CASE("run_schema: rules of alerts -> read; each error with its place and wh
   CHECK(error_of(sinks + "routes: [{to: [mail], match: {kind: \"hang|limbow\"}}]}")
             .ends_with("match: no alert is of the kind \"limbow\"; did you mean \"limbo\"?"));
 }
+
+TEST_CASE("run_schema: alerts.digest and budget -> read; what could not work is refused") {
+  const std::string sinks = "alerts: {sinks: {mail: {kind: pulse}}, ";
+  const auto file =
+      read(kTrain + sinks + "digest: {day: fri, at: \"16:30\", zone: UTC, to: [mail]}}\n" +
+           "scheduler: {gpus_per_node: 8}\nbudget: {gpu_hours: 2.5e5}\n");
+  REQUIRE_MESSAGE(file.errors.empty(), file.errors[0].text());
+  CHECK(file.policy.alerts.digest == core::DigestRule{5, 16 * 60 + 30, true, {"mail"}});
+  CHECK(file.policy.budget.gpu_hours == 250000);
+  CHECK(read(kTrain + sinks + "digest: {to: [mail]}}").policy.alerts.digest ==
+        core::DigestRule{1, 9 * 60, false, {"mail"}});
+  CHECK_FALSE(read(kTrain).policy.alerts.digest);
+  CHECK(error_of(sinks + "digest: {day: monday, to: [mail]}}")
+            .ends_with("day: \"monday\" is no day; known: sun, mon, tue, wed, thu, fri, sat"));
+  CHECK(error_of(sinks + "digest: {at: \"24:00\", to: [mail]}}")
+            .ends_with("at: a day ends before 24:00"));
+  CHECK(error_of(sinks + "digest: {}}").find("\"to\"") != std::string::npos);
+  CHECK(error_of(sinks + "digest: {to: [male]}}").ends_with("did you mean \"mail\"?"));
+  CHECK(error_of("budget: {gpu_hours: 10}").find("budget.gpu_hours: GPU hours are not counted") !=
+        std::string::npos);
+}

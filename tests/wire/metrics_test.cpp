@@ -21,6 +21,7 @@ struct Published {
     run.iteration = 42;
     run.restarts = 3;
     run.eta_s = 3600;
+    run.spend = StatusSpend{2, 10.0, 3.0, true};
     run.goodput.emplace();
     run.goodput->ettr = 0.9;
     run.goodput->causes = {{"hang", 2, 60, 0.5, 4}};
@@ -66,6 +67,9 @@ TEST_CASE("metrics: the forms differ where they must") {
     CHECK(has(either, "stoker_run_iteration{run=\"a\\\"<b>\\n\"} 42\n"));
     CHECK(has(either, "stoker_run_eta_seconds{run=\"a\\\"<b>\\n\"} 3600\n"));
     CHECK(has(either, "cause=\"hang\"} 60\n"));
+    CHECK(has(either, "stoker_run_gpu_seconds_total{run=\"a\\\"<b>\\n\"} 7200\n"));
+    CHECK(has(either, "stoker_run_gpu_budget_seconds{run=\"a\\\"<b>\\n\"} 36000\n"));
+    CHECK(has(either, "stoker_run_gpu_left_seconds{run=\"a\\\"<b>\\n\"} 10800\n"));
     CHECK(has(either,
               "stoker_run_lost_gpu_seconds_total{run=\"a\\\"<b>\\n\",cause=\"hang\"} 14400\n"));
     CHECK(
