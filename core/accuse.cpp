@@ -16,6 +16,7 @@ namespace {
 
 constexpr Duration kTrustAfter = 24h;      // of training, on parole
 constexpr std::size_t kNameKept = 96;      // NVML's own limit
+constexpr std::size_t kWordsKept = 400;    // of a training's sentence
 constexpr std::size_t kTooManyGuilty = 2;  // one fault does not sit in so many nodes
 
 // The catalogue's word on an Xid; where the agent has none: NVIDIA, "Xid Errors", r555.
@@ -27,6 +28,19 @@ double weight_of(const wire::KernelLine& e) {
   constexpr int kFatal[] = {48, 74, 79, 94, 95, 119};
   return std::find(std::begin(kFatal), std::end(kFatal), *e.xid) != std::end(kFatal) ? kConvicts
                                                                                      : kWeak;
+}
+
+// Ranks lie in blocks on the nodes of an attempt.
+std::vector<NodeName> nodes_of_ranks(const LiveGeneration& live, const std::vector<Rank>& ranks) {
+  std::vector<NodeName> nodes;
+  const std::size_t count = live.attempt_nodes.size();
+  if (count == 0 || live.world_size == 0 || live.world_size % count != 0) return nodes;
+  for (const Rank rank : ranks) {
+    if (rank.value >= live.world_size) continue;
+    const NodeName& node = live.attempt_nodes[rank.value / (live.world_size / count)];
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -147,6 +161,31 @@ void on_nodes_benched(Turn& turn, const wire::NodesBenched& e) {
     turn.say(fmt::format("{} passed the test on parole in {:.1f}s, beside {}", nodes_text(passed),
                          e.seconds, count_text(others, "other")));
   if (!poor.empty()) supply::update_exclusions(turn);
+}
+
+// A computation that another node makes differently, twice alike, is the hardware's; a copy that
+// differs may be a program's fault as well.
+void on_numbers_differ(Turn& turn, const wire::NumbersDiffer& e) {
+  RunState& run = turn.r();
+  const bool replay = e.check == "replay";
+  const std::vector<NodeName> nodes = nodes_of_ranks(*run.live, e.ranks);
+  turn.say(fmt::format("{} at iteration {}: {}{}{}",
+                       replay ? "a micro-batch that was computed again came out differently"
+                              : "copies of a tensor differ",
+                       e.iteration.value, e.what.substr(0, kWordsKept),
+                       nodes.empty() ? "" : fmt::format(" ({})", nodes_text(nodes)),
+                       e.repaired ? "; repaired, the training goes on" : ""));
+  const bool one = e.outvoted && nodes.size() == 1;
+  for (const NodeName& node : nodes) {
+    Evidence evidence = evidence_of(turn, "numbers_differ", e.what.substr(0, kWordsKept));
+    evidence.weight = !one ? 0 : replay ? kConvicts : kWeak;
+    turn.say(accuse_node(turn, node, std::move(evidence), one && replay));
+  }
+  raise(turn, {e.repaired ? Severity::Warning : Severity::Critical, "numbers_differ",
+               fmt::format("{}: {} at iteration {}", turn.name().text, e.what.substr(0, kWordsKept),
+                           e.iteration.value),
+               fmt::format("stoker nodes {}", turn.name().text), ""});
+  if (one && replay) supply::update_exclusions(turn);
 }
 
 void on_health_sources(Turn& turn, const wire::HealthSources& e) {

@@ -100,9 +100,8 @@ void on(Turn& turn, const wire::GenerationStarted& e) {
 }
 
 void on(Turn& turn, const wire::AgentJoined& e) {
-  RunState& run = turn.r();
-  ++run.live->joined;
-  std::erase(run.live->lost, e.node);
+  ++turn.r().live->joined;
+  std::erase(turn.r().live->lost, e.node);
 }
 
 void on(Turn& turn, const wire::AgentLost& e) {
@@ -290,6 +289,10 @@ void on(Turn& turn, const wire::ResumeAudit& e) {
   raise(turn, {Severity::Critical, "resume_audit", text, command_text(turn.name(), "events"), ""});
 }
 
+void on(Turn& turn, const wire::NumbersDiffer& e) {
+  on_numbers_differ(turn, e);
+}
+
 void on(Turn& turn, const wire::Acknowledged& e) {
   RunState& run = turn.r();
   if (e.what == "save" && run.save && e.value >= run.save->counter) {
@@ -358,10 +361,7 @@ void on(Turn& turn, const wire::ControlRefused& e) {
 
 void on(Turn& turn, const wire::Goodbye& e) {
   RunState& run = turn.r();
-  if (!e.lead) {
-    turn.say(fmt::format("the agent on {} left ({})", e.node.text, e.why));
-    return;
-  }
+  if (!e.lead) return turn.say(fmt::format("the agent on {} left ({})", e.node.text, e.why));
   run.live->goodbye_at = turn.now();
   run.live->goodbye_code = e.exit_code;
   turn.say(fmt::format("generation {} is over ({}), its lead exited with code {}",

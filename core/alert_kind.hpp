@@ -17,6 +17,7 @@ struct AlertKindRow {
 
 inline constexpr std::array kAlertKinds{
     AlertKindRow{"rank_crash", true, "a rank ended with an error; stoker restarted, or tries to"},
+    AlertKindRow{"numbers_differ", true, "copies or repeated computations are not the same bits"},
     AlertKindRow{"hang", true, "no rank made progress within the limit of its phase"},
     AlertKindRow{"node_fault", true, "a node is lost, faulty or slow; it is left out where it can"},
     AlertKindRow{"node_convicted", true, "evidence against a node sufficed: it is excluded"},

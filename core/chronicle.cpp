@@ -93,6 +93,7 @@ std::string cause_text(const std::string& kind) {
       {"", "other causes"},
       {"hang", "hangs"},
       {"rank_crash", "crashes of ranks"},
+      {"numbers_differ", "numbers that must be equal and were not"},
       {"node_fault", "faults of nodes"},
       {"agents_silent", "silent agents"},
       {"job_failed", "failed jobs"},

@@ -26,6 +26,8 @@ enum class Numerics { Native, Portable };
 // Of activations in the backward: nothing, the attention's scores, whole layers.
 enum class Recompute { None, Selective, Full };
 enum class OptimizerKind { AdamW };
+// What to do when copies of a parameter differ: end the training, or take over the good copy.
+enum class OnDrift { Stop, Repair };
 
 struct ModelConfig {
   std::uint64_t layers = 0;
@@ -95,8 +97,15 @@ struct EvaluateConfig {
   bool save_before = false;
 };
 
+struct CheckConfig {                  // whether the numbers can be trusted; 0 = never
+  std::uint64_t replicas_every = 10;  // iterations; also before each save
+  OnDrift on_drift = OnDrift::Stop;
+  std::uint64_t replay_every = 0;  // iterations
+};
+
 struct LogConfig {
   std::uint64_t every = 1;
+  bool norms = false;  // of each layer's gradients and of the parameters, and zeros
   std::optional<std::string> tensorboard;
 };
 
@@ -116,6 +125,7 @@ struct TrainConfig {
   LrSchedule lr;
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
+  CheckConfig check;
   LogConfig log;
   ExitConfig exit;
 };
@@ -138,6 +148,10 @@ struct EnumNames<recipe::Numerics> {
 template <>
 struct EnumNames<recipe::Recompute> {
   static constexpr std::array names{"none", "selective", "full"};
+};
+template <>
+struct EnumNames<recipe::OnDrift> {
+  static constexpr std::array names{"stop", "repair"};
 };
 template <>
 struct EnumNames<recipe::OptimizerKind> {

@@ -58,6 +58,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"freeze", &Script::do_freeze},
             {"saved", &Script::do_saved},
             {"save-failed", &Script::do_save_failed},
+            {"differ", &Script::do_differ},
             {"damaged", &Script::do_damaged},
             {"deleted", &Script::do_deleted},
             {"benched", &Script::do_benched},

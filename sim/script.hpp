@@ -58,6 +58,7 @@ class Script {
   Status do_freeze(Words& words);
   Status do_saved(Words& words);
   Status do_save_failed(Words& words);
+  Status do_differ(Words& words);
   Status do_damaged(Words& words);
   Status do_deleted(Words& words);
   Status do_archived(Words& words);

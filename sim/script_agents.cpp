@@ -194,6 +194,21 @@ Status Script::do_saved(Words& words) {
   return say(e);
 }
 
+// differ replay iteration 40 rank 3 [outvoted] [repaired] "what": numbers that must be equal are
+// not
+Status Script::do_differ(Words& words) {
+  wire::NumbersDiffer e;
+  e.check = words.next();
+  e.iteration = Iteration{words.number("iteration")};
+  e.ranks = {Rank{static_cast<std::uint32_t>(words.number("rank"))}};
+  if (const auto other = words.value("and"))
+    e.ranks.push_back(Rank{static_cast<std::uint32_t>(std::stoul(*other))});
+  e.outvoted = words.flag("outvoted");
+  e.repaired = words.flag("repaired");
+  e.what = words.quoted();
+  return say(e);
+}
+
 Status Script::do_save_failed(Words& words) {
   wire::SaveFailed e;
   e.iteration = Iteration{words.number("iteration", beat_.iteration_max.value)};

@@ -179,6 +179,18 @@ struct SaveFailed {
   STOKER_FIELDS(SaveFailed, iteration, why)
 };
 
+// Two computations or copies that must be the same bits are not.
+struct NumbersDiffer {
+  static constexpr const char* kKind = "numbers_differ";
+  Iteration iteration;      // completed
+  std::string check;        // "replicas": copies of a tensor | "replay": a micro-batch made again
+  std::string what;         // "blocks.0.norm1.weight[3]: its parameter on rank 1 differs from …"
+  std::vector<Rank> ranks;  // that may have the wrong bits
+  bool outvoted = false;    // others agree against them
+  bool repaired = false;    // the training goes on with good ones; else its ranks exit with 24
+  STOKER_FIELDS(NumbersDiffer, iteration, check, what, ranks, outvoted, repaired)
+};
+
 struct Acknowledged {  // a counter of control.json was acted on, or a level taken up (value = 1)
   static constexpr const char* kKind = "acknowledged";
   std::string what;  // "save" | "stacks" | "restart" | "level"
@@ -295,9 +307,9 @@ struct Goodbye {  // the agent leaves in order; of the lead: the generation is o
 using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
-                 ResumeAudit, Acknowledged, StacksWritten, CheckpointsDeleted, CheckpointArchived,
-                 ArchiveFailed, NodesBenched, HealthSources, KernelLine, ControlRefused, Notice,
-                 Goodbye>;
+                 ResumeAudit, NumbersDiffer, Acknowledged, StacksWritten, CheckpointsDeleted,
+                 CheckpointArchived, ArchiveFailed, NodesBenched, HealthSources, KernelLine,
+                 ControlRefused, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

@@ -17,6 +17,7 @@ enum class ExitCode : int {
   CheckpointRefused = 21,
   Configuration = 22,
   DiskFull = 23,
+  NumbersDiffer = 24,  // copies or repeated computations that must be equal are not
 };
 constexpr int number_of(ExitCode code) {
   return static_cast<int>(code);
@@ -43,6 +44,7 @@ constexpr std::string_view text_of(ExitCode code) {
     case ExitCode::CheckpointRefused: return "checkpoint refused";
     case ExitCode::Configuration: return "configuration";
     case ExitCode::DiskFull: return "disk full";
+    case ExitCode::NumbersDiffer: return "numbers differ that must be equal";
     case ExitCode::Finished:
     case ExitCode::Failed: return "";
   }

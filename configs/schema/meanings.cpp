@@ -205,7 +205,17 @@ const std::vector<KeyMeaning>& train_key_meanings() {
       {"evaluate.every", "iterations", "0: never"},
       {"evaluate.iterations", "iterations", "of one evaluation"},
       {"evaluate.save_before", "true, false", "a checkpoint before each evaluation"},
+      {"check.replicas_every", "iterations",
+       "between comparisons of all copies of parameters and moments; 0: only before a save"},
+      {"check.on_drift", "stop, repair",
+       "what follows when copies differ: exit with 24, or take over the good copy and go on"},
+      {"check.replay_every", "iterations",
+       "between replays of a micro-batch on its own rank and on the next: silent data corruption; "
+       "0: "
+       "never"},
       {"log.every", "iterations", "between log lines"},
+      {"log.norms", "true, false",
+       "norm of the parameters, zeros among the gradients, gradient norm of each layer"},
       {"log.tensorboard", "path", "folder of TensorBoard's files"},
       {"exit.duration", "duration", "save and leave after it"},
       {"exit.iteration", "iterations", "save and leave at it"},

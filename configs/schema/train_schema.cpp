@@ -230,9 +230,15 @@ void read_rest(MapReader& root, TrainConfig& c) {
     m.check("iterations", c.evaluate.iterations >= 1, "must be at least 1");
     m.read("save_before", c.evaluate.save_before);
   });
+  root.map("check", [&](MapReader& m) {
+    m.read("replicas_every", c.check.replicas_every);
+    m.read("on_drift", c.check.on_drift);
+    m.read("replay_every", c.check.replay_every);
+  });
   root.map("log", [&](MapReader& m) {
     m.read("every", c.log.every);
     m.check("every", c.log.every >= 1, "must be at least 1");
+    m.read("norms", c.log.norms);
     m.read("tensorboard", c.log.tensorboard);
   });
   root.map("exit", [&](MapReader& m) {

@@ -42,11 +42,18 @@ std::string last_words(const wire::RankExited& exited) {
   return fmt::format(", its last output: \"{}\"", line);
 }
 
-// What the rank met anywhere: its peers, a checkpoint that none can take.
+// What the rank met anywhere: its peers, a checkpoint that none can take; and numbers that differ,
+// whose own report says which node they speak against.
 bool is_nodes_fault(const RunState& run, int code) {
   const ExitCode ours{code};
   return !is_stoker_train(run.policy) ||
-         (ours != ExitCode::PeerLost && ours != ExitCode::CheckpointRefused);
+         (ours != ExitCode::PeerLost && ours != ExitCode::CheckpointRefused &&
+          ours != ExitCode::NumbersDiffer);
+}
+
+std::string kind_of(const RunState& run, int code) {
+  return is_stoker_train(run.policy) && ExitCode{code} == ExitCode::NumbersDiffer ? "numbers_differ"
+                                                                                  : "rank_crash";
 }
 
 // Codes that a restart cannot fix, or that need something other than a restart. False: a plain
@@ -129,7 +136,7 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
   if (code == 0) return;  // early leavers; the attempt's end decides
   if (!is_overtaken(turn) && special_failure(turn, code, who, last_words(exited))) return;
   Failure failure;
-  failure.kind = "rank_crash";
+  failure.kind = kind_of(run, code);  // of a signal 128 and more
   failure.evidence =
       fmt::format("{} ended with {}{} {}{}", who, exit_text(exited.code, exited.signal),
                   exited.core ? ", core dumped," : "", where_text(run), last_words(exited));
@@ -168,7 +175,6 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   const std::string who = fmt::format("rank {} on {}", outcome.rank.value, outcome.node.text);
   if (special_failure(turn, outcome.code, who, "")) return;
   Failure failure;
-  failure.kind = "rank_crash";
   if (is_nodes_fault(run, outcome.code)) failure.nodes = {outcome.node};
   if (ExitCode{outcome.code} == ExitCode::PeerLost) {
     failure.evidence = fmt::format("{} and its peers lost each other {}; no rank ended before them",
@@ -184,6 +190,7 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
         fmt::format("{} ended with {} {}", who, exit_text(outcome.code, 0), where_text(run));
   }
   if (failure.nodes.size() == 1 && failure.nodes.front().empty()) failure.nodes.clear();
+  failure.kind = kind_of(run, outcome.code);
   recover(turn, failure);
 }
 

@@ -109,7 +109,11 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"evaluate.every", "7", Effect::Nothing},  // without dropout, and reads no generator
       {"evaluate.iterations", "3", Effect::Nothing},
       {"evaluate.save_before", "true", Effect::Nothing},
+      {"check.replicas_every", "7", Effect::Nothing},
+      {"check.on_drift", "repair", Effect::Nothing},  // good copies are what they were
+      {"check.replay_every", "5", Effect::Nothing},   // computes, and changes nothing
       {"log.every", "3", Effect::Nothing},
+      {"log.norms", "true", Effect::Nothing},
       {"log.tensorboard", "points", Effect::Nothing},
       {"exit.duration", "1h", Effect::Nothing},
       {"exit.iteration", "30", Effect::Nothing},

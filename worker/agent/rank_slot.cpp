@@ -19,6 +19,7 @@ bool may_tell(const wire::AgentBody& body) {
          std::holds_alternative<wire::CheckpointSaved>(body) ||
          std::holds_alternative<wire::SaveFailed>(body) ||
          std::holds_alternative<wire::DamagedCheckpoint>(body) ||
+         std::holds_alternative<wire::NumbersDiffer>(body) ||
          std::holds_alternative<wire::Notice>(body);
 }
 }  // namespace

@@ -36,7 +36,8 @@ constexpr const char* kExamples =
     "  stoker-train inspect checkpoints/step-000100.g000001 --verify\n"
     "  stoker-train export checkpoints/step-000100.g000001 -o for-transformers\n"
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
-    "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full.";
+    "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full,\n"
+    "  24 numbers differ that must be equal.";
 
 Backend torch_backend() {
   return {make_gpt,

@@ -52,6 +52,7 @@ class Runner {
     STOKER_TRY(mean, training_ ? model_.forward(unit, batch, input, output)
                                : model_.evaluate(unit, batch, input, output));
     loss_ += e_.weight * mean;
+    if (hooks_.loss && unit.stage + 1 == e_.schedule.stages()) hooks_.loss(unit.micro_batch, mean);
     if (unit.stage + 1 < e_.schedule.stages())
       inputs_[{unit.stage + 1, unit.micro_batch}] = std::move(output);
     return ok();
@@ -106,6 +107,21 @@ class Runner {
   double loss_ = 0;
 };
 
+recipe::PipelineSchedule empty_schedule(const std::vector<std::uint32_t>& rank_of_stage,
+                                        std::uint32_t micro_batches) {
+  recipe::PipelineSchedule schedule;
+  schedule.micro_batches = micro_batches;
+  schedule.rank_of_stage = rank_of_stage;
+  schedule.ranks.resize(1 + *std::max_element(rank_of_stage.begin(), rank_of_stage.end()));
+  return schedule;
+}
+
+Result<recipe::PipelineSchedule> with_transfers(recipe::PipelineSchedule schedule) {
+  recipe::insert_transfers(schedule);
+  STOKER_TRY_STATUS(recipe::order_transfers(schedule));
+  return schedule;
+}
+
 }  // namespace
 
 Result<double> run_schedule(const Execution& execution, Model& model, const ExecutorHooks& hooks) {
@@ -119,16 +135,20 @@ Result<double> run_evaluation(const Execution& execution, Model& model,
 
 Result<recipe::PipelineSchedule> forward_only(const std::vector<std::uint32_t>& rank_of_stage,
                                               std::uint32_t micro_batches) {
-  recipe::PipelineSchedule schedule;
-  schedule.micro_batches = micro_batches;
-  schedule.rank_of_stage = rank_of_stage;
-  schedule.ranks.resize(1 + *std::max_element(rank_of_stage.begin(), rank_of_stage.end()));
+  recipe::PipelineSchedule schedule = empty_schedule(rank_of_stage, micro_batches);
   for (std::uint32_t m = 0; m < micro_batches; ++m)
     for (std::uint32_t stage = 0; stage < schedule.stages(); ++stage)
       schedule.ranks[rank_of_stage[stage]].push_back({OpKind::Forward, stage, m});
-  recipe::insert_transfers(schedule);
-  STOKER_TRY_STATUS(recipe::order_transfers(schedule));
-  return schedule;
+  return with_transfers(std::move(schedule));
+}
+
+Result<recipe::PipelineSchedule> one_micro_batch(const std::vector<std::uint32_t>& rank_of_stage) {
+  recipe::PipelineSchedule schedule = empty_schedule(rank_of_stage, 1);
+  for (std::uint32_t stage = 0; stage < schedule.stages(); ++stage)
+    schedule.ranks[rank_of_stage[stage]].push_back({OpKind::Forward, stage, 0});
+  for (std::uint32_t stage = schedule.stages(); stage-- > 0;)
+    schedule.ranks[rank_of_stage[stage]].push_back({OpKind::Backward, stage, 0});
+  return with_transfers(std::move(schedule));
 }
 
 }  // namespace stoker::train

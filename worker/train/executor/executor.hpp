@@ -16,7 +16,9 @@ struct ExecutorHooks {
   std::function<void()> after_op;                     // a sign of life
   std::function<Status(std::uint32_t stage)> reduce;  // a stage's gradients are complete here
   std::function<Status()> reduce_tied;                // the tied embedding's
-  std::function<void(const recipe::PipelineOp&)> before_op{};  // may be empty
+  // These may be empty.
+  std::function<void(const recipe::PipelineOp&)> before_op{};
+  std::function<void(std::uint32_t micro_batch, double mean)> loss{};  // of the last stage
 };
 
 // What of the schedule is run, and how.
@@ -37,5 +39,7 @@ Result<double> run_evaluation(const Execution& execution, Model& model, const Ex
 // The forwards of `micro_batches` through the same stages, with their transfers.
 Result<recipe::PipelineSchedule> forward_only(const std::vector<std::uint32_t>& rank_of_stage,
                                               std::uint32_t micro_batches);
+// Forward and backward of micro-batch 0, without reductions.
+Result<recipe::PipelineSchedule> one_micro_batch(const std::vector<std::uint32_t>& rank_of_stage);
 
 }  // namespace stoker::train

@@ -20,6 +20,7 @@ struct IterationLine {
   double gradient_norm = 0;
   std::uint64_t skipped = 0, nan = 0;  // since the last line
   double samples_per_second = 0, tflops = 0;
+  std::optional<double> zeros{}, parameter_norm{};  // on request
 };
 std::string format_iteration_line(const IterationLine& line);
 

@@ -100,4 +100,12 @@ Result<const recipe::PipelineSchedule*> Pipeline::evaluation(std::uint32_t micro
   return &(evaluation_[micro_batches] = std::move(schedule));
 }
 
+Result<const recipe::PipelineSchedule*> Pipeline::replay() {
+  if (!replay_) {
+    STOKER_TRY(schedule, one_micro_batch(rank_of_stage_));
+    replay_ = std::move(schedule);
+  }
+  return &*replay_;
+}
+
 }  // namespace stoker::train

@@ -25,12 +25,14 @@ class Pipeline {
   // Lowered; kept. Errors: as check.
   Result<const recipe::PipelineSchedule*> training(std::uint32_t micro_batches);
   Result<const recipe::PipelineSchedule*> evaluation(std::uint32_t micro_batches);
+  Result<const recipe::PipelineSchedule*> replay();  // one micro-batch, without reductions
 
  private:
   recipe::ParallelConfig config_;
   std::vector<std::uint32_t> rank_of_stage_;
   std::optional<recipe::PipelineSchedule> csv_;
   std::map<std::uint32_t, recipe::PipelineSchedule> training_, evaluation_;
+  std::optional<recipe::PipelineSchedule> replay_;
 };
 
 }  // namespace stoker::train

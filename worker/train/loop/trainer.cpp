@@ -8,13 +8,10 @@
 #include "recipe/plan.hpp"
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/run/say.hpp"
-#include "worker/train/state/replicas.hpp"
 #include "worker/train/state/zero.hpp"
 
 namespace stoker::train {
 namespace {
-
-constexpr std::uint64_t kCompareEvery = 10;  // iterations
 
 recipe::BatchPlan plan_of(const recipe::TrainConfig& config) {
   auto plan = recipe::BatchPlan::make(config.batch);
@@ -29,13 +26,15 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
       position_(position),
       plan_(plan_of(parts.config)),
       total_(plan_.train_iterations(parts.config.train.samples)),
-      sums_(parts.comm, parts.state, parts.config.train.deadline) {
+      sums_(parts.comm, parts.state, parts.config.train.deadline),
+      replay_(parts.comm, parts.model, parts.state, parts.config.train.deadline) {
   if (saved) last_saved_ = position.iteration;
   if (p_.config.checkpoint.asynchronous) staging_.prepare(p_.state, p_.comm.mesh(), p_.comm.rank());
 }
 
 ExitCode Trainer::ended(const Error& error) {
   complain(error);
+  if (numbers_differ_) return ExitCode::NumbersDiffer;
   return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;
 }
 
@@ -50,27 +49,31 @@ Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range) c
   return batch;
 }
 
-Result<double> Trainer::compute(Step& step) {
-  const BatchCut cut{position_.consumed_samples + position_.data_offset, step.global, step.micro,
-                     p_.comm.mesh().dp};
-  const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
-  const double weight = static_cast<double>(step.micro) / static_cast<double>(step.global);
-  STOKER_TRY(schedule, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
-  p_.state.zero_gradients();
-  return run_schedule({*schedule, p_.comm, p_.config.train.deadline, weight}, p_.model,
-                      {[&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); },
-                       [&] {
-                         p_.trace.op_ends();
-                         p_.pulse.progress();
-                       },
-                       [&](std::uint32_t stage) { return sums_.add_stage(stage); },
-                       [&] { return sums_.add_tied(); },
-                       [&](const recipe::PipelineOp& op) { p_.trace.op_begins(op); }});
+BatchCut Trainer::cut_of(const Step& step) const {
+  return {position_.consumed_samples + position_.data_offset, step.global, step.micro,
+          p_.comm.mesh().dp};
 }
 
-Status Trainer::compare() {
-  const TraceSpan span(p_.trace, TraceRow::Check, "replicas");
-  return compare_replicas(p_.comm, p_.state, p_.layout.ties_ranks(), p_.config.train.deadline);
+Result<double> Trainer::compute(Step& step) {
+  const BatchCut cut = cut_of(step);
+  const Mesh& mesh = p_.comm.mesh();
+  const std::uint32_t rank = mesh.data_rank(p_.comm.rank());
+  const double weight = static_cast<double>(step.micro) / static_cast<double>(step.global);
+  STOKER_TRY(schedule, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
+  if (step.replays) replay_.watch(schedule->ranks[mesh.pipe_rank(p_.comm.rank())]);
+  p_.state.zero_gradients();
+  ExecutorHooks hooks;
+  hooks.fetch = [&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); };
+  hooks.before_op = [&](const recipe::PipelineOp& op) { p_.trace.op_begins(op); };
+  hooks.after_op = [&] {
+    p_.trace.op_ends();
+    p_.pulse.progress();
+    replay_.after_op();
+  };
+  hooks.reduce = [&](std::uint32_t stage) { return sums_.add_stage(stage); };
+  hooks.reduce_tied = [&] { return sums_.add_tied(); };
+  hooks.loss = [&](std::uint32_t m, double mean) { replay_.loss(m, mean); };
+  return run_schedule({*schedule, p_.comm, p_.config.train.deadline, weight}, p_.model, hooks);
 }
 
 // One sum for everything that all ranks must agree on. Each number counts once: the loss from one
@@ -142,23 +145,49 @@ Status Trainer::note_samples(const Step& step) {
        p_.environment.generation, p_.environment.attempt});
 }
 
+// A step whose replay came out differently is made again, once, where repairs are allowed.
+Status Trainer::gradients(Step& step) {
+  for (const bool again : {false, true}) {
+    if (step.replays) STOKER_TRY_STATUS(replay(step));
+    const Instant began = monotonic_now();
+    const Duration calls = p_.pulse.in_calls();
+    STOKER_TRY(loss, compute(step));
+    step.loss = loss;
+    step.compute = monotonic_now() - began - (p_.pulse.in_calls() - calls);  // without waits
+    STOKER_TRY_STATUS(agree(step));
+    if (!step.replays) return ok();
+    STOKER_TRY(good, judge_step(again));
+    if (good) return ok();
+  }
+  return ok();
+}
+
 Result<Trainer::Step> Trainer::step() {
   const Instant began = monotonic_now();
-  const Duration calls = p_.pulse.in_calls();
+  const Iteration next = position_.iteration.next();
+  const auto& check = p_.config.check;
   Step step;
   step.global = plan_.global_batch(position_.consumed_samples);
   step.micro = plan_.micro_batch(position_.consumed_samples);
-  STOKER_TRY(loss, compute(step));
-  step.loss = loss;
-  step.compute = monotonic_now() - began - (p_.pulse.in_calls() - calls);  // without waits
-  STOKER_TRY_STATUS(agree(step));
+  step.replays = check.replay_every > 0 && next.value % check.replay_every == 0;
+  STOKER_TRY_STATUS(gradients(step));
   const Status noted = note_samples(step);  // this log is worth less than the training
   if (!noted && !samples_log_failed_) complain("warning: " + noted.error().message());
   samples_log_failed_ = !noted;
   STOKER_TRY_STATUS(update(step));
-  if (position_.iteration.value % kCompareEvery == 0) STOKER_TRY_STATUS(compare());
+  if (p_.config.log.norms && logs(next)) {
+    STOKER_TRY(norms,
+               measure_norms(p_.comm, p_.state, p_.config.model.layers, p_.config.train.deadline));
+    norms_ = std::move(norms);
+  }
+  if (check.replicas_every > 0 && next.value % check.replicas_every == 0)
+    STOKER_TRY_STATUS(compare());
   step.whole = last_iteration_ = monotonic_now() - began;
   return step;
+}
+
+bool Trainer::logs(Iteration iteration) const {
+  return iteration.value % p_.config.log.every == 0 || iteration.value == total_;
 }
 
 void Trainer::tell(const Step& step) {
@@ -184,7 +213,7 @@ void Trainer::tell(const Step& step) {
   window_.seconds += to_seconds(step.whole);
   (step.finite ? window_.advanced : window_.skipped) += 1;
   if (step.finite) window_.loss += step.loss;
-  if (position_.iteration.value % c.log.every != 0 && position_.iteration.value != total_) return;
+  if (!logs(position_.iteration)) return;
   if (p_.environment.last()) tell_window(step, tflops);
   window_ = {};
 }
@@ -198,7 +227,10 @@ void Trainer::tell_window(const Step& step, double tflops) {
   say(format_iteration_line({position_.iteration, total_, position_.consumed_samples,
                              position_.consumed_samples * p_.config.model.sequence, seconds,
                              learning_rate, step.global, loss, step.norm, window_.skipped,
-                             window_.skipped, rate, tflops}));
+                             window_.skipped, rate, tflops,
+                             norms_ ? std::optional(norms_->zeros) : std::nullopt,
+                             norms_ ? std::optional(norms_->parameters) : std::nullopt}));
+  if (norms_) tell_norms();
   if (loss) plot(position_.iteration, {{"lm-loss-training/lm loss", *loss}});
   plot(position_.iteration,
        {{"learning-rate/learning-rate", learning_rate},
@@ -208,6 +240,14 @@ void Trainer::tell_window(const Step& step, double tflops) {
         {"iteration-time/samples per second", rate},
         {"iteration-time/TFLOPs per gpu (estimated)", tflops},
         {"steps-vs-samples/y=steps,x=samples", static_cast<double>(position_.consumed_samples)}});
+}
+
+void Trainer::tell_norms() {
+  say(format_norms_line(position_.iteration, *norms_));
+  plot(position_.iteration,
+       {{"num-zeros/num-zeros", norms_->zeros}, {"params-norm/params-norm", norms_->parameters}});
+  for (const Norms::Group& group : norms_->groups)
+    plot(position_.iteration, {{"grad-norm/" + group.name, group.gradients}});
 }
 
 // Plots are worth less than the training: a failure is reported once, then they are left out.

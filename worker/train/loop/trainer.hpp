@@ -16,7 +16,9 @@
 #include "worker/train/loop/gradient_sums.hpp"
 #include "worker/train/loop/leave.hpp"
 #include "worker/train/loop/log_line.hpp"
+#include "worker/train/loop/norms.hpp"
 #include "worker/train/loop/pipeline.hpp"
+#include "worker/train/loop/replay.hpp"
 #include "worker/train/loop/tensorboard.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/rank_environment.hpp"
@@ -59,6 +61,7 @@ class Trainer {
     bool shards_written = false;  // of the pending save, on all ranks
     LeaveReason leave = LeaveReason::None;
     Duration compute{}, whole{};
+    bool replays = false;  // one of its micro-batches is computed twice
   };
   struct Window {  // since the last log line
     double loss = 0, seconds = 0;
@@ -66,11 +69,19 @@ class Trainer {
   };
 
   Result<Step> step();
+  Status gradients(Step& step);  // compute and agree, with the replay where it is due
   Result<double> compute(Step& step);
+  [[nodiscard]] BatchCut cut_of(const Step& step) const;
   Status agree(Step& step);  // numbers and decisions, over all ranks
-  Status compare();          // parameters that several ranks hold
+  // trainer_checks.cpp
+  Status compare();  // parameters that several ranks hold
+  Status replay(const Step& step);
+  Result<bool> judge_step(bool again);  // false: the step is to be made again
+  Status stop_differing(const Error& error);
   Status update(const Step& step);
   void tell(const Step& step);
+  [[nodiscard]] bool logs(Iteration iteration) const;
+  void tell_norms();
   void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
   void plot(Iteration step, const std::vector<Scalar>& scalars);
   void open_logs();
@@ -93,6 +104,8 @@ class Trainer {
   recipe::BatchPlan plan_;
   std::uint64_t total_ = 0;
   GradientSums sums_;
+  Replay replay_;
+  std::optional<Norms> norms_;  // of the last step that was logged
   std::optional<SamplesLog> samples_log_;
   std::optional<Tensorboard> board_;
   Staging staging_;
@@ -102,6 +115,7 @@ class Trainer {
   Window window_;
   Duration last_iteration_{}, last_save_{};
   bool disk_full_ = false;           // why the last save failed
+  bool numbers_differ_ = false;      // why the training ends
   bool samples_log_failed_ = false;  // reported once
   ExitCode code_ = ExitCode::Finished;
 };

@@ -270,9 +270,9 @@ void Trace::write() {
   say(fmt::format("trace of iterations {}-{} written to {}{}", range_->first.value,
                   iteration_.value, path,
                   world == 1 ? ""
-                             : fmt::format(" and its like of {} ranks; stoker-train trace {} puts "
-                                           "them together",
-                                           world, options_.file)));
+                             : fmt::format(", those of the other ranks beside it; stoker-train "
+                                           "trace {} puts them together",
+                                           options_.file)));
 }
 
 }  // namespace stoker::train

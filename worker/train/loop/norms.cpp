@@ -1,0 +1,72 @@
+#include "worker/train/loop/norms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "kernels/global_norm.hpp"
+
+namespace stoker::train {
+namespace {
+
+// Of each parameter: 0 the embedding, 1 + n layer n, then the final norm.
+std::vector<std::size_t> groups_of(const ParameterTable& table, std::uint64_t layers) {
+  std::vector<std::size_t> group(table.parameters.size(), 0);
+  if (table.final_norm) group[*table.final_norm] = group[*table.final_norm + 1] = layers + 1;
+  for (const auto& [layer, first] : table.blocks)
+    for (std::size_t i = first; i < first + kPerBlock; ++i) group[i] = layer + 1;
+  return group;
+}
+
+template <class F>
+double over(const Buffer& buffer, std::size_t first, std::size_t count, F f) {
+  return buffer.element == Element::F64 ? f(static_cast<const double*>(buffer.data) + first, count)
+                                        : f(static_cast<const float*>(buffer.data) + first, count);
+}
+
+}  // namespace
+
+Result<Norms> measure_norms(Comm& comm, const FlatState& state, std::uint64_t layers,
+                            Duration deadline) {
+  const ParameterTable& table = state.table();
+  const auto group = groups_of(table, layers);
+  const std::size_t groups = layers + 2;
+  std::vector<double> sums(groups + 2, 0.0);
+  const auto squares = [](auto* values, std::size_t count) {
+    return kernels::sum_of_squares(values, count);
+  };
+  const auto zeros = [](auto* values, std::size_t count) {
+    return static_cast<double>(std::count(values, values + count, 0));
+  };
+  const bool first = comm.mesh().data_rank(comm.rank()) == 0;  // the others hold the same
+  for (std::size_t i = 0; i < table.parameters.size() && first; ++i) {
+    const Parameter& p = table.parameters[i];
+    if (!p.counts) continue;
+    sums[group[i]] += over(state.gradients(), p.offset, p.count, squares);
+    sums[groups + 1] += over(state.gradients(), p.offset, p.count, zeros);
+  }
+  if (first || !state.owns_all())
+    for (const Piece& piece : counting_pieces_of(table, state.owned()))
+      sums[groups] += over(state.part(StatePart::Parameter), piece.parameter->offset + piece.first,
+                           piece.count, squares);
+  STOKER_TRY_STATUS(comm.all_reduce(Axis::World, Reduce::Sum,
+                                    {sums.data(), sums.size(), Element::F64}, {"norms", deadline}));
+  Norms norms;
+  for (std::size_t i = 0; i < groups; ++i)
+    norms.groups.push_back({i == 0            ? "embedding"
+                            : i == groups - 1 ? "final norm"
+                                              : fmt::format("layer {}", i - 1),
+                            std::sqrt(sums[i])});
+  norms.parameters = std::sqrt(sums[groups]);
+  norms.zeros = sums[groups + 1];
+  return norms;
+}
+
+std::string format_norms_line(Iteration iteration, const Norms& norms) {
+  std::string line = fmt::format(" gradient norms at iteration {} |", iteration.value);
+  for (const Norms::Group& group : norms.groups)
+    line += fmt::format(" {}: {:.4g} |", group.name, group.gradients);
+  return line;
+}
+
+}  // namespace stoker::train
