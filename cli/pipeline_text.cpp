@@ -42,6 +42,14 @@ void add_pipeline_rows(const recipe::PipelinePlan& pipeline, std::vector<PlanRow
     bubble += fmt::format("; {} with {}, from iteration {}", percent(most->bubble),
                           most->micro_batches, with_commas(most->batch.first_iteration + 1));
   rows.emplace_back("pipeline bubble", bubble + " (F = I = W)");
+  std::uint64_t others = 0;
+  for (const recipe::PipelinePhase& phase : pipeline.phases)
+    if (phase.falls_back) others += phase.batch.iterations;
+  if (others > 0)
+    rows.emplace_back("in 1F1B's order",
+                      fmt::format("{} iterations of the ramp-up, whose micro-batches "
+                                  "the schedule cannot cut",
+                                  with_commas(others)));
   constexpr std::size_t kAll = 8, kShown = 3;
   const std::size_t ranks = pipeline.ranks.size();
   for (std::size_t r = 0; r < ranks; ++r)
@@ -57,6 +65,7 @@ Json pipeline_json(const recipe::PipelinePlan& pipeline) {
                       {"global_batch_size", phase.batch.global},
                       {"micro_batch_size", phase.batch.micro},
                       {"micro_batches", phase.micro_batches},
+                      {"falls_back", phase.falls_back},
                       {"bubble", phase.bubble ? Json(*phase.bubble) : Json()}});
   for (const recipe::StagePlan& rank : pipeline.ranks)
     ranks.push_back({{"layers", rank.layers},

@@ -25,6 +25,43 @@ std::vector<std::uint32_t> owners(const ParallelConfig& parallel, const Pipeline
   return schedule ? schedule->rank_of_stage : std::vector<std::uint32_t>{};
 }
 
+Result<StepPrediction> predict_one(const ParallelConfig& parallel, const PipelinePhase& phase,
+                                   const std::vector<std::uint32_t>& owner,
+                                   const PipelineSchedule* csv, const OpTimes& times) {
+  const auto m =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(phase.micro_batches, 0xffffffff));
+  if (phase.falls_back) return predict_step(one_f_one_b_on(owner, m), times);
+  ScheduleShape shape = schedule_shape(parallel);
+  shape.micro_batches = m;
+  return csv != nullptr ? predict_step(*csv, times) : predict_step(shape, times);
+}
+
+std::uint64_t micro_batches_of(const BatchPhase& batch, std::uint64_t data_parallel) {
+  return batch.global / batch.micro / std::max<std::uint64_t>(1, data_parallel);
+}
+
+// Error: the schedule has no form for so many.
+Status cuts(const ParallelConfig& parallel, std::uint64_t micro_batches,
+            const PipelineSchedule* csv) {
+  if (csv == nullptr) {
+    ScheduleShape shape = schedule_shape(parallel);
+    shape.micro_batches =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(micro_batches, 0xffffffff));
+    return check_micro_batches(shape);
+  }
+  if (micro_batches == csv->micro_batches) return ok();
+  return fail(fmt::format("{} micro-batches, the schedule {} is for {}", micro_batches, csv->file,
+                          csv->micro_batches));
+}
+
+std::string phase_text(const BatchPhase& batch, std::uint64_t data_parallel,
+                       const std::string& what) {
+  return fmt::format(
+      "global batch {} at iteration {} ({} consumed samples) with {} "
+      "data-parallel ranks: {}",
+      batch.global, batch.first_iteration + 1, batch.consumed, data_parallel, what);
+}
+
 // Of each phase, and the peak of each rank over all of them.
 struct Steps {
   std::vector<PipelinePhase> phases;
@@ -40,14 +77,16 @@ Result<Steps> predict_steps(const TrainConfig& config, const std::vector<BatchPh
   steps.samples = steps.peak;
   std::map<std::uint64_t, StepPrediction> known;  // by micro-batches
   std::uint64_t simulated = 0;
-  for (const BatchPhase& batch : phases)
-    steps.phases.push_back({batch, batch.global / batch.micro / data_parallel, std::nullopt});
+  for (const BatchPhase& batch : phases) {
+    const std::uint64_t m = batch.global / batch.micro / data_parallel;
+    steps.phases.push_back({batch, m, std::nullopt, falls_back(config.parallel, m, csv)});
+  }
+  const auto owner = owners(config.parallel, csv);
   for (auto phase = steps.phases.rbegin(); phase != steps.phases.rend(); ++phase) {
     const std::uint64_t m = phase->micro_batches;  // the full batch first: it is never left out
     if (!known.contains(m) && simulated < kMostSimulated) {
-      ScheduleShape shape = schedule_shape(config.parallel);
-      shape.micro_batches = static_cast<std::uint32_t>(std::min<std::uint64_t>(m, 0xffffffff));
-      STOKER_TRY(step, csv != nullptr ? predict_step(*csv, times) : predict_step(shape, times));
+      if (phase->falls_back && m * owner.size() * 2 > kMostScheduleOps) continue;
+      STOKER_TRY(step, predict_one(config.parallel, *phase, owner, csv, times));
       simulated += step.simulated;
       known.emplace(m, std::move(step));
     }
@@ -105,30 +144,35 @@ Status check_parallel(const ParallelConfig& parallel, const ModelConfig& model) 
   return ok();
 }
 
+bool falls_back(const ParallelConfig& parallel, std::uint64_t micro_batches,
+                const PipelineSchedule* csv) {
+  return !cuts(parallel, micro_batches, csv);
+}
+
+std::string fallback_text(const ParallelConfig& parallel, const std::vector<BatchPhase>& phases,
+                          std::uint64_t data_parallel, const PipelineSchedule* csv) {
+  if (parallel.pipeline == 1 && csv == nullptr) return "";
+  std::string first;
+  std::uint64_t iterations = 0;
+  for (const BatchPhase& batch : phases) {
+    const auto cut = cuts(parallel, micro_batches_of(batch, data_parallel), csv);
+    if (cut) continue;
+    if (first.empty()) first = phase_text(batch, data_parallel, cut.error().what);
+    iterations += batch.iterations;
+  }
+  if (first.empty()) return "";
+  return fmt::format("{} iterations run in 1F1B's order; the first: {}", iterations, first);
+}
+
 std::optional<std::string> illegal_micro_batches(const ParallelConfig& parallel,
                                                  const std::vector<BatchPhase>& phases,
                                                  std::uint64_t data_parallel,
                                                  const PipelineSchedule* csv) {
-  if (parallel.pipeline == 1 && csv == nullptr) return std::nullopt;
-  for (const BatchPhase& batch : phases) {
-    const std::uint64_t m = batch.global / batch.micro / std::max<std::uint64_t>(1, data_parallel);
-    std::string bad;
-    if (csv != nullptr) {
-      if (m != csv->micro_batches)
-        bad = fmt::format("{} micro-batches, the schedule {} is for {}", m, csv->file,
-                          csv->micro_batches);
-    } else {
-      ScheduleShape shape = schedule_shape(parallel);
-      shape.micro_batches = static_cast<std::uint32_t>(std::min<std::uint64_t>(m, 0xffffffff));
-      if (const Status fits = check_micro_batches(shape); !fits) bad = fits.error().what;
-    }
-    if (!bad.empty())
-      return fmt::format(
-          "global batch {} at iteration {} ({} consumed samples) with {} "
-          "data-parallel ranks: {}",
-          batch.global, batch.first_iteration + 1, batch.consumed, data_parallel, bad);
-  }
-  return std::nullopt;
+  if ((parallel.pipeline == 1 && csv == nullptr) || phases.empty()) return std::nullopt;
+  const BatchPhase& last = phases.back();
+  const auto cut = cuts(parallel, micro_batches_of(last, data_parallel), csv);
+  if (cut) return std::nullopt;
+  return phase_text(last, data_parallel, cut.error().what);
 }
 
 Result<PipelinePlan> plan_pipeline(const TrainConfig& config, const std::vector<BatchPhase>& phases,

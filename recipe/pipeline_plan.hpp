@@ -18,6 +18,7 @@ struct PipelinePhase {
   BatchPhase batch;
   std::uint64_t micro_batches = 0;  // of one replica in a step
   std::optional<double> bubble;     // empty: too long to be worked out
+  bool falls_back = false;          // they run in 1F1B's order
 };
 
 struct StagePlan {           // of a pipeline rank
@@ -40,8 +41,16 @@ ScheduleShape schedule_shape(const ParallelConfig& parallel);  // without micro-
 // Error::object is the key in `parallel` that is to blame.
 Status check_parallel(const ParallelConfig& parallel, const ModelConfig& model);
 
-// The first phase whose micro-batches the schedule cannot cut, as a sentence. `csv`: the schedule
-// that was read, where the configuration names a file.
+// A step with so many micro-batches runs in 1F1B's order (one_f_one_b_on): interleaved needs a
+// multiple of the pipeline ranks, a CSV its own number. `csv`: the schedule that was read, where
+// the configuration names a file.
+bool falls_back(const ParallelConfig& parallel, std::uint64_t micro_batches,
+                const PipelineSchedule* csv);
+// The phases that do, as a sentence; "" = none.
+std::string fallback_text(const ParallelConfig& parallel, const std::vector<BatchPhase>& phases,
+                          std::uint64_t data_parallel, const PipelineSchedule* csv);
+// The schedule cannot cut the last batch, the one that the run is for, as a sentence. The steps of
+// a ramp-up before it fall back.
 std::optional<std::string> illegal_micro_batches(const ParallelConfig& parallel,
                                                  const std::vector<BatchPhase>& phases,
                                                  std::uint64_t data_parallel,

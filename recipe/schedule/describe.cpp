@@ -23,7 +23,7 @@ constexpr std::array kRows{
     Row{ScheduleKind::GPipe, 1, "(p-1)(F+B)", "all forwards, then all backwards"},
     Row{ScheduleKind::OneFOneB, 1, "(p-1)(F+B)", "one forward, one backward in turn"},
     Row{ScheduleKind::Interleaved, 2, "(p-1)(F+B)/v",
-        "1F1B with v chunks a rank; m must be a multiple of p"},
+        "1F1B with v chunks a rank; the full batch's m must be a multiple of p"},
     Row{ScheduleKind::Interleaved, 4, "(p-1)(F+B)/v", "the same with v = 4"},
     Row{ScheduleKind::ZbH1, 1, "(p-1)(F+I-W)", "1F1B with the backward split; W fills gaps"},
     Row{ScheduleKind::ZbV, 2, "(p-1)F/2 when F = I = W", "two chunks a rank in the form of a V"},
@@ -95,7 +95,10 @@ std::string render_schedules() {
          table() +
          "\nMore micro-batches make the bubble smaller, because it does not grow with m: 1F1B "
          "idles (p-1)/(m+p-1) of a step. A batch\nramp-up starts with few micro-batches, so "
-         "`stoker plan` checks and shows every step of it.\n\n"
+         "`stoker plan` checks and shows every step of it. A step\nof it that interleaved or a CSV "
+         "has no "
+         "form for runs in 1F1B's order on the same stages, and the start says so; the full\nbatch "
+         "must fit.\n\n"
          "## Your own\n\n"
          "`parallel.schedule: FILE.csv` takes any order, in the form of "
          "torch.distributed.pipelining: a line a rank, a cell an\noperation (`2F0`: stage 2, "

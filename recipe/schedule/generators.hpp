@@ -30,6 +30,12 @@ PipelineSchedule interleaved(std::uint32_t ranks, std::uint32_t chunks,
 PipelineSchedule zb_h1(std::uint32_t ranks, std::uint32_t micro_batches);
 PipelineSchedule zb_v(std::uint32_t ranks, std::uint32_t micro_batches);
 
+// 1F1B's order for any number of micro-batches on stages that lie on the ranks as another schedule
+// has put them: that of a rank for each stage, each operation at the time when it would begin
+// there. What a step runs that a schedule cannot cut.
+PipelineSchedule one_f_one_b_on(const std::vector<std::uint32_t>& rank_of_stage,
+                                std::uint32_t micro_batches);
+
 // An empty schedule of `stages` stages on `ranks` ranks, stage s on rank s % ranks.
 PipelineSchedule round_robin(std::uint32_t ranks, std::uint32_t stages,
                              std::uint32_t micro_batches);

@@ -2,6 +2,7 @@
 #include "recipe/pipeline_plan.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "recipe/schedule/csv.hpp"
 
@@ -97,17 +98,33 @@ TEST_CASE("pipeline plan: recomputation -> less memory, other bubble") {
   CHECK(*full.pipeline->phases[0].bubble == doctest::Approx(6.0 / 38));
 }
 
-TEST_CASE("pipeline plan: interleaved in a ramp-up -> the first batch that p does not divide") {
+TEST_CASE(
+    "pipeline plan: interleaved in a ramp-up -> 1F1B's order until p divides; at the end not") {
   TrainConfig config = small();
   config.parallel.schedule = ScheduleKind::Interleaved;
   config.parallel.virtual_stages = 2;
-  CHECK_FALSE(plan_of(config, 4).illegal_mesh.has_value());
+  const Plan narrow = plan_of(config, 4);
+  CHECK_FALSE(narrow.illegal_mesh.has_value());
+  for (const auto& phase : narrow.pipeline->phases) CHECK_FALSE(phase.falls_back);
   const Plan wide = plan_of(config, 16);  // 4 replicas: 2, then 4 micro-batches
-  REQUIRE(wide.illegal_mesh.has_value());
-  CHECK(*wide.illegal_mesh ==
-        "global batch 8 at iteration 1 (0 consumed samples) with 4 data-parallel ranks: 2 "
-        "micro-batches are not a multiple of 4 pipeline stages, as schedule interleaved needs");
-  CHECK(wide.legal_nodes == std::vector<std::uint64_t>{4, 8});
+  CHECK_FALSE(wide.illegal_mesh.has_value());
+  REQUIRE(wide.pipeline->phases.size() == 2);
+  CHECK(wide.pipeline->phases[0].falls_back);
+  CHECK(*wide.pipeline->phases[0].bubble > *wide.pipeline->phases[1].bubble);
+  CHECK_FALSE(wide.pipeline->phases[1].falls_back);
+  const auto batches = BatchPlan::make(config.batch).value();
+  const auto phases = batches.phases(config.train.samples);
+  CHECK(fallback_text(config.parallel, phases, 1, nullptr) == "");
+  CHECK(
+      fallback_text(config.parallel, phases, 4, nullptr) ==
+      fmt::format("{} iterations run in 1F1B's order; the first: global batch 8 at iteration 1 (0 "
+                  "consumed samples) with 4 data-parallel ranks: 2 micro-batches are not a "
+                  "multiple of 4 pipeline stages, as schedule interleaved needs",
+                  phases[0].iterations));
+  const Plan wider = plan_of(config, 32);  // 8 replicas: 2 micro-batches at the end
+  REQUIRE(wider.illegal_mesh.has_value());
+  CHECK(wider.illegal_mesh->find("global batch 16 at iteration ") == 0);
+  CHECK(wider.legal_nodes == std::vector<std::uint64_t>{4, 8, 16});
   config.parallel.schedule = ScheduleKind::OneFOneB;
   config.parallel.virtual_stages = 1;
   CHECK(plan_of(config, 16).legal_nodes == std::vector<std::uint64_t>{4, 8, 16, 32});

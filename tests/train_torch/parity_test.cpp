@@ -213,6 +213,8 @@ const Cell kCells[] = {
     {"PP4 ZB-H1", {1, 4, 1}, ScheduleKind::ZbH1},
     {"PP2 two chunks", {1, 2, 1}, ScheduleKind::Interleaved},
     {"PP2 ZB-V", {1, 2, 1}, ScheduleKind::ZbV},
+    // Two micro-batches on four ranks: interleaved has no form for them, 1F1B's order runs.
+    {"PP4 x DP4 two chunks", {1, 4, 4}, ScheduleKind::Interleaved},
     {"TP2 x PP2 x DP2", {2, 2, 2}},
     {"TP2 x PP2 x DP2 ZB-V", {2, 2, 2}, ScheduleKind::ZbV},
 };

@@ -63,6 +63,26 @@ TEST_CASE("schedules: every shape -> each operation once, no deadlock with eithe
   }
 }
 
+TEST_CASE(
+    "1F1B on other layouts: any number of micro-batches -> valid, lowered, 1F1B's own order") {
+  for (const ScheduleKind kind : {ScheduleKind::Interleaved, ScheduleKind::ZbV})
+    for (std::uint32_t p = 1; p <= 6; ++p)
+      for (std::uint32_t m = 1; m <= 13; ++m) {
+        CAPTURE(p);
+        CAPTURE(m);
+        const std::uint32_t v = kind == ScheduleKind::ZbV ? 2 : 3;
+        const auto layout = made(kind, p, p, v).rank_of_stage;
+        const PipelineSchedule s = one_f_one_b_on(layout, m);
+        CHECK(s.rank_of_stage == layout);
+        const Status valid = validate(s);
+        CHECK_MESSAGE(valid.has_value(), valid.error().message());
+        const auto lowered = lower(s, true);
+        CHECK_MESSAGE(lowered.has_value(), lowered.error().message());
+      }
+  for (std::uint32_t m = 1; m <= 13; ++m)  // one stage a rank: nothing but 1F1B
+    CHECK(one_f_one_b_on({0, 1, 2, 3}, m).ranks == one_f_one_b(4, m).ranks);
+}
+
 TEST_CASE("schedules: every shape -> the bubble's formula") {
   const auto over = [](const PipelineSchedule& s, std::uint32_t m, OpTimes t) {
     return simulate(s, t).value().makespan - m * (t.forward + t.input + t.weight);

@@ -71,26 +71,37 @@ std::string Pipeline::order() const {
   return "csv " + hex64(xxh3_64(text));
 }
 
-Status Pipeline::check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
+Status Pipeline::check(const std::vector<recipe::BatchPhase>& phases,
                        std::uint32_t data_parallel) const {
+  const auto bad =
+      recipe::illegal_micro_batches(config_, phases, data_parallel, csv_ ? &*csv_ : nullptr);
+  if (bad) return fail(*bad, "parallel.schedule", "change the batch, or use schedule: 1f1b");
+  return ok();
+}
+
+std::string Pipeline::fallback(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
+                               std::uint32_t data_parallel) const {
   std::vector<recipe::BatchPhase> ahead;
   for (std::size_t i = 0; i < phases.size(); ++i)
     if (i + 1 == phases.size() || phases[i + 1].consumed > from) ahead.push_back(phases[i]);
-  const auto bad =
-      recipe::illegal_micro_batches(config_, ahead, data_parallel, csv_ ? &*csv_ : nullptr);
-  if (bad) return fail(*bad, "parallel.schedule", "change the batch, or use schedule: 1f1b");
-  return ok();
+  return recipe::fallback_text(config_, ahead, data_parallel, csv_ ? &*csv_ : nullptr);
 }
 
 Result<const recipe::PipelineSchedule*> Pipeline::training(std::uint32_t micro_batches) {
   const auto found = training_.find(micro_batches);
   if (found != training_.end()) return &found->second;
-  recipe::ScheduleShape shape = recipe::schedule_shape(config_);
-  shape.micro_batches = micro_batches;
-  STOKER_TRY(schedule,
-             csv_ ? Result<recipe::PipelineSchedule>(*csv_) : recipe::make_schedule(shape));
+  STOKER_TRY(schedule, compute_order(micro_batches));
   STOKER_TRY(lowered, recipe::lower(schedule, true));
   return &(training_[micro_batches] = std::move(lowered));
+}
+
+Result<recipe::PipelineSchedule> Pipeline::compute_order(std::uint32_t micro_batches) const {
+  if (recipe::falls_back(config_, micro_batches, csv_ ? &*csv_ : nullptr))
+    return recipe::one_f_one_b_on(rank_of_stage_, micro_batches);
+  if (csv_) return *csv_;
+  recipe::ScheduleShape shape = recipe::schedule_shape(config_);
+  shape.micro_batches = micro_batches;
+  return recipe::make_schedule(shape);
 }
 
 Result<const recipe::PipelineSchedule*> Pipeline::evaluation(std::uint32_t micro_batches) {

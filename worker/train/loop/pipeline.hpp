@@ -19,15 +19,19 @@ class Pipeline {
   [[nodiscard]] const std::vector<std::uint32_t>& rank_of_stage() const { return rank_of_stage_; }
   // In which order gradients and norms are added up: equal texts give equal bits on one mesh.
   [[nodiscard]] std::string order() const;
-  // Error: a step from `from` consumed samples on has micro-batches that the schedule cannot cut.
-  Status check(const std::vector<recipe::BatchPhase>& phases, std::uint64_t from,
-               std::uint32_t data_parallel) const;
-  // Lowered; kept. Errors: as check.
+  // Error: the schedule cannot cut the last batch. Steps of a ramp-up that it cannot cut run in
+  // 1F1B's order: fallback() says which, from `from` consumed samples on; "" = none.
+  Status check(const std::vector<recipe::BatchPhase>& phases, std::uint32_t data_parallel) const;
+  [[nodiscard]] std::string fallback(const std::vector<recipe::BatchPhase>& phases,
+                                     std::uint64_t from, std::uint32_t data_parallel) const;
+  // Lowered; kept.
   Result<const recipe::PipelineSchedule*> training(std::uint32_t micro_batches);
   Result<const recipe::PipelineSchedule*> evaluation(std::uint32_t micro_batches);
   Result<const recipe::PipelineSchedule*> replay();  // one micro-batch, without reductions
 
  private:
+  [[nodiscard]] Result<recipe::PipelineSchedule> compute_order(std::uint32_t micro_batches) const;
+
   recipe::ParallelConfig config_;
   std::vector<std::uint32_t> rank_of_stage_;
   std::optional<recipe::PipelineSchedule> csv_;

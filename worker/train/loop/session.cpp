@@ -140,7 +140,15 @@ Status check_batches(const Prepared& p, const RankEnvironment& environment, cons
   STOKER_TRY_STATUS(recipe::check_batch(*plan, p.config().train.samples,
                                         environment.world / per_node,
                                         {per_node, std::uint64_t{mesh.tp} * mesh.pp}, from));
-  return p.pipeline->check(phases, from, mesh.dp);
+  return p.pipeline->check(phases, mesh.dp);
+}
+
+void tell_fallback(const Prepared& p, const Mesh& mesh, std::uint64_t consumed) {
+  const auto plan = recipe::BatchPlan::make(p.config().batch);
+  if (!plan) return;
+  const std::string text =
+      p.pipeline->fallback(plan->phases(p.config().train.samples), consumed, mesh.dp);
+  if (!text.empty()) say("parallel.schedule: " + text);
 }
 
 ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& p, Instant began) {
@@ -185,6 +193,7 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
   const auto& start = std::get<ResumePoint>(resumed);
   if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
+  if (environment->first()) tell_fallback(p, *mesh, start.position.consumed_samples);
   auto trainer = std::make_unique<Trainer>(
       TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm, *p.data,
                    p.validation ? &*p.validation : nullptr, pulse, *trace, leave},
