@@ -191,7 +191,7 @@ struct GoingBack {
 // What was true when the last weekly digest was made: the next one says what has changed since.
 struct WeeklyMark {
   WallTime due;   // the hour that it was for; the same hour makes no second one
-  WallTime made;  // epoch: there was none yet
+  WallTime made;  // epoch: no digest was made yet
   std::map<std::string, Duration> spent;
   std::map<std::string, CauseCost> costs;
   double node_hours = 0, all_node_hours = 0;

@@ -217,7 +217,7 @@ void read_rules(MapReader& m, const core::AlertPolicy& p, core::AlertRules& rule
   });
 }
 
-// A receiver that pages people, or expects an end, is none for a digest.
+// A digest does not go to a receiver that pages people or expects an end.
 void check_digest_sink(MapReader& m, const core::AlertPolicy& p, const std::string& name) {
   for (const core::SinkPolicy& sink : p.sinks)
     if (sink.name == name)

@@ -358,7 +358,7 @@ TEST_CASE("run_schema: alerts.digest and budget -> read; what could not work is 
             .ends_with("day: \"monday\" is no day; known: sun, mon, tue, wed, thu, fri, sat"));
   CHECK(error_of(sinks + "digest: {at: \"24:00\", to: [mail]}}")
             .ends_with("at: a day ends before 24:00"));
-  CHECK(error_of(sinks + "digest: {}}").find("\"to\"") != std::string::npos);
+  CHECK(error_of(sinks + "digest: {}}").ends_with("\"alerts.digest.to\" is missing"));
   CHECK(error_of(sinks + "digest: {to: [male]}}").ends_with("did you mean \"mail\"?"));
   CHECK(error_of("budget: {gpu_hours: 10}").find("budget.gpu_hours: GPU hours are not counted") !=
         std::string::npos);

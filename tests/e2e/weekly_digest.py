@@ -29,10 +29,11 @@ DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
 def digests(path):
+    """Each once: what is killed between a sink and its own note delivers again, with the time of the first."""
     if not os.path.exists(path):
-        return []
+        return set()
     with open(path, encoding="utf-8") as file:
-        return [line for line in file if "week to" in line]
+        return {line for line in file if "week to" in line}
 
 
 def once_over_kills(site):
