@@ -183,7 +183,7 @@ Result<Draft> draft_of_command(const Host& host, const std::vector<std::string>&
     said = put_python(host, configs::path_from(host.folder, trainer), draft);
   put_size(host, launch, !said.spreads.value.empty(), draft);
   put_command(host, program, variables, draft);
-  if (const std::string name = program.front(); !is_here(host, name))
+  if (const std::string& name = program.front(); !is_here(host, name))
     draft.notes.push_back(fmt::format("\"{}\" is not a program of this host", printable(name)));
   draft.put("train.finished", "exit_zero", How::Assumed,
             "it is finished when it ends with exit code 0");
