@@ -87,7 +87,8 @@ TEST_CASE(
 }
 
 TEST_CASE("tree: the manual pages of RUN.yaml and TRAIN.yaml -> every key with its meaning") {
-  for (const auto& [name, text] : render_man_pages()) {
+  for (const auto& page : render_man_pages()) {
+    const std::string &name = page.first, &text = page.second;
     if (!name.ends_with(".5")) continue;
     CAPTURE(name);
     const bool run = name == "stoker-run.5";

@@ -118,7 +118,8 @@ TEST_CASE("slurmrestd: a field that is missing or strange -> an error that names
     std::string text = kLater;
     text.replace(text.find(from), from.size(), to);
     const auto rows = rows_of(one(text));
-    CAPTURE(field);
+    const std::string missing = field;
+    CAPTURE(missing);
     REQUIRE(!rows.has_value());
     CHECK(rows.error().what.find(field) != std::string::npos);
   }

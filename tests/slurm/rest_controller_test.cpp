@@ -96,8 +96,8 @@ TEST_CASE("slurmrestd: what is no good answer -> blind, and nothing ends") {
     Fixture f;
     f.expect_it();
     f.say("GET jobs", status, body);
-    CAPTURE(status);
-    CAPTURE(body.substr(0, 80));
+    const std::string said = std::to_string(status) + " " + std::string(body).substr(0, 80);
+    CAPTURE(said);
     for (int i = 0; i < 4; ++i) {
       f.now += 2min;
       const auto view = f.look();

@@ -137,7 +137,7 @@ TEST_CASE("trace: every schedule on 4 ranks -> its operations in its order, rows
       if (e.at("ph") == "f") arrows[e.at("id")] += 100;
     }
     CHECK(arrows.size() >= 2 * 3 * 8);
-    for (const auto& [id, ends] : arrows) CHECK_MESSAGE(ends == 101, id);
+    for (const auto& arrow : arrows) CHECK_MESSAGE(arrow.second == 101, arrow.first);
   }
 }
 
