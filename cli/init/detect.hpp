@@ -22,7 +22,7 @@ struct Host {
 
 Host this_host(const std::map<std::string, std::string>& environment);
 
-// A batch script, a shell script or a Python file. Errors: it cannot be read, or is none of them.
+// A batch script, a shell script or a Python file. Errors: it cannot be read, or has another form.
 Result<Draft> draft_of_script(const Host& host, const std::string& path);
 // The same for one that has #SBATCH lines. `path`: absolute.
 Result<Draft> draft_of_batch_script(const Host& host, const std::string& path,

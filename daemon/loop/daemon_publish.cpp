@@ -144,13 +144,13 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
       return;
     }
     turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after(),
-                     told = publisher->last()](core::Engine&, SqliteJournal& journal) {
+                     published = publisher->last()](core::Engine&, SqliteJournal& journal) {
       const Sequence newest = journal.last_sequence();
-      if (told > newest) {
+      if (published > newest) {
         log(LogLevel::Warning,
             fmt::format("{}/events.jsonl contains row {}, but the journal ends with row {}: "
                         "the rows between are lost (a damaged -wal, or an older journal)",
-                        publisher->directory(), told.value, newest.value));
+                        publisher->directory(), published.value, newest.value));
         asio::post(io_, [publisher, mount] {
           mount->post([publisher] { (void)publisher->start_over(wall_now()); });
         });
@@ -158,7 +158,7 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
       if (const auto read = names_.read_on(journal); !read)
         return log(LogLevel::Warning, read.error().message());
       const auto names = names_of(name, names_.changes);
-      for (Sequence after = told > newest ? Sequence(0) : from;;) {
+      for (Sequence after = published > newest ? Sequence(0) : from;;) {
         auto rows = journal.intact_rows_of(names, after, kPage);
         if (!rows) return log(LogLevel::Warning, rows.error().message());
         const bool last = rows->size() < kPage;
