@@ -101,6 +101,7 @@ function(stoker_tests name)
   string(REPLACE "/" "_" target test_${name})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE stoker_options stoker_test_main doctest::doctest ${ARG_DEPS})
+  target_compile_options(${target} PRIVATE ${STOKER_LIGHT_OPTIONS})
   stoker_unity(${target})
   if(NOT name STREQUAL train_torch)  # LibTorch's macros do not fit
     stoker_precompiled(${target})
