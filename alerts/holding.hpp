@@ -1,8 +1,9 @@
 // Holding back: whether an alert waits before a sink receives it, by which rule and until when.
 // Pure: time and time zone are arguments. In this order: a cause that the sink knows is open
 // (inhibition), quiet hours, others of its group. A critical alert never waits for quiet hours. An
-// acknowledgement never waits for a group. To add a rule: its values in core/alert_policy.hpp, its
-// line in hold_of(), its keys in configs/schema/run_sections_alerts.cpp.
+// acknowledgement never waits for a group. To add a rule: its values in
+// core/alerts/alert_policy.hpp, its line in hold_of(), its keys in
+// configs/schema/run_sections_alerts.cpp.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@
 #include "alerts/route.hpp"
 #include "alerts/sink_health.hpp"
 #include "alerts/try_out.hpp"
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 
 namespace stoker::alerts {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "alerts/render.hpp"
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_policy.hpp"
 
 namespace stoker::alerts {
 

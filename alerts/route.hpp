@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "alerts/render.hpp"
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_policy.hpp"
 
 namespace stoker::alerts {
 

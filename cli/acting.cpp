@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/published.hpp"
+#include "cli/read/published.hpp"
 #include "common/os/own_files.hpp"
 #include "wire/control.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/command.hpp"
-#include "cli/daemon_client.hpp"
+#include "cli/read/daemon_client.hpp"
 
 namespace stoker::cli {
 

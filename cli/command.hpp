@@ -10,7 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/console.hpp"
+#include "cli/show/console.hpp"
 
 namespace stoker::cli {
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/drain.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
-#include "core/script.hpp"
+#include "core/nodes/drain.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {

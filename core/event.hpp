@@ -102,8 +102,8 @@ struct Tick {  // the time that Decision::wake_at asked for has come; an up-to-d
   static constexpr const char* kKind = "tick";
   STOKER_NO_FIELDS(Tick)
 };
-// The hour of the weekly digest has come (core/weekly.hpp), or came while no daemon ran; or an
-// operator asked for one beside the weekly ones.
+// The hour of the weekly digest has come (core/publish/weekly.hpp), or came while no daemon ran; or
+// an operator asked for one beside the weekly ones.
 struct WeeklyDue {
   static constexpr const char* kKind = "weekly_due";
   WallTime due;
@@ -227,7 +227,7 @@ struct Diagnosed {
   static constexpr const char* kKind = "diagnosed";
   Generation generation;  // 0: of a training without agents
   Attempt attempt;
-  std::string failure_class;  // diagnose/failure_class.hpp
+  std::string failure_class;  // diagnose/cause/failure_class.hpp
   double confidence = 0;      // 0..1
   bool fatal = false;         // something ended or will end of it
   bool from_kernel = false;   // the kernel's own word

@@ -5,7 +5,7 @@
 
 namespace stoker::core {
 
-// runs/agents: agents.cpp, progress.cpp
+// training/agents.cpp, training/progress.cpp
 void on_agent_said(Turn& turn, const AgentSaid& said);
 constexpr const char* kind_of_agent(const wire::AgentBody& body) {
   return std::visit([](const auto& b) { return std::decay_t<decltype(b)>::kKind; }, body);
@@ -20,18 +20,18 @@ void note_length(Turn& turn, wire::Phase phase, Duration longest);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 
-// archive.cpp
+// recover/archive.cpp
 void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e);
 void on_archived(Turn& turn, const wire::CheckpointArchived& e);
 void on_archive_failed(Turn& turn, const wire::ArchiveFailed& e);
 
-// probe.cpp
+// signals/probe.cpp
 void on_job_probed(Turn& turn, const JobProbed& probed);
 
-// logs: diagnosed.cpp
+// signals/diagnosed.cpp
 void on_diagnosed(Turn& turn, const Diagnosed& diagnosed);
 
-// people: operators.cpp
+// operators/operators.cpp
 void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Generation newest);
 void on_operator(Turn& turn, const OperatorAsked& asked);
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence);
@@ -45,16 +45,16 @@ void on_sees(Turn& turn);
 void on_switch_refused(Turn& turn, const SwitchRefused& refused);
 void on_quarantined(Turn& turn, const Quarantined& quarantined);
 
-// weekly.cpp
+// publish/weekly.cpp
 void on_weekly_due(Turn& turn, const WeeklyDue& due);
 
 // recover/hold.cpp
 void on_finish_file(Turn& turn, const FinishFileSeen& seen);
 
-// end.cpp
+// recover/end.cpp
 void on_end_seen(Turn& turn, const EndSeen& seen);
 
-// room.cpp
+// signals/disk_space.cpp
 void on_disk(Turn& turn, const DiskLow& disk);
 void on_disk_full(Turn& turn, const DiskFull& disk);
 // An effect found no room in the run directory, or found room again.

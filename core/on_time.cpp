@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
-#include "core/probe.hpp"
 #include "core/recover/recover.hpp"
-#include "core/save_interval.hpp"
-#include "core/script.hpp"
+#include "core/recover/save_interval.hpp"
 #include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/signals/probe.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 #include "wire/time_limits.hpp"
 
@@ -125,7 +125,7 @@ void suspect_due(Turn& turn) {
 void limit_due(Turn& turn) {
   RunState& run = turn.r();
   if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
-  const auto at = detect::limit_at(run, turn.now(), turn.event.wall);
+  const auto at = signals::limit_at(run, turn.now(), turn.event.wall);
   if (!at || *at > turn.now()) return;
   const auto& step = turn.site.clock_step;
   const bool jumped = step && step->by > 0ns && turn.now() - step->at < 1min;
@@ -136,7 +136,7 @@ void limit_due(Turn& turn) {
                                  format_duration(step->by))
                    : "",
             job_text(run.live ? run.live->job : running_submission(run)->job),
-            format_duration(detect::limit_margin(run))));
+            format_duration(signals::limit_margin(run))));
 }
 
 void save_due(Turn& turn) {
@@ -227,7 +227,7 @@ void leftover_due(Turn& turn) {  // over, and a task of it still runs
 void overdue_due(Turn& turn) {
   RunState& run = turn.r();
   if (turn.kind() != TrainingKind::Training || run.overdue_told == run.checkpoint.iteration) return;
-  const auto overdue = detect::save_overdue(run, turn.now());
+  const auto overdue = signals::save_overdue(run, turn.now());
   if (!overdue) return;
   run.overdue_told = run.checkpoint.iteration;
   turn.say(*overdue);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/json.hpp"
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_policy.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/orders.hpp"
 

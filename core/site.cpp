@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
-#include "core/end.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
+#include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -24,7 +24,7 @@ void count_anew(RunState& run, Instant now, Duration away) {
   if (auto* s = std::get_if<training::Starting>(&run.training)) s->silent_since = now;
   if (auto* s = std::get_if<training::Suspect>(&run.training);
       s != nullptr && s->symptom == training::Symptom::LeadSilent)
-    s->act_at = now + detect::lead_patience(run.policy.hang);
+    s->act_at = now + signals::lead_patience(run.policy.hang);
   if (auto* s = std::get_if<training::Stopping>(&run.training)) later(s->escalate_at);
   if (auto* s = std::get_if<training::Recovering>(&run.training)) {
     later(s->repeat_at);

@@ -11,17 +11,17 @@
 
 #include "common/node_list.hpp"
 #include "core/action.hpp"
-#include "core/bisect.hpp"
-#include "core/detect/loss.hpp"
-#include "core/detect/throughput.hpp"
 #include "core/event.hpp"
-#include "core/experiment.hpp"
-#include "core/goodput.hpp"
-#include "core/learned.hpp"
-#include "core/ledger.hpp"
+#include "core/nodes/bisect.hpp"
+#include "core/nodes/ledger.hpp"
 #include "core/policy.hpp"
+#include "core/publish/goodput.hpp"
+#include "core/recover/experiment.hpp"
+#include "core/recover/resume_trail.hpp"
+#include "core/signals/loss.hpp"
+#include "core/signals/phase_durations.hpp"
+#include "core/signals/throughput.hpp"
 #include "core/supply/submission.hpp"
-#include "core/trail.hpp"
 #include "core/training/finished.hpp"
 #include "core/training/held.hpp"
 #include "core/training/idle.hpp"
@@ -223,8 +223,8 @@ struct RunState {
   Progress progress;
   std::vector<LossPoint> losses;  // at most kLossPoints, thinned evenly
   std::uint64_t loss_stride = 1;
-  detect::LossWatch loss;
-  detect::SpeedWatch speed;
+  signals::LossWatch loss;
+  signals::SpeedWatch speed;
   Trail trail;                          // what was logged, and what a start is held against
   Bisect bisect;                        // the search for a slow node
   std::uint64_t searched = 0;           // suspects when the newest orders were written

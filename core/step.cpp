@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "common/overloaded.hpp"
-#include "core/alerting.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
-#include "core/spend.hpp"
+#include "core/publish/spend.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/check.hpp"
-#include "core/end.hpp"
+#include "core/recover/end.hpp"
 #include "wire/time_limits.hpp"
 
 namespace stoker::core {

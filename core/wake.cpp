@@ -2,11 +2,11 @@
 // on_time's; each line here has its counterpart there.
 #include <algorithm>
 
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
-#include "core/probe.hpp"
-#include "core/save_interval.hpp"
+#include "core/recover/save_interval.hpp"
+#include "core/signals/detect.hpp"
+#include "core/signals/probe.hpp"
 #include "core/step.hpp"
+#include "core/supply/command.hpp"
 
 namespace stoker::core {
 namespace {
@@ -35,7 +35,7 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
   const bool watched = std::holds_alternative<training::Starting>(run.training) ||
                        std::holds_alternative<training::Training>(run.training);
   if (watched) {
-    if (const auto limit = detect::limit_at(run, state.now, state.wall)) earliest(at, *limit);
+    if (const auto limit = signals::limit_at(run, state.now, state.wall)) earliest(at, *limit);
     if (run.live && run.live->goodbye_at) earliest(at, probe::limbo_at(*run.live));
     // The hang detector needs a fresh digest when the oldest progress comes of age.
     const bool digests = run.live && run.live->attempt.value > 0 && !run.live->goodbye_at &&
@@ -47,7 +47,7 @@ std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
   }
   if (std::holds_alternative<training::Training>(run.training) &&
       run.overdue_told != run.checkpoint.iteration)
-    if (const auto due = detect::save_due_by(run)) earliest(at, *due);
+    if (const auto due = signals::save_due_by(run)) earliest(at, *due);
   if (const auto* s = std::get_if<training::Starting>(&run.training); s != nullptr && !run.live)
     earliest(at, s->silent_since + run.policy.hang.startup);
   if (const auto* s = std::get_if<training::Suspect>(&run.training)) earliest(at, s->act_at);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/ids.hpp"
-#include "diagnose/diagnosis.hpp"
+#include "diagnose/cause/diagnosis.hpp"
 
 namespace stoker::diagnose {
 

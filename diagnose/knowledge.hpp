@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "diagnose/cause_rules.hpp"
-#include "diagnose/signature.hpp"
-#include "diagnose/xid_catalogue.hpp"
+#include "diagnose/cause/cause_rules.hpp"
+#include "diagnose/match/signature.hpp"
+#include "diagnose/parse/xid_catalogue.hpp"
 
 namespace stoker::diagnose {
 

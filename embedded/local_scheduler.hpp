@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/node_finder.hpp"
-#include "core/ports.hpp"
+#include "core/engine/node_finder.hpp"
+#include "core/engine/ports.hpp"
 #include "embedded/requests.hpp"
 
 namespace stoker::embedded {

@@ -1,7 +1,7 @@
 // Whether a node that was excluded may carry ranks again: a short test on it and on some of the
 // others at once, figure by figure against the median of the others. The test finds a node that is
 // broken or clocked down, not one that is slow by a few percent: for that there is the search over
-// starts (core/bisect). Where every node does badly no node is accused.
+// starts (core/nodes/bisect). Where every node does badly no node is accused.
 #pragma once
 
 #include <map>

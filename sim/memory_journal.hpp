@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 
 namespace stoker::sim {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 
 namespace stoker::sim {
 

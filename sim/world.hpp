@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "core/state.hpp"
 #include "sim/memory_journal.hpp"
 #include "sim/ports.hpp"

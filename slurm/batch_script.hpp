@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 
 namespace stoker::slurm {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 #include "slurm/job_detail.hpp"
 #include "slurm/queue_poll.hpp"
 #include "slurm/submission.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 #include "slurm/queue_poll.hpp"
 
 namespace stoker::slurm {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/node_finder.hpp"
-#include "core/ports.hpp"
+#include "core/engine/node_finder.hpp"
+#include "core/engine/ports.hpp"
 #include "slurm/call_budget.hpp"
 #include "slurm/controller.hpp"
 #include "slurm/slurm_options.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 
 namespace stoker::slurm {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 
 namespace stoker::watch {
 

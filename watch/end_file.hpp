@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "wire/end_mark.hpp"
 
 namespace stoker::watch {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "watch/digest_folder.hpp"
 #include "watch/tail.hpp"
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/time.hpp"
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 
 namespace stoker::watch {
 

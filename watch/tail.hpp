@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/time.hpp"
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 #include "watch/tail_source.hpp"
 
 namespace stoker::watch {

@@ -3,7 +3,8 @@
 // 8 hex digits>\n`, written with one write(2), fsynced on edges. Ages, not timestamps, cross
 // machines: `at` is the writer's own monotonic clock and is only compared with other lines of its
 // boot. To add one: a struct with kKind and its place in AgentBody here, its handler in
-// core/agents.cpp, the line of worker/agent that reports it, its word in sim/script_agents.cpp.
+// core/training/agents.cpp, the line of worker/agent that reports it, its word in
+// sim/transcript/script_agents.cpp.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // What the lead agent and the nodes of one allocation say to each other: commands to a node,
 // reports to the lead. Agents of one allocation are one build: no older versions are read. How the
-// messages travel is in worker/agent/protocol.hpp.
+// messages travel is in worker/agent/link/protocol.hpp.
 #pragma once
 
 #include <map>

@@ -6,8 +6,8 @@
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
-#include "cli/failing_sinks.hpp"
-#include "cli/published.hpp"
+#include "cli/doctor/failing_sinks.hpp"
+#include "cli/read/published.hpp"
 #include "common/os/files.hpp"
 #include "wire/held.hpp"
 

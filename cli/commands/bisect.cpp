@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
-#include "cli/render_status.hpp"
+#include "cli/read/published.hpp"
+#include "cli/show/render_status.hpp"
 #include "common/hostlist.hpp"
 
 namespace stoker::cli {

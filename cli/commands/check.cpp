@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/known.hpp"
-#include "cli/run_file.hpp"
-#include "cli/script_abilities.hpp"
+#include "cli/doctor/known.hpp"
+#include "cli/doctor/script_abilities.hpp"
+#include "cli/read/run_file.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {

@@ -1,12 +1,12 @@
 // stoker chronicle RUN: the run's story in Markdown, from its published journal.
-#include "core/chronicle.hpp"
+#include "core/publish/chronicle.hpp"
 
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/journal_rows.hpp"
-#include "cli/published.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/journal_rows.hpp"
+#include "cli/read/published.hpp"
 
 namespace stoker::cli {
 namespace {

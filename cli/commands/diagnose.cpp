@@ -3,12 +3,12 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/detector.hpp"
-#include "cli/diagnosis_html.hpp"
-#include "cli/diagnosis_page.hpp"
-#include "cli/log_inputs.hpp"
+#include "cli/diagnosis/detector.hpp"
+#include "cli/diagnosis/diagnosis_html.hpp"
+#include "cli/diagnosis/diagnosis_page.hpp"
+#include "cli/read/log_inputs.hpp"
 #include "common/os/files.hpp"
-#include "diagnose/scan_files.hpp"
+#include "diagnose/input/scan_files.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include "cli/reference.hpp"
 #include "common/os/files.hpp"
 #include "configs/schema/describe.hpp"
-#include "core/alert_kind.hpp"
-#include "core/render_states.hpp"
+#include "core/alerts/alert_kind.hpp"
+#include "core/publish/render_states.hpp"
 #include "recipe/schedule/describe.hpp"
 
 namespace stoker::cli {

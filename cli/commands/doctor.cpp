@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/failing_sinks.hpp"
-#include "cli/run_file.hpp"
-#include "cli/site_checks.hpp"
+#include "cli/doctor/failing_sinks.hpp"
+#include "cli/doctor/site_checks.hpp"
+#include "cli/read/run_file.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/published.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/published.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/node_lists.hpp"
+#include "cli/read/node_lists.hpp"
 
 namespace stoker::cli {
 

@@ -7,7 +7,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/init/detect.hpp"
 #include "cli/init/questions.hpp"
-#include "cli/run_file.hpp"
+#include "cli/read/run_file.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {

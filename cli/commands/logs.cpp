@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "cli/commands/all.hpp"
-#include "cli/log_follow.hpp"
-#include "cli/published.hpp"
+#include "cli/read/log_follow.hpp"
+#include "cli/read/published.hpp"
 #include "common/hostlist.hpp"
 
 namespace stoker::cli {

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
-#include "cli/render_status.hpp"
+#include "cli/read/published.hpp"
+#include "cli/show/render_status.hpp"
 #include "common/hostlist.hpp"
-#include "core/node_view.hpp"
+#include "core/nodes/node_view.hpp"
 #include "slurm/drain_proposal.hpp"
 
 namespace stoker::cli {

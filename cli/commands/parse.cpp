@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "diagnose/parse_file.hpp"
+#include "diagnose/input/parse_file.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "cli/commands/all.hpp"
 #include "cli/commands/what_if.hpp"
-#include "cli/event_file.hpp"
-#include "cli/pipeline_text.hpp"
-#include "cli/published.hpp"
-#include "cli/render_status.hpp"
-#include "cli/run_file.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/published.hpp"
+#include "cli/read/run_file.hpp"
+#include "cli/show/pipeline_text.hpp"
+#include "cli/show/render_status.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 
 namespace stoker::cli {

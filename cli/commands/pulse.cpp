@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
-#include "cli/pulse_text.hpp"
+#include "cli/read/published.hpp"
+#include "cli/show/pulse_text.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/detector.hpp"
-#include "cli/run_file.hpp"
+#include "cli/diagnosis/detector.hpp"
+#include "cli/read/run_file.hpp"
 
 namespace stoker::cli {
 namespace {

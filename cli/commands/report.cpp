@@ -8,9 +8,9 @@
 #include <set>
 
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/journal_rows.hpp"
-#include "cli/published.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/journal_rows.hpp"
+#include "cli/read/published.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {

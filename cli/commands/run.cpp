@@ -12,9 +12,9 @@
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/published.hpp"
-#include "cli/run_file.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/published.hpp"
+#include "cli/read/run_file.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
 #include "configs/schema/yaml_reader.hpp"

@@ -4,7 +4,7 @@
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
+#include "cli/read/published.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cli/commands/all.hpp"
 #include "common/os/files.hpp"
-#include "sim/campaign.hpp"
+#include "sim/universe/campaign.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/published.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/published.hpp"
 #include "common/os/files.hpp"
-#include "diagnose/stack_groups.hpp"
+#include "diagnose/cause/stack_groups.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "cli/commands/all.hpp"
-#include "cli/failing_sinks.hpp"
-#include "cli/published.hpp"
-#include "cli/render_status.hpp"
+#include "cli/doctor/failing_sinks.hpp"
+#include "cli/read/published.hpp"
+#include "cli/show/render_status.hpp"
+#include "cli/show/watch_screen.hpp"
 #include "cli/top/run_order.hpp"
-#include "cli/watch_screen.hpp"
 
 namespace stoker::cli {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/event_file.hpp"
-#include "cli/published.hpp"
-#include "cli/run_file.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/published.hpp"
+#include "cli/read/run_file.hpp"
 #include "cli/support/collect.hpp"
 #include "common/os/files.hpp"
 

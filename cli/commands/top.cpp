@@ -9,8 +9,8 @@
 
 #include "cli/application.hpp"
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
-#include "cli/screen_size.hpp"
+#include "cli/read/published.hpp"
+#include "cli/show/screen_size.hpp"
 #include "cli/top/background.hpp"
 #include "cli/top/layout.hpp"
 #include "cli/top/loop.hpp"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
-#include "cli/published.hpp"
+#include "cli/read/published.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {

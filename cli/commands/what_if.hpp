@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "cli/console.hpp"
+#include "cli/show/console.hpp"
 #include "common/time.hpp"
 #include "wire/status.hpp"
 

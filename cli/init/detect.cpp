@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/init/python_text.hpp"
-#include "cli/log_look.hpp"
+#include "cli/read/log_look.hpp"
 #include "common/os/files.hpp"
 #include "common/printable.hpp"
 #include "configs/schema/run_checks.hpp"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/known.hpp"
+#include "cli/doctor/known.hpp"
 #include "common/json.hpp"
 
 namespace stoker::cli::init {

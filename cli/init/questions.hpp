@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/console.hpp"
 #include "cli/init/detect.hpp"
+#include "cli/show/console.hpp"
 
 namespace stoker::cli::init {
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "common/time.hpp"
-#include "diagnose/iteration_line.hpp"
+#include "diagnose/parse/iteration_line.hpp"
 
 namespace stoker::cli {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/log_inputs.hpp"
-#include "diagnose/log_clock.hpp"
-#include "diagnose/log_reader.hpp"
-#include "diagnose/user_pattern.hpp"
+#include "cli/read/log_inputs.hpp"
+#include "diagnose/input/log_clock.hpp"
+#include "diagnose/input/log_reader.hpp"
+#include "diagnose/parse/user_pattern.hpp"
 
 namespace stoker::cli {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cli/replay/log_merge.hpp"
-#include "diagnose/live_scan.hpp"
+#include "diagnose/match/live_scan.hpp"
 
 namespace stoker::cli {
 

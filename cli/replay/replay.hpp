@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/log_inputs.hpp"
+#include "cli/read/log_inputs.hpp"
 #include "cli/replay/replay_run.hpp"
-#include "diagnose/log_scan.hpp"
+#include "diagnose/match/log_scan.hpp"
 
 namespace stoker::cli {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/metrics.hpp"
-#include "diagnose/phase_line.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/parse/metrics.hpp"
+#include "diagnose/parse/phase_line.hpp"
 #include "sim/world.hpp"
 #include "watch/digest_folder.hpp"
 

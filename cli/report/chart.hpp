@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/downsample.hpp"
+#include "core/publish/downsample.hpp"
 
 namespace stoker::cli::postmortem {
 

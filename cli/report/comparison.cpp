@@ -5,9 +5,9 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "cli/render_status.hpp"
 #include "cli/report/chart.hpp"
 #include "cli/report/html.hpp"
+#include "cli/show/render_status.hpp"
 
 namespace stoker::cli::postmortem {
 namespace {

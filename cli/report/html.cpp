@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "cli/console.hpp"
-#include "cli/render_status.hpp"
+#include "cli/show/console.hpp"
+#include "cli/show/render_status.hpp"
 #include "common/escape_html.hpp"
 #include "common/printable.hpp"
 

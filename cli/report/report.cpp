@@ -6,12 +6,12 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "cli/render_status.hpp"
 #include "cli/report/chart.hpp"
 #include "cli/report/comparison.hpp"
 #include "cli/report/html.hpp"
 #include "cli/report/style.hpp"
-#include "core/downsample.hpp"
+#include "cli/show/render_status.hpp"
+#include "core/publish/downsample.hpp"
 
 namespace stoker::cli::postmortem {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/history.hpp"
+#include "core/publish/history.hpp"
 #include "wire/status.hpp"
 
 namespace stoker::cli::postmortem {

@@ -6,7 +6,7 @@
 #include <clocale>
 #include <cwchar>
 
-#include "cli/console.hpp"
+#include "cli/show/console.hpp"
 
 namespace stoker::cli::top {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <map>
 
-#include "cli/failing_sinks.hpp"
+#include "cli/doctor/failing_sinks.hpp"
 #include "cli/top/pages.hpp"
 
 namespace stoker::cli::top {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 
-#include "cli/render_status.hpp"
+#include "cli/show/render_status.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
 #include "common/hostlist.hpp"

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include "cli/failing_sinks.hpp"
+#include "cli/doctor/failing_sinks.hpp"
 #include "cli/top/run_order.hpp"
 #include "wire/lineage.hpp"
 

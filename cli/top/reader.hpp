@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "cli/event_file.hpp"
-#include "cli/log_follow.hpp"
-#include "cli/published.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/log_follow.hpp"
+#include "cli/read/published.hpp"
 #include "cli/top/selection.hpp"
 #include "cli/top/view.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 
-#include "cli/render_status.hpp"
+#include "cli/show/render_status.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/daemon_client.hpp"
+#include "cli/read/daemon_client.hpp"
 #include "common/time.hpp"
 #include "wire/agent_event.hpp"
 #include "wire/sinks.hpp"

@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 
 #include "configs/schema/run_sections.hpp"
-#include "core/alert_kind.hpp"
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_kind.hpp"
+#include "core/alerts/alert_policy.hpp"
 
 namespace stoker::configs {
 namespace {

@@ -1,11 +1,11 @@
 // The last rung, and the good end: hold for an operator, or finish.
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
 
 namespace stoker::core {
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/accuse.hpp"
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
-#include "core/numbers.hpp"
+#include "core/alerts/alerting.hpp"
+#include "core/nodes/accuse.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/signals/training_health.hpp"
+#include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -129,7 +129,7 @@ void recover(Turn& turn, const Failure& seen) {
   };
   if (!failure.why_hold.empty())
     return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
-  if (const auto loop = detect::crash_loop(run.budget, run.policy.recover)) {
+  if (const auto loop = signals::crash_loop(run.budget, run.policy.recover)) {
     return hold(turn, {"crash_loop",
                        fmt::format("{}{}; {}", failure.evidence, nodes, *loop),
                        "read the last lines of the ranks' logs and fix the cause",

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/alert_kind.hpp"
+#include "core/alerts/alert_kind.hpp"
 #include "core/turn.hpp"
 
 namespace stoker::core {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
@@ -136,7 +136,7 @@ void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const 
   run.trail.rate_factor = plan.lr_scale;
   run.trail.skip = plan.skip;
   run.lr_scale = plan.lr_scale;
-  detect::forget_after(run.loss, plan.to);
+  signals::forget_after(run.loss, plan.to);
   resolve(turn, "loss_spike");
   supply::write_orders(turn, wire::Resume{wire::ResumeMode::Exact, plan.to, plan.generation},
                        plan.skip);

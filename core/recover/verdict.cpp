@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/command.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {

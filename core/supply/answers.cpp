@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/recover/recover.hpp"
-#include "core/scheduler_traits.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/scheduler_traits.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {

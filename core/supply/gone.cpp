@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/script.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {

@@ -2,9 +2,9 @@
 // iterations. The agents are right: no one else could write their lines.
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/command.hpp"
+#include "core/alerts/alerting.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {

@@ -3,8 +3,8 @@
 // what runs already is left alone, since stoker cannot know which of the two is wanted.
 #include <fmt/format.h>
 
-#include "core/alerting.hpp"
-#include "core/ports.hpp"
+#include "core/alerts/alerting.hpp"
+#include "core/engine/ports.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
 

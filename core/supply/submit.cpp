@@ -5,14 +5,14 @@
 #include <fmt/ranges.h>
 
 #include "common/hash.hpp"
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
-#include "core/end.hpp"
-#include "core/numbers.hpp"
+#include "core/alerts/alerting.hpp"
+#include "core/recover/end.hpp"
 #include "core/recover/rollback.hpp"
-#include "core/script.hpp"
 #include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/signals/training_health.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {
@@ -70,7 +70,7 @@ std::vector<std::uint64_t> pins_of(const RunState& run) {
     auto before = known.lower_bound(run.loss.spike->onset.value);
     for (int n = 0; n < 2 && before != known.begin(); ++n) pins.push_back((--before)->first);
   }
-  for (const detect::PastSpike& spike : run.loss.past) {
+  for (const signals::PastSpike& spike : run.loss.past) {
     const auto after = known.lower_bound(spike.end.value);
     auto before = known.lower_bound(spike.onset.value);
     if (after != known.end()) pins.push_back(after->first);
@@ -176,7 +176,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.save_signal = policy.train.save_signal;
   orders.kill_switch = policy.train.kill_switch;
   orders.finished = policy.train.finished;
-  orders.exit_before_limit = detect::limit_margin(run);
+  orders.exit_before_limit = signals::limit_margin(run);
   orders.checkpoint_directory = policy.checkpoints.directory;
   orders.checkpoint_format = policy.checkpoints.format;
   orders.verify_checkpoints = policy.checkpoints.verify;
@@ -251,7 +251,7 @@ void ensure(Turn& turn, const std::string& why) {
 
 void top_up(Turn& turn) {
   RunState& run = turn.r();
-  const auto dry = detect::chain_dry(run);
+  const auto dry = signals::chain_dry(run);
   if (!dry || run.paused || !turn.active() || turn.in<training::Stopping>() != nullptr) return;
   if (is_near_end(run)) return;
   const Submission* running = running_submission(run);

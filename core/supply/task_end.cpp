@@ -4,15 +4,15 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "core/accuse.hpp"
-#include "core/alerting.hpp"
-#include "core/command.hpp"
-#include "core/detect/detect.hpp"
-#include "core/end.hpp"
+#include "core/alerts/alerting.hpp"
+#include "core/nodes/accuse.hpp"
+#include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/rollback.hpp"
-#include "core/script.hpp"
 #include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 
 namespace stoker::core::supply {
@@ -149,7 +149,7 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
     ++run.budget.without_progress;
     ++run.budget.restarts;
   }
-  if (const auto loop = detect::crash_loop(run.budget, run.policy.recover))
+  if (const auto loop = signals::crash_loop(run.budget, run.policy.recover))
     return hold(turn, {"crash_loop",
                        fmt::format("{}; {}", text, *loop),
                        "read the last lines of the job's log and fix the cause",

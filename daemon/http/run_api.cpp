@@ -5,7 +5,7 @@
 #include <charconv>
 #include <fmt/format.h>
 
-#include "core/downsample.hpp"
+#include "core/publish/downsample.hpp"
 
 namespace stoker::daemon {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <set>
 
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 #include "daemon/journal/hash_chain.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
 

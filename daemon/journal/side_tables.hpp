@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 #include "daemon/journal/database.hpp"
 
 namespace stoker::daemon {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 #include "daemon/journal/hash_chain.hpp"
 
 namespace stoker::daemon {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "common/os/files.hpp"
-#include "diagnose/pattern_cache.hpp"
+#include "diagnose/match/pattern_cache.hpp"
 
 namespace stoker::daemon {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "diagnose/live_scan.hpp"
+#include "diagnose/match/live_scan.hpp"
 
 namespace stoker::daemon {
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "daemon/logs/log_knowledge.hpp"
 #include "daemon/logs/script_progress.hpp"
-#include "diagnose/live_scan.hpp"
+#include "diagnose/match/live_scan.hpp"
 #include "watch/tail.hpp"
 
 namespace stoker::daemon {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "diagnose/phase_line.hpp"
+#include "diagnose/parse/phase_line.hpp"
 
 namespace stoker::daemon {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine.hpp"
-#include "diagnose/progress_reader.hpp"
+#include "core/engine/engine.hpp"
+#include "diagnose/parse/progress_reader.hpp"
 #include "watch/digest_folder.hpp"
 
 namespace stoker::daemon {

@@ -14,7 +14,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "core/forget.hpp"
+#include "core/operators/forget.hpp"
 #include "daemon/http/http_server.hpp"
 #include "daemon/http/site_view.hpp"
 #include "daemon/http/tls.hpp"

@@ -7,9 +7,9 @@
 #include <boost/asio/post.hpp>
 
 #include "alerts/outbox.hpp"
-#include "core/alerting.hpp"
-#include "core/silences.hpp"
-#include "core/weekly.hpp"
+#include "core/alerts/alerting.hpp"
+#include "core/operators/silences.hpp"
+#include "core/publish/weekly.hpp"
 #include "daemon/loop/daemon.hpp"
 
 namespace stoker::daemon {

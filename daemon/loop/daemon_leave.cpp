@@ -1,12 +1,12 @@
 // Daemon, letting go: a run that was forgotten, or that has another name, leaves what is watched
-// and published. The journal has it before (core/forget.hpp).
+// and published. The journal has it before (core/operators/forget.hpp).
 #include <algorithm>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
 
-#include "core/forget.hpp"
+#include "core/operators/forget.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 #include "daemon/state/run_owner.hpp"

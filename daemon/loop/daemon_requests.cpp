@@ -15,7 +15,7 @@
 #include "common/os/permissions.hpp"
 #include "configs/schema/run_checks.hpp"
 #include "configs/schema/run_schema.hpp"
-#include "core/node_finder.hpp"
+#include "core/engine/node_finder.hpp"
 #include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"

@@ -10,7 +10,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
-#include "core/scheduler_traits.hpp"
+#include "core/supply/scheduler_traits.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 
 namespace stoker::daemon {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "daemon/logs/log_watch.hpp"
 #include "daemon/ports/os_ports.hpp"
 #include "daemon/publish/run_publisher.hpp"

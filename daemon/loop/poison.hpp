@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/os/fd.hpp"
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 
 namespace stoker::daemon {
 

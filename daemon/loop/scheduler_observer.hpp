@@ -10,9 +10,9 @@
 #include <optional>
 #include <thread>
 
-#include "core/engine.hpp"
-#include "core/ports.hpp"
-#include "core/view_diff.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/ports.hpp"
+#include "core/engine/view_diff.hpp"
 
 namespace stoker::daemon {
 

@@ -3,7 +3,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "core/end.hpp"
+#include "core/recover/end.hpp"
 
 namespace stoker::daemon {
 namespace {

@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "core/state.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
 #include "daemon/loop/poison.hpp"
@@ -21,11 +21,11 @@ namespace stoker::daemon {
 // What the loop needs to know of a run after each turn.
 struct RunBrief {
   core::RunPolicy policy;
-  std::string state;                        // name of the training state
-  bool active = false;                      // has, or wants, jobs: the scheduler is asked often
-  bool retired = false;                     // finished, stopped or held, and no job of it is alive
-  Generation generation;                    // of the live one; 0 = none
-  std::string sign;                         // that its job is ending (core/end.hpp); "" = none
+  std::string state;      // name of the training state
+  bool active = false;    // has, or wants, jobs: the scheduler is asked often
+  bool retired = false;   // finished, stopped or held, and no job of it is alive
+  Generation generation;  // of the live one; 0 = none
+  std::string sign;       // that its job is ending (core/recover/end.hpp); "" = none
   std::vector<core::JobExpected> expected;  // in the queue
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "alerts/dead_man.hpp"
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 #include "wire/held.hpp"
 #include "wire/sinks.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/ports.hpp"
+#include "core/engine/ports.hpp"
 
 namespace stoker::daemon {
 

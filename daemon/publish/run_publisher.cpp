@@ -11,7 +11,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/room.hpp"
-#include "core/status.hpp"
+#include "core/publish/status.hpp"
 
 namespace stoker::daemon {
 namespace {

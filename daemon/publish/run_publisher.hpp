@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/chronicle.hpp"
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
+#include "core/publish/chronicle.hpp"
 #include "daemon/publish/shared_history.hpp"
 #include "wire/status.hpp"
 

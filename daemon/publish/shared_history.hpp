@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "core/history.hpp"
+#include "core/publish/history.hpp"
 
 namespace stoker::daemon {
 

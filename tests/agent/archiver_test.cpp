@@ -1,5 +1,5 @@
 // What checkpoints.archive copies, how it goes on, and what it must never take for a copy.
-#include "worker/agent/archiver.hpp"
+#include "worker/agent/storage/archiver.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The orders that a start takes: those of its own submission or younger ones, seen late or not.
-#include "worker/agent/claim.hpp"
+#include "worker/agent/storage/claim.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // The lead's port with strangers in front of it, on real sockets.
-#include "worker/agent/door.hpp"
+#include "worker/agent/link/door.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 // What a job's first act finds: an end mark or a halt, lifted or not; and the mark that a lead
 // writes.
-#include "worker/agent/ending.hpp"
+#include "worker/agent/storage/ending.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,11 +1,11 @@
 // The handshake and the seal of frames: who gets in, and every way in which one does not.
-#include "worker/agent/handshake.hpp"
+#include "worker/agent/link/handshake.hpp"
 
 #include <doctest/doctest.h>
 
 #include "common/os/random.hpp"
-#include "worker/agent/refusals.hpp"
-#include "worker/agent/seal.hpp"
+#include "worker/agent/link/refusals.hpp"
+#include "worker/agent/link/seal.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

@@ -6,7 +6,7 @@
 
 #include "common/os/own_files.hpp"
 #include "tests/folder.hpp"
-#include "worker/agent/star.hpp"
+#include "worker/agent/link/star.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

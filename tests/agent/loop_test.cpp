@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "worker/agent/star.hpp"
+#include "worker/agent/link/star.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

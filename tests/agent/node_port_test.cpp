@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "common/os/ports.hpp"
-#include "worker/agent/node.hpp"
+#include "worker/agent/node/node.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

@@ -1,5 +1,5 @@
 // Lines and block buffering of hostile output.
-#include "worker/agent/output.hpp"
+#include "worker/agent/rank/output.hpp"
 
 #include <atomic>
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
-#include "worker/agent/log_writer.hpp"
+#include "worker/agent/storage/log_writer.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

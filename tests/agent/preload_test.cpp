@@ -1,5 +1,5 @@
 // Which command a Python training's standby has.
-#include "worker/agent/preload.hpp"
+#include "worker/agent/rank/preload.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
 // Frames of the star, also hostile ones; and the context from the environment.
-#include "worker/agent/protocol.hpp"
+#include "worker/agent/link/protocol.hpp"
 
 #include <doctest/doctest.h>
 
-#include "worker/agent/kernel_event.hpp"
-#include "worker/agent/node_health.hpp"
-#include "worker/agent/nvml.hpp"
-#include "worker/agent/rank_environment.hpp"
+#include "worker/agent/node/kernel_event.hpp"
+#include "worker/agent/node/node_health.hpp"
+#include "worker/agent/node/nvml.hpp"
+#include "worker/agent/rank/rank_environment.hpp"
 #include "worker/agent/run_context.hpp"
 
 using namespace stoker;

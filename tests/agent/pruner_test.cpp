@@ -1,5 +1,5 @@
 // What checkpoints.keep deletes, and what it must never touch.
-#include "worker/agent/pruner.hpp"
+#include "worker/agent/storage/pruner.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

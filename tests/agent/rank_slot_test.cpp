@@ -1,5 +1,5 @@
 // One rank's output and page -> lines, events, samples.
-#include "worker/agent/rank_slot.hpp"
+#include "worker/agent/rank/rank_slot.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Stacks of real processes, and the groups that the lead reports.
-#include "worker/agent/stacks.hpp"
+#include "worker/agent/rank/stacks.hpp"
 
 #include <csignal>
 #include <cstdlib>
@@ -11,9 +11,9 @@
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
 #include "wire/probe_answer.hpp"
-#include "worker/agent/job_stacks.hpp"
-#include "worker/agent/node_health.hpp"
-#include "worker/agent/process_tree.hpp"
+#include "worker/agent/node/node_health.hpp"
+#include "worker/agent/rank/job_stacks.hpp"
+#include "worker/agent/rank/process_tree.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;

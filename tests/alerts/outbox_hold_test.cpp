@@ -1,7 +1,7 @@
 // What rules hold back, in the outbox: with a clock of the test's own, over restarts and kill -9.
 #include <atomic>
 
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_policy.hpp"
 #include "tests/alerts/local_server.hpp"
 #include "tests/alerts/outbox_site.hpp"
 

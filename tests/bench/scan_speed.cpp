@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/input/log_file.hpp"
 
 using namespace stoker;
 

@@ -1,5 +1,5 @@
 // What `stoker doctor` shows of running agents.
-#include "cli/site_checks.hpp"
+#include "cli/doctor/site_checks.hpp"
 #include "site.hpp"
 #include "wire/agent_event.hpp"
 

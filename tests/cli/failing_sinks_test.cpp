@@ -1,5 +1,5 @@
 // What `doctor` makes of a sink that does not deliver.
-#include "cli/failing_sinks.hpp"
+#include "cli/doctor/failing_sinks.hpp"
 
 #include <doctest/doctest.h>
 

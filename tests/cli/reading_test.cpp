@@ -2,8 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "cli/event_file.hpp"
-#include "cli/line_file.hpp"
+#include "cli/read/event_file.hpp"
+#include "cli/read/line_file.hpp"
 #include "site.hpp"
 
 using namespace stoker;

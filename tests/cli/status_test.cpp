@@ -1,6 +1,6 @@
 // `stoker status`: the human block as a golden, JSON, staleness, hostile documents.
-#include "cli/pulse_text.hpp"
-#include "cli/render_status.hpp"
+#include "cli/show/pulse_text.hpp"
+#include "cli/show/render_status.hpp"
 #include "site.hpp"
 
 using namespace stoker;

@@ -7,9 +7,9 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-#include "cli/screen_size.hpp"
+#include "cli/show/screen_size.hpp"
+#include "cli/show/watch_screen.hpp"
 #include "cli/top/loop.hpp"
-#include "cli/watch_screen.hpp"
 #include "top_view.hpp"
 
 using namespace stoker;

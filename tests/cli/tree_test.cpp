@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "cli/completion.hpp"
+#include "cli/doctor/site_checks.hpp"
 #include "cli/reference.hpp"
-#include "cli/site_checks.hpp"
 #include "configs/schema/describe.hpp"
 #include "site.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/alert_policy.hpp"
+#include "core/alerts/alert_policy.hpp"
 
 using namespace stoker;
 using namespace stoker::configs;

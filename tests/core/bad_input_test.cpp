@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "sim/world.hpp"
 
 using namespace stoker;

@@ -1,5 +1,5 @@
 // Detectors: pure functions of state and digest.
-#include "core/detect/detect.hpp"
+#include "core/signals/detect.hpp"
 
 #include <doctest/doctest.h>
 
@@ -31,32 +31,32 @@ wire::Beat beat_of(std::vector<std::int64_t> ages_ms) {
 
 TEST_CASE("hang: nothing learned -> the ceiling of the phase; learned -> 3 x p99 within bounds") {
   RunState run = run_with(10s, 30min);
-  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 30min);
-  CHECK(detect::phase_deadline(run, wire::Phase::Evaluation) == run.policy.hang.evaluation);
+  CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 30min);
+  CHECK(signals::phase_deadline(run, wire::Phase::Evaluation) == run.policy.hang.evaluation);
   run.phases["iteration"].durations.add(1s, 20);
-  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 10s);
+  CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 10s);
   run.phases["iteration"].durations.add(60s, 200);
-  const Duration learned = detect::phase_deadline(run, wire::Phase::Iteration);
+  const Duration learned = signals::phase_deadline(run, wire::Phase::Iteration);
   CHECK(learned >= 180s);
   CHECK(learned <= 203s);
   run.phases["iteration"].factor = 2;
-  CHECK(detect::phase_deadline(run, wire::Phase::Iteration) == 2 * learned);
+  CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 2 * learned);
 }
 
 TEST_CASE("hang: ages below the limit -> ok; one above while others move -> that rank and node") {
   RunState run = run_with(10s, 10s);
   // Two beats of half a second early: the verdict is to be there at 10 s.
-  CHECK(detect::detect_hang(run, beat_of({8999, 100, 100})).verdict == detect::Verdict::Ok);
-  const auto hang = detect::detect_hang(run, beat_of({9000, 100, 100}));
-  CHECK(hang.verdict == detect::Verdict::Bad);
+  CHECK(signals::detect_hang(run, beat_of({8999, 100, 100})).verdict == signals::Verdict::Ok);
+  const auto hang = signals::detect_hang(run, beat_of({9000, 100, 100}));
+  CHECK(hang.verdict == signals::Verdict::Bad);
   CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
   CHECK(hang.evidence.find("rank 0 on n0") != std::string::npos);
 }
 
 TEST_CASE("hang: all stalled together -> no node is named; one clearly first -> that one") {
   RunState run = run_with(10s, 10s);
-  CHECK(detect::detect_hang(run, beat_of({12000, 11995, 11990})).nodes.empty());
-  const auto hang = detect::detect_hang(run, beat_of({15000, 12010, 12000}));
+  CHECK(signals::detect_hang(run, beat_of({12000, 11995, 11990})).nodes.empty());
+  const auto hang = signals::detect_hang(run, beat_of({15000, 12010, 12000}));
   CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
 }
 
@@ -66,20 +66,20 @@ TEST_CASE("hang: ranks that never reported -> the age of the phase counts") {
   beat.phase = wire::Phase::Startup;
   beat.ranks = 4;
   beat.phase_age_ms = 31 * 60 * 1000;
-  CHECK(detect::detect_hang(run, beat).verdict == detect::Verdict::Bad);
+  CHECK(signals::detect_hang(run, beat).verdict == signals::Verdict::Bad);
   beat.phase_age_ms = 29 * 60 * 1000;
-  CHECK(detect::detect_hang(run, beat).verdict == detect::Verdict::Ok);
+  CHECK(signals::detect_hang(run, beat).verdict == signals::Verdict::Ok);
 }
 
 TEST_CASE("limit: margin -> at least twice the longest save, at most half of the time limit") {
   RunState run;
   run.policy.scheduler.time_limit = 20h;
   run.policy.train.exit_before_limit = 10min;
-  CHECK(detect::limit_margin(run) == 10min);
+  CHECK(signals::limit_margin(run) == 10min);
   run.checkpoint.longest_seconds = 900;
-  CHECK(detect::limit_margin(run) == 30min);
+  CHECK(signals::limit_margin(run) == 30min);
   run.policy.scheduler.time_limit = 10min;
-  CHECK(detect::limit_margin(run) == 5min);
+  CHECK(signals::limit_margin(run) == 5min);
 }
 
 TEST_CASE("crash loop: failures in a row and in all -> named beyond the limit only") {
@@ -87,12 +87,12 @@ TEST_CASE("crash loop: failures in a row and in all -> named beyond the limit on
   RecoverPolicy policy;
   budget.without_progress = policy.restarts_without_progress;
   budget.spent = policy.restarts_total;
-  CHECK_FALSE(detect::crash_loop(budget, policy).has_value());
+  CHECK_FALSE(signals::crash_loop(budget, policy).has_value());
   ++budget.without_progress;
-  CHECK(detect::crash_loop(budget, policy).has_value());
+  CHECK(signals::crash_loop(budget, policy).has_value());
   budget.without_progress = 0;
   ++budget.spent;
-  CHECK(detect::crash_loop(budget, policy).has_value());
+  CHECK(signals::crash_loop(budget, policy).has_value());
 }
 
 TEST_CASE("hang: no iteration line at the limit of the start -> is stdout buffered?") {
@@ -101,7 +101,7 @@ TEST_CASE("hang: no iteration line at the limit of the start -> is stdout buffer
   beat.phase = wire::Phase::Startup;
   beat.ranks = 4;
   beat.phase_age_ms = 31 * 60 * 1000;
-  const auto evidence = [&] { return detect::detect_hang(run, beat).evidence; };
+  const auto evidence = [&] { return signals::detect_hang(run, beat).evidence; };
   run.policy.train.command = {"/opt/stoker/bin/stoker-train", "--config", "t.yaml"};
   CHECK(evidence().find("buffered") == std::string::npos);  // its pages need no output
   run.policy.train.command = {"python3", "train.py"};

@@ -1,5 +1,5 @@
 // Engine: one transaction a turn, nothing performed without it, audit by replay.
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 
 #include <doctest/doctest.h>
 

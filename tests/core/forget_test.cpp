@@ -1,5 +1,5 @@
 // A run leaves the list, or takes another name: when, what goes with it, and whose rows are whose.
-#include "core/forget.hpp"
+#include "core/operators/forget.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Where the time went: incidents, MFU, energy.
-#include "core/goodput.hpp"
+#include "core/publish/goodput.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // History: what can be drawn of a run, from its journal rows.
-#include "core/history.hpp"
+#include "core/publish/history.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 
-#include "core/downsample.hpp"
+#include "core/publish/downsample.hpp"
 
 using namespace stoker;
 using namespace stoker::core;

@@ -1,5 +1,5 @@
 // Node ledger: evidence, exclusion, cap.
-#include "core/ledger.hpp"
+#include "core/nodes/ledger.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // The loss classifier on curves that people lived through and on generated ones: a confusion table.
-#include "core/detect/loss.hpp"
+#include "core/signals/loss.hpp"
 
 #include <doctest/doctest.h>
 #include <map>
 
 using namespace stoker;
-using namespace stoker::core::detect;
+using namespace stoker::core::signals;
 
 namespace {
 

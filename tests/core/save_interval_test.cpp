@@ -1,5 +1,5 @@
 // When a save is asked for by itself.
-#include "core/save_interval.hpp"
+#include "core/recover/save_interval.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/status.hpp"
+#include "core/publish/status.hpp"
 
 using namespace stoker;
 using namespace stoker::core;

@@ -1,5 +1,5 @@
 // How long the nodes last.
-#include "core/spares.hpp"
+#include "core/nodes/spares.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/render_states.hpp"
+#include "core/publish/render_states.hpp"
 #include "core/transitions.hpp"
 
 using namespace stoker::core;

@@ -1,5 +1,5 @@
 // Views of the state: what a live heartbeat may change in the published status.
-#include "core/status.hpp"
+#include "core/publish/status.hpp"
 
 #include <doctest/doctest.h>
 

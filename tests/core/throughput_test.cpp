@@ -1,10 +1,10 @@
 // The step change detector: found within minutes, and never in months of what only looks like one.
-#include "core/detect/throughput.hpp"
+#include "core/signals/throughput.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace stoker;
-using namespace stoker::core::detect;
+using namespace stoker::core::signals;
 
 namespace {
 

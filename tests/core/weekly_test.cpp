@@ -1,5 +1,5 @@
 // When a weekly digest is due: by virtual clocks and time zones.
-#include "core/weekly.hpp"
+#include "core/publish/weekly.hpp"
 
 #include <doctest/doctest.h>
 

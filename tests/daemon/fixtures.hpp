@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "common/os/fd.hpp"
-#include "core/journal.hpp"
+#include "core/engine/journal.hpp"
 #include "tests/folder.hpp"
 
 namespace stoker::daemon::test {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <utility>
 
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "core/state.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
 #include "sim/ports.hpp"

@@ -2,7 +2,7 @@
 // directory on a network file system, each of which may be frozen, woken or killed between any two
 // steps, and two job starts for each submission. Every reachable state is visited (breadth first).
 // A step here is one system call there; what the code does is in state/possession.cpp,
-// socket/line_server.cpp, loop/daemon.cpp and worker/agent/claim.cpp.
+// socket/line_server.cpp, loop/daemon.cpp and worker/agent/storage/claim.cpp.
 // Each Broken variant takes one guard out; the model must find what that guard is for.
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "common/os/files.hpp"
-#include "core/engine.hpp"
+#include "core/engine/engine.hpp"
 #include "core/state.hpp"
 #include "daemon/journal/recovery.hpp"
 #include "daemon/journal/restore.hpp"

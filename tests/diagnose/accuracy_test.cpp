@@ -10,8 +10,8 @@
 
 #include "corpus.hpp"
 #include "detector.hpp"
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/log_file.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "detector.hpp"
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/log_file.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,14 +1,14 @@
 // Which rank did not come: watchdog lines, RAS reports and flight-recorder dumps. The pickles were
 // written by CPython's pickle.dumps, protocols 2 and 4, and by torch's pickler (shared memo after
 // the value).
-#include "diagnose/collectives.hpp"
+#include "diagnose/cause/collectives.hpp"
 
 #include <doctest/doctest.h>
 
 #include "detector.hpp"
-#include "diagnose/bystanders.hpp"
-#include "diagnose/flight_recorder.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/bystanders.hpp"
+#include "diagnose/input/log_file.hpp"
+#include "diagnose/parse/flight_recorder.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

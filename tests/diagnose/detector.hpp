@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/log_file.hpp"
 
 namespace stoker::diagnose {
 

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "detector.hpp"
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/scan_files.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/scan_files.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;

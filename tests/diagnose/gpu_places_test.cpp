@@ -1,12 +1,12 @@
 // Which rank computes on which GPU: line shapes of NCCL, PyTorch and nvidia-smi; an Xid then names
 // the rank.
-#include "diagnose/gpu_places.hpp"
+#include "diagnose/cause/gpu_places.hpp"
 
 #include <doctest/doctest.h>
 
 #include "detector.hpp"
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/log_file.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

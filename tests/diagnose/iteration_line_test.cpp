@@ -1,10 +1,10 @@
 // Iteration lines as their programs print them (captured; public sources in the comments).
-#include "diagnose/iteration_line.hpp"
+#include "diagnose/parse/iteration_line.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
 
-#include "diagnose/user_pattern.hpp"
+#include "diagnose/parse/user_pattern.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

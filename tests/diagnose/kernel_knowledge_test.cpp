@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "common/os/files.hpp"
-#include "diagnose/diagnosis.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/cause/diagnosis.hpp"
+#include "diagnose/input/log_file.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,12 +1,12 @@
 // Kernel lines as kernels and drivers print them (captured, see the comments of the corpus).
-#include "diagnose/kernel_line.hpp"
+#include "diagnose/parse/kernel_line.hpp"
 
 #include <doctest/doctest.h>
 #include <fstream>
 #include <iostream>
 #include <set>
 
-#include "diagnose/line_origin.hpp"
+#include "diagnose/input/line_origin.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,5 +1,5 @@
 // A line is known only when every byte of it is.
-#include "diagnose/line_shapes.hpp"
+#include "diagnose/match/line_shapes.hpp"
 
 #include <doctest/doctest.h>
 #include <random>

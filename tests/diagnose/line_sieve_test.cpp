@@ -1,16 +1,16 @@
 // What is skipped because its shape is known must be what a full search would have skipped: error
 // fragments anywhere in healthy lines, numbers of any width.
-#include "diagnose/line_sieve.hpp"
+#include "diagnose/match/line_sieve.hpp"
 
 #include <doctest/doctest.h>
 #include <map>
 #include <random>
 
 #include "detector.hpp"
-#include "diagnose/block_expression.hpp"
-#include "diagnose/iteration_line.hpp"
-#include "diagnose/line_scan.hpp"
-#include "diagnose/log_file.hpp"
+#include "diagnose/input/line_scan.hpp"
+#include "diagnose/input/log_file.hpp"
+#include "diagnose/match/block_expression.hpp"
+#include "diagnose/parse/iteration_line.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,5 +1,5 @@
 // A log that grows, line by line: the cause is told when it changes, and taken back when outlived.
-#include "diagnose/live_scan.hpp"
+#include "diagnose/match/live_scan.hpp"
 
 #include <doctest/doctest.h>
 

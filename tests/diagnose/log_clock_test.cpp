@@ -1,12 +1,12 @@
 // The clocks of logs: the stamps of many programs, none, missing years, zones, jumps.
-#include "diagnose/log_clock.hpp"
+#include "diagnose/input/log_clock.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "common/time.hpp"
-#include "diagnose/iteration_line.hpp"
-#include "diagnose/phase_line.hpp"
+#include "diagnose/parse/iteration_line.hpp"
+#include "diagnose/parse/phase_line.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

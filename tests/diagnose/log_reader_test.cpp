@@ -1,6 +1,6 @@
 // Packed logs that were cut off or damaged: all that is intact in front of that place is read, and
 // one note says what happened.
-#include "diagnose/log_reader.hpp"
+#include "diagnose/input/log_reader.hpp"
 
 #include <bzlib.h>
 #include <doctest/doctest.h>
@@ -11,9 +11,9 @@
 #include <zstd.h>
 
 #include "detector.hpp"
-#include "diagnose/log_file.hpp"
-#include "diagnose/parse_file.hpp"
-#include "diagnose/utf16.hpp"
+#include "diagnose/input/log_file.hpp"
+#include "diagnose/input/parse_file.hpp"
+#include "diagnose/input/utf16.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;

@@ -1,12 +1,12 @@
 // A number read where it is known to stand is the number that the parser reads, bit for bit.
-#include "diagnose/number_place.hpp"
+#include "diagnose/parse/number_place.hpp"
 
 #include <bit>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <random>
 
-#include "diagnose/line_scan.hpp"
+#include "diagnose/input/line_scan.hpp"
 
 using namespace stoker::diagnose;
 

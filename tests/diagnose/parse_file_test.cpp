@@ -1,5 +1,5 @@
 // Whole files: wrapped records, and the corpus of captured logs where it is at hand.
-#include "diagnose/parse_file.hpp"
+#include "diagnose/input/parse_file.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "common/os/files.hpp"
-#include "diagnose/iteration_line.hpp"
+#include "diagnose/parse/iteration_line.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,12 +1,12 @@
 // A cache that is there, damaged, somebody else's, or of other patterns: only the first is used.
-#include "diagnose/pattern_cache.hpp"
+#include "diagnose/match/pattern_cache.hpp"
 
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
 
-#include "diagnose/pattern_set.hpp"
+#include "diagnose/match/pattern_set.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker::diagnose;

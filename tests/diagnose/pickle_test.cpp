@@ -1,5 +1,5 @@
 // The pickle reader: data without calls, and the memory that a hostile file can make it take.
-#include "diagnose/pickle.hpp"
+#include "diagnose/parse/pickle.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "diagnose/flight_recorder.hpp"
+#include "diagnose/parse/flight_recorder.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,10 +1,10 @@
 // Lines as their programs print them: nanotron, Lightning, NeMo, MLPerf, Composer.
-#include "diagnose/progress_forms.hpp"
+#include "diagnose/parse/progress_forms.hpp"
 
 #include <doctest/doctest.h>
 
-#include "diagnose/iteration_line.hpp"
-#include "diagnose/parse_file.hpp"
+#include "diagnose/input/parse_file.hpp"
+#include "diagnose/parse/iteration_line.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,13 +1,13 @@
 // Every signature is tested by its own data: the example is found by it, the counter-example is
 // not.
-#include "diagnose/signature.hpp"
+#include "diagnose/match/signature.hpp"
 
 #include <doctest/doctest.h>
 
 #include "diagnose/embedded_data.hpp"
+#include "diagnose/input/line_origin.hpp"
 #include "diagnose/knowledge.hpp"
-#include "diagnose/line_origin.hpp"
-#include "diagnose/pattern_set.hpp"
+#include "diagnose/match/pattern_set.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

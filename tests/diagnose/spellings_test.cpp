@@ -8,8 +8,8 @@
 
 #include "common/os/files.hpp"
 #include "detector.hpp"
-#include "diagnose/line_origin.hpp"
-#include "diagnose/line_sieve.hpp"
+#include "diagnose/input/line_origin.hpp"
+#include "diagnose/match/line_sieve.hpp"
 
 using namespace stoker;
 using namespace stoker::diagnose;

@@ -1,5 +1,5 @@
 // Stacks of all ranks: equal ones are one group, the odd ranks are named.
-#include "diagnose/stack_groups.hpp"
+#include "diagnose/cause/stack_groups.hpp"
 
 #include <doctest/doctest.h>
 

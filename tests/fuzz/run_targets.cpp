@@ -26,9 +26,9 @@
 #include "wire/site.hpp"
 #include "wire/socket.hpp"
 #include "wire/status.hpp"
-#include "worker/agent/handshake.hpp"
-#include "worker/agent/seal.hpp"
-#include "worker/agent/star.hpp"
+#include "worker/agent/link/handshake.hpp"
+#include "worker/agent/link/seal.hpp"
+#include "worker/agent/link/star.hpp"
 
 namespace stoker::fuzz {
 namespace {

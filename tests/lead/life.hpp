@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lead/step.hpp"
-#include "sim/random.hpp"
-#include "sim/timeline.hpp"
+#include "sim/universe/random.hpp"
+#include "sim/universe/timeline.hpp"
 
 namespace stoker::lead_test {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/overloaded.hpp"
-#include "sim/transcript_file.hpp"
+#include "sim/transcript/transcript_file.hpp"
 
 namespace stoker::lead_test {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/result.hpp"
 #include "lead/step.hpp"
-#include "sim/words.hpp"
+#include "sim/transcript/words.hpp"
 
 namespace stoker::lead_test {
 

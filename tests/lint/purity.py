@@ -28,12 +28,12 @@ WORDS = {
 }
 ENGINE = "the engine around step(): it calls the ports, which belong to the daemon"
 MAY = {
-    ("core/perform.cpp", "reaches for files or processes"): ENGINE,
-    ("core/ports.hpp", "reaches for files or processes"): ENGINE,
+    ("core/engine/perform.cpp", "reaches for files or processes"): ENGINE,
+    ("core/engine/ports.hpp", "reaches for files or processes"): ENGINE,
     ("recipe/lr_schedule.cpp", "differs between libraries"): "the training's learning rate; the resume audit records the libraries",
     ("recipe/what_if.cpp", "differs between libraries"): "a forecast that people read; nothing is decided by it",
 }
-OS_HEADERS = {"core/perform.cpp", "core/ports.hpp"}
+OS_HEADERS = {"core/engine/perform.cpp", "core/engine/ports.hpp"}
 
 
 def impure(names, read):

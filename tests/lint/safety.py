@@ -26,14 +26,14 @@ SHARED = ("watch/", "worker/agent/", "wire/")
 FOLLOWS = {
     "watch/tail_source.cpp": "logs of a training, which may be links; read as text, never obeyed",
     "watch/finish_file.cpp": "a file of the training's own; that it is there is all that counts",
-    "worker/agent/ending.cpp": "a file of the training's own; that it is there is all that counts",
+    "worker/agent/storage/ending.cpp": "a file of the training's own; that it is there is all that counts",
     "worker/agent/lead_actions.cpp": "a file of the training's own; that it is there is all that counts",
-    "worker/agent/node_health.cpp": "/dev/kmsg and /proc",
-    "worker/agent/job_stacks.cpp": "/proc", "worker/agent/process_tree.cpp": "/proc", "worker/agent/rank_process.cpp": "/proc",
-    "worker/agent/stacks.cpp": "/proc; what the tools wrote is read without following",
-    "worker/agent/bench.cpp": "made with O_EXCL, which follows nothing",
-    "worker/agent/archive_copy.cpp": "its own record in the state of the job; copies are opened without following",
-    "worker/agent/claim.cpp": "a file that the user names",
+    "worker/agent/node/node_health.cpp": "/dev/kmsg and /proc",
+    "worker/agent/rank/job_stacks.cpp": "/proc", "worker/agent/rank/process_tree.cpp": "/proc", "worker/agent/rank/rank_process.cpp": "/proc",
+    "worker/agent/rank/stacks.cpp": "/proc; what the tools wrote is read without following",
+    "worker/agent/node/bench.cpp": "made with O_EXCL, which follows nothing",
+    "worker/agent/storage/archive_copy.cpp": "its own record in the state of the job; copies are opened without following",
+    "worker/agent/storage/claim.cpp": "a file that the user names",
     "wire/heartbeat_page.cpp": "a page in the private folder of the agent, named to the rank by its environment",
 }
 
@@ -116,7 +116,7 @@ PRINTS = r"(?<![\w.>])(?:std::)?(?:v?f?printf|fputs|fputc|puts|putchar|fwrite)\(
          r"|(?<![\w.>])::write\(\s*STD(?:OUT|ERR)_FILENO"
 PRINTS_MAY = {
     "common/printable.cpp": "cleans it", "common/result.cpp": "a bug of ours, in our own words",
-    "cli/console.cpp": "what all commands print with; their calls are looked at below",
+    "cli/show/console.cpp": "what all commands print with; their calls are looked at below",
     "daemon/loop/log.cpp": "cleans it", "daemon/main.cpp": "numbers, our own words, and cleaned lines",
     "worker/agent/main.cpp": "figures and cleaned stacks",
     "worker/train/main.cpp": "the help", "worker/train/run/say.cpp": "the training's own log: raw, cleaned where it is shown",

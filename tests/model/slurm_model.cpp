@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "common/json.hpp"
-#include "sim/slurm_text.hpp"
+#include "sim/cluster/slurm_text.hpp"
 
 using namespace stoker;
 using json = Json;

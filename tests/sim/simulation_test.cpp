@@ -6,8 +6,8 @@
 #include <map>
 
 #include "common/os/files.hpp"
-#include "sim/campaign.hpp"
-#include "sim/random.hpp"
+#include "sim/universe/campaign.hpp"
+#include "sim/universe/random.hpp"
 
 using namespace stoker;
 using namespace stoker::sim;

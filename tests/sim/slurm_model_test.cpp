@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "sim/slurm_text.hpp"
+#include "sim/cluster/slurm_text.hpp"
 
 using namespace stoker;
 using namespace stoker::sim;

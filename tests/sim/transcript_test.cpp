@@ -1,9 +1,9 @@
 // The language of transcripts itself, and the ports in memory.
-#include "sim/transcript.hpp"
+#include "sim/transcript/transcript.hpp"
 
 #include <doctest/doctest.h>
 
-#include "sim/words.hpp"
+#include "sim/transcript/words.hpp"
 
 using namespace stoker;
 using namespace stoker::sim;

@@ -7,7 +7,7 @@
 namespace stoker::agent {
 
 struct EmbeddedFile {
-  std::string_view name;  // "worker/agent/python_standby.py"
+  std::string_view name;  // "worker/agent/rank/python_standby.py"
   std::string_view text;
 };
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
-#include "worker/agent/checkpoint_choice.hpp"
-#include "worker/agent/patience.hpp"
+#include "worker/agent/storage/checkpoint_choice.hpp"
+#include "worker/agent/storage/patience.hpp"
 
 namespace stoker::agent {
 namespace {

@@ -13,14 +13,14 @@
 
 #include "lead/step.hpp"
 #include "wire/control.hpp"
-#include "worker/agent/archiver.hpp"
-#include "worker/agent/claim.hpp"
 #include "worker/agent/control_watch.hpp"
-#include "worker/agent/door.hpp"
-#include "worker/agent/event_log.hpp"
-#include "worker/agent/node.hpp"
-#include "worker/agent/pruner.hpp"
-#include "worker/agent/star.hpp"
+#include "worker/agent/link/door.hpp"
+#include "worker/agent/link/star.hpp"
+#include "worker/agent/node/node.hpp"
+#include "worker/agent/storage/archiver.hpp"
+#include "worker/agent/storage/claim.hpp"
+#include "worker/agent/storage/event_log.hpp"
+#include "worker/agent/storage/pruner.hpp"
 
 namespace stoker::agent {
 

@@ -8,10 +8,10 @@
 
 #include "common/os/fd.hpp"
 #include "common/printable.hpp"
-#include "worker/agent/checkpoint_choice.hpp"
-#include "worker/agent/ending.hpp"
 #include "worker/agent/lead.hpp"
-#include "worker/agent/stacks.hpp"
+#include "worker/agent/rank/stacks.hpp"
+#include "worker/agent/storage/checkpoint_choice.hpp"
+#include "worker/agent/storage/ending.hpp"
 
 namespace stoker::agent {
 namespace {

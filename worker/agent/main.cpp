@@ -7,11 +7,11 @@
 
 #include "common/printable.hpp"
 #include "wire/exit_code.hpp"
-#include "worker/agent/bench.hpp"
-#include "worker/agent/guardian.hpp"
-#include "worker/agent/job_stacks.hpp"
+#include "worker/agent/node/bench.hpp"
+#include "worker/agent/rank/guardian.hpp"
+#include "worker/agent/rank/job_stacks.hpp"
+#include "worker/agent/rank/stacks.hpp"
 #include "worker/agent/run.hpp"
-#include "worker/agent/stacks.hpp"
 
 namespace {
 

@@ -14,13 +14,13 @@
 #include "wire/exit_code.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/run_directory.hpp"
-#include "worker/agent/ending.hpp"
-#include "worker/agent/follower.hpp"
-#include "worker/agent/guardian.hpp"
 #include "worker/agent/lead.hpp"
-#include "worker/agent/node_health.hpp"
-#include "worker/agent/patience.hpp"
-#include "worker/agent/predecessor.hpp"
+#include "worker/agent/link/follower.hpp"
+#include "worker/agent/node/node_health.hpp"
+#include "worker/agent/node/predecessor.hpp"
+#include "worker/agent/rank/guardian.hpp"
+#include "worker/agent/storage/ending.hpp"
+#include "worker/agent/storage/patience.hpp"
 
 namespace stoker::agent {
 namespace {

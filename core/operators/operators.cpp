@@ -1,0 +1,384 @@
+// What people ask, by command or by switch file. A verb that cannot be carried out is rejected with
+// the reason; one that can names who asked in the decision. To add one: a function here and its
+// line in on_operator; its name in daemon/loop/daemon_requests.cpp; a file in cli/commands/.
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/handlers.hpp"
+#include "core/nodes/drain.hpp"
+#include "core/operators/forget.hpp"
+#include "core/operators/silences.hpp"
+#include "core/recover/end.hpp"
+#include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
+#include "core/recover/save_interval.hpp"
+#include "core/sentence.hpp"
+#include "core/signals/probe.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr Duration kAckWithin = 30s;
+
+std::optional<std::uint64_t> number(const OperatorAsked& asked, const std::string& key) {
+  const auto found = asked.arguments.find(key);
+  if (found == asked.arguments.end()) return std::nullopt;
+  std::uint64_t value = 0;
+  const char* end = found->second.data() + found->second.size();
+  const auto [at, error] = std::from_chars(found->second.data(), end, value);
+  if (error != std::errc{} || at != end) return std::nullopt;
+  return value;
+}
+
+bool has(const OperatorAsked& asked, const std::string& key) {
+  const auto found = asked.arguments.find(key);
+  return found != asked.arguments.end() && found->second != "false";
+}
+
+// Saving may mean exiting: a script that saves when it is asked to end. Under agents the lead knows
+// whether the ranks have heartbeat pages, and answers with the reason when they have not.
+bool may_save_when_asked(const RunPolicy& policy) {
+  return has_agents(policy) || can_save(policy) || script::leaves_when_told(policy);
+}
+
+void on_save(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  const std::string sentence = fmt::format("save requested by {}", who_text(asked));
+  if (!may_save_when_asked(run.policy))
+    return turn.reject(
+        fmt::format("{}; refused: this training has no train.save_signal{}, so "
+                    "stoker cannot request a save",
+                    sentence,
+                    run.policy.train.kill_switch.empty()
+                        ? " and no train.kill_switch"
+                        : " and its kill switch would end the next task of its array too"));
+  if (const auto at = number(asked, "at-iteration")) {
+    run.save_at = Iteration(*at);
+    return turn.say(fmt::format("{}; at iteration {}", sentence, *at));
+  }
+  if (!turn.active() || !run.live || turn.in<training::Stopping>() != nullptr)
+    return turn.reject(fmt::format("{}; no training is running (the run is {})", sentence,
+                                   state_name(run.training)));
+  const bool sure = can_save(run.policy) || !has_agents(run.policy);
+  ask_save(turn, asked.by,
+           sure ? sentence
+                : sentence +
+                      "; it needs a heartbeat page of the training, \"stoker events\" has the "
+                      "agents' answer");
+}
+
+void plan_stop(Turn& turn, const OperatorAsked& asked, const std::string& sentence) {
+  RunState& run = turn.r();
+  PlannedStop planned;
+  planned.by = asked.by;
+  planned.reason = asked.reason;
+  if (const auto at = asked.arguments.find("at"); at != asked.arguments.end()) {
+    const auto time = parse_rfc3339(at->second);
+    if (!time) return turn.reject(fmt::format("{}; {}", sentence, time.error().message()));
+    planned.at = turn.now() + (*time - turn.event.wall);
+    turn.say(fmt::format("{}; at {}", sentence, at->second));
+  } else if (const auto n = number(asked, "at-iteration")) {
+    planned.at_iteration = Iteration(*n);
+    turn.say(fmt::format("{}; at iteration {}", sentence, *n));
+  } else {
+    planned.after_checkpoint = true;
+    turn.say(fmt::format("{}; after the next checkpoint", sentence));
+  }
+  run.planned_stop = planned;
+  cancel_waiting(turn);
+}
+
+void on_stop(Turn& turn, const OperatorAsked& asked) {
+  const std::string sentence = fmt::format("{} requested by {}", asked.verb, who_text(asked));
+  const bool kill = asked.verb == "kill" || has(asked, "now");
+  const bool later = asked.arguments.contains("at") || asked.arguments.contains("at-iteration") ||
+                     has(asked, "after-checkpoint");
+  const bool running =
+      turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
+  if (!kill && later && (running || asked.arguments.contains("at")))
+    return plan_stop(turn, asked, sentence);
+  stop_now(turn, kill ? wire::Level::LeaveNow : wire::Level::SaveAndLeave, asked.by, sentence);
+}
+
+void on_pause(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  if (turn.kind() == TrainingKind::Finished || turn.kind() == TrainingKind::Stopped)
+    return turn.reject(fmt::format("pause requested by {}; the run is {}", who_text(asked),
+                                   state_name(run.training)));
+  run.paused = true;
+  turn.say(
+      fmt::format("pause requested by {}: nothing is submitted until `resume`, queued tasks are "
+                  "cancelled{}",
+                  who_text(asked), turn.active() ? ", the running task continues" : ""));
+  cancel_waiting(turn);
+  if (auto* held = turn.in<training::Held>()) held->retry_at.reset();
+}
+
+void on_resume(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  const std::string sentence = fmt::format("resume requested by {}", who_text(asked));
+  const bool was_paused = run.paused;
+  const bool watched = run.observe_only;
+  run.paused = false;
+  run.observe_only = false;
+  run.planned_stop.reset();
+  const bool ending = is_over(run.training) || turn.kind() == TrainingKind::Stopping;
+  if (ending && turn.kind() != TrainingKind::Finished) lift_end(turn, run.newest);
+  run.accepted.clear();
+  if (has(asked, "as-is")) run.trail.as_is = true;
+  if (was_paused || watched) resolve(turn, "quarantined");
+  if (run.live || turn.kind() == TrainingKind::Queued) run.resumed_live_at = turn.now();
+  switch (turn.kind()) {
+    case TrainingKind::Held:
+    case TrainingKind::Stopped:
+    case TrainingKind::Idle:
+      run.budget.without_progress = 0;
+      run.budget.spent = std::min(run.budget.spent, run.policy.recover.restarts_total / 2);
+      run.disk_full = run.refused = run.failed_submits = 0;
+      resolve_failures(turn);
+      if (run.live && can_restart_inside(turn) && turn.kind() == TrainingKind::Held &&
+          run.control.level == wire::Level::Run)
+        return restart_inside(turn, "resumed", sentence);
+      for (const auto& [token, s] : run.supply)
+        if (s.live()) {  // still being cancelled: its proven end leads to the submission
+          turn.go(training::Queued{}, Trigger::Submits,
+                  fmt::format("{}; waiting for the end of {}", sentence, job_text(s.job)));
+          return;
+        }
+      return supply::submit(turn, sentence);
+    case TrainingKind::Queued: return supply::ensure(turn, sentence);
+    case TrainingKind::Finished:
+      return turn.reject(fmt::format("{}; the run is finished", sentence));
+    case TrainingKind::Stopping:  // it leaves all the same: what comes after it changes
+      std::get<training::Stopping>(run.training).goal = training::Goal::Next;
+      return turn.say(sentence + "; the exiting task ends, and the next one resumes");
+    case TrainingKind::Starting:
+    case TrainingKind::Training:
+    case TrainingKind::Suspect:
+    case TrainingKind::Recovering: turn.say(sentence); return supply::top_up(turn);
+  }
+}
+
+void on_restart(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  const std::string sentence = fmt::format("restart requested by {}", who_text(asked));
+  if (!turn.active()) {
+    if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
+      return on_resume(turn, asked);
+    return turn.reject(fmt::format("{}; no training is running (the run is {})", sentence,
+                                   state_name(run.training)));
+  }
+  if (turn.in<training::Stopping>() != nullptr)
+    return turn.reject(fmt::format("{}; the training is already exiting", sentence));
+  if (run.live) run.live->failed = run.live->attempt;
+  run.incident = Incident{"restart", turn.now(), turn.event.wall, run.progress.iteration,
+                          run.checkpoint.iteration};
+  if (can_restart_inside(turn)) {
+    run.control.exclude = unusable_inside(turn, {});
+    restart_inside(turn, "restart",
+                   fmt::format("{}; restarting the ranks inside the allocation {}", sentence,
+                               where_text(run)));
+  } else {
+    next_task(turn, "restart",
+              fmt::format("{}; ending the task so that the next one resumes", sentence));
+  }
+}
+
+// Where the losses went wrong, if they did.
+std::optional<Iteration> onset_of(const RunState& run) {
+  if (run.loss.bad_from) return run.loss.bad_from;
+  if (run.loss.spike) return run.loss.spike->onset;
+  return std::nullopt;
+}
+
+void on_rollback(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  const std::string sentence = fmt::format("rollback requested by {}", who_text(asked));
+  if (!has_agents(run.policy)) return script::roll_back(turn, asked, sentence);
+  auto to = number(asked, "to");
+  RollbackPlan plan;
+  const auto word = asked.arguments.find("to");
+  if (word != asked.arguments.end() && word->second == "auto") {  // as the policy would
+    const auto onset = onset_of(run);
+    if (!onset)
+      return turn.reject(
+          fmt::format("{}; no loss spike is known that --to auto could go back from", sentence));
+    plan = plan_rollback(run, *onset);
+    if (!plan.why_not.empty()) return turn.reject(fmt::format("{}; {}", sentence, plan.why_not));
+    to = plan.to.value;
+  }
+  if (!to) return turn.reject(fmt::format("{}; --to ITERATION is missing", sentence));
+  const auto known = run.checkpoint.known.find(*to);
+  if (known == run.checkpoint.known.end()) {
+    std::string have;
+    for (auto it = run.checkpoint.known.rbegin();
+         it != run.checkpoint.known.rend() && have.size() < 60; ++it)
+      have += fmt::format("{}{}", have.empty() ? "" : ", ", it->first);
+    return turn.reject(
+        fmt::format("{}; there is no checkpoint of iteration {} in this run's "
+                    "ancestry (newest: {})",
+                    sentence, *to, have.empty() ? "none" : have));
+  }
+  double lr_scale = plan.lr_scale;
+  if (const auto found = asked.arguments.find("lr-scale"); found != asked.arguments.end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), lr_scale);
+  if (!(lr_scale > 0) || lr_scale > 100)
+    return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
+  const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
+  if (!run.control.halt.empty()) lift_end(turn, run.newest);
+  const std::string text = fmt::format(
+      "{}; rolling back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
+      lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
+      skip == 0 ? "" : fmt::format(", skipping {} samples", skip));
+  go_back(turn, {Iteration(*to), known->second, lr_scale, skip, ""}, asked.by, text);
+  if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
+    on_resume(turn, asked);
+}
+
+void on_nodes(Turn& turn, const OperatorAsked& asked) {
+  const bool exclude = asked.verb == "exclude";
+  if (asked.nodes.empty()) return turn.reject("no node was named");
+  Duration length = turn.run == nullptr ? 24h : turn.r().policy.recover.exclude_for;
+  if (const auto found = asked.arguments.find("for"); found != asked.arguments.end()) {
+    const auto parsed = parse_duration(found->second);
+    if (!parsed) return turn.reject(parsed.error().message());
+    length = *parsed;
+  }
+  turn.say(fmt::format("{} {} by {}{}", nodes_text(asked.nodes),
+                       exclude ? "excluded" : "included again", who_text(asked),
+                       exclude ? fmt::format(", for {}", format_duration(length)) : ""));
+  for (const NodeName& node : asked.nodes) {
+    Evidence evidence;
+    evidence.at = turn.now();
+    evidence.wall = turn.event.wall;
+    evidence.run = turn.event.run;
+    evidence.kind = "operator";
+    evidence.text = fmt::format("{} by {}", asked.verb, who_text(asked));
+    if (exclude)
+      exclude_node(turn.site.ledger, node, evidence, length);
+    else
+      include_node(turn.site.ledger, node);
+  }
+  RunState* const own = turn.run;
+  for (auto& [name, run] : turn.site.runs) {
+    turn.run = &run;
+    for (const NodeName& node : exclude ? std::vector<NodeName>{} : asked.nodes) {
+      for (const AlertKind kind : {AlertKind("node_convicted"), AlertKind("drain_refused")})
+        resolve(turn, kind, node.text);
+      lift_drain(turn, node);
+    }
+    supply::update_exclusions(turn);
+  }
+  turn.run = own;
+}
+
+void on_stacks(Turn& turn, const OperatorAsked& asked) {
+  RunState& run = turn.r();
+  if (!has_agents(run.policy)) {
+    if (!run.live || running_submission(run) == nullptr)
+      return turn.reject(fmt::format("stacks requested by {}; no job of it runs", who_text(asked)));
+    turn.say(fmt::format("stacks requested by {}; probing {}", who_text(asked),
+                         job_text(run.live->job)));
+    return probe::ask(turn);
+  }
+  if (!run.live || run.live->goodbye_at)
+    return turn.reject(fmt::format("stacks requested by {}; no agents are there", who_text(asked)));
+  ++run.control.stacks;
+  turn.say(fmt::format("stacks requested by {}", who_text(asked)));
+  write_control(turn, "stacks");
+}
+
+}  // namespace
+
+void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (!run.live) return;
+  if (!has_agents(run.policy)) {
+    if (run.policy.train.save_signal.empty())
+      return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
+                   fmt::format("{}; this training can only save by exiting; the next job continues",
+                               sentence));
+    turn.say(sentence);
+    script::ask_save(turn);
+    return;
+  }
+  ++run.control.save;
+  run.save = SaveRequest{run.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
+  turn.say(sentence);
+  write_control(turn, sentence);
+}
+
+void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence) {
+  RunState& run = turn.r();
+  run.planned_stop.reset();
+  switch (turn.kind()) {
+    case TrainingKind::Finished:
+    case TrainingKind::Stopped:
+      return turn.reject(
+          fmt::format("{}; the run is {} already", sentence, state_name(run.training)));
+    case TrainingKind::Idle:
+    case TrainingKind::Queued:
+    case TrainingKind::Held:
+      cancel_all(turn);
+      turn.go(training::Stopped{by}, Trigger::Stops, sentence);
+      resolve_failures(turn);
+      return;
+    case TrainingKind::Suspect:
+      if (level == wire::Level::SaveAndLeave) {
+        level = wire::Level::LeaveNow;
+        turn.say("the ranks do not respond, so they cannot save now");
+      }
+      break;
+    case TrainingKind::Recovering: level = wire::Level::LeaveNow; break;
+    case TrainingKind::Stopping:
+      if (turn.in<training::Stopping>()->step > 0) level = wire::Level::LeaveNow;
+      break;
+    case TrainingKind::Starting:
+    case TrainingKind::Training: break;
+  }
+  cancel_waiting(turn);
+  leave(turn, training::Goal::Stop, level, sentence);
+  std::get<training::Stopping>(run.training).by = by;
+}
+
+void on_operator(Turn& turn, const OperatorAsked& asked) {
+  if (asked.verb == "exclude" || asked.verb == "include") return on_nodes(turn, asked);
+  if (asked.verb == "silence") return on_silence(turn, asked);
+  if (asked.verb == "ack") {
+    const auto id = asked.arguments.find("id");
+    return acknowledge(turn, id == asked.arguments.end() ? "" : id->second, asked.by);
+  }
+  if (turn.run == nullptr)
+    return turn.reject(fmt::format("no run \"{}\" is under supervision", turn.event.run.text));
+  if (asked.verb == "save")
+    on_save(turn, asked);
+  else if (asked.verb == "stop" || asked.verb == "kill")
+    on_stop(turn, asked);
+  else if (asked.verb == "pause")
+    on_pause(turn, asked);
+  else if (asked.verb == "resume")
+    on_resume(turn, asked);
+  else if (asked.verb == "restart")
+    on_restart(turn, asked);
+  else if (asked.verb == "rollback")
+    on_rollback(turn, asked);
+  else if (asked.verb == "stacks")
+    on_stacks(turn, asked);
+  else if (asked.verb == "forget")
+    on_forget(turn, asked);
+  else if (asked.verb == "rename")
+    on_rename(turn, asked);
+  else
+    turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
+  if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files
+    const auto file = asked.arguments.find("file");
+    turn.act(ConsumeSwitch{file == asked.arguments.end() ? asked.verb : file->second});
+  }
+}
+
+}  // namespace stoker::core

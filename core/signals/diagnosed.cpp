@@ -1,0 +1,104 @@
+// What the logs say: reported, kept as the verdict of the attempt, and, where it is hardware,
+// evidence against its nodes before anything else is started there.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/handlers.hpp"
+#include "core/nodes/accuse.hpp"
+#include "core/recover/recover.hpp"
+#include "core/recover/rollback.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+namespace {
+
+bool noted_before(const SiteState& site, const NodeName& node, const Evidence& evidence) {
+  const auto entry = site.ledger.nodes.find(node);
+  if (entry == site.ledger.nodes.end()) return false;
+  const auto& known = entry->second.evidence;
+  return std::any_of(known.begin(), known.end(), [&](const Evidence& e) {
+    return e.kind == evidence.kind && e.text == evidence.text;
+  });
+}
+
+std::string_view short_name(const NodeName& node) {
+  return std::string_view(node.text).substr(0, node.text.find('.'));
+}
+
+// Logs name hosts in their own way; an unknown name accuses no node.
+std::vector<NodeName> our_nodes(const Turn& turn, const std::vector<NodeName>& named) {
+  std::vector<NodeName> ours;
+  const auto take = [&](const NodeName& host, const NodeName& node) {
+    if (short_name(host) == short_name(node) &&
+        std::find(ours.begin(), ours.end(), node) == ours.end())
+      ours.push_back(node);
+  };
+  for (const NodeName& host : named) {
+    if (turn.r().live)
+      for (const NodeName& node : turn.r().live->nodes) take(host, node);
+    for (const auto& [node, entry] : turn.site.ledger.nodes) take(host, node);
+  }
+  return ours;
+}
+
+void accuse(Turn& turn, const Diagnosed& d) {
+  const std::string text = d.evidence.empty() ? d.summary : d.evidence.front();
+  bool fresh = false;
+  for (const NodeName& node : d.exclude) {
+    const Evidence evidence = evidence_of(turn, d.failure_class, text);
+    if (noted_before(turn.site, node, evidence)) continue;
+    fresh = true;
+    turn.say(accuse_node(turn, node, evidence, true));
+    raise(turn, {Severity::Critical, "node_fault", fmt::format("{}: {}", node.text, d.summary),
+                 fmt::format("stoker nodes {}", turn.name().text), node.text});
+  }
+  if (fresh) supply::update_exclusions(turn);
+}
+
+// The exact command that goes back: before the onset where the losses showed one, else to the
+// newest checkpoint.
+std::string way_back(const RunState& run) {
+  Iteration onset(run.progress.iteration.value + 1);
+  if (run.loss.bad_from)
+    onset = *run.loss.bad_from;
+  else if (run.loss.spike)
+    onset = run.loss.spike->onset;
+  const RollbackPlan plan = plan_rollback(run, onset);
+  return plan.why_not.empty() ? rollback_command(run, plan) : command_text(run.policy.run, "why");
+}
+
+}  // namespace
+
+void on_diagnosed(Turn& turn, const Diagnosed& told) {
+  RunState& run = turn.r();
+  Diagnosed d = told;
+  d.exclude = our_nodes(turn, told.exclude);
+  const bool late = run.live && d.generation.value != 0 &&
+                    (d.generation < run.live->generation ||
+                     (d.generation == run.live->generation && d.attempt.value != 0 &&
+                      d.attempt < run.live->attempt));
+  const bool taken_back = d.failure_class == "healthy";
+  if (taken_back) {
+    if (!late && run.verdict)
+      turn.say(fmt::format("the training continued after what its logs reported: {}",
+                           run.verdict->summary));
+    if (!late) run.verdict.reset();
+    return;
+  }
+  turn.say(fmt::format("the logs{} say: {}{}, confidence {:.2f}",
+                       late ? fmt::format(" of attempt {}", d.attempt.value) : "", d.summary,
+                       d.evidence.empty() ? "" : fmt::format(" ({})", d.evidence.front()),
+                       d.confidence));
+  if (!d.exclude.empty() && d.confidence >= kSure) accuse(turn, d);
+  if (late) return;
+  run.verdict = d;
+  if (d.fatal && run.live && run.live->failed >= run.live->attempt) heed_late_verdict(turn);
+  if (d.action == "rollback" && d.confidence >= kSure)
+    raise(turn, {Severity::Warning, AlertKind::named(d.failure_class),
+                 fmt::format("{}: {}", turn.name().text, d.summary), way_back(run), ""});
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,177 @@
+// detect_hang: a rank that makes no progress for longer than this run ever needed is not slow, it
+// hangs. Progress is micro-batches, evaluation batches, bytes loaded; each phase has its own norm.
+// One silent rank among moving ones names its node; when all are silent, no node is named.
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+#include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+
+namespace stoker::core::signals {
+namespace {
+
+constexpr std::uint64_t kIterationsToLearn = 8;
+constexpr std::uint64_t kPhasesToLearn = 3;
+constexpr std::size_t kNamedRanks = 4;
+
+Duration ceiling_of(const HangPolicy& policy, wire::Phase phase) {
+  switch (phase) {
+    case wire::Phase::Startup: return policy.startup;
+    case wire::Phase::Load: return policy.load;
+    case wire::Phase::Iteration: return policy.ceiling;
+    case wire::Phase::Evaluation: return policy.evaluation;
+    case wire::Phase::Checkpoint: return policy.checkpoint;
+    case wire::Phase::Shutdown: return policy.shutdown;
+  }
+  return policy.ceiling;
+}
+
+Duration age_of(const wire::RankAge& rank, const wire::Beat& beat) {
+  const std::int64_t ms = rank.age_ms < 0 ? beat.phase_age_ms : rank.age_ms;
+  return std::chrono::milliseconds(std::clamp<std::int64_t>(ms, 0, 1'000'000'000));
+}
+
+std::string name_ranks(const std::vector<const wire::RankAge*>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size() && i < kNamedRanks; ++i)
+    text += fmt::format("{}rank {} on {}", i == 0 ? "" : ", ", ranks[i]->rank.value,
+                        ranks[i]->node.text);
+  if (ranks.size() > kNamedRanks) text += fmt::format(" and {} more", ranks.size() - kNamedRanks);
+  return text;
+}
+
+// Peers of a frozen rank stall in the next collective, a little later than it did: a rank that lags
+// an iteration, or whose silence is longer by more than twice the spread of the others and a
+// quarter of an iteration, came first. Otherwise no node is named.
+const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat& beat) {
+  if (beat.oldest.size() < 2 || beat.ranks < 2) return nullptr;
+  const wire::RankAge& first = beat.oldest[0];
+  const wire::RankAge& second = beat.oldest[1];
+  if (first.age_ms < 0 || second.age_ms < 0) return nullptr;
+  if (first.iteration < second.iteration) return &first;
+  std::int64_t quarter_ms = 20;
+  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  if (found != run.phases.end())
+    if (const auto median = found->second.durations.quantile(500))
+      quarter_ms = std::max(quarter_ms, median->count() / 4'000'000);
+  const std::int64_t spread =
+      std::max<std::int64_t>(0, second.age_ms - beat.newest_progress_age_ms);
+  return first.age_ms - second.age_ms > std::max(2 * spread, quarter_ms) ? &first : nullptr;
+}
+
+bool is_our_core(const TrainPolicy& train) {  // its pages do not depend on any output
+  if (train.command.empty()) return false;
+  const std::string& program = train.command.front();
+  return program.substr(program.rfind('/') + 1) == "stoker-train";
+}
+
+// A start-up that reaches its limit while no rank has shown progress: the most frequent cause is
+// output that still waits in the training's own buffer.
+std::string buffer_hint(const RunState& run, const wire::Beat& beat, const Hang& hang) {
+  if (hang.phase != wire::Phase::Startup || beat.reporting > 0 || is_our_core(run.policy.train))
+    return "";
+  const auto& environment = run.policy.train.environment;
+  const auto set = environment.find("PYTHONUNBUFFERED");
+  const bool unbuffered =
+      has_agents(run.policy) && (set == environment.end() || !set->second.empty());
+  return unbuffered
+             ? "; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1 is set, other "
+               "programs need stdbuf -oL; or stoker does not know the form of the lines "
+               "(watch.progress)"
+             : "; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1";
+}
+
+std::string stalled_text(const RunState& run, const wire::Beat& beat, const Hang& hang) {
+  return fmt::format("all {} made no progress for {} in phase {} (limit {}), {}{}",
+                     count_text(beat.ranks, "rank"), format_duration(hang.age),
+                     stoker::name_of(hang.phase), format_duration(hang.deadline), where_text(run),
+                     buffer_hint(run, beat, hang));
+}
+
+std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang& hang,
+                        const std::vector<const wire::RankAge*>& silent) {
+  return fmt::format(
+      "{} made no progress for {} in phase {} (limit {}) while its peers among the {} ranks moved "
+      "{} "
+      "ago, {}",
+      name_ranks(silent), format_duration(hang.age), stoker::name_of(hang.phase),
+      format_duration(hang.deadline), beat.ranks,
+      format_duration(std::chrono::milliseconds(beat.newest_progress_age_ms)), where_text(run));
+}
+
+// The age at which a rank is judged: two beats early, so that the verdict is not later than the
+// deadline although the newest beat is old by up to one. Logs of a script are read when the
+// question is asked: their silence is judged when it is as long as the limit, not before.
+Duration judged_from(const RunState& run, Duration deadline) {
+  return deadline - (has_agents(run.policy) ? 2 : 0) * wire::beat_every(run.policy.hang.floor);
+}
+
+}  // namespace
+
+Duration undoubled_deadline(const RunState& run, wire::Phase phase) {
+  const HangPolicy& policy = run.policy.hang;
+  // Logs of a script do not tell when it begins to load, to evaluate or to save: nothing is
+  // learned.
+  const bool learns = has_agents(run.policy);
+  Duration ceiling = std::max(policy.floor, ceiling_of(policy, phase));
+  if (!learns && phase == wire::Phase::Startup) ceiling += policy.load;
+  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
+  if (found == run.phases.end()) return ceiling;
+  const PhaseFacts& facts = found->second;
+  const std::uint64_t enough =
+      phase == wire::Phase::Iteration ? kIterationsToLearn : kPhasesToLearn;
+  Duration limit = ceiling;
+  if (learns && facts.durations.count() >= enough)
+    limit = std::clamp(3 * *facts.durations.quantile(990), policy.floor, ceiling);
+  return limit;
+}
+
+Duration phase_deadline(const RunState& run, wire::Phase phase) {
+  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
+  const std::uint32_t factor = found == run.phases.end() ? 1 : found->second.factor;
+  return undoubled_deadline(run, phase) * std::clamp<std::uint32_t>(factor, 1, kLargestFactor);
+}
+
+Hang detect_hang(const RunState& run, const wire::Beat& beat) {
+  Hang hang;
+  hang.phase = beat.phase;
+  hang.deadline = phase_deadline(run, beat.phase);
+  hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.progress_age_ms));
+  if (beat.reporting == 0)
+    hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.phase_age_ms));
+  std::vector<const wire::RankAge*> silent;
+  Duration nearest = hang.deadline - hang.age;
+  for (const wire::RankAge& rank : beat.oldest) {
+    const Duration limit = phase_deadline(run, rank.phase);
+    const Duration age = age_of(rank, beat);
+    if (age >= judged_from(run, limit)) silent.push_back(&rank);
+    if (limit - age < nearest || (limit - age == nearest && &rank == &beat.oldest.front())) {
+      nearest = limit - age;
+      hang.phase = rank.phase;
+      hang.age = age;
+      hang.deadline = limit;
+    }
+  }
+  const Duration judged = judged_from(run, hang.deadline);
+  if (hang.age < judged) return hang;
+  hang.verdict = Verdict::Bad;
+  const Duration newest =
+      std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
+  const bool everybody = silent.size() >= beat.ranks || beat.reporting == 0 ||
+                         (silent.size() == beat.oldest.size() && newest >= judged);
+  hang.evidence = everybody ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, silent);
+  if (everybody) {
+    if (const wire::RankAge* odd = first_to_fall_silent(run, beat)) {
+      hang.nodes = {odd->node};
+      hang.evidence += fmt::format("; {} fell silent first", name_ranks({odd}));
+    }
+    return hang;
+  }
+  std::set<NodeName> nodes;
+  for (const wire::RankAge* rank : silent) nodes.insert(rank->node);
+  if (nodes.size() <= 2) hang.nodes.assign(nodes.begin(), nodes.end());
+  return hang;
+}
+
+}  // namespace stoker::core::signals

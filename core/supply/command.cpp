@@ -1,0 +1,146 @@
+// Commands: control.json and cancels.
+#include "core/supply/command.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/recover/end.hpp"
+#include "core/supply/script.hpp"
+
+namespace stoker::core {
+
+void write_control(Turn& turn, const std::string& reason) {
+  if (turn.r().live) write_run_control(turn, reason);
+}
+
+void write_run_control(Turn& turn, const std::string& reason) {
+  RunState& run = turn.r();
+  if (!has_agents(run.policy)) return;
+  wire::Control& control = run.control;
+  control.run = run.policy.run;
+  control.epoch = turn.site.epoch;
+  control.generation = run.live ? run.live->generation : run.newest;
+  control.reason = reason;
+  for (Action& action : turn.decision.actions)  // one write a decision: the newest holds everything
+    if (auto* earlier = std::get_if<WriteControl>(&action); earlier != nullptr) {
+      if (earlier->control.run == control.run) {
+        earlier->control = control;
+        return;
+      }
+    }
+  turn.act(WriteControl{control});
+}
+
+Duration patience(const RunState& run, wire::Level level) {
+  switch (level) {
+    case wire::Level::SaveAndLeave:
+      if (!has_agents(run.policy)) return script::patience(run.policy);
+      return std::max<Duration>(2min, from_seconds(3 * run.checkpoint.longest_seconds));
+    case wire::Level::LeaveNow: return 60s;
+    case wire::Level::Run: return 0s;
+  }
+  return 0s;
+}
+
+void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence) {
+  RunState& run = turn.r();
+  training::Stopping stopping;
+  stopping.goal = goal;
+  stopping.level = level;
+  stopping.step = level == wire::Level::SaveAndLeave ? 0 : 1;
+  stopping.escalate_at = turn.now() + patience(run, level);
+  turn.go(stopping, Trigger::Leaves, sentence);
+  if (goal == training::Goal::Stop) halt(turn, sentence);
+  if (run.live && !has_agents(run.policy)) {
+    script::ask_to_leave(turn, level);
+  } else if (run.live && !run.live->goodbye_at) {
+    run.control.level = level;
+    write_control(turn, sentence);
+  } else {
+    cancel_task(turn);  // no agent to talk to
+  }
+}
+
+namespace {
+
+bool runs(const supply::Submission& s) {
+  return std::holds_alternative<supply::Running>(s.state);
+}
+
+Cancel cancel_of(const supply::Submission& s) {
+  Cancel cancel;
+  cancel.token = s.token;
+  cancel.job = s.job;
+  return cancel;
+}
+
+Cancel task_cancel_of(const supply::Submission& s) {
+  Cancel cancel = cancel_of(s);
+  cancel.job.task = running_task(s);
+  return cancel;
+}
+
+}  // namespace
+
+supply::Submission* running_submission(RunState& run) {
+  supply::Submission* newest = nullptr;  // an older one may count as running for want of proof
+  for (auto& [token, s] : run.supply)
+    if (runs(s) && (newest == nullptr || newest->order < s.order)) newest = &s;
+  if (newest != nullptr) return newest;
+  for (auto& [token, s] : run.supply)
+    if (std::holds_alternative<supply::Ending>(s.state)) return &s;
+  return nullptr;
+}
+
+const supply::Submission* running_submission(const RunState& run) {
+  return running_submission(const_cast<RunState&>(run));
+}
+
+std::uint32_t running_task(const supply::Submission& submission) {
+  if (const auto* running = std::get_if<supply::Running>(&submission.state)) return running->task;
+  if (const auto* ending = std::get_if<supply::Ending>(&submission.state)) return ending->task;
+  return 0;
+}
+
+void cancel_task(Turn& turn) {
+  for (auto& [token, s] : turn.r().supply) {
+    if (!runs(s)) continue;
+    s.cancel_asked = true;
+    turn.act(task_cancel_of(s));
+  }
+}
+
+bool is_cancel_retried(const Turn& turn) {
+  const supply::Submission* s = running_submission(turn.r());
+  if (s == nullptr) return false;
+  const Action cancel = task_cancel_of(*s);
+  return std::any_of(turn.site.retries.begin(), turn.site.retries.end(), [&](const Retry& retry) {
+    return retry.effect.run == turn.name() && retry.effect.action == cancel;
+  });
+}
+
+void cancel_waiting(Turn& turn) {
+  for (auto& [token, s] : turn.r().supply) {
+    if (!s.live() || s.rest_cancelled || s.waiting() == 0) continue;
+    const bool untouched = !runs(s) && !std::holds_alternative<supply::Ending>(s.state);
+    Cancel cancel = cancel_of(s);
+    cancel.whole_array = true;
+    cancel.pending_only = !untouched;
+    s.rest_cancelled = true;
+    if (untouched) s.cancel_asked = true;
+    turn.act(cancel);
+  }
+}
+
+void cancel_all(Turn& turn) {
+  for (auto& [token, s] : turn.r().supply) {
+    if (!s.live()) continue;
+    Cancel cancel = cancel_of(s);
+    cancel.whole_array = true;
+    s.rest_cancelled = true;
+    s.cancel_asked = true;
+    turn.act(cancel);
+  }
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,54 @@
+// SlurmText: SLURM's commands as text, the Processes port that slurm::SlurmScheduler calls. Answers
+// are written from the cluster's truth in the very format that was asked for, and bent by the liars
+// that are awake.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/engine/ports.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/ports.hpp"
+
+namespace stoker::sim {
+
+class SlurmText : public core::Processes {
+ public:
+  SlurmText(Cluster& cluster, SimFiles& files, Timeline& time, Random& random,
+            const ClusterShape& shape)
+      : cluster_(cluster), files_(files), time_(time), random_(random), shape_(shape) {}
+
+  Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration deadline) override;
+  void wake(Fault liar, bool awake);
+  [[nodiscard]] bool lies() const { return !awake_.empty(); }
+
+ private:
+  using Argv = std::vector<std::string>;
+  [[nodiscard]] bool is(Fault liar) const { return awake_.contains(liar); }
+  std::string steps(const std::string& job_text, bool records);
+  Result<os::CommandOutput> squeue(const Argv& argv);
+  os::CommandOutput rows(const Argv& argv);
+  os::CommandOutput columns(const Argv& argv);
+  os::CommandOutput scontrol(const Argv& argv);
+  os::CommandOutput show_jobs(const Argv& argv);
+  // slurm_orders.cpp
+  [[nodiscard]] os::CommandOutput said(const Verdicts& verdicts, std::uint64_t id) const;
+  os::CommandOutput update(const Argv& argv);
+  os::CommandOutput act(const std::string& verb, const JobId& job);
+  os::CommandOutput scancel(const Argv& argv);
+  os::CommandOutput nodes();
+  Result<os::CommandOutput> sbatch(const Argv& argv);
+  void bend(std::string& text);
+
+  Cluster& cluster_;
+  SimFiles& files_;
+  Timeline& time_;
+  Random& random_;
+  ClusterShape shape_;
+  std::set<Fault> awake_;
+  std::string stale_;  // the answer before the liar woke
+};
+
+}  // namespace stoker::sim

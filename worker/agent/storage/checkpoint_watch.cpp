@@ -1,0 +1,35 @@
+// One look after another, each posted back to the loop.
+#include "worker/agent/storage/checkpoint_watch.hpp"
+
+#include <thread>
+
+namespace stoker::agent {
+namespace {
+constexpr Duration kLookEvery = 5s;
+}  // namespace
+
+CheckpointWatch::CheckpointWatch(Loop& loop, std::string directory,
+                                 std::function<void(Iteration)> saved)
+    : loop_(loop), directory_(std::move(directory)), saved_(std::move(saved)) {
+  look();
+}
+
+CheckpointWatch::~CheckpointWatch() {
+  *alive_ = false;
+  loop_.cancel(timer_);
+}
+
+void CheckpointWatch::look() {
+  timer_ = 0;
+  std::thread([this, alive = alive_, &loop = loop_, directory = directory_] {
+    const auto found = watch::newest_foreign_checkpoint(directory);
+    loop.post([this, alive, found] {
+      if (!*alive) return;
+      if (found)
+        if (const auto saved = news_.take(*found)) saved_(*saved);
+      timer_ = loop_.after(kLookEvery, [this] { look(); });
+    });
+  }).detach();
+}
+
+}  // namespace stoker::agent
