@@ -18,7 +18,7 @@ constexpr std::uint32_t kWarn = 80, kSpent = 100;  // percent
 std::string hours(double value) {
   std::string text = value < 1000 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
   const auto point = std::min(text.find('.'), text.size());
-  for (std::size_t at = point; at > 3; at -= 3) text.insert(at - 3, ",");
+  for (std::size_t at = point; at > 3; at -= 3) text.insert(at - 3, 1, ',');
   return text;
 }
 
