@@ -62,13 +62,4 @@ double lr_at(const LrSchedule& lr, std::uint64_t consumed) {
   return lr.min + remaining_share(lr, consumed) * (lr.max - lr.min);
 }
 
-std::uint64_t curriculum_length(const FixedLinearCurriculum& c, std::uint64_t at_step) {
-  const double way = static_cast<double>(at_step) / static_cast<double>(c.total);
-  const double raw =
-      std::floor(way * static_cast<double>(c.max - c.min) + static_cast<double>(c.min));
-  auto length = static_cast<std::uint64_t>(std::min(raw, static_cast<double>(c.max)));
-  length -= length % c.step;
-  return std::clamp(length, c.min, c.max);
-}
-
 }  // namespace stoker::recipe

@@ -28,16 +28,6 @@ struct LrSchedule {
 Status check_lr(const LrSchedule& lr);
 double lr_at(const LrSchedule& lr, std::uint64_t consumed);
 
-// Sequence length by the fixed_linear curriculum: from `min` to `max` over `total` steps, in
-// multiples of `step`. Source: DeepSpeed curriculum_scheduler.
-struct FixedLinearCurriculum {
-  std::uint64_t min = 0;
-  std::uint64_t max = 0;
-  std::uint64_t total = 1;
-  std::uint64_t step = 8;
-};
-std::uint64_t curriculum_length(const FixedLinearCurriculum& curriculum, std::uint64_t at_step);
-
 }  // namespace stoker::recipe
 
 namespace stoker {

@@ -6,13 +6,18 @@
 #include <fmt/format.h>
 
 #include "recipe/pipeline_plan.hpp"
+#include "recipe/sequence_plan.hpp"
 
 namespace stoker::recipe {
 namespace {
 
-// Time and saves need a speed: the observed one, else the devices' expected TFLOP/s.
-void add_times(const TrainConfig& config, const PlanRequest& request, Plan& plan) {
+// Time and saves need a speed, in samples of full length: the observed one, else the devices'
+// expected TFLOP/s.
+void add_times(const TrainConfig& config, const PlanRequest& request, const BatchPlan& batches,
+               Plan& plan) {
   std::optional<double> speed = request.samples_per_second;
+  if (speed && request.observed_at > 0)
+    *speed *= work_share(config, sequence_at(config, Iteration(request.observed_at)));
   if (request.iteration_time && *request.iteration_time > 0ns)
     speed = static_cast<double>(config.batch.global) / to_seconds(*request.iteration_time);
   if (!speed && request.device_tflops) {
@@ -21,7 +26,9 @@ void add_times(const TrainConfig& config, const PlanRequest& request, Plan& plan
         step_flops(FlopsConvention::Model, flops_shape(config.model, config.train.recompute), 1);
     if (one > 0) speed = *request.device_tflops * 1e12 * ranks / one;
   }
-  if (speed) plan.eta = eta(plan.consumed, plan.samples, *speed);
+  const std::uint64_t left =
+      full_samples(config, batches, Iteration(request.done), Iteration(plan.iterations));
+  if (speed) plan.eta = eta(0, left, *speed);
   if (speed && *speed > 0)
     plan.iteration_time = from_seconds(static_cast<double>(config.batch.global) / *speed);
   if (plan.iteration_time && *plan.iteration_time > 0ns)
@@ -206,8 +213,10 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
     plan.samples += phase.iterations * phase.global;
     largest_micro = std::max(largest_micro, phase.micro);
   }
-  plan.tokens = plan.samples * config.model.sequence;
-  plan.total_flops = step_flops(FlopsConvention::Model, shape, plan.samples);
+  const Iteration end(plan.iterations);
+  plan.tokens = tokens_after(config, batches, end, plan.samples);
+  plan.total_flops =
+      step_flops(FlopsConvention::Model, shape, full_samples(config, batches, Iteration(0), end));
   plan.iteration_flops_legacy =
       step_flops(FlopsConvention::LegacyHardware, shape, config.batch.global);
   plan.consumed = batches.consumed_after(Iteration(request.done));
@@ -218,7 +227,7 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   STOKER_TRY_STATUS(add_pipeline(config, request, layout, plan));
   plan.checkpoint_bytes = checkpoint_bytes(config);
   plan.checkpoints = count_saves(config.checkpoint.save, Iteration(plan.iterations));
-  add_times(config, request, plan);
+  add_times(config, request, batches, plan);
   return plan;
 }
 

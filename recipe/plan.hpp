@@ -22,6 +22,7 @@ struct PlanRequest {
   std::uint64_t ranks_per_node = 1;
   std::uint64_t max_nodes = 1024;            // how far to look for legal node counts
   std::optional<double> samples_per_second;  // of the whole run, observed
+  std::uint64_t observed_at = 0;             // at which iteration that was; 0: at full length
   std::optional<double>
       device_tflops;  // else: what one device is expected to reach (model convention)
   std::optional<Duration> iteration_time;  // else: of the full batch

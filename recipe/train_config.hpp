@@ -13,6 +13,7 @@
 #include "common/json.hpp"
 #include "common/time.hpp"
 #include "recipe/batch_plan.hpp"
+#include "recipe/curriculum.hpp"
 #include "recipe/lr_schedule.hpp"
 #include "recipe/save_rounds.hpp"
 #include "recipe/schedule/schedule.hpp"
@@ -69,7 +70,8 @@ struct TrainLoopConfig {
   Numerics numerics = Numerics::Native;
   Recompute recompute = Recompute::None;
   std::uint64_t recompute_every = 1;  // full: layers of which only the first one's input is kept
-  double clip = 1.0;                  // 0 = no clipping
+  std::optional<Curriculum> curriculum;
+  double clip = 1.0;  // 0 = no clipping
   std::uint64_t seed = 42;
   std::uint32_t threads = 1;  // of one rank; part of what "exact" depends on
   Duration deadline =

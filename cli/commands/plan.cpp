@@ -15,6 +15,7 @@
 #include "cli/show/pipeline_text.hpp"
 #include "cli/show/render_status.hpp"
 #include "configs/schema/yaml_scalars.hpp"
+#include "recipe/sequence_plan.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -33,8 +34,10 @@ void observe(const core::RunPolicy& policy, const recipe::TrainConfig& config,
              recipe::PlanRequest& request) {
   const wire::SiteRun run{policy.run.text, policy.directory};
   const auto status = read_status(run, Reach::Away);
-  if (status && status->step_norm_s > 0 && !request.device_tflops)
+  if (status && status->step_norm_s > 0 && !request.device_tflops) {
     request.samples_per_second = static_cast<double>(config.batch.global) / status->step_norm_s;
+    request.observed_at = status->iteration;
+  }
   auto events = EventFile::open(run.directory);
   if (!events) return;
   const auto body_of = [](const wire::PublishedEvent& e) {
@@ -94,6 +97,7 @@ Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
           {"iterations", plan.iterations},
           {"samples", plan.samples},
           {"tokens", plan.tokens},
+          {"curriculum", recipe::curriculum_text(run.train->config)},
           {"flops", plan.total_flops},
           {"memory",
            {{"model_state_bytes", plan.memory.model_state},
@@ -142,6 +146,7 @@ void show(const Console& console, const recipe::TrainConfig& config,
   for (const auto& [label, value] : mesh_rows(config, plan)) row(label.c_str(), value);
   row("iterations", with_commas(plan.iterations) + ramp_text(plan));
   row("samples, tokens", with_commas(plan.samples) + ", " + with_commas(plan.tokens));
+  if (config.train.curriculum) row("curriculum", recipe::curriculum_text(config));
   row("memory per GPU",
       plan.memory.total() == 0
           ? "unknown: these nodes do not fit the mesh"

@@ -34,6 +34,7 @@ constexpr const char* kGivenOnly[][2] = {
     {"alerts.escalate", "alerts.quiet_hours"}, {"alerts.inhibit", "alerts.escalate"},
     {"alerts.digest", "alerts.inhibit"},       {"checkpoint.save", "checkpoint.directory"},
     {"batch.ramp_up", "batch.global"},         {"batch.steps", "batch.ramp_up"},
+    {"train.curriculum", "train.recompute"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {

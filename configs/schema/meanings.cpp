@@ -182,6 +182,10 @@ const std::vector<KeyMeaning>& train_key_meanings() {
       {"train.recompute", "none, selective, full, map",
        "what the backward computes again, for less memory: nothing, the attention's scores, whole "
        "layers; `{every: 4}`: layers in stretches of four. The same bits"},
+      {"train.curriculum", "map",
+       "short sequences first ([parallel training](parallel.md)): `{kind: fixed_linear, min: 64, "
+       "max: 2048, total: 36000, step: 8}`, tokens of a sample from min to max (the model's "
+       "sequence) over total iterations, in multiples of step"},
       {"train.clip", "norm", "of the gradients; 0: no clipping"},
       {"train.seed", "number", "of initialisation and dropout"},
       {"train.threads", "threads", "of one rank; part of what exact depends on"},

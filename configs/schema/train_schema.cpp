@@ -155,13 +155,31 @@ void read_recompute(const ValueReader& value, TrainLoopConfig& c) {
   });
 }
 
-void read_train(MapReader& m, TrainLoopConfig& c) {
+void read_curriculum(const ValueReader& value, std::uint64_t sequence, TrainLoopConfig& c) {
+  if (!value.given() || value.shape() == Shape::Null) return;
+  Curriculum curriculum;
+  curriculum.max = sequence;
+  value.map([&](MapReader& m) {
+    m.read("kind", curriculum.kind);
+    bool whole = m.require("min", curriculum.min) && m.has("min");
+    whole = m.read("max", curriculum.max) && whole;
+    whole = m.require("total", curriculum.total) && m.has("total") && whole;
+    whole = m.read("step", curriculum.step) && whole;
+    if (!whole || sequence == 0) return;
+    if (const Status good = check_curriculum(curriculum, sequence); !good)
+      m.check(good.error().object, false, good.error().what);
+  });
+  c.curriculum = curriculum;
+}
+
+void read_train(MapReader& m, TrainLoopConfig& c, std::uint64_t sequence) {
   if (m.require("samples", c.samples) && m.has("samples"))
     m.check("samples", c.samples >= 1 && c.samples <= kMaxSamples,
             fmt::format("must be between 1 and {}", kMaxSamples));
   m.read("dtype", c.dtype);
   m.read("numerics", c.numerics);
   read_recompute(m.at("recompute"), c);
+  read_curriculum(m.at("curriculum"), sequence, c);
   m.read("clip", c.clip);
   m.check("clip", c.clip >= 0, "must not be negative; 0 turns clipping off");
   m.read("seed", c.seed);
@@ -307,7 +325,8 @@ TrainConfigFile read_train_config(std::string_view text, const std::string& file
     required_section(root, "data", [&](MapReader& m) { read_data(m, c.data); });
     required_section(root, "batch", [&](MapReader& m) { read_batch(m, c.batch); });
     root.map("parallel", [&](MapReader& m) { read_parallel(m, c.parallel); });
-    required_section(root, "train", [&](MapReader& m) { read_train(m, c.train); });
+    required_section(root, "train",
+                     [&](MapReader& m) { read_train(m, c.train, c.model.sequence); });
     root.map("optimizer", [&](MapReader& m) { read_optimizer(m, c.optimizer); });
     required_section(root, "lr", [&](MapReader& m) { read_lr(m, c.lr); });
     root.map("checkpoint", [&](MapReader& m) { read_checkpoint(m, c.checkpoint); });

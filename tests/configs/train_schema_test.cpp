@@ -108,6 +108,37 @@ TEST_CASE("train schema: recomputation -> none, selective, full, or layers in st
         std::string::npos);
 }
 
+TEST_CASE("train schema: a curriculum -> read, up to the model's sequence; mistakes by position") {
+  const auto with = [](const std::string& value) {
+    std::string text = small_with("{micro: 1, global: 8}");
+    text.replace(text.find("samples: 1000}"), 14, "samples: 1000, curriculum: " + value + "}");
+    return read_train_config(text, "train.yaml");
+  };
+  const auto one = [&](const std::string& value) {
+    const auto file = with(value);
+    return file.errors.size() == 1 ? file.errors[0].text() : "";
+  };
+  CHECK_FALSE(with("null").config.train.curriculum);
+  const auto good = with("{min: 4, total: 30, step: 4}");
+  CHECK(good.errors.empty());
+  CHECK(good.config.train.curriculum->max == 16);
+  CHECK(good.config.train.curriculum->total == 30);
+  CHECK(read_train_config(good.effective, "again").errors.empty());
+  CHECK(with("{kind: fixed_linear, min: 8, max: 8, total: 1}").errors.empty());
+  CHECK(one("{min: 4, total: 30}") ==
+        "train.yaml:4:42: error: min: 4 is not a multiple of step 8 above 0");
+  CHECK(one("{min: 4, max: 32, total: 9, step: 4}") ==
+        "train.yaml:4:50: error: max: 32 is above the model's sequence 16");
+  CHECK(one("{min: 5, total: 9, step: 5}") ==
+        "train.yaml:4:36: error: max: 16 is not a multiple of step 5");
+  CHECK(one("{min: 8, total: 0}") ==
+        "train.yaml:4:52: error: total: must be between 1 and 1000000000000000");
+  CHECK(one("{kind: linear, min: 8, total: 9}").find("fixed_linear") != std::string::npos);
+  CHECK(one("{min: 8, totl: 9, total: 9}").find("did you mean \"total\"?") != std::string::npos);
+  CHECK(one("{min: 8}").find("total") != std::string::npos);
+  CHECK(one("fixed_linear").find("train.yaml:4:36: error: ") == 0);
+}
+
 TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is named") {
   const auto one = [](const std::string& more) {
     const std::string text = small_with("{micro: 1, global: 8}", more);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "recipe/batch_plan.hpp"
+#include "recipe/curriculum.hpp"
 #include "recipe/flops.hpp"
 #include "recipe/lr_schedule.hpp"
 #include "recipe/save_rounds.hpp"
@@ -127,11 +128,11 @@ TEST_CASE("lr: the other styles -> their defining points") {
 }
 
 TEST_CASE("curriculum: fixed_linear 64..2048 over 36000 in steps of 8 -> known lengths") {
-  const FixedLinearCurriculum c{64, 2048, 36000, 8};
-  CHECK(curriculum_length(c, 1) == 64);
-  CHECK(curriculum_length(c, 1000) == 112);
-  CHECK(curriculum_length(c, 18000) == 1056);
-  CHECK(curriculum_length(c, 35999) == 2040);
-  CHECK(curriculum_length(c, 36000) == 2048);
-  CHECK(curriculum_length(c, 99999) == 2048);
+  const Curriculum c{64, 2048, 36000, 8};
+  CHECK(curriculum_length(c, Iteration(1)) == 64);
+  CHECK(curriculum_length(c, Iteration(1000)) == 112);
+  CHECK(curriculum_length(c, Iteration(18000)) == 1056);
+  CHECK(curriculum_length(c, Iteration(35999)) == 2040);
+  CHECK(curriculum_length(c, Iteration(36000)) == 2048);
+  CHECK(curriculum_length(c, Iteration(99999)) == 2048);
 }

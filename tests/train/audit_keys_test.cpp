@@ -8,6 +8,7 @@
 #include "configs/schema/describe.hpp"
 #include "configs/schema/train_schema.hpp"
 #include "recipe/batch_plan.hpp"
+#include "recipe/sequence_plan.hpp"
 #include "tests/folder.hpp"
 #include "worker/train/checkpoint/audit.hpp"
 #include "worker/train/data/training_data.hpp"
@@ -86,6 +87,8 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"train.dtype", "bf16", Effect::Refused},
       {"train.numerics", "portable", Effect::Tolerance},
       {"train.recompute", "{every: 2}", Effect::Nothing},
+      {"train.curriculum", "{min: 2, total: 60, step: 2}", Effect::Refused},
+      {"train.curriculum", "{min: 2, total: 10, step: 2}", Effect::Refused},  // over by then
       {"train.clip", "0.5", Effect::Refused},
       {"train.seed", "43", Effect::Refused},
       {"train.threads", "2", Effect::Tolerance},
@@ -155,11 +158,14 @@ struct Seen {
 Seen audit(const AuditFacts& before, const AuditFacts& now) {
   Position position;
   position.iteration = Iteration(20);
-  position.consumed_samples =
-      recipe::BatchPlan::make(before.config.batch).value().consumed_after(position.iteration);
+  const auto batches = recipe::BatchPlan::make(before.config.batch).value();
+  position.consumed_samples = batches.consumed_after(position.iteration);
+  position.consumed_tokens =
+      recipe::tokens_after(before.config, batches, position.iteration, position.consumed_samples);
   wire::Manifest m;
   m.iteration = position.iteration;
   m.consumed_samples = position.consumed_samples;
+  m.consumed_tokens = position.consumed_tokens;
   m.learning_rate = learning_rate_at(before.config, position);
   m.numerics = before.numerics;
   m.mesh = {{"tp", before.mesh.tp}, {"pp", before.mesh.pp}, {"dp", before.mesh.dp}};

@@ -177,6 +177,21 @@ TEST_CASE("samples: an iteration -> its sample ids, documents and texts, logged 
   CHECK(json["logged"] == true);
   CHECK(json["samples"].size() == 2);
   CHECK(json["samples"][0]["text"].get<std::string>().size() >= 16);
+  std::string text_of_config = os::read_file(s.config, 4096).value();
+  text_of_config.replace(text_of_config.find("samples: 40}"), 12,
+                         "samples: 40, curriculum: {min: 4, total: 8, step: 4}}");
+  s.config = folder.write("short.yaml", text_of_config);
+  const auto cut =
+      parse_json(printed_by(folder, [&] { CHECK(run_samples(s).value() == 0); }), "printed")
+          .value();
+  CHECK(cut["sequence"] == 8);
+  const std::string begins = cut["samples"][0]["text"], whole = json["samples"][0]["text"];
+  CHECK(begins.size() < whole.size());
+  CHECK(whole.starts_with(begins));
+  std::uint64_t tokens = 0;
+  for (const Json& piece : cut["samples"][0]["documents"])
+    tokens += piece["length"].get<std::uint64_t>();
+  CHECK(tokens == 9);
   s.iteration = Iteration(11);
   CHECK(run_samples(s).error().hint == "this training has iterations 1 to 10");
   REQUIRE(log->append({Iteration(4), 12, 40, {{0, 2}}, Generation(1), Attempt(1)}).has_value());

@@ -24,7 +24,7 @@ ReplayRecord record(std::uint64_t original, std::uint64_t again, bool known = tr
 // Adds to each gradient a number of its own for each sample; one computation is wrong by one bit.
 struct CountingModel final : Model {
   CountingModel(FlatState& s, std::uint64_t wrong) : state(s), wrong_call(wrong) {}
-  [[nodiscard]] std::size_t activation_bytes(std::size_t) const override { return 8; }
+  [[nodiscard]] std::size_t activation_bytes(const MicroBatch&) const override { return 8; }
   Result<double> forward(Unit u, const MicroBatch& batch, const Activation&,
                          Activation& out) override {
     out.assign(8, 'a');

@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "recipe/batch_plan.hpp"
+#include "recipe/sequence_plan.hpp"
 #include "worker/train/checkpoint/audit.hpp"
+#include "worker/train/checkpoint/load.hpp"
 #include "worker/train/comm/fake_comm.hpp"
 #include "worker/train/run/rank_numerics.hpp"
 
@@ -44,8 +46,11 @@ Saved saved_by(const AuditFacts& facts) {
   const auto plan = recipe::BatchPlan::make(facts.config.batch).value();
   s.position.iteration = Iteration(20);
   s.position.consumed_samples = plan.consumed_after(Iteration(20));
+  s.position.consumed_tokens =
+      recipe::tokens_after(facts.config, plan, Iteration(20), s.position.consumed_samples);
   s.manifest.iteration = s.position.iteration;
   s.manifest.consumed_samples = s.position.consumed_samples;
+  s.manifest.consumed_tokens = s.position.consumed_tokens;
   s.manifest.learning_rate = learning_rate_at(facts.config, s.position);
   s.manifest.numerics = facts.numerics;
   s.manifest.mesh = {{"tp", 1}, {"pp", 1}, {"dp", 2}};
@@ -66,6 +71,14 @@ std::string changed(const wire::ResumeAudit& audit) {
   for (const auto& item : audit.items)
     if (!item.equal) names += (names.empty() ? "" : ", ") + item.what;
   return names;
+}
+
+constexpr recipe::Curriculum kCurriculum{8, 32, 30, 8};
+
+recipe::TrainConfig config_with(std::optional<recipe::Curriculum> curriculum) {
+  recipe::TrainConfig c = small_config();
+  c.train.curriculum = curriculum;
+  return c;
 }
 
 }  // namespace
@@ -118,6 +131,46 @@ TEST_CASE(
   const auto audit = audit_resume("c", s.manifest, s.position, facts_of(small_config()), {});
   CHECK(audit.passed);
   CHECK(audit.guarantee == "bitwise");
+}
+
+TEST_CASE("resume audit: a curriculum -> its keys and the tokens it has consumed are compared") {
+  const Saved s = saved_by(facts_of(config_with(kCurriculum)));
+  CHECK(s.position.consumed_tokens < s.position.consumed_samples * 32);
+  const auto with = [&](std::optional<recipe::Curriculum> c, std::set<std::string> accepted = {}) {
+    return audit_resume("c", s.manifest, s.position, facts_of(config_with(c)), accepted);
+  };
+  CHECK(with(kCurriculum).passed);
+  CHECK(with(kCurriculum).guarantee == "bitwise");
+  CHECK(changed(with({})) == "consumed tokens, curriculum");
+  CHECK_FALSE(with({}).passed);
+  // A change that shows only later: the same tokens so far.
+  recipe::Curriculum later = kCurriculum;
+  later.max = 24, later.total = 20;
+  CHECK(changed(with(later)).find("curriculum") != std::string::npos);
+  CHECK(with({}, {"consumed tokens", "curriculum"}).passed);
+  CHECK_FALSE(with({}, {"curriculum"}).passed);
+}
+
+TEST_CASE("resume audit: a checkpoint of a build without a curriculum -> one was not in force") {
+  Saved s = saved_by(facts_of(small_config()));
+  s.manifest.training.erase("curriculum");
+  s.manifest.training["position"].erase("consumed_tokens");
+  const auto position = position_of(s.manifest);
+  REQUIRE(position);
+  CHECK(position->consumed_tokens == s.position.consumed_samples * 32);
+  CHECK(audit_resume("c", s.manifest, *position, facts_of(small_config()), {}).passed);
+  // Also where it would be over by now: the tokens say that none was there.
+  recipe::Curriculum early = kCurriculum;
+  early.total = 2;
+  const auto audit = audit_resume("c", s.manifest, *position, facts_of(config_with(early)), {});
+  CHECK(changed(audit) == "consumed tokens, curriculum");
+}
+
+TEST_CASE("position: tokens that contradict the manifest -> refused") {
+  Saved s = saved_by(facts_of(config_with(kCurriculum)));
+  CHECK(position_of(s.manifest).value() == s.position);
+  s.manifest.consumed_tokens += 8;
+  CHECK(position_of(s.manifest).error().what.find("tokens") != std::string::npos);
 }
 
 TEST_CASE("numerics: ranks that are alike, and one with another CPU -> said on every rank") {

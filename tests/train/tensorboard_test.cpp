@@ -47,3 +47,11 @@ TEST_CASE("format_iteration_line: numbers -> Megatron-DeepSpeed's columns") {
       "size:   192 | lm loss: 6.500000E+00 | grad norm: 1.234 | number of skipped iterations:   0 "
       "| number of nan iterations:   0 | samples per second: 1.825 | TFLOPs: 149.02 |");
 }
+
+TEST_CASE("format_iteration_line: norms and a curriculum -> in Megatron-DeepSpeed's order") {
+  IterationLine line;
+  line.zeros = 4, line.parameter_norm = 12.5, line.sequence = 112;
+  CHECK(format_iteration_line(line).find(
+            "| grad norm: 0.000 | num zeros: 4.0 | params norm: 12.500 | curriculum seqlen:   112 "
+            "| number of skipped iterations: ") != std::string::npos);
+}

@@ -46,7 +46,7 @@ std::map<std::uint32_t, Rows> rows_of(const Json& trace) {
 
 // Computes nothing; what a schedule moves through it are activations of 8 bytes.
 struct NoModel final : Model {
-  [[nodiscard]] std::size_t activation_bytes(std::size_t) const override { return 8; }
+  [[nodiscard]] std::size_t activation_bytes(const MicroBatch&) const override { return 8; }
   Result<double> forward(Unit, const MicroBatch&, const Activation&, Activation& out) override {
     out.assign(8, 'a');
     return 0.5;

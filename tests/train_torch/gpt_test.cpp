@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <malloc.h>
 #include <vector>
@@ -182,6 +183,38 @@ TEST_CASE("Gpt: micro-batches of one, two or four, dropout on -> gradients equal
       worst = std::max(worst, std::abs(one[i] - other[i]));
     CHECK(worst < 1e-12);
   }
+}
+
+// Parameters are drawn by name and element: both models have the same, but for the positions that
+// the shorter one does not have.
+TEST_CASE("Gpt: beginnings of samples -> loss and gradients of a model of that sequence, bitwise") {
+  for (const recipe::Dtype dtype : {recipe::Dtype::F64, recipe::Dtype::F32, recipe::Dtype::Bf16}) {
+    auto shorter = tiny_config(0.2);
+    shorter.sequence = 5;
+    const MicroBatch batch = tiny_batch(shorter, 5, 3);
+    TinyModel whole(tiny_config(0.2), dtype), small(shorter, dtype);
+    CHECK(whole.evaluate(batch).value() == small.evaluate(batch).value());
+    CHECK(whole.forward(batch).value() == small.forward(batch).value());
+    REQUIRE(whole.backward(1.0));
+    REQUIRE(small.backward(1.0));
+    const auto* a = static_cast<const char*>(whole.state.gradients().data);
+    const auto* b = static_cast<const char*>(small.state.gradients().data);
+    const std::size_t bytes = size_of(whole.state.element());
+    for (std::size_t i = 0; i < small.state.table().parameters.size(); ++i) {
+      const Parameter& p = whole.state.table().parameters[i];
+      const Parameter& q = small.state.table().parameters[i];
+      INFO(p.name);
+      CHECK(std::memcmp(a + p.offset * bytes, b + q.offset * bytes, q.count * bytes) == 0);
+      for (std::size_t rest = q.count * bytes; rest < p.count * bytes; ++rest)
+        CHECK(a[p.offset * bytes + rest] == 0);
+    }
+  }
+}
+
+TEST_CASE("Gpt: a sample longer than the model's sequence -> an Error, no crash") {
+  auto longer = tiny_config();
+  longer.sequence = 9;
+  CHECK_FALSE(TinyModel(tiny_config()).forward(tiny_batch(longer, 0, 1)));
 }
 
 TEST_CASE("Gpt: bf16 and f32 -> the f64 loss, to their precision") {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/global_norm.hpp"
+#include "recipe/sequence_plan.hpp"
 #include "tests/train_torch/tiny_model.hpp"
 #include "worker/train/comm/fake_comm.hpp"
 #include "worker/train/data/sampler.hpp"
@@ -89,11 +90,13 @@ struct MeshRank {
     const BatchCut cut{number * kGlobal, kGlobal, 1, comm.mesh().dp};
     const auto rank = comm.mesh().data_rank(comm.rank());
     const auto* schedule = pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())).value();
+    auto model = config.model;
+    model.sequence = recipe::sequence_at(config, Iteration(number + 1));
     tiny.state.zero_gradients();
     const auto loss =
         run_schedule({*schedule, comm, 1min, 1.0 / kGlobal}, *tiny.model,
                      {[&](std::uint32_t m) -> Result<MicroBatch> {
-                        return tiny_batch(config.model, cut.samples(m, rank).first, 1);
+                        return tiny_batch(model, cut.samples(m, rank).first, 1);
                       },
                       [] {}, [&](std::uint32_t stage) { return sums.add_stage(stage); },
                       [&] { return sums.add_tied(); }});
@@ -115,8 +118,10 @@ struct MeshRank {
 };
 
 Outcome train_mesh(Mesh mesh, ScheduleKind kind = ScheduleKind::OneFOneB, Dtype dtype = Dtype::F64,
-                   int steps = 10, Again again = {}) {
+                   int steps = 10, Again again = {},
+                   std::optional<recipe::Curriculum> curriculum = {}) {
   auto config = mesh_config(mesh, kind, dtype);
+  config.train.curriculum = curriculum;
   config.train.recompute = again.what, config.train.recompute_every = again.every;
   FakeHub hub(mesh);
   std::vector<Outcome> outcomes(mesh.world());
@@ -219,6 +224,31 @@ const Cell kCells[] = {
     {"TP2 x PP2 x DP2 ZB-V", {2, 2, 2}, ScheduleKind::ZbV},
 };
 
+// One rank with the layers of this kind of schedule: a pipeline of one stage does them in turn.
+Outcome train_alone(ScheduleKind kind, std::optional<recipe::Curriculum> curriculum = {}) {
+  auto config = mesh_config({1, 1, 1}, kind, Dtype::F64);
+  config.parallel.schedule = ScheduleKind::OneFOneB;
+  config.parallel.virtual_stages = 1;
+  config.train.curriculum = curriculum;
+  SelfComm comm;
+  MeshRank rank(config, comm);
+  Outcome outcome;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    outcome.losses.push_back(rank.step(i));
+    if (i == 0)
+      put_together(outcome.gradients, rank.tiny.state.table(), rank.tiny.state.gradients());
+  }
+  put_together(outcome.parameters, rank.tiny.state.table(),
+               rank.tiny.state.part(StatePart::Parameter));
+  return outcome;
+}
+
+void check_parity(const Outcome& want, const Outcome& many) {
+  CHECK(distance(want.losses, many.losses) < 1e-12 * want.losses.front());
+  CHECK(distance(want.gradients, many.gradients) < 1e-10);
+  CHECK(distance(want.parameters, many.parameters) < 1e-9);
+}
+
 }  // namespace
 
 TEST_CASE("parity in f64: every mesh and schedule -> one rank's losses, gradients, parameters") {
@@ -228,25 +258,35 @@ TEST_CASE("parity in f64: every mesh and schedule -> one rank's losses, gradient
     const Outcome many = train_mesh(cell.mesh, cell.kind);
     auto& want = alone[many.parameters.size()];
     if (want.losses.empty()) {
-      // One rank with the layers of this cell: a pipeline of one stage does all of them in turn.
-      auto config = mesh_config({1, 1, 1}, cell.kind, Dtype::F64);
-      config.parallel.schedule = ScheduleKind::OneFOneB;
-      config.parallel.virtual_stages = 1;
-      SelfComm comm;
-      MeshRank rank(config, comm);
-      for (std::uint64_t i = 0; i < 10; ++i) {
-        want.losses.push_back(rank.step(i));
-        if (i == 0)
-          put_together(want.gradients, rank.tiny.state.table(), rank.tiny.state.gradients());
-      }
-      put_together(want.parameters, rank.tiny.state.table(),
-                   rank.tiny.state.part(StatePart::Parameter));
+      want = train_alone(cell.kind);
       CHECK(largest(want.gradients) > 1e-3);  // numbers, not zeros, are compared
     }
-    CHECK(distance(want.losses, many.losses) < 1e-12 * want.losses.front());
-    CHECK(distance(want.gradients, many.gradients) < 1e-10);
-    CHECK(distance(want.parameters, many.parameters) < 1e-9);
+    check_parity(want, many);
   }
+}
+
+// Two to seven tokens a sample: activations change their size from step to step.
+TEST_CASE("parity in f64: a curriculum on every kind of mesh -> one rank's numbers") {
+  const recipe::Curriculum curriculum{2, 7, 6, 1};
+  for (const Cell& cell : {Cell{"TP4", {4, 1, 1}}, Cell{"DP2", {1, 1, 2}},
+                           Cell{"PP4 ZB-H1", {1, 4, 1}, ScheduleKind::ZbH1},
+                           Cell{"PP2 two chunks", {1, 2, 1}, ScheduleKind::Interleaved},
+                           Cell{"TP2 x PP2 x DP2 ZB-V", {2, 2, 2}, ScheduleKind::ZbV}}) {
+    INFO(cell.name);
+    const Outcome want = train_alone(cell.kind, curriculum);
+    check_parity(want, train_mesh(cell.mesh, cell.kind, Dtype::F64, 10, {}, curriculum));
+    CHECK(want.losses[0] != train_alone(cell.kind).losses[0]);
+  }
+}
+
+TEST_CASE("recomputation with a curriculum: whole layers, the scores -> the same bits") {
+  const recipe::Curriculum curriculum{2, 7, 4, 1};
+  const auto with = [&](Again again) {
+    return train_mesh({2, 2, 1}, ScheduleKind::ZbV, Dtype::F32, 4, again, curriculum);
+  };
+  const Outcome want = with({});
+  for (const Again again : {Again{recipe::Recompute::Selective}, Again{recipe::Recompute::Full, 2}})
+    CHECK(with(again).digest == want.digest);
 }
 
 TEST_CASE("parity in f32 and bf16: tensor and pipeline parallel -> one rank, to their precision") {

@@ -6,6 +6,7 @@
 
 #include "common/hash.hpp"
 #include "recipe/batch_plan.hpp"
+#include "recipe/sequence_plan.hpp"
 
 namespace stoker::train {
 namespace {
@@ -133,6 +134,7 @@ Json training_facts(const AuditFacts& facts, const Position& position) {
               {"model", model_text(c.model)},
               {"learning rate schedule", schedule_text(c.lr)},
               {"batch", batch_text(c.batch)},
+              {"curriculum", recipe::curriculum_text(c)},
               {"micro batch", micro_text(c.batch)},
               {"stages", facts.stages},
               {"tokenizer", c.data.train.empty() ? "" : c.data.train.front().prefix}};
@@ -170,6 +172,10 @@ wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manife
           iteration ? std::to_string(iteration->value) : "none ends here");
   compare("consumed samples", std::to_string(manifest.consumed_samples),
           plan ? std::to_string(plan->consumed_after(manifest.iteration)) : "no plan");
+  compare("consumed tokens", std::to_string(manifest.consumed_tokens),
+          plan ? std::to_string(
+                     recipe::tokens_after(c, *plan, manifest.iteration, manifest.consumed_samples))
+               : "no plan");
   compare_run("learning rate", exact(manifest.learning_rate), exact(learning_rate_at(c, position)));
   compare_run("rng",
               saved_text(manifest.training, "seed") + " dropout " +
@@ -182,6 +188,12 @@ wire::ResumeAudit audit_resume(const std::string& checkpoint, const wire::Manife
                           position.consumed_samples + position.data_offset));
   compare_run("dtype", saved_text(manifest.training, "dtype"), std::string(name_of(c.train.dtype)));
   compare_run("optimizer", saved_text(manifest.training, "optimizer"), optimizer_text(c));
+  // Older builds had none.
+  compare_run("curriculum",
+              has_text(manifest.training, "curriculum")
+                  ? saved_text(manifest.training, "curriculum")
+                  : "none",
+              recipe::curriculum_text(c));
   // Checkpoints of older builds do not have these: nothing to compare with.
   const auto compare_if_saved = [&](const char* what, const std::string& now) {
     if (has_text(manifest.training, what)) compare(what, saved_text(manifest.training, what), now);

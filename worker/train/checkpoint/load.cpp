@@ -175,10 +175,14 @@ Result<Position> position_of(const wire::Manifest& manifest) {
   const std::string object = "manifest: training.position";
   if (!manifest.training.is_object() || !manifest.training.contains("position"))
     return fail("missing", object);
-  STOKER_TRY(position, from_json<Position>(manifest.training["position"], object));
+  const Json& saved = manifest.training["position"];
+  STOKER_TRY(position, from_json<Position>(saved, object));
+  // Builds without a curriculum counted no tokens: every sample had the same.
+  if (!saved.contains("consumed_tokens")) position.consumed_tokens = manifest.consumed_tokens;
   if (position.iteration != manifest.iteration ||
-      position.consumed_samples != manifest.consumed_samples)
-    return fail("it contradicts the manifest's iteration or consumed samples", object);
+      position.consumed_samples != manifest.consumed_samples ||
+      position.consumed_tokens != manifest.consumed_tokens)
+    return fail("it contradicts the manifest's iteration, consumed samples or tokens", object);
   return position;
 }
 

@@ -2,12 +2,14 @@
 // terminal.
 #include "worker/train/command/samples_command.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <memory>
 
 #include "common/json.hpp"
 #include "configs/schema/train_schema.hpp"
+#include "recipe/sequence_plan.hpp"
 #include "wire/exit_code.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/tokenizer.hpp"
@@ -77,6 +79,17 @@ struct Decoders {
   }
 };
 
+// A curriculum reads the beginning of a sample: so many tokens, and the one to predict after them.
+void shorten(std::uint64_t tokens, Sample& sample, std::vector<SamplePiece>& pieces) {
+  if (sample.tokens.size() <= tokens) return;
+  sample.tokens.resize(tokens);
+  for (SamplePiece& piece : pieces) {
+    piece.length = std::min(piece.length, tokens);
+    tokens -= piece.length;
+  }
+  std::erase_if(pieces, [](const SamplePiece& piece) { return piece.length == 0; });
+}
+
 void print_sample(std::uint64_t id, const std::string& prefix,
                   const std::vector<SamplePiece>& pieces, const std::string& text) {
   std::string where;
@@ -99,22 +112,26 @@ Json sample_json(std::uint64_t id, const Sample& sample, const std::string& pref
 Status print_all(const SamplesOptions& options, const recipe::TrainConfig& config,
                  const TrainingData& data, const SamplesLine& line, bool logged) {
   const Decoders decoders = Decoders::open(config.data);
+  const std::uint64_t sequence = recipe::sequence_at(config, line.iteration);
   Json document{{"iteration", line.iteration.value},
                 {"first", line.first},
                 {"last", line.last},
                 {"logged", logged},
+                {"sequence", sequence},
                 {"samples", Json::array()}};
   if (!options.json) {
     std::string sources;
     for (const auto& [source, count] : data.source_counts(line.first, line.last))
       sources += fmt::format("; {}: {}", config.data.train[source].prefix, count);
+    if (config.train.curriculum) sources += fmt::format("; {} tokens of each", sequence);
     fmt::print("iteration {}: samples {}-{}{}\n", line.iteration.value, line.first, line.last,
                sources);
   }
   for (std::uint64_t id = line.first; id <= line.last; ++id) {
     STOKER_TRY(sample, data.sample(id));
     const std::string& prefix = config.data.train[sample.source].prefix;
-    const auto pieces = data.source(sample.source).pieces(data.index_within(id));
+    auto pieces = data.source(sample.source).pieces(data.index_within(id));
+    shorten(sequence + 1, sample, pieces);
     const std::string text = decoders.text(sample);
     if (options.json)
       document["samples"].push_back(sample_json(id, sample, prefix, pieces, text));

@@ -46,7 +46,7 @@ class Runner {
 
   Status forward(Unit unit) {
     STOKER_TRY(batch, hooks_.fetch(unit.micro_batch));
-    samples_ = batch.samples.size();
+    bytes_ = model_.activation_bytes(batch);
     const Activation input = take(inputs_, unit);
     Activation output;
     STOKER_TRY(mean, training_ ? model_.forward(unit, batch, input, output)
@@ -87,11 +87,11 @@ class Runner {
   }
 
   Status receive(std::uint32_t stage, Waiting& waiting, Unit reader) {
-    if (samples_ == 0) {  // nothing was computed here yet: every micro-batch has as many
+    if (bytes_ == 0) {  // nothing was computed here yet: every micro-batch of a step has as many
       STOKER_TRY(batch, hooks_.fetch(reader.micro_batch));
-      samples_ = batch.samples.size();
+      bytes_ = model_.activation_bytes(batch);
     }
-    Activation data(model_.activation_bytes(samples_));
+    Activation data(bytes_);
     STOKER_TRY_STATUS(
         e_.comm.receive(rank_of(stage), data.data(), data.size(), {"activations", e_.deadline}));
     waiting[reader] = std::move(data);
@@ -103,7 +103,7 @@ class Runner {
   const ExecutorHooks& hooks_;
   bool training_;
   Waiting inputs_, gradients_;
-  std::size_t samples_ = 0;  // of a micro-batch
+  std::size_t bytes_ = 0;  // of a micro-batch's activation
   double loss_ = 0;
 };
 

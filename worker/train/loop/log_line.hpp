@@ -21,6 +21,7 @@ struct IterationLine {
   std::uint64_t skipped = 0, nan = 0;  // since the last line
   double samples_per_second = 0, tflops = 0;
   std::optional<double> zeros{}, parameter_norm{};  // on request
+  std::optional<std::uint64_t> sequence{};          // tokens of a sample, with a curriculum
 };
 std::string format_iteration_line(const IterationLine& line);
 

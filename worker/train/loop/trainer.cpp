@@ -6,6 +6,7 @@
 #include "kernels/global_norm.hpp"
 #include "recipe/flops.hpp"
 #include "recipe/plan.hpp"
+#include "recipe/sequence_plan.hpp"
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/state/zero.hpp"
@@ -38,13 +39,15 @@ ExitCode Trainer::ended(const Error& error) {
   return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;
 }
 
-Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range) const {
+Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range,
+                                  std::uint64_t sequence) const {
   MicroBatch batch;
   for (std::uint64_t id = range.first; id < range.first + range.count; ++id) {
     // Only a skipped data window leads beyond the end; the order then begins again.
     STOKER_TRY(sample, data.sample(id % data.samples()));
     batch.samples.push_back(id);
-    batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), sample.tokens.end());
+    const auto end = sample.tokens.begin() + static_cast<std::ptrdiff_t>(sequence + 1);
+    batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), end);
   }
   return batch;
 }
@@ -63,7 +66,9 @@ Result<double> Trainer::compute(Step& step) {
   if (step.replays) replay_.watch(schedule->ranks[mesh.pipe_rank(p_.comm.rank())]);
   p_.state.zero_gradients();
   ExecutorHooks hooks;
-  hooks.fetch = [&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, rank)); };
+  hooks.fetch = [&](std::uint32_t m) {
+    return fetch(p_.data, cut.samples(m, rank), step.sequence);
+  };
   hooks.before_op = [&](const recipe::PipelineOp& op) { p_.trace.op_begins(op); };
   hooks.after_op = [&] {
     p_.trace.op_ends();
@@ -131,18 +136,8 @@ Status Trainer::update(const Step& step) {
   position_.optimizer_steps = p_.state.steps;
   position_.iteration = position_.iteration.next();
   position_.consumed_samples += step.global;
+  position_.consumed_tokens += step.global * step.sequence;
   return ok();
-}
-
-Status Trainer::note_samples(const Step& step) {
-  if (!samples_log_) return ok();
-  const std::uint64_t first = position_.consumed_samples + position_.data_offset;
-  const std::uint64_t last = first + step.global - 1;
-  const bool wraps = last >= p_.data.samples();
-  return samples_log_->append(
-      {position_.iteration.next(), first, last,
-       wraps ? std::map<std::uint32_t, std::uint64_t>{} : p_.data.source_counts(first, last),
-       p_.environment.generation, p_.environment.attempt});
 }
 
 // A step whose replay came out differently is made again, once, where repairs are allowed.
@@ -169,6 +164,7 @@ Result<Trainer::Step> Trainer::step() {
   Step step;
   step.global = plan_.global_batch(position_.consumed_samples);
   step.micro = plan_.micro_batch(position_.consumed_samples);
+  step.sequence = recipe::sequence_at(p_.config, next);
   step.replays = check.replay_every > 0 && next.value % check.replay_every == 0;
   STOKER_TRY_STATUS(gradients(step));
   const Status noted = note_samples(step);  // this log is worth less than the training
@@ -192,15 +188,15 @@ bool Trainer::logs(Iteration iteration) const {
 
 void Trainer::tell(const Step& step) {
   const auto& c = p_.config;
-  const recipe::FlopsShape shape = recipe::flops_shape(c.model, c.train.recompute);
+  recipe::FlopsShape shape = recipe::flops_shape(c.model, c.train.recompute);
+  shape.sequence = step.sequence;
   const double tflops = recipe::tflops(recipe::FlopsConvention::LegacyHardware, shape, step.global,
                                        step.whole, p_.environment.world);
-  const std::uint64_t tokens = position_.consumed_samples * c.model.sequence;
   p_.pulse.update([&](wire::Heartbeat& beat) {
     beat.iteration = position_.iteration;
     beat.total = total_;
     beat.consumed_samples = position_.consumed_samples;
-    beat.consumed_tokens = tokens;
+    beat.consumed_tokens = position_.consumed_tokens;
     beat.loss = step.finite ? std::optional(step.loss) : std::nullopt;
     beat.learning_rate = learning_rate_at(c, position_);
     beat.iteration_seconds = to_seconds(step.whole);
@@ -224,13 +220,25 @@ void Trainer::tell_window(const Step& step, double tflops) {
   const double seconds = window_.seconds / static_cast<double>(window_.iterations);
   const double rate = static_cast<double>(window_.samples) / window_.seconds;
   const double learning_rate = learning_rate_at(p_.config, position_);
-  say(format_iteration_line({position_.iteration, total_, position_.consumed_samples,
-                             position_.consumed_samples * p_.config.model.sequence, seconds,
-                             learning_rate, step.global, loss, step.norm, window_.skipped,
-                             window_.skipped, rate, tflops,
-                             norms_ ? std::optional(norms_->zeros) : std::nullopt,
-                             norms_ ? std::optional(norms_->parameters) : std::nullopt}));
+  IterationLine line{position_.iteration,
+                     total_,
+                     position_.consumed_samples,
+                     position_.consumed_tokens,
+                     seconds,
+                     learning_rate,
+                     step.global,
+                     loss,
+                     step.norm,
+                     window_.skipped,
+                     window_.skipped,
+                     rate,
+                     tflops};
+  if (norms_) line.zeros = norms_->zeros, line.parameter_norm = norms_->parameters;
+  if (p_.config.train.curriculum) line.sequence = step.sequence;
+  say(format_iteration_line(line));
   if (norms_) tell_norms();
+  if (line.sequence)
+    plot(position_.iteration, {{"curriculum_seqlen", static_cast<double>(step.sequence)}});
   if (loss) plot(position_.iteration, {{"lm-loss-training/lm loss", *loss}});
   plot(position_.iteration,
        {{"learning-rate/learning-rate", learning_rate},
@@ -286,6 +294,7 @@ Status Trainer::evaluate() {
   // The batch of the run's end, also during the ramp-up: the same samples at every validation.
   const recipe::BatchPhase last = plan_.phases(p_.config.train.samples).back();
   const std::uint64_t global = last.global, micro = last.micro;
+  const std::uint64_t whole = p_.config.model.sequence;  // also while a curriculum trains on less
   const std::uint32_t rank = p_.comm.mesh().data_rank(p_.comm.rank());
   double loss = 0;
   std::uint64_t batches = 0;
@@ -294,7 +303,7 @@ Status Trainer::evaluate() {
     STOKER_TRY(schedule, p_.pipeline.evaluation(static_cast<std::uint32_t>(cut.micro_steps())));
     STOKER_TRY(sum, run_evaluation({*schedule, p_.comm, p_.config.train.deadline, 1.0}, p_.model,
                                    {[&](std::uint32_t m) {
-                                      return fetch(*p_.validation, cut.samples(m, rank));
+                                      return fetch(*p_.validation, cut.samples(m, rank), whole);
                                     },
                                     [&] { p_.pulse.progress(); },
                                     {},

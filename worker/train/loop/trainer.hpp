@@ -55,6 +55,7 @@ class Trainer {
  private:
   struct Step {  // of one iteration
     std::uint64_t global = 0, micro = 0;
+    std::uint64_t sequence = 0;  // tokens of each sample
     double loss = 0, norm = 0;
     bool finite = true;
     bool save_wanted = false;
@@ -88,7 +89,9 @@ class Trainer {
   void plan_trace();
   void trace_pending();
   Status note_samples(const Step& step);
-  Result<MicroBatch> fetch(const TrainingData& data, SampleRange range) const;
+  // The first `sequence` tokens of each sample, and the one that follows them.
+  Result<MicroBatch> fetch(const TrainingData& data, SampleRange range,
+                           std::uint64_t sequence) const;
   Status evaluate();
   // Saves now; `later`: may end while the training goes on. False: nothing was saved, and the
   // reason was reported.

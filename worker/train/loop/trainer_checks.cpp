@@ -59,10 +59,10 @@ Status Trainer::replay(const Step& step) {
   const BatchCut cut = cut_of(step);
   STOKER_TRY(single, p_.pipeline.replay());
   STOKER_TRY(whole, p_.pipeline.training(static_cast<std::uint32_t>(cut.micro_steps())));
-  return replay_.run({replica, *single, *whole,
-                      static_cast<double>(step.micro) / static_cast<double>(step.global),
-                      [&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, replica)); },
-                      [&] { p_.pulse.progress(); }});
+  return replay_.run(
+      {replica, *single, *whole, static_cast<double>(step.micro) / static_cast<double>(step.global),
+       [&](std::uint32_t m) { return fetch(p_.data, cut.samples(m, replica), step.sequence); },
+       [&] { p_.pulse.progress(); }});
 }
 
 Result<bool> Trainer::judge_step(bool again) {

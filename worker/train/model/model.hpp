@@ -15,6 +15,8 @@ namespace stoker::train {
 struct MicroBatch {
   std::vector<std::uint64_t> samples;  // ids: positions in the data order; they key the dropout
   std::vector<std::int64_t> tokens;    // [samples][sequence + 1]; the labels are shifted by one
+  // At most the model's; less while a curriculum says so.
+  [[nodiscard]] std::size_t sequence() const { return tokens.size() / samples.size() - 1; }
 };
 
 // A stage's part of one micro-batch.
@@ -36,8 +38,8 @@ struct ModelOptions {
 class Model {
  public:
   virtual ~Model() = default;
-  // Bytes of an activation between two stages.
-  [[nodiscard]] virtual std::size_t activation_bytes(std::size_t samples) const = 0;
+  // Bytes of the batch's activation between two stages.
+  [[nodiscard]] virtual std::size_t activation_bytes(const MicroBatch& batch) const = 0;
   // Runs the unit with dropout and keeps what its backward pass needs. `input` is the activation of
   // the stage before (not read by the first), `output` becomes that of this stage (not by the
   // last). Returns the mean loss of a token, in f32 (f64 when the model is), from the last stage; 0

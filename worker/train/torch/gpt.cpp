@@ -69,8 +69,9 @@ class Gpt final : public Model {
                   .triu_(1);
   }
 
-  [[nodiscard]] std::size_t activation_bytes(std::size_t samples) const override {
-    return samples * config_.sequence * config_.hidden * table_.values[0].element_size();
+  [[nodiscard]] std::size_t activation_bytes(const MicroBatch& batch) const override {
+    return batch.samples.size() * batch.sequence() * config_.hidden *
+           table_.values[0].element_size();
   }
 
   Result<double> forward(Unit unit, const MicroBatch& batch, const Activation& input,
@@ -94,11 +95,9 @@ class Gpt final : public Model {
       t.inputs =
           at::from_blob(const_cast<std::int64_t*>(tokens.data()), {t.pass.sequence}, at::kLong)
               .clone();
-      const at::Tensor causal =
-          causal_.narrow(0, 0, t.pass.sequence).narrow(1, 0, t.pass.sequence).contiguous();
       at::Tensor x = embed(t);
       for (std::uint32_t i = 0; i < config_.layers; ++i)
-        x = block_forward(table_, i, t.pass, causal, x, nullptr);
+        x = block_forward(table_, i, t.pass, causal_of(t.pass), x, nullptr);
       x = norm_forward(table_, *table_.layout->final_norm, x).norm;
       x = logits_of(table_, x.narrow(0, x.size(0) - 1, 1)).to(at::kDouble).contiguous();
       logits.assign(x.data_ptr<double>(), x.data_ptr<double>() + x.numel());
@@ -163,15 +162,20 @@ class Gpt final : public Model {
     return stage + 1 == table_.layout->placement.stages;
   }
 
+  // A view: the sequence may be shorter than the model's.
+  [[nodiscard]] at::Tensor causal_of(const Pass& pass) const {
+    return causal_.narrow(0, 0, pass.sequence).narrow(1, 0, pass.sequence);
+  }
+
   // A copy: what came from another stage lives as long as the trace.
   at::Tensor tensor_of(const Trace& t, const Activation& activation) const {
-    if (activation.size() != activation_bytes(static_cast<std::size_t>(t.pass.samples)))
+    const std::int64_t tokens = t.pass.samples * t.pass.sequence;
+    const auto hidden = static_cast<std::int64_t>(config_.hidden);
+    const at::TensorOptions& options = table_.values[0].options();
+    if (activation.size() !=
+        static_cast<std::size_t>(tokens * hidden) * table_.values[0].element_size())
       throw std::length_error("an activation of another size");
-    return at::from_blob(
-               const_cast<char*>(activation.data()),
-               {t.pass.samples * t.pass.sequence, static_cast<std::int64_t>(config_.hidden)},
-               table_.values[0].options())
-        .clone();
+    return at::from_blob(const_cast<char*>(activation.data()), {tokens, hidden}, options).clone();
   }
   static void put(const at::Tensor& tensor, Activation& out) {
     const at::Tensor plain = tensor.contiguous();
@@ -205,7 +209,9 @@ class Gpt final : public Model {
   }
 
   void begin(const MicroBatch& batch, Trace& t, bool training) const {
-    const auto s = static_cast<std::int64_t>(config_.sequence);
+    const auto s = static_cast<std::int64_t>(batch.sequence());
+    TORCH_CHECK(batch.sequence() <= config_.sequence, "a sample of ", s,
+                " tokens is longer than the model's sequence of ", config_.sequence);
     t = {};
     t.ids = batch.samples;
     begin_pass(t, s, training);
@@ -223,23 +229,25 @@ class Gpt final : public Model {
   at::Tensor keep_layer(Trace& t, const StagePart& part, std::uint32_t i, const at::Tensor& x) {
     if (options_.recompute == recipe::Recompute::Full) {
       if (i % options_.recompute_every == 0) t.blocks[i].input = x;
-      return block_forward(table_, layer_of(part, i), t.pass, causal_, x, nullptr);
+      return block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, nullptr);
     }
-    at::Tensor out = block_forward(table_, layer_of(part, i), t.pass, causal_, x, &t.blocks[i]);
+    at::Tensor out =
+        block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, &t.blocks[i]);
     if (options_.recompute == recipe::Recompute::Selective) forget_scores(t.blocks[i]);
     return out;
   }
 
   // Before the layer's backward pass: what keep_layer left out of it and of its stretch.
   void complete_layer(Trace& t, const StagePart& part, std::uint32_t i) {
+    const at::Tensor causal = causal_of(t.pass);
     if (options_.recompute == recipe::Recompute::Selective)
-      complete_scores(layer_of(part, i), t.pass, causal_, t.blocks[i]);
+      complete_scores(layer_of(part, i), t.pass, causal, t.blocks[i]);
     if (options_.recompute != recipe::Recompute::Full || t.blocks[i].qkv.defined()) return;
     auto at = static_cast<std::uint32_t>(i - i % options_.recompute_every);
     at::Tensor x = t.blocks[at].input;
     for (; at < i; ++at)
-      x = block_forward(table_, layer_of(part, at), t.pass, causal_, x, &t.blocks[at]);
-    block_trace(table_, layer_of(part, i), t.pass, causal_, x, t.blocks[i]);
+      x = block_forward(table_, layer_of(part, at), t.pass, causal, x, &t.blocks[at]);
+    block_trace(table_, layer_of(part, i), t.pass, causal, x, t.blocks[i]);
   }
 
   double run(Unit unit, const MicroBatch& batch, const Activation& input, Activation& output,
@@ -249,8 +257,9 @@ class Gpt final : public Model {
     at::Tensor x = unit.stage == 0 ? embed(t) : tensor_of(t, input);
     if (training) t.blocks.resize(part.layers);
     for (std::uint32_t i = 0; i < part.layers; ++i)
-      x = training ? keep_layer(t, part, i, x)
-                   : block_forward(table_, layer_of(part, i), t.pass, causal_, x, nullptr);
+      x = training
+              ? keep_layer(t, part, i, x)
+              : block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, nullptr);
     if (!is_last(unit.stage)) {
       put(x, output);
       return 0;
@@ -286,7 +295,8 @@ class Gpt final : public Model {
       return;
     }
     if (t.embedding_mask.defined()) x = x * t.embedding_mask;
-    const at::Tensor& position = table_.gradients[*table_.layout->position];
+    const at::Tensor position =
+        table_.gradients[*table_.layout->position].narrow(0, 0, t.pass.sequence);
     position.add_(at::sum(x.view({t.pass.samples, t.pass.sequence, x.size(1)}), {0}, false,
                           position.scalar_type()));
     look_up_backward(table_, t.inputs, x);
