@@ -89,10 +89,10 @@ Result<std::string> write_switch_file(const std::string& run_directory, const st
                                       const std::string& reason) {
   const std::string path = run_directory + "/switch/" + verb;
   const wire::SwitchBody body{user_name(), reason, ""};
-  // The umask must not lock the group out: any member may look, and the daemon renames it away. The
-  // mode is set before it has its name: a member may put a link to a file of ours in its place.
+  // The umask must not lock the group out: any member may look, and stokerd must read a member's.
+  // No other may write into it or give it a second name: both would make it an order of nobody.
   STOKER_TRY_STATUS(
-      os::publish_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0660));
+      os::publish_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0640));
   return path;
 }
 

@@ -1,13 +1,9 @@
 // Switch files: switch/{save,stop,kill,pause,resume,restart}, any case, put there by any member of
-// the run's group (or the daemon's own user where no group is set). The folder is open to others,
-// so each file is hostile until proven otherwise: opened without following links and without
-// blocking, a regular file with one name, at most 64 KiB, its owner a member of the group. A good
-// one becomes OperatorAsked with the owner's login name as author; what the body claims (`by`) is
-// only a claim. Reported once; ConsumeSwitch renames it away. The folder is sticky: only its author
-// and stokerd rename a file there. With a group a file must have been made there (its group shows
-// it), and its text is repeated only if the group may read it. At most ten orders of one member are
-// taken in a minute, the next ones later, and ten refusals of all are reported: a user who makes
-// and changes files must not fill the journal.
+// the run's group (or the daemon's own user where no group is set). A good one (switch_folder.hpp)
+// becomes OperatorAsked with the owner's login name as author. Reported once; ConsumeSwitch renames
+// it away. The folder is sticky: only its author and stokerd rename a file there. At most ten
+// orders of one member are taken in a minute, the next ones later, and ten refusals of all are
+// reported: a user who makes and changes files must not fill the journal.
 #pragma once
 
 #include <map>
@@ -19,6 +15,7 @@
 
 #include "common/time.hpp"
 #include "core/engine/engine.hpp"
+#include "watch/switch_folder.hpp"
 
 namespace stoker::watch {
 
@@ -53,7 +50,7 @@ class SwitchFiles {
   void refuse(const std::string& name, const Seen& seen, const std::string& why, WallTime wall,
               std::vector<core::Input>& out);
   [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
-  [[nodiscard]] std::string why_not_made_here(int folder, const struct stat& file) const;
+  [[nodiscard]] SwitchRights rights() const;
   bool has_budget(uid_t author, WallTime wall);
 
   SwitchOptions options_;

@@ -2,6 +2,7 @@
 """The agent and its ranks: environment, output, exits, control, time limit, heartbeats."""
 import json
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -188,15 +189,17 @@ def switch_files(allocation):
     wait_for(lambda: os.path.exists(a.directory + "/gen-000001/main.log"), what="rank is up")
     os.makedirs(a.directory + "/switch")
     with open(a.directory + "/switch/KILL", "w") as file:
-        file.write('{"reason": "enough", "by": "eve\\u001b]0;x\\u0007\\u202e"}')
+        file.write('{"reason": "enough\\u001b]0;x\\u0007\\u202e", "by": "eve"}')
     check(a.exit_code(limit=15) == 0, "left although the rank ignores TERM")
-    check(any("switch kill" in n["body"]["text"] for n in a.events("notice")), "told")
+    owner = pwd.getpwuid(os.getuid()).pw_name
+    told = [n["body"]["text"] for n in a.events("notice") if "switch kill" in n["body"]["text"]]
+    check(told and f"by {owner} " in told[0] and told[0].endswith(": enough ]0;x ?"), f"whose file it is, what it says: {told}")
     a.restart = 1
     a.start()
     check(a.exit_code() == 0 and not os.path.exists(a.directory + "/gen-000002"), "nothing was started")
     with open(os.path.join(a.folder, "agent.n01.log"), "rb") as file:
         said = file.read()
-    check(b"switch kill by eve ]0;x ? is set" in said and b"\x1b" not in said, f"a colleague's name moves the cursor: {said[-300:]}")
+    check(f"switch kill by {owner} is set".encode() in said and b"eve" not in said, f"the author is not its owner: {said[-300:]}")
 
 
 def bad_input(allocation):

@@ -1,15 +1,12 @@
 // The control thread.
 #include "worker/agent/control_watch.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
+#include <functional>
 #include <map>
 #include <poll.h>
-#include <pwd.h>
 #include <set>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -19,29 +16,85 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "watch/switch_folder.hpp"
 
 namespace stoker::agent {
 namespace {
 
 constexpr int kPollMs = 200;
-constexpr std::size_t kSwitchBytes = 64u << 10;
-constexpr const char* kVerbs[] = {"kill", "stop", "save"};
+constexpr std::size_t kMostNotices = 10;  // of refused switch files, in a window
+constexpr Duration kNoticeWindow = 1min;
+constexpr std::size_t kMostRemembered = 1000;
+constexpr const char* kTakenUp[] = {"kill", "stop", "save"};
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
+// switch/ as it is now. It counts only as the owner's own folder; others may order by it only where
+// its group may write.
+class Switches {
+ public:
+  static Result<std::optional<Switches>> open(const std::string& run_directory) {
+    const std::string path = run_directory + "/switch";
+    Switches found;
+    found.path_ = path;
+    found.folder_.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!found.folder_ && errno == ENOENT) return std::optional<Switches>{};
+    struct stat info {};
+    if (!found.folder_ || ::fstat(found.folder_.get(), &info) != 0)
+      return fail(errno_error(errno, "switch files refused", path));
+    if (info.st_uid != ::geteuid() && info.st_uid != 0)
+      return fail("switch files refused: the folder belongs to " + os::user_name_of(info.st_uid),
+                  path);
+    const mode_t as_made = S_IWGRP | S_ISGID;  // by stokerd, for a group
+    const bool shared = (info.st_mode & as_made) == as_made;
+    found.rights_ = {why_not(shared, info.st_gid), shared ? "of the folder" : ""};
+    auto names = watch::switch_names(found.folder_.get());
+    if (!names) return fail("switch files refused: the folder cannot be read", path);
+    found.names_ = std::move(*names);
+    return std::optional<Switches>(std::move(found));
+  }
 
-// Members of the run directory's group, its owner and root may use the switches.
-bool may_switch(uid_t uid, const struct stat& directory) {
-  if (uid == 0 || uid == directory.st_uid) return true;
-  const passwd* user = ::getpwuid(uid);
-  if (user == nullptr) return false;
-  gid_t groups[256];
-  int count = 256;
-  if (::getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0) return false;
-  return std::find(groups, groups + count, directory.st_gid) != groups + count;
-}
+  // A refused KILL must not hide a good kill beside it.
+  [[nodiscard]] Result<std::optional<SwitchSeen>> find(const std::string& verb) const {
+    Result<std::optional<SwitchSeen>> found = std::optional<SwitchSeen>{};
+    for (const std::string& name : names_) {
+      if (watch::lower_case(name) != verb) continue;
+      auto judged = judge(name, verb);
+      if (judged && *judged) return judged;
+      if (!judged) found = std::move(judged);
+    }
+    return found;
+  }
+
+ private:
+  static std::function<std::string(uid_t, const std::string&)> why_not(bool shared, gid_t group) {
+    return [shared, group](uid_t user, const std::string& name) -> std::string {
+      if (user == 0 || user == ::geteuid() || (shared && watch::is_member(user, group))) return "";
+      return "its owner " + name +
+             (shared ? " is not of the folder's group"
+                     : " is another user, and the folder has no group");
+    };
+  }
+
+  [[nodiscard]] Result<std::optional<SwitchSeen>> judge(const std::string& name,
+                                                        const std::string& verb) const {
+    const auto refuse = [&](const Error& error) {
+      return fail("switch file refused: " + error.what, path_ + "/" + name);
+    };
+    const auto file = watch::open_switch(folder_.get(), name, rights_);
+    if (!file) return refuse(file.error());
+    if (!*file) return std::optional<SwitchSeen>{};
+    const auto body = watch::read_switch_body(**file, name);
+    if (!body) return refuse(body.error());
+    const struct stat& info = (*file)->about;
+    return std::optional(SwitchSeen{
+        verb, fmt::format("{}.{}.{}", info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec),
+        (*file)->author, body->reason});
+  }
+
+  std::string path_;
+  os::Fd folder_;
+  watch::SwitchRights rights_;
+  std::vector<std::string> names_;
+};
 
 struct Waiting {
   std::string identity;
@@ -56,7 +109,9 @@ struct Watcher {
   std::optional<wire::Control> last;
   std::string last_error;
   std::map<std::string, Waiting> waiting;
-  std::set<std::string> refused;
+  std::set<std::string> refused;  // what was reported
+  std::size_t in_window = 0;      // since `window`
+  Instant window{};
 
   void look_at_control() {
     const auto control = read_control(run_directory);
@@ -71,12 +126,29 @@ struct Watcher {
     sink.control(**control);
   }
 
-  void look_at_switch(const std::string& verb, Instant now) {
-    const auto seen = read_switch(run_directory, verb);
-    if (!seen) {
-      if (refused.insert(seen.error().message()).second) sink.notice(seen.error().message());
-      return;
+  // A member who changes a file all the time must not fill the journal.
+  void tell_refusal(const std::string& text, Instant now) {
+    if (refused.contains(text)) return;
+    if (now - window >= kNoticeWindow) {
+      window = now;
+      in_window = 0;
     }
+    if (in_window++ >= kMostNotices) return;
+    if (refused.size() >= kMostRemembered) refused.clear();
+    refused.insert(text);
+    sink.notice(text);
+  }
+
+  void look_at_switches(Instant now) {
+    const auto switches = Switches::open(run_directory);
+    if (!switches) return tell_refusal(switches.error().message(), now);
+    if (!*switches) return waiting.clear();
+    for (const char* verb : kTakenUp) look_at_switch(verb, (*switches)->find(verb), now);
+  }
+
+  void look_at_switch(const std::string& verb, const Result<std::optional<SwitchSeen>>& seen,
+                      Instant now) {
+    if (!seen) return tell_refusal(seen.error().message(), now);
     if (!*seen) {
       waiting.erase(verb);
       return;
@@ -95,8 +167,7 @@ struct Watcher {
     ::inotify_add_watch(hints.get(), run_directory.c_str(), kMask);
     while (!*stop) {
       look_at_control();
-      const Instant now = monotonic_now();
-      for (const char* verb : kVerbs) look_at_switch(verb, now);
+      look_at_switches(monotonic_now());
       pollfd p{hints.get(), POLLIN, 0};
       if (::poll(&p, 1, kPollMs) > 0) {
         char drop[4096];
@@ -105,38 +176,6 @@ struct Watcher {
     }
   }
 };
-
-// One file of the folder, in any spelling.
-Result<std::optional<SwitchSeen>> judge_switch(const std::string& run_directory,
-                                               const std::string& path, const std::string& verb) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return std::optional<SwitchSeen>{};
-  if (!fd && errno != EACCES) return fail(errno_error(errno, "switch file refused", path));
-  struct stat info {};
-  struct stat directory {};
-  const int got = fd ? ::fstat(fd.get(), &info) : ::lstat(path.c_str(), &info);
-  if (got != 0 || ::stat(run_directory.c_str(), &directory) != 0)
-    return fail(errno_error(errno, "switch file refused", path));
-  if (!S_ISREG(info.st_mode)) return fail("switch file refused: not a regular file", path);
-  if (info.st_size > static_cast<off_t>(kSwitchBytes))
-    return fail(fmt::format("switch file refused: {} bytes", info.st_size), path);
-  if (!may_switch(info.st_uid, directory))
-    return fail(fmt::format("switch file refused: user {} is not of the run's group", info.st_uid),
-                path);
-  SwitchSeen seen{verb,
-                  fmt::format("{}.{}.{}", info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec),
-                  "", ""};
-  char body[kSwitchBytes];
-  const ssize_t n = fd ? ::read(fd.get(), body, sizeof body) : 0;
-  if (n > 0) {
-    const auto parsed = from_json_text<wire::SwitchBody>({body, static_cast<std::size_t>(n)}, path,
-                                                         {.bytes = kSwitchBytes, .depth = 8});
-    if (parsed) seen.by = parsed->by, seen.reason = parsed->reason;
-  }
-  const passwd* user = ::getpwuid(info.st_uid);
-  if (seen.by.empty()) seen.by = user != nullptr ? user->pw_name : std::to_string(info.st_uid);
-  return std::optional<SwitchSeen>(seen);
-}
 
 }  // namespace
 
@@ -151,19 +190,10 @@ Result<std::optional<wire::Control>> read_control(const std::string& run_directo
   return std::optional<wire::Control>(control);
 }
 
-// A refused KILL must not hide a good kill beside it.
 Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
                                               const std::string& verb) {
-  const std::string folder = run_directory + "/switch";
-  const auto names = os::list_directory(folder);
-  Result<std::optional<SwitchSeen>> found = std::optional<SwitchSeen>{};
-  for (const std::string& name : names.value_or(std::vector<std::string>{})) {
-    if (lower(name) != verb) continue;
-    auto judged = judge_switch(run_directory, folder + "/" + name, verb);
-    if (judged && *judged) return judged;
-    if (!judged) found = std::move(judged);
-  }
-  return found;
+  STOKER_TRY(switches, Switches::open(run_directory));
+  return switches ? switches->find(verb) : std::optional<SwitchSeen>{};
 }
 
 ControlWatch::ControlWatch(std::string run_directory, ControlSink sink)

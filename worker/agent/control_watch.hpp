@@ -16,7 +16,8 @@ namespace stoker::agent {
 struct SwitchSeen {
   std::string verb;      // "kill" | "stop" | "save"
   std::string identity;  // changes when another file has that name
-  std::string by, reason;
+  std::string by;        // who owns the file
+  std::string reason;
 };
 
 struct ControlSink {                                  // called from the watcher's thread
@@ -44,7 +45,7 @@ class ControlWatch {
 // The control file now; empty when it is missing. Error: unreadable or malformed.
 Result<std::optional<wire::Control>> read_control(const std::string& run_directory);
 
-// A switch file that counts: a small regular file, no link, of the run directory's group or owner.
+// A switch file that counts (watch/switch_folder.hpp): by its owner's name, whatever it claims.
 // Empty: none there. Error: there, but refused, with the reason.
 Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
                                               const std::string& verb);
