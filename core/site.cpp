@@ -146,12 +146,13 @@ void on_sees(Turn& turn) {
   resolve(turn, "scheduler_blind");
 }
 
+// One alert for the run, whatever their names are: every member can make new names.
 void on_switch_refused(Turn& turn, const SwitchRefused& refused) {
   turn.say(fmt::format("the switch file \"{}\" was refused: {}", refused.name, refused.why));
   raise(turn, {Severity::Warning, "switch_refused",
                fmt::format("switch file \"{}\" of {} refused: {}", refused.name, turn.name().text,
                            refused.why),
-               fmt::format("ls -l {}/switch", turn.r().policy.directory), refused.name});
+               fmt::format("ls -l {}/switch", turn.r().policy.directory), ""});
 }
 
 void on_quarantined(Turn& turn, const Quarantined& q) {

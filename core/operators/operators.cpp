@@ -376,6 +376,7 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
   else
     turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
   if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files
+    resolve(turn, "switch_refused");
     const auto file = asked.arguments.find("file");
     turn.act(ConsumeSwitch{file == asked.arguments.end() ? asked.verb : file->second});
   }
