@@ -2,6 +2,7 @@
 #include "watch/tail.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <unistd.h>
 #include <utility>
@@ -196,6 +197,7 @@ bool LineTail::read_piece(TailRead& out, Instant now, std::size_t& budget) {
     }
     if (at_end || hole_since_) return false;
     if (bytes->find_first_not_of('\0') == std::string::npos) {
+      budget -= std::min(budget, bytes->size());
       leap_over_hole(bytes->size(), out);
       return true;
     }
@@ -268,6 +270,7 @@ void LineTail::leap_over_hole(std::size_t zeros, TailRead& out) {
   std::uint64_t to = offset_ + zeros;
   const off_t data = ::lseek(file_.fd.get(), static_cast<off_t>(offset_), SEEK_DATA);
   if (data > 0) to = std::max(to, static_cast<std::uint64_t>(data));
+  if (data < 0 && errno == ENXIO) to = std::max(to, file_.size);  // nothing but a hole to its end
   out.hole_bytes += to - offset_;
   head_.resize(std::min<std::uint64_t>(to, kHeadBytes));
   offset_ = to;

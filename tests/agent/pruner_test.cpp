@@ -8,10 +8,12 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "tests/folder.hpp"
 #include "wire/checkpoint_manifest.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -216,4 +218,15 @@ TEST_CASE(
   CHECK_FALSE(wire::parse_checkpoint_name("pruned." + name));
   (void)run.prune();
   CHECK(run.names() == Names{"step-000024.g000002", "step-000026.g000002"});
+}
+
+TEST_CASE("Pruner: a link with the name of a leftover -> what it leads to stays") {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "other");
+  std::filesystem::create_directories(folder / "checkpoints");
+  folder.write("other/" + std::string(wire::kManifestName), "{}");
+  const std::string name = "pruned." + wire::checkpoint_name(Iteration(5), Generation(1));
+  std::filesystem::create_directory_symlink(folder / "other", folder / ("checkpoints/" + name));
+  remove_pruned_leftovers(folder / "checkpoints");
+  CHECK(std::filesystem::exists(folder / ("other/" + std::string(wire::kManifestName))));
 }

@@ -294,6 +294,21 @@ TEST_CASE("tail: a sparse gigabyte -> leapt over at once") {
   CHECK(texts(read) == Texts{"a", "b"});
 }
 
+TEST_CASE(
+    "tail: a terabyte of nothing behind the last line -> no poll reads it, what follows is seen") {
+  const Folder folder;
+  folder.append("log", "a\n");
+  std::filesystem::resize_file(folder / "log", std::uintmax_t{1} << 40);
+  LineTail tail(folder / "log");
+  const Instant before = monotonic_now();
+  auto read = tail.poll(at(0s));
+  CHECK(texts(read) == Texts{"a"});
+  while (read.more) read = tail.poll(at(0s));
+  CHECK(monotonic_now() - before < 5s);
+  folder.append("log", "b\n");
+  CHECK(texts(tail.poll(at(1s))) == Texts{"b"});
+}
+
 TEST_CASE("tail: more than a poll's share -> the rest at the next poll, nothing lost") {
   const Folder folder;
   std::string text;

@@ -70,7 +70,7 @@ void remove_pruned_leftovers(const std::string& directory) {
   const auto names = os::list_directory(directory);
   if (!names) return;
   for (const std::string& name : *names)
-    if (name.starts_with(kAside) &&
+    if (name.starts_with(kAside) && is_directory(directory + "/" + name) &&  // not a link to one
         wire::parse_checkpoint_name(std::string_view(name).substr(std::string_view(kAside).size())))
       (void)remove_aside(directory + "/" + name);
 }
