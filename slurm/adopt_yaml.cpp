@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "common/json.hpp"
+#include "common/printable.hpp"
 #include "slurm/adopt.hpp"
 
 namespace stoker::slurm {
@@ -22,8 +23,9 @@ std::string list(const std::vector<std::string>& values) {
 }  // namespace
 
 std::string run_yaml_of(const AdoptedScript& s) {
-  std::string out = fmt::format(
-      "# Supervises {}\n# as it is: docs/slurm.md says what works without an agent.\n", s.path);
+  std::string out =
+      fmt::format("# Supervises {}\n# as it is: docs/slurm.md says what works without an agent.\n",
+                  printable(s.path));
   for (const std::string& text : s.notes) out += fmt::format("# note: {}\n", quoted(text));
   out += fmt::format("run: {}\n\nscheduler:\n  kind: slurm\n", quoted(s.run));
   out += fmt::format("  nodes: {}\n", s.nodes);

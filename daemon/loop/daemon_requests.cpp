@@ -89,15 +89,15 @@ wire::Response response_of(const core::Decision& decision, bool dry_run) {
 
 // What a request says is kept in the journal and shown to people.
 std::optional<std::string> why_too_much(const wire::Request& request) {
-  constexpr std::size_t kLongestReason = 1000, kArgumentBytes = 8192, kLongestNode = 255,
-                        kNodeBytes = 64u << 10;
+  constexpr std::size_t kLongestReason = 1000, kLongestNode = 255, kNodeBytes = 64u << 10;
+  const std::size_t argument_bytes = is_one_of(kRunVerbs, request.verb) ? 1024 : 8192;
   if (request.reason.size() > kLongestReason)
     return fmt::format("the reason has {} bytes, {} at most", request.reason.size(),
                        kLongestReason);
   std::size_t bytes = request.verb.size() + request.run.size();
   for (const auto& [name, value] : request.arguments) bytes += name.size() + value.size();
-  if (bytes > kArgumentBytes)
-    return fmt::format("the arguments have {} bytes, {} at most", bytes, kArgumentBytes);
+  if (bytes > argument_bytes)
+    return fmt::format("the arguments have {} bytes, {} at most", bytes, argument_bytes);
   if (!request.nodes.empty() && !is_one_of(kNodeVerbs, request.verb))
     return fmt::format("{} takes no nodes", request.verb);
   std::size_t node_bytes = 0;

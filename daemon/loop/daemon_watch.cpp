@@ -182,6 +182,7 @@ void Daemon::take_up(const RunBrief& brief) {
 // A changed policy: the watcher starts again behind all that it has reported so far.
 void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   run.policy = policy;
+  run.mount->post([policy] { prepare_run_directory(policy); });  // its group may be another
   share_socket();
   scheduler_->set_kind(policy.run, policy.scheduler.kind);
   run.mount->forget(policy.run, [this, name = policy.run] {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
@@ -45,7 +46,14 @@ Status make_run_directory(const core::RunPolicy& policy) {
 
 Status close_run_directory(const core::RunPolicy& policy) {
   std::vector<std::string> closed;
-  const Status done = wire::close_run_directory(policy.directory, closed);
+  Status done = wire::close_run_directory(policy.directory, closed);
+  // Agents obey who may write there: with no group in RUN.yaml (any more) that is the owner alone.
+  const std::string switches = policy.directory + "/switch";
+  if (done && policy.group.empty()) {
+    const auto changed = os::close_to_others(switches);
+    if (!changed) done = fail(changed.error());
+    if (changed && *changed) closed.push_back(switches);
+  }
   for (const std::string& path : closed)
     log(LogLevel::Warning, path + ": others could write there; stokerd took that permission away");
   return done;

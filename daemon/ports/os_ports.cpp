@@ -9,6 +9,7 @@
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/random.hpp"
 
 namespace stoker::daemon {
 
@@ -24,7 +25,7 @@ EngineClock::EngineClock(std::optional<std::pair<Instant, WallTime>> last, WallT
 }
 
 Result<std::string> OsFiles::read(const std::string& path, std::size_t limit) {
-  return os::read_file(path, limit);
+  return os::read_file(path, limit, true);  // what it says is published: no link chooses the file
 }
 Status OsFiles::replace(const std::string& path, std::string_view content) {
   struct stat info {};
@@ -50,9 +51,13 @@ std::string OsFiles::author(const std::string& path) {
          format_rfc3339(WallTime(std::chrono::seconds(info.st_mtim.tv_sec)));
 }
 Status OsFiles::rename(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    return fail(errno_error(errno, "cannot rename to " + to, from));
-  return ok();
+  if (::rename(from.c_str(), to.c_str()) == 0) return ok();
+  const int error = errno;
+  // A folder has that name: in a shared folder others can foresee it.
+  if ((error == EISDIR || error == ENOTEMPTY || error == EEXIST) &&
+      ::rename(from.c_str(), (to + "." + os::random_hex(8)).c_str()) == 0)
+    return ok();
+  return fail(errno_error(error, "cannot rename to " + to, from));
 }
 Status OsFiles::make_directories(const std::string& path, unsigned mode) {
   if (os::exists(path)) return ok();

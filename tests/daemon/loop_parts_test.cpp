@@ -88,6 +88,19 @@ TEST_CASE("poison: kill -9 while stepping -> accuses no event") {
   CHECK_FALSE(guard->careful());
 }
 
+TEST_CASE("files: a link is not read; a folder with the new name stops no rename") {
+  Folder folder;
+  OsFiles files;
+  folder.write("secret", "hf_token");
+  std::filesystem::create_symlink(folder / "secret", folder / "latest");
+  CHECK_FALSE(files.read(folder / "latest", 4096));
+  folder.write("save", "");
+  std::filesystem::create_directories(folder / ".handled-save/x");
+  REQUIRE(files.rename(folder / "save", folder / ".handled-save"));
+  CHECK_FALSE(std::filesystem::exists(folder / "save"));
+  CHECK(std::filesystem::is_directory(folder / ".handled-save/x"));
+}
+
 TEST_CASE("effects: of one run in order, of two runs beside each other") {
   std::mutex mutex;
   std::vector<std::string> order;
