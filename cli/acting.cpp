@@ -90,7 +90,7 @@ Result<std::string> write_switch_file(const std::string& run_directory, const st
   const std::string path = run_directory + "/switch/" + verb;
   const wire::SwitchBody body{user_name(), reason, ""};
   // The umask must not lock the group out: any member may look, and stokerd must read a member's.
-  // No other may write into it or give it a second name: both would make it an order of nobody.
+  // No other may write into it or give it a second name: either would void or change the order.
   STOKER_TRY_STATUS(
       os::publish_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0640));
   return path;

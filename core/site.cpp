@@ -146,7 +146,7 @@ void on_sees(Turn& turn) {
   resolve(turn, "scheduler_blind");
 }
 
-// One alert for the run, whatever their names are: every member can make new names.
+// One alert for the run: every member can make new names without end.
 void on_switch_refused(Turn& turn, const SwitchRefused& refused) {
   turn.say(fmt::format("the switch file \"{}\" was refused: {}", refused.name, refused.why));
   raise(turn, {Severity::Warning, "switch_refused",

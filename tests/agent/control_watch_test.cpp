@@ -51,7 +51,7 @@ bool is_root() {
 
 }  // namespace
 
-TEST_CASE("agent's switch: ours -> obeyed in our name, whoever the text says it is") {
+TEST_CASE("agent's switch: ours -> obeyed in our name, not in that which its text claims") {
   const Run run;
   run.folder.write("switch/KILL", R"({"by": "the boss", "reason": "a\u001b[2Jb"})");
   const auto seen = run.read("kill");

@@ -1,4 +1,4 @@
-// Refused switch files: whoever may write into switch/ may make names without end.
+// Refused switch files: a member of the group can make names without end.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

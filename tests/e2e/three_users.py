@@ -8,7 +8,7 @@ import sys
 import time
 
 from e2e._harness import check, main
-from e2e._users import MATE, OWNER, SECRET, STRANGER, SharedSite, make_users, remove_users
+from e2e._users import GROUP, MATE, OWNER, SECRET, STRANGER, SharedSite, make_users, remove_users
 
 # Tries to make, replace and read what is the owner's; prints what worked.
 MEDDLE = """
@@ -224,6 +224,67 @@ def a_colleague_fills_nothing(site):
     check("too many" not in told[-1]["message"], f"the owner is not heard: {told[-1]}")
 
 
+# Makes a file of its own folder and moves it.
+MOVE = """
+import os, sys, tempfile
+with tempfile.TemporaryDirectory() as own:
+    with open(own + "/made", "w") as file:
+        file.write(sys.argv[2])
+    os.rename(own + "/made", sys.argv[1])
+"""
+
+
+def what_is_refused_no_agent_obeys(site):
+    """The agents judge switch files as the daemon does: they take no refused one for an order that a silent daemon left."""
+    site.start()
+    folder = os.path.join(site.directory, "switch")
+    site.as_user(MATE, "/usr/bin/python3", "-c", MOVE, os.path.join(folder, "kill"), json.dumps({"by": OWNER, "reason": "mine"}), ok=True)
+    site.wait(lambda: "moved here" in json.dumps(site.events()), 20, "the refusal")
+    site.wait_iteration(site.status()["iteration"] + 120)  # six seconds: the agents take a silent daemon's switch after two
+    check(site.status()["state"] == "training", f"the agents obeyed what the daemon has refused: {site.status()['reason']}")
+    before = len(site.events())
+    change = "import sys, time\nfor i in range(60):\n    with open(sys.argv[1], 'w') as f:\n        f.truncate(70000 + i)\n    time.sleep(0.1)\n"
+    site.as_user(MATE, "/usr/bin/python3", "-c", change, os.path.join(folder, "stop"), ok=True)
+    rows = len(site.events()) - before
+    check(rows <= 40, f"a refused file that changes makes {rows} rows in six seconds")
+    check(sum(a["kind"] == "switch_refused" for a in site.status()["alerts"]) == 1, "each refused name is an open alert of its own")
+
+
+def the_owners_order_is_the_owners(site):
+    """By file too: a colleague neither writes into it nor gives it a second name, and stops no file from being put away."""
+    site.start()
+    folder = os.path.join(site.directory, "switch")
+    site.daemon.send_signal(signal.SIGSTOP)
+    try:
+        site.stoker("pause", site.run, "--reason", "by file")
+        mine = os.path.join(folder, "pause")
+        edit = "import sys; open(sys.argv[1], 'r+').write('x')"
+        check(site.as_user(MATE, "/usr/bin/python3", "-c", edit, mine).returncode != 0, "a colleague writes into the owner's order")
+        if open("/proc/sys/fs/protected_hardlinks", encoding="ascii").read().strip() == "1":
+            check(site.as_user(MATE, "ln", mine, os.path.join(folder, "kill")).returncode != 0, "a colleague links the owner's order")
+        seq = int(site.events()[-1]["seq"])
+        traps = "import os, sys\nfor n in range(int(sys.argv[2]), int(sys.argv[2]) + 300):\n    os.makedirs(f'{sys.argv[1]}/.handled-pause-shared-{n}-0/x')\n"
+        site.as_user(MATE, "/usr/bin/python3", "-c", traps, folder, seq, ok=True)
+    finally:
+        site.daemon.send_signal(signal.SIGCONT)
+    site.wait(lambda: not os.path.exists(mine), 20, "the order to be put away")
+    check("paused" in site.status()["conditions"], f"the order was not obeyed: {site.status()}")
+    check(not any(e["kind"] == "effect_failed" for e in site.events()), "a folder in the way of the file makes the effect fail")
+
+
+def a_former_colleague_orders_nothing(site):
+    """`group` leaves RUN.yaml: switch/ is the owner's alone, for the daemon and for the agents that run already."""
+    site.start()
+    path = site.config()
+    with open(path, encoding="utf-8") as f:
+        text = f.read().replace(f"group: {GROUP}\n", "")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    site.stoker("run", path, "--yes")
+    site.wait(lambda: os.stat(os.path.join(site.directory, "switch")).st_mode & 0o22 == 0, 20, "switch/ to be closed")
+    check(drop(site, MATE, "stop").returncode != 0, "a former colleague writes into switch/")
+
+
 def a_crowd_stalls_nothing(site):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -283,7 +344,8 @@ def leftovers_are_swept(site):
 make_users()
 try:
     main(the_socket_acts_on_one_run, the_run_directory_is_the_owners, batch_folder_of_another, nothing_secret_is_read,
-         junk_hides_no_kill, a_colleague_fills_nothing, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
+         junk_hides_no_kill, a_colleague_fills_nothing, what_is_refused_no_agent_obeys, the_owners_order_is_the_owners,
+         a_former_colleague_orders_nothing, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
          leftovers_are_swept, site_of=SharedSite)
 finally:
     remove_users()

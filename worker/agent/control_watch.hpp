@@ -45,7 +45,7 @@ class ControlWatch {
 // The control file now; empty when it is missing. Error: unreadable or malformed.
 Result<std::optional<wire::Control>> read_control(const std::string& run_directory);
 
-// A switch file that counts (watch/switch_folder.hpp): by its owner's name, whatever it claims.
+// A switch file that counts (watch/switch_folder.hpp): in the name of its owner, not of its text.
 // Empty: none there. Error: there, but refused, with the reason.
 Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
                                               const std::string& verb);
