@@ -10,6 +10,7 @@
 
 #include "common/json.hpp"
 #include "core/alerts/alert_policy.hpp"
+#include "core/supply/rest_access.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/orders.hpp"
 
@@ -40,6 +41,7 @@ struct NodesStep {  // nodes as a function of consumed samples; the last one has
 
 struct SchedulerPolicy {
   SchedulerKind kind = SchedulerKind::Local;
+  RestAccess rest;  // of SLURM
   std::string partition, account;
   std::vector<NodesStep> nodes{{0, 1}};
   std::vector<std::uint32_t> nodes_allowed;  // empty: all
@@ -51,10 +53,20 @@ struct SchedulerPolicy {
   std::vector<NodeName> exclude;
   std::string begin;  // --begin of the first submission; "" = now
   std::vector<std::string> extra;
-  STOKER_FIELDS(SchedulerPolicy, kind, partition, account, nodes, nodes_allowed, spares,
+  STOKER_FIELDS(SchedulerPolicy, kind, rest, partition, account, nodes, nodes_allowed, spares,
                 gpus_per_node, cpus_per_task, time_limit, array_tasks, top_up_below, exclude, begin,
                 extra)
 };
+
+// One scheduler of all that a daemon may have: its kind, and the way in.
+struct SchedulerPlace {
+  SchedulerKind kind = SchedulerKind::Local;
+  RestAccess rest;
+  auto operator<=>(const SchedulerPlace&) const = default;
+};
+inline SchedulerPlace place_of(const SchedulerPolicy& policy) {
+  return {policy.kind, policy.kind == SchedulerKind::Slurm ? policy.rest : RestAccess{}};
+}
 
 using wire::FinishedWhen;
 

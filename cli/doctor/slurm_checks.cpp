@@ -10,10 +10,13 @@
 #include "cli/doctor/site_checks.hpp"
 #include "cli/read/run_file.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/process.hpp"
 #include "slurm/accounting.hpp"
 #include "slurm/client_call.hpp"
 #include "slurm/queue_poll.hpp"
+#include "slurm/rest/http_door.hpp"
+#include "slurm/rest/rest_controller.hpp"
 #include "slurm/submission.hpp"
 #include "slurm/submit_answer.hpp"
 
@@ -243,8 +246,44 @@ Finding judge_test_only(const os::CommandOutput& answer) {
           advice.empty() ? "see sbatch(1); stoker run --dry-run shows what is submitted" : advice};
 }
 
+// The server of scheduler.rest: does it answer this user, and for which cluster?
+Finding check_rest(const core::RestAccess& access) {
+  slurm::HttpDoor door(access, os::user_name_of(::geteuid()));
+  const auto facts = slurm::look_at_rest(door, kPatience);
+  if (!facts)
+    return {
+        "slurmrestd", Health::Bad, facts.error().message(),
+        "stokerd asks no other server: trainings run on, nothing is submitted until it answers"};
+  const std::string found =
+      fmt::format("v0.0.{} of SLURM {}, cluster {}: {} jobs in {}", facts->api, facts->release,
+                  facts->cluster.empty() ? "not named while no job is there" : facts->cluster,
+                  facts->jobs, format_duration(facts->took));
+  if (facts->took > kSlow)
+    return {"slurmrestd", Health::Note, found, "stokerd asks less often the slower it answers"};
+  return {"slurmrestd", Health::Good, found, ""};
+}
+
+Finding check_token(const core::RestAccess& access, WallTime now) {
+  const auto token = slurm::read_token(access.token_file);
+  if (!token)
+    return {"token", Health::Bad, token.error().message(),
+            "umask 077; scontrol token lifespan=86400 > " + access.token_file};
+  const auto ends = slurm::token_ends(*token);
+  if (!ends) return {"token", Health::Good, "does not say when it ends", ""};
+  const std::string until = format_rfc3339(*ends);
+  if (*ends <= now)
+    return {"token", Health::Bad, "expired at " + until,
+            "scontrol token lifespan=86400 > " + access.token_file};
+  return {"token", Health::Good, "is good until " + until + "; write the next one in time", ""};
+}
+
 std::vector<Finding> check_slurm_run(const Context& context, const core::RunPolicy& policy) {
   if (policy.scheduler.kind != core::SchedulerKind::Slurm) return {};
+  if (const core::RestAccess& rest = policy.scheduler.rest; !rest.url.empty()) {
+    std::vector<Finding> findings{check_rest(rest)};
+    if (!rest.token_file.empty()) findings.push_back(check_token(rest, wall_now()));
+    return findings;
+  }
   auto prepared = slurm::prepare(first_submission(policy));
   if (!prepared)
     return {{"submission", Health::Bad, prepared.error().message(), "change that key"}};

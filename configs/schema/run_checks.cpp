@@ -15,6 +15,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/secret.hpp"
 #include "common/os/self.hpp"
 #include "recipe/numerics.hpp"
 #include "recipe/plan.hpp"
@@ -142,6 +143,11 @@ void check_files(RunConfigFile& file) {
   };
   need("train.setup", p.train.setup);
   need("alerts.dead_man.url_file", p.alerts.dead_man_url_file);
+  need("scheduler.rest.ca_file", p.scheduler.rest.ca_file);
+  const std::string& token = p.scheduler.rest.token_file;
+  if (!token.empty() && !token.starts_with("credential:"))  // that is stokerd's alone
+    if (const auto secret = os::read_secret(token); !secret)
+      file.add_error("scheduler.rest.token_file", secret.error().message());
   for (const std::string& path : p.watch.signatures) need("watch.signatures", path);
   for (const core::SinkPolicy& sink : p.alerts.sinks)
     for (const auto& [name, value] : sink.options) {

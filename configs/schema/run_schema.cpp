@@ -111,7 +111,8 @@ RunConfigFile read_run_config(std::string_view text, const RunSchemaContext& con
   YamlReader reader(text, context.file);
   reader.root([&](MapReader& root) {
     read_identity(root, p, context);
-    root.map("scheduler", [&](MapReader& m) { read_scheduler(m, p.scheduler); });
+    root.map("scheduler",
+             [&](MapReader& m) { read_scheduler(m, p.scheduler, p.config_directory); });
     // Ten minutes suit a limit of hours; a short one keeps three quarters of its time.
     p.train.exit_before_limit = std::min(p.train.exit_before_limit, p.scheduler.time_limit / 4);
     root.required("train").map([&](MapReader& m) { read_train(m, p.train, p.config_directory); });

@@ -9,8 +9,8 @@
 
 namespace stoker::configs {
 
-void read_scheduler(MapReader& m, core::SchedulerPolicy& p);
 // `folder` is RUN.yaml's: relative paths count from it.
+void read_scheduler(MapReader& m, core::SchedulerPolicy& p, const std::string& folder);
 void read_train(MapReader& m, core::TrainPolicy& p, const std::string& folder);
 void read_watch(MapReader& m, core::WatchPolicy& p, const std::string& folder);
 void read_hang(MapReader& m, core::HangPolicy& p);

@@ -137,8 +137,30 @@ void refuse_unless(MapReader& m, std::string_view key, bool supported, std::stri
   m.check(key, supported, fmt::format("{} is not supported by this version of stoker", what));
 }
 
-void read_scheduler(MapReader& m, core::SchedulerPolicy& p) {
+void read_rest(MapReader& m, core::RestAccess& rest, const std::string& folder) {
+  m.read("url", rest.url);
+  m.read("token_file", rest.token_file);
+  m.read("ca_file", rest.ca_file);
+  m.read("insecure", rest.insecure);
+  if (!rest.token_file.empty() && !rest.token_file.starts_with("credential:"))
+    rest.token_file = path_from(folder, rest.token_file);
+  if (!rest.ca_file.empty()) rest.ca_file = path_from(folder, rest.ca_file);
+  if (rest.url.empty()) {
+    for (const char* key : {"token_file", "ca_file", "insecure"})
+      m.check(key, !m.has(key), "has no use without url");
+    return;
+  }
+  if (const Status usable = core::check_rest_url(rest); !usable)
+    m.check("url", false, usable.error().what);
+  m.check("url", !rest.token_file.empty() || rest.url.starts_with(core::kUnixUrl),
+          "needs token_file where it is no socket: scontrol token writes one");
+}
+
+void read_scheduler(MapReader& m, core::SchedulerPolicy& p, const std::string& folder) {
   m.read("kind", p.kind);
+  m.map("rest", [&](MapReader& r) { read_rest(r, p.rest, folder); });
+  m.check("rest", !m.has("rest") || p.kind == core::SchedulerKind::Slurm,
+          "needs scheduler.kind: slurm");
   m.read("partition", p.partition);
   m.read("account", p.account);
   read_nodes(m.at("nodes"), p.nodes);

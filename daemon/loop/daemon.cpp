@@ -14,6 +14,7 @@
 #include "core/operators/silences.hpp"
 #include "daemon/loop/log.hpp"
 #include "embedded/local_scheduler.hpp"
+#include "slurm/rest/http_door.hpp"
 #include "slurm/slurm_scheduler.hpp"
 
 namespace stoker::daemon {
@@ -47,7 +48,11 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   if (options.slurm_pace < 15s) slurm.question_every = Duration{};  // a cluster of one's own
   return std::make_unique<SchedulerRouter>(
       std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),
-      std::make_unique<slurm::SlurmScheduler>(processes, files, slurm));
+      [slurm, &processes, &files](const core::RestAccess& rest) {
+        slurm::SlurmOptions here = slurm;
+        if (!rest.url.empty()) here.rest = std::make_shared<slurm::HttpDoor>(rest, slurm.user);
+        return std::make_unique<slurm::SlurmScheduler>(processes, files, here);
+      });
 }
 
 // A job obeys what lies in the run directory: while others can write there, none is started.
@@ -78,7 +83,7 @@ Daemon::Daemon(DaemonOptions options, Foundation foundation)
 Daemon::~Daemon() {
   for (auto& [device, mount] : mounts_) mount->leave();
   if (effects_) effects_->stop();
-  for (auto& [kind, observer] : observers_) observer->stop();
+  for (auto& [place, observer] : observers_) observer->stop();
   if (errands_) errands_->stop();
   for (auto& [device, mount] : mounts_) mount->stop();
   if (turns_) turns_->stop();
@@ -337,7 +342,7 @@ void Daemon::check_end() {
 // --once: everything was checked and no effect is in flight.
 void Daemon::finish_if_quiet() {
   bool observed = true, seeing = true, person = false;
-  for (const auto& [kind, observer] : observers_) {
+  for (const auto& [place, observer] : observers_) {
     if (!observer->asking()) continue;
     observed = observed && observer->answers() > 1;
     seeing = seeing && !observer->blind();

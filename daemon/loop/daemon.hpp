@@ -161,7 +161,9 @@ class Daemon {
   std::unique_ptr<Turns> turns_;
   std::unique_ptr<Worker> errands_;  // slow questions of requests: RUN.yaml and its world
   std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
-  std::map<core::SchedulerKind, std::unique_ptr<SchedulerObserver>> observers_;
+  CommonSight sight_{
+      [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); }};
+  std::map<core::SchedulerPlace, std::unique_ptr<SchedulerObserver>> observers_;
   std::map<RunName, WatchedRun> runs_;
   std::set<RunName> changed_;                   // runs with rows that the view does not show yet
   WatchedRun site_;                             // <state>/published

@@ -202,13 +202,13 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
 // The name of no node is refused, so that a typing error leaves no bad node in use. A scheduler
 // that does not answer proves nothing: the order is accepted, with a note.
 void Daemon::look_up_nodes(const wire::Request& request, const std::string& by, Reply reply) {
-  std::set<core::SchedulerKind> kinds;
-  for (const auto& [name, run] : runs_) kinds.insert(run.policy.scheduler.kind);
-  errands_->post([this, request, by, reply, kinds] {
+  std::set<core::SchedulerPlace> places;
+  for (const auto& [name, run] : runs_) places.insert(core::place_of(run.policy.scheduler));
+  errands_->post([this, request, by, reply, places] {
     const std::vector<NodeName> asked(request.nodes.begin(), request.nodes.end());
     std::vector<Result<std::set<NodeName>>> answers;
-    for (const core::SchedulerKind kind : kinds)
-      if (auto* list = dynamic_cast<core::NodeFinder*>(&scheduler_->of(kind)))
+    for (const core::SchedulerPlace& place : places)
+      if (auto* list = dynamic_cast<core::NodeFinder*>(&scheduler_->of(place)))
         answers.push_back(list->find_nodes(asked));
     const NamesJudged judged = judge_names(asked, answers);
     asio::post(io_, [this, request, by, reply, judged] {

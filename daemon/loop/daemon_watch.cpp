@@ -61,7 +61,7 @@ void Daemon::on_turn(TurnReport report) {
     shown_at_once = shown_at_once || row.decision.from != row.decision.to ||
                     std::holds_alternative<core::OperatorAsked>(row.event.body);
     if (moves_jobs(row))
-      for (auto& [kind, observer] : observers_) observer->kick();
+      for (auto& [place, observer] : observers_) observer->kick();
   }
   rows_ += report.rows.size();
   observe(report.runs);
@@ -168,7 +168,7 @@ void Daemon::take_up(const RunBrief& brief) {
     return;
   }
   run.policy = brief.policy;
-  scheduler_->set_kind(name, run.policy.scheduler.kind);
+  scheduler_->set_place(name, core::place_of(run.policy.scheduler));
   run.mount = &mount_of(run.policy.directory);
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
@@ -184,7 +184,7 @@ void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   run.policy = policy;
   run.mount->post([policy] { prepare_run_directory(policy); });  // its group may be another
   share_socket();
-  scheduler_->set_kind(policy.run, policy.scheduler.kind);
+  scheduler_->set_place(policy.run, core::place_of(policy.scheduler));
   run.mount->forget(policy.run, [this, name = policy.run] {
     // What it had posted lies before this in the loop's queue and is journalled before `done`.
     turns_->submit({}, [this, name](const std::vector<core::JournalRow>&) { start_watcher(name); });
@@ -205,36 +205,35 @@ void Daemon::start_watcher(const RunName& name) {
 }
 
 void Daemon::observe(const std::vector<RunBrief>& runs) {
-  std::map<core::SchedulerKind, std::vector<RunName>> names;
-  std::map<core::SchedulerKind, bool> active;
-  std::map<core::SchedulerKind, std::vector<core::JobExpected>> expected;
-  std::map<core::SchedulerKind, std::vector<core::RunGrounds>> grounds;
-  std::set<core::SchedulerKind> ending;
+  std::map<core::SchedulerPlace, std::vector<RunName>> names;
+  std::map<core::SchedulerPlace, bool> active;
+  std::map<core::SchedulerPlace, std::vector<core::JobExpected>> expected;
+  std::map<core::SchedulerPlace, std::vector<core::RunGrounds>> grounds;
+  std::set<core::SchedulerPlace> ending;
   for (const RunBrief& run : runs) {
-    const auto kind = run.policy.scheduler.kind;
-    names[kind];
+    const auto place = core::place_of(run.policy.scheduler);
+    names[place];
     std::string& sign = runs_[run.policy.run].sign;
-    if (std::exchange(sign, run.sign) != run.sign && !run.sign.empty()) ending.insert(kind);
+    if (std::exchange(sign, run.sign) != run.sign && !run.sign.empty()) ending.insert(place);
     if (run.retired) continue;
-    names[kind].push_back(run.policy.run);
-    grounds[kind].push_back(core::grounds_of(run.policy));
+    names[place].push_back(run.policy.run);
+    grounds[place].push_back(core::grounds_of(run.policy));
     // A training that iterates needs no hurry: its agents tell first when something happens.
-    const bool steady = core::traits_of(kind).asked_rarely && run.state == "training";
-    active[kind] = active[kind] || (run.active && !steady);
-    expected[kind].insert(expected[kind].end(), run.expected.begin(), run.expected.end());
+    const bool steady = core::traits_of(place.kind).asked_rarely && run.state == "training";
+    active[place] = active[place] || (run.active && !steady);
+    expected[place].insert(expected[place].end(), run.expected.begin(), run.expected.end());
   }
-  for (auto& [kind, list] : names) {
-    auto& observer = observers_[kind];
+  for (auto& [place, list] : names) {
+    auto& observer = observers_[place];
     if (!observer)
       observer = std::make_unique<SchedulerObserver>(
-          scheduler_->of(kind), pace_of(kind, options_.slurm_pace),
-          [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); });
-    observer->watch(std::move(list), active[kind], std::move(expected[kind]),
-                    std::move(grounds[kind]));
-    if (ending.contains(kind)) observer->hurry();
+          scheduler_->of(place), pace_of(place.kind, options_.slurm_pace), sight_);
+    observer->watch(std::move(list), active[place], std::move(expected[place]),
+                    std::move(grounds[place]));
+    if (ending.contains(place)) observer->hurry();
   }
-  for (auto& [kind, observer] : observers_)  // its last run was forgotten
-    if (!names.contains(kind)) observer->watch({}, false);
+  for (auto& [place, observer] : observers_)  // its last run was forgotten
+    if (!names.contains(place)) observer->watch({}, false);
 }
 
 // Logs that reported an error and then stopped growing: the job is about to end, or has ended.
@@ -242,7 +241,7 @@ void Daemon::heed_silent_logs() {
   for (auto& [name, run] : runs_) {
     if (run.mount == nullptr || run.retired) continue;
     const std::size_t silences = run.mount->silences(name);
-    const auto observer = observers_.find(run.policy.scheduler.kind);
+    const auto observer = observers_.find(core::place_of(run.policy.scheduler));
     if (std::exchange(run.silences, silences) < silences && observer != observers_.end())
       observer->second->hurry();
   }

@@ -44,8 +44,31 @@ Instant next_question(const ObserverPace& pace, const LastQuestion& last) {
   return std::max(last.asked + apart, at_once ? last.answered : last.answered + pause);
 }
 
-SchedulerObserver::SchedulerObserver(core::Scheduler& scheduler, ObserverPace pace, Post post)
-    : scheduler_(scheduler), pace_(pace), post_(std::move(post)), thread_([this] { work(); }) {}
+void CommonSight::answered(const core::Scheduler& scheduler, bool good,
+                           std::vector<core::Input> inputs) {
+  const std::scoped_lock lock(mutex_);  // held until it is posted: the order is the engine's
+  if (good) {
+    std::erase_if(inputs, [](const core::Input& input) {
+      return std::holds_alternative<core::SchedulerSees>(input.body);
+    });
+    blind_.erase(&scheduler);
+    if (blind_.empty() && std::exchange(said_, false))
+      inputs.insert(inputs.begin(), {{}, core::SchedulerSees{}, {}});
+  } else if (!inputs.empty()) {
+    blind_.insert(&scheduler);
+    said_ = true;
+  }
+  if (!inputs.empty()) post_(std::move(inputs));
+}
+
+void CommonSight::left(const core::Scheduler& scheduler) {
+  const std::scoped_lock lock(mutex_);
+  blind_.erase(&scheduler);
+}
+
+SchedulerObserver::SchedulerObserver(core::Scheduler& scheduler, ObserverPace pace,
+                                     CommonSight& sight)
+    : scheduler_(scheduler), pace_(pace), sight_(sight), thread_([this] { work(); }) {}
 
 SchedulerObserver::~SchedulerObserver() {
   stop();
@@ -129,6 +152,9 @@ void SchedulerObserver::work() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (runs_.empty()) {
+      diff = ViewDiff(pace_.failures_until_blind);
+      failures_ = 0;
+      sight_.left(scheduler_);
       wake_.wait(lock);
       continue;
     }
@@ -147,7 +173,7 @@ void SchedulerObserver::work() {
     ++answers_;
     failures_ = diff.failures();
     lock.unlock();
-    if (!inputs.empty()) post_(std::move(inputs));
+    sight_.answered(scheduler_, view.has_value(), std::move(inputs));
     lock.lock();
     pause(lock, {asked, monotonic_now(), diff.failures(), {}, {}, {}, chance()});
   }

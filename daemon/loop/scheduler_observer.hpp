@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "core/engine/engine.hpp"
@@ -45,10 +46,27 @@ struct LastQuestion {
 // questions.
 Instant next_question(const ObserverPace& pace, const LastQuestion& last);
 
-class SchedulerObserver {
+// What all observers see, as one: the engine is blind until every scheduler that is asked answers.
+// Any thread.
+class CommonSight {
  public:
   using Post = std::function<void(std::vector<core::Input>)>;
-  SchedulerObserver(core::Scheduler& scheduler, ObserverPace pace, Post post);
+  explicit CommonSight(Post post) : post_(std::move(post)) {}
+  // What ViewDiff makes of one answer.
+  void answered(const core::Scheduler& scheduler, bool good, std::vector<core::Input> inputs);
+  // Nothing is asked of it any more: its blindness is no one's.
+  void left(const core::Scheduler& scheduler);
+
+ private:
+  Post post_;
+  std::mutex mutex_;
+  std::set<const core::Scheduler*> blind_;
+  bool said_ = false;
+};
+
+class SchedulerObserver {
+ public:
+  SchedulerObserver(core::Scheduler& scheduler, ObserverPace pace, CommonSight& sight);
   ~SchedulerObserver();
 
   // The runs to ask for; `active`: ask often. No runs: it asks nothing.
@@ -71,7 +89,7 @@ class SchedulerObserver {
 
   core::Scheduler& scheduler_;
   ObserverPace pace_;
-  Post post_;
+  CommonSight& sight_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<RunName> runs_;

@@ -75,30 +75,52 @@ Result<os::CommandOutput> OsProcesses::run(const os::SpawnOptions& options, Dura
   return os::run_command(options, deadline);
 }
 
-void SchedulerRouter::set_kind(const RunName& run, core::SchedulerKind kind) {
+void SchedulerRouter::set_place(const RunName& run, const core::SchedulerPlace& place) {
   const std::scoped_lock lock(mutex_);
-  kinds_[run] = kind;
+  places_[run] = place;
+}
+
+core::Scheduler& SchedulerRouter::of(const core::SchedulerPlace& place) {
+  switch (place.kind) {
+    case core::SchedulerKind::Local: return *local_;
+    case core::SchedulerKind::Slurm: {
+      const std::scoped_lock lock(mutex_);
+      auto& slurm = slurm_[place.rest];
+      if (!slurm) slurm = make_slurm_(place.rest);
+      return *slurm;
+    }
+  }
+  STOKER_CHECK(false, "unknown scheduler kind");
 }
 
 core::Scheduler& SchedulerRouter::of(core::SchedulerKind kind) {
-  switch (kind) {
-    case core::SchedulerKind::Local: return *local_;
-    case core::SchedulerKind::Slurm: return *slurm_;
+  core::SchedulerPlace place{kind, {}};
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [run, at] : places_)
+      if (at.kind == kind) {
+        place = at;
+        break;
+      }
   }
-  STOKER_CHECK(false, "unknown scheduler kind");
+  return of(place);
 }
 
 core::Scheduler& SchedulerRouter::of(const Token& token) {
   std::string name = token.text;
   for (int part = 0; part < 2; ++part)
     if (const auto dash = name.rfind('-'); dash != std::string::npos) name.resize(dash);
-  const std::scoped_lock lock(mutex_);
-  const auto found = kinds_.find(RunName(name));
-  return of(found == kinds_.end() ? core::SchedulerKind::Local : found->second);
+  core::SchedulerPlace place;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = places_.find(RunName(name)); found != places_.end())
+      place = found->second;
+  }
+  return of(place);
 }
 
 core::PortResult<JobId> SchedulerRouter::submit(const core::SubmitRequest& request) {
-  return of(request.policy.scheduler.kind).submit(request);
+  return of(core::place_of(request.policy.scheduler)).submit(request);
 }
 core::PortResult<std::monostate> SchedulerRouter::cancel(const core::Cancel& cancel) {
   return of(cancel.token).cancel(cancel);
@@ -120,16 +142,16 @@ core::PortResult<std::optional<JobId>> SchedulerRouter::look_up(const Token& tok
   return of(token).look_up(token);
 }
 Result<core::SchedulerView> SchedulerRouter::observe(const std::vector<RunName>& runs) {
-  std::map<core::SchedulerKind, std::vector<RunName>> by_kind;
+  std::map<core::SchedulerPlace, std::vector<RunName>> by_place;
   {
     const std::scoped_lock lock(mutex_);
     for (const RunName& run : runs)
-      if (const auto found = kinds_.find(run); found != kinds_.end())
-        by_kind[found->second].push_back(run);
+      if (const auto found = places_.find(run); found != places_.end())
+        by_place[found->second].push_back(run);
   }
   core::SchedulerView all;
-  for (const auto& [kind, names] : by_kind) {
-    STOKER_TRY(view, of(kind).observe(names));
+  for (const auto& [place, names] : by_place) {
+    STOKER_TRY(view, of(place).observe(names));
     all.jobs.insert(all.jobs.end(), view.jobs.begin(), view.jobs.end());
     all.nodes.insert(all.nodes.end(), view.nodes.begin(), view.nodes.end());
   }

@@ -2,6 +2,7 @@
 // scheduler its policy names. All but the clock block: effect threads call them, never the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -49,9 +50,11 @@ class OsProcesses final : public core::Processes {
 // One Scheduler over both: each run is at the one of its policy.
 class SchedulerRouter final : public core::Scheduler {
  public:
-  SchedulerRouter(std::unique_ptr<core::Scheduler> local, std::unique_ptr<core::Scheduler> slurm)
-      : local_(std::move(local)), slurm_(std::move(slurm)) {}
-  void set_kind(const RunName& run, core::SchedulerKind kind);
+  // `make_slurm`: a scheduler for a way in to SLURM, made when the first run needs it.
+  using MakeSlurm = std::function<std::unique_ptr<core::Scheduler>(const core::RestAccess&)>;
+  SchedulerRouter(std::unique_ptr<core::Scheduler> local, MakeSlurm make_slurm)
+      : local_(std::move(local)), make_slurm_(std::move(make_slurm)) {}
+  void set_place(const RunName& run, const core::SchedulerPlace& place);
 
   core::PortResult<JobId> submit(const core::SubmitRequest& request) override;
   core::PortResult<std::monostate> cancel(const core::Cancel& cancel) override;
@@ -60,18 +63,23 @@ class SchedulerRouter final : public core::Scheduler {
   core::PortResult<std::monostate> signal(const core::SignalJob& signal) override;
   core::JobProbed probe(const core::ProbeRequest& request) override;
   core::PortResult<std::optional<JobId>> look_up(const Token& token) override;
-  // All runs of one kind; the observer asks each scheduler on its own thread.
+  // All runs of one place; the observer asks each scheduler on its own thread.
   Result<core::SchedulerView> observe(const std::vector<RunName>& runs) override;
 
-  core::Scheduler& of(core::SchedulerKind kind);
+  core::Scheduler& of(const core::SchedulerPlace& place);
 
  private:
   // The run's name is the token up to its last two parts: <run>-<order>-<random>.
   core::Scheduler& of(const Token& token);
 
-  std::unique_ptr<core::Scheduler> local_, slurm_;
+  // For orders that name no run: the first of its kind.
+  core::Scheduler& of(core::SchedulerKind kind);
+
+  std::unique_ptr<core::Scheduler> local_;
+  MakeSlurm make_slurm_;
   std::mutex mutex_;
-  std::map<RunName, core::SchedulerKind> kinds_;
+  std::map<core::RestAccess, std::unique_ptr<core::Scheduler>> slurm_;
+  std::map<RunName, core::SchedulerPlace> places_;
 };
 
 }  // namespace stoker::daemon

@@ -126,6 +126,12 @@ RestAnswer perform(Transfer& transfer) {
 
 }  // namespace
 
+Result<std::string> read_token(const std::string& file) {
+  constexpr std::string_view kPrinted = "SLURM_JWT=";
+  STOKER_TRY(text, os::read_secret(file));
+  return text.starts_with(kPrinted) ? text.substr(kPrinted.size()) : text;
+}
+
 std::optional<WallTime> token_ends(std::string_view token) {
   const auto first = token.find('.');
   if (first == std::string_view::npos) return std::nullopt;
@@ -143,22 +149,22 @@ std::optional<WallTime> token_ends(std::string_view token) {
 RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  if (const Status usable = check_rest_url(access_); !usable)
+  if (const Status usable = core::check_rest_url(access_); !usable)
     return unreached(usable.error().message());
   Headers headers(nullptr, &curl_slist_free_all);
   add_header(headers, "Accept: application/json");
   add_header(headers, "Expect:");
   std::optional<WallTime> ends;
   if (!access_.token_file.empty()) {
-    const auto token = os::read_secret(access_.token_file);
+    const auto token = read_token(access_.token_file);
     if (!token) return unreached(token.error().message());
     ends = token_ends(*token);
     add_header(headers, "X-SLURM-USER-NAME: " + user_);
     add_header(headers, "X-SLURM-USER-TOKEN: " + *token);
   }
   if (!request.body.empty()) add_header(headers, "Content-Type: application/json");
-  const bool socket = access_.url.starts_with(kUnixUrl);
-  const std::string path = socket ? access_.url.substr(kUnixUrl.size()) : "";
+  const bool socket = access_.url.starts_with(core::kUnixUrl);
+  const std::string path = socket ? access_.url.substr(core::kUnixUrl.size()) : "";
   if (socket)
     if (std::string why = why_no_socket(path); !why.empty()) return unreached(std::move(why));
 

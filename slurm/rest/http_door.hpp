@@ -3,23 +3,25 @@
 // request, so that a renewed token needs no restart.
 #pragma once
 
-#include "slurm/rest/rest_access.hpp"
+#include "core/supply/rest_access.hpp"
 #include "slurm/rest/rest_door.hpp"
 
 namespace stoker::slurm {
 
 class HttpDoor final : public RestDoor {
  public:
-  HttpDoor(RestAccess access, std::string user)
+  HttpDoor(core::RestAccess access, std::string user)
       : access_(std::move(access)), user_(std::move(user)) {}
   RestAnswer ask(const RestRequest& request, const Take& take) override;
   [[nodiscard]] std::string name() const override { return access_.url; }
 
  private:
-  RestAccess access_;
+  core::RestAccess access_;
   std::string user_;
 };
 
+// The token in a file: alone, or as scontrol token prints it ("SLURM_JWT=…").
+Result<std::string> read_token(const std::string& file);
 // When a JSON web token ends; none: it does not say.
 std::optional<WallTime> token_ends(std::string_view token);
 

@@ -1,7 +1,11 @@
 #include "slurm/rest/json_items.hpp"
 
-#include <charconv>
-#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <bit>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "slurm/json_shapes.hpp"
 
@@ -12,6 +16,7 @@ constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kLargestItem = 4u << 20;
 constexpr std::size_t kLargestOuter = 1u << 20;
 constexpr std::size_t kMostItems = 1'000'000;
+constexpr std::size_t kBlock = 64;
 
 Unexpected bad(const std::string& what) {
   return fail("slurmrestd: " + what, "the answer", "such an answer is not used");
@@ -24,13 +29,75 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(from, text.find_last_not_of(kBlank) - from + 1);
 }
 
+// Whether the text ends with this key, in quotes of its own.
+bool is_key(std::string_view text, std::string_view key) {
+  if (!text.empty() && text.back() != '"') text = text.substr(0, text.find_last_of('"') + 1);
+  if (text.size() < key.size() + 2) return false;
+  const std::size_t quote = text.size() - key.size() - 2;
+  return text[quote] == '"' && text.substr(quote + 1, key.size()) == key &&
+         (quote == 0 || text[quote - 1] != '\\');
+}
+
+// What 64 bytes are, a bit a byte.
+struct Bits {
+  std::uint64_t quotes = 0, backslashes = 0;
+  std::uint64_t marks = 0;  // brackets, commas, colons
+};
+
+Bits bits_of(const char* block) {
+  Bits bits;
+#ifdef __SSE2__
+  const auto mask = [](__m128i found, int at) {
+    return static_cast<std::uint64_t>(static_cast<unsigned>(_mm_movemask_epi8(found))) << at;
+  };
+  for (int at = 0; at < 64; at += 16) {
+    const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + at));
+    const __m128i braces = _mm_or_si128(part, _mm_set1_epi8(0x20));  // of brackets too
+    const auto is = [](__m128i bytes, char one) {
+      return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(one));
+    };
+    bits.quotes |= mask(is(part, '"'), at);
+    bits.backslashes |= mask(is(part, '\\'), at);
+    bits.marks |= mask(_mm_or_si128(_mm_or_si128(is(braces, '{'), is(braces, '}')),
+                                    _mm_or_si128(is(part, ','), is(part, ':'))),
+                       at);
+  }
+#else
+  for (std::size_t at = 0; at < kBlock; ++at) {
+    const std::uint64_t bit = std::uint64_t{1} << at;
+    const char c = block[at];
+    if (c == '"') bits.quotes |= bit;
+    if (c == '\\') bits.backslashes |= bit;
+    if (std::string_view("{}[],:").find(c) != std::string_view::npos) bits.marks |= bit;
+  }
+#endif
+  return bits;
+}
+
+// Bits from each quote up to before the next one.
+std::uint64_t between_pairs(std::uint64_t quotes) {
+  for (unsigned shift = 1; shift < kBlock; shift *= 2) quotes ^= quotes << shift;
+  return quotes;
+}
+
+// The bytes behind a backslash that is not behind one itself.
+std::uint64_t behind(std::uint64_t backslashes, bool first) {
+  std::uint64_t escaped = first ? 1 : 0;
+  for (std::uint64_t left = backslashes & ~escaped; left != 0;) {
+    const std::uint64_t one = left & -left;
+    escaped |= one << 1;
+    left &= ~(one | one << 1);
+  }
+  return escaped;
+}
+
 }  // namespace
 
 std::string_view JsonItem::raw(std::string_view key) const {
   const std::string_view all = text_;
-  for (const Span& span : members_)
-    if (span.key_end - span.key == key.size() && all.substr(span.key, key.size()) == key)
-      return trimmed(all.substr(span.value, span.value_end - span.value));
+  for (const Member& member : members_)
+    if (is_key(all.substr(0, member.colon), key))
+      return trimmed(all.substr(member.colon + 1, member.end - member.colon - 1));
   return {};
 }
 
@@ -64,19 +131,22 @@ void JsonItems::keep(std::string& where, const char* to) {
 
 void JsonItems::begin_string(const char* at) {
   in_string_ = true;
-  if (in_members() && !in_value_) member_.key = place(at) + 1;
   if (nesting_.size() == 1) string_at_ = outer_.size() + static_cast<std::size_t>(at + 1 - kept_);
 }
 
 void JsonItems::end_string(const char* at) {
   in_string_ = false;
-  if (in_members() && !in_value_) member_.key_end = place(at);
   if (nesting_.size() == 1) string_end_ = outer_.size() + static_cast<std::size_t>(at - kept_);
+}
+
+void JsonItems::begin_value(const char* at) {
+  in_value_ = true;
+  member_.colon = place(at);
 }
 
 void JsonItems::end_member(const char* at) {
   if (!in_value_) return;
-  member_.value_end = place(at);
+  member_.end = place(at);
   item_.members_.push_back(member_);
   in_value_ = false;
 }
@@ -106,7 +176,7 @@ Status JsonItems::open(const char* at) {
 Status JsonItems::close(const char* at) {
   if (nesting_.empty() || nesting_.back() != (*at == '}' ? '{' : '['))
     return bad("its brackets do not match");
-  if (in_members()) {
+  if (in_item_ && nesting_.size() == kItemDepth) {
     end_member(at);
     keep(item_.text_, at + 1);
     in_item_ = comma_ = false;
@@ -114,7 +184,7 @@ Status JsonItems::close(const char* at) {
     return take_(item_);
   }
   nesting_.pop_back();
-  if (in_list_ && !in_item_ && nesting_.size() == 1) {
+  if (in_list_ && nesting_.size() == 1) {
     if (comma_) return bad(list_ + " ends with a comma");
     in_list_ = false;
     kept_ = at;
@@ -129,7 +199,7 @@ Status JsonItems::between_items(const char* at) {
   return ok();
 }
 
-Status JsonItems::outside_strings(const char*& at) {
+Status JsonItems::outside_strings(const char* at) {
   switch (*at) {
     case ' ':
     case '\n':
@@ -144,20 +214,49 @@ Status JsonItems::outside_strings(const char*& at) {
     default:
       if (nesting_.empty())
         return bad(done_ ? "something follows its end" : "it is no JSON object");
-      if (in_list_ && !in_item_) return between_items(at);
+      if (in_list_) return between_items(at);
       if (*at == '"') {
         begin_string(at);
-      } else if (*at == ',') {
-        if (in_members()) end_member(at);
-      } else if (*at == ':') {
-        if (in_members() && !in_value_) {
-          in_value_ = true;
-          member_.value = place(at) + 1;
-        } else if (nesting_.size() == 1) {
-          keep(outer_, at);
-          key_ = outer_.substr(string_at_, string_end_ - string_at_);
-        }
+      } else if (*at == ':' && nesting_.size() == 1) {
+        keep(outer_, at);
+        key_ = outer_.substr(string_at_, string_end_ - string_at_);
       }
+  }
+  return ok();
+}
+
+Status JsonItems::inside_item(const char*& at, const char* end) {
+  while (at != end) {
+    const auto size = std::min<std::size_t>(kBlock, static_cast<std::size_t>(end - at));
+    std::array<char, kBlock> padded;
+    const char* block = at;
+    if (size < kBlock) {
+      padded.fill(' ');
+      std::copy(at, end, padded.begin());
+      block = padded.data();
+    }
+    const Bits bits = bits_of(block);
+    const std::uint64_t escaped = behind(bits.backslashes, escaped_);
+    const std::uint64_t strings =
+        between_pairs(bits.quotes & ~escaped) ^ (in_string_ ? ~std::uint64_t{0} : 0);
+    for (std::uint64_t left = bits.marks & ~strings; left != 0; left &= left - 1) {
+      const char* const mark = at + std::countr_zero(left);
+      const bool of_members = nesting_.size() == kItemDepth;
+      if (*mark == ',') {
+        if (of_members) end_member(mark);
+      } else if (*mark == ':') {
+        if (of_members && !in_value_) begin_value(mark);
+      } else {
+        STOKER_TRY_STATUS(*mark == '{' || *mark == '[' ? open(mark) : close(mark));
+      }
+      if (in_item_) continue;
+      in_string_ = escaped_ = false;
+      at = mark + 1;
+      return ok();
+    }
+    in_string_ = (strings >> (kBlock - 1) & 1) != 0;
+    escaped_ = ((bits.backslashes & ~escaped) >> (size - 1) & 1) != 0;
+    at += size;
   }
   return ok();
 }
@@ -165,21 +264,22 @@ Status JsonItems::outside_strings(const char*& at) {
 Status JsonItems::feed(std::string_view part) {
   kept_ = part.data();
   const char* const end = part.data() + part.size();
-  for (const char* at = part.data(); at != end; ++at) {
-    if (!in_string_) {
+  for (const char* at = part.data(); at != end;) {
+    if (in_item_) {
+      STOKER_TRY_STATUS(inside_item(at, end));
+    } else if (!in_string_) {
       STOKER_TRY_STATUS(outside_strings(at));
-      continue;
-    }
-    if (escaped_) {
+      ++at;
+    } else if (escaped_) {
       escaped_ = false;
-      continue;
+      ++at;
+    } else {
+      at = std::find_if(at, end, [](char c) { return c == '"' || c == '\\'; });
+      if (at == end) break;
+      escaped_ = *at == '\\';
+      if (!escaped_) end_string(at);
+      ++at;
     }
-    while (at != end && *at != '"' && *at != '\\') ++at;
-    if (at == end) break;
-    if (*at == '\\')
-      escaped_ = true;
-    else
-      end_string(at);
   }
   if (in_item_) {
     keep(item_.text_, end);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "common/os/files.hpp"
 #include "slurm/job_json.hpp"
 #include "slurm/json_shapes.hpp"
 #include "slurm/rest/job_rows.hpp"
@@ -264,9 +265,18 @@ Result<ClusterFacts> RestController::cluster() {
   if (reply == nullptr) return fail(std::get<Lost>(outcome).error);
   if (reply->status != 200 || hosts.empty())
     return fail("slurmrestd: slurmctld does not answer it: " + reply->said, door_.name());
-  const auto by_commands = commands_->cluster();
-  if (by_commands && !facts.name.empty() && by_commands->name == facts.name) return by_commands;
+  if (facts.name.empty()) return facts;
+  const auto by_commands = cluster_of_commands();
+  if (by_commands && by_commands->name == facts.name) return by_commands;
   return facts;
+}
+
+// Not where SLURM_CONF names no file: they would try for a minute to read it.
+Result<ClusterFacts> RestController::cluster_of_commands() {
+  const auto named = options_.environment.find("SLURM_CONF");
+  if (named != options_.environment.end() && !os::exists(named->second))
+    return fail("SLURM_CONF names no file", named->second);
+  return commands_->cluster();
 }
 
 Status RestController::same_cluster() {
@@ -276,17 +286,19 @@ Status RestController::same_cluster() {
     if (commands_checked_ && options_.now() - *commands_checked_ < kCommandsEvery) return ok();
     ours = cluster_;
   }
-  const auto facts = commands_->cluster();
+  const auto facts = cluster_of_commands();
   if (!facts) {
     Error error = facts.error();
     error.what = "slurmrestd cannot do this, and SLURM's commands cannot either: " + error.what;
     return fail(std::move(error));
   }
+  if (ours.empty())
+    return fail("slurmrestd cannot do this, and names no cluster while no job is there",
+                door_.name(), "SLURM's commands may be of another cluster");
   if (ours != facts->name)
     return fail(fmt::format("slurmrestd cannot do this, and SLURM's commands are of the cluster {}",
                             facts->name),
-                door_.name(),
-                ours.empty() ? "slurmrestd names no cluster yet" : "it is of " + ours);
+                door_.name(), "it is of " + ours);
   const std::scoped_lock lock(mutex_);
   commands_checked_ = options_.now();
   return ok();

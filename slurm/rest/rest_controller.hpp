@@ -69,6 +69,7 @@ class RestController final : public Controller {
   Result<Reply> ask_job(const std::string& id);  // a good answer, or `denied`
   Status know(const std::string& cluster);       // Error: it was another one before
   std::string cluster_in(const Json& document) const;
+  Result<ClusterFacts> cluster_of_commands();
   Status same_cluster();  // as the commands
   std::vector<std::string> waiting_in(const Reply& reply, const JobId& job) const;
   core::PortResult<std::monostate> remove(const std::string& id);

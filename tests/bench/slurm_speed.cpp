@@ -1,5 +1,5 @@
-// A pass over squeue's output of 20,000 jobs, and a hostlist of 100,000 nodes: time (the median of
-// eleven) and how much memory the pass adds. One JSON line.
+// A pass over the queue of 20,000 jobs as squeue and as slurmrestd write it, and a hostlist of
+// 100,000 nodes: time (the median of eleven) and how much memory the pass adds. One JSON line.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +8,7 @@
 
 #include "common/hostlist.hpp"
 #include "slurm/queue_poll.hpp"
+#include "slurm/rest/job_rows.hpp"
 #include "slurm/rivals.hpp"
 
 namespace {
@@ -32,6 +33,25 @@ std::string queue_text() {
   }
   std::replace(text.begin(), text.end(), '|', '\x1f');
   return text;
+}
+
+// The same queue as slurmrestd writes it: a captured job, with what differs put in.
+std::vector<std::string> queue_json(const std::string& captured) {
+  const auto answer = parse_json(captured, "the captured answer");
+  Json job = answer ? answer->at("jobs").at(0) : Json();
+  std::vector<std::string> pieces{"{\"errors\": [], \"jobs\": ["};
+  for (int i = 0; i < kJobs; ++i) {
+    const bool ours = i % (kJobs / kRuns) == 0;
+    job["job_id"] = 1'000'000 + i;
+    job["array_job_id"] = 0;
+    job["array_task_string"] = "";
+    job["user_name"] = ours ? "alice" : "bob";
+    job["name"] =
+        ours ? fmt::format("run{}", i * kRuns / kJobs) : fmt::format("job of user {}", i % 300);
+    pieces.push_back((i == 0 ? "" : ",") + job.dump(2));
+  }
+  pieces.emplace_back("]}");
+  return pieces;
 }
 
 double now_ms() {
@@ -60,7 +80,24 @@ double peak_mb() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  std::ifstream file(count > 1 ? arguments[1] : "");
+  const auto pieces =
+      queue_json({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
+  std::size_t json_bytes = 0;
+  for (const std::string& piece : pieces) json_bytes += piece.size();
+  std::size_t json_rows = 0;
+  const double before_json = peak_mb();
+  const double json = median_ms([&] {
+    slurm::QueueQuestion question;
+    for (int i = 0; i < kRuns; ++i) question.names.emplace_back(fmt::format("run{}", i));
+    slurm::JobRows found(question);
+    slurm::JsonItems items("jobs", [&](const slurm::JsonItem& job) { return found.add(job); });
+    for (const std::string& piece : pieces)
+      if (!items.feed(piece)) return;
+    json_rows = items.finish() ? found.take().size() : 0;
+  });
+  const double json_memory = peak_mb() - before_json;
   const double before = peak_mb();
   const std::string text = queue_text();
   std::vector<RunName> names;
@@ -87,13 +124,15 @@ int main() {
     nodes = expanded ? expanded->size() : 0;
     if (expanded && compress_hostlist(std::move(*expanded)) != list) nodes = 0;
   });
-  if (rows != kRuns || nodes != kNodes) {
-    std::fprintf(stderr, "slurm_speed: %zu rows and %zu nodes were read\n", rows, nodes);
+  if (rows != kRuns || json_rows != kRuns || nodes != kNodes) {
+    std::fprintf(stderr, "slurm_speed: %zu rows, %zu of slurmrestd and %zu nodes were read\n", rows,
+                 json_rows, nodes);
     return 1;
   }
   fmt::print(
       "{{\"queue_ms\": {:.3f}, \"queue_mb\": {:.2f}, \"text_mb\": {:.2f}, "
-      "\"hostlist_ms\": {:.3f}}}\n",
-      queue, memory, static_cast<double>(text.size()) / (1 << 20), hosts);
+      "\"hostlist_ms\": {:.3f}, \"rest_ms\": {:.3f}, \"rest_mb\": {:.2f}, \"json_mb\": {:.1f}}}\n",
+      queue, memory, static_cast<double>(text.size()) / (1 << 20), hosts, json, json_memory,
+      static_cast<double>(json_bytes) / (1 << 20));
   return 0;
 }

@@ -126,6 +126,23 @@ TEST_CASE("run_checks: errors of TRAIN.yaml -> reported with its own name and po
             .starts_with("run.yaml:2:19: error: train.command: " + folder.path + "/no.yaml: "));
 }
 
+TEST_CASE("run_checks: slurmrestd's token -> there, and private; systemd's is not read") {
+  const Folder folder;
+  const auto text = [](const std::string& token) {
+    return run_yaml("scheduler: {kind: slurm, rest: {url: 'https://slurm', token_file: " + token +
+                    "}}\n");
+  };
+  const std::string missing = folder.error(text("token"));
+  CHECK(missing.find("scheduler.rest.token_file") != std::string::npos);
+  CHECK_MESSAGE(missing.find("cannot read the secret") != std::string::npos, missing);
+  folder.write("token", "SLURM_JWT=a.b.c\n");
+  ::chmod((folder.path + "/token").c_str(), 0644);
+  CHECK(folder.error(text("token")).find("has mode 0644") != std::string::npos);
+  ::chmod((folder.path + "/token").c_str(), 0600);
+  CHECK(folder.check(text("token")).file.errors.empty());
+  CHECK(folder.check(text("credential:slurm")).file.errors.empty());
+}
+
 TEST_CASE("run_checks: a command that does not exist -> said at its place") {
   const Folder folder;
   CHECK(folder.error("run: a\ntrain: {command: [/nope/prog, x]}\n") ==

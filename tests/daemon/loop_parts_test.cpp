@@ -34,6 +34,22 @@ TEST_CASE("engine clock: a wall clock that went back -> engine time stands, neve
 
 namespace {
 
+// Answers look_up with a job whose number is the length of its name; nothing else is asked of it.
+struct ConstantScheduler final : core::Scheduler {
+  std::string name;
+  core::PortResult<JobId> submit(const core::SubmitRequest&) override { return JobId{}; }
+  core::PortResult<std::monostate> cancel(const core::Cancel&) override { return {}; }
+  core::PortResult<std::monostate> set_exclusions(const core::SetExclusions&) override {
+    return {};
+  }
+  core::PortResult<std::optional<JobId>> look_up(const Token&) override {
+    return name.empty() ? std::nullopt : std::optional(JobId{name.size(), 0});
+  }
+  Result<core::SchedulerView> observe(const std::vector<RunName>&) override {
+    return core::SchedulerView{};
+  }
+};
+
 core::Input input(const std::string& why) {
   return {RunName("hello"), core::SchedulerBlind{why}, {}};
 }
@@ -154,6 +170,61 @@ TEST_CASE("scheduler view: only what changed, blindness after three failures, si
   CHECK(std::holds_alternative<core::SchedulerBlind>(diff.failed("torn").at(0).body));
   CHECK(diff.failed("torn").empty());
   CHECK(std::holds_alternative<core::SchedulerSees>(diff.good(view, run_of).at(0).body));
+}
+
+TEST_CASE("several schedulers: blind until each that is asked answers, and no word twice") {
+  std::vector<std::string> said;
+  CommonSight sight([&said](const std::vector<core::Input>& inputs) {
+    for (const core::Input& input : inputs)
+      said.emplace_back(std::holds_alternative<core::SchedulerSees>(input.body) ? "sees" : "blind");
+  });
+  ConstantScheduler commands, rest;
+  const std::vector<core::Input> blind{{{}, core::SchedulerBlind{"torn"}, {}}};
+  const std::vector<core::Input> sees{{{}, core::SchedulerSees{}, {}}};
+  sight.answered(commands, true, {});
+  sight.answered(rest, false, {});  // not yet
+  sight.answered(rest, false, blind);
+  sight.answered(commands, true, {});
+  CHECK(said == std::vector<std::string>{"blind"});
+  sight.answered(commands, false, blind);
+  sight.answered(rest, true, sees);
+  CHECK(said == std::vector<std::string>{"blind", "blind"});
+  sight.answered(commands, true, sees);
+  CHECK(said == std::vector<std::string>{"blind", "blind", "sees"});
+  said.clear();
+  sight.answered(rest, false, blind);  // its runs are moved to the commands
+  sight.left(rest);
+  CHECK(said == std::vector<std::string>{"blind"});
+  sight.answered(commands, true, {});
+  sight.answered(commands, true, {});
+  CHECK(said == std::vector<std::string>{"blind", "sees"});
+}
+
+TEST_CASE("schedulers: each way in to SLURM is made once, and a run is asked for at its own") {
+  std::vector<std::string> made;
+  SchedulerRouter router(std::make_unique<ConstantScheduler>(),
+                         [&made](const core::RestAccess& rest) {
+                           made.push_back(rest.url);
+                           auto slurm = std::make_unique<ConstantScheduler>();
+                           slurm->name = "slurm " + rest.url;
+                           return slurm;
+                         });
+  core::SchedulerPolicy policy;
+  policy.rest.url = "unix:/a";  // left over: no SLURM's
+  router.set_place(RunName("here"), core::place_of(policy));
+  policy.kind = core::SchedulerKind::Slurm;
+  router.set_place(RunName("rest"), core::place_of(policy));
+  router.set_place(RunName("rest-2"), core::place_of(policy));
+  router.set_place(RunName("by"), {core::SchedulerKind::Slurm, {}});
+  const auto asked = [&router](const char* token) {
+    return std::get<std::optional<JobId>>(router.look_up(Token(token)));
+  };
+  CHECK(made.empty());
+  CHECK(!asked("here-1-ab"));
+  CHECK(asked("rest-2-1-ab")->job == std::string("slurm unix:/a").size());
+  CHECK(asked("rest-1-ab")->job == std::string("slurm unix:/a").size());
+  CHECK(asked("by-1-ab")->job == std::string("slurm ").size());
+  CHECK(made == std::vector<std::string>{"unix:/a", ""});
 }
 
 namespace {

@@ -13,6 +13,8 @@
 #include "slurm/job_steps.hpp"
 #include "slurm/node_states.hpp"
 #include "slurm/queue_poll.hpp"
+#include "slurm/rest/job_rows.hpp"
+#include "slurm/rest/json_items.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace stoker::fuzz {
@@ -40,6 +42,28 @@ void sinfo(std::string_view bytes) {
 void slurm_json(std::string_view bytes) {
   (void)slurm::parse_job_json(bytes);
 }
+// In pieces whose size the first byte says: the same rows as of the whole.
+void slurmrestd(std::string_view bytes) {
+  const auto read = [&bytes](const char* list, std::size_t piece) -> std::string {
+    slurm::QueueQuestion question{"alice,bob", 0, {RunName("tr11")}, {"/gpfs/tr11"}};
+    slurm::JobRows rows(question);
+    slurm::JsonItems items(list, [&](const slurm::JsonItem& item) -> Status {
+      (void)slurm::node_seen_in(item);
+      return rows.add(item);
+    });
+    for (std::string_view rest = bytes; !rest.empty();
+         rest.remove_prefix(std::min(piece, rest.size())))
+      if (!items.feed(rest.substr(0, piece))) return "no answer";
+    if (!items.finish()) return "no answer";
+    std::string said;
+    for (const slurm::QueueRow& row : rows.take()) said += row.id.text() + row.name + ";";
+    return said;
+  };
+  const std::size_t piece = bytes.empty() ? 1 : 1 + static_cast<unsigned char>(bytes.back()) % 64;
+  for (const char* list : {"jobs", "nodes"})
+    must(read(list, piece) == read(list, bytes.size() + 1), "pieces are read as the whole is");
+  (void)slurm::tasks_in(bytes);
+}
 
 void adopt(std::string_view bytes) {
   const auto script =
@@ -54,8 +78,8 @@ void crontab(std::string_view bytes) {
 
 constexpr std::array kTargets{Target{"squeue", squeue},         Target{"scontrol", scontrol},
                               Target{"sacct", sacct},           Target{"sinfo", sinfo},
-                              Target{"slurm_json", slurm_json}, Target{"adopt", adopt},
-                              Target{"crontab", crontab}};
+                              Target{"slurm_json", slurm_json}, Target{"slurmrestd", slurmrestd},
+                              Target{"adopt", adopt},           Target{"crontab", crontab}};
 
 }  // namespace
 

@@ -81,6 +81,7 @@ def of_schedulers():
     cron = b"# maintenance\nSHELL=/bin/bash\nMAILTO = root\n\n*/5 0-6,22 1 jan-mar mon often %in\n@daily once\n"
     return {"squeue": [queue, steps], "scontrol": [jobs, shown], "sacct": ended, "sinfo": [nodes], "crontab": [cron],
             "slurm_json": files("tests", "slurm", "json", "*.json"),
+            "slurmrestd": files("tests", "slurm", "rest", "22.05.8", "*.json"),
             "adopt": files("tests", "slurm", "scripts", "*.s*")}
 
 

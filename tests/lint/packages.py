@@ -15,7 +15,7 @@ SHOWS = {
     "libjs-dygraphs": r"dygraph", "zlib1g-dev": r"#include <zlib", "libncurses-dev": r"#include <(?:n?curses|term)",
     "doctest-dev": r"#include <doctest/", "librapidcheck-dev": r"#include <rapidcheck", "libtorch-dev": r"#include <torch/", "libgloo-dev": r"\bgloo\b",
     "libopenblas0-pthread": r"#include <torch/",  # the BLAS that Debian's LibTorch is run with
-    "pkg-config": r"PkgConfig", "libclang-rt-14-dev": r"sanitize=fuzzer", "slurm-wlm": r"\bslurmctld\b", "mariadb-server": r"\b(?:mariadbd|mysqld)\b",
+    "pkg-config": r"PkgConfig", "libclang-rt-14-dev": r"sanitize=fuzzer", "slurm-wlm": r"\bslurmctld\b", "slurm-wlm-jwt-plugin": r"auth/jwt", "mariadb-server": r"\b(?:mariadbd|mysqld)\b",
     "munge": r"\bmunged\b", "nginx-light": r"\bnginx\b", "python3-aiosmtpd": r"aiosmtpd", "prometheus": r"\bpromtool\b|\"prometheus\"",
     "prometheus-alertmanager": r"prometheus-alertmanager", "systemd": r"\bsystemd-analyze\b", "dpkg-dev": r"DEBIAN_PACKAGE_SHLIBDEPS", "python3-venv": r"-m\", \"venv\"",
 }

@@ -13,7 +13,7 @@ using namespace stoker::slurm;
 
 namespace {
 
-RestAnswer ask(const RestAccess& access) {
+RestAnswer ask(const core::RestAccess& access) {
   HttpDoor door(access, "alice");
   return door.ask({"GET", "/slurm/v0.0.38/ping", "", 5s}, {});
 }
@@ -46,6 +46,15 @@ TEST_CASE(
   CHECK(!ask({"http://127.0.0.1:1", folder / "none", "", false}).reached);
 }
 
+TEST_CASE("slurmrestd's token: alone in its file, or as scontrol prints it") {
+  const stoker::testing::Folder folder;
+  for (const char* text : {"a.b.c", "a.b.c\n", "SLURM_JWT=a.b.c\n"}) {
+    const std::string file = folder.write("token", text);
+    REQUIRE(::chmod(file.c_str(), 0600) == 0);
+    CHECK(read_token(file).value() == "a.b.c");
+  }
+}
+
 TEST_CASE("slurmrestd's token: its end, and text that is no token") {
   // {"exp":1700000000,"sun":"alice"}
   const auto ends =
@@ -64,7 +73,7 @@ TEST_CASE("slurmrestd's URL: a socket, https, or http to this host") {
        {"unix:/run/slurmrestd.sock", "https://slurm.example.org:6820", "https://[2001:db8::1]:6820",
         "https://slurm", "http://127.0.0.1:6820", "http://localhost:6820", "http://[::1]:6820"}) {
     CAPTURE(url);
-    CHECK(check_rest_url({url, "", "", false}).has_value());
+    CHECK(core::check_rest_url({url, "", "", false}).has_value());
   }
   for (const char* url : {"",
                           "unix:",
@@ -87,8 +96,8 @@ TEST_CASE("slurmrestd's URL: a socket, https, or http to this host") {
                           "https://[]",
                           "https://a\nb"}) {
     CAPTURE(url);
-    CHECK(!check_rest_url({url, "", "", false}).has_value());
+    CHECK(!core::check_rest_url({url, "", "", false}).has_value());
   }
-  CHECK(check_rest_url({"http://slurm:6820", "", "", true}).has_value());
-  CHECK(!check_rest_url({"unix:/" + std::string(200, 'x'), "", "", false}).has_value());
+  CHECK(core::check_rest_url({"http://slurm:6820", "", "", true}).has_value());
+  CHECK(!core::check_rest_url({"unix:/" + std::string(200, 'x'), "", "", false}).has_value());
 }

@@ -62,6 +62,24 @@ TEST_CASE("JSON items: pieces of every size -> the same items, and the document 
   }
 }
 
+TEST_CASE("JSON items: quotes and backslashes at every place of what is read at once") {
+  for (std::size_t before = 0; before <= 140; ++before) {
+    const std::string x(before, 'x');
+    std::string pairs;
+    for (std::size_t i = 0; i < before; ++i) pairs += R"(\\)";
+    for (const std::string& value :
+         {x + R"(\", \"job_id\": 9})", x + R"(\\)", x + R"(\\\"}, {)", x + "]}", pairs})
+      for (const std::size_t piece : {1, 3, 64, 100'000}) {
+        CAPTURE(value);
+        CAPTURE(piece);
+        const std::string item = R"({"a": ")" + value + R"(", "x\"job_id": 9, "job_id": 7, )" +
+                                 R"("b": [{"name": "c"}], "name": "b"})";
+        const Read got = read(R"({"jobs": [)" + item + "," + item + "]}", piece);
+        CHECK(got.items == std::vector<std::string>{"7:b", "7:b"});
+      }
+  }
+}
+
 TEST_CASE("JSON items: an answer cut off anywhere -> an error") {
   for (std::size_t end = 0; end < kAnswer.size(); ++end) {
     CAPTURE(end);

@@ -1,5 +1,6 @@
 """A real SLURM for one test: slurmctld, eight slurmd and munged on loopback, everything under one temporary folder.
-`Cluster(accounting=True)` also has slurmdbd and a MariaDB.
+`Cluster(accounting=True)` also has slurmdbd and a MariaDB; `Cluster(rest=True)` a slurmrestd on loopback, which wants a token,
+and one on a socket of the user's own.
 
     with Cluster() as cluster:
         cluster.run("sinfo")                     # as the cluster's ordinary user
@@ -23,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from slurm.cluster.rest import Rest
 
 SLURM_CONF = """\
 ClusterName={name}
@@ -92,13 +95,14 @@ class Unavailable(Exception):
     """SLURM or root is missing here."""
 
 
-def why_not(accounting=False):
+def why_not(accounting=False, rest=False):
     """Why no cluster can run here; "" when it can."""
     if os.geteuid() != 0:
         return "the daemons of a test cluster run as root"
     search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     needed = ["slurmctld", "slurmd", "munged", "mungekey", "sbatch", "useradd"]
     needed += ["slurmdbd", "mariadbd", "mariadb-install-db", "mariadb", "sacct"] if accounting else []
+    needed += ["slurmrestd"] if rest else []
     missing = [p for p in needed if not shutil.which(p, path=search)]
     return f"not installed: {', '.join(missing)}" if missing else ""
 
@@ -125,10 +129,10 @@ def free_ports(count):
     raise RuntimeError("no free ports")
 
 
-class Cluster:
+class Cluster(Rest):
     def __init__(self, slurmd_timeout=15, min_job_age=300, more="", scheduler_parameters="sched_interval=5,bf_interval=5",
-                 keep=False, accounting=False, return_to_service=2, cred_expire=120, cpus=4):
-        reason = why_not(accounting)
+                 keep=False, accounting=False, return_to_service=2, cred_expire=120, cpus=4, rest=False):
+        reason = why_not(accounting, rest)
         if reason:
             raise Unavailable(reason)
         self.folder = tempfile.mkdtemp(prefix="stoker-slurm-")
@@ -139,7 +143,7 @@ class Cluster:
         self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more,
                             scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000),
                             return_to_service=return_to_service, cred_expire=cred_expire, cpus=cpus)
-        self.accounting = accounting
+        self.accounting, self.rest = accounting, rest
         self.conf = os.path.join(self.folder, "slurm.conf")
         self.munge_socket = os.path.join(self.folder, "munge", "socket")
         self.daemons = {}
@@ -167,6 +171,8 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
+        if self.rest:
+            self.start_rest()
         self.wait(lambda: self.idle_nodes() == len(NODES), 60, "all nodes idle")
         return self
 
@@ -193,7 +199,9 @@ class Cluster:
     def write_files(self):
         for name, mode in (("state", 0o755), ("spool", 0o755), ("run", 0o755), ("log", 0o755), ("munge", 0o755)):
             os.mkdir(os.path.join(self.folder, name), mode)
-        self.controller_port = free_ports(11)
+        self.controller_port = free_ports(12)
+        if self.rest:
+            self.make_rest_key()
         ports = dict(port=self.controller_port + 9, database_port=self.controller_port + 10)
         accounting = ACCOUNTING.format(folder=self.folder, **ports) if self.accounting else "AccountingStorageType=accounting_storage/none"
         path = os.path.join(self.folder, "slurmdbd.conf")

@@ -5,7 +5,7 @@ never two live trainings on one checkpoint tree (each rank holds an exclusive lo
 line into `overlap`), the journal replays to the same state, and no more than one job of a run is left running.
 
 A fault that is the same for the training core and for a foreign command is a case `@with_either` of the two: it is played
-with the one it names, STOKER_TRAINING=core or loop plays it with the other.
+with the one it names, STOKER_TRAINING=core or loop plays it with the other. STOKER_WAY=rest plays every case over slurmrestd.
 """
 import glob
 import json
@@ -49,10 +49,16 @@ def with_either(usual, **cluster):
     return mark
 
 
+def way_in():
+    """Options of a Cluster: by SLURM's commands, or over slurmrestd."""
+    return {"rest": True} if os.environ.get("STOKER_WAY") == "rest" else {}
+
+
 class SlurmSite(Site):
     def __init__(self, cluster, name="run", training="loop"):
         self.cluster = cluster
         self.training = training
+        self.rest = ""  # a case's own scheduler.rest
         super().__init__(name, folder=os.path.join(cluster.scratch, "site"), keep=True)  # the cluster's janitor removes it
         os.chown(self.folder, cluster.uid, cluster.gid)
         os.chown(self.state, cluster.uid, cluster.gid)
@@ -135,7 +141,13 @@ class SlurmSite(Site):
         return os.path.join(self.folder, "data")
 
     # ---- runs
+    def rest_of_run(self):
+        """The value of scheduler.rest."""
+        return self.rest or f"{{url: '{self.cluster.rest_url}', token_file: {self.cluster.token_file}}}"
+
     def write_run(self, command, lock=True, **options):
+        if self.cluster.rest:
+            options["scheduler"] = options.get("scheduler", "") + f", rest: {self.rest_of_run()}"
         locked = [self.python, self.ours("_lock.py"), self.folder] if lock else []
         config = os.path.join(self.folder, f"{self.run}.yaml")
         with open(config, "w", encoding="utf-8") as f:
@@ -269,7 +281,7 @@ def main(*cases):
     for case in chosen:
         began = time.monotonic()
         try:
-            with Cluster(**getattr(case, "cluster", {})) as cluster:
+            with Cluster(**{**way_in(), **getattr(case, "cluster", {})}) as cluster:
                 site = SlurmSite(cluster, training=os.environ.get("STOKER_TRAINING") or getattr(case, "training", "loop"))
                 try:
                     case(site)

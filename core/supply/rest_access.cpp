@@ -1,9 +1,9 @@
-#include "slurm/rest/rest_access.hpp"
+#include "core/supply/rest_access.hpp"
 
 #include <algorithm>
 #include <charconv>
 
-namespace stoker::slurm {
+namespace stoker::core {
 namespace {
 
 bool is_digits(std::string_view text) {
@@ -63,8 +63,9 @@ Status check_rest_url(const RestAccess& access) {
   if ((!is_name(host) && !is_ipv6(host)) || !port)
     return fail("expected a host and a port alone, like https://slurm.example.org:6820");
   if (plain && !is_loopback(host) && !access.insecure)
-    return fail("http shows the token to everybody on the way: use https, or say insecure");
+    return fail(
+        "http shows the token to everybody on the way: use https, or say rest.insecure: true");
   return ok();
 }
 
-}  // namespace stoker::slurm
+}  // namespace stoker::core

@@ -1,13 +1,12 @@
-// Where a cluster's slurmrestd is and how it is entered.
+// Where a cluster's slurmrestd is and how it is entered: scheduler.rest of RUN.yaml.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "common/json.hpp"
 #include "common/result.hpp"
 
-namespace stoker::slurm {
+namespace stoker::core {
 
 struct RestAccess {
   std::string url;  // unix:/PATH, https://HOST:PORT, http://HOST:PORT; "" = commands are used
@@ -23,4 +22,4 @@ inline constexpr std::string_view kUnixUrl = "unix:";
 // Error, without an object: why the URL cannot be used.
 Status check_rest_url(const RestAccess& access);
 
-}  // namespace stoker::slurm
+}  // namespace stoker::core
