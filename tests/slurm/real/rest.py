@@ -48,9 +48,10 @@ def rest_life(site):
     site.wait(lambda: "ExcNodeList=n08" in site.cluster.run("scontrol", "show", "job", array).stdout, LIMIT, "the waiting tasks to exclude it")
     show = site.cluster.run("scontrol", "show", "job", array).stdout
     check("Requeue=1" not in show, f"a task may be requeued:\n{show}")
+    known = site.status()["iteration"]
     site.kill_daemon(signal.SIGKILL)
     start_daemon(site)
-    again = site.wait_training(beyond=after["iteration"])
+    again = site.wait_training(beyond=known + 20)  # what the daemon before published is no answer
     check(again["generation"] == after["generation"] and again["job"] == after["job"], "the restarted daemon took the job for another one")
     site.stoker("pause", site.run, "--reason", "upgrade")
     site.wait(lambda: not site.waiting_jobs(), LIMIT, "nothing to wait in the queue")
