@@ -59,7 +59,7 @@ function incidentWords(incident) {
   const lasted = incident.to ? age((Date.parse(incident.to) - Date.parse(incident.from)) / 1000)
                              : 'not over';
   return `${incident.title} (${utc(incident.from)}, ${lasted}` +
-         (incident.repeated ? `, ${incident.repeated} ${incident.repeated === 1 ? 'iteration' : 'iterations'} repeated` : '') + ')' +
+         (incident.repeated ? `, ${counted(incident.repeated, 'iteration')} repeated` : '') + ')' +
          (last ? ': ' + last.text : '');
 }
 
@@ -77,7 +77,7 @@ function timeline(incidents, begin, end) {
   const trouble = incidents.filter(incident => !incident.planned).length;
   return el('div', {},
             picture(1000, 28, 'timeline',
-                    `${trouble} incidents and ${incidents.length - trouble} planned stops from ` +
+                    `${counted(trouble, 'incident')} and ${counted(incidents.length - trouble, 'planned stop')} from ` +
                     `${utc(begin)} to ${utc(end)}`,
                     svg('rect', {y: 4, width: 1000, height: 20, class: 'band-good'}), ...bands),
             el('p', {class: 'ends muted'}, el('span', {}, utc(begin)), el('span', {}, utc(end))));
@@ -121,7 +121,7 @@ function heatMap(nodes) {
     y += Math.ceil(Math.max(node.ranks, 1) / columns) * (cell + 2) + 6;
   }
   const oldest = (nodes.oldest || [])[0];
-  const title = `${nodes.world_size} ranks on ${nodes.nodes.length} nodes` +
+  const title = `${counted(nodes.world_size, 'rank')} on ${counted(nodes.nodes.length, 'node')}` +
     (oldest ? `; oldest progress: rank ${oldest.rank} on ${oldest.node}, ${age(oldest.age_s)} ago` : '');
   const drawing = svg('svg', {class: 'heat', role: 'img', 'aria-label': title,
                               width: left + columns * (cell + 2), height: Math.max(y, cell)},

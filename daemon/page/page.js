@@ -20,7 +20,7 @@ function runCard(run) {
     el('h2', {}, el('a', {href: linkTo(run.run)}, run.run), ' ',
        el('span', {class: 'badge ' + run.level}, level.sign, ' ', run.state)),
     el('p', {class: 'reason'}, run.reason),
-    run.alerts.length ? el('p', {class: 'alert-count'}, `${run.alerts.length} open `,
+    run.alerts.length ? el('p', {class: 'alert-count ' + run.level}, `${run.alerts.length} open `,
                            run.alerts.length === 1 ? 'alert: ' : 'alerts: ', run.alerts[0].summary)
                       : null,
     progressBar(run.iteration, run.total),
@@ -116,7 +116,8 @@ async function refreshRun() {
 
 window.addEventListener('hashchange', () => {
   drawPage();
-  document.getElementById('main').focus();
+  document.getElementById('main').focus({preventScroll: true});  // it would go below the bar
+  window.scrollTo(0, 0);
 });
 setInterval(drawStale, 1000);  // also while an answer is awaited
 refreshOverview();

@@ -21,7 +21,7 @@ function figures(run) {
            run.goodput && run.goodput.mfu ? `MFU ${percent(run.goodput.mfu)}` : ''),
     figure('Restarts', String(run.restarts),
            `${run.budget.restarts_left} of ${run.budget.restarts_total} left`),
-    figure('Job', run.job || 'none', run.nodes.length ? `${run.nodes.length} nodes` : ''));
+    figure('Job', run.job || 'none', run.nodes.length ? counted(run.nodes.length, 'node') : ''));
 }
 
 function alertList(alerts) {
@@ -42,7 +42,7 @@ function incidentList(incidents) {
           el('span', {class: 'muted'},
              incident.to ? ' — ' + age((Date.parse(incident.to) - Date.parse(incident.from)) / 1000)
                          : ' — not over',
-             incident.repeated ? `, ${incident.repeated} ${incident.repeated === 1 ? 'iteration' : 'iterations'} repeated` : '')),
+             incident.repeated ? `, ${counted(incident.repeated, 'iteration')} repeated` : '')),
        el('ol', {}, incident.lines.map(line =>
           el('li', {}, el('time', {}, utcClock(line.time)), ' ', line.text))))));
 }

@@ -42,6 +42,9 @@ function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+// "1 node", "2 nodes"
+const counted = (count, what) => `${number(count)} ${what}${count === 1 ? '' : 's'}`;
+
 const percent = share => (share === null || share === undefined ? '–' : (100 * share).toFixed(1) + ' %');
 
 // The two largest units: "1 d 2 h", "12 min", "3.2 s".

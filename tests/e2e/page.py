@@ -1,8 +1,5 @@
 """The page with a real run: charts, incidents, both colours, both widths, nothing foreign, nothing executed; its login;
-`stoker web`; /metrics and `stoker metrics` under promtool.
-
-STOKER_SHOTS=FOLDER keeps screenshots there.
-"""
+`stoker web`; /metrics and `stoker metrics` under promtool."""
 import json
 import os
 import shutil
@@ -114,11 +111,6 @@ def metrics(site, base, token):
         check(f.read().startswith("# HELP stoker_up"), "the textfile is another text")
 
 
-def shot(browser, name):
-    if os.environ.get("STOKER_SHOTS"):
-        browser.screenshot(os.path.join(os.environ["STOKER_SHOTS"], name + ".png"))
-
-
 def quiet(browser, base):
     """No complaint, no request to another host."""
     check(not browser.complaints, f"the console says: {browser.complaints[:3]}")
@@ -128,7 +120,7 @@ def quiet(browser, base):
     check(browser.value("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the screen")
 
 
-def look_at_run(browser, base, kind):
+def look_at_run(browser, base):
     browser.go(base + "/#/run/run")
     browser.wait_for("document.querySelectorAll('.chart canvas').length >= 12 && document.querySelector('.log').textContent")
     browser.wait_for("document.querySelector('.timeline .band-trouble') !== null")
@@ -138,7 +130,6 @@ def look_at_run(browser, base, kind):
     check(len(pictures) >= 3 and all(pictures), f"text of the drawings: {pictures}")
     check("rank" in browser.value("document.querySelector('.timeline .band-trouble title').textContent"), "a band without words")
     check("<script>" in browser.value("document.querySelector('.log').textContent"), "the log's markup is not shown as text")
-    shot(browser, "run-" + kind)
     quiet(browser, base)
 
 
@@ -186,19 +177,17 @@ def the_page(site):
         browser.wait_for("document.querySelectorAll('.run').length === 1")
         check(token not in browser.value("location.href + document.cookie"), "the token is in the address or for scripts to read")
         quiet(browser, own)
-        shot(browser, "home-1280-light")
         keyboard(browser)
         for width in (1280, 400):
             for dark in (False, True):
                 browser.look(width, dark=dark)
-                look_at_run(browser, own, f"{width}-{'dark' if dark else 'light'}")
+                look_at_run(browser, own)
         browser.go(own + "/#/")
         browser.wait_for("document.querySelectorAll('.run').length === 1")
         a_run_with_a_hostile_name(browser, own)
         quiet(browser, own)
         site.daemon.send_signal(signal.SIGSTOP)
         browser.wait_for("!document.querySelector('#stale').hidden", 12)
-        shot(browser, "stale")
         site.daemon.send_signal(signal.SIGCONT)
     finally:
         browser.close()

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Every lint rule fails when it is broken: a tiny good tree on which all are silent, then one bad file a rule."""
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import lint  # noqa: E402
+import pictures  # noqa: E402
 import purity  # noqa: E402
 import safety  # noqa: E402
 import schemas  # noqa: E402
@@ -243,6 +246,43 @@ class Rules(unittest.TestCase):
         self.write("tests/good.py", 'print(f"{told} it is")\n')
         self.write("tests/fuzz/corpus/log/one.txt", "nobody told us\n")  # captured
         self.assertEqual(list(lint.rule_english()), [])
+
+    def good_picture(self):
+        self.write("docs/pictures/top.svg", "<svg/>")
+        self.write("docs/top.md", "![stoker top with a run](pictures/top.svg)\n")
+        self.write(pictures.MADE, pictures.made_text(lint.tracked(""), lint.read))
+
+    def test_pictures(self):
+        tag = '<picture><source srcset="pictures/{}"><img alt="{}" src="pictures/top.svg"></picture>\n'
+        for name, text, says in (("docs/bad.md", "![a run of today](pictures/gone.png)\n", "docs/pictures/gone.png does not exist"),
+                                 ("docs/bad.md", "![](pictures/top.svg)\n", "no text for those who do not see it"),
+                                 ("docs/bad.md", tag.format("top.svg", ""), "no text for those who do not see it"),
+                                 ("docs/bad.md", tag.format("dark.svg", "top at night"), "docs/pictures/dark.svg does not exist"),
+                                 ("docs/pictures/run-light.png", "x", "no page shows it"), ("docs/pictures/old.png", "x", "made by nothing"),
+                                 ("docs/pictures/top.svg", "x" * 204801, "204801 bytes (at most 204800)"),
+                                 (pictures.MADE, "", "nothing says what top.svg was made of")):
+            self.good_picture()
+            self.breaks(lint.rule_pictures, name, text, says)
+            os.remove(os.path.join(lint.ROOT, name))
+        self.good_picture()
+        self.write("docs/good.md", "![a badge elsewhere](https://example.org/x.svg)\n" + tag.format("top.svg", "stoker top again"))
+        self.assertEqual(list(lint.rule_pictures()), [])
+
+    def test_pictures_are_drawn_by_files_that_exist(self):
+        names = subprocess.run(["git", "ls-files"], cwd=self.before[0], text=True, capture_output=True, check=True).stdout.split()
+        for pattern in sum(pictures.DRAWN_BY.values(), []):
+            self.assertTrue(pictures.fnmatch.filter(names, pattern), pattern)
+
+    def test_picture_older_than_its_sources_is_a_note(self):
+        self.good_picture()
+        self.assertEqual(list(lint.rule_pictures()), [])
+        self.write("cli/top/layout.cpp", HEAD + "int a;\n")
+        found = list(lint.rule_pictures())
+        self.assertEqual(len(found), 1)
+        self.assertTrue(found[0].startswith("note: docs/pictures/top.svg is older than what draws it"), found)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(lint.report([lint.rule_pictures], ""), 0)
+        self.assertIn("ok lint: pictures\n    note: ", said.getvalue())
 
     def test_unformatted(self):
         self.breaks(lint.rule_format, "core/bad.cpp", HEAD + "int   x ( ) ;\n", "./dev fmt")

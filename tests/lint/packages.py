@@ -16,7 +16,7 @@ SHOWS = {
     "doctest-dev": r"#include <doctest/", "librapidcheck-dev": r"#include <rapidcheck", "libtorch-dev": r"#include <torch/", "libgloo-dev": r"\bgloo\b",
     "libopenblas0-pthread": r"#include <torch/",  # the BLAS that Debian's LibTorch is run with
     "pkg-config": r"PkgConfig", "libclang-rt-14-dev": r"sanitize=fuzzer", "slurm-wlm": r"\bslurmctld\b", "slurm-wlm-jwt-plugin": r"auth/jwt", "mariadb-server": r"\b(?:mariadbd|mysqld)\b",
-    "munge": r"\bmunged\b", "nginx-light": r"\bnginx\b", "python3-aiosmtpd": r"aiosmtpd", "prometheus": r"\bpromtool\b|\"prometheus\"",
+    "munge": r"\bmunged\b", "nginx-light": r"\bnginx\b", "python3-aiosmtpd": r"aiosmtpd", "python3-rich": r"^\s*from rich", "prometheus": r"\bpromtool\b|\"prometheus\"",
     "prometheus-alertmanager": r"prometheus-alertmanager", "systemd": r"\bsystemd-analyze\b", "dpkg-dev": r"DEBIAN_PACKAGE_SHLIBDEPS", "python3-venv": r"-m\", \"venv\"",
 }
 
