@@ -89,6 +89,12 @@ const RunName& run_of(const Action& action, const RunName& event_run) {
   return control == nullptr ? event_run : control->control.run;
 }
 
+// Free space is free for all runs, and people include nodes, and name runs, for all of them.
+bool keeps_to_its_run(const Event& event) {
+  return !event.run.empty() && !std::holds_alternative<DiskLow>(event.body) &&
+         !std::holds_alternative<OperatorAsked>(event.body);
+}
+
 Decision step(SiteState& state, const Event& event) {
   Decision decision;
   state.seq = state.seq.next();

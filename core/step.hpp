@@ -19,6 +19,10 @@ const RunName& run_of(const Action& action, const RunName& event_run);
 // Steps the event as row `state.seq + 1`.
 Decision step(SiteState& state, const Event& event);
 
+// Whether stepping it changes no other run than its own. What belongs to no run may change in any
+// case.
+bool keeps_to_its_run(const Event& event);
+
 // When the decider wants a Tick; of one run, and of the site (its retries) with the runs' earliest.
 std::optional<Instant> wake_at(const SiteState& state, const RunState& run);
 std::optional<Instant> wake_at(const SiteState& state);

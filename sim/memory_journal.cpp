@@ -12,7 +12,8 @@ Status MemoryJournal::append(const std::vector<core::JournalRow>& rows, const co
     if (keep_)
       rows_.push_back({row.seq, to_json_text(row.event), to_json_text(row.decision),
                        to_json_text(row.intents)});
-  state_ = state;
+  if (!state_) state_.emplace();
+  if (!state.bytes.empty()) core::lay_over(*state_, state);
   for (const core::Cursor& cursor : cursors) cursors_[cursor.path] = cursor;
   return ok();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <sys/inotify.h>
@@ -19,31 +20,64 @@ bool is_noise(std::string_view name) {
          name.find(".new.") != std::string_view::npos;  // os::replace_file's, before the rename
 }
 
+std::string parent_of(const std::string& folder) {
+  return folder.substr(0, folder.rfind('/'));
+}
+
 }  // namespace
 
 Inotify::Inotify() : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {}
 
-void Inotify::watch(const std::vector<std::string>& directories) {
-  if (!fd_) return;
-  for (auto at = watched_.begin(); at != watched_.end();) {
-    if (std::find(directories.begin(), directories.end(), at->first) != directories.end()) {
+bool Inotify::watch(const std::string& owner, const std::vector<std::string>& folders) {
+  if (!fd_) return false;
+  std::map<std::string, int>& mine = watched_[owner];
+  for (auto at = mine.begin(); at != mine.end();) {
+    if (std::find(folders.begin(), folders.end(), at->first) != folders.end()) {
       ++at;
       continue;
     }
-    ::inotify_rm_watch(fd_.get(), at->second);
-    at = watched_.erase(at);
+    const int number = at->second;
+    at = mine.erase(at);
+    release(owner, number);
   }
-  for (const auto& directory : directories) {
-    if (watched_.contains(directory)) continue;
+  bool all = true;
+  for (const auto& folder : folders) {
+    if (mine.contains(folder)) continue;
     const int number = ::inotify_add_watch(
-        fd_.get(), directory.c_str(),
+        fd_.get(), folder.c_str(),
         IN_CREATE | IN_MODIFY | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_ONLYDIR);
-    if (number >= 0) watched_[directory] = number;
+    if (number >= 0) {
+      mine[folder] = number;
+      owners_[number].insert(owner);
+    }
+    all = all && (number >= 0 || (errno == ENOENT && mine.contains(parent_of(folder))));
   }
+  if (mine.empty()) watched_.erase(owner);
+  return all;
 }
 
-bool Inotify::drain() {
-  bool any = false;
+// A folder under two names, or of two owners, has one number.
+void Inotify::release(const std::string& owner, int number) {
+  const auto& mine = watched_[owner];
+  if (std::any_of(mine.begin(), mine.end(), [&](const auto& f) { return f.second == number; }))
+    return;
+  const auto owners = owners_.find(number);
+  if (owners == owners_.end()) return;
+  owners->second.erase(owner);
+  if (!owners->second.empty()) return;
+  owners_.erase(owners);
+  ::inotify_rm_watch(fd_.get(), number);
+}
+
+void Inotify::note(int number, std::set<std::string>& owners) const {
+  if (number < 0)  // the kernel had no room for all that happened
+    for (const auto& [owner, folders] : watched_) owners.insert(owner);
+  if (const auto found = owners_.find(number); found != owners_.end())
+    owners.insert(found->second.begin(), found->second.end());
+}
+
+std::set<std::string> Inotify::drain() {
+  std::set<std::string> owners;
   alignas(inotify_event) std::array<char, 4096> buffer{};
   while (fd_) {
     const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
@@ -53,11 +87,11 @@ bool Inotify::drain() {
       std::memcpy(&event, buffer.data() + at, sizeof event);
       // The kernel pads the name with zero bytes; an event without a name is of a folder itself.
       const char* name = buffer.data() + at + sizeof event;
-      any = any || !is_noise({name, ::strnlen(name, event.len)});
+      if (!is_noise({name, ::strnlen(name, event.len)})) note(event.wd, owners);
       at += sizeof event + event.len;
     }
   }
-  return any;
+  return owners;
 }
 
 }  // namespace stoker::watch

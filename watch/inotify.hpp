@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,20 @@ class Inotify {
  public:
   Inotify();  // where the kernel gives none, fd() is -1 and nothing is ever hinted
 
-  // Exactly these folders from now on; those that do not exist are tried again at the next call.
-  void watch(const std::vector<std::string>& directories);
+  // Exactly these folders of `owner` from now on; those that do not exist are tried again at the
+  // next call. True: each change in them is hinted, their own coming included.
+  bool watch(const std::string& owner, const std::vector<std::string>& folders);
   [[nodiscard]] int fd() const { return fd_.get(); }  // readable: something changed
-  bool drain();  // true: something had changed that a watcher may want to see
+  // Whose folders had changes that a watcher may want to see.
+  std::set<std::string> drain();
 
  private:
+  void release(const std::string& owner, int number);
+  void note(int number, std::set<std::string>& owners) const;
+
   os::Fd fd_;
-  std::map<std::string, int> watched_;
+  std::map<std::string, std::map<std::string, int>> watched_;  // by owner and folder
+  std::map<int, std::set<std::string>> owners_;                // by the kernel's number
 };
 
 }  // namespace stoker::watch

@@ -8,6 +8,8 @@ namespace stoker::watch {
 namespace {
 constexpr Duration kPollLocal = 1s;  // inotify hints come sooner
 constexpr Duration kPollNetwork = 500ms;
+constexpr Duration kQuiet = 1min;  // without news: longer than a live run's digests are apart
+constexpr Duration kPollQuiet = 5s;
 constexpr Duration kSettlePoll = 100ms;  // a switch file that is being written
 constexpr Duration kPollDisk = 30s;
 
@@ -33,6 +35,7 @@ DiskOptions disk_options(const core::RunPolicy& policy) {
 RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::Cursor>& cursors)
     : directory_(options.policy.directory),
       network_(options.network),
+      agents_(core::has_agents(options.policy)),
       generations_({options.policy.run, directory_, digest_interval(options.policy.hang.floor),
                     tail_options(options.network)},
                    cursors),
@@ -56,8 +59,11 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
     disk_polled_ = now;
     disk_.poll(out);
   }
+  if (!out.empty() || moved_ == Instant{}) moved_ = now;
+  // A script's logs lie in folders that nobody hints at.
+  const bool quiet = hinted_ && agents_ && now - moved_ >= kQuiet;
   next_poll_ = now;
-  if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : kPollLocal;
+  if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : quiet ? kPollQuiet : kPollLocal;
   if (switches_.unsettled()) next_poll_ = std::min(next_poll_, now + kSettlePoll);
   return out;
 }

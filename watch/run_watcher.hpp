@@ -32,19 +32,22 @@ class RunWatcher {
   [[nodiscard]] std::optional<LiveBeat> live() const { return generations_.live(); }
   [[nodiscard]] Instant next_poll() const { return next_poll_; }
   [[nodiscard]] std::vector<std::string> directories() const;
+  // Whether changes in all of directories() are hinted: then files in which nothing moves are looked
+  // at less often.
+  void set_hinted(bool hinted) { hinted_ = hinted; }
   // What could not be read at the last poll; empty when all could.
   [[nodiscard]] const std::optional<Error>& error() const { return generations_.error(); }
 
  private:
   std::string directory_;
-  bool network_;
+  bool network_, agents_, hinted_ = false;
   Generations generations_;
   SwitchFiles switches_;
   DiskWatch disk_;
   FinishFile finish_file_;
   EndFile end_file_;
   std::optional<Instant> disk_polled_;
-  Instant next_poll_;
+  Instant next_poll_, moved_;
 };
 
 }  // namespace stoker::watch

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
+#include "core/engine/touched.hpp"
 #include "core/state.hpp"
 #include "core/step.hpp"
 
@@ -28,6 +30,20 @@ std::optional<EffectKey> result_key(const EventBody& body) {
   return std::nullopt;
 }
 
+Result<SiteState> state_of(const StateRow& row) {
+  STOKER_TRY(state, from_json_text<SiteState>(row.bytes, "state row"));
+  for (const auto& [name, bytes] : row.runs) {
+    STOKER_TRY(run, from_json_text<RunState>(bytes, "state row of " + name.text));
+    state.runs.insert_or_assign(name, std::move(run));
+  }
+  return state;
+}
+
+Unexpected missing_row(Sequence row, Sequence next) {
+  return fail(fmt::format("row {} is missing, {} follows", row.value, next.value), "journal",
+              "restore a backup, or start with a new state directory");
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -35,8 +51,9 @@ struct Engine::Impl {
   EffectRunner& effects;
   Clock& clock;
   std::string build;
-  SiteState state;
-  std::vector<JournalRow> rows;
+  SiteState state = {};
+  std::set<RunName> unwritten = {};  // runs that the journal's state does not hold as they are
+  std::vector<JournalRow> rows = {};
 
   // A Tick for the site becomes one for each run that is due; with no run due: nothing.
   std::vector<Input> expand(std::vector<Input> inputs, Instant now) const {
@@ -57,10 +74,40 @@ struct Engine::Impl {
     }
     return result;
   }
+
+  // The state, of its runs those that the journal does not hold as they are.
+  StateRow state_row() {
+    StateRow row;
+    row.seq = state.seq;
+    row.schema = kStateSchema;
+    row.build = build;
+    if (!journal.wants_state(state.seq)) return row;
+    row.bytes = without_runs(state, [](const SiteState& site) { return to_json_text(site); });
+    for (const RunName& name : unwritten) {
+      const auto run = state.runs.find(name);
+      row.runs[name] = run == state.runs.end() ? "" : to_json_text(run->second);
+    }
+    return row;
+  }
+
+  // The rows behind the state that was loaded.
+  Status replay() {
+    for (;;) {
+      STOKER_TRY(later, journal.rows_after(state.seq, kAuditRows));
+      if (later.empty()) return ok();
+      Touched touched(state, false);
+      for (const JournalRow& row : later) {
+        touched.reach(row.event);
+        step(state, row.event);
+        if (state.seq != row.seq) return missing_row(state.seq, row.seq);
+      }
+      unwritten.merge(touched.changed());
+    }
+  }
 };
 
 Engine::Engine(Journal& journal, EffectRunner& effects, Clock& clock, std::string build)
-    : impl_(new Impl{journal, effects, clock, std::move(build), {}, {}}) {}
+    : impl_(new Impl{journal, effects, clock, std::move(build)}) {}
 Engine::~Engine() = default;
 
 Status Engine::start(const DaemonStarted& started) {
@@ -70,20 +117,12 @@ Status Engine::start(const DaemonStarted& started) {
       return fail(fmt::format("the journal's state has schema {}, this build reads up to {}",
                               row->schema, kStateSchema),
                   "journal", "start a build as new as the one that wrote it");
-    STOKER_TRY(state, from_json_text<SiteState>(row->bytes, "state row"));
+    STOKER_TRY(state, state_of(*row));
     impl_->state = std::move(state);
+    for (const auto& [name, run] : impl_->state.runs)
+      if (!row->runs.contains(name)) impl_->unwritten.insert(name);
   }
-  for (;;) {
-    STOKER_TRY(rows, impl_->journal.rows_after(impl_->state.seq, kAuditRows));
-    if (rows.empty()) break;
-    for (const JournalRow& later : rows) {
-      step(impl_->state, later.event);
-      if (impl_->state.seq != later.seq)
-        return fail(
-            fmt::format("row {} is missing, {} follows", impl_->state.seq.value, later.seq.value),
-            "journal", "restore a backup, or start with a new state directory");
-    }
-  }
+  STOKER_TRY_STATUS(impl_->replay());
   STOKER_TRY(open, impl_->journal.open_intents());
   STOKER_TRY_STATUS(feed({{RunName{}, started, {}}}));
   if (impl_->rows.front().decision.rejected)
@@ -107,28 +146,29 @@ Status Engine::feed(std::vector<Input> inputs) {
   inputs = impl_->expand(std::move(inputs), now);
   impl_->rows.clear();
   if (inputs.empty()) return ok();
-  std::optional<SiteState> before;
-  if (impl_->journal.may_refuse()) before = impl_->state;
+  const bool may_refuse = impl_->journal.may_refuse();
+  Touched touched(impl_->state, may_refuse);
   std::vector<JournalRow> rows;
   std::vector<Cursor> cursors;
   for (Input& input : inputs) {
     JournalRow row;
     row.event = Event{now, wall, input.run, std::move(input.body)};
+    touched.reach(row.event);
     row.decision = step(impl_->state, row.event);
     row.seq = impl_->state.seq;
     row.intents = intents_of(row);
     rows.push_back(std::move(row));
     cursors.insert(cursors.end(), input.cursors.begin(), input.cursors.end());
   }
-  const Sequence seq = impl_->state.seq;
-  const StateRow state{seq, kStateSchema, impl_->build,
-                       impl_->journal.wants_state(seq) ? to_json_text(impl_->state) : ""};
+  impl_->unwritten.merge(touched.changed());
+  const StateRow state = impl_->state_row();
   const Status appended = impl_->journal.append(rows, state, cursors);
   if (!appended) {
-    STOKER_CHECK(before, "a journal that cannot refuse has refused");
-    impl_->state = *std::move(before);
+    STOKER_CHECK(may_refuse, "a journal that cannot refuse has refused");
+    touched.take_back();
     return fail(appended.error());
   }
+  if (!state.bytes.empty()) impl_->unwritten.clear();
   for (const JournalRow& row : rows)
     if (const auto key = result_key(row.event.body))
       STOKER_TRY_STATUS(impl_->journal.close_intent(*key));
@@ -142,9 +182,14 @@ Status Engine::feed(std::vector<Input> inputs) {
 }
 
 Decision Engine::preview(const Input& input) const {
-  SiteState copy = impl_->state;
-  return step(copy, Event{std::max(impl_->clock.now(), copy.now), impl_->clock.wall(), input.run,
-                          input.body});
+  SiteState& state = impl_->state;
+  const Event event{std::max(impl_->clock.now(), state.now), impl_->clock.wall(), input.run,
+                    input.body};
+  Touched touched(state, true);
+  touched.reach(event);
+  Decision decision = step(state, event);
+  touched.take_back();
+  return decision;
 }
 
 std::optional<Instant> Engine::wake_at() const {
@@ -167,9 +212,7 @@ Status audit_journal(Journal& journal) {
     if (rows.empty()) break;
     for (const JournalRow& row : rows) {
       const Decision decision = step(state, row.event);
-      if (state.seq != row.seq)
-        return fail(fmt::format("row {} is missing, {} follows", state.seq.value, row.seq.value),
-                    "journal");
+      if (state.seq != row.seq) return missing_row(state.seq, row.seq);
       if (to_json_text(decision) != to_json_text(row.decision))
         return fail(fmt::format("row {} ({}) decides differently when it is replayed",
                                 row.seq.value, kind_of(row.event.body)),
@@ -182,7 +225,13 @@ Status audit_journal(Journal& journal) {
     return fail(fmt::format("the state row is of row {}, the journal ends at {}", row->seq.value,
                             state.seq.value),
                 "journal");
-  if (row->bytes != to_json_text(state))
+  STOKER_TRY(held, state_of(*row));
+  for (const auto& [name, run] : state.runs)
+    if (const auto other = held.runs.find(name);
+        other == held.runs.end() || to_json_text(other->second) != to_json_text(run))
+      return fail(fmt::format("the replayed state of {} differs from the state row", name.text),
+                  "journal");
+  if (to_json_text(held) != to_json_text(state))
     return fail("the replayed state differs from the state row", "journal");
   return ok();
 }

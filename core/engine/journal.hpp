@@ -1,8 +1,9 @@
 // Journal port: the memory of the engine. append() is one transaction: event, decision, intents,
-// the state row and the cursors of the inputs that the event came from. Nothing is performed before
-// append() has returned. Rows carry a hash chain.
+// the changed parts of the state and the cursors of the inputs that the event came from. Nothing is
+// performed before append() has returned. Rows carry a hash chain.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,13 +35,20 @@ struct StateRow {
   Sequence seq;    // of the last row that it contains
   int schema = 0;  // kStateSchema of the writer
   std::string build;
-  std::string bytes;  // canonical JSON of SiteState; empty where the journal did not want it
+  // Canonical JSON of SiteState without its runs; empty where the journal did not want it. Before
+  // runs had parts of their own they stood in it.
+  std::string bytes;
+  // Canonical JSON of each RunState. load_state(): of all; append(): of those that have changed,
+  // empty for one that has left the list.
+  std::map<RunName, std::string> runs = {};
 };
+// What a journal that held `held` holds after the append of `next`.
+void lay_over(StateRow& held, const StateRow& next);
 
 class Journal {
  public:
   virtual ~Journal() = default;
-  // Whether the state row shall be written with the rows that end at `seq`. A journal that wants it
+  // Whether the state shall be written with the rows that end at `seq`. A journal that wants it
   // less often has its later rows stepped again at the next start.
   [[nodiscard]] virtual bool wants_state(Sequence /*seq*/) const { return true; }
   virtual Status append(const std::vector<JournalRow>& rows, const StateRow& state,

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "daemon/journal/side_tables.hpp"
+#include "daemon/journal/stored_state.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -44,14 +45,28 @@ std::string row_hash(const StoredRow& row) {
 }
 
 std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
-                       const std::string& bytes) {
+                       const std::string& bytes, const std::string& runs) {
   std::string all;
-  all.reserve(bytes.size() + build.size() + 32);
+  all.reserve(bytes.size() + build.size() + 64);
   put(all, seq);
   put(all, schema);
   put(all, build);
   put(all, bytes);
+  if (runs != no_runs()) put(all, runs);  // which versions 1 and 2 did not know
   return digest_of(all);
+}
+
+std::string run_state_hash(const std::string& run, std::int64_t seq, const std::string& bytes) {
+  std::string all;
+  all.reserve(bytes.size() + run.size() + 32);
+  put(all, run);
+  put(all, seq);
+  put(all, bytes);
+  return digest_of(all);
+}
+
+std::string no_runs() {
+  return std::string(16, '\0');
 }
 
 StoredRow read_stored_row(const Statement& s) {
@@ -87,7 +102,7 @@ std::string Damage::message() const {
   if (first)
     add(rows.size() == 1 ? fmt::format("row {} is damaged", *first)
                          : fmt::format("row {} is damaged, the first of {}", *first, rows.size()));
-  if (state) add("the state row is damaged");
+  if (!state.empty()) add(state);
   if (!beside.empty()) add(beside);
   return text;
 }
@@ -128,13 +143,11 @@ Result<Damage> verify_chain(Database& db) {
     // Behind a damaged row the chain continues from the next row's copy of it.
     expected_prev = content ? row.hash : std::string();
   }
-  STOKER_TRY(state, db.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1"));
-  auto there = state.step();
-  if (!there || !*there)  // without one it is replayed from row 1, which a hole would stop
-    damage.state = !there || any_lost;
-  else
-    damage.state = state_hash(state.integer(0), state.integer(1), state.text(2), state.text(3)) !=
-                   state.text(4);
+  const auto state = read_state(db);
+  if (!state)
+    damage.state = state.error().what;
+  else if (!*state && any_lost)  // without one it is replayed from row 1, which a hole would stop
+    damage.state = "the state row is missing";
   if (!damage.any()) {  // else all of it is rebuilt
     STOKER_TRY(beside, verify_side_tables(db));
     damage.beside = std::move(beside);

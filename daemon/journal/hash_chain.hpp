@@ -20,8 +20,11 @@ struct StoredRow {
   bool lost = false;
 };
 std::string row_hash(const StoredRow& row);
+// `runs`: the sum of the hashes of the runs' states (stored_state.hpp).
 std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
-                       const std::string& bytes);
+                       const std::string& bytes, const std::string& runs);
+std::string run_state_hash(const std::string& run, std::int64_t seq, const std::string& bytes);
+std::string no_runs();  // that sum where there is none
 std::string first_prev_hash();
 std::string digest_of(const std::string& bytes);  // 16 bytes of XXH3-128
 
@@ -37,10 +40,12 @@ inline constexpr const char* kInsertRow =
 struct Damage {
   std::vector<std::int64_t> rows;     // whose content does not fit their hash, or that are missing
   std::optional<std::int64_t> first;  // the first of them
-  bool state = false;                 // the state row does not fit its hash
+  std::string state;                  // of the state rows, "" = fine
   std::string structure;              // SQLite's integrity_check, "" = fine
   std::string beside;                 // of the tables beside the rows (side_tables.hpp)
-  [[nodiscard]] bool any() const { return first || state || !structure.empty() || !beside.empty(); }
+  [[nodiscard]] bool any() const {
+    return first || !state.empty() || !structure.empty() || !beside.empty();
+  }
   [[nodiscard]] std::string message() const;
 };
 // Walks all rows. An Error only when the file cannot be read at all. Rows known as lost are no

@@ -88,18 +88,13 @@ class Rebuild {
 
   // Takes the state of `source` when it is intact and newer than the one that is there.
   Result<bool> take_state(Database& source) {
-    auto row = source.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1");
-    if (!row) return false;
-    const auto there = row->step();
-    if (!there || !*there) return false;
-    const auto hash = state_hash(row->integer(0), row->integer(1), row->text(2), row->text(3));
-    if (hash != row->text(4)) return false;
+    const auto state = read_state(source);
+    if (!state || !*state) return false;
     STOKER_TRY(known, db_.integer("SELECT coalesce(max(seq), -1) FROM state"));
-    if (known >= row->integer(0)) return false;
-    STOKER_TRY(put, db_.prepare("INSERT OR REPLACE INTO state (id, seq, schema, build, bytes, hash)"
-                                " VALUES (1, ?1, ?2, ?3, ?4, ?5)"));
-    put.bind(1, row->integer(0)).bind(2, row->integer(1)).bind(3, row->text(2));
-    STOKER_TRY_STATUS(put.bind_blob(4, row->text(3)).bind_blob(5, hash).run());
+    if (known >= static_cast<std::int64_t>((*state)->seq.value)) return false;
+    STOKER_TRY_STATUS(db_.execute("DELETE FROM state; DELETE FROM run_states"));
+    STOKER_TRY(states, StateTable::prepare(db_));
+    STOKER_TRY_STATUS(states.write(**state));
     return true;
   }
 

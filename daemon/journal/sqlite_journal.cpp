@@ -48,10 +48,8 @@ Status SqliteJournal::prepare(const JournalOptions& options) {
                          "UPDATE intents SET state = ?2, result_seq = ?3 WHERE state = 'open' "
                          "AND json_extract(action, '$.kind') = 'look_up_token' "
                          "AND json_extract(action, '$.token') = ?1"));
-  STOKER_TRY_STATUS(keep(put_state_,
-                         "INSERT INTO state (id, seq, schema, build, bytes, hash) "
-                         "VALUES (1, ?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO UPDATE SET "
-                         "seq = ?1, schema = ?2, build = ?3, bytes = ?4, hash = ?5"));
+  STOKER_TRY(states, StateTable::prepare(db_));
+  states_.emplace(std::move(states));
   return keep(put_cursor_,
               "INSERT INTO cursors (path, inode, head_hash, position, line, parser_state, hash, "
               "seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (path) DO UPDATE SET "
@@ -78,12 +76,6 @@ Status SqliteJournal::close_by_event(const core::JournalRow& row) {
   Statement& statement = closed->key.empty() ? *close_look_up_ : *close_intent_;
   statement.bind(1, closed->key.empty() ? closed->token : closed->key).bind(2, closed->state);
   return statement.bind(3, static_cast<std::int64_t>(row.seq.value)).run();
-}
-
-Status SqliteJournal::put_state(const core::StateRow& state) {
-  const auto seq = static_cast<std::int64_t>(state.seq.value);
-  put_state_->bind(1, seq).bind(2, state.schema).bind(3, state.build).bind_blob(4, state.bytes);
-  return put_state_->bind_blob(5, state_hash(seq, state.schema, state.build, state.bytes)).run();
 }
 
 Status SqliteJournal::put_cursors(const std::vector<core::Cursor>& cursors, Sequence last) {
@@ -116,7 +108,7 @@ Status SqliteJournal::append(const std::vector<core::JournalRow>& rows, const co
     close_intent_->bind(1, key.text).bind(2, "done");
     STOKER_TRY_STATUS(close_intent_->bind(3, static_cast<std::int64_t>(last.value)).run());
   }
-  STOKER_TRY_STATUS(put_state(state));
+  STOKER_TRY_STATUS(states_->write(state));
   STOKER_TRY_STATUS(put_cursors(cursors, last));
   STOKER_TRY_STATUS(transaction.commit());
   last_hash_ = hash;
@@ -125,14 +117,7 @@ Status SqliteJournal::append(const std::vector<core::JournalRow>& rows, const co
 }
 
 Result<std::optional<core::StateRow>> SqliteJournal::load_state() {
-  STOKER_TRY(row, db_.prepare("SELECT seq, schema, build, bytes, hash FROM state WHERE id = 1"));
-  STOKER_TRY(there, row.step());
-  if (!there) return std::optional<core::StateRow>{};
-  core::StateRow state{Sequence(static_cast<std::uint64_t>(row.integer(0))),
-                       static_cast<int>(row.integer(1)), row.text(2), row.text(3)};
-  if (state_hash(row.integer(0), row.integer(1), state.build, state.bytes) != row.text(4))
-    return fail("the state row is damaged", path());
-  return std::optional<core::StateRow>(std::move(state));
+  return read_state(db_);
 }
 
 Result<std::vector<core::JournalRow>> SqliteJournal::rows_after(Sequence seq, std::size_t limit) {

@@ -1,7 +1,7 @@
 // SqliteJournal: the engine's memory in one SQLite file. append() is one transaction: rows with
-// their hash chain, intents opened and closed, the state row, cursors. Owned by one thread, which
-// holds the only connection that writes. On a network file system (`exclusive`) no other process
-// may open the file; elsewhere it is in WAL mode and read-only readers are welcome.
+// their hash chain, intents opened and closed, the state's rows, cursors. Owned by one thread,
+// which holds the only connection that writes. On a network file system (`exclusive`) no other
+// process may open the file; elsewhere it is in WAL mode and read-only readers are welcome.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "core/engine/journal.hpp"
 #include "daemon/journal/hash_chain.hpp"
+#include "daemon/journal/stored_state.hpp"
 
 namespace stoker::daemon {
 
@@ -57,7 +58,6 @@ class SqliteJournal final : public core::Journal {
   Status prepare(const JournalOptions& options);
   Status insert_row(const core::JournalRow& row, std::string& prev_hash);
   Status close_by_event(const core::JournalRow& row);
-  Status put_state(const core::StateRow& state);
   Result<std::vector<core::JournalRow>> select_rows(const char* where, Sequence seq,
                                                     std::size_t limit,
                                                     const std::string& names = {});
@@ -65,8 +65,8 @@ class SqliteJournal final : public core::Journal {
 
   Database db_;
   std::function<Status()> fence_;
-  std::optional<Statement> insert_row_, insert_intent_, close_intent_, close_look_up_, put_state_,
-      put_cursor_;
+  std::optional<Statement> insert_row_, insert_intent_, close_intent_, close_look_up_, put_cursor_;
+  std::optional<StateTable> states_;
   std::vector<EffectKey> to_close_;
   std::string last_hash_;
   Sequence last_;

@@ -69,6 +69,7 @@ class Daemon {
 
  private:
   struct WatchedRun {
+    std::shared_ptr<const RunBrief> brief;  // what was known of it when it was taken up last
     core::RunPolicy policy;
     std::string state;
     bool retired = false;
@@ -104,17 +105,17 @@ class Daemon {
   // daemon_watch.cpp: what a turn means for watchers, observers and publishers.
   void on_turn(TurnReport report);
   void on_trouble(const std::string& trouble);
-  void take_up(const RunBrief& brief);
+  bool take_up(const std::shared_ptr<const RunBrief>& of);
   void change(WatchedRun& run, const core::RunPolicy& policy);
   void start_watcher(const RunName& name);
   void share_socket();
-  void observe(const std::vector<RunBrief>& runs);
+  void observe(const RunBriefs& runs);
   MountThread& mount_of(const std::string& directory);
   void tell_stuck_mounts();
   void heed_silent_logs();
 
   // daemon_leave.cpp: runs that were forgotten or have another name.
-  void drop_missing(const std::vector<RunBrief>& runs);
+  bool drop_missing(const RunBriefs& runs);
   void drop(const RunName& name, WatchedRun& run, bool forgotten);
   void tell_forgotten(const std::string& run, Reply reply);
 

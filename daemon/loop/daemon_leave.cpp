@@ -33,23 +33,22 @@ Result<std::optional<WallTime>> forgotten_at(SqliteJournal& journal, const RunNa
 
 }  // namespace
 
-void Daemon::drop_missing(const std::vector<RunBrief>& runs) {
+bool Daemon::drop_missing(const RunBriefs& runs) {
   bool any = false;
-  auto brief = runs.begin();  // both by name
   for (auto it = runs_.begin(); it != runs_.end();) {
-    while (brief != runs.end() && brief->policy.run < it->first) ++brief;
-    if (brief != runs.end() && brief->policy.run == it->first) {
+    if (runs.contains(it->first)) {
       ++it;
       continue;
     }
-    const bool renamed = std::any_of(runs.begin(), runs.end(), [&](const RunBrief& run) {
-      return run.policy.directory == it->second.policy.directory;
+    const bool renamed = std::any_of(runs.begin(), runs.end(), [&](const auto& run) {
+      return run.second->policy.directory == it->second.policy.directory;
     });
     drop(it->first, it->second, !renamed);
     it = runs_.erase(it);
     any = true;
   }
   if (any) share_socket();
+  return any;
 }
 
 // Its published copy goes. Its own directory stays; the last status.json in it says what happened,

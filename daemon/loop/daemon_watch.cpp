@@ -52,8 +52,8 @@ void log_row(const core::JournalRow& row) {
 
 void Daemon::on_turn(TurnReport report) {
   publish_rows(report.rows);
-  drop_missing(report.runs);
-  for (const RunBrief& brief : report.runs) take_up(brief);
+  bool moved = drop_missing(report.runs);
+  for (const auto& [name, brief] : report.runs) moved = take_up(brief) || moved;
   bool shown_at_once = false;  // who has asked for something looks next whether it is done
   for (const core::JournalRow& row : report.rows) {
     log_row(row);
@@ -64,7 +64,7 @@ void Daemon::on_turn(TurnReport report) {
       for (auto& [place, observer] : observers_) observer->kick();
   }
   rows_ += report.rows.size();
-  observe(report.runs);
+  if (moved) observe(report.runs);
   dirty_ = dirty_ || !report.rows.empty();
   if (!std::exchange(started_, true)) {
     notifier_.ready(fmt::format("{} runs", runs_.size()));
@@ -154,10 +154,13 @@ void Daemon::share_socket() {
   if (!shared) log(LogLevel::Warning, shared.error().message());
 }
 
-void Daemon::take_up(const RunBrief& brief) {
+// Whether anything is new about it.
+bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
+  const RunBrief& brief = *of;
   const RunName& name = brief.policy.run;
   auto [found, fresh] = runs_.try_emplace(name);
   WatchedRun& run = found->second;
+  if (std::exchange(run.brief, of) == of) return false;
   run.state = brief.state;
   run.retired = brief.retired;
   const bool begins = run.generation != brief.generation;
@@ -165,7 +168,7 @@ void Daemon::take_up(const RunBrief& brief) {
   if (!fresh) {
     if (!(run.policy == brief.policy)) change(run, brief.policy);
     if (begins && !core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
-    return;
+    return true;
   }
   run.policy = brief.policy;
   scheduler_->set_place(name, core::place_of(run.policy.scheduler));
@@ -177,6 +180,7 @@ void Daemon::take_up(const RunBrief& brief) {
   start_watcher(name);
   catch_up(name, run);
   share_socket();
+  return true;
 }
 
 // A changed policy: the watcher starts again behind all that it has reported so far.
@@ -204,19 +208,20 @@ void Daemon::start_watcher(const RunName& name) {
   });
 }
 
-void Daemon::observe(const std::vector<RunBrief>& runs) {
+void Daemon::observe(const RunBriefs& runs) {
   std::map<core::SchedulerPlace, std::vector<RunName>> names;
   std::map<core::SchedulerPlace, bool> active;
   std::map<core::SchedulerPlace, std::vector<core::JobExpected>> expected;
   std::map<core::SchedulerPlace, std::vector<core::RunGrounds>> grounds;
   std::set<core::SchedulerPlace> ending;
-  for (const RunBrief& run : runs) {
+  for (const auto& [name, brief] : runs) {
+    const RunBrief& run = *brief;
     const auto place = core::place_of(run.policy.scheduler);
     names[place];
-    std::string& sign = runs_[run.policy.run].sign;
+    std::string& sign = runs_[name].sign;
     if (std::exchange(sign, run.sign) != run.sign && !run.sign.empty()) ending.insert(place);
     if (run.retired) continue;
-    names[place].push_back(run.policy.run);
+    names[place].push_back(name);
     grounds[place].push_back(core::grounds_of(run.policy));
     // A training that iterates needs no hurry: its agents tell first when something happens.
     const bool steady = core::traits_of(place.kind).asked_rarely && run.state == "training";

@@ -2,6 +2,7 @@
 #include "daemon/loop/mount_thread.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -13,6 +14,8 @@ namespace {
 // Between two polls that hints ask for: a burst of writes is read once.
 constexpr Duration kHintGap = 20ms;
 constexpr Duration kLongestSleep = 5s;
+// Watchers that are due within this time are polled together.
+constexpr Duration kTogether = 50ms;
 
 }  // namespace
 
@@ -50,7 +53,7 @@ void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor>
     const watch::RunWatchOptions options{policy, system && system->network};
     watchers_[policy.run] = {
         std::make_unique<watch::RunWatcher>(options, cursors),
-        std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_)};
+        std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_), 0};
     watchers_[policy.run].logs->set_generation(generations_[policy.run], clock_.now());
   });
 }
@@ -66,6 +69,7 @@ void MountThread::set_generation(const RunName& run, Generation live) {
 void MountThread::forget(const RunName& run, std::function<void()> done) {
   post([this, run, done = std::move(done)] {
     watchers_.erase(run);
+    inotify_.watch(run.text, {});
     {
       const std::scoped_lock lock(mutex_);
       live_.erase(run);
@@ -145,35 +149,35 @@ bool MountThread::run_jobs() {
   return !stopping_;
 }
 
-void MountThread::poll_due(bool hinted) {
+// Those whose time has come, and those with a hint.
+void MountThread::poll_due(const std::set<std::string>& hinted) {
   const Instant now = clock_.now();
   std::vector<core::Input> inputs;
-  std::vector<std::string> directories;
+  std::vector<std::map<RunName, Watched>::iterator> polled;
   std::string trouble;
-  bool polled = false;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
   set_busy(true);
-  for (auto& [run, watcher] : watchers_) {
-    if (hinted || watcher.next_poll(now) <= now) {
+  for (auto at = watchers_.begin(); at != watchers_.end(); ++at) {
+    auto& [run, watcher] = *at;
+    if (watcher.next_poll(now) <= now + kTogether || hinted.contains(run.text)) {
       for (core::Input& input : watcher.poll(now)) inputs.push_back(std::move(input));
-      polled = true;
+      const auto folders = watcher.watcher->directories();
+      watcher.watcher->set_hinted(inotify_.watch(run.text, folders) && !folders.empty());
+      ++watcher.polls;
+      polled.push_back(at);
     }
+    least = std::min(least, watcher.polls);
     if (watcher.watcher->error()) trouble = watcher.watcher->error()->message();
-    for (std::string& directory : watcher.watcher->directories())
-      directories.push_back(std::move(directory));
-  }
-  if (polled && directories != directories_) {
-    inotify_.watch(directories);
-    directories_ = std::move(directories);
   }
   set_busy(false);
-  if (polled) last_poll_ = now;
+  if (!polled.empty()) last_poll_ = now;
   {
     const std::scoped_lock lock(mutex_);
-    if (polled || watchers_.empty()) ++polls_;
+    polls_ = watchers_.empty() ? polls_ + 1 : least;
     trouble_ = std::move(trouble);
-    for (const auto& [run, watcher] : watchers_) {
-      if (auto live = watcher.watcher->live()) live_[run] = std::move(*live);
-      silences_[run] = watcher.logs->silences();
+    for (const auto& at : polled) {
+      if (auto live = at->second.watcher->live()) live_[at->first] = std::move(*live);
+      silences_[at->first] = at->second.logs->silences();
     }
   }
   if (!inputs.empty()) post_(std::move(inputs));
@@ -190,8 +194,8 @@ void MountThread::wait_until(Instant due) {
 }
 
 void MountThread::work() {
-  for (bool hinted = false; run_jobs();) {
-    if (hinted && clock_.now() - last_poll_ < kHintGap) {
+  for (std::set<std::string> hinted; run_jobs();) {
+    if (!hinted.empty() && clock_.now() - last_poll_ < kHintGap) {
       wait_until(last_poll_ + kHintGap);
     } else {
       poll_due(hinted);
@@ -199,9 +203,9 @@ void MountThread::work() {
       for (const auto& [run, watcher] : watchers_)
         due = std::min(due, watcher.next_poll(clock_.now()));
       wait_until(due);
-      hinted = false;
+      hinted.clear();
     }
-    hinted = inotify_.drain() || hinted;
+    hinted.merge(inotify_.drain());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,7 @@ class MountThread {
   void stop();
 
   [[nodiscard]] Duration busy_for() const;  // of one job or one poll; 0 = waiting
-  [[nodiscard]] std::size_t polls() const;  // whole rounds over all runs so far
+  [[nodiscard]] std::size_t polls() const;  // of each run, at least
   // The newest heartbeat of a run that was read, for showing.
   [[nodiscard]] std::optional<watch::LiveBeat> live(const RunName& run) const;
   // How often the run's logs fell silent after an error.
@@ -52,7 +53,7 @@ class MountThread {
  private:
   void work();
   bool run_jobs();
-  void poll_due(bool hinted);
+  void poll_due(const std::set<std::string>& hinted);
   void wait_until(Instant due);
   void set_busy(bool busy);
 
@@ -71,6 +72,7 @@ class MountThread {
   struct Watched {
     std::unique_ptr<watch::RunWatcher> watcher;
     std::unique_ptr<LogWatch> logs;
+    std::size_t polls = 0;
     std::vector<core::Input> poll(Instant now);
     [[nodiscard]] Instant next_poll(Instant now) const;
   };
@@ -78,7 +80,6 @@ class MountThread {
   std::map<RunName, Watched> watchers_;
   std::map<RunName, Generation> generations_;
   watch::Inotify inotify_;
-  std::vector<std::string> directories_;
   Instant last_poll_;
   std::thread thread_;
 };

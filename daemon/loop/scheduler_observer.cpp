@@ -16,7 +16,7 @@ double chance() {  // 0 .. 1; decides nothing but when to look again
 
 ObserverPace pace_of(core::SchedulerKind kind, Duration slurm) {
   switch (kind) {
-    case core::SchedulerKind::Local: return {1s, 500ms, 5s, 3};
+    case core::SchedulerKind::Local: return {1s, 500ms, 5s, 3, {}, 0, 5s, 2ms};
     case core::SchedulerKind::Slurm: {
       const Duration hurried = std::min(slurm, std::max<Duration>(1s, slurm / 3));
       return {4 * slurm, slurm, 20 * slurm, 3, slurm, 0.1, hurried};
@@ -29,7 +29,7 @@ Instant next_question(const ObserverPace& pace, const LastQuestion& last) {
   Duration pause = last.active ? pace.active : pace.idle;
   Duration apart = pace.apart;
   for (int i = 0; i < last.failures && pause < pace.longest; ++i) pause *= 2;
-  pause = std::min(pause, std::max(pace.longest, pace.idle));
+  pause = std::min(pause, std::max(pace.longest, pace.idle)) + last.runs * pace.each;
   if (last.sign && last.failures == 0) {
     const Duration since = std::max<Duration>(last.answered - *last.sign, Duration{});
     const Duration soon = std::max(pace.hurried, since / 4);
@@ -175,7 +175,7 @@ void SchedulerObserver::work() {
     lock.unlock();
     sight_.answered(scheduler_, view.has_value(), std::move(inputs));
     lock.lock();
-    pause(lock, {asked, monotonic_now(), diff.failures(), {}, {}, {}, chance()});
+    pause(lock, {asked, monotonic_now(), diff.failures(), {}, {}, {}, chance(), runs.size()});
   }
 }
 

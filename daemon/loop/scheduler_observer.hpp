@@ -27,6 +27,7 @@ struct ObserverPace {
   Duration apart{};       // never closer than this, in any case
   double jitter = 0;      // share of a pause that is left to chance
   Duration hurried = 5s;  // after a sign that a job is ending; also closer than `apart`
+  Duration each{};        // so much longer for each run that is asked for
 };
 // `slurm`: the shortest time between two looks at SLURM's queue; the others follow from it.
 ObserverPace pace_of(core::SchedulerKind kind, Duration slurm = 15s);
@@ -39,6 +40,7 @@ struct LastQuestion {
   bool kicked = false;          // ask as soon as it is allowed
   std::optional<Instant> sign;  // the newest one that a job is ending
   double chance = 0;            // 0 .. 1, drawn once a question
+  std::size_t runs = 0;         // that it was about
 };
 // When the next question is due; the scheduler's own budget may still delay it. A sign makes it due
 // now, and then with pauses that grow by a quarter of the time since the sign: a job that ends a

@@ -1,9 +1,12 @@
 // Turns: at most one batch in flight; inputs that it could not journal go in front of the next.
 #include "daemon/loop/turns.hpp"
 
+#include <set>
+
 #include <boost/asio/post.hpp>
 
 #include "core/recover/end.hpp"
+#include "core/step.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -16,29 +19,25 @@ bool wants_jobs(const core::RunState& run) {
   return name != "idle" && name != "held" && name != "finished" && name != "stopped";
 }
 
-}  // namespace
-
-std::vector<RunBrief> briefs_of(const core::SiteState& state) {
-  std::vector<RunBrief> briefs;
-  for (const auto& [name, run] : state.runs) {
-    RunBrief brief;
-    brief.policy = run.policy;
-    brief.state = core::state_name(run.training);
-    bool live = false;
-    for (const auto& [token, submission] : run.supply) {
-      live = live || submission.live();
-      if (submission.live() && submission.job.job != 0)
-        brief.expected.push_back(
-            {token, submission.job, state.wall - (state.now - submission.intended_at)});
-    }
-    brief.active = live || wants_jobs(run);
-    brief.retired = !brief.active && brief.state != "idle";
-    if (run.live) brief.generation = run.live->generation;
-    if (!brief.retired) brief.sign = core::sign_of_end(run);
-    briefs.push_back(std::move(brief));
+RunBrief brief_of(const core::SiteState& state, const core::RunState& run) {
+  RunBrief brief;
+  brief.policy = run.policy;
+  brief.state = core::state_name(run.training);
+  bool live = false;
+  for (const auto& [token, submission] : run.supply) {
+    live = live || submission.live();
+    if (submission.live() && submission.job.job != 0)
+      brief.expected.push_back(
+          {token, submission.job, state.wall - (state.now - submission.intended_at)});
   }
-  return briefs;
+  brief.active = live || wants_jobs(run);
+  brief.retired = !brief.active && brief.state != "idle";
+  if (run.live) brief.generation = run.live->generation;
+  if (!brief.retired) brief.sign = core::sign_of_end(run);
+  return brief;
 }
+
+}  // namespace
 
 Turns::Turns(asio::io_context& io, Parts parts, Hooks hooks)
     : io_(io), parts_(parts), hooks_(std::move(hooks)), retry_(io) {}
@@ -105,11 +104,31 @@ Status Turns::step_one(core::Input& input, TurnReport& report) {
   return parts_.poison.forget(input);
 }
 
+// A turn of one run makes one.
+void Turns::refresh_briefs(const std::vector<core::JournalRow>& rows) {
+  const auto& runs = parts_.engine.state().runs;
+  std::set<RunName> names;
+  for (const core::JournalRow& row : rows) {
+    names.insert(row.event.run);
+    if (core::keeps_to_its_run(row.event)) continue;
+    for (const auto& [name, run] : runs) names.insert(name);
+    std::erase_if(briefs_, [&](const auto& brief) { return !runs.contains(brief.first); });
+  }
+  for (const RunName& name : names) {
+    const auto run = runs.find(name);
+    if (run == runs.end()) continue;
+    RunBrief brief = brief_of(parts_.engine.state(), run->second);
+    auto& known = briefs_[name];
+    if (!known || !(*known == brief)) known = std::make_shared<const RunBrief>(std::move(brief));
+  }
+}
+
 Turns::Outcome Turns::step(Batch& batch) {
   Outcome outcome;
   const auto close = [&](const Status& status) {
     if (!status) outcome.error = status.error();
-    outcome.report.runs = briefs_of(parts_.engine.state());
+    refresh_briefs(outcome.report.rows);
+    outcome.report.runs = briefs_;
     outcome.report.wake_at = parts_.engine.wake_at();
     return std::move(outcome);
   };

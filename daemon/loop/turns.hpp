@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -27,11 +28,15 @@ struct RunBrief {
   Generation generation;  // of the live one; 0 = none
   std::string sign;       // that its job is ending (core/recover/end.hpp); "" = none
   std::vector<core::JobExpected> expected;  // in the queue
+  bool operator==(const RunBrief&) const = default;
 };
+
+// By name. What a turn did not change is the very brief of the turn before.
+using RunBriefs = std::map<RunName, std::shared_ptr<const RunBrief>>;
 
 struct TurnReport {
   std::vector<core::JournalRow> rows;
-  std::vector<RunBrief> runs;
+  RunBriefs runs;
   std::optional<Instant> wake_at;
 };
 
@@ -80,6 +85,7 @@ class Turns {
   Outcome step(Batch& batch);  // engine thread
   Status step_one(core::Input& input, TurnReport& report);
   Status feed(std::vector<core::Input> inputs, TurnReport& report);
+  void refresh_briefs(const std::vector<core::JournalRow>& rows);
   void finished(Batch batch, Outcome outcome);  // loop
 
   boost::asio::io_context& io_;
@@ -91,9 +97,8 @@ class Turns {
   std::optional<core::DaemonStarted> start_;
   bool in_flight_ = false, stopped_ = false;
   std::string trouble_;
+  RunBriefs briefs_;  // of the engine's thread
   Worker worker_;
 };
-
-std::vector<RunBrief> briefs_of(const core::SiteState& state);
 
 }  // namespace stoker::daemon

@@ -26,7 +26,8 @@ Status SimJournal::append(const std::vector<core::JournalRow>& rows, const core:
     }
   }
   if (!state.bytes.empty()) {
-    state_ = state;
+    if (!state_) state_.emplace();
+    core::lay_over(*state_, state);
     state_at_ = state.seq;
     while (rows_.size() > kRowsKept && rows_.front().seq <= state_at_) rows_.pop_front();
     while (keys_.size() > kKeysKept) keys_.erase(keys_.begin());

@@ -60,6 +60,95 @@ TEST_CASE("engine: the journal is full -> what a node is known for stays as it w
   CHECK(audit_journal(world.journal));
 }
 
+TEST_CASE("engine: the journal refuses any turn of two runs -> the state stays as it was") {
+  sim::World world;
+  REQUIRE(start(world));
+  const RunName second("second"), third("third");
+  RunPolicy other = demo_policy();
+  other.run = second;
+  other.directory = "/runs/second";
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  REQUIRE(world.feed({second, RunAdded{other, "alice"}, {}}));
+  const auto& supply = world.state().runs.at(kDemo).supply;
+  REQUIRE(supply.size() == 1);
+  JobSeen end;
+  end.token = supply.begin()->first;
+  end.job = supply.begin()->second.job;
+  end.state = JobState::Cancelled;
+  end.cancelled_by_us = true;
+  REQUIRE(world.feed({kDemo, OperatorAsked{"stop", {}, {}, "alice", "", "socket"}, {}}));
+  REQUIRE(world.feed({kDemo, end, {}}));
+  const std::string before = to_json_text(world.state());
+  NodeSeen down;
+  down.node = NodeName("n1");
+  down.usable = false;
+  DiskLow room;
+  room.path = "/runs";
+  RunPolicy fresh = demo_policy();
+  fresh.run = third;
+  RunPolicy again = demo_policy();
+  again.run = RunName("zebra");
+  room.low = false;
+  OperatorAsked rename{"rename", {{"to", "zebra"}}, {}, "alice", "", "socket"};
+  OperatorAsked exclude{"exclude", {}, {NodeName("n1")}, "alice", "", "socket"};
+  OperatorAsked forget{"forget", {}, {}, "alice", "", "socket"};
+  const std::vector<Input> turns[] = {
+      {{third, RunAdded{fresh, "alice"}, {}}},
+      {{kDemo, rename, {}}, {RunName("zebra"), LeadSpeaks{Generation{1}}, {}}},
+      {{RunName("zebra"), forget, {}}, {RunName("zebra"), RunAdded{again, "bob"}, {}}},
+      {{second, exclude, {}}},
+      {{{}, down, {}}, {second, room, {}}},
+      {{{}, DaemonStarted{"newer", Epoch{7}, 1min, true}, {}}}};
+  for (const auto& inputs : turns) {
+    world.journal.set_full(true);
+    CHECK_FALSE(world.feed_turn(inputs));
+    CHECK(to_json_text(world.state()) == before);
+    (void)world.engine().preview(inputs.front());
+    CHECK(to_json_text(world.state()) == before);
+  }
+  world.journal.set_full(false);
+  for (const auto& inputs : turns) {
+    CHECK(world.feed_turn(inputs));
+    CHECK(world.state().runs.contains(kDemo) == (&inputs == &turns[0]));  // then it is renamed
+    const Status audited = audit_journal(world.journal);
+    CHECK_MESSAGE(audited, (audited ? "" : audited.error().message()));
+  }
+}
+
+TEST_CASE("engine: a turn of one run -> the journal gets its state and no other run's") {
+  struct Journal final : sim::MemoryJournal {
+    std::map<RunName, std::string> written;
+    Status append(const std::vector<JournalRow>& rows, const StateRow& state,
+                  const std::vector<Cursor>& cursors) override {
+      written = state.runs;
+      return MemoryJournal::append(rows, state, cursors);
+    }
+  } journal;
+  struct Ignore final : EffectRunner {
+    void start(const Intent&) override {}
+  } effects;
+  sim::SimClock clock;
+  Engine engine(journal, effects, clock, "build");
+  REQUIRE(engine.start({}));
+  for (const char* name : {"a", "b", "c"}) {
+    RunPolicy policy = demo_policy();
+    policy.run = RunName(name);
+    REQUIRE(engine.feed({{policy.run, RunAdded{policy, "alice"}, {}}}));
+    CHECK(journal.written.size() == 1);
+  }
+  RunPolicy changed = demo_policy();
+  changed.run = RunName("b");
+  changed.group = "others";
+  REQUIRE(engine.feed({{changed.run, RunAdded{changed, "alice"}, {}}}));
+  REQUIRE(journal.written.size() == 1);
+  CHECK(journal.written.contains(RunName("b")));
+  NodeSeen seen;
+  seen.node = NodeName("n1");
+  REQUIRE(engine.feed({{RunName{}, seen, {}}}));  // looks at all, changes none
+  CHECK(journal.written.empty());
+  CHECK(audit_journal(journal));
+}
+
 TEST_CASE("engine: killed before the effects, at every start again -> one live submission") {
   sim::World world;
   REQUIRE(start(world));

@@ -264,6 +264,19 @@ TEST_CASE("scheduler pace: a sign that a job is ending -> asked at once, then ev
   }
 }
 
+TEST_CASE("scheduler pace: many runs on this host -> asked less often, and at once when kicked") {
+  const ObserverPace pace = pace_of(core::SchedulerKind::Local);
+  LastQuestion last;
+  last.asked = last.answered = Instant{} + 1h;
+  last.active = true;
+  last.runs = 1;
+  CHECK(next_question(pace, last) - last.answered < 510ms);
+  last.runs = 1000;
+  CHECK(next_question(pace, last) - last.answered == 2500ms);
+  last.kicked = true;
+  CHECK(next_question(pace, last) == last.answered);
+}
+
 TEST_CASE("scheduler pace: failed or slow answers -> a sign changes nothing") {
   const ObserverPace pace = pace_of(core::SchedulerKind::Slurm);
   LastQuestion last;

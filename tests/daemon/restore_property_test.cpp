@@ -295,7 +295,7 @@ std::string prepare(const History& history, const std::string& path, std::uint64
   REQUIRE(bytes);
   write_bytes(path, *bytes);
   std::string text;
-  switch (random() % 4) {  // cursors and the state beside the pages
+  switch (random() % 6) {  // cursors and the state beside the pages
     case 0:
       change(path, "UPDATE cursors SET position = position + 1");
       text = "cursors wrong, ";
@@ -303,6 +303,14 @@ std::string prepare(const History& history, const std::string& path, std::uint64
     case 1:
       change(path, "UPDATE state SET bytes = substr(bytes, 2)");
       text = "state wrong, ";
+      break;
+    case 2:
+      change(path, "UPDATE run_states SET bytes = substr(bytes, 2)");
+      text = "a run's state wrong, ";
+      break;
+    case 3:
+      change(path, "DELETE FROM run_states");
+      text = "a run's state gone, ";
       break;
     default: break;
   }

@@ -316,7 +316,8 @@ TEST_CASE("journal: one wrong bit in its version -> damage, unless the tables ar
     REQUIRE_FALSE(refused);
     return refused.error().what;
   };
-  CHECK(opening_fails_with("PRAGMA user_version=3").starts_with("damaged: "));
+  CHECK(opening_fails_with("PRAGMA user_version=2").starts_with("damaged: "));
+  CHECK(opening_fails_with("PRAGMA user_version=7").starts_with("damaged: "));
   CHECK(opening_fails_with("ALTER TABLE rows ADD COLUMN note TEXT").find("newer stoker") !=
         std::string::npos);
 }
@@ -327,10 +328,11 @@ TEST_CASE("journal: a migration -> a copy of the old file first, then the new ta
   fill(path, 3);
   const Migration next[] = {journal_migrations()[0],
                             journal_migrations()[1],
+                            journal_migrations()[2],
                             {"a note column", "ALTER TABLE rows ADD COLUMN note TEXT"}};
   auto db = Database::open(path, OpenMode::ReadWrite);
   REQUIRE(migrate(*db, next, folder / "copy.db"));
-  CHECK(*db->integer("PRAGMA user_version") == 3);
+  CHECK(*db->integer("PRAGMA user_version") == 4);
   CHECK(*db->integer("SELECT count(*) FROM rows WHERE note IS NULL") == 3);
   auto copy = Database::open(folder / "copy.db", OpenMode::ReadOnly);
   CHECK(*copy->integer("SELECT count(*) FROM rows") == 3);

@@ -8,6 +8,9 @@ import sqlite3
 from e2e._harness import check, main, run_program
 
 
+FORMAT = "user_version=3"  # as it is
+
+
 def fingerprint(path):
     with open(path, "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
@@ -19,7 +22,7 @@ def a_finished_run(site):
     site.stoker("run", site.write_files(site.prepare_data(), ranks_per_node=1), "--yes")
     site.wait_state("finished", 120)
     site.audit()
-    change(os.path.join(site.state, "journal.db"), "user_version=2")
+    change(os.path.join(site.state, "journal.db"), FORMAT)
     db = sqlite3.connect(os.path.join(site.state, "journal.db"))
     rows = db.execute("SELECT max(seq) FROM rows").fetchone()[0]
     db.close()
@@ -55,7 +58,7 @@ def a_newer_database(site):
         # Reading goes on from what was published.
         status = site.status()
         check(status["state"] == "finished" and status["stale"], f"status: {status}")
-        change(journal, "user_version=2")
+        change(journal, FORMAT)
 
 
 def flip(path, offset, bit=0):
@@ -74,6 +77,14 @@ def find_text(path, text):
     return at
 
 
+def hash_of_the_run(journal):
+    """Which stands nowhere but behind its state."""
+    db = sqlite3.connect(journal)
+    value = db.execute("SELECT hash FROM run_states").fetchone()[0]
+    db.close()
+    return value
+
+
 def once(site):
     """One pass of the daemon; returns what it said, one message a line."""
     done = run_program("stokerd", "--state", site.state, "--once", ok=False, env=site.env)
@@ -90,6 +101,7 @@ def flipped_bits(site):
     cases = {
         "a row": (lambda: find_text(journal, b'"kind":"run_added"') + 9, "row "),
         "the state": (lambda: find_text(journal, b'stoker 0.1.0{"') + 16, "the state row is damaged"),
+        "a run's state": (lambda: find_text(journal, hash_of_the_run(journal)), "the state row of"),
         "the tables' definitions": (lambda: find_text(journal, b"CREATE TABLE rows") + 3, ""),
         "a column's name": (lambda: find_text(journal, b"prev_hash BLOB") + 1, ""),
         "the file's first bytes": (lambda: 3, ""),
@@ -142,7 +154,7 @@ def damage_under_a_running_training(site):
     for known, where in enumerate([b"lead.jsonl", b"rank 1 on n01"]):
         site.kill_daemon()
         journal = os.path.join(site.state, "journal.db")
-        change(journal, "user_version=2")
+        change(journal, FORMAT)
         flip(journal, find_text(journal, where))
         site.start_daemon()
         site.wait(lambda k=known + 1: restored(site) == k, 20, "the restored journal")

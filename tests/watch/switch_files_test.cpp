@@ -299,16 +299,39 @@ TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inoti
   CHECK(watcher.poll(Instant(1s), kLater).empty());
   CHECK(watcher.next_poll() == Instant(2s));
   Inotify hints;
-  hints.watch(watcher.directories());
-  CHECK_FALSE(hints.drain());
+  CHECK(hints.watch("run", watcher.directories()));
+  CHECK(hints.drain().empty());
   folder.write("switch/save", "");
   wire::AgentEvent event;
   event.body = wire::Beat{};
   folder.append("gen-000001/lead.jsonl", wire::format_event_line(event));
-  CHECK(hints.drain());
+  CHECK_FALSE(hints.drain().empty());
   const auto inputs = watcher.poll(Instant(2s), kLater);
   REQUIRE(inputs.size() == 2);
   CHECK(std::string(core::kind_of(inputs[0].body)) == "operator_asked");
   CHECK(std::string(core::kind_of(inputs[1].body)) == "digest");
   CHECK(watcher.flush_digest().empty());
+}
+
+TEST_CASE("watcher: hinted files in which nothing moves -> looked at less often, until they move") {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "switch");
+  RunWatchOptions options;
+  options.policy.run = RunName("run");
+  options.policy.directory = folder.path;
+  options.policy.watch.disk_min_free = 0;
+  options.policy.watch.disk_min_free_inodes = 0;
+  RunWatcher watcher(options, {});
+  const auto pause_at = [&](Duration at) {
+    (void)watcher.poll(Instant(at), kLater);
+    return watcher.next_poll() - Instant(at);
+  };
+  CHECK(pause_at(1s) == 1s);
+  CHECK(pause_at(10min) == 1s);  // nobody would hint
+  watcher.set_hinted(true);
+  CHECK(pause_at(11min) == 5s);
+  folder.write("switch/save", "");
+  CHECK(pause_at(12min) < 5s);
+  CHECK(pause_at(12min + 30s) == 1s);
+  CHECK(pause_at(14min) == 5s);
 }
