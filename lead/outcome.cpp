@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "common/last_line.hpp"
 #include "lead/handlers.hpp"
 #include "wire/exit_code.hpp"
 
@@ -19,10 +20,7 @@ int code_of(const wire::RankExited& exit) {
 std::string last_words(const std::optional<Failure>& failure) {
   constexpr std::size_t kMost = 300;
   if (!failure || !failure->first) return {};
-  std::string_view text = failure->first->last_lines;
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  const auto begin = text.rfind('\n');
-  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
+  const std::string_view text = last_line_of(failure->first->last_lines);
   if (text.empty()) return {};
   return fmt::format("; rank {} said last: {}", failure->first->rank.value, text.substr(0, kMost));
 }

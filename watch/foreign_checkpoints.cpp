@@ -56,7 +56,8 @@ std::optional<ForeignCheckpoint> by_mark(const std::string& directory, const std
 // A folder with the file that is written last.
 std::optional<ForeignCheckpoint> by_folder(const std::string& directory, const std::string& name) {
   for (const auto& [prefix, last] :
-       {std::pair("checkpoint-", "trainer_state.json"), std::pair("step-", ".metadata")}) {
+       {std::pair("checkpoint-", "trainer_state.json"), std::pair("step-", ".metadata"),
+        std::pair("step_", "random_states_0.pkl"), std::pair("", "_CHECKPOINT_METADATA")}) {
     std::string_view rest = name;
     if (!remove_prefix(rest, prefix)) continue;
     const auto iteration = number(rest);
@@ -84,6 +85,8 @@ std::optional<Iteration> iteration_of_file(std::string_view name) {
     std::string_view rest = name.substr(at + word.size());
     rest.remove_prefix(std::min(rest.find_first_not_of("_=-"), rest.size()));
     if (const auto iteration = number(rest)) return iteration;
+    if (word == "step" && name.substr(at).starts_with("step="))  // "step=500-val_loss=2.31"
+      if (const auto iteration = number(rest.substr(0, rest.find('-')))) return iteration;
   }
   return std::nullopt;
 }
@@ -122,6 +125,12 @@ std::optional<Iteration> CheckpointNews::take(const std::optional<ForeignCheckpo
     told_ = before->iteration;
     return told_;
   }
+  told_ = newest->iteration;
+  return told_;
+}
+
+std::optional<Iteration> CheckpointNews::last(const std::optional<ForeignCheckpoint>& newest) {
+  if (!looked_ || !newest || newest == first_ || newest->iteration == told_) return std::nullopt;
   told_ = newest->iteration;
   return told_;
 }

@@ -1,8 +1,9 @@
 // Checkpoints of trainings that are not ours, by the names and marks of known formats: Megatron
 // (latest_checkpointed_iteration.txt), DeepSpeed (latest), Hugging Face (checkpoint-500 with its
-// trainer_state.json), torch.distributed.checkpoint (step-500 with its .metadata), Lightning
-// (epoch=1-step=500.ckpt) and plain files (model_500.pt). Nothing is opened but the two marks, and
-// nothing is judged: a file is there, not good.
+// trainer_state.json), torch.distributed.checkpoint (step-500 with its .metadata), Accelerate
+// (step_500 with its random_states_0.pkl), orbax (500 with its _CHECKPOINT_METADATA), Lightning
+// (epoch=1-step=500.ckpt, with metrics behind it too) and plain files (model_500.pt). Nothing is
+// opened but the two marks, and nothing is judged: a file is there, not good.
 #pragma once
 
 #include <optional>
@@ -32,6 +33,8 @@ Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::st
 class CheckpointNews {
  public:
   std::optional<Iteration> take(const std::optional<ForeignCheckpoint>& newest);
+  // The training has ended by itself and without an error: what is there is whole.
+  std::optional<Iteration> last(const std::optional<ForeignCheckpoint>& newest);
 
  private:
   bool looked_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "common/last_line.hpp"
 #include "core/alerts/alerting.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
@@ -32,9 +33,7 @@ Duration disk_pause(std::uint32_t times) {
 // What a rank that left by itself said last: most programs name the cause there.
 std::string last_words(const wire::RankExited& exited) {
   constexpr std::size_t kMost = 200;
-  std::string_view text = exited.last_lines;
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  text.remove_prefix(std::min(text.rfind('\n') + 1, text.size()));
+  const std::string_view text = last_line_of(exited.last_lines);
   if (exited.signal != 0 || text.empty()) return "";
   std::string line(text.substr(0, kMost));
   std::replace_if(

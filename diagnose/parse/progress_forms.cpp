@@ -59,6 +59,26 @@ std::optional<double> described_loss(std::string_view text) {
   return std::nullopt;
 }
 
+// "Epoch 3:" in front of the bar, as Lightning writes it: the bar counts the batches of this epoch.
+std::optional<std::uint64_t> described_epoch(std::string_view text) {
+  const auto at = find_word(text, "Epoch");
+  if (at == npos) return std::nullopt;
+  const std::string_view rest = trim_left(text.substr(at + 5));
+  std::size_t length = 0;
+  const auto epoch = scan_count(rest, length);
+  if (!epoch || *epoch > 1'000'000 || rest.substr(length, 1) != ":") return std::nullopt;
+  return epoch;
+}
+
+// Where it has no step of its own, the bar's number counts: of an epoch, on top of those before it,
+// and then its end is not the training's.
+void take_bar(IterationMetrics& metrics, std::optional<std::uint64_t> epoch, std::uint64_t done,
+              std::optional<std::uint64_t> total) {
+  const bool whole = metrics.iteration.has_value() || !epoch;
+  if (!metrics.iteration) metrics.iteration = done + epoch.value_or(0) * total.value_or(0);
+  if (total && whole) metrics.total = *total;
+}
+
 }  // namespace
 
 std::optional<IterationMetrics> parse_progress_bar(std::string_view line) {
@@ -86,8 +106,7 @@ std::optional<IterationMetrics> parse_progress_bar(std::string_view line) {
   }
   if (!metrics.loss) metrics.loss = described_loss(line.substr(0, percent));
   if (!metrics.loss) return std::nullopt;
-  if (!metrics.iteration) metrics.iteration = *done;
-  if (total) metrics.total = *total;
+  take_bar(metrics, described_epoch(line.substr(0, percent)), *done, total);
   return metrics;
 }
 

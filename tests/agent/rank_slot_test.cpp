@@ -84,6 +84,31 @@ TEST_CASE("slot: a page of another attempt -> ignored; of this one -> an edge") 
   CHECK(h.slot.sample().iteration.value == 9);
 }
 
+TEST_CASE("slot: a page that begins at 51 -> one iteration is done, not 51") {
+  Heard h;
+  const testing::Folder folder;
+  auto page = wire::HeartbeatPage::create(folder / "page");
+  REQUIRE(page);
+  auto writer = wire::HeartbeatPage::open(folder / "page");
+  REQUIRE(writer);
+  h.slot.attach_page(std::move(*page));
+  wire::Heartbeat beat;
+  beat.attempt = Attempt(2);
+  writer->write(beat);
+  CHECK(h.slot.look(monotonic_now()));
+  beat.phase = wire::Phase::Iteration;
+  beat.iteration = Iteration(53);
+  beat.phase_steps = 3;  // 51, 52 and 53
+  writer->write(beat);
+  CHECK(h.slot.look(monotonic_now()));
+  CHECK(h.slot.take_sample(monotonic_now()).completed == 3);
+  beat.iteration = Iteration(60);
+  beat.phase_steps = 10;
+  writer->write(beat);
+  CHECK_FALSE(h.slot.look(monotonic_now()));
+  CHECK(h.slot.take_sample(monotonic_now()).completed == 7);
+}
+
 TEST_CASE("slot: a lot of output -> its last 2 KiB") {
   Heard h;
   for (int i = 0; i < 1000; ++i)

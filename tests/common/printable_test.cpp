@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/last_line.hpp"
 #include "common/os/fd.hpp"
 
 using namespace stoker;
@@ -18,6 +19,15 @@ TEST_CASE("printable: commands of terminals and bidirectional controls -> spaces
   CHECK(printable("gr\xc3\xbc\xc3\x9f\tGott\n") == "gr\xc3\xbc\xc3\x9f Gott ");
   CHECK(printable("\xff\xc3") == "??");
   CHECK(printable_lines("a\x1b\nb\r\n") == "a \nb \n");
+}
+
+TEST_CASE("last line: what a program said, not the rule that a launcher draws below it") {
+  CHECK(last_line_of("a\nRuntimeError: x\r\n\n") == "RuntimeError: x");
+  CHECK(last_line_of("  Exit code:    1\n-----------------------------\n") == "  Exit code:    1");
+  CHECK(last_line_of("time : 05:10\n=====\n...\n \n") == "time : 05:10");
+  CHECK(last_line_of("\xc3\xbc\n--") == "\xc3\xbc");
+  CHECK(last_line_of("\n---\n").empty());
+  CHECK(last_line_of("").empty());
 }
 
 TEST_CASE("tell_stderr: one cleaned line") {

@@ -40,8 +40,23 @@ TEST_CASE("iteration line: progress bars of NeMo and Lightning -> step, loss and
   const auto lightning = parse_iteration_line(
       "Epoch 2:  10%|█         | 100/1000 [00:10<01:30, 10.0it/s, v_num=0, train_loss=2.31]");
   REQUIRE(lightning);
-  CHECK(lightning->iteration == 100);
+  CHECK(lightning->iteration == 2100);  // an epoch has 1,000 batches
+  CHECK_FALSE(lightning->total);
   CHECK(lightning->loss == 2.31);
+  const auto last = parse_iteration_line(  // Lightning 2.2.5, max_steps=400
+      "Epoch 3:  33%|███▎      | 40/120 [00:01<00:02, 32.10it/s, loss=0.0433]");
+  REQUIRE(last);
+  CHECK(last->iteration == 400);
+  CHECK_FALSE(last->total);
+  const auto own = parse_iteration_line(
+      "Epoch 1/3:  33%|███▎      | 40/120 [00:01<00:02, 32.10it/s, loss=0.0433]");
+  REQUIRE(own);
+  CHECK(own->iteration == 40);
+  const auto accelerate =
+      parse_iteration_line("  2%|▏         | 8/400 [00:00<00:20, 18.98it/s, loss=234.4351]");
+  REQUIRE(accelerate);
+  CHECK(accelerate->iteration == 8);
+  CHECK(accelerate->total == 400);
   CHECK_FALSE(parse_iteration_line(" 45%|████▌     | 723/1602 [2:12:45<2:59:53, 12.28s/it]"));
 }
 

@@ -38,12 +38,15 @@ TEST_CASE("foreign checkpoints: the iteration in a file's name") {
   };
   CHECK(of("epoch=3-step=1200.ckpt") == 1200);
   CHECK(of("epoch=3-step=1200-v1.ckpt") == 1200);
+  CHECK(of("epoch=3-step=1200-val_loss=2.31.ckpt") == 1200);
+  CHECK(of("megatron_gpt--val_loss=2.31-step=1000-consumed_samples=8000.0-last.ckpt") == 1000);
   CHECK(of("step_451.pt") == 451);
   CHECK(of("checkpoint_000100.pth") == 100);
   CHECK(of("model-500.safetensors") == 500);
   CHECK(of("gpt2_iter000070.pt") == 70);
-  for (const char* name : {"last.ckpt", "model.pt", "step_451.txt", "step_451", "best-step.pt",
-                           "step_99999999999999999999.pt", "optimizer_12.pt", ""})
+  for (const char* name :
+       {"last.ckpt", "model.pt", "step_451.txt", "step_451", "best-step.pt", "step_12-of-99.pt",
+        "step_99999999999999999999.pt", "optimizer_12.pt", ""})
     CHECK_MESSAGE(of(name) == 0, name);
 }
 
@@ -56,8 +59,17 @@ TEST_CASE("foreign checkpoints: folders and marks count when what is written las
   CHECK(c.iteration() == 500);
   c.write("step-600/.metadata", "x");
   CHECK(c.iteration() == 600);
-  c.write("iter_0000700/mp_rank_00/model_optim_rng.pt", "x");
+  c.write("step_650/model.safetensors", "x");  // Accelerate
   CHECK(c.iteration() == 600);
+  c.write("step_650/random_states_0.pkl", "x");
+  CHECK(c.iteration() == 650);
+  c.write("660/default/_METADATA", "{}");  // orbax
+  c.write("670.orbax-checkpoint-tmp-1/_CHECKPOINT_METADATA", "{}");
+  CHECK(c.iteration() == 650);
+  c.write("660/_CHECKPOINT_METADATA", "{}");
+  CHECK(c.iteration() == 660);
+  c.write("iter_0000700/mp_rank_00/model_optim_rng.pt", "x");
+  CHECK(c.iteration() == 660);
   c.write("latest_checkpointed_iteration.txt", "700\n");
   CHECK(c.iteration() == 700);
   c.write("latest", "global_step800");
@@ -82,5 +94,11 @@ TEST_CASE("foreign checkpoints: news are what was not there before, once it stan
   CHECK(news.take(ForeignCheckpoint{Iteration(800), "800", "800", true}) == Iteration(800));
   CHECK_FALSE(news.take(file(820, "1")));
   CHECK(news.take(file(840, "1")) == Iteration(820));  // a newer one was begun
+  CHECK(news.last(file(840, "9")) == Iteration(840));  // the training has ended
+  CHECK_FALSE(news.last(file(840, "9")));
   CHECK_FALSE(news.take(std::nullopt));
+  CheckpointNews of_before;
+  CHECK_FALSE(of_before.last(file(676, "9")));  // no look yet: it may be of a run before
+  CHECK_FALSE(of_before.take(file(676, "9")));
+  CHECK_FALSE(of_before.last(file(676, "9")));
 }

@@ -224,6 +224,9 @@ void Node::on_exit(Member& member, const os::ExitStatus& status) {
   if (member.gone) return;
   member.gone = true;
   member.slot->finish(monotonic_now());
+  if (checkpoint_watch_ && &member == ranks_.front().get() && status.code == 0 &&
+      status.signal == 0)
+    if (const auto saved = checkpoint_watch_->last_look()) member.slot->note_checkpoint(*saved);
   (void)member.slot->look(monotonic_now());
   RankGone gone;
   gone.exit.attempt = attempt_;

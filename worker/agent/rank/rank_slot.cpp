@@ -170,8 +170,11 @@ bool RankSlot::look(Instant now) {
   const bool edge = !sample_.page || sample_.phase != beat->phase ||
                     sample_.checkpoint != beat->checkpoint ||
                     sample_.saves_answered != beat->saves_answered;
-  if (beat->iteration > sample_.iteration && sample_.page) {
-    sample_.completed += beat->iteration.value - sample_.iteration.value;
+  if (beat->iteration > sample_.iteration && (sample_.page || beat->phase_steps > 0)) {
+    const std::uint64_t step = beat->iteration.value - sample_.iteration.value;
+    // The first ones that are seen: a training that resumed has not done those before it.
+    const bool first = sample_.iteration.value == 0 && beat->phase_steps > 0;
+    sample_.completed += first ? std::min(step, beat->phase_steps) : step;
     note_losses(*beat);
   }
   sample_.reported = sample_.page = true;

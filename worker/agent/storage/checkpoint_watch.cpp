@@ -1,11 +1,13 @@
 // One look after another, each posted back to the loop.
 #include "worker/agent/storage/checkpoint_watch.hpp"
 
+#include <future>
 #include <thread>
 
 namespace stoker::agent {
 namespace {
 constexpr Duration kLookEvery = 5s;
+constexpr Duration kLastLook = 500ms;
 }  // namespace
 
 CheckpointWatch::CheckpointWatch(Loop& loop, std::string directory,
@@ -17,6 +19,18 @@ CheckpointWatch::CheckpointWatch(Loop& loop, std::string directory,
 CheckpointWatch::~CheckpointWatch() {
   *alive_ = false;
   loop_.cancel(timer_);
+}
+
+std::optional<Iteration> CheckpointWatch::last_look() {
+  using Found = decltype(watch::newest_foreign_checkpoint(directory_));
+  std::promise<Found> promise;
+  auto answer = promise.get_future();
+  std::thread([promise = std::move(promise), directory = directory_]() mutable {
+    promise.set_value(watch::newest_foreign_checkpoint(directory));
+  }).detach();
+  if (answer.wait_for(kLastLook) != std::future_status::ready) return std::nullopt;
+  const Found found = answer.get();
+  return found ? news_.last(*found) : std::nullopt;
 }
 
 void CheckpointWatch::look() {

@@ -1,5 +1,6 @@
 // Looks for new checkpoints of a foreign training in its folder, every few seconds, in a thread of
-// its own: the file system may hang, and then there is simply no further look.
+// its own: the file system may hang, and then there is simply no further look. One more where the
+// training has ended by itself: what it wrote last is not waited for until it stands still.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,9 @@ class CheckpointWatch {
   ~CheckpointWatch();
   CheckpointWatch(const CheckpointWatch&) = delete;
   CheckpointWatch& operator=(const CheckpointWatch&) = delete;
+
+  // The training left with 0. Empty: nothing new, or no answer of the file system in half a second.
+  std::optional<Iteration> last_look();
 
  private:
   void look();
