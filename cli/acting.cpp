@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/read/published.hpp"
+#include "cli/show/documents.hpp"
 #include "common/os/own_files.hpp"
 #include "wire/control.hpp"
 
@@ -17,11 +18,8 @@ namespace {
 int tell(const Context& context, const Deed& deed, const wire::Response& response,
          const std::string& via) {
   if (deed.json) {
-    context.console.line(dump_json(Json{{"ok", response.ok},
-                                        {"message", response.message},
-                                        {"data", response.data},
-                                        {"via", via},
-                                        {"dry_run", deed.request.dry_run}}));
+    context.console.line(to_json_text(
+        ActingDocument{response.ok, response.message, response.data, via, deed.request.dry_run}));
   } else if (response.ok) {
     context.console.line(printable(response.message));
   } else {

@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "cli/show/documents.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
 #include "configs/schema/yaml_scalars.hpp"
@@ -195,7 +196,7 @@ int run(const std::vector<std::string>& arguments, Context& context) {
   const int code = run_command(arguments, inner);
   if (code == kDone || answered) return code;
   while (said.ends_with('\n')) said.pop_back();
-  context.console.line(dump_json({{"error", said}, {"exit", code}}));
+  context.console.line(to_json_text(ErrorDocument{said, code}));
   return code;
 }
 

@@ -60,7 +60,7 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
     disk_.poll(out);
   }
   if (!out.empty() || moved_ == Instant{}) moved_ = now;
-  // A script's logs lie in folders that nobody hints at.
+  // A script's logs lie in folders without hints.
   const bool quiet = hinted_ && agents_ && now - moved_ >= kQuiet;
   next_poll_ = now;
   if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : quiet ? kPollQuiet : kPollLocal;

@@ -32,8 +32,7 @@ class RunWatcher {
   [[nodiscard]] std::optional<LiveBeat> live() const { return generations_.live(); }
   [[nodiscard]] Instant next_poll() const { return next_poll_; }
   [[nodiscard]] std::vector<std::string> directories() const;
-  // Whether changes in all of directories() are hinted: then files in which nothing moves are looked
-  // at less often.
+  // Whether changes in all of directories() are hinted: then a quiet run is polled less often.
   void set_hinted(bool hinted) { hinted_ = hinted; }
   // What could not be read at the last poll; empty when all could.
   [[nodiscard]] const std::optional<Error>& error() const { return generations_.error(); }

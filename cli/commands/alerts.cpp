@@ -8,6 +8,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/doctor/failing_sinks.hpp"
 #include "cli/read/published.hpp"
+#include "cli/show/documents.hpp"
 #include "common/os/files.hpp"
 #include "wire/held.hpp"
 
@@ -52,15 +53,13 @@ int alerts(Context& context, const AlertsOptions& options) {
   Json all = Json::array();
   bool good = true;
   const auto add = [&](const std::string& run, const wire::StatusAlert& alert, bool stale) {
-    Json entry(alert);
-    entry["run"] = run;
-    entry["stale"] = stale;
-    std::vector<wire::HeldAlert> kept;
-    std::copy_if(held->begin(), held->end(), std::back_inserter(kept),
+    AlertPlace place{run, stale, {}};
+    std::copy_if(held->begin(), held->end(), std::back_inserter(place.held),
                  [&](const wire::HeldAlert& h) { return h.id == alert.id; });
-    entry["held"] = Json(kept);
+    Json entry(alert);
+    entry.update(Json(place));
     all.push_back(entry);
-    if (!options.json) show(console, run, alert, kept);
+    if (!options.json) show(console, run, alert, place.held);
   };
   for (const wire::StatusAlert& alert : site->alerts)
     add("", alert, reach != Reach::Answered && reach != Reach::Barred);

@@ -7,6 +7,7 @@
 #include "cli/doctor/known.hpp"
 #include "cli/doctor/script_abilities.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/show/documents.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {
@@ -17,33 +18,33 @@ struct CheckOptions {
   bool effective = false, json = false;
 };
 
-Json as_json(const configs::CheckedRun& run, const std::string& text) {
-  Json errors = Json::array();
+std::vector<CheckError> errors_of(const configs::CheckedRun& run) {
+  std::vector<CheckError> errors;
   for (const configs::Diagnostic& e : run.file.errors)
-    errors.push_back(
-        {{"file", e.file}, {"line", e.at.line}, {"column", e.at.column}, {"message", e.message}});
-  Json out{{"ok", run.file.errors.empty()}, {"errors", errors}};
-  if (run.file.errors.empty()) {
-    out["run"] = run.file.policy.run.text;
-    out["directory"] = run.file.policy.directory;
-    out["policy"] = run.file.policy;
-    Json values = Json::array();
-    for (const configs::EffectiveValue& v : run.file.values) {
-      std::string key;
-      for (const std::string& step : v.path) key += key.empty() ? step : "." + step;
-      values.push_back({{"key", key}, {"value", v.value}, {"line", v.at.line}});
-    }
-    out["values"] = values;
-    for (const auto& [what, how] : script_abilities(run.file.policy))
-      out["without_agent"][what] = how;
-    const Knowledge knowledge = knowledge_of(run, text);
-    for (const auto& [name, rows] : {std::pair("known", &knowledge.known),
-                                     {"assumed", &knowledge.assumed},
-                                     {"not_known", &knowledge.not_known}}) {
-      out[name] = Json::object();
-      for (const auto& [what, how] : *rows) out[name][what] = how;
-    }
+    errors.push_back({e.file, e.at.line, e.at.column, e.message});
+  return errors;
+}
+
+std::map<std::string, std::string> as_map(const Knowledge::Rows& rows) {
+  return {rows.begin(), rows.end()};
+}
+
+Json as_json(const configs::CheckedRun& run, const std::string& text) {
+  if (!run.file.errors.empty()) return CheckRefusal{false, errors_of(run)};
+  CheckDocument out;
+  out.run = run.file.policy.run.text;
+  out.directory = run.file.policy.directory;
+  out.policy = run.file.policy;
+  for (const configs::EffectiveValue& v : run.file.values) {
+    std::string key;
+    for (const std::string& step : v.path) key += key.empty() ? step : "." + step;
+    out.values.push_back({key, v.value, v.at.line});
   }
+  const Knowledge knowledge = knowledge_of(run, text);
+  out.known = as_map(knowledge.known);
+  out.assumed = as_map(knowledge.assumed);
+  out.not_known = as_map(knowledge.not_known);
+  out.without_agent = as_map(script_abilities(run.file.policy));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/doctor/failing_sinks.hpp"
 #include "cli/doctor/site_checks.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/show/documents.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -48,13 +49,10 @@ int doctor(Context& context, const Options& options) {
   const bool good = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& f) { return f.health == Health::Bad; });
   if (options.json) {
-    Json list = Json::array();
+    DoctorDocument document{good, {}};
     for (const Finding& f : findings)
-      list.push_back({{"check", f.check},
-                      {"level", std::string(name_of(f.health))},
-                      {"found", f.found},
-                      {"fix", f.fix}});
-    console.line(dump_json(Json{{"ok", good}, {"findings", list}}));
+      document.findings.push_back({f.check, f.health, f.found, f.fix});
+    console.line(to_json_text(document));
     return good ? kDone : kFailed;
   }
   for (const Finding& f : findings) {

@@ -8,6 +8,7 @@
 #include "cli/init/detect.hpp"
 #include "cli/init/questions.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/show/documents.hpp"
 #include "common/os/files.hpp"
 
 namespace stoker::cli {
@@ -67,12 +68,13 @@ Status write(const InitOptions& options, const std::string& yaml) {
   return ok();
 }
 
-Json as_json(const init::Draft& draft, const Knowledge& knowledge, const std::string& file) {
-  Json json = draft;
-  json["file"] = file.empty() ? Json() : Json(file);
-  json["not_known"] = Json::object();
-  for (const auto& [what, text] : knowledge.not_known) json["not_known"][what] = text;
-  return json;
+InitDocument document_of(const init::Draft& draft, const Knowledge& knowledge,
+                         const std::string& file) {
+  InitDocument document{{}, draft.source, draft.path, draft.launchers, draft.entries, draft.notes,
+                        {}};
+  if (!file.empty()) document.file = file;
+  document.not_known = {knowledge.not_known.begin(), knowledge.not_known.end()};
+  return document;
 }
 
 void show(const Console& console, const init::Draft& draft, const std::string& file) {
@@ -107,7 +109,7 @@ int make_file(Context& context, const InitOptions& options) {
       return console.say(written.error().message()), kFailed;
   const std::string file = shown ? "" : options.output;
   if (options.json)
-    console.line(dump_json(as_json(*draft, knowledge, file)));
+    console.line(to_json_text(document_of(*draft, knowledge, file)));
   else if (shown)
     console.out(printable_lines(*yaml));
   if (!options.json) show(console, *draft, file);

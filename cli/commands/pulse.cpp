@@ -3,6 +3,7 @@
 
 #include "cli/commands/all.hpp"
 #include "cli/read/published.hpp"
+#include "cli/show/documents.hpp"
 #include "cli/show/pulse_text.hpp"
 
 namespace stoker::cli {
@@ -26,7 +27,7 @@ int pulse(Context& context, const PulseOptions& options) {
     runs.push_back(*std::move(run));
   }
   const Reach reach = note_daemon(context);
-  Json all = Json::array();
+  std::vector<PulseDocument> all;
   bool good = true, alert = false;
   for (const wire::SiteRun& run : runs) {
     const auto status = read_status(run, reach);
@@ -38,15 +39,11 @@ int pulse(Context& context, const PulseOptions& options) {
     const std::string line = printable(pulse_text(*status, wall_now()));
     alert = alert || is_alert(*status);
     if (options.json)
-      all.push_back({{"run", status->run},
-                     {"state", status->state},
-                     {"stale", status->stale},
-                     {"alert", is_alert(*status)},
-                     {"pulse", line}});
+      all.push_back({status->run, status->state, status->stale, is_alert(*status), line});
     else
       console.line(line);
   }
-  if (options.json) console.line(dump_json(all));
+  if (options.json) console.line(to_json_text(all));
   if (!good) return kFailed;
   return alert ? kAlert : kDone;
 }

@@ -7,6 +7,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/doctor/failing_sinks.hpp"
 #include "cli/read/published.hpp"
+#include "cli/show/fold.hpp"
 #include "cli/show/render_status.hpp"
 #include "cli/show/watch_screen.hpp"
 #include "cli/top/run_order.hpp"
@@ -122,7 +123,7 @@ int status(Context& context, const StatusOptions& options) {
   } else if (documents.empty() && good) {
     context.console.out(kNoRuns);
   } else {
-    context.console.out(render(context, documents));
+    context.console.out(for_terminal(context, render(context, documents)));
   }
   return good ? kDone : kFailed;
 }

@@ -4,6 +4,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
+#include "cli/show/fold.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -35,7 +36,8 @@ int why(Context& context, const WhyOptions& options) {
   } else if (found->empty()) {
     console.line("nothing was decided yet");
   } else {
-    for (const wire::PublishedEvent& e : *found) console.out(render(console, e));
+    for (const wire::PublishedEvent& e : *found)
+      console.out(for_terminal(context, render(console, e)));
   }
   return kDone;
 }

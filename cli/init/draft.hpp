@@ -37,7 +37,6 @@ struct Draft {
   std::vector<std::string> launchers;  // the outermost first
   std::vector<Entry> entries;          // one a key
   std::vector<std::string> notes;      // what else was seen
-  STOKER_FIELDS(Draft, source, path, launchers, entries, notes)
 
   [[nodiscard]] const Entry* find(std::string_view key) const;
   // Replaces what was there.

@@ -153,8 +153,9 @@ std::string waterfall(double whole_s, const std::vector<Share>& lost, double tra
     row(share.name, std::max(0.0, left), share.seconds, "bad");
   }
   row("trained", 0, trained_s, "good");
-  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n", kWidth,
-                     y, label, rows);
+  return fmt::format(
+      "<svg class=\"waterfall\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
+      kWidth, y, label, rows);
 }
 
 }  // namespace stoker::cli::postmortem

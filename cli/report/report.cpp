@@ -54,6 +54,11 @@ std::string figure(std::string_view name, const std::string& value) {
   return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, value);
 }
 
+// "1 node", "2 nodes"
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", with_commas(count), what, count == 1 ? "" : "s");
+}
+
 std::string hours(double gpu_hours, double node_hours) {
   return gpu_hours > 0 ? fmt::format("{:.2f} GPU hours", gpu_hours)
                        : fmt::format("{:.2f} node hours", node_hours);
@@ -85,7 +90,8 @@ std::string must_do(const wire::StatusDocument& s) {
     rows += fmt::format("<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
                         escaped(alert.severity), escaped(alert.summary), escaped(alert.command));
   if (rows.empty()) return "<p>Nothing: no alert is open.</p>\n";
-  return "<div class=\"scroll\"><table><tr><th>severity</th><th>what</th><th>what to "
+  return "<div class=\"scroll\"><table class=\"todo\"><tr><th>severity</th><th>what</th><th>what "
+         "to "
          "run</th></tr>" +
          rows + "</table></div>\n";
 }
@@ -149,12 +155,11 @@ const wire::StatusIncident* cost_of(const wire::StatusDocument& s,
 std::string incident_row(const wire::StatusDocument& s, const core::HistoryIncident& incident,
                          bool details) {
   std::string cost;
-  if (const auto* counted = cost_of(s, incident))
-    cost =
-        fmt::format("; {}, {} iterations repeated", hours(counted->gpu_hours, counted->node_hours),
-                    with_commas(counted->repeated));
+  if (const auto* known = cost_of(s, incident))
+    cost = fmt::format("; {}, {} repeated", hours(known->gpu_hours, known->node_hours),
+                       counted(known->repeated, "iteration"));
   else if (incident.repeated > 0)
-    cost = fmt::format("; {} iterations repeated", with_commas(incident.repeated));
+    cost = fmt::format("; {} repeated", counted(incident.repeated, "iteration"));
   const std::string head = fmt::format(
       "<b>{}</b> <span class=\"muted\">{}, at iteration {}{}{}</span>", escaped(incident.title),
       minute(incident.from), with_commas(incident.iteration),
@@ -179,10 +184,10 @@ std::string incidents(const Source& run, std::size_t most) {
   if (all.empty()) return "<p>None.</p>\n";
   const auto planned =
       std::count_if(all.begin(), all.end(), [](const auto& i) { return i.planned; });
-  std::string text = fmt::format(
-      "<p class=\"muted\">{} incidents and {} planned stops, the newest "
-      "first.</p>\n",
-      all.size() - static_cast<std::size_t>(planned), planned);
+  std::string text =
+      fmt::format("<p class=\"muted\">{} and {}, the newest first.</p>\n",
+                  counted(all.size() - static_cast<std::size_t>(planned), "incident"),
+                  counted(static_cast<std::size_t>(planned), "planned stop"));
   std::size_t number = 0;
   for (auto incident = all.rbegin(); incident != all.rend(); ++incident)
     text += incident_row(run.status, *incident, number++ < most);
@@ -202,8 +207,9 @@ std::string nodes(const Source& run) {
   const core::HistoryRanks& ranks = run.history.ranks();
   std::string text;
   if (ranks.world_size > 0)
-    text = fmt::format("<p>{} ranks on {} nodes in attempt {} of generation {}.</p>\n",
-                       ranks.world_size, ranks.nodes.size(), ranks.attempt, ranks.generation);
+    text = fmt::format("<p>{} on {} in attempt {} of generation {}.</p>\n",
+                       counted(ranks.world_size, "rank"), counted(ranks.nodes.size(), "node"),
+                       ranks.attempt, ranks.generation);
   if (rows.empty()) return text + "<p>No node has evidence against it.</p>\n";
   return text +
          "<div class=\"scroll\"><table><tr><th>node</th><th>state</th><th>evidence</th></tr>" +
@@ -249,7 +255,9 @@ std::string assemble(const Source& run, const std::optional<Source>& against, Wa
                      std::size_t incidents_in_full) {
   const wire::StatusDocument& s = run.status;
   std::string period = run.first ? "from " + minute(*run.first) + " " : "";
-  period += "as of " + escaped(s.published) + ", written " + minute(now);
+  const auto published = parse_rfc3339(s.published);
+  period += "as of " + (published ? minute(*published) : escaped(s.published)) + ", written " +
+            minute(now);
   if (s.stale) period += "; no daemon observes it, so this is what was known then";
   if (run.unreadable > 0) period += fmt::format("; {} events could not be read", run.unreadable);
   return fmt::format(

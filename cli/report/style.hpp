@@ -25,6 +25,7 @@ svg{display:block;width:100%;height:auto}svg text{font:11px system-ui,sans-serif
 .grid{stroke:var(--line);stroke-width:1}.mid{fill:none;stroke:var(--accent);stroke-width:1.6}
 .spread{fill:var(--accent);opacity:.25}.band{fill:var(--band)}.planned{fill:var(--planned)}
 .bar{fill:var(--accent)}.bar.good{fill:var(--good)}.bar.bad{fill:var(--bad)}
+.waterfall{max-width:700px}.todo code{display:inline-block;min-width:16rem}
 .other{fill:none;stroke:var(--mild);stroke-width:1.6;stroke-dasharray:5 3}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.25rem .9rem .25rem 0;

@@ -71,7 +71,7 @@ std::string step_line(const wire::StatusDocument& s) {
   if (s.step_norm_s > 0)
     text += fmt::format(", usually {} ({:+.0f} %)", seconds(s.step_norm_s),
                         100 * (s.step_s / s.step_norm_s - 1));
-  if (s.tflops > 0) text += fmt::format(", {:.1f} TFLOPs", s.tflops);
+  if (s.tflops >= 0.05) text += fmt::format(", {:.1f} TFLOPs", s.tflops);
   return text;
 }
 
@@ -109,6 +109,7 @@ std::string causes_line(const wire::StatusGoodput& g) {
   for (std::size_t i = 0; i < g.causes.size() && i < 5; ++i) {
     const wire::StatusCost& c = g.causes[i];
     const bool gpus = c.gpu_hours > 0;
+    if ((gpus ? c.gpu_hours : c.node_hours) < 0.05) continue;  // "0.0" says nothing
     text += fmt::format("{}{}{} {:.1f} {} hours", text.empty() ? "" : ", ", printable(c.cause),
                         c.times > 0 ? fmt::format(" ({} x)", c.times) : "",
                         gpus ? c.gpu_hours : c.node_hours, gpus ? "GPU" : "node");
@@ -227,7 +228,8 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));
   if (s.spend && (s.spend->budget || s.spend->gpu_hours > 0))
     text += row("spend", spend_line(*s.spend));
-  if (s.goodput && !s.goodput->causes.empty()) text += row("lost to", causes_line(*s.goodput));
+  if (const std::string causes = s.goodput ? causes_line(*s.goodput) : ""; !causes.empty())
+    text += row("lost to", causes);
   if (s.goodput && s.goodput->mfu)
     text += row("mfu", fmt::format("{:.1f} % while it iterates, {:.1f} % of all time",
                                    100 * *s.goodput->mfu, 100 * s.goodput->mfu_whole.value_or(0)));

@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 
+#include "cli/show/fold.hpp"
 #include "cli/show/render_status.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
@@ -128,6 +129,17 @@ Table run_table(const View& view, const Selection& selection, int columns) {
   return table;
 }
 
+namespace {
+
+// Of a row of status.
+Shade shade_of_row(std::string_view row) {
+  if (!row.starts_with("  alert ")) return Shade::Plain;
+  const std::size_t severity = std::min(row.find_first_not_of(' ', 8), row.size());
+  return row.substr(severity).starts_with("critical") ? Shade::Bad : Shade::Warn;
+}
+
+}  // namespace
+
 std::vector<Line> run_lines(const View& view, const Selection& selection, int columns) {
   std::vector<Line> lines;
   const auto* run = chosen_run(view, selection);
@@ -144,10 +156,10 @@ std::vector<Line> run_lines(const View& view, const Selection& selection, int co
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
-    const Shade shade = begin == 0                     ? shade_of_state(run->state)
-                        : line.starts_with("  alert ") ? Shade::Bad
-                                                       : Shade::Plain;
-    lines.push_back({{line, shade}});
+    const Shade shade = begin == 0 ? shade_of_state(run->state) : shade_of_row(line);
+    const std::string rows = folded(line, columns) + "\n";
+    for (std::size_t at = 0; at < rows.size(); at = rows.find('\n', at) + 1)
+      lines.push_back({{rows.substr(at, rows.find('\n', at) - at), shade}});
     begin = end + 1;
   }
   return lines;

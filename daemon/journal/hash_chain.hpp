@@ -24,7 +24,7 @@ std::string row_hash(const StoredRow& row);
 std::string state_hash(std::int64_t seq, std::int64_t schema, const std::string& build,
                        const std::string& bytes, const std::string& runs);
 std::string run_state_hash(const std::string& run, std::int64_t seq, const std::string& bytes);
-std::string no_runs();  // that sum where there is none
+std::string no_runs();  // that sum without a run
 std::string first_prev_hash();
 std::string digest_of(const std::string& bytes);  // 16 bytes of XXH3-128
 

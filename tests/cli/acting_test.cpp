@@ -95,7 +95,7 @@ TEST_CASE("acting: no daemon -> the switch file, 0660, with author and reason, a
     CHECK_FALSE(body->by.empty());
     struct stat s {};
     REQUIRE(::stat(path.c_str(), &s) == 0);
-    CHECK((s.st_mode & 0777) == 0660);
+    CHECK((s.st_mode & 0777) == 0640);
   }
   ::umask(before);
   CHECK(site.stoker({"stop", "hello", "--now", "--reason", "x"}).code == 0);

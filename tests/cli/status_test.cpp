@@ -1,4 +1,5 @@
 // `stoker status`: the human block as a golden, JSON, staleness, hostile documents.
+#include "cli/show/fold.hpp"
 #include "cli/show/pulse_text.hpp"
 #include "cli/show/render_status.hpp"
 #include "site.hpp"
@@ -28,6 +29,35 @@ TEST_CASE("status: a training run -> its block") {
   eta         16h 40min, at 2026-05-01T21:40:00Z
   budget      17 of 20 restarts left, 1 of 3 without progress, 3 so far
 )");
+}
+
+TEST_CASE(
+    "status: on a narrow terminal -> folded at blanks, below the value; colours take no room") {
+  CHECK(
+      folded("* hello  training\n  why         rank 1 on n03 ended with signal 9 (Killed)\n", 40) ==
+      "* hello  training\n"
+      "  why         rank 1 on n03 ended with\n"
+      "              signal 9 (Killed)\n");
+  CHECK(folded("    because all ranks stopped", 24) ==
+        "    because all ranks\n            stopped");
+  CHECK(folded("one \033[31mtwo\033[0m three", 13) == "one \033[31mtwo\033[0m three");
+  CHECK(folded("one \033[31mtwo\033[0m three", 12) == "one \033[31mtwo\033[0m\n    three");
+  CHECK(folded("  path        /a/name/longer/than/the/terminal is/whole\n\n", 20) ==
+        "  path\n    /a/name/longer/than/the/terminal\n    is/whole\n\n");
+  CHECK(folded("a word  kept   as it is", 80) == "a word  kept   as it is");
+}
+
+TEST_CASE("status: hours and TFLOPs that would read 0.0 -> left out") {
+  auto s = training_status();
+  s.tflops = 0.04;
+  s.goodput = wire::StatusGoodput{};
+  s.goodput->causes = {{"hang", 1, 20, 0.02, 0}};
+  std::string text = render_status(s, kNow, plain());
+  CHECK(text.find("TFLOPs") == std::string::npos);
+  CHECK(text.find("lost to") == std::string::npos);
+  s.goodput->causes.push_back({"rank_crash", 2, 4000, 2.2, 0});
+  text = render_status(s, kNow, plain());
+  CHECK(text.find("  lost to     rank_crash (2 x) 2.2 node hours\n") != std::string::npos);
 }
 
 TEST_CASE("status: GPU hours -> against the budget, and whether the forecast fits") {

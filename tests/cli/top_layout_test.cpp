@@ -40,6 +40,23 @@ TEST_CASE("top: the first screen -> worst first, what does not fit is left out b
     check_screen("runs", three_runs(), {}, rows, columns);
 }
 
+TEST_CASE("top: an alert of the chosen run -> red where it is critical, yellow as a warning") {
+  View view = three_runs();
+  const Selection selection = on(Page::Runs, "tr11-176B");
+  const auto shade_of = [&](const std::string& words) {
+    const top::Cells cells = top::layout(view, selection, 40, 120).cells;
+    for (int row = 0; row < cells.rows(); ++row) {
+      std::string text;
+      for (int column = 0; column < cells.columns(); ++column) text += cells.at(row, column).text;
+      if (text.find(words) != std::string::npos) return cells.at(row, 2).shade;
+    }
+    return top::Shade::Dim;
+  };
+  CHECK(shade_of("alert       critical ") == top::Shade::Bad);
+  CHECK(shade_of("alert       warning ") == top::Shade::Warn);
+  CHECK(shade_of("budget      ") == top::Shade::Plain);
+}
+
 TEST_CASE("top: every page of a run -> its screen") {
   for (const Page page : {Page::Why, Page::Nodes, Page::Logs, Page::Events})
     check_screen(std::string(top::page_name(page)), three_runs(), on(page), 24, 80);

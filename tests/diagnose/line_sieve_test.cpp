@@ -143,7 +143,8 @@ TEST_CASE(
     CHECK(said[i].numbers.has_value() == metrics.has_value());
     if (metrics && said[i].numbers) CHECK(*said[i].numbers == step_numbers(*metrics));
   }
-  CHECK(known * 10 > lines.size() * 9);
+  // A bar within an epoch counts on top of the epochs before: its lines are parsed one by one.
+  CHECK(known * 10 > lines.size() * 8);
 }
 
 TEST_CASE(

@@ -158,7 +158,7 @@ def switches(site):
         with open(path, encoding="utf-8") as f:
             body = json.load(f)
         check(body["reason"] == "why not" and body["by"], f"{verb}: {body}")
-        check(os.stat(path).st_mode & 0o777 == 0o660, f"{verb}: mode {oct(os.stat(path).st_mode)}")
+        check(os.stat(path).st_mode & 0o777 == 0o640, f"{verb}: mode {oct(os.stat(path).st_mode)}")
     site.stoker("stop", "hello", "--now", "--reason", "x")
     check(os.path.exists(os.path.join(site.run, "switch", "kill")), "stop --now drops no kill file")
     check("stokerd" in site.stoker("rollback", "hello", "--to", "3", "--reason", "x", code=1).stderr, "rollback")

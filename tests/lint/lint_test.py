@@ -141,6 +141,19 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(list(schemas.mismatches(schema, bad))), 3)
         self.assertEqual(list(schemas.mismatches(schema, {"names": [], "a": 1, "b": 1})), [": no key by"])
 
+    def test_schema_of_enums_and_arrays(self):
+        text = ("template <>\nstruct stoker::EnumNames<stoker::cli::How> {\n  static constexpr std::array names{\"found\", \"asked\"};\n};\n"
+                "\nstruct Entry {\n  How how = How::Asked;\n  STOKER_FIELDS(Entry, how)\n};\n"
+                "\nstruct InitDocument {\n  std::string source, path;\n  std::vector<init::Entry> entries;\n  STOKER_FIELDS(InitDocument, entries)\n};\n"
+                "\nstruct HeldAlert {\n  std::string id;\n  STOKER_FIELDS(HeldAlert, id)\n};\n")
+        self.write("cli/show/documents.hpp", HEAD + text)
+        made = {os.path.basename(path).split(".")[0]: schemas.json.loads(schema) for path, schema in schemas.documents(lint.ROOT).items()}
+        self.assertEqual(set(made), {"init", "held"})
+        self.assertEqual(list(schemas.mismatches(made["init"], {"entries": [{"how": "asked"}]})), [])
+        self.assertEqual(len(list(schemas.mismatches(made["init"], {"entries": [{"how": "dreamt"}]}))), 1)
+        self.assertEqual(list(schemas.mismatches(made["held"], [{"id": "a"}])), [])
+        self.assertEqual(list(schemas.mismatches(made["held"], [{"id": "a"}, {}])), ["[1]: no key id"])
+
     def test_unfinished_mark(self):
         self.breaks(lint.rule_words, "core/bad.cpp", HEAD + "// TO" "DO: the rest\n", "TO" "DO")
 

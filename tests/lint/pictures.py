@@ -10,7 +10,7 @@ import re
 
 FOLDER, MADE = "docs/pictures", "docs/pictures/made.txt"
 MOST_BYTES, MOST_BYTES_IN_ALL = 200 << 10, 1 << 20
-COMMANDS = ["cli/show/render_status.cpp", "cli/show/console.cpp", "cli/commands/status.cpp", "cli/commands/why.cpp"]
+COMMANDS = ["cli/show/render_status.cpp", "cli/show/fold.cpp", "cli/show/console.cpp", "cli/commands/status.cpp", "cli/commands/why.cpp"]
 TOP = ["cli/top/*_page.cpp", "cli/top/*_pages.cpp", "cli/top/layout.cpp", "cli/top/header.cpp", "cli/top/cells.cpp", "cli/show/render_status.cpp"]
 PAGE = ["daemon/page/*"]
 REPORT = ["cli/report/*"]

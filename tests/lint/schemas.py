@@ -6,13 +6,24 @@ import re
 import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-HEADERS = ["wire/status.hpp", "wire/site.hpp"]
+HEADERS = ["wire/status.hpp", "wire/site.hpp", "wire/held.hpp", "cli/init/draft.hpp", "cli/doctor/site_checks.hpp", "cli/show/documents.hpp"]
 DOCUMENTS = {"status": ("StatusDocument", "status.json of a run; an entry of `stoker status --json`"),
              "event": ("PublishedEvent", "a line of events.jsonl and of `stoker events --json`"),
              "node": ("PublishedNode", "a line of nodes.jsonl and of `stoker nodes --json`"),
-             "site": ("SiteDocument", "published/site.json: the runs under supervision")}
+             "site": ("SiteDocument", "published/site.json: the runs under supervision"),
+             "held": ("HeldAlert[]", "published/held.json: what has not been sent to a sink; `held` of `stoker alerts --json`"),
+             "alert": ("StatusAlert+AlertPlace", "an entry of `stoker alerts --json`"),
+             "pulse": ("PulseDocument", "an entry of `stoker pulse --json`"),
+             "silence": ("StatusSilence", "an entry of `stoker silence --list --json`"),
+             "doctor": ("DoctorDocument", "`stoker doctor --json`"),
+             "acting": ("ActingDocument", "what a command that acts prints with --json: save, stop, exclude, ack, ..."),
+             "error": ("ErrorDocument", "what any command prints with --json when it has no answer"),
+             "check": ("CheckDocument", "`stoker check RUN.yaml --json` with exit 0"),
+             "check_errors": ("CheckRefusal", "`stoker check RUN.yaml --json` with exit 2"),
+             "init": ("InitDocument", "`stoker init --json`: what was found, and where")}
 NUMBERS = {"int", "std::uint32_t", "std::uint64_t", "std::int64_t", "std::size_t"}
-MEMBER = re.compile(r"((?:std::)?[\w:]+(?:<[^;={}]*>)?)\s+([\w\s,={}.\"-]+);")
+MEMBER = re.compile(r"((?:std::)?[\w:]+(?:<[^;={}]*>)?)\s+([\w\s,={}.:\"-]+);")
+ENUM = re.compile(r"EnumNames<(?:\w+::)*(\w+)> \{\s*static constexpr std::array names\{([^}]*)\}")
 
 
 def structs(text):
@@ -30,6 +41,11 @@ def structs(text):
         names = [n.strip() for n in fields.group(1).split(",")][1:]
         found[name] = [(types[n], n) for n in names]
     return found
+
+
+def enums(text):
+    """name -> the texts of its values."""
+    return {name: re.findall(r'"([^"]*)"', names) for name, names in ENUM.findall(text)}
 
 
 def schema_of(kind, used):
@@ -50,6 +66,7 @@ def schema_of(kind, used):
     inner = re.fullmatch(r"std::map<std::string, (.*)>", kind)
     if inner:
         return {"type": "object", "additionalProperties": schema_of(inner.group(1), used)}
+    kind = kind.rsplit("::", 1)[-1]
     used.append(kind)
     return {"$ref": f"#/$defs/{kind}"}
 
@@ -59,24 +76,33 @@ def object_of(fields, used):
             "required": [name for _, name in fields]}
 
 
+def whole_of(struct, known, used):
+    """"A": the object A; "A+B": one object with the keys of both; "A[]": an array of A."""
+    if struct.endswith("[]"):
+        return {"type": "array", "items": schema_of(struct[:-2], used)}
+    return object_of([field for one in struct.split("+") for field in known[one]], used)
+
+
 def documents(root=ROOT):
     """File name -> text, of all schemas whose struct is there."""
-    known = {}
+    known, named = {}, {}
     for header in HEADERS:
         if os.path.exists(os.path.join(root, header)):
             with open(os.path.join(root, header), encoding="utf-8") as file:
-                known.update(structs(file.read()))
+                text = file.read()
+            known.update(structs(text))
+            named.update(enums(text))
     out = {}
     for name, (struct, title) in DOCUMENTS.items():
-        if struct not in known:
+        if not set(struct.removesuffix("[]").split("+")) <= set(known):
             continue
         used = []
-        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **object_of(known[struct], used)}
+        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **whole_of(struct, known, used)}
         defined = {}
         while used:
             kind = used.pop()
             if kind not in defined:
-                defined[kind] = object_of(known[kind], used)
+                defined[kind] = {"enum": named[kind]} if kind in named else object_of(known[kind], used)
         if defined:
             schema["$defs"] = dict(sorted(defined.items()))
         out[f"docs/schema/{name}.schema.json"] = json.dumps(schema, indent=1) + "\n"

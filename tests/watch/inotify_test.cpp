@@ -29,8 +29,7 @@ TEST_CASE("inotify: a file that a watcher reads -> a hint; what stoker writes fo
 TEST_CASE("inotify: folders of several runs -> a hint names whose they are, as long as they are") {
   using Names = std::set<std::string>;
   const Folder folder;
-  for (const char* name : {"a", "b", "shared"})
-    std::filesystem::create_directories(folder / name);
+  for (const char* name : {"a", "b", "shared"}) std::filesystem::create_directories(folder / name);
   const auto write = [&](const std::string& name) { folder.append(name, "x\n"); };
   Inotify inotify;
   CHECK(inotify.watch("a", {folder / "a", folder / "shared"}));

@@ -313,7 +313,7 @@ TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inoti
   CHECK(watcher.flush_digest().empty());
 }
 
-TEST_CASE("watcher: hinted files in which nothing moves -> looked at less often, until they move") {
+TEST_CASE("watcher: hinted files in which nothing moves -> polled less often, until they move") {
   const Folder folder;
   std::filesystem::create_directories(folder / "switch");
   RunWatchOptions options;
@@ -327,7 +327,7 @@ TEST_CASE("watcher: hinted files in which nothing moves -> looked at less often,
     return watcher.next_poll() - Instant(at);
   };
   CHECK(pause_at(1s) == 1s);
-  CHECK(pause_at(10min) == 1s);  // nobody would hint
+  CHECK(pause_at(10min) == 1s);  // no hints would come
   watcher.set_hinted(true);
   CHECK(pause_at(11min) == 5s);
   folder.write("switch/save", "");
