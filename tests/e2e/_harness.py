@@ -131,8 +131,8 @@ class Site:
         return json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else {}
 
     def events(self):
-        done = self.stoker("events", self.run, "--json", ok=False)
-        return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+        done = self.stoker("events", self.run, "--json", ok=False)  # exit 1: nothing is published yet
+        return [] if done.returncode else [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
 
     def site_events(self):
         """What happened to the site as a whole: its daemon, its nodes, its scheduler."""

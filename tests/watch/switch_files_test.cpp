@@ -38,6 +38,16 @@ std::string refusal(const std::vector<core::Input>& inputs) {
   return std::get<core::SwitchRefused>(inputs[0].body).why;
 }
 
+// Of a run without limits on its disk.
+RunWatcher watcher_of(const Folder& folder) {
+  RunWatchOptions options;
+  options.policy.run = RunName("run");
+  options.policy.directory = folder.path;
+  options.policy.watch.disk_min_free = 0;
+  options.policy.watch.disk_min_free_inodes = 0;
+  return RunWatcher(options, {});
+}
+
 }  // namespace
 
 TEST_CASE("switch: each verb in any case -> asked once, with author, reason and file name") {
@@ -290,12 +300,7 @@ TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inoti
   const Folder folder;
   std::filesystem::create_directories(folder / "switch");
   std::filesystem::create_directories(folder / "gen-000001");
-  RunWatchOptions options;
-  options.policy.run = RunName("run");
-  options.policy.directory = folder.path;
-  options.policy.watch.disk_min_free = 0;
-  options.policy.watch.disk_min_free_inodes = 0;
-  RunWatcher watcher(options, {});
+  RunWatcher watcher = watcher_of(folder);
   CHECK(watcher.poll(Instant(1s), kLater).empty());
   CHECK(watcher.next_poll() == Instant(2s));
   Inotify hints;
@@ -316,12 +321,7 @@ TEST_CASE("run watcher: a run directory -> inputs of all parts, hints from inoti
 TEST_CASE("watcher: hinted files in which nothing moves -> polled less often, until they move") {
   const Folder folder;
   std::filesystem::create_directories(folder / "switch");
-  RunWatchOptions options;
-  options.policy.run = RunName("run");
-  options.policy.directory = folder.path;
-  options.policy.watch.disk_min_free = 0;
-  options.policy.watch.disk_min_free_inodes = 0;
-  RunWatcher watcher(options, {});
+  RunWatcher watcher = watcher_of(folder);
   const auto pause_at = [&](Duration at) {
     (void)watcher.poll(Instant(at), kLater);
     return watcher.next_poll() - Instant(at);

@@ -65,6 +65,7 @@ def scancel_everything(site):
     check("cancelled" in held["reason"], f"held for another reason: {held['reason']}")
     check(not site.submissions(), f"submitted again: {site.submissions()}")
     site.stoker("resume", site.run, "--reason", "it was a mistake")
+    site.wait(lambda: site.status()["state"] != "held", LIMIT, "the state after resume to be published")
     site.wait_training(beyond=before["iteration"])
 
 
