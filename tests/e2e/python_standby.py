@@ -10,7 +10,7 @@ import tempfile
 
 from e2e._agent import ROOT, check, run_cases, wait_for
 
-HELPER = os.path.join(ROOT, "worker", "agent", "python_standby.py")
+HELPER = os.path.join(ROOT, "worker", "agent", "rank", "python_standby.py")
 SEEN = """
 import json, multiprocessing, os, sys
 import heavy
