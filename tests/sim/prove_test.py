@@ -29,7 +29,7 @@ class Folders(unittest.TestCase):
         self.assertLessEqual(needed, set(prove.SIMULATED), sorted(needed - set(prove.SIMULATED)))
 
     def test_guards_are_those_of_the_simulator(self):
-        with open(os.path.join(prove.ROOT, "sim", "scenario.hpp"), encoding="utf-8") as file:
+        with open(os.path.join(prove.ROOT, "sim", "universe", "scenario.hpp"), encoding="utf-8") as file:
             names = file.read().split("EnumNames<stoker::sim::Guard>")[1].split("};")[0]
         self.assertEqual(sorted(prove.GUARDS + ["none"]), sorted(re.findall(r'"([\w-]+)"', names)))
 
