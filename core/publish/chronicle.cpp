@@ -168,16 +168,17 @@ void close(Story& story, const JournalRow& row) {
     const bool again = row.decision.to == "training";
     const std::uint64_t repeat =
         again && chapter.reached > story.loaded ? chapter.reached - story.loaded : 0;
-    const double anew =
+    const double repeated_hours =
         static_cast<double>(repeat) * story.step_s / 3600 * static_cast<double>(story.nodes);
     const double hours = node_hours(story, lost);
     story.text += fmt::format(
         "\nLost: {} {} to repeat, {}, {}{}.\n", repeat, repeat == 1 ? "iteration" : "iterations",
         format_duration(lost), hours_text(story, hours),
-        anew > 0 ? fmt::format(" and {} to repeat", hours_text(story, anew)) : "");
+        repeated_hours > 0 ? fmt::format(" and {} to repeat", hours_text(story, repeated_hours))
+                           : "");
     Story::Kind& kind = story.kinds[chapter.kind];
     ++kind.times;
-    kind.node_hours += hours + anew;
+    kind.node_hours += hours + repeated_hours;
     story.lost += lost;
     story.repeated += repeat;
     ++story.incidents;

@@ -97,9 +97,9 @@ std::vector<double> losses_before(const Trail& trail, Iteration iteration) {
 // The losses that are to come are those of the iterations after `from`.
 void go_on_from(RunState& run, Iteration from) {
   const ResumeCheck& check = run.trail.check;
-  const bool anew = check.rolled_back || check.changed;
+  const bool starts_over = check.rolled_back || check.changed;
   signals::go_on_from(run.loss, from,
-                      anew ? std::vector<double>{} : losses_before(run.trail, from));
+                      starts_over ? std::vector<double>{} : losses_before(run.trail, from));
 }
 
 // The first iteration of an attempt, its first learning rate, its first losses. True: it is ended.

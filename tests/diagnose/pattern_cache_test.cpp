@@ -43,7 +43,7 @@ TEST_CASE("pattern cache: stored, then loaded -> the same matches") {
   CHECK(pattern_key(patterns) != pattern_key({"out of (?P<what>memory)"}));
 }
 
-TEST_CASE("pattern cache: any byte flipped, cut, writable by others, a link -> compiled anew") {
+TEST_CASE("pattern cache: any byte flipped, cut, writable by others, a link -> compiled again") {
   const Folder folder;
   const PatternCache cache(folder.path);
   const std::vector<std::string> patterns{"out of memory"};

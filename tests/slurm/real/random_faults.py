@@ -193,8 +193,8 @@ def trains_on(site, before, fault):
             site.stoker("resume", site.run, "--reason", "chance")
         if s.get("state") in ("finished", "stopped"):
             raise Failed(f"the run is {s['state']}: {s.get('reason')}")
-        anew = fault not in RESTARTS or starts(s) > starts(before)
-        return s.get("state") == "training" and not s.get("stale") and anew and s.get("iteration", 0) > reached and s
+        restarted = fault not in RESTARTS or starts(s) > starts(before)
+        return s.get("state") == "training" and not s.get("stale") and restarted and s.get("iteration", 0) > reached and s
     reached = site.status().get("iteration", 0)
     return site.wait(there, PATIENCE, f"training beyond iteration {reached}, started over")
 
