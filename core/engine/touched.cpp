@@ -1,4 +1,4 @@
-// Touched.
+// A run is copied when the first event of a turn can reach it.
 #include "core/engine/touched.hpp"
 
 #include "core/step.hpp"
