@@ -62,6 +62,30 @@ def one_rank_frozen(site):
     check(later or odd == [{"rank": 1, "node": "n02"}], f"{odd} {told}")
 
 
+# Attached to a process and in no hurry, as gdb is while it reads the symbols of large libraries.
+SLOW_TOOL = """\
+#!/usr/bin/python3
+import ctypes, sys, time
+ctypes.CDLL(None).ptrace(16, int(sys.argv[sys.argv.index("-p") + 1]), 0, 0)  # PTRACE_ATTACH
+time.sleep(60)
+"""
+
+
+def a_slow_tool_holds_no_restart(site):
+    """What a tool is attached to cannot be reaped: the tool ends with the ranks, and the restart stays in the allocation."""
+    folder = os.path.join(site.folder, "tools")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "gdb"), "w", encoding="utf-8") as file:
+        file.write(SLOW_TOOL)
+    os.chmod(file.name, 0o755)
+    site.env["PATH"] = folder + ":" + site.env["PATH"]
+    start(site)
+    os.kill(site.rank_pid(1), signal.SIGSTOP)
+    verdict(site)
+    now = site.wait(lambda: site.status().get("restarts", 0) >= 1 and site.status()["state"] == "training" and site.status(), 60, "the restart")
+    check(now["generation"] == 1 and now["attempt"] >= 2, f"generation {now['generation']}, attempt {now['attempt']}")
+
+
 def dry_runs_do_nothing(site):
     start(site, save_every=50)
     saved = site.wait(lambda: site.status().get("checkpoint"), 30, "a checkpoint")["iteration"]
@@ -82,4 +106,4 @@ def dry_runs_do_nothing(site):
     check(len(asked) == 1, f"a dry run did something before the pause: {asked}")
 
 
-main(all_ranks_frozen, one_rank_frozen, dry_runs_do_nothing)
+main(all_ranks_frozen, one_rank_frozen, a_slow_tool_holds_no_restart, dry_runs_do_nothing)

@@ -64,6 +64,7 @@ void Node::terminate_all() {
 }
 
 void Node::kill_ranks() {
+  kill_tools();
   for (const auto& member : ranks_)
     if (!member->clear && member->process) member->process->kill();
 }

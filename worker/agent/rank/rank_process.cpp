@@ -247,16 +247,26 @@ void RankProcess::settle() {
   if (events_.clear) events_.clear(stuck_);
 }
 
+namespace {
+
+bool is_tool(pid_t pid) {
+  const auto environment = os::read_file(fmt::format("/proc/{}/environ", pid), 4u << 20);
+  return environment && environment->find(std::string(kToolVariable) + "=1") != std::string::npos;
+}
+
+}  // namespace
+
 std::vector<pid_t> adopted_children(const std::vector<pid_t>& guardians) {
   std::vector<pid_t> adopted;
-  const std::string tool = std::string(kToolVariable) + "=1";
-  for (const pid_t pid : children_of(::getpid())) {
-    if (std::find(guardians.begin(), guardians.end(), pid) != guardians.end()) continue;
-    const auto environment = os::read_file(fmt::format("/proc/{}/environ", pid), 4u << 20);
-    if (environment && environment->find(tool) != std::string::npos) continue;
-    adopted.push_back(pid);
-  }
+  for (const pid_t pid : children_of(::getpid()))
+    if (std::find(guardians.begin(), guardians.end(), pid) == guardians.end() && !is_tool(pid))
+      adopted.push_back(pid);
   return adopted;
+}
+
+void kill_tools() {
+  for (const pid_t pid : children_of(::getpid()))
+    if (is_tool(pid)) ::kill(pid, SIGKILL);
 }
 
 }  // namespace stoker::agent

@@ -86,5 +86,7 @@ class RankProcess {
 // started with STOKER_TOOL=1 (gdb, py-spy).
 inline constexpr const char* kToolVariable = "STOKER_TOOL";
 std::vector<pid_t> adopted_children(const std::vector<pid_t>& guardians);
+// A process that a tool is attached to cannot be reaped after its death: the tools go first.
+void kill_tools();
 
 }  // namespace stoker::agent
