@@ -1,12 +1,12 @@
 """Heartbeat client of stoker for Python trainings; copy it. Layout: wire/heartbeat_page.hpp, version 1. Without stoker it
-does nothing. leave_wanted(): 0 = go on, 1 = save and leave, 2 = leave without saving."""
+does nothing. leave_wanted(): 0 = go on, 1 = save and leave, 2 = leave without saving. `path` "": no page."""
 import mmap, os, struct, time
 
 PHASES = ("startup", "load", "iteration", "evaluation", "checkpoint", "shutdown")
 
 class Heartbeat:
-    def __init__(self):
-        path = os.environ.get("STOKER_HEARTBEAT")
+    def __init__(self, path=None):
+        path = os.environ.get("STOKER_HEARTBEAT") if path is None else path
         with open(path, "r+b") if path else open(os.devnull) as file:
             self.page = mmap.mmap(file.fileno(), 8192) if path else bytearray(8192)
         if path and (self.page[:8] != b"STOKERHB" or self.get("<I", 8) != 1):
@@ -26,9 +26,9 @@ class Heartbeat:
     def phase(self, name):
         self.write(("<I", 20, PHASES.index(name)), ("<q", 24, time.monotonic_ns()))
 
-    def step(self, iteration, total=0, samples=0, tokens=0, loss=None, seconds=0.0, lr=0.0):
+    def step(self, iteration, total=0, samples=0, tokens=0, loss=None, seconds=0.0, lr=0.0, steps=0):
         self.write(("<Q", 40, iteration), ("<Q", 48, total), ("<Q", 56, samples), ("<Q", 136, tokens), ("<d", 80, seconds),
-                   ("<d", 64, loss or 0.0), ("<I", 132, int(loss is not None)), ("<d", 72, lr))
+                   ("<Q", 120, steps), ("<d", 64, loss or 0.0), ("<I", 132, int(loss is not None)), ("<d", 72, lr))
 
     def save_wanted(self):
         return self.get("<Q", 2048) > self.get("<Q", 144)

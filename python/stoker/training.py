@@ -1,4 +1,5 @@
 """One rank's training loop: iterations and phases for the heartbeat page, requests to save and to leave from it."""
+import array
 import contextlib
 import os
 import sys
@@ -9,15 +10,54 @@ from .heartbeat import Heartbeat
 ASK_EVERY_S = 1.0  # the ranks agree on what was requested about this often
 
 
-def largest_of_all_ranks(numbers):
-    """Element by element the largest over all ranks of torch.distributed; the same numbers where there is one rank."""
-    torch = sys.modules.get("torch")
-    group = getattr(torch, "distributed", None)
+def of_torch(numbers):
+    group = getattr(sys.modules.get("torch"), "distributed", None)
     if group is None or not group.is_available() or not group.is_initialized():
-        return numbers
+        return None
+    torch = sys.modules["torch"]
     together = torch.tensor(numbers, dtype=torch.int64, device="cuda" if "nccl" in group.get_backend() else "cpu")
     group.all_reduce(together, op=group.ReduceOp.MAX)
     return together.tolist()
+
+
+def of_jax(numbers):
+    jax = sys.modules.get("jax")
+    if jax is None or jax.process_count() < 2:
+        return None
+    import numpy
+    from jax.experimental.multihost_utils import process_allgather
+    mine = numpy.minimum(numbers, 2**31 - 1).astype(numpy.int32)  # JAX has 64 bits only where it is asked to
+    return process_allgather(mine).max(axis=0).tolist()
+
+
+def of_mpi(numbers):
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not mpi.Is_initialized() or mpi.COMM_WORLD.Get_size() < 2:
+        return None
+    together = array.array("q", numbers)
+    mpi.COMM_WORLD.Allreduce(mpi.IN_PLACE, together, op=mpi.MAX)
+    return together.tolist()
+
+
+def largest_of_all_ranks(numbers):
+    """Element by element the largest over all ranks of torch.distributed, JAX or MPI, the first of these that connects several;
+    the same numbers where there is one rank."""
+    for library in (of_torch, of_jax, of_mpi):
+        together = library(numbers)
+        if together is not None:
+            return together
+    return numbers
+
+
+def own_page(environment=os.environ):
+    """The heartbeat page if this process is to write it, else "". A launcher that the agent starts as one process (mpirun,
+    accelerate launch, torchrun) hands that process's page to all of its ranks: the one with its local rank writes it."""
+    path = environment.get("STOKER_HEARTBEAT", "")
+    of_agent = environment.get("SLURM_LOCALID", "0")  # set by the agent; none of these launchers sets it
+    for local in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK"):  # Open MPI; MPICH and Intel MPI; torchrun
+        if local in environment:
+            return path if environment[local] == of_agent else ""
+    return path
 
 
 class Training:
@@ -25,10 +65,11 @@ class Training:
     `agree(numbers)` is the element-wise maximum over all ranks. `total`: iterations in all, 0 = unknown."""
 
     def __init__(self, total=0, save=None, agree=largest_of_all_ranks):
-        self.beat = Heartbeat()
+        self.beat = Heartbeat(own_page())
         self.total, self.save, self.agree = total, save, agree
         self.supervised = bool(os.environ.get("STOKER_HEARTBEAT"))
         self.phase_now, self.ask_at, self.began, self.iteration = "", 0, time.monotonic(), 0
+        self.last_save = self.before = None  # the iteration of the newest save; the one in front of this process's first
         self.loss, self.lr = None, 0.0  # the last ones that were seen: a page that loses its loss counts as not a number
         self.enter("startup")
 
@@ -65,9 +106,10 @@ class Training:
             loss = float(loss.detach()) if loss.device.type == "cpu" or iteration >= self.ask_at else None
         self.loss = self.loss if loss is None else float(loss)
         self.lr = self.lr if lr is None else lr
+        self.before = iteration - 1 if self.before is None else self.before
         self.enter("iteration")
         self.beat.step(iteration, total=self.total, samples=samples, tokens=tokens, loss=self.loss, seconds=seconds,
-                       lr=self.lr)
+                       lr=self.lr, steps=iteration - self.before)
         return self.requested(iteration, seconds)
 
     def step(self, iteration, **numbers):
@@ -79,11 +121,13 @@ class Training:
         return leave == 0
 
     def checkpoint(self, iteration):
-        """Saves; for the training's own checkpoints too."""
+        """Saves; for the training's own checkpoints too. One that was requested at the same iteration is not written twice."""
         if self.save is None:
             return
-        with self.phase("checkpoint"):
-            self.save(iteration)
+        if iteration != self.last_save:
+            with self.phase("checkpoint"):
+                self.save(iteration)
+        self.last_save = iteration
         self.beat.saved(iteration)
 
     def end(self):
