@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import english  # noqa: E402
+import fuzz_sources  # noqa: E402
 import layers  # noqa: E402
 import packages  # noqa: E402
 import pictures  # noqa: E402
@@ -228,6 +229,11 @@ def rule_purity():
 def rule_packages():
     """Each Debian package that ./dev setup installs is used."""
     return packages.unused(read, tracked("CMakeLists.txt", ".cmake", ".cpp", ".hpp", ".py", ".sh", ".yaml", ".html", ".js") + ["dev"])
+
+
+def rule_fuzz_sources():
+    """The fuzzer links every source that its targets need: a file that was moved or split shows here, not in its next build."""
+    return fuzz_sources.complaints(CPP, read) if os.path.exists(os.path.join(ROOT, fuzz_sources.CMAKE)) else ()
 
 
 def rule_pictures():

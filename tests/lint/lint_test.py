@@ -244,6 +244,21 @@ class Rules(unittest.TestCase):
                 text = f.read()
             self.assertTrue(purity.re.search(purity.WORDS[what], text, purity.re.M), name)
 
+    def test_source_that_the_fuzzer_misses(self):
+        cmake = "set(patterns common/*.cpp{})\nlist(APPEND targets ${{ROOT}}/core/twice.cpp)  # large\n"
+        self.write("common/large.hpp", HEAD + "#pragma once\nint large(int);\nstruct Pile {\n  void add(int);\n};\n")
+        self.write("core/large.cpp", '#include "common/large.hpp"\n\nint large(int a) {\n  return a;\n}\n\nvoid Pile::add(int) {}\n')
+        self.write("tests/fuzz/targets.cpp", HEAD + '#include "common/large.hpp"\n// large(1) and pile.add(2)\nvoid run(Pile&);\n')
+        self.write(lint.fuzz_sources.CMAKE, cmake.format(""))
+        self.assertEqual(list(lint.rule_fuzz_sources()), [])  # only its declarations are used
+        call = HEAD + '#include "common/large.hpp"\nint run() {\n  return large(1);\n}\n'
+        self.write("tests/fuzz/targets.cpp", call)
+        self.assertIn("core/large.cpp is missing: tests/fuzz/targets.cpp calls large", list(lint.rule_fuzz_sources())[0])
+        self.write("tests/fuzz/targets.cpp", call.replace("large(1)", "pile.add(1)").replace("run()", "run(Pile& pile)"))
+        self.assertIn("calls Pile::add", list(lint.rule_fuzz_sources())[0])
+        self.write(lint.fuzz_sources.CMAKE, cmake.format(" core/large.cpp core/gone*.cpp"))
+        self.assertEqual(list(lint.rule_fuzz_sources()), [f"{lint.fuzz_sources.CMAKE}: core/gone*.cpp is no file"])
+
     def test_package_that_is_not_used(self):
         self.write("deploy/debian-packages.txt", "# needed\nlibre2-dev\n")
         self.write("common/sum.cpp", GOOD["common/sum.cpp"] + "#include <re2/re2.h>\n")
