@@ -51,6 +51,10 @@ struct HeldAlert {  // what has not left for a sink
   Hold hold;
 };
 
+// What a message says besides its alert: why it goes to a further sink, and the others of its
+// group.
+void extend_report(RenderedAlert& alert);
+
 // Thread-safe but for test(), which may be called from any one thread.
 class OutboxAlerts final : public core::Alerts {
  public:

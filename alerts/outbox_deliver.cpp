@@ -18,8 +18,8 @@ constexpr Duration kLongestSleep = 60s;
 double jitter(const std::string& seed) {
   return 0.8 + 0.4 * static_cast<double>(xxh3_64(seed) % 1000) / 1000;
 }
+}  // namespace
 
-// What every kind of sink shows: why it goes to a further sink, and the others of its group.
 void extend_report(RenderedAlert& alert) {
   constexpr std::size_t kShown = 20;
   if (!alert.escalated.empty())
@@ -32,7 +32,6 @@ void extend_report(RenderedAlert& alert) {
   if (alert.also.size() > kShown)
     alert.report += "and " + std::to_string(alert.also.size() - kShown) + " more: stoker alerts\n";
 }
-}  // namespace
 
 void OutboxAlerts::run() {
   while (true) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "alerts/mime.hpp"
+#include "alerts/outbox.hpp"
 #include "alerts/try_out.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
@@ -46,8 +47,34 @@ RenderedAlert digest() {
   return render(EffectKey("tr11/77/0"), alert, kMayDay, kMayDay);
 }
 
+// A hang with what it led to, in one message (alerts.group_by).
+RenderedAlert grouped() {
+  core::SendAlert alert;
+  alert.id = "tr11/hang/31";
+  alert.severity = core::Severity::Critical;
+  alert.alert_kind = "hang";
+  alert.summary = "tr11: rank 3 on n02 stalled for 92s; its peers <wait> & \"wait\"";
+  alert.reason = "all ranks wait for rank 3; the attempt is restarted without n02";
+  alert.command = "stoker why tr11";
+  alert.labels = {{"run", "tr11"}, {"subject", "n02"}};
+  auto rendered = render(EffectKey("tr11/31/grouped"), alert, kMayDay, kMayDay);
+  for (const char* kind : {"save_overdue", "slow"}) {
+    core::SendAlert other;
+    other.id = std::string("tr11/") + kind + "/32";
+    other.alert_kind = kind;
+    other.summary = std::string("tr11: ") + kind + " since iteration 120 <é>";
+    other.reason = std::string("the reason of ") + kind + " & more";
+    other.labels = {{"run", "tr11"}, {"kind", kind}};
+    const auto one = render(EffectKey("tr11/32/0"), other, kMayDay + 20s, kMayDay + 20s);
+    rendered.also.push_back({other.id, title_of(one), one.kind, one.reason, one.labels, one.since});
+  }
+  extend_report(rendered);
+  return rendered;
+}
+
 RenderedAlert alert_of(const std::string& moment) {
   if (moment == "digest") return digest();
+  if (moment == "grouped") return grouped();
   core::SendAlert alert;
   alert.id = "tr11/rank_crash/12";
   alert.severity = core::Severity::Critical;
@@ -131,16 +158,16 @@ bool refused(const std::string& kind, long status, const std::string& body) {
 
 }  // namespace
 
-TEST_CASE(
-    "rendering: fired, acknowledged, resolved, a digest -> as kept for every kind, no secret in "
-    "sight") {
+TEST_CASE("rendering: fired to grouped -> as kept for every kind of sink, no secret in sight") {
   const Secrets secrets;
   for (const core::SinkPolicy& policy : one_of_each(secrets)) {
     CAPTURE(policy.name);
     auto sink = make_sink(policy);
     REQUIRE_MESSAGE(sink.has_value(), (sink ? "" : sink.error().message()));
     std::string text;
-    for (const char* moment : {"fired", "acknowledged", "resolved", "digest"}) {
+    for (const char* moment : {"fired", "acknowledged", "resolved", "digest", "grouped"}) {
+      const SinkKind& kind = *find_kind(policy.kind);
+      if (moment == std::string("grouped") && (kind.single || kind.at_once)) continue;  // never
       const auto request = (*sink)->request(alert_of(moment), kMayDay + 1min);
       REQUIRE(request.has_value());
       text += "=== " + std::string(moment) + "\n" + readable(show(*request)) + "\n";
