@@ -125,7 +125,11 @@ int act(const Context& context, Deed deed) {
     return by_switch_file(context, deed, run,
                           run.directory + " is not under the daemon of " + context.state);
   const Answer answer = ask_daemon(context.state, deed.request);
-  if (answer.reach == Reach::Answered) return tell(context, deed, answer.response, "socket");
+  if (answer.reach == Reach::Answered) {
+    const bool agreed = answer.response.ok && !deed.request.dry_run;
+    return tell(context, deed,
+                agreed && deed.follow ? deed.follow(answer.response) : answer.response, "socket");
+  }
   const bool file = !deed.switch_file.empty() && !run.directory.empty();
   // Without an answer it may have been done. Asking twice is harmless, but for a restart.
   const bool again = answer.reach != Reach::Silent || deed.switch_file != "restart";

@@ -2,6 +2,7 @@
 // into the run's directory and say so. What has no switch file says what to do instead.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/command.hpp"
@@ -14,6 +15,8 @@ struct Deed {
   std::string switch_file;    // "" = this cannot be asked for by a file
   bool wants_reason = false;  // destructive: without --reason "no reason given" is recorded
   bool json = false;          // prints {"ok", "message", "via", …}
+  // What came of it after the daemon has agreed, where that takes a while; may be empty.
+  std::function<wire::Response(wire::Response agreed)> follow;
 };
 
 // Returns the exit code.

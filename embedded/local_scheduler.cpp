@@ -29,6 +29,7 @@ constexpr const char* kKept[] = {"PATH",
                                  "TZ",
                                  "TMPDIR",
                                  "LD_LIBRARY_PATH",
+                                 "PYTHONPATH",
                                  "XDG_RUNTIME_DIR",
                                  "CUDA_VISIBLE_DEVICES",
                                  "OMP_NUM_THREADS"};

@@ -40,17 +40,12 @@ void observe(const core::RunPolicy& policy, const recipe::TrainConfig& config,
   }
   auto events = EventFile::open(run.directory);
   if (!events) return;
-  const auto body_of = [](const wire::PublishedEvent& e) {
-    if (e.kind != "agent_said" || !e.event.is_object()) return Json();
-    const Json said = e.event.value("event", Json());
-    return said.is_object() ? said.value("body", Json()) : Json();
-  };
-  const auto is_save = [&](const wire::PublishedEvent& e) {
-    const Json body = body_of(e);
+  const auto is_save = [](const wire::PublishedEvent& e) {
+    const Json body = said_by_agents(e);
     return body.is_object() && body.value("kind", Json()) == "checkpoint_saved";
   };
   if (const auto saves = events->newest(1, is_save); saves && !saves->empty()) {
-    const Json seconds = body_of(saves->front()).value("seconds", Json());
+    const Json seconds = said_by_agents(saves->front()).value("seconds", Json());
     if (!request.save_cost && seconds.is_number() && seconds.get<double>() > 0 &&
         seconds.get<double>() < 1e6)
       request.save_cost = from_seconds(seconds.get<double>());

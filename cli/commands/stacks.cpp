@@ -36,9 +36,7 @@ Result<Collection> newest_collection(const std::string& run_directory) {
       const Json stacks = e.event.value("stacks", Json());
       return stacks.is_string() ? stacks.get<std::string>() : std::string();
     }
-    const auto body = e.event.is_object() ? e.event.find("event") : e.event.end();
-    if (e.kind != "agent_said" || body == e.event.end() || !body->is_object()) return {};
-    const Json inner = body->value("body", Json());
+    const Json inner = said_by_agents(e);
     if (!inner.is_object() || inner.value("kind", Json()) != "stacks") return {};
     const Json directory = inner.value("directory", Json());
     return directory.is_string() ? directory.get<std::string>() : std::string();

@@ -75,6 +75,12 @@ bool is_decision(const wire::PublishedEvent& e) {
   return !e.reason.empty() && (!e.decision.empty() || !e.actions.empty());
 }
 
+Json said_by_agents(const wire::PublishedEvent& event) {
+  if (event.kind != "agent_said" || !event.event.is_object()) return {};
+  const Json said = event.event.value("event", Json());
+  return said.is_object() ? said.value("body", Json()) : Json();
+}
+
 Result<RunEvents> open_events(const Context& context, const std::string& name) {
   STOKER_TRY(run, name.empty() ? only_run(context.state) : find_run(context.state, name));
   note_daemon(context);

@@ -45,6 +45,9 @@ class EventFile {
 // It has a reason, and changed the state or acted.
 bool is_decision(const wire::PublishedEvent& event);
 
+// What the agents said, with its "kind"; null: the event is something else.
+Json said_by_agents(const wire::PublishedEvent& event);
+
 // The run that a command names ("" = the only one) and its events; says it when no daemon is there.
 struct RunEvents {
   wire::SiteRun run;

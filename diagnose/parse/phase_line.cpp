@@ -27,6 +27,7 @@ constexpr std::string_view kAnyStep = "?";
 constexpr std::array kForms{
     Form{"successfully saved checkpoint", PhaseMark::SaveEnds, "iteration"},
     Form{"successfully loaded checkpoint", PhaseMark::LoadEnds, "iteration"},
+    Form{"Restored all states from the checkpoint at", PhaseMark::LoadEnds, "step="},
     Form{"saving checkpoint at iteration", PhaseMark::SaveBegins, "iteration"},
     Form{"loading checkpoint from", PhaseMark::LoadBegins, ""},
     Form{"loading release checkpoint from", PhaseMark::LoadBegins, ""},

@@ -36,9 +36,12 @@ class StokerCallback(Callback):
 
     def on_save_checkpoint(self, trainer, pl_module, checkpoint):
         if self.training:
-            self.training.enter("checkpoint")  # of ModelCheckpoint; complete when the next batch begins
+            self.training.enter("checkpoint")  # of ModelCheckpoint; complete when the next batch begins, or the training ends
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self.note_saved(trainer)
+
+    def note_saved(self, trainer):
         if self.training.phase_now == "checkpoint":
             self.training.beat.saved(trainer.global_step)
             self.training.enter("iteration")
@@ -52,4 +55,5 @@ class StokerCallback(Callback):
             self.training.enter("startup" if trainer.sanity_checking else "iteration")
 
     def on_fit_end(self, trainer, pl_module):
+        self.note_saved(trainer)  # one at the last iteration has no batch behind it
         self.training.end()

@@ -71,6 +71,18 @@ TEST_CASE("context: SLURM's environment -> nodes, lead, claim; a foreign node is
   CHECK_FALSE(read_context(options, env));
 }
 
+TEST_CASE("environment: an mpirun in the place of a rank does not ask SLURM") {
+  const Environment job{{"SLURM_TASKS_PER_NODE", "1(x2)"}, {"OMPI_MCA_plm", "rsh"}};
+  wire::Start start;
+  start.orders.environment = {{"PRTE_MCA_ras", "slurm"}};
+  const Environment e = base_environment(job, RunContext{}, start, 1);
+  CHECK_FALSE(e.contains("SLURM_TASKS_PER_NODE"));
+  CHECK(e.at("OMPI_MCA_ras") == "^slurm");
+  CHECK(e.at("PRTE_MCA_plm") == "^slurm");
+  CHECK(e.at("OMPI_MCA_plm") == "rsh");  // what a person has set stays
+  CHECK(e.at("PRTE_MCA_ras") == "slurm");
+}
+
 TEST_CASE("exit before the limit: a wall nearer than twice the margin -> half of what is left") {
   wire::Orders orders;
   orders.exit_before_limit = 600s;

@@ -120,6 +120,9 @@ TEST_CASE("phase_line: what begins and ends an evaluation, a save, a load") {
   };
   is(" loading checkpoint from /ckpt at iteration 100", PhaseMark::LoadBegins);
   is("  successfully loaded checkpoint from /ckpt at iteration 100", PhaseMark::LoadEnds);
+  const char* restored = "Restored all states from the checkpoint at ck/epoch=0-step=50.ckpt";
+  is(restored, PhaseMark::LoadEnds);
+  CHECK(parse_phase_line(restored)->iteration == 50);
   is("saving checkpoint at iteration     100 to /ckpt", PhaseMark::SaveBegins);
   is("  successfully saved checkpoint at iteration     100 to /ckpt", PhaseMark::SaveEnds);
   is("** Starting validation **", PhaseMark::EvaluationBegins);

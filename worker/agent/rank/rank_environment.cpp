@@ -10,6 +10,18 @@
 
 namespace stoker::agent {
 namespace env = wire::env;
+namespace {
+
+// An mpirun in the place of a rank starts processes on this node alone. Open MPI (4: OMPI, 5: PRTE)
+// would start its daemons on all nodes of the job by srun; MPICH and Intel MPI would too where they
+// find the tasks of each node.
+void stay_on_node(Environment& e) {
+  for (const char* name : {"OMPI_MCA_ras", "OMPI_MCA_plm", "PRTE_MCA_ras", "PRTE_MCA_plm"})
+    e.emplace(name, "^slurm");
+  e.erase("SLURM_TASKS_PER_NODE");
+}
+
+}  // namespace
 
 WallTime exit_before(const wire::Orders& orders, WallTime end, WallTime began) {
   const Duration half = std::max(end - began, Duration{}) / 2;
@@ -36,6 +48,7 @@ Environment base_environment(const Environment& inherited, const RunContext& con
     e[env::kExitBefore] = std::to_string(before.time_since_epoch().count());
   }
   e["SLURMD_NODENAME"] = context.node.text;
+  stay_on_node(e);
   return e;
 }
 
