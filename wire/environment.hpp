@@ -27,7 +27,8 @@ inline constexpr const char* kExitBefore =
 inline constexpr const char* kStandby =
     "STOKER_STANDBY_FD";  // descriptor of a warm standby (standby.hpp)
 inline constexpr const char* kPreload =
-    "STOKER_PRELOAD";  // "torch,numpy": modules that a Python training's standby has imported
+    "STOKER_PRELOAD";  // "torch,numpy": modules that a Python training's standby has imported;
+                       // STOKER_PRELOAD_CUDA=1 beside it: it has also initialised CUDA
 
 // Set by the scheduler (SLURM, or the embedded one in the same terms) for the agent.
 inline constexpr const char* kToken = "STOKER_TOKEN";  // of the submission

@@ -44,6 +44,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"train.preload", "modules",
        "`[torch, numpy]`: one idle Python interpreter a rank that has imported them, for restarts "
        "inside the allocation; its memory is used beside the training's (docs/operations.md)"},
+      {"train.preload_cuda", "true, false",
+       "the idle interpreters initialise CUDA (torch.cuda.init); without it one that has taken a "
+       "GPU is ended"},
       {"train.setup", "path", "script sourced before the agent starts"},
       {"train.agent", "path", "stoker-agent; none: the one beside stokerd"},
       {"train.kill_switch", "path", "a foreign training's own switch file: it saves and leaves"},

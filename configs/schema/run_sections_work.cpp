@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::uint32_t kMaxNodes = 16384;
 constexpr std::uint32_t kMaxRanksPerNode = 256;
-constexpr const char* kPreload = "STOKER_PRELOAD";  // wire/environment.hpp
+constexpr const char* kPreload = "STOKER_PRELOAD";           // wire/environment.hpp
+constexpr const char* kPreloadCuda = "STOKER_PRELOAD_CUDA";  // likewise
 
 bool one_line(const std::string& text) {
   return text.find_first_of(std::string_view("\n\r\0", 3)) == std::string::npos;
@@ -91,7 +92,7 @@ void read_environment(MapReader& m, std::map<std::string, std::string>& environm
   }
 }
 
-// Both keys set a variable that agents and ranks read: the author of a batch script sets
+// Each key sets a variable that agents and ranks read: the author of a batch script sets
 // the same ones.
 void read_python(MapReader& m, core::TrainPolicy& p) {
   bool unbuffered = true;
@@ -108,6 +109,10 @@ void read_python(MapReader& m, core::TrainPolicy& p) {
     m.check("preload", good, fmt::format("\"{}\" is no name of a Python module", name));
     names += (names.empty() ? "" : ",") + name;
   }
+  bool cuda = false;
+  m.read("preload_cuda", cuda);
+  m.check("preload_cuda", !cuda || !preload.empty(),
+          "needs train.preload: it says what its standbys may hold");
   if (preload.empty()) return;
   m.check("preload", p.batch_script.empty(),
           "has no use beside batch_script: nothing of ours is inside its jobs");
@@ -118,6 +123,7 @@ void read_python(MapReader& m, core::TrainPolicy& p) {
                       "starts its interpreters itself",
                       program));
   p.environment.emplace(kPreload, names);
+  if (cuda) p.environment.emplace(kPreloadCuda, "1");
 }
 
 }  // namespace

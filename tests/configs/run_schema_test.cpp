@@ -318,6 +318,13 @@ TEST_CASE("run_schema: unbuffered and preload -> variables of the ranks") {
   const auto both = read(run + "preload: [torch, torch.nn]}\n");
   REQUIRE(both.errors.empty());
   CHECK(both.policy.train.environment.at("STOKER_PRELOAD") == "torch,torch.nn");
+  CHECK_FALSE(both.policy.train.environment.contains("STOKER_PRELOAD_CUDA"));
+  const auto cuda = read(run + "preload: [torch], preload_cuda: true}\n");
+  REQUIRE(cuda.errors.empty());
+  CHECK(cuda.policy.train.environment.at("STOKER_PRELOAD_CUDA") == "1");
+  const auto alone = errors_of(run + "preload_cuda: true}\n");
+  REQUIRE(alone.size() == 1);
+  CHECK(alone[0].find("needs train.preload") != std::string::npos);
 }
 
 TEST_CASE("run_schema: preload where no interpreter is started, or no module's name -> refused") {

@@ -43,10 +43,10 @@ def folder_with(script=SEEN, heavy="WORD = 'first'\n"):
     return folder
 
 
-def standby(folder, command, at, between=lambda: None, order=None, modules="heavy,json"):
+def standby(folder, command, at, between=lambda: None, order=None, modules="heavy,json", cuda=False):
     """Starts the helper as the agent does; what happens between its import and its order is the caller's."""
     ours, theirs = socket.socketpair()
-    env = dict(os.environ, STOKER_STANDBY_FD=str(theirs.fileno()))
+    env = dict(os.environ, STOKER_STANDBY_FD=str(theirs.fileno()), **({"STOKER_PRELOAD_CUDA": "1"} if cuda else {}))
     env.pop("RANK", None)
     process = subprocess.Popen(command[:at] + [HELPER, modules, str(at)] + command, cwd=folder, env=env, text=True,
                                pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -103,6 +103,48 @@ def changed_files(_):
             file.write("print('new script')\n")
     _, code, out, err = standby(folder, [sys.executable, "train.py", "0"], 1, between=another, order={})
     check((code, out, err) == (0, "new script\n", ""), f"{code} {out} {err}")
+
+
+TORCH = """
+import types
+calls = []
+cuda = types.SimpleNamespace(init=lambda: calls.append("init"), is_initialized=lambda: bool(calls))
+"""
+
+
+def cuda_only_when_allowed(_):
+    """a standby does not initialise CUDA and ends where a module did; preload_cuda allows both (torch is a fake one)"""
+    folder = folder_with("import sys\nprint('torch' in sys.modules and sys.modules['torch'].calls)\n")
+    for name, text in (("torch.py", TORCH), ("greedy.py", "import torch\ntorch.cuda.init()\n")):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def after(modules, cuda):
+        return standby(folder, [sys.executable, "train.py"], 1, order={}, modules=modules, cuda=cuda)
+    ready, code, out, err = after("torch", False)
+    check((ready, code, out) == (b"R", 0, "[]\n"), f"it was initialised without the key: {(ready, code, out, err)}")
+    ready, code, out, err = after("torch,greedy", False)
+    check(ready == b"" and code == 1 and "importing greedy has taken a GPU" in err, str((ready, code, err)))
+    ready, code, out, err = after("torch", True)
+    check((ready, code, out) == (b"R", 0, "['init']\n"), f"it was not initialised: {(ready, code, out, err)}")
+    check(after("torch,greedy", True)[0] == b"R", "a module that initialises CUDA is refused with preload_cuda")
+    ready, code, out, err = after("heavy", True)
+    check(ready == b"" and code == 1 and "add torch" in err, str((ready, code, err)))
+
+
+def open_gpu_is_seen(_):
+    """a GPU that a library has opened is found among the descriptors; that of NVML is not one"""
+    sys.path.insert(0, os.path.dirname(HELPER))
+    import python_standby as helper
+    folder = tempfile.mkdtemp(prefix="stoker-standby-")
+    os.symlink("/dev/nvidiactl", os.path.join(folder, "3"))
+    os.symlink("/dev/null", os.path.join(folder, "4"))
+    check(not helper.holds_gpu(folder), "nvidiactl counts as a GPU")
+    for number, device in enumerate(("/dev/nvidia0", "/dev/nvidia12", "/dev/nvidia-uvm"), 5):
+        link = os.path.join(folder, str(number))
+        os.symlink(device, link)
+        check(helper.holds_gpu(folder), f"{device} is not seen")
+        os.unlink(link)
 
 
 HEAVY = """
@@ -170,4 +212,4 @@ def import_fails(allocation):
     a.nothing_left()
 
 
-run_cases([as_the_interpreter, ends_quietly, changed_files, under_agents, import_fails])
+run_cases([as_the_interpreter, ends_quietly, changed_files, cuda_only_when_allowed, open_gpu_is_seen, under_agents, import_fails])

@@ -3,8 +3,9 @@ script or module of the rank's command as the interpreter itself would. Protocol
 
     python [its options] python_standby.py MODULES AT COMMAND...
 
-where COMMAND is the rank's and its word AT is the script or -m. It opens no port and no GPU. Where a file of an imported module has changed meanwhile, it executes the rank's command from the
-beginning instead."""
+where COMMAND is the rank's and its word AT is the script or -m. It opens no port. It holds no GPU, and ends where a module has taken
+one, unless STOKER_PRELOAD_CUDA=1 (train.preload_cuda) allows that: then it initialises CUDA. Where a file of an imported module has
+changed meanwhile, it executes the rank's command from the beginning instead."""
 import builtins
 import importlib
 import importlib.machinery
@@ -49,14 +50,40 @@ def order(standby):
     return json.loads(line)["environment"]
 
 
+def holds_gpu(descriptors="/proc/self/fd"):
+    """Whether this process has opened a GPU, or torch has initialised CUDA. /dev/nvidiactl alone is no GPU: NVML opens it."""
+    for name in os.listdir(descriptors):
+        try:
+            path = os.readlink(os.path.join(descriptors, name))
+        except OSError:
+            continue
+        if path.removeprefix("/dev/nvidia")[:1].isdigit() or path == "/dev/nvidia-uvm":
+            return True
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda is not None and cuda.is_initialized()
+
+
+def use_cuda():
+    """The driver and torch's part of it; the context of a device, with its memory, begins where the script first uses the device."""
+    if "torch" not in sys.modules:
+        sys.exit("stoker: train.preload_cuda: none of the modules of train.preload has imported torch; add torch")
+    sys.modules["torch"].cuda.init()
+
+
 def main():
     modules, whole = sys.argv[1].split(","), sys.argv[3:]
     command = whole[int(sys.argv[2]):]
     standby = int(os.environ.pop("STOKER_STANDBY_FD"))
     os.set_inheritable(standby, False)
     search_path(command)
+    cuda = os.environ.get("STOKER_PRELOAD_CUDA") == "1"
     for name in modules:
         importlib.import_module(name)
+        if not cuda and holds_gpu():
+            sys.exit(f"stoker: train.preload: importing {name} has taken a GPU, which a standby must not hold beside the training; "
+                     "remove the module, or allow it with train.preload_cuda: true")
+    if cuda:
+        use_cuda()
     sys.stdout.flush()
     sys.stderr.flush()
     known = files()
