@@ -10,6 +10,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/timers.hpp"
 
 namespace stoker::core {
 namespace {
@@ -177,6 +178,13 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   retry_effects(turn);
 }
 
+std::optional<Instant> retry_at(const SiteState& site, const RunState& run) {
+  std::optional<Instant> at;
+  for (const Retry& retry : site.retries)
+    if (retry.effect.run == run.policy.run) at = at ? std::min(*at, retry.at) : retry.at;
+  return at;
+}
+
 void retry_effects(Turn& turn) {
   std::vector<Retry> due;
   std::erase_if(turn.site.retries, [&](const Retry& retry) {
@@ -199,7 +207,7 @@ void retry_effects(Turn& turn) {
           retry.effect.failures == 1 ? std::string("one") : std::to_string(retry.effect.failures)));
     turn.act(action);
     if (turn.decision.actions.size() > before)
-      turn.site.repeated[before] = retry.effect.failures;  // remembered with its new key
+      turn.repeated[before] = retry.effect.failures;  // remembered with its new key
   }
 }
 

@@ -5,20 +5,35 @@
 
 namespace stoker::core {
 
+namespace signals {
+struct Hang;
+}
+
 // training/agents.cpp, training/progress.cpp
 void on_agent_said(Turn& turn, const AgentSaid& said);
 constexpr const char* kind_of_agent(const wire::AgentBody& body) {
   return std::visit([](const auto& b) { return std::decay_t<decltype(b)>::kKind; }, body);
 }
 void on_digest(Turn& turn, const Digest& digest);
-void on_lead_silent(Turn& turn, const LeadSilent& silent);
-void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
-// The first completed iteration of an attempt, or its entry into the loop.
-void enter_training(Turn& turn);
 // Something in this phase took so long: a limit that was doubled stays so as long as it is needed.
 void note_length(Turn& turn, wire::Phase phase, Duration longest);
+
+// training/starting.cpp
+// The first completed iteration of an attempt, or its entry into the loop.
+void enter_training(Turn& turn);
+// The first digest with iterations of a training that chose its checkpoint by itself.
+void note_resumed(Turn& turn, const Digest& digest);
+
+// training/suspect.cpp
+void suspect_hang(Turn& turn, const signals::Hang& hang);
+// A digest: what was silent may move again.
+void heed_progress(Turn& turn, const signals::Hang& hang);
+// The stacks are there; `odd` are the ranks at another place, "" = none.
+void heed_stacks(Turn& turn, const std::string& odd);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
+void on_lead_silent(Turn& turn, const LeadSilent& silent);
+void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
 
 // recover/archive.cpp
 void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e);
@@ -34,8 +49,12 @@ void on_diagnosed(Turn& turn, const Diagnosed& diagnosed);
 // operators/operators.cpp
 void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Generation newest);
 void on_operator(Turn& turn, const OperatorAsked& asked);
+
+// operators/requests.cpp
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence);
 void ask_save(Turn& turn, const std::string& by, const std::string& sentence);
+// An iteration that a save or a stop waited for may be reached.
+void check_planned(Turn& turn);
 
 // site.cpp
 void on_daemon_started(Turn& turn, const DaemonStarted& started);
@@ -48,7 +67,7 @@ void on_quarantined(Turn& turn, const Quarantined& quarantined);
 // publish/weekly.cpp
 void on_weekly_due(Turn& turn, const WeeklyDue& due);
 
-// recover/hold.cpp
+// training/finished.cpp
 void on_finish_file(Turn& turn, const FinishFileSeen& seen);
 
 // recover/end.cpp
@@ -66,8 +85,5 @@ void on_effect_done(Turn& turn, const EffectDone& done);
 void on_effect_failed(Turn& turn, const EffectFailed& failed);
 void on_effect_unknown(Turn& turn, const EffectUnknown& unknown);
 void retry_effects(Turn& turn);
-
-// on_time.cpp: what is due at this moment in a run
-void on_time(Turn& turn);
 
 }  // namespace stoker::core

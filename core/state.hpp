@@ -330,10 +330,8 @@ struct SiteState {
   std::optional<Instant> blind_since;  // the scheduler gives no good answers
   std::string blind_why;
   std::map<std::string, double> disks_low;  // path -> free share
-  std::map<std::size_t, std::uint32_t>
-      repeated;  // within one step: ordinal of an action -> failures before
   STOKER_FIELDS(SiteState, schema, build, epoch, seq, now, wall, clock_step, runs, ledger, alerts,
-                silences, open, retries, blind_since, blind_why, disks_low, repeated)
+                silences, open, retries, blind_since, blind_why, disks_low)
 };
 
 }  // namespace stoker::core

@@ -9,6 +9,7 @@
 #include "core/handlers.hpp"
 #include "core/publish/spend.hpp"
 #include "core/supply/supply.hpp"
+#include "core/timers.hpp"
 
 namespace stoker::core {
 namespace {
@@ -95,13 +96,13 @@ bool keeps_to_its_run(const Event& event) {
          !std::holds_alternative<OperatorAsked>(event.body);
 }
 
-Decision step(SiteState& state, const Event& event) {
-  Decision decision;
+Stepped step(SiteState before, const Event& event) {
+  Stepped stepped{std::move(before), {}};
+  auto& [state, decision] = stepped;
   state.seq = state.seq.next();
   note_clock(state, event);
   state.now = std::max(state.now, event.at);
   state.wall = event.wall;
-  state.repeated.clear();
   Turn turn{state, event, decision};
   if (const auto* added = std::get_if<RunAdded>(&event.body);
       added != nullptr && added->policy.run == event.run)
@@ -121,19 +122,18 @@ Decision step(SiteState& state, const Event& event) {
     dispatch(turn);
   if (known && state.runs.contains(event.run)) watch_spend(turn);
 
-  if (state.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
+  if (turn.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
   if (known) {  // it may have left the list, or have another name now
     const auto still = state.runs.find(event.run);
     decision.to = still == state.runs.end() ? decision.from : state_name(still->second.training);
   }
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
-    const auto failures = state.repeated.find(i);
+    const auto failures = turn.repeated.find(i);
     state.open[effect_key(event.run, state.seq, i)] =
         OpenEffect{run_of(decision.actions[i], event.run), decision.actions[i],
-                   failures == state.repeated.end() ? 0 : failures->second};
+                   failures == turn.repeated.end() ? 0 : failures->second};
   }
-  state.repeated.clear();
-  return decision;
+  return stepped;
 }
 
 }  // namespace stoker::core

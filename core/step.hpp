@@ -1,6 +1,6 @@
-// step(): the decider. A pure function of state and event: it changes the state, cannot fail, and
-// says what to do and why. An impossible event is rejected with a reason. Its only caller is the
-// engine.
+// step(): the decider. A pure function of state and event: it returns the next state and the
+// decision, what to do and why, and cannot fail. An impossible event is rejected with a reason. Its
+// only caller is the engine.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,12 @@ EffectKey effect_key(const RunName& run, Sequence seq, std::size_t ordinal);
 // The run that an action is for: a site event (a daemon that started) may write a run's control.
 const RunName& run_of(const Action& action, const RunName& event_run);
 
-// Steps the event as row `state.seq + 1`.
-Decision step(SiteState& state, const Event& event);
+struct Stepped {
+  SiteState state;
+  Decision decision;
+};
+// Steps the event as row `before.seq + 1`. Move the state in: a site of 300 runs is megabytes.
+Stepped step(SiteState before, const Event& event);
 
 // Whether stepping it changes no other run than its own. What belongs to no run may change in any
 // case.

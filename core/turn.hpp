@@ -3,6 +3,7 @@
 // against the tables and every effect and reason ends up in the decision.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "core/decision.hpp"
@@ -17,6 +18,7 @@ struct Turn {
   const Event& event;
   Decision& decision;
   RunState* run = nullptr;  // of the event, or the current one in a site event
+  std::map<std::size_t, std::uint32_t> repeated = {};  // ordinal of an action -> failures before
 
   [[nodiscard]] Instant now() const { return event.at; }
   [[nodiscard]] RunState& r() const;

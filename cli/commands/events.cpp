@@ -5,6 +5,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
+#include "cli/show/plain_words.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -17,10 +18,11 @@ struct EventsOptions {
 
 std::string render(const Console& console, const wire::PublishedEvent& e) {
   std::string text = console.paint(Ink::Dim, std::to_string(e.seq)) + "  " + printable(e.time) +
-                     "  " + printable(e.kind);
+                     "  " + printable(event_words(e.kind));
   if (!e.decision.empty()) text += "  " + console.paint(Ink::Bold, printable(e.decision));
   if (!e.reason.empty()) text += "  " + printable(e.reason);
-  for (const std::string& action : e.actions) text += "\n      -> " + printable(action);
+  for (const std::string& action : e.actions)
+    text += "\n      -> " + printable(action_words(action));
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
 #include "cli/show/fold.hpp"
+#include "cli/show/plain_words.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -17,10 +18,12 @@ struct WhyOptions {
 
 std::string render(const Console& console, const wire::PublishedEvent& e) {
   std::string text = printable(e.time) + "  ";
-  text += e.decision.empty() ? printable(e.kind) : console.paint(Ink::Bold, printable(e.decision));
-  text += "\n    because " + printable(e.reason) + "\n    event   #" + std::to_string(e.seq) + " " +
-          printable(e.kind) + "\n";
-  for (const std::string& action : e.actions) text += "    action  " + printable(action) + "\n";
+  const std::string event = printable(event_words(e.kind));
+  text += e.decision.empty() ? event : console.paint(Ink::Bold, printable(e.decision));
+  text += "\n    because " + printable(e.reason) + "\n    event   #" + std::to_string(e.seq) +
+          ", " + event + "\n";
+  for (const std::string& action : e.actions)
+    text += "    action  " + printable(action_words(action)) + "\n";
   return text;
 }
 

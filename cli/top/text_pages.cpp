@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "cli/show/plain_words.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
 
@@ -43,11 +44,11 @@ std::vector<Line> why_lines(const View& view, const Selection& selection, int co
   add_trouble(lines, view.detail, columns);
   for (auto e = view.detail.decisions.rbegin(); e != view.detail.decisions.rend(); ++e) {
     if (!matches(*e, selection.page_filter)) continue;
-    lines.push_back(
-        {{e->time + "  ", Shade::Dim}, {e->decision.empty() ? e->kind : e->decision, Shade::Bold}});
+    lines.push_back({{e->time + "  ", Shade::Dim},
+                     {e->decision.empty() ? event_words(e->kind) : e->decision, Shade::Bold}});
     add_wrapped(lines, "because " + e->reason, 4, columns);
     for (const std::string& action : e->actions)
-      add_wrapped(lines, "action  " + action, 4, columns, Shade::Info);
+      add_wrapped(lines, "action  " + action_words(action), 4, columns, Shade::Info);
   }
   say_if_empty(lines, "nothing was decided yet", selection, columns);
   return lines;
@@ -58,7 +59,7 @@ std::vector<Line> event_lines(const View& view, const Selection& selection, int 
   add_trouble(lines, view.detail, columns);
   for (auto e = view.detail.events.rbegin(); e != view.detail.events.rend(); ++e) {
     if (!matches(*e, selection.page_filter)) continue;
-    std::string text = fmt::format("{}  {}  {}", e->seq, e->time, e->kind);
+    std::string text = fmt::format("{}  {}  {}", e->seq, e->time, event_words(e->kind));
     if (!e->decision.empty()) text += "  " + e->decision;
     if (!e->reason.empty()) text += "  " + e->reason;
     add_wrapped(lines, text, 0, columns, e->decision.empty() ? Shade::Plain : Shade::Bold);

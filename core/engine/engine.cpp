@@ -55,6 +55,12 @@ struct Engine::Impl {
   std::set<RunName> unwritten = {};  // runs that the journal's state does not hold as they are
   std::vector<JournalRow> rows = {};
 
+  Decision advance(const Event& event) {
+    auto [next, decision] = step(std::move(state), event);
+    state = std::move(next);
+    return std::move(decision);
+  }
+
   // A Tick for the site becomes one for each run that is due; with no run due: nothing.
   std::vector<Input> expand(std::vector<Input> inputs, Instant now) const {
     std::vector<Input> result;
@@ -98,7 +104,7 @@ struct Engine::Impl {
       Touched touched(state, false);
       for (const JournalRow& row : later) {
         touched.reach(row.event);
-        step(state, row.event);
+        advance(row.event);
         if (state.seq != row.seq) return missing_row(state.seq, row.seq);
       }
       unwritten.merge(touched.changed());
@@ -154,7 +160,7 @@ Status Engine::feed(std::vector<Input> inputs) {
     JournalRow row;
     row.event = Event{now, wall, input.run, std::move(input.body)};
     touched.reach(row.event);
-    row.decision = step(impl_->state, row.event);
+    row.decision = impl_->advance(row.event);
     row.seq = impl_->state.seq;
     row.intents = intents_of(row);
     rows.push_back(std::move(row));
@@ -182,12 +188,12 @@ Status Engine::feed(std::vector<Input> inputs) {
 }
 
 Decision Engine::preview(const Input& input) const {
-  SiteState& state = impl_->state;
+  const SiteState& state = impl_->state;
   const Event event{std::max(impl_->clock.now(), state.now), impl_->clock.wall(), input.run,
                     input.body};
-  Touched touched(state, true);
+  Touched touched(impl_->state, true);
   touched.reach(event);
-  Decision decision = step(state, event);
+  Decision decision = impl_->advance(event);
   touched.take_back();
   return decision;
 }
@@ -211,7 +217,8 @@ Status audit_journal(Journal& journal) {
     STOKER_TRY(rows, journal.rows_after(state.seq, kAuditRows));
     if (rows.empty()) break;
     for (const JournalRow& row : rows) {
-      const Decision decision = step(state, row.event);
+      auto [next, decision] = step(std::move(state), row.event);
+      state = std::move(next);
       if (state.seq != row.seq) return missing_row(state.seq, row.seq);
       if (to_json_text(decision) != to_json_text(row.decision))
         return fail(fmt::format("row {} ({}) decides differently when it is replayed",

@@ -23,8 +23,6 @@
 namespace stoker::core {
 namespace {
 
-constexpr Duration kAckWithin = 30s;
-
 std::optional<std::uint64_t> number(const OperatorAsked& asked, const std::string& key) {
   const auto found = asked.arguments.find(key);
   if (found == asked.arguments.end()) return std::nullopt;
@@ -294,57 +292,6 @@ void on_stacks(Turn& turn, const OperatorAsked& asked) {
 }
 
 }  // namespace
-
-void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
-  RunState& run = turn.r();
-  if (!run.live) return;
-  if (!has_agents(run.policy)) {
-    if (run.policy.train.save_signal.empty())
-      return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
-                   fmt::format("{}; this training can only save by exiting; the next job continues",
-                               sentence));
-    turn.say(sentence);
-    script::ask_save(turn);
-    return;
-  }
-  ++run.control.save;
-  run.save = SaveRequest{run.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
-  turn.say(sentence);
-  write_control(turn, sentence);
-}
-
-void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence) {
-  RunState& run = turn.r();
-  run.planned_stop.reset();
-  switch (turn.kind()) {
-    case TrainingKind::Finished:
-    case TrainingKind::Stopped:
-      return turn.reject(
-          fmt::format("{}; the run is {} already", sentence, state_name(run.training)));
-    case TrainingKind::Idle:
-    case TrainingKind::Queued:
-    case TrainingKind::Held:
-      cancel_all(turn);
-      turn.go(training::Stopped{by}, Trigger::Stops, sentence);
-      resolve_failures(turn);
-      return;
-    case TrainingKind::Suspect:
-      if (level == wire::Level::SaveAndLeave) {
-        level = wire::Level::LeaveNow;
-        turn.say("the ranks do not respond, so they cannot save now");
-      }
-      break;
-    case TrainingKind::Recovering: level = wire::Level::LeaveNow; break;
-    case TrainingKind::Stopping:
-      if (turn.in<training::Stopping>()->step > 0) level = wire::Level::LeaveNow;
-      break;
-    case TrainingKind::Starting:
-    case TrainingKind::Training: break;
-  }
-  cancel_waiting(turn);
-  leave(turn, training::Goal::Stop, level, sentence);
-  std::get<training::Stopping>(run.training).by = by;
-}
 
 void on_operator(Turn& turn, const OperatorAsked& asked) {
   if (asked.verb == "exclude" || asked.verb == "include") return on_nodes(turn, asked);

@@ -123,9 +123,10 @@ std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
   if (cost.since != run.incident->since) return "";
   const double again = static_cast<double>(repeated) * usual_step_hours(run) *
                        static_cast<double>(run.live->nodes.size());
-  if (again <= 0) return hours_text(run, cost.node_hours);
-  return fmt::format("{} lost, {} with what is repeated", hours_text(run, cost.node_hours),
-                     hours_text(run, cost.node_hours + again));
+  const std::string lost = hours_text(run, cost.node_hours);
+  const std::string with_repeats = hours_text(run, cost.node_hours + std::max(0.0, again));
+  if (lost == with_repeats) return lost + " lost";
+  return fmt::format("{} lost, {} with the repeated iterations", lost, with_repeats);
 }
 
 std::optional<double> mfu(const RunState& run) {

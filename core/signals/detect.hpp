@@ -1,7 +1,7 @@
 // Detectors: pure functions of the state and the policy; `now` is an argument where it matters.
 // Each says what it saw as a sentence with numbers, or nothing. To add one: declare it here, write
 // it in a file of its own in this folder, and call it where its input arrives:
-// core/training/progress.cpp for digests, core/on_time.cpp for deadlines. A golden transcript shows
+// core/training/progress.cpp for digests, core/timers.cpp for deadlines. A golden transcript shows
 // what it decides.
 #pragma once
 

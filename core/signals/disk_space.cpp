@@ -63,6 +63,7 @@ void note_room(Turn& turn) {
     if (retry.effect.run == turn.name()) retry.at = turn.now();
   if (auto* queued = turn.in<training::Queued>(); queued != nullptr && queued->submit_at)
     queued->submit_at = turn.now();
+  if (auto* starting = turn.in<training::Starting>()) starting->silent_since = turn.now();
   if (auto* suspect = turn.in<training::Suspect>();
       suspect != nullptr && suspect->symptom == training::Symptom::LeadSilent)
     suspect->act_at = turn.now() + signals::lead_patience(run.policy.hang);

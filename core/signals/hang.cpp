@@ -82,22 +82,28 @@ std::string buffer_hint(const RunState& run, const wire::Beat& beat, const Hang&
              : "; no iteration line yet: is stdout buffered? PYTHONUNBUFFERED=1";
 }
 
+// It is judged shortly before the limit (judged_from): said so, where the age is still below it.
+std::string limit_text(const Hang& hang) {
+  return fmt::format("limit {}{}", format_duration(hang.deadline),
+                     hang.age < hang.deadline ? ", reached before the next heartbeat" : "");
+}
+
 std::string stalled_text(const RunState& run, const wire::Beat& beat, const Hang& hang) {
-  return fmt::format("all {} made no progress for {} in phase {} (limit {}), {}{}",
+  return fmt::format("all {} made no progress for {} in phase {} ({}), {}{}",
                      count_text(beat.ranks, "rank"), format_duration(hang.age),
-                     stoker::name_of(hang.phase), format_duration(hang.deadline), where_text(run),
+                     stoker::name_of(hang.phase), limit_text(hang), where_text(run),
                      buffer_hint(run, beat, hang));
 }
 
 std::string silent_text(const RunState& run, const wire::Beat& beat, const Hang& hang,
                         const std::vector<const wire::RankAge*>& silent) {
   return fmt::format(
-      "{} made no progress for {} in phase {} (limit {}) while its peers among the {} ranks moved "
+      "{} made no progress for {} in phase {} ({}) while its peers among the {} ranks moved "
       "{} "
       "ago, {}",
-      name_ranks(silent), format_duration(hang.age), stoker::name_of(hang.phase),
-      format_duration(hang.deadline), beat.ranks,
-      format_duration(std::chrono::milliseconds(beat.newest_progress_age_ms)), where_text(run));
+      name_ranks(silent), format_duration(hang.age), stoker::name_of(hang.phase), limit_text(hang),
+      beat.ranks, format_duration(std::chrono::milliseconds(beat.newest_progress_age_ms)),
+      where_text(run));
 }
 
 // The age at which a rank is judged: two beats early, so that the verdict is not later than the

@@ -10,6 +10,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/scheduler_traits.hpp"
 #include "core/supply/supply.hpp"
+#include "core/timers.hpp"
 
 namespace stoker::core::supply {
 namespace {
@@ -85,6 +86,21 @@ void look_up(Turn& turn, Submission& s) {
   if (unknown.asked > 1)
     turn.say(fmt::format("searching for the token {} again, time {}", s.token.text, unknown.asked));
   turn.act(LookUpToken{s.token});
+}
+
+std::optional<Instant> look_up_at(const SiteState&, const RunState& run) {
+  std::optional<Instant> at;
+  for (const auto& [token, s] : run.supply)
+    if (const auto* unknown = std::get_if<Unknown>(&s.state))
+      at = at ? std::min(*at, unknown->ask_at) : unknown->ask_at;
+  return at;
+}
+
+void look_up_again(Turn& turn) {
+  for (auto& [token, s] : turn.r().supply)
+    if (const auto* unknown = std::get_if<Unknown>(&s.state);
+        unknown != nullptr && unknown->ask_at <= turn.now())
+      look_up(turn, s);
 }
 
 void on_looked_up(Turn& turn, const TokenLookedUp& answer) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "core/recover/end.hpp"
 #include "core/supply/script.hpp"
 
 namespace stoker::core {
@@ -40,25 +39,6 @@ Duration patience(const RunState& run, wire::Level level) {
     case wire::Level::Run: return 0s;
   }
   return 0s;
-}
-
-void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence) {
-  RunState& run = turn.r();
-  training::Stopping stopping;
-  stopping.goal = goal;
-  stopping.level = level;
-  stopping.step = level == wire::Level::SaveAndLeave ? 0 : 1;
-  stopping.escalate_at = turn.now() + patience(run, level);
-  turn.go(stopping, Trigger::Leaves, sentence);
-  if (goal == training::Goal::Stop) halt(turn, sentence);
-  if (run.live && !has_agents(run.policy)) {
-    script::ask_to_leave(turn, level);
-  } else if (run.live && !run.live->goodbye_at) {
-    run.control.level = level;
-    write_control(turn, sentence);
-  } else {
-    cancel_task(turn);  // no agent to talk to
-  }
 }
 
 namespace {
@@ -117,6 +97,12 @@ bool is_cancel_retried(const Turn& turn) {
   return std::any_of(turn.site.retries.begin(), turn.site.retries.end(), [&](const Retry& retry) {
     return retry.effect.run == turn.name() && retry.effect.action == cancel;
   });
+}
+
+void cancel_again(Turn& turn, const std::string& sentence) {
+  if (turn.blind() || is_cancel_retried(turn)) return;
+  turn.say(sentence);
+  cancel_task(turn);
 }
 
 void cancel_waiting(Turn& turn) {

@@ -13,7 +13,7 @@ void write_control(Turn& turn, const std::string& reason);
 // The same where no generation is live: its part about the run (halt, lifts).
 void write_run_control(Turn& turn, const std::string& reason);
 
-// Orders the live generation to exit and enters Stopping. The escalation is on_time's.
+// Orders the live generation to exit and enters Stopping, which escalates (training/stopping.cpp).
 void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence);
 
 // How long a level may take before the next, harder step: save and leave 2 min or 3x the longest
@@ -22,6 +22,9 @@ Duration patience(const RunState& run, wire::Level level);
 
 // Cancels the running task of the run (all of them, if there were several).
 void cancel_task(Turn& turn);
+// Cancels it again, unless the scheduler is blind (unknown is not dead) or the last cancel is still
+// tried.
+void cancel_again(Turn& turn, const std::string& sentence);
 // A cancel of it has failed and is tried again by itself (retry_effects).
 bool is_cancel_retried(const Turn& turn);
 // Cancels what has not started; running tasks stay.

@@ -316,10 +316,7 @@ void on(Turn& turn, const wire::StacksWritten& e) {
         fmt::format("{} rank {} on {}", odd.empty() ? "" : ",", place.rank.value, place.node.text);
   turn.say(fmt::format("stacks of {} are in {}{}{}", count_text(e.ranks, "rank"), e.directory,
                        groups, odd.empty() ? "" : "; at a different place than the others:" + odd));
-  auto* suspect = turn.in<training::Suspect>();
-  if (suspect == nullptr || suspect->symptom != training::Symptom::Hang) return;
-  if (!odd.empty()) suspect->evidence += fmt::format("; by stack,{} differs from the others", odd);
-  act_on_suspicion(turn);
+  heed_stacks(turn, odd);
 }
 
 void on(Turn& turn, const wire::CheckpointsDeleted& e) {

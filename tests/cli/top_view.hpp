@@ -29,7 +29,7 @@ inline top::Detail hello_detail() {
             "restarted from iteration 12,000"),
       event(842, "2026-05-01T03:00:00Z", "recovering -> training",
             "first iteration of generation 2 after 12s")};
-  detail.decisions[0].actions = {"write_control restart 3", "send_alert rank_died"};
+  detail.decisions[0].actions = {"write_control hello/10/0", "send_alert hello/10/1 rank_crash"};
   detail.events = detail.decisions;
   detail.events.push_back(event(843, "2026-05-01T03:00:01Z", "", ""));
   for (int i = 1; i <= 40; ++i)

@@ -210,9 +210,8 @@ TEST_CASE("engine: a state written and read -> the same bytes") {
 }
 
 TEST_CASE("step: an event of an unsupervised run -> rejected with its name") {
-  SiteState state;
-  const Decision decision =
-      step(state, Event{Instant{}, WallTime{}, RunName("ghost"), LeadSpeaks{Generation{1}}});
+  const auto [state, decision] =
+      step({}, Event{Instant{}, WallTime{}, RunName("ghost"), LeadSpeaks{Generation{1}}});
   CHECK(decision.rejected);
   CHECK(decision.reason.find("ghost") != std::string::npos);
 }

@@ -1,46 +1,18 @@
-// The last rung, and the good end: hold for an operator, or finish.
+// Finished: how a training reaches its end; and what is due when a run is over (finished, stopped
+// or held for an operator) and a task of it still runs.
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
+#include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/command.hpp"
+#include "core/timers.hpp"
+#include "core/training/task_end.hpp"
+#include "wire/time_limits.hpp"
 
 namespace stoker::core {
-
-void hold(Turn& turn, const Hold& hold) {
-  RunState& run = turn.r();
-  training::Held held;
-  held.alert_kind = hold.kind.text();
-  if (hold.retry)
-    held.retry_at = turn.now() + *hold.retry;
-  else
-    cancel_waiting(turn);  // in front of the word to leave
-  turn.go(held, Trigger::Holds,
-          fmt::format("{}; held: {}", hold.evidence,
-                      hold.retry ? fmt::format("next try in {}", format_duration(*hold.retry))
-                                 : "nothing is submitted until `stoker resume`"));
-  run.save.reset();
-  run.planned_stop.reset();
-  if (!hold.retry) {
-    if (run.live && !run.live->goodbye_at && has_agents(run.policy)) {
-      run.control.level = wire::Level::LeaveNow;
-      write_control(turn, hold.evidence);
-    } else {
-      cancel_task(turn);
-    }
-  }
-  raise(turn,
-        {Severity::Critical, hold.kind,
-         fmt::format("{} is held: {}", turn.name().text, hold.evidence),
-         command_text(turn.name(), "resume",
-                      hold.advice.empty()
-                          ? ""
-                          : fmt::format("--reason \"...\"   # first: {}", hold.advice).c_str()),
-         ""});
-}
-
 void finish(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
   cancel_waiting(turn);  // in front of the halt: its lead leaves when it sees that
@@ -78,5 +50,34 @@ void on_finish_file(Turn& turn, const FinishFileSeen& seen) {
       return turn.say(fmt::format("{}; waiting for the end of its ranks", sentence));
   }
 }
+
+namespace training {
+
+void on_task_end(Turn& turn, const Idle&, const TaskEnd& end) {
+  turn.say(end.sentence);
+}
+void on_task_end(Turn& turn, const Held&, const TaskEnd& end) {
+  turn.say(end.sentence);
+}
+void on_task_end(Turn& turn, const Finished&, const TaskEnd& end) {
+  turn.say(end.sentence);
+}
+void on_task_end(Turn& turn, const Stopped&, const TaskEnd& end) {
+  turn.say(end.sentence);
+}
+
+std::optional<Instant> leftover_at(const SiteState&, const RunState& run) {
+  if (!is_over(run.training) || running_submission(run) == nullptr) return std::nullopt;
+  return run.leftover_at;
+}
+
+void cancel_leftover(Turn& turn) {
+  RunState& run = turn.r();
+  run.leftover_at = turn.now() + wire::kLeftOver;
+  cancel_again(turn, fmt::format("the run is {} but its task is still there; cancelling it",
+                                 state_name(run.training)));
+}
+
+}  // namespace training
 
 }  // namespace stoker::core

@@ -1,0 +1,138 @@
+// What operators asked for and is not done yet: a save that the agents did not acknowledge, a stop
+// that waits for its hour or its iteration; and the saves that stoker asks for by itself.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/save_interval.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
+#include "core/timers.hpp"
+
+namespace stoker::core {
+namespace {
+
+constexpr Duration kAckWithin = 30s;
+
+}  // namespace
+
+void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (!run.live) return;
+  if (!has_agents(run.policy)) {
+    if (run.policy.train.save_signal.empty())
+      return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
+                   fmt::format("{}; this training can only save by exiting; the next job continues",
+                               sentence));
+    turn.say(sentence);
+    script::ask_save(turn);
+    return;
+  }
+  ++run.control.save;
+  run.save = SaveRequest{run.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
+  turn.say(sentence);
+  write_control(turn, sentence);
+}
+
+void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence) {
+  RunState& run = turn.r();
+  run.planned_stop.reset();
+  switch (turn.kind()) {
+    case TrainingKind::Finished:
+    case TrainingKind::Stopped:
+      return turn.reject(
+          fmt::format("{}; the run is {} already", sentence, state_name(run.training)));
+    case TrainingKind::Idle:
+    case TrainingKind::Queued:
+    case TrainingKind::Held:
+      cancel_all(turn);
+      turn.go(training::Stopped{by}, Trigger::Stops, sentence);
+      resolve_failures(turn);
+      return;
+    case TrainingKind::Suspect:
+      if (level == wire::Level::SaveAndLeave) {
+        level = wire::Level::LeaveNow;
+        turn.say("the ranks do not respond, so they cannot save now");
+      }
+      break;
+    case TrainingKind::Recovering: level = wire::Level::LeaveNow; break;
+    case TrainingKind::Stopping:
+      if (turn.in<training::Stopping>()->step > 0) level = wire::Level::LeaveNow;
+      break;
+    case TrainingKind::Starting:
+    case TrainingKind::Training: break;
+  }
+  cancel_waiting(turn);
+  leave(turn, training::Goal::Stop, level, sentence);
+  std::get<training::Stopping>(run.training).by = by;
+}
+
+void check_planned(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.save_at && run.progress.iteration >= *run.save_at) {
+    run.save_at.reset();
+    ask_save(
+        turn, "an operator",
+        fmt::format("iteration {} is reached: saving, as requested", run.progress.iteration.value));
+  }
+  if (!run.planned_stop || !run.planned_stop->at_iteration ||
+      run.progress.iteration < *run.planned_stop->at_iteration)
+    return;
+  const PlannedStop planned = *run.planned_stop;
+  stop_now(turn, wire::Level::SaveAndLeave, planned.by,
+           fmt::format("iteration {} is reached: stopping, as {} asked",
+                       planned.at_iteration->value, planned.by));
+}
+
+std::optional<Instant> planned_stop_at(const SiteState&, const RunState& run) {
+  return run.planned_stop ? run.planned_stop->at : std::nullopt;
+}
+
+void stop_as_planned(Turn& turn) {
+  const PlannedStop planned = *turn.r().planned_stop;
+  stop_now(turn, wire::Level::SaveAndLeave, planned.by,
+           fmt::format("the planned time is reached: stopping, as {} asked", planned.by));
+}
+
+std::optional<Instant> save_again_at(const SiteState&, const RunState& run) {
+  if (!run.save || run.save->taken) return std::nullopt;
+  return run.save->repeat_at;
+}
+
+void save_again(Turn& turn) {
+  RunState& run = turn.r();
+  if (run.no_room_since) {
+    run.save->repeat_at = turn.now() + kBlindRetry;
+    return;
+  }
+  SaveRequest& save = *run.save;
+  ++save.repeats;
+  save.repeat_at = turn.now() + 30s * std::min(save.repeats + 1, 10);
+  turn.say(fmt::format("save request {} was not acknowledged for {}; repeating it", save.counter,
+                       format_duration(turn.now() - save.asked_at)));
+  write_control(turn, "save, requested again");
+  if (save.repeats == 2)
+    raise(turn, {Severity::Warning, "save_unanswered",
+                 fmt::format("{} does not acknowledge a request to save", turn.name().text),
+                 command_text(turn.name(), "stacks"), ""});
+}
+
+std::optional<Instant> save_by_interval_at(const SiteState&, const RunState& run) {
+  return interval_save_at(run);
+}
+
+void save_by_interval(Turn& turn) {
+  RunState& run = turn.r();
+  const Duration interval = *save_interval(run);
+  run.interval_asked = turn.now();
+  const bool own = run.policy.checkpoints.interval_auto;
+  ask_save(turn, "checkpoints.interval",
+           fmt::format(
+               "{} since the last save{}: saving", format_duration(interval),
+               own ? fmt::format(" (Daly, {} so far)", count_text(run.budget.restarts, "failure"))
+                   : ""));
+}
+
+}  // namespace stoker::core

@@ -1,0 +1,136 @@
+// Stopping: the ranks were ordered to save and exit. Who does not obey is ordered to exit at once,
+// then cancelled by the scheduler, again and again; unknown is not dead, so nothing is cancelled
+// while the scheduler is blind.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/recover/end.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/script.hpp"
+#include "core/supply/supply.hpp"
+#include "core/timers.hpp"
+#include "core/training/task_end.hpp"
+#include "wire/time_limits.hpp"
+
+namespace stoker::core {
+void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence) {
+  RunState& run = turn.r();
+  training::Stopping stopping;
+  stopping.goal = goal;
+  stopping.level = level;
+  stopping.step = level == wire::Level::SaveAndLeave ? 0 : 1;
+  stopping.escalate_at = turn.now() + patience(run, level);
+  turn.go(stopping, Trigger::Leaves, sentence);
+  if (goal == training::Goal::Stop) halt(turn, sentence);
+  if (run.live && !has_agents(run.policy)) {
+    script::ask_to_leave(turn, level);
+  } else if (run.live && !run.live->goodbye_at) {
+    run.control.level = level;
+    write_control(turn, sentence);
+  } else {
+    cancel_task(turn);  // no agent to talk to
+  }
+}
+
+namespace training {
+namespace {
+
+constexpr int kCancelPages = 4;
+
+void leave_stopping(Turn& turn, const Stopping& stopping, const std::string& over) {
+  RunState& run = turn.r();
+  switch (stopping.goal) {
+    case Goal::Stop:
+      turn.go(Stopped{stopping.by}, Trigger::Stops,
+              fmt::format("{}; stopped {}{}", over, where_text(run),
+                          stopping.by.empty() ? "" : fmt::format(", as {} asked", stopping.by)));
+      cancel_waiting(turn);
+      resolve_failures(turn);
+      return;
+    case Goal::Next:
+      turn.go(Queued{}, Trigger::TaskEnds, fmt::format("{} {}", over, where_text(run)));
+      return supply::ensure(turn, "");
+    case Goal::Hold: return;
+  }
+}
+
+// The next task is to follow. Not so after an operator ordered it to exit: resumed since, its run
+// continues no matter who ended it.
+bool leaves_by_plan(const Stopping& stopping) {
+  return stopping.goal == Goal::Next && stopping.by.empty();
+}
+
+}  // namespace
+
+std::optional<Instant> escalate_at(const SiteState&, const RunState& run) {
+  const auto* stopping = std::get_if<Stopping>(&run.training);
+  if (stopping == nullptr) return std::nullopt;
+  return stopping->escalate_at;
+}
+
+void escalate(Turn& turn) {
+  RunState& run = turn.r();
+  auto& stopping = *turn.in<Stopping>();
+  if (running_submission(run) == nullptr) {  // nothing of ours runs any more
+    stopping.escalate_at = turn.now() + wire::kLeftOver;
+    return;
+  }
+  const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
+  if (stopping.step == 0 && !gone && run.no_room_since) {  // the word to save could not be written
+    stopping.escalate_at = turn.now() + kBlindRetry;
+    return;
+  }
+  if (stopping.step == 0 && !gone) {
+    Stopping next = stopping;
+    next.step = 1;
+    next.level = wire::Level::LeaveNow;
+    next.escalate_at = turn.now() + patience(run, next.level);
+    const std::string sentence =
+        fmt::format("the training did not save and exit within {}; requesting exit without saving",
+                    format_duration(patience(run, wire::Level::SaveAndLeave)));
+    turn.go(next, Trigger::Leaves, sentence);
+    run.control.level = next.level;
+    return write_control(turn, sentence);
+  }
+  if (turn.blind() || is_cancel_retried(turn)) {
+    stopping.escalate_at = turn.now() + kBlindRetry;
+    return;
+  }
+  Stopping next = stopping;
+  next.step = std::max(2, stopping.step + 1);
+  next.escalate_at = turn.now() + wire::kLeftOver;
+  turn.go(next, Trigger::Leaves,
+          fmt::format("the task is still there{}; cancelling it through the scheduler{}",
+                      gone && has_agents(run.policy) ? " after its agents exited" : "",
+                      next.step > 2 ? fmt::format(", time {}", next.step - 1) : ""));
+  cancel_task(turn);
+  if (next.step - 1 == kCancelPages)
+    raise(turn, {Severity::Critical, "limbo",
+                 fmt::format("a task of {} does not end though it was cancelled {} times",
+                             turn.name().text, kCancelPages),
+                 fmt::format("scontrol show job {}", running_submission(run)->job.text()), ""});
+}
+
+void on_task_end(Turn& turn, const Stopping& stopping, const TaskEnd& end) {
+  RunState& run = turn.r();
+  if (const auto why = script::finished(run, end.seen()); why && !has_agents(run.policy))
+    return finish(turn, fmt::format("{}; {}", end.sentence, *why));
+  if (finished_by_file(run))
+    return finish(turn,
+                  fmt::format("{}; {} is there", end.sentence, run.policy.train.finished.file));
+  if (end.live && end.live->outcome && classify(run, *end.live->outcome) == EndKind::Finished)
+    return finish(turn, fmt::format("{}; all ranks ended with 0", end.sentence));
+  if (end.is_by_hand() && !end.chain && leaves_by_plan(stopping)) {
+    turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
+    return supply::decide_hand_cancel(turn, end.seen());
+  }
+  if (end.is_by_hand()) supply::warn_cancelled(turn, end.seen());
+  leave_stopping(turn, stopping, end.sentence);
+}
+
+}  // namespace training
+
+}  // namespace stoker::core

@@ -1,0 +1,183 @@
+// Suspect: ranks that made no progress for longer than this run ever needed, or a lead agent
+// without a word. The evidence is collected for a bounded time, then it is acted on, unless what
+// was silent moves again.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/handlers.hpp"
+#include "core/recover/recover.hpp"
+#include "core/sentence.hpp"
+#include "core/signals/detect.hpp"
+#include "core/signals/probe.hpp"
+#include "core/supply/command.hpp"
+#include "core/supply/supply.hpp"
+#include "core/timers.hpp"
+
+namespace stoker::core {
+namespace {
+
+void double_limit(Turn& turn, PhaseFacts& facts) {
+  facts.factor = std::min(signals::kLargestFactor, facts.factor * 2);
+  facts.factor_needed = turn.now();
+}
+
+// The budget of false alarms is one a day and phase: the second doubles the phase's limit.
+void note_false_alarm(Turn& turn, wire::Phase phase) {
+  constexpr Duration kBudgetOf = 24h;
+  PhaseFacts& facts = turn.r().phases[std::string(stoker::name_of(phase))];
+  if (facts.false_alarms == 0 || facts.false_since + kBudgetOf <= turn.now()) {
+    facts.false_since = turn.now();
+    facts.false_alarms = 0;
+  }
+  if (++facts.false_alarms < 2) return;
+  facts.false_alarms = 0;
+  double_limit(turn, facts);
+  turn.say(fmt::format(
+      "the second false alarm in phase {} within a day: its limit is doubled to {}",
+      stoker::name_of(phase), format_duration(signals::phase_deadline(turn.r(), phase))));
+}
+
+// An incident that began with the suspicion is dropped; one that began before it continues.
+void drop_suspicion(Turn& turn, const training::Suspect& suspect, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (run.incident && run.incident->since >= run.since) run.incident.reset();
+  if (suspect.iterating)
+    turn.go(training::Training{}, Trigger::Moves, sentence);
+  else
+    turn.go(training::Starting{turn.now()}, Trigger::Moves, sentence);
+}
+
+}  // namespace
+
+void suspect_hang(Turn& turn, const signals::Hang& hang) {
+  RunState& run = turn.r();
+  PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
+  ++facts.hits;
+  note_incident(turn, "hang");
+  training::Suspect next;
+  next.symptom = training::Symptom::Hang;
+  next.evidence = hang.evidence;
+  next.nodes = hang.nodes;
+  next.iterating = turn.in<training::Training>() != nullptr;
+  next.stacks = ++run.control.stacks;
+  const Duration bound = has_agents(run.policy)
+                             ? std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s)
+                             : probe::kAnswerWithin;
+  run.live->probes = 0;
+  next.act_at = turn.now() + bound;
+  turn.go(next, Trigger::Silence,
+          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
+                      format_duration(bound)));
+  if (facts.hits >= 2) {
+    facts.hits = 0;
+    double_limit(turn, facts);
+    turn.say(fmt::format("this limit was hit twice in a row without progress; it is doubled to {}",
+                         format_duration(signals::phase_deadline(run, hang.phase))));
+    raise(turn, {Severity::Critical, "hang_limit",
+                 fmt::format("{} hit the limit of phase {} twice in a row without progress",
+                             turn.name().text, stoker::name_of(hang.phase)),
+                 command_text(turn.name(), "stacks"), ""});
+  }
+  if (!has_agents(run.policy)) return probe::ask(turn);
+  write_control(turn, hang.evidence);
+}
+
+void heed_progress(Turn& turn, const signals::Hang& hang) {
+  const auto* suspect = turn.in<training::Suspect>();
+  if (suspect == nullptr || suspect->symptom != training::Symptom::Hang ||
+      hang.verdict != signals::Verdict::Ok || hang.age >= turn.now() - turn.r().since)
+    return;
+  const std::string sentence =
+      fmt::format("progress resumed {} ago (limit {}): no longer suspect",
+                  format_duration(hang.age), format_duration(hang.deadline));
+  drop_suspicion(turn, *suspect, sentence);
+  resolve(turn, "hang");
+  note_false_alarm(turn, hang.phase);
+}
+
+void heed_stacks(Turn& turn, const std::string& odd) {
+  auto* suspect = turn.in<training::Suspect>();
+  if (suspect == nullptr || suspect->symptom != training::Symptom::Hang) return;
+  if (!odd.empty()) suspect->evidence += fmt::format("; by stack,{} differs from the others", odd);
+  act_on_suspicion(turn);
+}
+
+void act_on_suspicion(Turn& turn) {
+  const training::Suspect suspect = *turn.in<training::Suspect>();
+  RunState& run = turn.r();
+  Failure failure;
+  failure.evidence = suspect.evidence;
+  if (suspect.symptom == training::Symptom::Hang) {
+    failure.kind = "hang";
+    failure.nodes = suspect.nodes;
+    failure.strong = true;
+    return recover(turn, failure);
+  }
+  failure.kind = "agents_silent";
+  failure.inside = false;
+  const supply::Submission* s = running_submission(run);
+  failure.evidence =
+      fmt::format("{}, while the scheduler still has {}", suspect.evidence,
+                  s == nullptr ? "its job" : job_text({s->job.job, running_task(*s)}));
+  recover(turn, failure);
+}
+
+void on_lead_silent(Turn& turn, const LeadSilent& silent) {
+  RunState& run = turn.r();
+  if (!run.live || run.live->generation != silent.generation || run.live->goodbye_at) return;
+  run.live->lead_silent = true;
+  if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
+  note_incident(turn, "agents_silent");
+  run.live->probes = 0;
+  training::Suspect next;
+  next.symptom = training::Symptom::LeadSilent;
+  next.iterating = turn.kind() == TrainingKind::Training;
+  const Duration patience = signals::lead_patience(run.policy.hang);
+  next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
+  next.evidence =
+      fmt::format("the lead agent of generation {} has been silent for {} {}",
+                  silent.generation.value, format_duration(silent.age), where_text(run));
+  turn.go(next, Trigger::Silence,
+          run.no_room_since
+              ? fmt::format(
+                    "{}; its disk is full, so the silence does not count until there is free space",
+                    next.evidence)
+              : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
+                            next.evidence, format_duration(patience)));
+}
+
+void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
+  RunState& run = turn.r();
+  if (!run.live || run.live->generation != speaks.generation) return;
+  run.live->lead_silent = false;
+  const auto* suspect = turn.in<training::Suspect>();
+  if (suspect == nullptr || suspect->symptom != training::Symptom::LeadSilent) return;
+  drop_suspicion(turn, *suspect,
+                 fmt::format("the lead agent reports again after {}",
+                             format_duration(turn.now() - run.since)));
+}
+
+namespace training {
+
+std::optional<Instant> verdict_at(const SiteState&, const RunState& run) {
+  const auto* suspect = std::get_if<Suspect>(&run.training);
+  if (suspect == nullptr) return std::nullopt;
+  return suspect->act_at;
+}
+
+void give_verdict(Turn& turn) {
+  auto& suspect = *turn.in<Suspect>();
+  if (suspect.symptom == Symptom::LeadSilent && (turn.blind() || turn.r().no_room_since)) {
+    suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
+    return;
+  }
+  const bool on_slurm = probe::is_wanted(turn.r().policy);
+  if (on_slurm && suspect.symptom == Symptom::LeadSilent) return probe::on_silence_due(turn);
+  if (on_slurm && !has_agents(turn.r().policy)) return probe::on_script_silence_due(turn);
+  act_on_suspicion(turn);
+}
+
+}  // namespace training
+
+}  // namespace stoker::core
