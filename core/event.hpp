@@ -97,7 +97,7 @@ struct DaemonStopping {
   static constexpr const char* kKind = "daemon_stopping";
   STOKER_NO_FIELDS(DaemonStopping)
 };
-struct Tick {  // the time that Decision::wake_at asked for has come; an up-to-date Digest was
+struct Tick {  // a moment that wake_at() named has come; an up-to-date Digest was
                // stepped just before
   static constexpr const char* kKind = "tick";
   STOKER_NO_FIELDS(Tick)
