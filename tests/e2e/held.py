@@ -33,6 +33,13 @@ def listed(site):
     return {run["run"] for run in json.loads(site.stoker("status", "--json").stdout)}
 
 
+def has_no_job(site, run):
+    """A finished run's job ends a moment after its training; until then the run keeps its name."""
+    asked = site.stoker("rename", run, "kept", "--yes", "--dry-run", ok=False)
+    check(asked.returncode == 0 or "has not ended yet" in asked.stderr, f"{run} cannot be renamed: {asked.stderr}")
+    return asked.returncode == 0
+
+
 def runs_leave_the_list(site):
     """`rename` keeps the history; `forget` takes only a run that is over, once, and leaves its files where they are."""
     done = site.stoker("forget", site.run, "--yes", ok=False)
@@ -44,6 +51,7 @@ def runs_leave_the_list(site):
     check(done.returncode == 1 and "already" in done.stderr, f"two runs of one name: {done.stderr}")
     done = site.stoker("rename", "beside", "a/b", "--yes", ok=False)
     check(done.returncode == 1 and "expected 1 to 64" in done.stderr, f"a name with a slash: {done.stderr}")
+    site.wait(lambda: has_no_job(site, "beside"), 60, "the end of the finished run's job")
     done = site.stoker("rename", "beside", "kept", "--yes")
     check(f"directory: {folder}" in done.stdout, f"not said what RUN.yaml must say: {done.stdout}")
     site.wait(lambda: listed(site) == {site.run, "kept"}, 20, "the new name in status")
