@@ -131,6 +131,10 @@ Status check_parallel(const ParallelConfig& parallel, const ModelConfig& model) 
     return fail(fmt::format("{} heads are not a multiple of tensor {}", model.heads, t), "tensor");
   if (model.ffn % t != 0)
     return fail(fmt::format("ffn {} is not a multiple of tensor {}", model.ffn, t), "tensor");
+  if (parallel.sequence && model.sequence % t != 0)
+    return fail(
+        fmt::format("the model's sequence {} is not a multiple of tensor {}", model.sequence, t),
+        "sequence");
   ScheduleShape shape{parallel.schedule, parallel.pipeline, 1, 1};
   if (shape.ranks == 0 || shape.ranks > kMostPipelineRanks)
     return fail(fmt::format("must be between 1 and {}", kMostPipelineRanks), "pipeline");

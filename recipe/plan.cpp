@@ -76,13 +76,14 @@ double state_bytes(const TrainConfig& config, double shards) {  // a parameter
 }
 
 // Of one layer and one sample, at two bytes a value; of whole layers that are recomputed the input.
-double layer_activations(const ModelConfig& m, double t, Recompute recompute) {
+// `whole`: by how many ranks what is not split by tensor parallelism is shared.
+double layer_activations(const ModelConfig& m, double t, double whole, Recompute recompute) {
   const auto s = static_cast<double>(m.sequence), h = static_cast<double>(m.hidden);
   const double scores = h > 0 ? 5 * static_cast<double>(m.heads) * s / (h * t) : 0;
   switch (recompute) {
-    case Recompute::None: return s * h * (10 + 24 / t + scores);
-    case Recompute::Selective: return s * h * (10 + 24 / t);
-    case Recompute::Full: return 2 * s * h;
+    case Recompute::None: return s * h * (10 / whole + 24 / t + scores);
+    case Recompute::Selective: return s * h * (10 / whole + 24 / t);
+    case Recompute::Full: return 2 * s * h / whole;
   }
   return 0;
 }
@@ -113,10 +114,12 @@ MemoryEstimate estimate_stage(const TrainConfig& config, const StageShare& share
   double kept = static_cast<double>(share.layers);
   if (config.train.recompute == Recompute::Full)
     kept = std::ceil(kept / static_cast<double>(config.train.recompute_every));
-  double activations = kept * share.samples * layer_activations(m, t, config.train.recompute);
+  const double whole = config.parallel.sequence ? t : 1;
+  double activations =
+      kept * share.samples * layer_activations(m, t, whole, config.train.recompute);
   if (config.train.recompute != Recompute::None)
     activations +=
-        static_cast<double>(again) * share.micro * layer_activations(m, t, Recompute::None);
+        static_cast<double>(again) * share.micro * layer_activations(m, t, whole, Recompute::None);
   const double logits =
       static_cast<double>(m.sequence) * share.micro * static_cast<double>(m.vocabulary) * 4 * 2 / t;
   MemoryEstimate memory;

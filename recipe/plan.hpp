@@ -36,9 +36,9 @@ struct PlanRequest {
 // Bytes on one rank. Model state by dtype: bf16 18 a parameter (bf16 weights, f32 gradients,
 // masters and two moments), f32 16, f64 32; ZeRO-1 over d ranks: 6 + 12/d for bf16. Activations:
 // Korthikanti et al. 2022, s b h (10 + 24/t + 5 a s/(h t)) a layer at two bytes a value with t
-// tensor-parallel ranks, times two for f32; without the last term when the attention's scores are
-// recomputed; 2 s b h and one layer's full share when whole layers are; plus the f32 logits. An
-// estimate: allocators and buffers come on top.
+// tensor-parallel ranks (10/t with sequence parallelism), times two for f32; without the last term
+// when the attention's scores are recomputed; 2 s b h and one layer's full share when whole layers
+// are; plus the f32 logits. An estimate: allocators and buffers come on top.
 struct MemoryEstimate {
   std::uint64_t model_state = 0;
   std::uint64_t activations = 0;

@@ -61,6 +61,7 @@ struct ParallelConfig {
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   std::string schedule_file;         // of ScheduleKind::Csv
   std::uint32_t virtual_stages = 1;  // a rank; zb-v always has 2
+  bool sequence = false;             // tensor ranks share the tokens outside of the products
   std::uint32_t zero = 0;
 };
 

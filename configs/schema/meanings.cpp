@@ -184,6 +184,8 @@ const std::vector<KeyMeaning>& train_key_meanings() {
       {"parallel.schedule", "gpipe, 1f1b, interleaved, zb-h1, zb-v, FILE.csv",
        "pipeline schedule ([schedules](schedules.md))"},
       {"parallel.virtual_stages", "stages", "a rank: 2 or more with interleaved, 2 with zb-v"},
+      {"parallel.sequence", "true, false",
+       "sequence parallelism: tensor ranks share the tokens of norms and dropout"},
       {"parallel.zero", "level",
        "1: data-parallel ranks share the optimizer's state (ZeRO-1); the same bits"},
       {"train.samples", "samples", "length of the training: the data clock"},

@@ -1,6 +1,7 @@
 // One function a section; each reads, then checks ranges at the value's own position.
 #include "configs/schema/train_schema.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -138,6 +139,7 @@ void read_parallel(MapReader& m, ParallelConfig& c) {
   m.read("pipeline", c.pipeline);
   read_schedule(m.at("schedule"), c);
   m.read("virtual_stages", c.virtual_stages);
+  m.read("sequence", c.sequence);
   m.read("zero", c.zero);
   m.check("zero", c.zero <= 1, "must be 0 or 1");
 }
@@ -304,6 +306,12 @@ Position given_at(const YamlReader& reader, const std::vector<std::vector<std::s
 
 // The mesh against the model; reported at the key that is to blame.
 void check_mesh_of(YamlReader& reader, const TrainConfig& c) {
+  const auto& curriculum = c.train.curriculum;
+  if (c.parallel.sequence && curriculum && curriculum->step % std::max(1u, c.parallel.tensor) != 0)
+    reader.error(given_at(reader, {{"train", "curriculum", "step"}, {"parallel", "sequence"}}),
+                 fmt::format("step: with parallel.sequence each length is split: {} is not a "
+                             "multiple of tensor {}",
+                             curriculum->step, c.parallel.tensor));
   const Status fits = check_parallel(c.parallel, c.model);
   if (fits) return;
   const std::string& key = fits.error().object;

@@ -154,6 +154,18 @@ TEST_CASE("train schema: a mesh that no number of nodes makes good -> the key is
       std::string::npos);
   CHECK(one("parallel: {schedule: csv}\n").find("expected gpipe, 1f1b") != std::string::npos);
   CHECK(one("parallel: {schedule: zb}\n").find("expected gpipe, 1f1b") != std::string::npos);
+  CHECK(one("parallel: {tensor: 2, sequence: true}\n") == "");
+  CHECK(one("parallel: {sequence: maybe}\n").find("6:22: error: ") != std::string::npos);
+  std::string odd = small_with("{micro: 1, global: 8}", "parallel: {tensor: 2, sequence: true}\n");
+  odd.replace(odd.find("sequence: 16"), 12, "sequence: 15");
+  CHECK(errors_of(odd) ==
+        std::vector<std::string>{"train.yaml:6:33: error: sequence: the model's sequence 15 is not "
+                                 "a multiple of tensor 2"});
+  std::string lengths =
+      small_with("{micro: 1, global: 8}", "parallel: {tensor: 2, sequence: true}\n");
+  lengths.replace(lengths.find("samples: 1000}"), 14,
+                  "samples: 1000, curriculum: {min: 1, total: 9, step: 1}}");
+  CHECK(errors_of(lengths).at(0).find("train.yaml:4:61: error: step: with parallel.sequence") == 0);
   CHECK(one("parallel: {zero: 2}\n").find("zero: must be 0 or 1") != std::string::npos);
   CHECK(one("parallel: {tensor: 0}\n").find("tensor: must be between 1 and") != std::string::npos);
 }

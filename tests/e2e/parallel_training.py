@@ -32,6 +32,7 @@ def against_one_rank(training):
     training.run(1)
     want = losses_of(training, training.attempt)
     for mesh, parallel, world in (("TP2 x PP2", "tensor: 2, pipeline: 2", 4),
+                                  ("TP2 with sequence parallelism x PP2", "tensor: 2, pipeline: 2, sequence: true", 4),
                                   ("PP2 x DP2, zb-h1", "pipeline: 2, schedule: zb-h1", 4)):
         configure(training, parallel, directory=f"on-{world}-{len(parallel)}")
         training.run(world)

@@ -1,6 +1,7 @@
 // What every Comm must do, as one function that each rank of a mesh runs.
 #pragma once
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <numeric>
 #include <vector>
@@ -37,6 +38,19 @@ void check_sum(Comm& comm, Axis axis, std::size_t count, Element element) {
   CHECK(largest == most);
 }
 
+// Each rank's part of the sum, in rank order as all_reduce.
+template <class T>
+void check_scattered_sum(Comm& comm, Axis axis, std::size_t each, Element element) {
+  const auto group = comm.mesh().group(axis, comm.rank());
+  std::vector<T> all = awkward<T>(comm.rank(), each * group.size()), whole = all, mine(each);
+  CHECK(comm.all_reduce(axis, Reduce::Sum, {whole.data(), whole.size(), element}, {"sum", 30s}));
+  CHECK(comm.reduce_scatter(axis, {all.data(), all.size(), element}, mine.data(), {"part", 30s}));
+  const auto at = std::find(group.begin(), group.end(), comm.rank()) - group.begin();
+  const auto begin = whole.begin() + at * static_cast<std::ptrdiff_t>(each);
+  CHECK(mine == std::vector<T>(begin, begin + static_cast<std::ptrdiff_t>(each)));
+  CHECK(all == awkward<T>(comm.rank(), each * group.size()));
+}
+
 inline void check_transfers(Comm& comm) {
   const std::uint32_t world = comm.mesh().world();
   const std::uint32_t next = (comm.rank() + 1) % world, before = (comm.rank() + world - 1) % world;
@@ -59,6 +73,8 @@ inline void check_contract(Comm& comm) {
     check_sum<float>(comm, axis, 1, Element::F32);
     check_sum<double>(comm, axis, 1000, Element::F64);
     check_sum<float>(comm, axis, 2'500'001, Element::F32);  // more than travels at a time
+    check_scattered_sum<float>(comm, axis, 1, Element::F32);
+    check_scattered_sum<double>(comm, axis, 70'001, Element::F64);
     std::vector<std::uint32_t> all(group.size());
     const std::uint32_t mine = comm.rank();
     CHECK(comm.all_gather(axis, &mine, sizeof mine, all.data(), {"gather", 30s}));

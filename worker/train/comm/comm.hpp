@@ -45,6 +45,9 @@ class Comm {
   // `all` has room for the axis' size x `bytes`; in rank order.
   virtual Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                             const Call& call) = 0;
+  // `all` is one equal part for each rank of the axis, in rank order; `mine` becomes the sum of all
+  // ranks' parts for this rank.
+  virtual Status reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) = 0;
   // To and from a rank of the world, in the order of the sends between the two. send copies and
   // returns at once; what it could not deliver is the error of a later call.
   virtual Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) = 0;

@@ -1,5 +1,6 @@
 #include "worker/train/comm/fake_comm.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -73,6 +74,24 @@ Status FakeComm::all_gather(Axis axis, const void* mine, std::size_t bytes, void
     for (const auto& [rank, data] : shown) {
       std::memcpy(out, data, bytes);
       out += bytes;
+    }
+  });
+}
+
+Status FakeComm::reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) {
+  const auto group = hub_.mesh().group(axis, rank_);
+  const std::size_t bytes = all.bytes() / group.size();
+  const std::size_t at = bytes * static_cast<std::size_t>(
+                                     std::find(group.begin(), group.end(), rank_) - group.begin());
+  return hub_.exchange(group, rank_, all.data, call, [&](const auto& shown) {
+    bool first = true;
+    for (const auto& [rank, data] : shown) {
+      const char* part = static_cast<const char*>(data) + at;
+      if (first)
+        std::memcpy(mine, part, bytes);
+      else
+        reduce_into({mine, all.count / group.size(), all.element}, part, Reduce::Sum);
+      first = false;
     }
   });
 }

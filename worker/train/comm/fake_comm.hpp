@@ -55,6 +55,7 @@ class FakeComm final : public Comm {
   Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) override;
   Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
                     const Call& call) override;
+  Status reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) override;
   Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) override;
   Status receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) override;
 

@@ -9,8 +9,9 @@ namespace stoker::train {
 
 class GradientSums {
  public:
-  GradientSums(Comm& comm, FlatState& state, Duration deadline)
-      : comm_(comm), state_(state), deadline_(deadline) {}
+  // `sequence_parallel`: the norms' gradients here are of this tensor rank's tokens alone.
+  GradientSums(Comm& comm, FlatState& state, Duration deadline, bool sequence_parallel = false)
+      : comm_(comm), state_(state), deadline_(deadline), sequence_parallel_(sequence_parallel) {}
 
   // Collective over the replicas: a stage of this rank is complete here.
   Status add_stage(std::uint32_t stage);
@@ -22,10 +23,13 @@ class GradientSums {
 
  private:
   [[nodiscard]] bool is_shared_end(std::uint32_t stage) const;
+  [[nodiscard]] std::vector<std::size_t> norms_of(const StagePart& part) const;
+  Status add_norms(const StagePart& part);  // over the tensor ranks
 
   Comm& comm_;
   FlatState& state_;
   Duration deadline_;
+  bool sequence_parallel_;
   bool one_end_ = false;  // of the two that add to one embedding here is complete
 };
 

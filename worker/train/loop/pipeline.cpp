@@ -53,6 +53,11 @@ Result<Pipeline> Pipeline::open(const recipe::TrainConfig& config) {
 }
 
 std::string Pipeline::order() const {
+  // The norms' gradients are added up over the tokens of each tensor rank first.
+  return stage_order() + (config_.sequence && config_.tensor > 1 ? ", sequence parallel" : "");
+}
+
+std::string Pipeline::stage_order() const {
   switch (config_.schedule) {
     case recipe::ScheduleKind::GPipe:
     case recipe::ScheduleKind::OneFOneB:

@@ -30,6 +30,7 @@ class Pipeline {
   Result<const recipe::PipelineSchedule*> replay();  // one micro-batch, without reductions
 
  private:
+  [[nodiscard]] std::string stage_order() const;
   [[nodiscard]] Result<recipe::PipelineSchedule> compute_order(std::uint32_t micro_batches) const;
 
   recipe::ParallelConfig config_;

@@ -112,7 +112,7 @@ std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& com
   if (!state) return failed(ExitCode::Failed, state.error());
   p.state.emplace(std::move(*state));
   const ModelOptions options{c.train.seed, c.train.deadline, c.train.recompute,
-                             c.train.recompute_every};
+                             c.train.recompute_every, c.parallel.sequence};
   p.model = backend.make_model(c.model, options, *p.state, comm);
   return std::nullopt;
 }

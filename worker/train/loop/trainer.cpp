@@ -27,7 +27,7 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
       position_(position),
       plan_(plan_of(parts.config)),
       total_(plan_.train_iterations(parts.config.train.samples)),
-      sums_(parts.comm, parts.state, parts.config.train.deadline),
+      sums_(parts.comm, parts.state, parts.config.train.deadline, parts.config.parallel.sequence),
       replay_(parts.comm, parts.model, parts.state, parts.config.train.deadline) {
   if (saved) last_saved_ = position.iteration;
   if (p_.config.checkpoint.asynchronous) staging_.prepare(p_.state, p_.comm.mesh(), p_.comm.rank());

@@ -33,6 +33,8 @@ struct ModelOptions {
   // What the backward pass computes again, in the same bits: see TrainLoopConfig.
   recipe::Recompute recompute = recipe::Recompute::None;
   std::uint64_t recompute_every = 1;
+  // Tensor ranks share the tokens outside of the products, also of what goes between stages.
+  bool sequence_parallel = false;
 };
 
 class Model {

@@ -90,6 +90,11 @@ Status TracedComm::all_gather(Axis axis, const void* mine, std::size_t bytes, vo
   return traced(call, bytes, [&] { return inner_.all_gather(axis, mine, bytes, all, call); });
 }
 
+Status TracedComm::reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) {
+  const TraceSpan span(trace_, TraceRow::Collective, call.name, all.bytes());
+  return traced(call, all.bytes(), [&] { return inner_.reduce_scatter(axis, all, mine, call); });
+}
+
 Status TracedComm::send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) {
   return traced(call, bytes, [&] { return inner_.send(to, data, bytes, call); });
 }

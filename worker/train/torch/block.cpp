@@ -18,19 +18,24 @@ double attention_scale(const at::Tensor& q) {
 }
 
 // y = x W^T + b
-at::Tensor linear(const TensorTable& table, std::size_t weight, const at::Tensor& x, Side side) {
+at::Tensor linear(const TensorTable& table, const Pass& pass, std::size_t weight,
+                  const at::Tensor& x, Side side) {
   const at::Tensor w = wide(table.values[weight]).t(), bias = wide(table.values[weight + 1]);
-  if (side == Side::Out || !table.is_split()) return like(at::addmm(bias, wide(x), w), x);
-  return like(over_ranks(table, at::mm(wide(x), w), Reduce::Sum).add_(bias), x);
+  if (side == Side::Out) return like(at::addmm(bias, wide(whole(table, pass, x)), w), x);
+  if (!table.is_split()) return like(at::addmm(bias, wide(x), w), x);
+  return like(sum_of_parts(table, pass, at::mm(wide(x), w)).add_(bias), x);
 }
 
 // Adds the gradients of weight and bias, returns that of the input.
-at::Tensor linear_backward(const TensorTable& table, std::size_t weight, const at::Tensor& upstream,
-                           const at::Tensor& input, Side side, Later later) {
-  add_product({table.gradients[weight], upstream, input}, later);
-  add_columns(table.gradients[weight + 1], upstream);
-  const at::Tensor gradient = at::mm(wide(upstream), wide(table.values[weight]));
-  return like(side == Side::Out ? over_ranks(table, gradient, Reduce::Sum) : gradient, upstream);
+at::Tensor linear_backward(const TensorTable& table, const Pass& pass, std::size_t weight,
+                           const at::Tensor& upstream, const at::Tensor& input, Side side,
+                           Later later) {
+  const bool out = side == Side::Out;
+  const at::Tensor above = out ? upstream : whole(table, pass, upstream);
+  add_product({table.gradients[weight], above, out ? whole(table, pass, input) : input}, later);
+  add_columns(table.gradients[weight + 1], above);
+  const at::Tensor gradient = at::mm(wide(above), wide(table.values[weight]));
+  return like(out ? sum_of_parts(table, pass, gradient) : gradient, upstream);
 }
 
 // The scores of wide q and k, softened: probability, its dropout and what is left.
@@ -51,7 +56,7 @@ void attend(std::uint32_t layer, const Pass& pass, const at::Tensor& causal, con
 at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                              const at::Tensor& causal, const at::Tensor& norm, BlockTrace& t) {
   const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
-  t.qkv = linear(table, table.place(layer, kQkvWeight), norm, Side::Out)
+  t.qkv = linear(table, pass, table.place(layer, kQkvWeight), norm, Side::Out)
               .view({B, s, H, 3, d})
               .permute({3, 0, 2, 1, 4})
               .contiguous();
@@ -61,17 +66,18 @@ at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, cons
                   .view({B, H, s, d})
                   .permute({0, 2, 1, 3})
                   .reshape({B * s, H * d});
-  return linear(table, table.place(layer, kAttentionOutWeight), t.context, Side::In);
+  return linear(table, pass, table.place(layer, kAttentionOutWeight), t.context, Side::In);
 }
 
 at::Tensor attention_backward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                               const BlockTrace& t, const at::Tensor& upstream, Later later) {
   const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
-  const at::Tensor context = wide(linear_backward(table, table.place(layer, kAttentionOutWeight),
-                                                  upstream, t.context, Side::In, later))
-                                 .view({B, s, H, d})
-                                 .permute({0, 2, 1, 3})
-                                 .reshape({B * H, s, d});
+  const at::Tensor context =
+      wide(linear_backward(table, pass, table.place(layer, kAttentionOutWeight), upstream,
+                           t.context, Side::In, later))
+          .view({B, s, H, d})
+          .permute({0, 2, 1, 3})
+          .reshape({B * H, s, d});
   const auto part = [&](const at::Tensor& all, int i) { return all[i].view({B * H, s, d}); };
   const at::Tensor saved = wide(t.qkv), shares = wide(t.probability);
   at::Tensor probability = at::bmm(context, part(saved, 2).transpose(1, 2));
@@ -86,7 +92,7 @@ at::Tensor attention_backward(const TensorTable& table, std::uint32_t layer, con
   at::baddbmm_out(k, k, scores.transpose(1, 2), part(saved, 0), 0, scale);
   at::bmm_out(v, wide(t.dropped).transpose(1, 2), context);
   const at::Tensor flat = like(qkv, t.qkv).permute({1, 3, 2, 0, 4}).reshape({B * s, 3 * H * d});
-  return linear_backward(table, table.place(layer, kQkvWeight), flat, t.norm1.norm, Side::Out,
+  return linear_backward(table, pass, table.place(layer, kQkvWeight), flat, t.norm1.norm, Side::Out,
                          later);
 }
 
@@ -123,6 +129,32 @@ at::Tensor over_ranks(const TensorTable& table, const at::Tensor& mine, Reduce h
       {"tensor ranks", table.deadline});
   if (!done) throw SumFailed{done.error()};
   return sum;
+}
+
+// [samples, ranks, own tokens, H] is what a sample's order wants; ranks come first in a call.
+at::Tensor whole(const TensorTable& table, const Pass& pass, const at::Tensor& own) {
+  if (!table.sequence) return own;
+  const std::int64_t ranks = table.layout->placement.tensor, width = own.size(1);
+  const at::Tensor mine = own.contiguous();
+  const at::Tensor all = at::empty({ranks, pass.samples, pass.own_tokens, width}, mine.options());
+  const Status done = table.comm->all_gather(Axis::Tensor, mine.data_ptr(), mine.nbytes(),
+                                             all.data_ptr(), {"tokens", table.deadline});
+  if (!done) throw SumFailed{done.error()};
+  return all.permute({1, 0, 2, 3}).reshape({pass.samples * pass.sequence, width});
+}
+
+at::Tensor sum_of_parts(const TensorTable& table, const Pass& pass, const at::Tensor& part) {
+  if (!table.sequence) return over_ranks(table, part, Reduce::Sum);
+  const std::int64_t ranks = table.layout->placement.tensor, width = part.size(1);
+  const at::Tensor all =
+      part.view({pass.samples, ranks, pass.own_tokens, width}).permute({1, 0, 2, 3}).contiguous();
+  const at::Tensor own = at::empty({pass.samples * pass.own_tokens, width}, part.options());
+  const Element element = part.scalar_type() == at::kDouble ? Element::F64 : Element::F32;
+  const Status done = table.comm->reduce_scatter(
+      Axis::Tensor, {all.data_ptr(), static_cast<std::size_t>(all.numel()), element},
+      own.data_ptr(), {"tensor ranks", table.deadline});
+  if (!done) throw SumFailed{done.error()};
+  return own;
 }
 
 void Product::add() const {
@@ -184,6 +216,11 @@ at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutS
   return mask;
 }
 
+at::Tensor hidden_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
+                       const at::Tensor& like) {
+  return dropout_mask(pass, layer, site, like.sizes(), like, pass.first_token * like.size(1));
+}
+
 void forget_scores(BlockTrace& t) {
   t.probability = t.attention_mask = t.dropped = at::Tensor();
 }
@@ -199,14 +236,12 @@ void block_trace(const TensorTable& table, std::uint32_t layer, const Pass& pass
   t.norm1 = norm_forward(table, table.place(layer, kNorm1Weight), input);
   const at::Tensor attention = attention_forward(table, layer, pass, causal, t.norm1.norm, t);
   if (pass.drops())
-    t.out_mask =
-        dropout_mask(pass, layer, kernels::DropoutSite::AttentionOut, input.sizes(), input);
+    t.out_mask = hidden_mask(pass, layer, kernels::DropoutSite::AttentionOut, input);
   t.middle = add_dropped(input, attention, t.out_mask);
   t.norm2 = norm_forward(table, table.place(layer, kNorm2Weight), t.middle);
-  t.before_gelu = linear(table, table.place(layer, kMlpInWeight), t.norm2.norm, Side::Out);
+  t.before_gelu = linear(table, pass, table.place(layer, kMlpInWeight), t.norm2.norm, Side::Out);
   t.after_gelu = at::gelu(t.before_gelu, "tanh");
-  if (pass.drops())
-    t.mlp_mask = dropout_mask(pass, layer, kernels::DropoutSite::MlpOut, input.sizes(), input);
+  if (pass.drops()) t.mlp_mask = hidden_mask(pass, layer, kernels::DropoutSite::MlpOut, input);
 }
 
 at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
@@ -214,7 +249,8 @@ at::Tensor block_forward(const TensorTable& table, std::uint32_t layer, const Pa
   BlockTrace local;
   BlockTrace& t = trace != nullptr ? *trace : local;
   block_trace(table, layer, pass, causal, input, t);
-  const at::Tensor mlp = linear(table, table.place(layer, kMlpOutWeight), t.after_gelu, Side::In);
+  const at::Tensor mlp =
+      linear(table, pass, table.place(layer, kMlpOutWeight), t.after_gelu, Side::In);
   return add_dropped(t.middle, mlp, t.mlp_mask);
 }
 
@@ -224,11 +260,11 @@ at::Tensor block_backward(const TensorTable& table, std::uint32_t layer, const P
     return mask.defined() ? gradient * mask : gradient;
   };
   const at::Tensor after_gelu =
-      linear_backward(table, table.place(layer, kMlpOutWeight), masked(upstream, t.mlp_mask),
+      linear_backward(table, pass, table.place(layer, kMlpOutWeight), masked(upstream, t.mlp_mask),
                       t.after_gelu, Side::In, later);
   const at::Tensor before_gelu = at::gelu_backward(after_gelu, t.before_gelu, "tanh");
-  const at::Tensor norm2 = linear_backward(table, table.place(layer, kMlpInWeight), before_gelu,
-                                           t.norm2.norm, Side::Out, later);
+  const at::Tensor norm2 = linear_backward(table, pass, table.place(layer, kMlpInWeight),
+                                           before_gelu, t.norm2.norm, Side::Out, later);
   at::Tensor middle =
       norm_backward(table, table.place(layer, kNorm2Weight), norm2, t.middle, t.norm2);
   middle.add_(upstream);

@@ -1,7 +1,8 @@
 // One transformer block as two functions of a parameter table. Activations are [tokens, hidden]
 // with tokens = samples x sequence; T stands for them, H for this rank's heads, s for sequence, d
 // for the size of a head. Tensor parallel: whole heads and columns of the MLP are split,
-// activations between blocks are the same bits on all tensor ranks.
+// activations between blocks are the same bits on all tensor ranks, or with sequence parallelism
+// their tokens are split.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,7 +23,8 @@ struct TensorTable {
   std::vector<at::Tensor> gradients;  // f32 (f64)
   const ParameterTable* layout = nullptr;
   Comm* comm = nullptr;
-  Duration deadline{};  // of one sum over the tensor ranks
+  Duration deadline{};    // of one sum over the tensor ranks
+  bool sequence = false;  // tensor ranks share the tokens outside of the products
 
   [[nodiscard]] bool is_split() const { return layout->placement.tensor > 1; }
   [[nodiscard]] std::size_t place(std::uint32_t layer, BlockParameter parameter) const {
@@ -40,6 +42,9 @@ at::Tensor over_ranks(const TensorTable& table, const at::Tensor& mine, Reduce h
 // What every part of a pass needs. `samples` key the dropout; empty: no dropout.
 struct Pass {
   std::int64_t samples = 0, sequence = 0;
+  // Of each sample, what this rank has outside of the products: all of it, or with sequence
+  // parallelism an equal part (Korthikanti et al. 2022).
+  std::int64_t own_tokens = 0, first_token = 0;
   std::int64_t heads = 0, first_head = 0;  // of this tensor rank
   std::int64_t head_size = 0;
   double dropout = 0;
@@ -47,6 +52,11 @@ struct Pass {
   const std::vector<std::uint64_t>* ids = nullptr;  // null: no dropout
   [[nodiscard]] bool drops() const { return ids != nullptr && dropout > 0; }
 };
+
+// From the tokens of this rank to those of all, [samples * own_tokens, H] to [T, H], and back: the
+// sum over the tensor ranks of what each of them has of a product, f32 (f64).
+at::Tensor whole(const TensorTable& table, const Pass& pass, const at::Tensor& own);
+at::Tensor sum_of_parts(const TensorTable& table, const Pass& pass, const at::Tensor& part);
 
 struct NormTrace {  // of a layer norm; mean and rstd in f32 (f64)
   at::Tensor norm, mean, rstd;
@@ -74,6 +84,9 @@ void add_product(const Product& product, Later later);
 // gradient += column sums of `value`.
 void add_columns(const at::Tensor& gradient, const at::Tensor& value);
 
+// Of a site between the products, for this rank's tokens.
+at::Tensor hidden_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
+                       const at::Tensor& like);
 // The mask of one site in `like`'s type, [samples, elements] reshaped to `shape`; `first` is the
 // logical element where each sample's begins.
 at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,

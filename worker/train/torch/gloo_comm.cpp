@@ -169,6 +169,21 @@ class GlooComm final : public Comm {
     return ok();
   }
 
+  Status reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) override {
+    const Ranks ranks = options_.mesh.group(axis, options_.rank);
+    if (ranks.size() < 2) {
+      std::memcpy(mine, all.data, all.bytes());
+      return ok();
+    }
+    at::Tensor sent = copy_of(all.data, all.bytes()), received = at::empty_like(sent);
+    std::vector<std::int64_t> equal;
+    STOKER_TRY_STATUS(guarded(
+        call, [&] { return groups_.at(ranks)->alltoall_base(received, sent, equal, equal); }));
+    add_up(received.chunk(static_cast<std::int64_t>(ranks.size())), Reduce::Sum,
+           {mine, all.count / ranks.size(), all.element});
+    return ok();
+  }
+
   Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) override {
     auto& pending = sends_[to];
     while (pending.size() >= kMostSends) {

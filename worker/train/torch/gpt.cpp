@@ -27,7 +27,7 @@ at::ScalarType scalar_type(recipe::Dtype dtype) {
   return at::kFloat;
 }
 
-TensorTable view_tables(FlatState& state, Comm& comm, Duration deadline) {
+TensorTable view_tables(FlatState& state, Comm& comm, const ModelOptions& options) {
   const auto values = at::TensorOptions().dtype(scalar_type(state.dtype()));
   const auto wide =
       at::TensorOptions().dtype(state.element() == Element::F64 ? at::kDouble : at::kFloat);
@@ -37,7 +37,8 @@ TensorTable view_tables(FlatState& state, Comm& comm, Duration deadline) {
   TensorTable table;
   table.layout = &state.table();
   table.comm = &comm;
-  table.deadline = deadline;
+  table.deadline = options.deadline;
+  table.sequence = options.sequence_parallel && table.is_split();
   for (const Parameter& p : state.table().parameters) {
     const std::vector<std::int64_t> shape(p.box.extent.begin(), p.box.extent.end());
     const auto offset = static_cast<std::int64_t>(p.offset);
@@ -63,14 +64,15 @@ struct Trace {  // of a stage's part of one micro-batch
 class Gpt final : public Model {
  public:
   Gpt(const recipe::ModelConfig& config, ModelOptions options, FlatState& state, Comm& comm)
-      : config_(config), options_(options), table_(view_tables(state, comm, options.deadline)) {
+      : config_(config), options_(options), table_(view_tables(state, comm, options)) {
     const auto s = static_cast<std::int64_t>(config.sequence);
     causal_ = at::full({s, s}, -std::numeric_limits<double>::infinity(), table_.values[0].options())
                   .triu_(1);
   }
 
   [[nodiscard]] std::size_t activation_bytes(const MicroBatch& batch) const override {
-    return batch.samples.size() * batch.sequence() * config_.hidden *
+    const std::size_t share = table_.sequence ? table_.layout->placement.tensor : 1;
+    return batch.samples.size() * batch.sequence() / share * config_.hidden *
            table_.values[0].element_size();
   }
 
@@ -169,7 +171,7 @@ class Gpt final : public Model {
 
   // A copy: what came from another stage lives as long as the trace.
   at::Tensor tensor_of(const Trace& t, const Activation& activation) const {
-    const std::int64_t tokens = t.pass.samples * t.pass.sequence;
+    const std::int64_t tokens = t.pass.samples * t.pass.own_tokens;
     const auto hidden = static_cast<std::int64_t>(config_.hidden);
     const at::TensorOptions& options = table_.values[0].options();
     if (activation.size() !=
@@ -185,11 +187,11 @@ class Gpt final : public Model {
 
   at::Tensor embed(Trace& t) {
     const auto& pass = t.pass;
-    at::Tensor x = look_up(table_, t.inputs);
-    x.view({pass.samples, pass.sequence, x.size(1)})
-        .add_(table_.values[*table_.layout->position].narrow(0, 0, pass.sequence));
+    at::Tensor x = look_up(table_, pass, t.inputs);
+    x.view({pass.samples, pass.own_tokens, x.size(1)})
+        .add_(table_.values[*table_.layout->position].narrow(0, pass.first_token, pass.own_tokens));
     if (pass.drops()) {
-      t.embedding_mask = dropout_mask(pass, 0, kernels::DropoutSite::Embedding, x.sizes(), x);
+      t.embedding_mask = hidden_mask(pass, 0, kernels::DropoutSite::Embedding, x);
       x.mul_(t.embedding_mask);
     }
     return x;
@@ -200,6 +202,11 @@ class Gpt final : public Model {
     const auto heads = static_cast<std::int64_t>(config_.heads / place.tensor);
     t.pass.samples = static_cast<std::int64_t>(t.ids.size());
     t.pass.sequence = sequence;
+    const std::int64_t share = table_.sequence ? place.tensor : 1;
+    TORCH_CHECK(sequence % share == 0, "a sequence of ", sequence, " tokens cannot be split into ",
+                share, " parts");
+    t.pass.own_tokens = sequence / share;
+    t.pass.first_token = table_.sequence ? t.pass.own_tokens * place.tensor_rank : 0;
     t.pass.heads = heads;
     t.pass.first_head = heads * place.tensor_rank;
     t.pass.head_size = static_cast<std::int64_t>(config_.hidden / config_.heads);
@@ -266,7 +273,7 @@ class Gpt final : public Model {
     }
     t.last = x;
     t.norm = norm_forward(table_, *table_.layout->final_norm, x);
-    const Loss loss = loss_of(table_, t.norm.norm, t.labels);
+    const Loss loss = loss_of(table_, t.pass, t.norm.norm, t.labels);
     t.log_probability = loss.log_probability;
     return loss.mean;
   }
@@ -280,8 +287,8 @@ class Gpt final : public Model {
       const double each = scale / static_cast<double>(t.labels.numel());
       x = norm_backward(
           table_, *table_.layout->final_norm,
-          loss_backward(table_, t.log_probability, t.norm.norm, t.labels, each, later), t.last,
-          t.norm);
+          loss_backward(table_, t.pass, t.log_probability, t.norm.norm, t.labels, each, later),
+          t.last, t.norm);
     } else {
       x = tensor_of(t, upstream);
     }
@@ -295,6 +302,7 @@ class Gpt final : public Model {
       return;
     }
     if (t.embedding_mask.defined()) x = x * t.embedding_mask;
+    x = whole(table_, t.pass, x);
     const at::Tensor position =
         table_.gradients[*table_.layout->position].narrow(0, 0, t.pass.sequence);
     position.add_(at::sum(x.view({t.pass.samples, t.pass.sequence, x.size(1)}), {0}, false,

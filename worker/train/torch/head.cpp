@@ -68,7 +68,7 @@ Loss split_loss(const TensorTable& table, at::Tensor logits, const at::Tensor& l
 
 }  // namespace
 
-at::Tensor look_up(const TensorTable& table, const at::Tensor& tokens) {
+at::Tensor look_up(const TensorTable& table, const Pass& pass, const at::Tensor& tokens) {
   if (!table.is_split()) return at::embedding(word(table), tokens);
   check_tokens(table, tokens);
   const Local local = local_rows(table, tokens);
@@ -76,7 +76,7 @@ at::Tensor look_up(const TensorTable& table, const at::Tensor& tokens) {
       word(table).size(0) == 0
           ? at::zeros({tokens.size(0), word(table).size(1)}, word(table).options())
           : at::embedding(word(table), local.row).mul_(local.held.unsqueeze(1));
-  return like(over_ranks(table, wide(rows), Reduce::Sum), rows);
+  return like(sum_of_parts(table, pass, wide(rows)), rows);
 }
 
 void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
@@ -96,8 +96,9 @@ at::Tensor logits_of(const TensorTable& table, const at::Tensor& norm) {
   return at::mm(wide(norm), wide(word(table)).t());
 }
 
-Loss loss_of(const TensorTable& table, const at::Tensor& norm, const at::Tensor& labels) {
-  const at::Tensor logits = logits_of(table, norm);
+Loss loss_of(const TensorTable& table, const Pass& pass, const at::Tensor& norm,
+             const at::Tensor& labels) {
+  const at::Tensor logits = logits_of(table, whole(table, pass, norm));
   if (table.is_split()) {
     check_tokens(table, labels);
     return split_loss(table, logits, labels);
@@ -107,9 +108,9 @@ Loss loss_of(const TensorTable& table, const at::Tensor& norm, const at::Tensor&
   return loss;
 }
 
-at::Tensor loss_backward(const TensorTable& table, const at::Tensor& log_probability,
-                         const at::Tensor& norm, const at::Tensor& labels, double each,
-                         Later later) {
+at::Tensor loss_backward(const TensorTable& table, const Pass& pass,
+                         const at::Tensor& log_probability, const at::Tensor& norm,
+                         const at::Tensor& labels, double each, Later later) {
   const Local local = local_rows(table, labels);
   at::Tensor logits = log_probability;
   logits.exp_();
@@ -117,8 +118,8 @@ at::Tensor loss_backward(const TensorTable& table, const at::Tensor& log_probabi
     logits.scatter_add_(1, local.row.unsqueeze(1),
                         local.held.to(logits.scalar_type()).neg_().unsqueeze(1));
   logits.mul_(each);
-  add_product({table.gradients[*table.layout->word], logits, norm}, later);
-  return like(over_ranks(table, at::mm(logits, wide(word(table))), Reduce::Sum), norm);
+  add_product({table.gradients[*table.layout->word], logits, whole(table, pass, norm)}, later);
+  return like(sum_of_parts(table, pass, at::mm(logits, wide(word(table)))), norm);
 }
 
 }  // namespace stoker::train

@@ -7,8 +7,8 @@
 namespace stoker::train {
 
 // Rows of this rank's part of the embedding for tokens [T], summed over the tensor ranks: [T,
-// hidden]. Throws c10::Error for a token outside the vocabulary.
-at::Tensor look_up(const TensorTable& table, const at::Tensor& tokens);
+// hidden], or of this rank's tokens. Throws c10::Error for a token outside the vocabulary.
+at::Tensor look_up(const TensorTable& table, const Pass& pass, const at::Tensor& tokens);
 // Adds upstream's rows [T, hidden] to the gradients of the rows that are held here.
 void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
                       const at::Tensor& upstream);
@@ -22,11 +22,12 @@ struct Loss {
   at::Tensor log_probability;
   double mean = 0;
 };
-Loss loss_of(const TensorTable& table, const at::Tensor& norm, const at::Tensor& labels);
+Loss loss_of(const TensorTable& table, const Pass& pass, const at::Tensor& norm,
+             const at::Tensor& labels);
 // Adds the embedding's gradient of `each` x the sum of the tokens' losses; returns that of `norm`.
 // Uses up the log probabilities.
-at::Tensor loss_backward(const TensorTable& table, const at::Tensor& log_probability,
-                         const at::Tensor& norm, const at::Tensor& labels, double each,
-                         Later later);
+at::Tensor loss_backward(const TensorTable& table, const Pass& pass,
+                         const at::Tensor& log_probability, const at::Tensor& norm,
+                         const at::Tensor& labels, double each, Later later);
 
 }  // namespace stoker::train
