@@ -1,9 +1,12 @@
 # The preset cuda: kernels/*.cu by nvcc, for sm_90 unless CMAKE_CUDA_ARCHITECTURES says otherwise, and the tests of
-# tests/cuda_on_cpu against them on a real card (gpu_kernels). Nothing else of this tree needs CUDA.
+# tests/cuda_on_cpu against them on a real card (gpu_kernels). Its target `gpu` is all that differs from the CPU's build.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 90)
 endif()
 enable_language(CUDA)
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+endif()
 if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -26,3 +29,4 @@ set_source_files_properties(${gpu_tests} PROPERTIES LANGUAGE CUDA)
 add_executable(gpu_kernels ${gpu_tests} ${CMAKE_SOURCE_DIR}/tests/main.cpp)
 target_link_libraries(gpu_kernels PRIVATE stoker_kernels_cuda doctest::doctest)
 target_include_directories(gpu_kernels PRIVATE ${CMAKE_SOURCE_DIR})
+add_custom_target(gpu DEPENDS gpu_kernels $<TARGET_NAME_IF_EXISTS:stoker-train> $<TARGET_NAME_IF_EXISTS:test_train_torch>)

@@ -19,6 +19,7 @@ import time
 import pick
 from beside import Beside, write_result
 from checker import run_checker
+from gpu_build import gpu_build
 from ledger import Ledger, Progress
 from tally import Tally, closing_words, outcomes
 
@@ -304,7 +305,7 @@ def part_sim(tally, options):
 # What waits most of its time for daemons and clusters runs side by side once the unit tests are done; what computes, beside it
 # at the lowest priority.
 WAITING = {"unit": part_unit, "e2e": part_e2e, "slurm": part_slurm}
-COMPUTING = {"bundle": part_bundle, "packages": part_packages, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy}
+COMPUTING = {"bundle": part_bundle, "packages": part_packages, "sim": part_sim, "lint": part_lint, "fuzz": part_fuzz, "asan": part_asan, "tsan": part_tsan, "tidy": part_tidy, "cuda": lambda tally, options: gpu_build(tally, options, command, ctest)}
 PARTS = {**WAITING, **COMPUTING}
 TURNS = ["asan", "tsan", "tidy"]
 
@@ -382,7 +383,7 @@ def main():
     title("build")
     if options.case:
         run_picked(tally, options)
-    elif options.only in ("asan", "tsan") or build(tally):
+    elif options.only in ("asan", "tsan", "cuda") or build(tally):
         if options.only or options.quick:
             run_parts([options.only or "unit"], tally, options)
         else:

@@ -25,11 +25,14 @@ def no_gpu_library(_site):
 
 def cuda_preset_names_what_is_missing(_site):
     dev = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "dev"))
-    done = subprocess.run([dev, "build", "--preset", "cuda"], env=dict(os.environ, CUDACXX="/nonexistent/nvcc"), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    said = done.stderr.strip().split("\n")
-    check(done.returncode == 1 and len(said) == 1 and "nvcc is missing (looked for /nonexistent/nvcc)" in said[0],
-          f"exit {done.returncode}: {done.stdout}{done.stderr}")
+    cases = [({"CUDACXX": "/nonexistent/nvcc"}, "nvcc is missing (looked for /nonexistent/nvcc)"),
+             ({"CUDACXX": "/bin/true", "STOKER_LIBTORCH": "/nonexistent"}, "/nonexistent has no lib/libtorch_cuda.so")]
+    for environment, words in cases:
+        done = subprocess.run([dev, "build", "--preset", "cuda"], env=dict(os.environ, **environment), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        said = done.stderr.strip().split("\n")
+        check(done.returncode == 1 and len(said) == 1 and words in said[0],
+              f"exit {done.returncode}: {done.stdout}{done.stderr}")
 
 
 def programs_answer_version(_site):

@@ -27,6 +27,7 @@ constexpr auto kNever = std::chrono::hours(24 * 365);  // deadlines are ours, no
 constexpr std::size_t kSmall = 64u << 10;              // bytes: gathered by all ranks, then added
 constexpr std::size_t kChunk = 8u << 20;               // bytes of a large sum that travel at a time
 constexpr std::size_t kMostSends = 4;                  // to one rank that it has not asked for yet
+const std::vector<std::uint8_t> kHere{1};              // in the store: this rank is there
 constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kStoreStays = 300ms,
                    kConnectPause = 2ms;
 
@@ -85,7 +86,7 @@ class GlooComm final : public Comm {
   Status meet(const std::string& address) {
     const Instant end = monotonic_now() + options_.deadline;
     const auto key = [](std::uint32_t r) { return fmt::format("here/{}", r); };
-    store_->set(key(options_.rank), {1});
+    store_->set(key(options_.rank), kHere);
     for (std::uint32_t r = 0; r < options_.mesh.world();) {
       if (store_->check({key(r)}))
         ++r;
@@ -225,7 +226,7 @@ class GlooComm final : public Comm {
  private:
   static std::string call_roll(c10d::Store& store, std::uint32_t rank, std::uint32_t world) {
     const auto key = [](std::uint32_t r) { return fmt::format("roll-call/{}", r); };
-    store.set(key(rank), {1});
+    store.set(key(rank), kHere);
     // Rank 0 holds the store: it stays a little longer, so that the others can receive the answer.
     const Instant end = monotonic_now() + kRollCall + (rank == 0 ? kStoreStays : Duration{});
     std::vector<std::uint32_t> missing;

@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <limits>
@@ -325,6 +326,7 @@ void set_blas_threads(int threads) {
 }
 
 std::string blas_name() {
+  if (at::hasMKL()) return "MKL";
   using Config = char* (*)();
   if (auto* config = reinterpret_cast<Config>(::dlsym(RTLD_DEFAULT, "openblas_get_config")))
     return config();
