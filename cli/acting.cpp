@@ -10,6 +10,7 @@
 #include "cli/read/published.hpp"
 #include "cli/show/documents.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/random.hpp"
 #include "wire/control.hpp"
 
 namespace stoker::cli {
@@ -55,6 +56,37 @@ int unreachable(const Context& context, const Deed& deed, const Answer& answer) 
   return tell(context, deed, {1, false, text, {}}, "none");
 }
 
+// "kill", "Kill", "kIll", …: each is the same order.
+std::string spelling(std::string verb, unsigned number) {
+  for (std::size_t i = 0; i < verb.size(); ++i)
+    if ((number >> i & 1u) != 0) verb[i] = static_cast<char>(verb[i] - 'a' + 'A');
+  return verb;
+}
+
+// As the kernel judges it in a sticky folder.
+bool may_move(const struct stat& folder, const struct stat& entry) {
+  const uid_t self = ::geteuid();
+  return self == 0 || folder.st_uid == self || entry.st_uid == self ||
+         (folder.st_mode & S_ISVTX) == 0;
+}
+
+// What another member made under the name must not keep the order out: a directory goes aside where
+// the owner asks, for others there is another spelling.
+std::string way_into(const std::string& folder, const std::string& verb) {
+  constexpr unsigned kTries = 16;
+  struct stat around {};
+  if (::stat(folder.c_str(), &around) != 0) return folder + "/" + verb;
+  for (unsigned i = 0; i < kTries; ++i) {
+    std::string path = folder + "/" + spelling(verb, i);
+    struct stat there {};
+    if (::lstat(path.c_str(), &there) != 0) return path;
+    if (!may_move(around, there)) continue;
+    const std::string aside = folder + "/.in-the-way-" + os::random_hex(8);
+    if (!S_ISDIR(there.st_mode) || ::rename(path.c_str(), aside.c_str()) == 0) return path;
+  }
+  return folder + "/" + verb;
+}
+
 bool is_published(const std::string& state, const wire::SiteRun& run) {
   const auto runs = published_runs(state);
   if (!runs) return false;
@@ -85,7 +117,7 @@ Result<std::string> parse_moment(const std::string& text, WallTime now) {
 
 Result<std::string> write_switch_file(const std::string& run_directory, const std::string& verb,
                                       const std::string& reason) {
-  const std::string path = run_directory + "/switch/" + verb;
+  const std::string path = way_into(run_directory + "/switch", verb);
   const wire::SwitchBody body{user_name(), reason, ""};
   // The umask must not lock the group out: any member may look, and stokerd must read a member's.
   // No other may write into it or give it a second name: either would void or change the order.

@@ -68,6 +68,14 @@ Status check_own(const std::string& path) {
   return judge(info, path);
 }
 
+Status check_keeps_ours(const std::string& folder) {
+  const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot open", folder));
+  if ((info.st_mode & S_ISVTX) != 0) info.st_mode &= ~kOthersWrite;
+  return judge(info, folder);
+}
+
 Result<std::string> read_own_file(const std::string& base, const std::string& name,
                                   std::size_t limit) {
   std::string path = base;

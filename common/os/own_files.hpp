@@ -27,6 +27,10 @@ Status check_own(int fd, const std::string& path);
 // The same of a path. Error also: a symbolic link, or it does not exist.
 Status check_own(const std::string& path);
 
+// Whether no other user can rename, replace or remove what we make in this folder: it is our own or
+// root's, and others may write there only if it is sticky. It may be reached by links.
+Status check_keeps_ours(const std::string& folder);
+
 // Takes write permission on a folder from group and others. True: they had it. False: they had not,
 // or there is no such folder. Error: it belongs to another user.
 Result<bool> close_to_others(const std::string& folder);

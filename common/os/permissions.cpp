@@ -40,6 +40,11 @@ void make_private() {
   users_umask = static_cast<int>(::umask(0077));
 }
 
+void take_write_from_others() {
+  const mode_t given = ::umask(0077);
+  ::umask(given | S_IWGRP | S_IWOTH);
+}
+
 void restore_umask() {
   if (const int umask = users_umask; umask >= 0) ::umask(static_cast<mode_t>(umask));
 }

@@ -30,6 +30,10 @@ class UmaskFor {
   mode_t before_;
 };
 
+// From now on others can write nothing that this process and its children make, however open the
+// umask is that they were given.
+void take_write_from_others();
+
 // In a child before its exec: the umask that the user gave us, and that make_private() put aside.
 void restore_umask();
 

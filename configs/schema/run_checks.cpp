@@ -15,6 +15,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
 #include "common/os/self.hpp"
 #include "recipe/numerics.hpp"
@@ -186,6 +187,9 @@ void check_archive(RunConfigFile& file) {
   const bool there = ::stat(to.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
   if (const std::string why = there ? why_not_writable(to) : ""; !why.empty())
     file.add_error("checkpoints.archive.to", why);
+  else if (const Status kept = there ? os::check_keeps_ours(to) : ok(); !kept)
+    file.add_error("checkpoints.archive.to",
+                   kept.error().message() + ", or make a folder of your own in it");
   if (!there)
     file.add_error("checkpoints.archive.to",
                    "there is no directory \"" + to + "\"; make it: mkdir " + to);

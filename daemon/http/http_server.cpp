@@ -3,8 +3,11 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
@@ -15,6 +18,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
@@ -51,6 +55,17 @@ bool is_own_name(std::string_view host, Tls::Context* tls) {
   const std::string ours = os::host_name();
   return name.empty() || !code || name == "localhost" || name == ours ||
          name == ours.substr(0, ours.find('.'));
+}
+
+// Also by a process whose queue is full, where a connect(2) would wait for it.
+bool is_listened_on(const std::string& path) {
+  const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (!fd || path.size() >= sizeof address.sun_path) return false;  // bind() says what is wrong
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int done = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return done == 0 || errno == EAGAIN;
 }
 
 }  // namespace
@@ -203,10 +218,8 @@ Status HttpServer::clear_path(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return ok();  // free, or bind() says what is wrong
   constexpr const char* kHint = "name another path with --listen";
   if (!S_ISSOCK(info.st_mode)) return fail("there is a file that is no socket", path, kHint);
-  asio::local::stream_protocol::socket probe(io_);
-  Code code;
-  probe.connect(asio::local::stream_protocol::endpoint(path), code);
-  if (!code) return fail("cannot listen: somebody listens there already", path, kHint);
+  if (is_listened_on(path))
+    return fail("cannot listen: somebody listens there already", path, kHint);
   ::unlink(path.c_str());
   return ok();
 }

@@ -85,26 +85,24 @@ bool we_belong_to(gid_t group) {
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 
-const PeerRights::User& PeerRights::look_up(uid_t uid, gid_t gid) {
+const PeerRights::User& PeerRights::look_up(uid_t uid) {
   if (const auto known = users_.find(uid);
       known != users_.end() && monotonic_now() - known->second.asked < kRemembered)
     return known->second;
   if (users_.size() >= kMostUsers) users_.clear();
-  User user{monotonic_now(), "uid " + std::to_string(uid), {gid}};
+  User user{monotonic_now(), "uid " + std::to_string(uid), {}};
   std::vector<char> buffer(kRecord);
   passwd record{};
   passwd* found = nullptr;
   if (::getpwuid_r(uid, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     user.name = record.pw_name;
-    record.pw_gid = gid;
-    const auto groups = groups_of(record);
-    user.groups.insert(user.groups.end(), groups.begin(), groups.end());
+    user.groups = groups_of(record);
   }
   return users_[uid] = std::move(user);
 }
 
 std::string PeerRights::name_of(uid_t uid) {
-  return look_up(uid, static_cast<gid_t>(-1)).name;
+  return look_up(uid).name;
 }
 
 bool PeerRights::has_patience_for(const Peer& peer, Instant now) {
@@ -118,13 +116,15 @@ bool PeerRights::has_patience_for(const Peer& peer, Instant now) {
   return true;
 }
 
+// A user namespace lends a person many uids that no user has, with the groups that the person has
+// (subuid(5)): they are no members, each would have a pace of its own.
 bool PeerRights::may_act(const Peer& peer, const std::string& group) {
   if (peer.uid == 0 || peer.uid == ::geteuid()) return true;
   if (group.empty()) return false;
   const auto wanted = group_id(group);
   if (!wanted) return false;
-  if (peer.gid == *wanted) return true;
-  const auto& groups = look_up(peer.uid, peer.gid).groups;
+  const auto& groups = look_up(peer.uid).groups;
+  if (peer.gid == *wanted) return !groups.empty();
   return std::find(groups.begin(), groups.end(), *wanted) != groups.end();
 }
 

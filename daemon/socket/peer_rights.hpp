@@ -30,9 +30,9 @@ class PeerRights {
   struct User {
     Instant asked;
     std::string name;
-    std::vector<gid_t> groups;
+    std::vector<gid_t> groups;  // none: the user database does not know the user
   };
-  const User& look_up(uid_t uid, gid_t gid);
+  const User& look_up(uid_t uid);
   std::map<uid_t, User> users_;
   std::map<uid_t, Pace> paces_;
 };

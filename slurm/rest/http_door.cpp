@@ -1,15 +1,20 @@
 // Adapter to libcurl; its handles live here only.
 #include "slurm/rest/http_door.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <memory>
 #include <mutex>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/json.hpp"
+#include "common/os/fd.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
 
 namespace stoker::slurm {
@@ -22,16 +27,66 @@ constexpr long kConnectMs = 10'000;
 using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
-curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+std::string why_no_socket(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
+  return S_ISSOCK(info.st_mode) ? "" : "is no socket";
+}
+
+// Who may write the certificates chooses who gets the token. Distributions have links there.
+Status check_certificates(const std::string& path) {
+  const os::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return fail(errno_error(errno, "cannot open", path));
+  return os::check_own(file.get(), path);
+}
+
+// Who listens gets the token and the jobs. Where others may make files (/tmp), that may be anybody.
+std::string why_not_trusted(int socket, const std::string& path) {
+  ucred server{};
+  socklen_t size = sizeof server;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &server, &size) != 0)
+    return "it cannot be seen who listens on it";
+  if (server.uid == 0 || server.uid == ::geteuid()) return "";
+  struct stat folder {};
+  const std::string parent = path.substr(0, path.rfind('/') + 1);
+  if (::stat(parent.c_str(), &folder) != 0) return "cannot look at its folder " + parent;
+  const bool closed = (folder.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (closed && (folder.st_uid == 0 || folder.st_uid == server.uid)) return "";
+  return fmt::format(
+      "refused: {} listens on it, and {} is a folder where others may make a socket; nothing was "
+      "sent",
+      os::user_name_of(server.uid), parent);
+}
+
+RestAnswer unreached(std::string why) {
+  RestAnswer answer;
+  answer.error = std::move(why);
+  answer.reached = false;
+  return answer;
 }
 
 struct Transfer {
   CURL* easy = nullptr;
+  std::string path;  // of the Unix socket; "" = none
+  int socket = -1;
+  std::string distrust;
   const RestDoor::Take* take = nullptr;
   RestAnswer answer;
   std::size_t read = 0;
   bool too_long = false, refused = false;
+
+  static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
+    auto& self = *static_cast<Transfer*>(target);
+    self.socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return self.socket;
+  }
+
+  // Connected, and nothing is sent yet.
+  static int look(void* target, char*, char*, int, int) {
+    auto& self = *static_cast<Transfer*>(target);
+    if (!self.path.empty()) self.distrust = why_not_trusted(self.socket, self.path);
+    return self.distrust.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+  }
 
   static std::size_t receive(char* data, std::size_t size, std::size_t count, void* target) {
     auto& self = *static_cast<Transfer*>(target);
@@ -55,13 +110,6 @@ void add_header(Headers& headers, const std::string& line) {
   headers.reset(curl_slist_append(headers.release(), line.c_str()));
 }
 
-RestAnswer unreached(std::string why) {
-  RestAnswer answer;
-  answer.error = std::move(why);
-  answer.reached = false;
-  return answer;
-}
-
 std::string unbase64(std::string_view text) {
   std::string out;
   unsigned bits = 0, value = 0;
@@ -79,17 +127,11 @@ std::string unbase64(std::string_view text) {
   return out;
 }
 
-std::string why_no_socket(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return std::strerror(errno);
-  return S_ISSOCK(info.st_mode) ? "" : "is no socket";
-}
-
-// Everything but headers and certificates. `path`: of a Unix socket, "" = none.
-void prepare(Transfer& transfer, const RestRequest& request, const std::string& base,
-             const std::string& path) {
+// Everything but headers and certificates.
+void prepare(Transfer& transfer, const RestRequest& request, const std::string& base) {
   CURL* easy = transfer.easy;
-  if (!path.empty()) curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, path.c_str());
+  if (!transfer.path.empty())
+    curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, transfer.path.c_str());
   if (!base.starts_with("https:")) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(request.limit).count();
   curl_easy_setopt(easy, CURLOPT_URL, (base + request.path).c_str());
@@ -99,7 +141,10 @@ void prepare(Transfer& transfer, const RestRequest& request, const std::string& 
   curl_easy_setopt(easy, CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(limit));
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
-  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Transfer::open);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &transfer);
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.body.empty()) {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.c_str());
@@ -117,6 +162,7 @@ RestAnswer perform(Transfer& transfer) {
   curl_easy_getinfo(transfer.easy, CURLINFO_RESPONSE_CODE, &answer.status);
   curl_easy_getinfo(transfer.easy, CURLINFO_REQUEST_SIZE, &sent);
   answer.reached = sent > 0;
+  if (!transfer.distrust.empty()) return unreached(std::move(transfer.distrust));
   if (transfer.too_long)
     answer.error = "the answer is longer than what is read";
   else if (code != CURLE_OK && !transfer.refused)
@@ -163,6 +209,9 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
     add_header(headers, "X-SLURM-USER-TOKEN: " + *token);
   }
   if (!request.body.empty()) add_header(headers, "Content-Type: application/json");
+  if (!access_.ca_file.empty())
+    if (const Status own = check_certificates(access_.ca_file); !own)
+      return unreached(own.error().message());
   const bool socket = access_.url.starts_with(core::kUnixUrl);
   const std::string path = socket ? access_.url.substr(core::kUnixUrl.size()) : "";
   if (socket)
@@ -173,7 +222,8 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   Transfer transfer;
   transfer.easy = handle.get();
   transfer.take = &take;
-  prepare(transfer, request, socket ? "http://localhost" : access_.url, path);
+  transfer.path = path;
+  prepare(transfer, request, socket ? "http://localhost" : access_.url);
   curl_easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, headers.get());
   if (!access_.ca_file.empty())
     curl_easy_setopt(transfer.easy, CURLOPT_CAINFO, access_.ca_file.c_str());

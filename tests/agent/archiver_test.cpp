@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.hpp"
@@ -307,4 +308,36 @@ TEST_CASE(
   REQUIRE(os::make_directories(a.to + "/archiving.other.step-000005.g000001.g000001"));
   (void)a.work();
   CHECK(a.stored() == Names{"archiving.other.step-000005.g000001.g000001", name});
+}
+
+TEST_CASE("Archiver: others may write the archive -> nothing is copied there, and that is said") {
+  Archive a;
+  const std::string name = a.add(10);
+  REQUIRE(::chmod(a.to.c_str(), 0777) == 0);
+  const auto told = a.work();
+  REQUIRE(failure_in(told) != nullptr);
+  CHECK(failure_in(told)->why.find("others may write it") != std::string::npos);
+  CHECK(a.stored().empty());
+  CHECK(a.stays[10]);
+  ArchiveCopy copy;
+  CHECK_FALSE(a.copy(name, copy));
+  REQUIRE(::chmod(a.to.c_str(), 01777) == 0);
+  CHECK(failure_in(a.work()) == nullptr);
+  CHECK(a.stored() == Names{name});
+}
+
+TEST_CASE("Archiver: what another user put under the name of a copy -> does not count") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to be another user needs root");
+    return;
+  }
+  Archive a;
+  const std::string name = a.add(10);
+  REQUIRE(::chmod(a.to.c_str(), 01777) == 0);
+  std::filesystem::copy(a.checkpoints + "/" + name, a.to + "/" + name);
+  REQUIRE(::lchown((a.to + "/" + name).c_str(), 65534, 65534) == 0);
+  const auto told = a.work();
+  REQUIRE(failure_in(told) != nullptr);
+  CHECK(failure_in(told)->why.find("belongs to") != std::string::npos);
+  CHECK(a.stays[10]);
 }

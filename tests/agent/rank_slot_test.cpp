@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "tests/folder.hpp"
 
@@ -26,10 +27,44 @@ struct Heard {
 
 TEST_CASE("slot: an event line of the training -> the event, and still in the log") {
   Heard h;
+  h.slot.feed(1, " iteration 8/ 100 | lm loss: 2.5E+00 |\n", monotonic_now());
   h.slot.feed(1, "stoker-event {\"kind\":\"checkpoint_saved\",\"iteration\":7}\n", monotonic_now());
   REQUIRE(h.events.size() == 1);
   CHECK(std::get<wire::CheckpointSaved>(h.events[0]).iteration.value == 7);
-  CHECK(h.merged.starts_with("[n01:3] stoker-event {"));
+  CHECK(h.merged.find("\n[n01:3] stoker-event {") != std::string::npos);
+}
+
+TEST_CASE("slot: an event line names a checkpoint that the rank has not reached -> a notice") {
+  Heard h;
+  const auto claim = [&h](int iteration) {
+    h.events.clear();
+    h.slot.feed(1,
+                "stoker-event {\"kind\":\"checkpoint_saved\",\"iteration\":" +
+                    std::to_string(iteration) + "}\n",
+                monotonic_now());
+    REQUIRE(h.events.size() == 1);
+    return std::holds_alternative<wire::CheckpointSaved>(h.events[0]);
+  };
+  CHECK_FALSE(claim(1));
+  h.slot.feed(1, " iteration 8/ 100 | lm loss: 2.5E+00 |\n", monotonic_now());
+  CHECK(claim(8));
+  CHECK_FALSE(claim(9));
+  const std::string path = "/dev/shm/stoker.test-claim." + std::to_string(::getpid());
+  auto page = wire::HeartbeatPage::create(path);
+  REQUIRE(page);
+  auto own = wire::HeartbeatPage::open(path);
+  ::unlink(path.c_str());
+  REQUIRE(own);
+  h.slot.attach_page(std::move(*page));
+  wire::Heartbeat beat;
+  beat.attempt = Attempt(1);
+  beat.iteration = Iteration(50);
+  own->write(beat);
+  CHECK_FALSE(claim(20));  // the page of another attempt
+  beat.attempt = Attempt(2);
+  own->write(beat);
+  CHECK(claim(50));  // no sample of it was taken yet
+  CHECK_FALSE(claim(51));
 }
 
 TEST_CASE("slot: what is the agent's own to tell, or malformed -> refused with a notice") {

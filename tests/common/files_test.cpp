@@ -112,3 +112,11 @@ TEST_CASE("files: what lies below a folder -> the same word until something is w
   std::filesystem::remove_all(folder);
   CHECK(print() == "none");
 }
+
+TEST_CASE("files: append to a FIFO without a reader -> an error at once") {
+  const Folder folder;
+  REQUIRE(::mkfifo((folder / "log").c_str(), 0600) == 0);
+  CHECK_FALSE(os::append_file(folder / "log", "x\n", os::Durability::Cached));
+  REQUIRE(os::append_file(folder / "file", "x\n", os::Durability::Synced));
+  CHECK(os::read_file(folder / "file").value() == "x\n");
+}

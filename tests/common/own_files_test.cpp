@@ -158,3 +158,33 @@ TEST_CASE("files: what a killed writer left aside -> swept once it is old; all e
   CHECK(os::exists(folder / "status.json"));
   CHECK(os::sweep_aside_files(folder / "none", 0s) == 0);
 }
+
+TEST_CASE("own files: a folder where others may rename what we make -> refused; sticky is enough") {
+  const Folder folder;
+  const std::string store = folder / "store";
+  fs::create_directory(store);
+  const auto keeps = [&store](mode_t mode) {
+    REQUIRE(::chmod(store.c_str(), mode) == 0);
+    return os::check_keeps_ours(store).has_value();
+  };
+  CHECK(keeps(0755));
+  CHECK_FALSE(keeps(0775));
+  CHECK_FALSE(keeps(0757));
+  CHECK(keeps(01777));
+  CHECK(keeps(03775));
+  CHECK_FALSE(os::check_keeps_ours(folder / "none"));
+  if (::geteuid() != 0) return;  // to make it another user's
+  REQUIRE(::chown(store.c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(keeps(0755));
+  CHECK_FALSE(keeps(01777));
+}
+
+TEST_CASE("permissions: take_write_from_others -> only that is added to the umask") {
+  const mode_t before = ::umask(0002);
+  os::take_write_from_others();
+  const mode_t open = ::umask(0077);
+  os::take_write_from_others();
+  const mode_t closed = ::umask(before);
+  CHECK(open == 0022);
+  CHECK(closed == 0077);
+}

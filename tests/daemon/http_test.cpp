@@ -1,5 +1,6 @@
 // The web door: pages, token, limits.
 #include <arpa/inet.h>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -347,4 +348,25 @@ TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are
   HttpServer third(io, render);
   REQUIRE_FALSE(third.listen(file, ""));
   CHECK(*os::read_file(file) == "mine");
+}
+
+TEST_CASE("web: somebody listens on the path with a full queue -> said at once, nothing waits") {
+  const Folder folder;
+  const std::string path = folder / "web.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  auto* where = reinterpret_cast<sockaddr*>(&address);
+  const os::Fd other(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::bind(other.get(), where, sizeof address) == 0);
+  REQUIRE(::listen(other.get(), 0) == 0);
+  std::vector<os::Fd> crowd;
+  do crowd.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  while (::connect(crowd.back().get(), where, sizeof address) == 0);
+  boost::asio::io_context io;
+  HttpServer server(io, says("x"));
+  const Status done = server.listen(path, "token");
+  REQUIRE_FALSE(done);
+  CHECK(done.error().message().find("somebody listens there already") != std::string::npos);
+  CHECK(os::exists(path));
 }

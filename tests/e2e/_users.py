@@ -77,6 +77,7 @@ def make_users():
 
 class SharedSite(Site):
     """The owner's daemon and run; every program of the site runs as the owner."""
+    umask = 0o022  # of all users
 
     def __init__(self):
         super().__init__("shared")
@@ -102,7 +103,7 @@ class SharedSite(Site):
     def become(self, user):
         """Arguments of subprocess that make a program this user's."""
         uid, gid = self.ids(user)
-        return dict(user=uid, group=gid, extra_groups=os.getgrouplist(user, gid), umask=0o022,
+        return dict(user=uid, group=gid, extra_groups=os.getgrouplist(user, gid), umask=self.umask,
                     env=dict(self.env, USER=user), cwd="/")
 
     def as_user(self, user, *argv, text=None, ok=False):
@@ -140,9 +141,12 @@ class SharedSite(Site):
         gid = grp.getgrnam(GROUP).gr_gid
         self.wait(lambda: os.stat(os.path.join(self.state, "stokerd.sock")).st_gid == gid, 10, "the socket's group")
 
-    def knock(self, user, *requests):
-        done = self.as_user(user, "/usr/bin/python3", "-c", KNOCK, os.path.join(self.state, "stokerd.sock"),
-                            text=json.dumps(requests), ok=True)
+    def knock(self, user, *requests, uid=None):
+        """Answers of the control socket; with `uid` as that one, with the run's group and the groups that `user` has."""
+        them = dict(self.become(user), **({} if uid is None else {"user": uid, "group": grp.getgrnam(GROUP).gr_gid}))
+        done = subprocess.run(["/usr/bin/python3", "-c", KNOCK, os.path.join(self.state, "stokerd.sock")], **them, timeout=90,
+                              input=json.dumps(requests), text=True, capture_output=True)
+        check(done.returncode == 0, done.stderr[-2000:])
         return json.loads(done.stdout)
 
     def background(self, user, code, *argv):

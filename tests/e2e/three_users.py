@@ -8,7 +8,7 @@ import sys
 import time
 
 from e2e._harness import check, main
-from e2e._users import GROUP, MATE, OWNER, SECRET, STRANGER, SharedSite, make_users, remove_users
+from e2e._users import GROUP, MATE, OWNER, SECRET, STRANGER, TRAINING, SharedSite, make_users, remove_users
 
 # Tries to make, replace and read what is the owner's; prints what worked.
 MEDDLE = """
@@ -137,6 +137,37 @@ def the_run_directory_is_the_owners(site):
     told = json.dumps(site.events())
     check("999999.json" in told and "refused" in told and MATE in told, "the planted orders are not reported")
     check(not site.marks(), "planted orders were executed")
+
+
+# Makes what trainings make: a folder of checkpoints, a cache, a file.
+MAKES = """
+import os
+os.makedirs("checkpoints/iter_1")
+open("checkpoints/iter_1/model.pt", "w").close()
+os.makedirs("cache/kernels")
+"""
+
+
+def what_the_training_makes_is_the_owners(site):
+    """Many sites give the umask 0002; the training loads what it made in the run's directory, so no colleague may write it."""
+    site.umask = 0o002
+    with open(site.script, "w", encoding="utf-8") as f:
+        f.write(MAKES + TRAINING)
+    site.start()
+    made = os.path.join(site.directory, "checkpoints", "iter_1", "model.pt")
+    check(os.path.exists(made) and site.as_user(MATE, "cat", made).returncode == 0, "a colleague cannot read what was made")
+    writable = site.as_user(MATE, "find", site.directory, site.state, "-writable", "-not", "-type", "l").stdout.split()
+    check(writable == [os.path.join(site.directory, "switch")], f"a colleague can write {writable}")
+
+
+def lent_uids_are_nobodys(site):
+    """A user namespace lends a colleague thousands of uids, in the group that he has: no member, and no pace of their own."""
+    site.start()
+    seq = site.events()[-1]["seq"]
+    for uid in (345678, 345679):
+        told = site.knock(MATE, *[dict(verb="stacks", run="shared")] * 3, uid=uid)
+        check(not any(a["ok"] for a in told) and "may not act" in told[0]["message"], f"uid {uid} acts: {told[0]}")
+    check(not [e for e in site.events() if int(e["seq"]) > int(seq) and e["kind"] == "operator_asked"], "a lent uid is in the journal")
 
 
 def batch_folder_of_another(site):
@@ -272,6 +303,22 @@ def the_owners_order_is_the_owners(site):
     check(not any(e["kind"] == "effect_failed" for e in site.events()), "a folder in the way of the file makes the effect fail")
 
 
+def a_folder_keeps_no_order_out(site):
+    """A colleague makes directories with the names of orders: the owner's and another's order by file comes through nevertheless."""
+    site.start()
+    folder = os.path.join(site.directory, "switch")
+    site.daemon.send_signal(signal.SIGSTOP)
+    try:
+        site.as_user(MATE, "mkdir", "-p", f"{folder}/pause/x", f"{folder}/kill/x", f"{folder}/KILL", f"{folder}/Kill", ok=True)
+        site.stoker("pause", site.run, "--reason", "mine")
+        done = site.stoker("stop", site.run, "--now", "--reason", "mine")
+        check("switch/kill" in done.stdout, f"not the plain name: {done.stdout}")
+    finally:
+        site.daemon.send_signal(signal.SIGCONT)
+    site.wait_state("stopped", 60)
+    check("paused" in site.status()["conditions"], f"one order was not obeyed: {site.status()}")
+
+
 def a_former_colleague_orders_nothing(site):
     """`group` leaves RUN.yaml: switch/ is the owner's alone, for the daemon and for the agents that run already."""
     site.start()
@@ -343,10 +390,11 @@ def leftovers_are_swept(site):
 
 make_users()
 try:
-    main(the_socket_acts_on_one_run, the_run_directory_is_the_owners, batch_folder_of_another, nothing_secret_is_read,
-         junk_hides_no_kill, a_colleague_fills_nothing, what_is_refused_no_agent_obeys, the_owners_order_is_the_owners,
+    main(the_socket_acts_on_one_run, the_run_directory_is_the_owners, what_the_training_makes_is_the_owners,
+         lent_uids_are_nobodys, batch_folder_of_another, nothing_secret_is_read, junk_hides_no_kill, a_colleague_fills_nothing,
+         what_is_refused_no_agent_obeys, the_owners_order_is_the_owners, a_folder_keeps_no_order_out, leftovers_are_swept,
          a_former_colleague_orders_nothing, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
-         leftovers_are_swept, site_of=SharedSite)
+         site_of=SharedSite)
 finally:
     remove_users()
     sys.stdout.flush()

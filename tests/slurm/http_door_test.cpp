@@ -2,10 +2,18 @@
 // real server (tests/slurm/real/rest.py).
 #include "slurm/rest/http_door.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
 
+#include "common/os/fd.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -30,6 +38,42 @@ TEST_CASE("slurmrestd's door: no server, no socket -> not reached, and why") {
   CHECK(!ask({"http://slurm.example.org:6820", "", "", false}).reached);  // plain http
 }
 
+TEST_CASE("slurmrestd's door: a stranger listens in a folder of all users -> nothing is sent") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to be another user needs root");
+    return;
+  }
+  const stoker::testing::Folder folder;
+  const std::string path = folder / "rest.sock";
+  const stoker::os::Fd server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  REQUIRE(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  std::thread([&server] {  // the kernel notes who listens: of this thread alone
+    REQUIRE(::syscall(SYS_setresuid, -1, 54321, -1) == 0);
+    REQUIRE(::listen(server.get(), 8) == 0);
+  })
+      .join();
+  const auto sent_with = [&](mode_t mode) {
+    REQUIRE(::chmod(folder.path.c_str(), mode) == 0);
+    RestAnswer answer;
+    std::thread client([&] { answer = ask({"unix:" + path, "", "", false}); });
+    const stoker::os::Fd peer(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::string said(4096, '\0');
+    said.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::recv(peer.get(), said.data(), said.size(), 0))));
+    ::shutdown(peer.get(), SHUT_RDWR);
+    client.join();
+    return std::pair(said, answer);
+  };
+  const auto [said, answer] = sent_with(01777);
+  CHECK(said.empty());
+  CHECK(!answer.reached);
+  CHECK(answer.error.find("refused: uid 54321 listens on it") == 0);
+  CHECK(sent_with(0755).first.starts_with("GET /slurm/"));  // root's folder: put there by root
+}
+
 TEST_CASE(
     "slurmrestd's door: a token that others can read, or text that is no token -> nothing is "
     "sent") {
@@ -44,6 +88,17 @@ TEST_CASE(
   folder.write("token", "a.b.c\nX-Evil: 1\n");
   CHECK(ask({"http://127.0.0.1:1", file, "", false}).error.find("one line") != std::string::npos);
   CHECK(!ask({"http://127.0.0.1:1", folder / "none", "", false}).reached);
+}
+
+TEST_CASE("slurmrestd's door: certificates that others may write -> nothing is sent") {
+  const stoker::testing::Folder folder;
+  const std::string file = folder.write("ca.pem", "x");
+  REQUIRE(::chmod(file.c_str(), 0664) == 0);
+  const RestAnswer answer = ask({"https://127.0.0.1:1", "", file, false});
+  CHECK(!answer.reached);
+  CHECK(answer.error.find("others may write it") != std::string::npos);
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  CHECK(ask({"https://127.0.0.1:1", "", file, false}).error.find("others") == std::string::npos);
 }
 
 TEST_CASE("slurmrestd's token: alone in its file, or as scontrol prints it") {

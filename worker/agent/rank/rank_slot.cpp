@@ -111,6 +111,15 @@ void RankSlot::note_phase(diagnose::PhaseMark mark, Instant now) {
   progress_at_ = now;
 }
 
+// The page is ahead of the sample, which is taken now and then.
+Iteration RankSlot::reached() const {
+  const auto beat = page_ ? page_->read() : std::nullopt;
+  const bool ours = beat && beat->attempt == attempt_;
+  return ours ? std::max({sample_.iteration, beat->iteration, beat->checkpoint})
+              : sample_.iteration;
+}
+
+// Output may hold any text, a line like this one too: what it says is bounded.
 void RankSlot::on_event_line(std::string_view json) {
   if (++events_told_ > kEventsPerAttempt) return;
   const auto body =
@@ -120,7 +129,13 @@ void RankSlot::on_event_line(std::string_view json) {
     sinks_.event(wire::Notice{node_, body.error().message().substr(0, 512)});
     return;
   }
-  if (may_tell(*body))
+  const auto* saved = std::get_if<wire::CheckpointSaved>(&*body);
+  if (saved != nullptr && saved->iteration > reached())
+    sinks_.event(wire::Notice{
+        node_, fmt::format("event line of rank {} refused: it names a checkpoint of iteration "
+                           "{}, the rank has reached {}",
+                           rank.value, saved->iteration.value, reached().value)});
+  else if (may_tell(*body))
     sinks_.event(*body);
   else
     sinks_.event(wire::Notice{

@@ -47,6 +47,7 @@ class RankSlot {
  private:
   void on_line(std::string_view line, int stream, Instant now);
   void on_event_line(std::string_view json);
+  [[nodiscard]] Iteration reached() const;
   void note_losses(const wire::Heartbeat& beat);
   void note_progress(const diagnose::IterationMetrics& progress, Instant now);
   // Of a training without heartbeat pages: what a line says about its phase. A rank that prints no

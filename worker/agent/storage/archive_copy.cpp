@@ -12,6 +12,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "kernels/state_digest.hpp"
 #include "watch/checkpoint_scan.hpp"
@@ -65,6 +66,7 @@ class Copier {
       : from_(std::move(from)), rule_(rule), by_(by), pulse_(pulse), copy_(copy) {}
 
   Status run() {
+    STOKER_TRY_STATUS(os::check_keeps_ours(rule_.to));
     STOKER_TRY(manifest, watch::read_manifest(from_));
     manifest_ = std::move(manifest);
     name_ = wire::checkpoint_name(manifest_.iteration, manifest_.generation);
@@ -87,6 +89,7 @@ class Copier {
 
   // What has the name already, ours or another run's, is never replaced.
   Status judge_present() {
+    STOKER_TRY_STATUS(os::check_own(copy_.path));
     const auto there = watch::check_checkpoint(copy_.path, watch::Depth::Content);
     if (!there) return fail(there.error());
     if (there->run != manifest_.run)
@@ -334,11 +337,13 @@ std::vector<wire::CheckpointId> choose_archivable(
 
 Result<std::set<wire::CheckpointId>> archived_checkpoints(const ArchiveRule& rule,
                                                           const std::string& run) {
+  STOKER_TRY_STATUS(os::check_keeps_ours(rule.to));
   STOKER_TRY(names, os::list_directory(rule.to));
   std::set<wire::CheckpointId> copied;
   for (const std::string& name : names) {
     const auto id = wire::parse_checkpoint_name(name);
     if (!id || !rule.wants(*id)) continue;
+    if (!os::check_own(rule.to + "/" + name)) continue;  // another user's word, or a link's
     const auto there = watch::check_checkpoint(rule.to + "/" + name, watch::Depth::Sizes);
     if (there && there->run == run && (rule.without_optimizer || !there->without_optimizer))
       copied.insert(*id);
