@@ -37,6 +37,17 @@ std::string cut_characters(std::string text, std::size_t limit) {
   return text;
 }
 
+// A zero-width space after each @.
+std::string plain_in_chat(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\`*_[]<>#|~").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+    if (c == '@') out += "\u200b";
+  }
+  return out;
+}
+
 std::string one_line(std::string_view text, std::size_t limit) {
   return printable(cut(std::string(text), limit));
 }

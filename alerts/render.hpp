@@ -68,6 +68,9 @@ std::string pulse_line(const RenderedAlert& alert);
 
 // Control characters become blanks; at most `limit` bytes, cut at a character of UTF-8.
 std::string one_line(std::string_view text, std::size_t limit);
+// As it is, where a chat would take it for Markdown: its own characters are escaped, and an @
+// mentions no one.
+std::string plain_in_chat(const std::string& text);
 // At most `limit` bytes, cut at a character of UTF-8 and marked with "…"; lines stay.
 std::string cut(std::string text, std::size_t limit);
 // At most `limit` characters (code points).

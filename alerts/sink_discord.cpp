@@ -15,14 +15,15 @@ class DiscordSink : public HttpSink {
     STOKER_TRY(request, request_to());
     request.url += request.url.find('?') == std::string::npos ? "?wait=true" : "&wait=true";
     const bool red = alert.severity == core::Severity::Critical;
-    const Json embed{{"title", title_of(alert)},
-                     {"description", cut(text_of(alert), 4000)},
+    const std::string title = plain_in_chat(title_of(alert));
+    const Json embed{{"title", cut_characters(title, 256)},
+                     {"description", cut(plain_in_chat(text_of(alert)), 4000)},
                      {"color", alert.resolved ? 0x2e7d32
                                : red          ? 0xc62828
                                               : 0xb26a00},
                      {"timestamp", format_rfc3339(alert.at, true)}};
     return post_json(std::move(request), {{"username", "stoker"},
-                                          {"content", title_of(alert)},
+                                          {"content", title},
                                           {"embeds", Json::array({embed})},
                                           {"allowed_mentions", {{"parse", Json::array()}}}});
   }

@@ -1,21 +1,10 @@
 // Sink `mattermost`: an incoming webhook with one attachment. Old servers cut posts at 4000
-// characters. An @ is kept from mentioning anybody.
+// characters.
 #include "alerts/http_sink.hpp"
 
 namespace stoker::alerts {
 
 namespace {
-
-// A zero-width space after each @, and Markdown's own characters made harmless.
-std::string harmless(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::string_view("\\`*_[]<>#|~").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-    if (c == '@') out += "\u200b";
-  }
-  return out;
-}
 
 class MattermostSink : public HttpSink {
  public:
@@ -24,18 +13,18 @@ class MattermostSink : public HttpSink {
   Result<Request> request(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     const bool red = alert.severity == core::Severity::Critical;
-    std::string text = "**" + harmless(verdict_of(alert)) + "**\n";
+    std::string text = "**" + plain_in_chat(verdict_of(alert)) + "**\n";
     if (!alert.instead_of.empty())
-      text += "Sent here because another sink failed: " + harmless(alert.instead_of) + "\n";
-    if (!alert.reason.empty()) text += harmless(alert.reason) + "\n";
-    if (!alert.report.empty()) text += harmless(alert.report);
+      text += "Sent here because another sink failed: " + plain_in_chat(alert.instead_of) + "\n";
+    if (!alert.reason.empty()) text += plain_in_chat(alert.reason) + "\n";
+    if (!alert.report.empty()) text += plain_in_chat(alert.report);
     const std::string title = title_of(alert);
     const Json attachment{
-        {"fallback", cut(title + ". " + verdict_of(alert), 1000)},
+        {"fallback", cut(plain_in_chat(title + ". " + verdict_of(alert)), 1000)},
         {"color", alert.resolved ? "#2e7d32"
                   : red          ? "#c62828"
                                  : "#b26a00"},
-        {"title", title},
+        {"title", plain_in_chat(title)},
         {"text", cut(text, 3500)},
         {"footer", cut("since " + format_rfc3339(alert.since) + ", incident " + alert.id, 300)}};
     return post_json(std::move(request),

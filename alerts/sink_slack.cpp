@@ -1,5 +1,6 @@
 // Sink `slack`: an incoming webhook. Limits: a header block has 150 characters, a section 3000, one
-// message a second. `&`, `<` and `>` are escaped, so that no text can mention a channel.
+// message a second. `&`, `<` and `>` are escaped and plain text is left alone (verbatim), so that
+// no text can mention a channel.
 #include "alerts/http_sink.hpp"
 
 namespace stoker::alerts {
@@ -22,7 +23,8 @@ std::string escaped(const std::string& text) {
 }
 
 Json section(const std::string& text) {
-  return {{"type", "section"}, {"text", {{"type", "mrkdwn"}, {"text", cut(text, 2900)}}}};
+  return {{"type", "section"},
+          {"text", {{"type", "mrkdwn"}, {"verbatim", true}, {"text", cut(text, 2900)}}}};
 }
 
 class SlackSink : public HttpSink {
@@ -47,6 +49,7 @@ class SlackSink : public HttpSink {
     blocks.push_back(
         {{"type", "context"},
          {"elements", Json::array({{{"type", "mrkdwn"},
+                                    {"verbatim", true},
                                     {"text", escaped(cut("since " + format_rfc3339(alert.since) +
                                                              ", incident " + alert.id,
                                                          1000))}}})}});

@@ -1,15 +1,30 @@
 // Sink `teams`: an Adaptive Card to a Workflows (Power Automate) address. Limit: 28 KB, four
 // messages a second.
+#include <algorithm>
+
 #include "alerts/http_sink.hpp"
 
 namespace stoker::alerts {
 
 namespace {
 
-Json block(const std::string& text, bool strong) {
-  Json out{{"type", "TextBlock"}, {"text", text}, {"wrap", true}};
-  if (strong) out["weight"] = "Bolder";
-  return out;
+// Runs of text know no Markdown: no text of others becomes a link.
+Json block(const std::string& text, Json look = Json::object()) {
+  look["type"] = "TextRun";
+  look["text"] = text;
+  return {{"type", "RichTextBlock"}, {"inlines", Json::array({std::move(look)})}};
+}
+
+// Inside a run a line break would be a space.
+void add_lines(Json& body, const std::string& text) {
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) {
+      body.push_back(block(text.substr(begin, end - begin)));
+      body.back()["spacing"] = begin == 0 ? "Default" : "None";
+    }
+    begin = end + 1;
+  }
 }
 
 class TeamsSink : public HttpSink {
@@ -18,18 +33,18 @@ class TeamsSink : public HttpSink {
 
   Result<Request> request(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
-    Json title = block(title_of(alert), true);
-    title["size"] = "Large";
-    title["color"] = alert.resolved                               ? "Good"
-                     : alert.severity == core::Severity::Critical ? "Attention"
-                                                                  : "Warning";
-    Json body = Json::array({title, block(verdict_of(alert), true)});
+    const char* color = alert.resolved                               ? "Good"
+                        : alert.severity == core::Severity::Critical ? "Attention"
+                                                                     : "Warning";
+    Json body = Json::array(
+        {block(title_of(alert), {{"weight", "Bolder"}, {"size", "Large"}, {"color", color}}),
+         block(verdict_of(alert), {{"weight", "Bolder"}})});
     if (!alert.instead_of.empty())
-      body.push_back(block("Sent here because another sink failed: " + alert.instead_of, false));
-    if (!alert.reason.empty()) body.push_back(block(cut(alert.reason, 4000), false));
-    if (!alert.report.empty()) body.push_back(block(cut(alert.report, 12000), false));
+      body.push_back(block("Sent here because another sink failed: " + alert.instead_of));
+    if (!alert.reason.empty()) body.push_back(block(cut(alert.reason, 4000)));
+    add_lines(body, cut(alert.report, 12000));
     body.push_back(
-        block("since " + format_rfc3339(alert.since) + ", incident " + cut(alert.id, 300), false));
+        block("since " + format_rfc3339(alert.since) + ", incident " + cut(alert.id, 300)));
     const Json card{{"$schema", "http://adaptivecards.io/schemas/adaptive-card.json"},
                     {"type", "AdaptiveCard"},
                     {"version", "1.4"},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/escape_markdown.hpp"
 #include "core/recover/resumed.hpp"
 
 namespace stoker::core {
@@ -63,6 +64,12 @@ std::string sentence(std::string text) {
   if (word) text[0] = static_cast<char>(text[0] - 'a' + 'A');
   if (!text.empty() && text.back() != '.') text += '.';
   return text;
+}
+
+// As a heading: a reason may repeat what a training, a colleague or SLURM said.
+std::string heading(const std::string& title, WallTime wall) {
+  return fmt::format("## {} ({})\n\n", escape_markdown(sentence(title).substr(0, 200)),
+                     minute(wall));
 }
 
 bool is_trouble(const std::string& state) {
@@ -160,8 +167,7 @@ std::string costs_text(const Story& story) {
 
 void close(Story& story, const JournalRow& row) {
   const Chapter& chapter = *story.open;
-  story.text +=
-      fmt::format("## {} ({})\n\n", sentence(chapter.title).substr(0, 200), minute(chapter.wall));
+  story.text += heading(chapter.title, chapter.wall);
   for (const std::string& line : chapter.lines) story.text += line + "\n";
   if (chapter.trouble) {
     const Duration lost = row.event.at - chapter.at;
@@ -217,7 +223,8 @@ bool worth_a_note(const JournalRow& row) {
 void tell(Story& story, const JournalRow& row) {
   const Decision& d = row.decision;
   const bool changed = d.from != d.to;
-  const std::string line = fmt::format("* {} {}", clock_time(row.event.wall), sentence(d.reason));
+  const std::string line =
+      fmt::format("* {} {}", clock_time(row.event.wall), escape_markdown(sentence(d.reason)));
   const bool trouble =
       changed &&
       (is_trouble(d.to) || (d.to == "queued" && (d.from == "training" || d.from == "starting")));
@@ -289,8 +296,7 @@ std::string Chronicle::text() const {
   const Story& story = *story_;
   std::string text = fmt::format("# Chronicle of {}\n\n", story.run.text) + story.text;
   if (story.open) {
-    text += fmt::format("## {} ({})\n\n", sentence(story.open->title).substr(0, 200),
-                        minute(story.open->wall));
+    text += heading(story.open->title, story.open->wall);
     for (const std::string& line : story.open->lines) text += line + "\n";
     text += "\nThis is not over.\n\n";
   }

@@ -182,6 +182,43 @@ TEST_CASE("rendering: fired to grouped -> as kept for every kind of sink, no sec
   }
 }
 
+TEST_CASE("rendering: markup in what a training says -> text in every chat, no mention") {
+  const Secrets secrets;
+  core::SendAlert alert;
+  alert.id = "tr11/12";
+  alert.alert_kind = "rank_crash";
+  alert.summary = alert.reason = "@everyone [click](http://evil.example.org) **now** <!here> `x`";
+  alert.report = alert.reason + "\nsecond line\n";
+  const auto rendered = render(EffectKey("k"), alert, kMayDay, kMayDay);
+  for (const core::SinkPolicy& policy : one_of_each(secrets)) {
+    CAPTURE(policy.name);
+    const auto request = (*make_sink(policy))->request(rendered, kMayDay);
+    REQUIRE(request.has_value());
+    const auto* http = std::get_if<HttpRequest>(&*request);
+    if (http == nullptr) continue;
+    if (policy.kind == "mattermost" || policy.kind == "discord") {
+      CHECK(http->body.find("@everyone") == std::string::npos);
+      CHECK(http->body.find("[click](") == std::string::npos);
+      CHECK(http->body.find("\\\\[click\\\\](") != std::string::npos);
+      CHECK(http->body.find(" **now") == std::string::npos);
+      CHECK(http->body.find(" <!here") == std::string::npos);
+    }
+    if (policy.kind == "slack") {
+      const auto body = parse_json(http->body, "body");
+      CHECK(body->at("text").get<std::string>().find("<!here") == std::string::npos);
+      for (const auto& block : body->at("blocks")) {
+        if (block.at("type") != "section") continue;  // a header is plain text
+        CHECK(block.at("text").at("verbatim") == true);
+        CHECK(block.at("text").at("text").get<std::string>().find("<!here") == std::string::npos);
+      }
+    }
+    if (policy.kind == "teams") {
+      CHECK(http->body.find("\"TextBlock\"") == std::string::npos);
+      CHECK(http->body.find("second line\",\"type\":\"TextRun\"") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("rendering: long texts -> within each receiver's limits") {
   const Secrets secrets;
   core::SendAlert alert;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/escape_markdown.hpp"
 #include "common/last_line.hpp"
 #include "common/os/fd.hpp"
 
@@ -40,4 +41,17 @@ TEST_CASE("tell_stderr: one cleaned line") {
   char text[64];
   const auto got = ::read(out.get(), text, sizeof text);
   CHECK(std::string(text, static_cast<std::size_t>(got)) == "by eve [2J ?!\n");
+}
+
+TEST_CASE("escape_markdown: what would begin markup gets a backslash, names and numbers none") {
+  for (const char* plain : {"rank_crash on n[01-04]: loss < 3, 5 % & more (twice)", "a~b", "",
+                            "exit 137 [oom] at 0x7f_ff", "Größe_2"}) {
+    CAPTURE(plain);
+    CHECK(escape_markdown(plain) == plain);
+  }
+  CHECK(escape_markdown("[x](http://e)") == "[x]\\(http://e)");
+  CHECK(escape_markdown("[x][y] ![z](u)") == "[x]\\[y] ![z]\\(u)");
+  CHECK(escape_markdown("<img src=x> </b> <!-- <?x") == "\\<img src=x> \\</b> \\<!-- \\<?x");
+  CHECK(escape_markdown("**b** `c` _i_ ~~s~~") == "\\*\\*b\\*\\* \\`c\\` \\_i\\_ \\~\\~s\\~\\~");
+  CHECK(escape_markdown("\\<b> &lt;") == "\\\\\\<b> \\&lt;");
 }

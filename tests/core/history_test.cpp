@@ -1,10 +1,13 @@
-// History: what can be drawn of a run, from its journal rows.
+// History: what can be drawn of a run, from its journal rows. Chronicle: what others said is text
+// in it.
+// in it.
 #include "core/publish/history.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 
+#include "core/publish/chronicle.hpp"
 #include "core/publish/downsample.hpp"
 
 using namespace stoker;
@@ -177,4 +180,21 @@ TEST_CASE("downsample: fewer points than wanted, points without the number, none
   REQUIRE(samples.size() == 1);
   CHECK(samples[0].low == 3);
   CHECK(downsample({}, Metric::Loss, 600).empty());
+}
+
+TEST_CASE("chronicle: markup in a reason -> text, in the heading and in its lines") {
+  JournalRow row;
+  row.seq = Sequence(1);
+  row.event.at = Instant(1s);
+  row.event.wall = WallTime(1700000000s);
+  row.event.run = RunName("hello");
+  row.event.body = OperatorAsked{};
+  row.decision = {"training", "stopping", "stopped by ann: <script>x</script> [a](b)", {}, false};
+  Chronicle story(RunName("hello"));
+  CHECK(story.tell(row));
+  const std::string text = story.text();
+  CHECK(text.find("<script>x") == text.find("\\<script>x") + 1);
+  CHECK(text.find("## Stopped by ann: \\<script>x\\</script> [a]\\(b). (2023") !=
+        std::string::npos);
+  CHECK(text.find(" Stopped by ann: \\<script>x\\</script> [a]\\(b).\n") != std::string::npos);
 }

@@ -60,7 +60,8 @@ def teams(body, headers, path):
     attachment, = body["attachments"]
     need(attachment["contentType"] == "application/vnd.microsoft.card.adaptive", attachment)
     card = attachment["content"]
-    need(card["type"] == "AdaptiveCard" and all(b["type"] == "TextBlock" and b["text"] for b in card["body"]), card)
+    need(card["type"] == "AdaptiveCard" and all(b["type"] == "RichTextBlock" for b in card["body"]), card)
+    need(all(run["type"] == "TextRun" and run["text"] for b in card["body"] for run in b["inlines"]), "a run that is no text")
     return 202, ""
 
 
