@@ -1,16 +1,13 @@
 // stoker alerts: the open alerts of the site and of all runs; `stoker alerts test` sends one
 // through every sink, `stoker alerts digest` a digest of the week.
-#include <algorithm>
-#include <iterator>
 #include <memory>
 
 #include "cli/acting.hpp"
 #include "cli/commands/all.hpp"
 #include "cli/doctor/failing_sinks.hpp"
+#include "cli/read/held_alerts.hpp"
 #include "cli/read/published.hpp"
 #include "cli/show/documents.hpp"
-#include "common/os/files.hpp"
-#include "wire/held.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -20,14 +17,6 @@ struct AlertsOptions {
   bool json = false;
 };
 
-// What the daemon holds back; nothing, where an older one published.
-Result<std::vector<wire::HeldAlert>> held_alerts(const std::string& state) {
-  const std::string path = state + "/published/held.json";
-  if (!os::exists(path)) return std::vector<wire::HeldAlert>{};
-  STOKER_TRY(text, os::read_file(path, 8u << 20));
-  return from_json_text<std::vector<wire::HeldAlert>>(text, path);
-}
-
 void show(const Console& console, const std::string& run, const wire::StatusAlert& a,
           const std::vector<wire::HeldAlert>& held) {
   const Ink ink = a.severity == "critical" ? Ink::Red : Ink::Yellow;
@@ -36,10 +25,7 @@ void show(const Console& console, const std::string& run, const wire::StatusAler
                "  since " + printable(a.since) + (a.acknowledged ? "  (acknowledged)" : ""));
   if (!a.reason.empty()) console.line("    why " + printable(a.reason));
   if (!a.command.empty()) console.line("    do  " + printable(a.command));
-  for (const wire::HeldAlert& h : held)
-    console.line("    not sent" + printable(h.sink.empty() ? "" : " to " + h.sink) + ": " +
-                 printable(h.rule) +
-                 printable(h.until.empty() ? ", until that is over" : ", until " + h.until));
+  for (const wire::HeldAlert& h : held) console.line("    " + printable(held_text(h)));
   if (!a.acknowledged) console.line("    ack stoker ack " + printable(a.id));
 }
 
@@ -53,9 +39,7 @@ int alerts(Context& context, const AlertsOptions& options) {
   Json all = Json::array();
   bool good = true;
   const auto add = [&](const std::string& run, const wire::StatusAlert& alert, bool stale) {
-    AlertPlace place{run, stale, {}};
-    std::copy_if(held->begin(), held->end(), std::back_inserter(place.held),
-                 [&](const wire::HeldAlert& h) { return h.id == alert.id; });
+    const AlertPlace place{run, stale, held_of(*held, alert.id)};
     Json entry(alert);
     entry.update(Json(place));
     all.push_back(entry);

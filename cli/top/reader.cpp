@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "cli/doctor/failing_sinks.hpp"
+#include "cli/read/held_alerts.hpp"
 #include "cli/top/run_order.hpp"
 #include "wire/lineage.hpp"
 
@@ -85,6 +86,8 @@ void Reader::look_at_site() {
       view_.alerts = site->alerts;
     }
   }
+  if (changed(folder + "/held.json"))
+    view_.held = held_alerts(view_.state).value_or(std::vector<wire::HeldAlert>{});
   if (!changed(folder + "/sinks.json")) return;
   const auto sinks = failing_sinks(view_.state);
   view_.sinks = sinks.value_or(std::vector<wire::FailingSink>{});

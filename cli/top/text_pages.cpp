@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "cli/read/held_alerts.hpp"
 #include "cli/show/plain_words.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
@@ -92,6 +93,8 @@ AlertLines alert_lines(const View& view, const Selection& selection, int columns
     add_wrapped(out.lines, "since " + a.since + "  [" + a.id + "]", 4, columns, Shade::Dim);
     if (!a.reason.empty()) add_wrapped(out.lines, "why " + a.reason, 4, columns);
     if (!a.command.empty()) add_wrapped(out.lines, "do  " + a.command, 4, columns);
+    for (const wire::HeldAlert& held : held_of(view.held, a.id))
+      add_wrapped(out.lines, held_text(held), 4, columns, Shade::Warn);
     if (&a == chosen) out.end = out.lines.size();
   }
   if (out.lines.empty())

@@ -10,6 +10,7 @@
 #include "cli/read/daemon_client.hpp"
 #include "common/time.hpp"
 #include "wire/agent_event.hpp"
+#include "wire/held.hpp"
 #include "wire/sinks.hpp"
 #include "wire/status.hpp"
 
@@ -37,6 +38,7 @@ struct View {
   std::vector<wire::StatusAlert> alerts;   // of the site itself
   std::vector<wire::PublishedNode> nodes;  // by name
   std::vector<wire::FailingSink> sinks;    // that do not deliver
+  std::vector<wire::HeldAlert> held;       // open alerts that a rule keeps from a sink
   std::vector<std::string> unreadable;     // a sentence for each document
   Detail detail;
 };

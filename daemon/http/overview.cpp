@@ -77,6 +77,7 @@ Json overview(const SiteView& view) {
           {"runs", std::move(runs)},
           {"alerts", view.alerts},
           {"failing", view.failing},
+          {"held", view.held},
           {"nodes_out", out},
           {"health", view.health}};
 }

@@ -13,6 +13,12 @@ const wantedRun = () => {
 };
 const linkTo = run => '#/run/' + encodeURIComponent(run);
 
+// Alerts that a rule keeps from a sink: quiet hours, their cause, a silence.
+function heldCount(run) {
+  const held = run.alerts.filter(alert => site.held.some(one => one.id === alert.id)).length;
+  return held ? ` (${held} held back)` : null;
+}
+
 function runCard(run) {
   const level = LEVELS[run.level];
   const usual = run.step_norm_s ? ` / ${age(run.step_norm_s)}` : '';
@@ -21,7 +27,8 @@ function runCard(run) {
        el('span', {class: 'badge ' + run.level}, level.sign, ' ', run.state)),
     el('p', {class: 'reason'}, run.reason),
     run.alerts.length ? el('p', {class: 'alert-count ' + run.level}, `${run.alerts.length} open `,
-                           run.alerts.length === 1 ? 'alert: ' : 'alerts: ', run.alerts[0].summary)
+                           run.alerts.length === 1 ? 'alert: ' : 'alerts: ', run.alerts[0].summary,
+                           heldCount(run))
                       : null,
     progressBar(run.iteration, run.total),
     el('dl', {class: 'row'},
@@ -35,7 +42,8 @@ function runCard(run) {
 }
 
 function siteNotes() {
-  const notes = site.alerts.map(alert => alert.summary);
+  const notes = site.alerts.map(alert => [alert.summary, ...site.held
+    .filter(held => held.id === alert.id).map(heldText)].join(' — '));
   for (const sink of site.failing)
     notes.push(`alert sink ${sink.sink} (${sink.kind}) of ${sink.run} does not deliver: ${sink.why}`);
   if (site.health.scheduler_trouble) notes.push('scheduler: ' + site.health.scheduler_trouble);

@@ -24,14 +24,24 @@ function figures(run) {
     figure('Job', run.job || 'none', run.nodes.length ? counted(run.nodes.length, 'node') : ''));
 }
 
-function alertList(alerts) {
+// Why an alert was not sent to a sink, and until when.
+function heldText(held) {
+  return `Not sent${held.sink ? ' to ' + held.sink : ''}: ${held.rule}, ` +
+         (held.until ? `until ${utc(held.until)}.` : 'until that is over.');
+}
+
+function alertList(alerts, allHeld) {
   if (!alerts.length) return null;
   return el('ul', {class: 'alerts'}, alerts.map(alert =>
     el('li', {class: 'alert ' + alert.severity},
        el('b', {}, alert.severity, ': '), alert.summary,
        alert.acknowledged ? el('span', {class: 'muted'}, ' (acknowledged)') : null,
        el('p', {class: 'muted'}, alert.reason, ' Since ', utc(alert.since), '.'),
-       alert.command ? el('p', {}, 'Run: ', el('code', {}, alert.command)) : null)));
+       alert.command ? el('p', {}, 'Run: ', el('code', {}, alert.command)) : null,
+       alert.acknowledged ? null
+         : el('p', {}, 'Acknowledge: ', el('code', {}, `stoker ack ${alert.id}`)),
+       allHeld.filter(held => held.id === alert.id).map(held =>
+         el('p', {class: 'held'}, heldText(held))))));
 }
 
 function incidentList(incidents) {
@@ -97,7 +107,7 @@ class RunPage {
       run.conditions.length
         ? el('p', {class: 'muted'}, 'Conditions: ', run.conditions.join(', ').replaceAll('_', ' '))
         : null,
-      alertList(run.alerts), progressBar(run.iteration, run.total), figures(run));
+      alertList(run.alerts, site.held), progressBar(run.iteration, run.total), figures(run));
     show(this.goodput, (run.goodput && timeShares(run.goodput.spent_s)) ||
                        el('p', {class: 'muted'}, 'Nothing is known yet.'));
   }

@@ -60,7 +60,9 @@ TEST_CASE("top: an alert of the chosen run -> red where it is critical, yellow a
 TEST_CASE("top: every page of a run -> its screen") {
   for (const Page page : {Page::Why, Page::Nodes, Page::Logs, Page::Events})
     check_screen(std::string(top::page_name(page)), three_runs(), on(page), 24, 80);
-  check_screen("alerts", three_runs(), on(Page::Alerts, "tr11-176B"), 24, 80);
+  View view = three_runs();
+  view.detail.run = "tr11-176B";
+  check_screen("alerts", view, on(Page::Alerts, "tr11-176B"), 24, 80);
 }
 
 TEST_CASE("top: 50 runs and 1,000 nodes -> the table scrolls, the map is one letter a node") {

@@ -69,6 +69,7 @@ inline top::View three_runs() {
                          "stoker resume tr11-176B", "2026-05-01T03:00:00Z", false});
   held.alerts.push_back({"tr11-176B/slow/400", "warning", "slow", "steps are 30 % slower",
                          "usually 1.6s", "stoker bisect tr11-176B", "2026-05-01T02:00:00Z", true});
+  view.held = {{"tr11-176B/slow/400", "mail", "quiet hours", "2026-05-01T07:00:00Z"}};
   view.runs[2].loss_history.clear();
   for (int i = 0; i < 60; ++i) view.runs[2].loss_history.push_back(9 - 0.1 * i + (i % 7) * 0.05);
   view.nodes.resize(2);

@@ -142,6 +142,14 @@ TEST_CASE("overview: worst first, one sentence for all") {
   CHECK(overview(view)["level"] == "critical");
 }
 
+TEST_CASE("overview: what is held back -> there, with its alert's id") {
+  SiteView view;
+  view.held = {{"a/slow/1", "mail", "quiet hours", "2026-05-01T07:00:00Z"}};
+  const Json all = overview(view);
+  CHECK(all["held"][0]["id"] == "a/slow/1");
+  CHECK(all["held"][0]["rule"] == "quiet hours");
+}
+
 TEST_CASE("overview: alerts decide too; what is acknowledged is not urgent") {
   wire::StatusDocument run = named("a", "training");
   CHECK(level_of(run) == Level::Ok);

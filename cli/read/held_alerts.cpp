@@ -1,0 +1,30 @@
+#include "cli/read/held_alerts.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/os/files.hpp"
+
+namespace stoker::cli {
+
+Result<std::vector<wire::HeldAlert>> held_alerts(const std::string& state) {
+  const std::string path = state + "/published/held.json";
+  if (!os::exists(path)) return std::vector<wire::HeldAlert>{};
+  STOKER_TRY(text, os::read_file(path, 8u << 20));
+  return from_json_text<std::vector<wire::HeldAlert>>(text, path);
+}
+
+std::vector<wire::HeldAlert> held_of(const std::vector<wire::HeldAlert>& held,
+                                     const std::string& id) {
+  std::vector<wire::HeldAlert> found;
+  std::copy_if(held.begin(), held.end(), std::back_inserter(found),
+               [&](const wire::HeldAlert& h) { return h.id == id; });
+  return found;
+}
+
+std::string held_text(const wire::HeldAlert& held) {
+  return "not sent" + (held.sink.empty() ? "" : " to " + held.sink) + ": " + held.rule +
+         (held.until.empty() ? ", until that is over" : ", until " + held.until);
+}
+
+}  // namespace stoker::cli
