@@ -6,6 +6,9 @@ learnt (build-fuzz/corpus); it has the limits that production has, and MEMORY_MB
 Without options: short, for CI; its time is shared out among the targets, and with its build it ends within --minutes.
 --long: --runs executions a target (10^6), counted in build-fuzz/counted; broken off, it goes on there until the program
 changes. With --record each end is a line of tests/fuzz/executed.tsv.
+--coverage: how many lines of each parser those of the repository reach (coverage.py); less than 80 % fails.
+--memcheck: the inputs of tests/fuzz/corpus and seeds.py under valgrind, which sees what is read before it is written;
+MemorySanitizer would need each library built with it.
 --minimise: the smallest inputs that reach most go to tests/fuzz/corpus, one file a target.
 An input that fails is printed with the command that repeats it. The last line is "N passed, N failed, N skipped".
 """
@@ -25,10 +28,12 @@ import threading
 import time
 import zipfile
 
+import coverage
 from seeds import seeds
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, "build-fuzz")
+COUNTING = os.path.join(ROOT, "build-fuzz", "counting")  # a build of its own
 KEPT = os.path.join(ROOT, "tests", "fuzz", "corpus")
 EXECUTED = os.path.join(ROOT, "tests", "fuzz", "executed.tsv")
 KEPT_MOST, KEPT_LARGEST = 64, 2048  # inputs of a target; bytes of an input
@@ -42,13 +47,13 @@ ROUND_SECONDS = 600  # of the long form, between two counts
 RECORDING = threading.Lock()
 
 
-def build():
-    os.makedirs(FOLDER, exist_ok=True)
-    flags = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=None", "-G", "Ninja"]
+def build(folder, counting=False):
+    os.makedirs(folder, exist_ok=True)
+    flags = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=None", f"-DCOUNTING={'ON' if counting else 'OFF'}", "-G", "Ninja"]
     if shutil.which("ccache"):
         flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-    for argv in (["cmake", "-S", os.path.join(ROOT, "tests", "fuzz"), "-B", FOLDER, *flags],
-                 ["cmake", "--build", FOLDER, "-j", str(os.cpu_count() or 1)]):
+    for argv in (["cmake", "-S", os.path.join(ROOT, "tests", "fuzz"), "-B", folder, *flags],
+                 ["cmake", "--build", folder, "-j", str(os.cpu_count() or 1)]):
         run = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         if run.returncode:
             print(run.stdout[-6000:])
@@ -56,9 +61,9 @@ def build():
     return True
 
 
-def named(name):
+def named(name, folder=FOLDER):
     """The program under the name that chooses its target."""
-    link = os.path.join(FOLDER, "bin", name)
+    link = os.path.join(folder, "bin", name)
     if not os.path.lexists(link):
         os.symlink("stoker-fuzz", link)
     return link
@@ -76,8 +81,8 @@ def run(argv):
         return run_in(scratch, argv)
 
 
-def run_in(scratch, argv):
-    environment = dict(os.environ, TMPDIR=scratch, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8")
+def run_in(scratch, argv, **more):
+    environment = dict(os.environ, TMPDIR=scratch, ASAN_OPTIONS="detect_leaks=1:malloc_context_size=4:quarantine_size_mb=8", **more)
     return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", env=environment, check=False)
 
@@ -198,6 +203,31 @@ def minimise(name):
     return done.returncode == 0
 
 
+def count(name):
+    """The lines of the target's parsers that the inputs of the repository reach; not those that were learnt here."""
+    def run_counted(environment):
+        with tempfile.TemporaryDirectory(prefix="stoker-fuzz-", dir="/dev/shm") as scratch:
+            done = run_in(scratch, [named(name, COUNTING), "-runs=0", "-rss_limit_mb=0", "-close_fd_mask=1", *inputs(name)[1:]], **environment)
+            if done.returncode:
+                print(done.stdout[-5000:], flush=True)
+        return named(name, COUNTING)
+    if name not in coverage.PARSERS:
+        print(f"failed: fuzz: coverage of {name}: it has no row in coverage.py", flush=True)
+        return False
+    return coverage.tell(ROOT, name, coverage.measure(ROOT, name, run_counted))
+
+
+def memcheck(name):
+    """What was never written and decides something, on the inputs that are in the repository."""
+    checked = ["valgrind", "--quiet", "--error-exitcode=9", "--num-callers=12", named(name, COUNTING), "-runs=0", "-rss_limit_mb=0", "-timeout=1200"]
+    with tempfile.TemporaryDirectory(prefix="stoker-fuzz-", dir="/dev/shm") as scratch:
+        done = run_in(scratch, [*checked, *inputs(name)[1:]], LLVM_PROFILE_FILE=os.path.join(scratch, "raw"))
+    if done.returncode:
+        print(done.stdout[-6000:], flush=True)
+    print(f"{'failed' if done.returncode else 'passed'}: fuzz: memcheck of {name}", flush=True)
+    return done.returncode == 0
+
+
 def repeat(name, path):
     done = run(command(name, path))
     print(done.stdout[-8000:])
@@ -214,6 +244,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=4.5, help="of all, with the build, in the short form")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once")
     parser.add_argument("--minimise", action="store_true", help="rewrite tests/fuzz/corpus from what was learnt")
+    parser.add_argument("--coverage", action="store_true", help="lines of each parser that the inputs reach")
+    parser.add_argument("--memcheck", action="store_true", help="the kept inputs under valgrind")
     parser.add_argument("--repeat", metavar="FILE", help="run this input once, on the target named")
     parser.add_argument("target", nargs="*", help="all by default")
     options = parser.parse_args()
@@ -221,18 +253,24 @@ def main():
     if shutil.which("clang++") is None:
         print("clang++ is not here")
         return 77
-    if not build():
+    counting = options.coverage or options.memcheck  # valgrind wants no sanitizer
+    folder = COUNTING if counting else FOLDER
+    missing = coverage.missing_tools() if options.coverage else ["valgrind"] if options.memcheck and not shutil.which("valgrind") else []
+    if missing:
+        print(f"{' and '.join(missing)}: not here")
+        return 77
+    if not build(folder, counting):
         print("failed: fuzz: builds")
         return 1
-    targets = options.target or subprocess.run([named("names")], stdout=subprocess.PIPE, text=True).stdout.split()
+    targets = options.target or subprocess.run([named("names", folder)], stdout=subprocess.PIPE, text=True).stdout.split()
     if options.repeat:
         return 0 if repeat(targets[0], options.repeat) else 1
     left = (options.minutes * 60 - (time.monotonic() - began)) * options.jobs - sum(START_SECONDS.get(name, 1) for name in targets)
     each = options.seconds or max(FEWEST_SECONDS, int(min(SECONDS, left) / len(targets)))
-    work = minimise
-    if not options.minimise:
+    work = count if options.coverage else memcheck if options.memcheck else minimise
+    if not options.minimise and not counting:
         work = (lambda name: fuzz_long(name, options.runs, options.record)) if options.long else lambda name: fuzz(name, [f"-max_total_time={each}"])
-    subprocess.run([named(targets[0]), "-runs=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    subprocess.run([named(targets[0], folder), "-runs=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, check=False)  # compiles the patterns once for all
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         good = list(pool.map(work, targets))
