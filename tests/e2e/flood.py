@@ -79,7 +79,7 @@ def flood(allocation):
     grown = memory_kib(agent, "VmHWM") - before
     notices = [e["body"] for e in a.events("notice")]
     refused = [n for n in notices if "refused" in n["text"]]
-    print(f"flood: {done}; {restarts} restarts, the longest {longest:.1f} s; RSS {before} + {grown} KiB; {len(notices)} notices")
+    print(f"flood: {done}, {done['knocks'] / done['seconds']:.0f} a second; {restarts} restarts, the longest {longest:.1f} s; RSS {before} + {grown} KiB; {len(notices)} notices")
     check(done["knocks"] > 100, f"the flood reached the port: {done}")
     check(refused, "the refusals are reported")
     check(len(refused) <= 1 + (time.monotonic() - began) / 60, f"one notice a minute: {refused}")
