@@ -237,6 +237,18 @@ TEST_CASE("slot: what was loaded -> the iterations up to the first line are comp
   CHECK(sample.completed == 10);
 }
 
+TEST_CASE("slot: DeepSpeed's step=0 while it starts is no iteration") {
+  Heard h;
+  const char* const rest = ", skipped=0, lr=[0.001], mom=[(0.9, 0.999)]\n";
+  h.slot.feed(1, std::string("[Rank 0] step=0") + rest, monotonic_now());
+  CHECK_FALSE(h.slot.sample().reported);
+  h.slot.feed(1, std::string("[Rank 0] step=51") + rest, monotonic_now());
+  CHECK(h.slot.take_sample(monotonic_now()).completed == 1);
+  Heard zero;
+  zero.slot.feed(1, "iter 0: loss 4.2\niter 100: loss 3.1\n", monotonic_now());
+  CHECK(zero.slot.take_sample(monotonic_now()).completed == 101);
+}
+
 TEST_CASE("slot: a save without a number -> of the newest iteration; one of the folder too") {
   Heard h;
   h.slot.feed(1, " iteration 12/ 1000 | lm loss: 2.5E+00 |\ncheckpoint saved\n", monotonic_now());

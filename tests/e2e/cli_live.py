@@ -199,7 +199,10 @@ def examples_are_good(site):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs", "examples")
     folder = os.path.join(site.folder, "examples")
     shutil.copytree(source, folder)
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(os.path.join(folder, "recipes"))):
+        done = run_program("stoker", "check", os.path.join(folder, "recipes", name, "RUN.yaml"), ok=False, env=site.env)
+        check(done.returncode == 0, f"configs/examples/recipes/{name}: {done.stderr}")
+    for name in sorted(n for n in os.listdir(folder) if n != "recipes"):
         if os.path.isdir(os.path.join(folder, name)):  # a mesh of many nodes
             path = os.path.join(folder, name, "run.yaml")
             planned = run_program("stoker", "plan", path, ok=False, env=site.env)

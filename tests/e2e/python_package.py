@@ -3,19 +3,13 @@
 A plain loop and Megatron's hooks need no library. The others are tried with the Python that $STOKER_TORCH_PYTHON names (and the
 folders of $STOKER_TORCH_PATH), with --long in an environment of their own that pip fills from PyPI once (2 GB), else not, aloud.
 """
-import functools
 import os
-import shutil
 import subprocess
 import sys
 
 from e2e._harness import check, main
+from e2e._python import has, package, torch_python
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-sys.path.insert(0, os.path.join(ROOT, "deploy"))
-import wheel
-
-LIBRARIES = ["torch==2.2.2", "numpy<2", "transformers==4.40.2", "accelerate==0.30.1", "lightning==2.2.5"]
 RUN = """\
 run: {run}
 directory: {directory}
@@ -150,14 +144,6 @@ for i in range(1, 100001):
 """
 
 
-def package(folder):
-    """The package as the wheel installs it."""
-    for name, path in wheel.package_files().items():
-        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-        shutil.copy(path, os.path.join(folder, name))
-    return folder
-
-
 def begin(site, text, python=sys.executable, ranks=1):
     script, config = (os.path.join(site.folder, name) for name in ("loop.py", "loop.yaml"))
     with open(script, "w", encoding="utf-8") as file:
@@ -195,31 +181,6 @@ def numbers(site, prefix, folder="."):
     where = os.path.join(site.directory, folder)
     names = os.listdir(where) if os.path.exists(where) else []
     return sorted(int(n.removeprefix(prefix).split(".")[0]) for n in names if n.startswith(prefix))
-
-
-@functools.cache
-def torch_python():
-    """The Python that has the libraries; with --long it is made when it is missing."""
-    named = os.environ.get("STOKER_TORCH_PYTHON")
-    if named or not os.environ.get("STOKER_LONG"):
-        return named or sys.executable
-    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker", "torch-python")
-    python = os.path.join(folder, "bin", "python")
-    for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", *LIBRARIES]):
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=1800)
-        if done.returncode != 0:
-            print(f"{' '.join(argv[:4])}: {(done.stdout + done.stderr).strip()[-300:]}", flush=True)
-            return sys.executable
-    return python
-
-
-def has(*modules):
-    """Whether that Python has all of these."""
-    path = dict(os.environ, PYTHONPATH=os.environ.get("STOKER_TORCH_PATH", ""))
-    if subprocess.run([torch_python(), "-c", f"import {', '.join(modules)}"], env=path, capture_output=True).returncode == 0:
-        return True
-    print(f"not tested: {torch_python()} has no {' or '.join(modules)} (STOKER_TORCH_PYTHON names a Python that has)", flush=True)
-    return False
 
 
 def plain_loop(site):

@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import english  # noqa: E402
 import fuzz_sources  # noqa: E402
+import included  # noqa: E402
 import layers  # noqa: E402
 import packages  # noqa: E402
 import pictures  # noqa: E402
@@ -256,6 +257,11 @@ def rule_format():
         seen = sorted({line.split(":")[0] for line in result.stderr.split("\n") if "error:" in line})
         for name in seen:
             yield f"{name}: run ./dev fmt"
+
+
+def rule_included():
+    """Blocks of documents that are a file are that file."""
+    return included.problems(tracked(".md"), read)
 
 
 def rule_schemas():

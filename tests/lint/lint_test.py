@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import included
 import lint  # noqa: E402
 import pictures  # noqa: E402
 import purity  # noqa: E402
@@ -98,6 +99,17 @@ class Rules(unittest.TestCase):
 
     def test_place_without_a_comment(self):
         self.breaks(lint.rule_where_to_add, "common/sum.md", "a sum\n", "has no comment")
+
+    def test_block_that_is_not_its_file(self):
+        block = "<!-- file: common/run.yaml -->\n```yaml\n{}\n```\n"
+        self.write("common/run.yaml", "run: a\n")
+        self.write("docs/recipes.md", block.format("run: a"))
+        self.breaks(lint.rule_included, "docs/recipes.md", block.format("run: b"), "its block is not common/run.yaml")
+        self.assertEqual(included.written(block.format("run: b"), lambda _: "run: a\n"), block.format("run: a"))
+        self.write("docs/recipes.md", block.format("run: a").replace("run.yaml", "gone.yaml"))
+        self.assertIn("gone.yaml does not exist", "".join(lint.rule_included()))
+        self.write("docs/recipes.md", block.format("run: a").replace("```yaml", "text"))
+        self.assertIn("has no block below it", "".join(lint.rule_included()))
 
     def test_long_file(self):
         self.breaks(lint.rule_sizes, "core/bad.cpp", HEAD + "int x();\n" * 400, "401 lines")

@@ -17,7 +17,8 @@ SHOWS = {
     "libopenblas0-pthread": r"#include <torch/",  # the BLAS that Debian's LibTorch is run with
     "pkg-config": r"PkgConfig", "libclang-rt-14-dev": r"sanitize=fuzzer", "slurm-wlm": r"\bslurmctld\b", "slurm-wlm-jwt-plugin": r"auth/jwt", "mariadb-server": r"\b(?:mariadbd|mysqld)\b",
     "munge": r"\bmunged\b", "nginx-light": r"\bnginx\b", "python3-aiosmtpd": r"aiosmtpd", "python3-rich": r"^\s*from rich", "prometheus": r"\bpromtool\b|\"prometheus\"",
-    "prometheus-alertmanager": r"prometheus-alertmanager", "systemd": r"\bsystemd-analyze\b", "dpkg-dev": r"DEBIAN_PACKAGE_SHLIBDEPS", "python3-venv": r"-m\", \"venv\"",
+    "prometheus-alertmanager": r"prometheus-alertmanager", "systemd": r"\bsystemd-analyze\b", "openmpi-bin": r"\bmpirun\b",
+    "python3-mpi4py": r"import mpi4py|from mpi4py", "python3-torch": r"^import torch$", "dpkg-dev": r"DEBIAN_PACKAGE_SHLIBDEPS", "python3-venv": r"-m\", \"venv\"",
 }
 
 

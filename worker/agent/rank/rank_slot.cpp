@@ -144,6 +144,10 @@ void RankSlot::on_event_line(std::string_view json) {
 
 void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   const Iteration iteration(*p.iteration);
+  if (iteration.value == 0 && !p.loss) {  // DeepSpeed shows its learning rate before the first one
+    progress_at_ = now;
+    return;
+  }
   if (!sample_.reported || sample_.phase != wire::Phase::Iteration) phase_since_ = now;
   if (iteration > sample_.iteration || !sample_.reported) {
     const Iteration before = sample_.reported                  ? sample_.iteration
