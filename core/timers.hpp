@@ -1,6 +1,7 @@
 // Timers of a run. A row of the table (timers.cpp) says when something is due and what happens
 // then, so that the moment at which the daemon wakes and what it does there cannot disagree. The
-// functions of a row stand side by side in the file of their state or concern.
+// functions of a row stand side by side in the file of their state or concern. To add one: declare
+// the two here, define them there, add the row.
 #pragma once
 
 #include <optional>

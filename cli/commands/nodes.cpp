@@ -81,8 +81,8 @@ void show(const Console& console, const std::vector<wire::PublishedNode>& nodes)
                           printable(gpu.uuid), gpu.score);
     if (n.score > 0)
       text += fmt::format(
-          "\n    suspicion score {:.2f} (2 excludes), excluded for evidence {} times, {} "
-          "false positives",
+          "\n    suspicion score {:.2f} (2 excludes), excluded for evidence: {}, of these false: "
+          "{}",
           n.score, n.accused, n.falsely);
     alike[text].emplace_back(n.node);
   }

@@ -19,6 +19,7 @@ class Script {
   // Carries out the rest; returns what a question ("status", "nodes?") answers.
   Result<std::string> run(Words& words);
   Status audit();
+  [[nodiscard]] const World& world() const { return world_; }
 
  private:
   using Verb = Status (Script::*)(Words&);
