@@ -19,6 +19,16 @@ from e2e._python import DEBIAN, ROOT, has, package, torch_python
 
 RECIPES = os.path.join(ROOT, "configs", "examples", "recipes")
 STEPS, SAVE_EVERY = 400, 50  # of every train.py
+STEP_SECONDS = 0.05  # at least: a fast machine would be through before a rank can be killed
+LOOP = re.compile(r"^( *)(?:for step in range\(first|def training_step\().*:\n", re.MULTILINE)
+
+
+def slow_down(script):
+    with open(script, encoding="utf-8") as file:
+        text, loops = LOOP.subn(lambda at: f"{at[0]}{at[1]}    __import__('time').sleep({STEP_SECONDS})\n", file.read())
+    check(loops == 1, f"{script} has {loops} training loops that this test knows")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def copied(site, name, lines, python, launcher):
@@ -32,6 +42,7 @@ def copied(site, name, lines, python, launcher):
             done = subprocess.run(["patch", "--fuzz=0"], cwd=folder, stdin=change, text=True, capture_output=True)
         check(done.returncode == 0, f"{name}: {done.stdout}{done.stderr}")
         path = package(os.path.join(site.folder, "site")) + os.pathsep + path
+    slow_down(os.path.join(folder, "train.py"))
     site.env["PYTHONPATH"] = path.strip(os.pathsep)  # of the daemon; the ranks get it from there
     install(site, "python3", python)
     if launcher:  # it finds another python3 than the first in PATH
