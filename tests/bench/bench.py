@@ -16,7 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration runs save scan sim slurm (default: all)")
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration runs save stall export scan sim slurm page (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the log of `scan`")
@@ -25,6 +25,7 @@ def main():
     options = parser.parse_args()
     os.environ.update(STOKER_BIN=os.path.abspath(options.bin), STOKER_SCAN_MB=str(options.megabytes),
                       STOKER_LONG="1" if options.long else "", STOKER_RECORD="1" if options.record else "")
+    import checkpoint_bench
     import daemon_bench
     import fleet_bench
     import page_bench
@@ -37,6 +38,7 @@ def main():
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
                "commands": daemon_bench.commands, "journal": daemon_bench.journal, "runs": runs_bench.runs, "iteration": train_bench.iteration, "save": train_bench.save,
+               "stall": checkpoint_bench.stall, "export": checkpoint_bench.export,
                "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim,
                "page": page_bench.page}
     if options.name and options.name not in benches:

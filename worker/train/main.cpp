@@ -16,6 +16,7 @@
 #include "worker/train/exchange/generate_command.hpp"
 #include "worker/train/exchange/import_command.hpp"
 #include "worker/train/inspect/inspect_command.hpp"
+#include "worker/train/loop/dry_run.hpp"
 #include "worker/train/loop/session.hpp"
 #include "worker/train/run/say.hpp"
 #include "worker/train/torch/gloo_comm.hpp"
@@ -33,6 +34,7 @@ constexpr const char* kExamples =
     "  stoker-train --config train.yaml\n"
     "  RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 stoker-train --config "
     "train.yaml\n"
+    "  stoker-train --config train.yaml --dry-run --ranks 384 --ranks-per-node 8\n"
     "  stoker-train inspect checkpoints/step-000100.g000001 --verify\n"
     "  stoker-train export checkpoints/step-000100.g000001 -o for-transformers\n"
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
@@ -202,6 +204,20 @@ void add_training(CLI::App& app, SessionOptions& session, std::vector<std::strin
       ->needs("--trace");
 }
 
+void add_dry_run(CLI::App& app, DryRunOptions& o, bool& wanted) {
+  CLI::Option* dry =
+      app.add_flag("--dry-run", wanted,
+                   "checks what a start checks, for all ranks at once; says what each needs")
+          ->needs("--config");
+  app.add_option("--ranks", o.ranks, "of the dry run; one replica when not given")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(dry);
+  app.add_option("--ranks-per-node", o.ranks_per_node, "of the dry run; all when not given")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(dry);
+  app.add_flag("--without-data", o.without_data, "the dry run leaves out the data")->needs(dry);
+}
+
 // The verbs about a trained model, apart from its training.
 struct Exchange {
   explicit Exchange(CLI::App& app)
@@ -234,6 +250,9 @@ int run(int argc, char** argv) {
   SessionOptions session;
   std::vector<std::string> accepted;
   add_training(app, session, accepted);
+  DryRunOptions dry;
+  bool dry_wanted = false;
+  add_dry_run(app, dry, dry_wanted);
   PrepareOptions prepare;
   SamplesOptions samples;
   InspectOptions inspect;
@@ -261,6 +280,11 @@ int run(int argc, char** argv) {
     return kUsage;
   }
   session.accepted = {accepted.begin(), accepted.end()};
+  if (dry_wanted) {
+    dry.config = session.config;
+    dry.accepted = session.accepted;
+    return static_cast<int>(run_dry(dry));
+  }
   return static_cast<int>(run_session(session, torch_backend()));
 }
 

@@ -17,6 +17,8 @@ class Pipeline {
   static Result<Pipeline> open(const recipe::TrainConfig& config);
 
   [[nodiscard]] const std::vector<std::uint32_t>& rank_of_stage() const { return rank_of_stage_; }
+  // Where the configuration names a file, else null.
+  [[nodiscard]] const recipe::PipelineSchedule* csv() const { return csv_ ? &*csv_ : nullptr; }
   // In which order gradients and norms are added up: equal texts give equal bits on one mesh.
   [[nodiscard]] std::string order() const;
   // Error: the schedule cannot cut the last batch. Steps of a ramp-up that it cannot cut run in

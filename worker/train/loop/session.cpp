@@ -9,6 +9,7 @@
 #include "worker/train/comm/self_comm.hpp"
 #include "worker/train/loop/pipeline.hpp"
 #include "worker/train/loop/resume.hpp"
+#include "worker/train/loop/start_checks.hpp"
 #include "worker/train/loop/trainer.hpp"
 #include "worker/train/run/pin_numerics.hpp"
 #include "worker/train/run/rank_numerics.hpp"
@@ -24,7 +25,7 @@ constexpr const char* kSwitchFile = "switch/kill";  // in the working directory,
 struct Prepared {
   std::string text;  // of TRAIN.yaml
   configs::TrainConfigFile file;
-  std::optional<TrainingData> data, validation;
+  std::optional<InputData> data;
   std::optional<Pipeline> pipeline;
   // From here on of this rank, once it knows which one it is.
   ModelLayout layout;
@@ -44,21 +45,11 @@ Failure failed(ExitCode code, const Error& error) {
   return {code};
 }
 
-Result<TrainingData> open_data(const recipe::TrainConfig& c, Split split, std::uint64_t samples) {
-  return TrainingData::open({c.data, c.model.sequence, c.model.vocabulary, samples, split});
-}
-
 std::optional<Failure> prepare_data(Prepared& p) {
-  const auto& c = p.config();
-  auto data = open_data(c, Split::Train, c.train.samples);
+  auto data = open_input(p.config());
   if (!data) return failed(ExitCode::Configuration, data.error());
-  for (const Error& problem : data->problems()) complain("warning: " + problem.message());
+  for (const Error& problem : data->train.problems()) complain("warning: " + problem.message());
   p.data.emplace(std::move(*data));
-  if (c.evaluate.every == 0) return std::nullopt;
-  auto validation = open_data(c, Split::Validation,
-                              c.evaluate.iterations * std::max<std::uint64_t>(1, c.batch.global));
-  if (!validation) return failed(ExitCode::Configuration, validation.error());
-  p.validation.emplace(std::move(*validation));
   return std::nullopt;
 }
 
@@ -91,17 +82,6 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
   return p;
 }
 
-// The world as a mesh; the data-parallel size is what is left of it.
-Result<Mesh> mesh_of(const recipe::TrainConfig& c, const RankEnvironment& environment) {
-  const std::uint64_t replica = std::uint64_t{c.parallel.tensor} * c.parallel.pipeline;
-  if (environment.world % replica != 0)
-    return fail(fmt::format("{} ranks do not split into groups of {} (tensor {} x pipeline {})",
-                            environment.world, replica, c.parallel.tensor, c.parallel.pipeline),
-                "parallel", fmt::format("start a multiple of {} ranks", replica));
-  return Mesh{c.parallel.tensor, c.parallel.pipeline,
-              static_cast<std::uint32_t>(environment.world / replica)};
-}
-
 std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& comm) {
   const recipe::TrainConfig& c = p.config();
   p.layout = {c.model, comm.mesh(), p.pipeline->rank_of_stage()};
@@ -125,22 +105,10 @@ bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& envi
                                 [](const std::string& name) { return name.starts_with("step-"); });
 }
 
-// From the resume point on: a run that has left its ramp-up behind may use more ranks than the
-// first steps of it could feed. Without one, only the last step of the run is judged.
-Status check_batches(const Prepared& p, const RankEnvironment& environment, const Mesh& mesh,
-                     std::optional<std::uint64_t> consumed) {
-  const auto plan = recipe::BatchPlan::make(p.config().batch);
-  if (!plan) return fail(plan.error());
-  const auto phases = plan->phases(p.config().train.samples);
-  const std::uint64_t from = consumed.value_or(phases.empty() ? 0 : phases.back().consumed);
-  std::uint64_t per_node = environment.world;
-  if (const char* local = std::getenv("LOCAL_WORLD_SIZE"))
-    per_node = std::max<std::uint64_t>(1, std::strtoull(local, nullptr, 10));
-  if (environment.world % per_node != 0) per_node = 1;
-  STOKER_TRY_STATUS(recipe::check_batch(*plan, p.config().train.samples,
-                                        environment.world / per_node,
-                                        {per_node, std::uint64_t{mesh.tp} * mesh.pp}, from));
-  return p.pipeline->check(phases, mesh.dp);
+// As the starter of the ranks says (torchrun's variable); without it they are on one node.
+std::uint64_t ranks_per_node(std::uint32_t world) {
+  const char* local = std::getenv("LOCAL_WORLD_SIZE");
+  return local != nullptr ? std::strtoull(local, nullptr, 10) : world;
 }
 
 void tell_fallback(const Prepared& p, const Mesh& mesh, std::uint64_t consumed) {
@@ -155,13 +123,15 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   auto environment = read_rank_environment();
   if (!environment) return failed(ExitCode::Configuration, environment.error()).code;
   const recipe::TrainConfig& c = p.config();
-  const auto mesh = mesh_of(c, *environment);
-  if (!mesh) return failed(ExitCode::Configuration, mesh.error()).code;
+  const auto mesh = mesh_of(c, environment->world);
+  if (!mesh) {
+    complain(mesh_refusal(p.file, options.config, mesh.error()));
+    return ExitCode::Configuration;
+  }
   const auto refuses = [&](std::optional<std::uint64_t> consumed) {
-    const Status legal = check_batches(p, *environment, *mesh, consumed);
-    if (!legal)
-      complain(fmt::format("{}:{}:{}: error: {}", options.config, p.file.batch_at.line,
-                           p.file.batch_at.column, legal.error().message()));
+    const Status legal =
+        check_batches(c, *p.pipeline, *mesh, ranks_per_node(environment->world), consumed);
+    if (!legal) complain(batch_refusal(p.file, options.config, legal.error()));
     return !legal;
   };
   // Before any peer is waited for: all that is known without the checkpoint.
@@ -187,7 +157,7 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   const auto numerics =
       numerics_of_all(comm, own_numerics(backend.numerics(), c.train.numerics), c.train.deadline);
   if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
-  const AuditFacts facts{c, p.data->digest(), comm.mesh(), *numerics, p.pipeline->order()};
+  const AuditFacts facts{c, p.data->train.digest(), comm.mesh(), *numerics, p.pipeline->order()};
   auto resumed = resume(
       {c, *environment, facts, options.accepted, *p.state, p.layout, comm, leave.switched_off()});
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
@@ -195,8 +165,9 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
   if (environment->first()) tell_fallback(p, *mesh, start.position.consumed_samples);
   auto trainer = std::make_unique<Trainer>(
-      TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm, *p.data,
-                   p.validation ? &*p.validation : nullptr, pulse, *trace, leave},
+      TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm,
+                   p.data->train, p.data->validation ? &*p.data->validation : nullptr, pulse,
+                   *trace, leave},
       start.position, start.from_checkpoint);
   const ExitCode code = trainer->run();
   // A save that is still being written must not hold the exit of a rank whose peer is lost.

@@ -117,6 +117,15 @@ Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype,
   return state;
 }
 
+std::uint64_t FlatState::bytes_of(const ParameterTable& table, recipe::Dtype dtype,
+                                  FlatRange owned) {
+  const std::uint64_t wide = dtype == recipe::Dtype::F64 ? sizeof(double) : sizeof(float);
+  const std::uint64_t all = table.flat_size, own = owned.size();
+  const bool rounds = dtype == recipe::Dtype::Bf16;
+  const std::uint64_t gradients = wide * all, masters = wide * (rounds ? own : all);
+  return gradients + masters + 2 * wide * own + (rounds ? sizeof(kernels::Bf16) * all : 0);
+}
+
 void* FlatState::parameters() const {
   return parameters_ ? parameters_.get() : masters_.get();
 }

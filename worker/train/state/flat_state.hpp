@@ -44,6 +44,8 @@ class FlatState {
   // Errors: not enough memory.
   static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype);
   static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned);
+  // What such a state comes to: the pages that something touches.
+  static std::uint64_t bytes_of(const ParameterTable& table, recipe::Dtype dtype, FlatRange owned);
 
   [[nodiscard]] const ParameterTable& table() const { return table_; }
   [[nodiscard]] FlatRange owned() const { return owned_; }

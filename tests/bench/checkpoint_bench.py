@@ -1,0 +1,99 @@
+"""How long a save holds the loop up, and how fast a checkpoint is exported."""
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import time
+
+from e2e._harness import Site, run_program
+
+# Four layers of GPT-2's width: 28.6 million parameters, 343 MB of masters and moments.
+SHAPE = dict(layers=4, hidden=768, ffn=3072, sequence=16, micro=1, global_batch=1, ramp_start=1, ramp_samples=1, warmup=1)
+
+
+def train(site, prefix, name, **more):
+    """One rank, by hand; its output, and its trace of all iterations but the first."""
+    work = os.path.join(site.folder, name)
+    os.makedirs(work, exist_ok=True)
+    config = site.write_files(prefix, **SHAPE, **more).replace(".yaml", ".train.yaml")
+    done = run_program("stoker-train", "--config", config, "--trace", "trace.json", "--trace-iterations", f"2-{more['samples']}",
+                       cwd=work, limit=1200, env=dict(site.env, OMP_NUM_THREADS="2"))
+    with open(os.path.join(work, "trace.json"), encoding="utf-8") as file:
+        trace = json.load(file)
+    return work, done.stdout, [e for e in trace["traceEvents"] if e.get("ph") == "X"]
+
+
+def copy_seconds(size):
+    """A memcpy of as many bytes, in memory that is there already."""
+    source, target = bytearray(os.urandom(1 << 20)) * (size >> 20), bytearray(size >> 20 << 20)
+    seconds = []
+    for _ in range(5):
+        began = time.monotonic()
+        target[:] = source
+        seconds.append(time.monotonic() - began)
+    return statistics.median(seconds)
+
+
+def held(events):
+    """Seconds of each save in which the loop stood still: to its beginning, and at its end."""
+    spans = sorted((e["ts"], e["name"], e["dur"] / 1e6) for e in events if e["name"] in ("begin", "finish"))
+    begins = [s for s in spans if s[1] == "begin"]
+    ends = [s for s in spans if s[1] == "finish"]
+    return [b[2] + e[2] for b, e in zip(begins, ends)]
+
+
+def stall():
+    site = Site("bench")
+    try:
+        prefix = site.prepare_data()
+        work, said, events = train(site, prefix, "beside", samples=21, save_every=5, asynchronous="true")
+        sizes = [json.loads(m) for m in re.findall(r"stoker-event (\{.*\})", said)]
+        size = [s["bytes"] for s in sizes if s.get("kind") == "checkpoint_saved"][-1]
+        shutil.rmtree(os.path.join(work, "checkpoints"), ignore_errors=True)
+        steps = [e["dur"] / 1e6 for e in events if e["name"].startswith("iteration")]
+        beside = held(events)[:-1]  # the last one ends the training: nothing is left to run beside it
+        copy = copy_seconds(size)
+        stands = statistics.median(beside)
+        yield dict(name="stall: held by a save / memcpy", value=stands / copy, unit="x", goal="<= 1.3", ok=stands <= 1.3 * copy,
+                   note=f"{size / 1e6:.0f} MB: {1000 * stands:.0f} ms, memcpy {1000 * copy:.0f} ms")
+        share = stands / (100 * statistics.median(steps) + stands)
+        yield dict(name="stall: share of 100 iterations", value=100 * share, unit="%", goal="< 1", ok=share < 0.01,
+                   note=f"an iteration of {1000 * statistics.median(steps):.0f} ms between two saves")
+        work, _, events = train(site, prefix, "waited", samples=21, save_every=5, asynchronous="false")
+        shutil.rmtree(os.path.join(work, "checkpoints"), ignore_errors=True)
+        waited = statistics.median(held(events))
+        yield dict(name="stall: asynchronous / synchronous", value=stands / waited, unit="x", goal="<= 0.5", ok=stands <= 0.5 * waited,
+                   note=f"a save that is waited for: {1000 * waited:.0f} ms")
+    finally:
+        site.close()
+
+
+def export():
+    """Bytes a second of the written safetensors against dd conv=fsync of as many bytes on the same disk, in turn."""
+    site = Site("bench")
+    try:
+        prefix = site.prepare_data()
+        work, _, _ = train(site, prefix, "trained", samples=3, save_every=2, asynchronous="false")
+        newest = sorted(n for n in os.listdir(os.path.join(work, "checkpoints")) if n.startswith("step-"))[-1]
+        ours, dd = [], []
+        for turn in range(3):
+            began = time.monotonic()
+            run_program("stoker-train", "export", f"checkpoints/{newest}", "-o", f"out{turn}", cwd=work, limit=600, env=site.env)
+            seconds = time.monotonic() - began
+            folder = os.path.join(work, f"out{turn}")
+            size = sum(os.path.getsize(os.path.join(folder, n)) for n in os.listdir(folder))
+            ours.append(size / seconds)
+            shutil.rmtree(folder)
+            target = os.path.join(work, "dd.bin")
+            began = time.monotonic()
+            subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={size >> 20}", "conv=fsync"], check=True,
+                           capture_output=True)
+            dd.append((size >> 20 << 20) / (time.monotonic() - began))
+            os.remove(target)
+        rate, disk = statistics.median(ours), statistics.median(dd)
+        yield dict(name="export: rate / dd conv=fsync", value=rate / disk, unit="x", goal=">= 0.5", ok=rate >= 0.5 * disk,
+                   note=f"{size / 1e6:.0f} MB at {rate / 1e6:.0f} MB/s, dd {disk / 1e6:.0f} MB/s")
+    finally:
+        site.close()
