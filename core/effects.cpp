@@ -181,7 +181,7 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
 std::optional<Instant> retry_at(const SiteState& site, const RunState& run) {
   std::optional<Instant> at;
   for (const Retry& retry : site.retries)
-    if (retry.effect.run == run.policy.run) at = at ? std::min(*at, retry.at) : retry.at;
+    if (retry.effect.run == run.policy.run) keep_earliest(at, retry.at);
   return at;
 }
 

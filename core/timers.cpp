@@ -32,10 +32,6 @@ constexpr Timer kTimers[] = {
     {"the hang detector wants heartbeats", training::digest_at, wait_for_digest},
 };
 
-void earliest(std::optional<Instant>& best, std::optional<Instant> at) {
-  if (at && (!best || *at < *best)) best = at;
-}
-
 }  // namespace
 
 std::span<const Timer> timers() {
@@ -49,15 +45,15 @@ void on_time(Turn& turn) {
 
 std::optional<Instant> wake_at(const SiteState& state, const RunState& run) {
   std::optional<Instant> at;
-  for (const Timer& timer : kTimers) earliest(at, timer.due(state, run));
+  for (const Timer& timer : kTimers) keep_earliest(at, timer.due(state, run));
   return at;
 }
 
 std::optional<Instant> wake_at(const SiteState& state) {
   std::optional<Instant> at;
-  for (const auto& [name, run] : state.runs) earliest(at, wake_at(state, run));
+  for (const auto& [name, run] : state.runs) keep_earliest(at, wake_at(state, run));
   for (const Retry& retry : state.retries)
-    if (retry.effect.run.empty()) earliest(at, retry.at);
+    if (retry.effect.run.empty()) keep_earliest(at, retry.at);
   return at;
 }
 

@@ -21,6 +21,11 @@ struct Timer {
   void (*act)(Turn& turn);
 };
 
+// Of two moments the earlier one; empty: none.
+inline void keep_earliest(std::optional<Instant>& best, std::optional<Instant> at) {
+  if (at && (!best || *at < *best)) best = at;
+}
+
 // In the order in which they act.
 std::span<const Timer> timers();
 

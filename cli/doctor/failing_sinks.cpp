@@ -6,15 +6,12 @@
 #include <fmt/ranges.h>
 
 #include "cli/doctor/site_checks.hpp"
-#include "common/os/files.hpp"
+#include "cli/read/published.hpp"
 
 namespace stoker::cli {
 
 Result<std::vector<wire::FailingSink>> failing_sinks(const std::string& state) {
-  const std::string path = state + "/published/sinks.json";
-  if (!os::exists(path)) return std::vector<wire::FailingSink>{};
-  STOKER_TRY(text, os::read_file(path, 8u << 20));
-  return from_json_text<std::vector<wire::FailingSink>>(text, path);
+  return published_document<std::vector<wire::FailingSink>>(state, "sinks.json");
 }
 
 std::string failing_line(const wire::FailingSink& sink) {

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/os/files.hpp"
+#include "cli/read/published.hpp"
 
 namespace stoker::cli {
 
 Result<std::vector<wire::HeldAlert>> held_alerts(const std::string& state) {
-  const std::string path = state + "/published/held.json";
-  if (!os::exists(path)) return std::vector<wire::HeldAlert>{};
-  STOKER_TRY(text, os::read_file(path, 8u << 20));
-  return from_json_text<std::vector<wire::HeldAlert>>(text, path);
+  return published_document<std::vector<wire::HeldAlert>>(state, "held.json");
 }
 
 std::vector<wire::HeldAlert> held_of(const std::vector<wire::HeldAlert>& held,

@@ -9,6 +9,8 @@
 
 #include "cli/command.hpp"
 #include "cli/read/daemon_client.hpp"
+#include "common/json.hpp"
+#include "common/os/files.hpp"
 #include "wire/site.hpp"
 #include "wire/status.hpp"
 
@@ -28,6 +30,15 @@ Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach);
 
 // Whether a document that was read with this `reach` may have been overtaken.
 bool is_stale(const wire::StatusDocument& status, Reach reach, WallTime now);
+
+// A document of published/, limited to 8 MiB: empty, where the daemon published none.
+template <class Document>
+Result<Document> published_document(const std::string& state, const std::string& name) {
+  const std::string path = state + "/published/" + name;
+  if (!os::exists(path)) return Document{};
+  STOKER_TRY(text, os::read_file(path, 8u << 20));
+  return from_json_text<Document>(text, path);
+}
 
 Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state);
 

@@ -91,8 +91,7 @@ void look_up(Turn& turn, Submission& s) {
 std::optional<Instant> look_up_at(const SiteState&, const RunState& run) {
   std::optional<Instant> at;
   for (const auto& [token, s] : run.supply)
-    if (const auto* unknown = std::get_if<Unknown>(&s.state))
-      at = at ? std::min(*at, unknown->ask_at) : unknown->ask_at;
+    if (const auto* unknown = std::get_if<Unknown>(&s.state)) keep_earliest(at, unknown->ask_at);
   return at;
 }
 

@@ -125,8 +125,7 @@ void decide_end(Turn& turn, Submission& s) {
 std::optional<Instant> decide_end_at(const SiteState&, const RunState& run) {
   std::optional<Instant> at;
   for (const auto& [token, s] : run.supply)
-    if (const auto* ending = std::get_if<Ending>(&s.state))
-      at = at ? std::min(*at, ending->decide_at) : ending->decide_at;
+    if (const auto* ending = std::get_if<Ending>(&s.state)) keep_earliest(at, ending->decide_at);
   return at;
 }
 

@@ -92,19 +92,19 @@ class Archive {
 
   // As the lead does it: looks until nothing is under way. Returns what was reported.
   std::vector<wire::AgentBody> work() {
-    std::vector<wire::AgentBody> told;
+    std::vector<wire::AgentBody> reported;
     Loop loop;
-    Archiver archiver(
-        {loop, path, checkpoints,
-         [&told](wire::AgentBody body) { told.push_back(std::move(body)); }, [this] { ++freed; }},
-        start);
+    Archiver archiver({loop, path, checkpoints,
+                       [&reported](wire::AgentBody body) { reported.push_back(std::move(body)); },
+                       [this] { ++freed; }},
+                      start);
     archiver.look();
     const Instant end = monotonic_now() + 5s;
     while (!archiver.settled() && monotonic_now() < end) loop.turn(20ms);
     CHECK(archiver.settled());
     for (const std::uint64_t step : {10, 20, 25})
       stays[step] = archiver.must_stay({Iteration(step), Generation(2)});
-    return told;
+    return reported;
   }
 
   std::string path, checkpoints, to;
@@ -113,8 +113,8 @@ class Archive {
   std::map<std::uint64_t, bool> stays;
 };
 
-const wire::ArchiveFailed* failure_in(const std::vector<wire::AgentBody>& told) {
-  for (const wire::AgentBody& body : told)
+const wire::ArchiveFailed* failure_in(const std::vector<wire::AgentBody>& reported) {
+  for (const wire::AgentBody& body : reported)
     if (const auto* failed = std::get_if<wire::ArchiveFailed>(&body)) return failed;
   return nullptr;
 }
@@ -139,15 +139,15 @@ TEST_CASE("Archiver: whole copies -> the same bytes, reported, and only then the
   Archive a;
   const std::string first = a.add(10), second = a.add(20);
   a.add(25);
-  const auto told = a.work();
+  const auto reported = a.work();
   CHECK(a.stored() == Names{first, second});
   for (const std::string& name : {first, second})
     for (const char* file : {"shard-0.bin", "shard-1.bin", "manifest.json"}) {
       const std::string copy = a.read(a.to + "/" + name + "/" + file);
       CHECK(copy == a.read(a.checkpoints + "/" + name + "/" + file));
     }
-  REQUIRE(told.size() == 2);
-  const auto* copied = std::get_if<wire::CheckpointArchived>(&told[0]);
+  REQUIRE(reported.size() == 2);
+  const auto* copied = std::get_if<wire::CheckpointArchived>(&reported[0]);
   REQUIRE(copied != nullptr);
   CHECK(copied->checkpoint == first);
   CHECK(copied->path == a.to + "/" + first);
@@ -163,7 +163,7 @@ TEST_CASE("Archiver: without the optimizer -> a checkpoint of its own, parameter
   Archive a;
   a.start.orders.archive_without_optimizer = true;
   const std::string name = a.add(10);
-  const auto told = a.work();
+  const auto reported = a.work();
   const auto copy = watch::check_checkpoint(a.to + "/" + name, watch::Depth::Content);
   REQUIRE(copy);
   CHECK(copy->without_optimizer);
@@ -253,9 +253,9 @@ TEST_CASE("Archiver: a damaged checkpoint -> reported, not copied; the next one 
   std::string content = a.read(a.checkpoints + "/" + bad + "/shard-0.bin");
   content[70] ^= 1;
   a.write(a.checkpoints + "/" + bad + "/shard-0.bin", content);
-  const auto told = a.work();
-  REQUIRE(failure_in(told) != nullptr);
-  CHECK(failure_in(told)->checkpoint == bad);
+  const auto reported = a.work();
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->checkpoint == bad);
   CHECK(os::exists(a.to + "/" + good + "/manifest.json"));
   CHECK_FALSE(os::exists(a.to + "/" + bad));
   CHECK(a.stays[10]);
@@ -269,10 +269,10 @@ TEST_CASE(
   a.add(10);
   a.add(20);
   std::filesystem::remove(a.to);
-  const auto told = a.work();
-  REQUIRE(told.size() == 1);
-  REQUIRE(failure_in(told) != nullptr);
-  CHECK(failure_in(told)->waiting == 2);
+  const auto reported = a.work();
+  REQUIRE(reported.size() == 1);
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->waiting == 2);
   CHECK_FALSE(os::exists(a.to));
   CHECK(a.stays[10]);
   CHECK(a.stays[20]);
@@ -289,9 +289,9 @@ TEST_CASE(
   REQUIRE(m);
   m->run = "neighbour";
   a.write(a.to + "/" + name + "/manifest.json", to_json_text(*m));
-  const auto told = a.work();
-  REQUIRE(failure_in(told) != nullptr);
-  CHECK(failure_in(told)->why.find("neighbour") != std::string::npos);
+  const auto reported = a.work();
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->why.find("neighbour") != std::string::npos);
   CHECK(a.stays[10]);
   CHECK(watch::read_manifest(a.to + "/" + name)->run == "neighbour");
 }
@@ -314,9 +314,9 @@ TEST_CASE("Archiver: others may write the archive -> nothing is copied there, an
   Archive a;
   const std::string name = a.add(10);
   REQUIRE(::chmod(a.to.c_str(), 0777) == 0);
-  const auto told = a.work();
-  REQUIRE(failure_in(told) != nullptr);
-  CHECK(failure_in(told)->why.find("others may write it") != std::string::npos);
+  const auto reported = a.work();
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->why.find("others may write it") != std::string::npos);
   CHECK(a.stored().empty());
   CHECK(a.stays[10]);
   ArchiveCopy copy;
@@ -336,8 +336,8 @@ TEST_CASE("Archiver: what another user put under the name of a copy -> does not 
   REQUIRE(::chmod(a.to.c_str(), 01777) == 0);
   std::filesystem::copy(a.checkpoints + "/" + name, a.to + "/" + name);
   REQUIRE(::lchown((a.to + "/" + name).c_str(), 65534, 65534) == 0);
-  const auto told = a.work();
-  REQUIRE(failure_in(told) != nullptr);
-  CHECK(failure_in(told)->why.find("belongs to") != std::string::npos);
+  const auto reported = a.work();
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->why.find("belongs to") != std::string::npos);
   CHECK(a.stays[10]);
 }

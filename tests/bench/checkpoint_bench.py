@@ -70,6 +70,16 @@ def stall():
         site.close()
 
 
+def dd_rate(folder, size):
+    """Bytes a second of dd conv=fsync, which writes `size` bytes (whole MiB) into the folder."""
+    target = os.path.join(folder, "dd.bin")
+    began = time.monotonic()
+    subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={size >> 20}", "conv=fsync"], check=True, capture_output=True)
+    seconds = time.monotonic() - began
+    os.remove(target)
+    return (size >> 20 << 20) / seconds
+
+
 def export():
     """Bytes a second of the written safetensors against dd conv=fsync of as many bytes on the same disk, in turn."""
     site = Site("bench")
@@ -86,12 +96,7 @@ def export():
             size = sum(os.path.getsize(os.path.join(folder, n)) for n in os.listdir(folder))
             ours.append(size / seconds)
             shutil.rmtree(folder)
-            target = os.path.join(work, "dd.bin")
-            began = time.monotonic()
-            subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={size >> 20}", "conv=fsync"], check=True,
-                           capture_output=True)
-            dd.append((size >> 20 << 20) / (time.monotonic() - began))
-            os.remove(target)
+            dd.append(dd_rate(work, size))
         rate, disk = statistics.median(ours), statistics.median(dd)
         yield dict(name="export: rate / dd conv=fsync", value=rate / disk, unit="x", goal=">= 0.5", ok=rate >= 0.5 * disk,
                    note=f"{size / 1e6:.0f} MB at {rate / 1e6:.0f} MB/s, dd {disk / 1e6:.0f} MB/s")

@@ -6,8 +6,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
+from checkpoint_bench import dd_rate
 from e2e._harness import Site, run_program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -87,15 +87,7 @@ def save():
         saves = [s for s in saves if s.get("kind") == "checkpoint_saved"]
         size = saves[-1]["bytes"]
         ours = statistics.median(s["bytes"] / s["seconds"] for s in saves)
-        rates = []
-        for _ in range(3):
-            target = os.path.join(work, "dd.bin")
-            began = time.monotonic()
-            subprocess.run(["dd", "if=/dev/zero", f"of={target}", "bs=1M", f"count={size >> 20}", "conv=fsync"], check=True,
-                           capture_output=True)
-            rates.append((size >> 20 << 20) / (time.monotonic() - began))
-            os.remove(target)
-        dd = statistics.median(rates)
+        dd = statistics.median(dd_rate(work, size) for _ in range(3))
         yield dict(name="save: rate / dd conv=fsync", value=ours / dd, unit="x", goal=">= 0.8", ok=ours / dd >= 0.8,
                    note=f"{size / 1e6:.0f} MB at {ours / 1e6:.0f} MB/s, dd {dd / 1e6:.0f} MB/s")
     finally:

@@ -4,7 +4,7 @@ Each trains, loses a rank to kill -9, resumes from its own checkpoint, and finis
 the others take the Python that python_package.py takes ($STOKER_TORCH_PYTHON, or with --long one that pip fills from PyPI).
 
 To add a recipe: configs/examples/recipes/NAME with RUN.yaml, train.py (400 steps, saved every 50 in checkpoints/, loss printed)
-and stoker.diff, a section of docs/recipes.md with its blocks (./dev docs fills them), and the two functions here.
+and stoker.diff, a section of docs/recipes.md with its blocks (./dev docs fills them), and a row of LIBRARIES here.
 """
 import glob
 import math
@@ -165,58 +165,32 @@ def mpi(site, lines):
     goes_through(site, "mpi", lines, DEBIAN, launcher=shutil.which("mpirun"))
 
 
-def with_python(site, name, lines, *modules, **what):
+# Of each recipe in Python: the modules that it imports, and what stoker learns of it as it is.
+LIBRARIES = {
+    "ddp": (["torch"], {}),
+    "accelerate": (["accelerate", "tqdm"], {}),
+    "lightning": (["lightning.pytorch"], dict(total=0, shown=1)),  # its bar is drawn once before the first step
+    "deepspeed": (["deepspeed"], dict(total=0)),
+    "jax": (["jax", "orbax.checkpoint"], {}),
+}
+
+
+def with_python(site, name, lines):
+    modules, learned = LIBRARIES[name]
     if has(*modules):
-        goes_through(site, name, lines, torch_python(), **what)
+        goes_through(site, name, lines, torch_python(), **({} if lines else learned))
 
 
-def mpi_as_it_is(site):
-    mpi(site, False)
+def cases():
+    for name in ("mpi", *LIBRARIES):
+        for lines in (False, True):
+            def case(site, name=name, lines=lines):
+                if name == "mpi":
+                    mpi(site, lines)
+                else:
+                    with_python(site, name, lines)
+            case.__name__ = f"{name}_{'with_lines' if lines else 'as_it_is'}"
+            yield case
 
 
-def mpi_with_lines(site):
-    mpi(site, True)
-
-
-def ddp_as_it_is(site):
-    with_python(site, "ddp", False, "torch")
-
-
-def ddp_with_lines(site):
-    with_python(site, "ddp", True, "torch")
-
-
-def accelerate_as_it_is(site):
-    with_python(site, "accelerate", False, "accelerate", "tqdm")
-
-
-def accelerate_with_lines(site):
-    with_python(site, "accelerate", True, "accelerate", "tqdm")
-
-
-def lightning_as_it_is(site):
-    with_python(site, "lightning", False, "lightning.pytorch", total=0, shown=1)  # its bar is drawn once before the first step
-
-
-def lightning_with_lines(site):
-    with_python(site, "lightning", True, "lightning.pytorch")
-
-
-def deepspeed_as_it_is(site):
-    with_python(site, "deepspeed", False, "deepspeed", total=0)
-
-
-def deepspeed_with_lines(site):
-    with_python(site, "deepspeed", True, "deepspeed")
-
-
-def jax_as_it_is(site):
-    with_python(site, "jax", False, "jax", "orbax.checkpoint")
-
-
-def jax_with_lines(site):
-    with_python(site, "jax", True, "jax", "orbax.checkpoint")
-
-
-main(mpi_as_it_is, mpi_with_lines, ddp_as_it_is, ddp_with_lines, accelerate_as_it_is, accelerate_with_lines, lightning_as_it_is,
-     lightning_with_lines, deepspeed_as_it_is, deepspeed_with_lines, jax_as_it_is, jax_with_lines)
+main(*cases())

@@ -92,10 +92,10 @@ def the_socket_acts_on_one_run(site):
         for request, answer in zip(forbidden, site.knock(user, *forbidden)):
             check(not answer["ok"] and ("may not act" in answer["message"] or user == STRANGER),
                   f"{user} may {request['verb']}: {answer}")
-    told = site.knock(MATE, dict(verb="rollback", run="shared", dry_run=True, arguments={"to": "0"}),
+    answers = site.knock(MATE, dict(verb="rollback", run="shared", dry_run=True, arguments={"to": "0"}),
                       dict(verb="restart", run="shared", dry_run=True), dict(verb="save", run="shared"))
-    check(told[2]["ok"] or "may not act" not in told[2]["message"], f"a colleague may not save: {told[2]}")
-    check(SECRET not in json.dumps(told), "a dry run shows the environment of the orders")
+    check(answers[2]["ok"] or "may not act" not in answers[2]["message"], f"a colleague may not save: {answers[2]}")
+    check(SECRET not in json.dumps(answers), "a dry run shows the environment of the orders")
     check(site.knock(STRANGER, {"verb": "ping"})[0].get("barred"), "a stranger reaches the socket")
     check(site.stoker("status", "mine", ok=False).returncode != 0, "the colleague's run was taken")
     check(not site.marks(), "a colleague executed a command as the owner")
@@ -134,8 +134,8 @@ def the_run_directory_is_the_owners(site):
               "the run directory to be closed")
     site.stoker("resume", site.run, "--reason", "go on")
     site.wait(lambda: site.status().get("generation") == 2 and site.status().get("state") == "training", 60, "generation 2")
-    told = json.dumps(site.events())
-    check("999999.json" in told and "refused" in told and MATE in told, "the planted orders are not reported")
+    events = json.dumps(site.events())
+    check("999999.json" in events and "refused" in events and MATE in events, "the planted orders are not reported")
     check(not site.marks(), "planted orders were executed")
 
 
@@ -165,8 +165,8 @@ def lent_uids_are_nobodys(site):
     site.start()
     seq = site.events()[-1]["seq"]
     for uid in (345678, 345679):
-        told = site.knock(MATE, *[dict(verb="stacks", run="shared")] * 3, uid=uid)
-        check(not any(a["ok"] for a in told) and "may not act" in told[0]["message"], f"uid {uid} acts: {told[0]}")
+        answers = site.knock(MATE, *[dict(verb="stacks", run="shared")] * 3, uid=uid)
+        check(not any(a["ok"] for a in answers) and "may not act" in answers[0]["message"], f"uid {uid} acts: {answers[0]}")
     check(not [e for e in site.events() if int(e["seq"]) > int(seq) and e["kind"] == "operator_asked"], "a lent uid is in the journal")
 
 
@@ -239,20 +239,20 @@ def a_colleague_fills_nothing(site):
     site.start()
     events = os.path.join(site.directory, "events.jsonl")
     before = os.path.getsize(events)
-    told = site.knock(MATE, *[dict(verb="save", run="shared", reason="A" * 100000) for _ in range(40)])
-    check(not any(a["ok"] for a in told) and "100000 bytes" in told[0]["message"], f"a long reason: {told[0]['message'][:200]}")
+    answers = site.knock(MATE, *[dict(verb="save", run="shared", reason="A" * 100000) for _ in range(40)])
+    check(not any(a["ok"] for a in answers) and "100000 bytes" in answers[0]["message"], f"a long reason: {answers[0]['message'][:200]}")
     names = [f"{i:04d}" + "n" * 240 for i in range(3900)]
-    told = site.knock(MATE, *[dict(verb="save", run="shared", nodes=names) for _ in range(5)])
-    check(not any(a["ok"] for a in told) and "takes no nodes" in told[0]["message"], f"a million bytes of nodes: {told[0]['message'][:200]}")
-    told = site.knock(MATE, *[dict(verb="stacks", run="shared", dry_run=True) for _ in range(60)])
-    check(told[0]["ok"] and any("too many requests" in a["message"] for a in told), "a colleague asks without end")
+    answers = site.knock(MATE, *[dict(verb="save", run="shared", nodes=names) for _ in range(5)])
+    check(not any(a["ok"] for a in answers) and "takes no nodes" in answers[0]["message"], f"a million bytes of nodes: {answers[0]['message'][:200]}")
+    answers = site.knock(MATE, *[dict(verb="stacks", run="shared", dry_run=True) for _ in range(60)])
+    check(answers[0]["ok"] and any("too many requests" in a["message"] for a in answers), "a colleague asks without end")
     site.as_user(MATE, "/usr/bin/python3", "-c", CHURN, os.path.join(site.directory, "switch"), ok=True)
     site.wait(lambda: "switch_refused" in json.dumps(site.events()), 20, "a refusal to be reported")
     rows = sum(e["kind"] == "switch_refused" for e in site.events())
     check(rows <= 20, f"{rows} rows for junk in switch/")
     check(os.path.getsize(events) - before < 100000, f"a colleague wrote {os.path.getsize(events) - before} bytes")
-    told = site.knock(OWNER, *[dict(verb="ping")] * 40, dict(verb="save", run="shared", dry_run=True))
-    check("too many" not in told[-1]["message"], f"the owner is not heard: {told[-1]}")
+    answers = site.knock(OWNER, *[dict(verb="ping")] * 40, dict(verb="save", run="shared", dry_run=True))
+    check("too many" not in answers[-1]["message"], f"the owner is not served: {answers[-1]}")
 
 
 # Makes a file of its own folder and moves it.
@@ -353,7 +353,7 @@ def a_crowd_stalls_nothing(site):
     site.wait_state("stopped", 60)
 
 
-def a_silent_daemon_is_told_by_file(site):
+def a_silent_daemon_gets_orders_by_file(site):
     site.start()
     site.daemon.send_signal(signal.SIGSTOP)
     try:
@@ -393,7 +393,7 @@ try:
     main(the_socket_acts_on_one_run, the_run_directory_is_the_owners, what_the_training_makes_is_the_owners,
          lent_uids_are_nobodys, batch_folder_of_another, nothing_secret_is_read, junk_hides_no_kill, a_colleague_fills_nothing,
          what_is_refused_no_agent_obeys, the_owners_order_is_the_owners, a_folder_keeps_no_order_out, leftovers_are_swept,
-         a_former_colleague_orders_nothing, a_crowd_stalls_nothing, a_silent_daemon_is_told_by_file, an_impostor_is_not_talked_to,
+         a_former_colleague_orders_nothing, a_crowd_stalls_nothing, a_silent_daemon_gets_orders_by_file, an_impostor_is_not_talked_to,
          site_of=SharedSite)
 finally:
     remove_users()
