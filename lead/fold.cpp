@@ -72,6 +72,17 @@ void take_voice(wire::Beat& beat, const wire::RankSample& voice) {
   beat.tflops = voice.tflops;
 }
 
+// One rank sends the norms of all groups, and not always the one whose losses are taken.
+void take_groups(wire::StepLosses& losses, const std::map<NodeName, NodeSamples>& nodes) {
+  if (!losses.groups.empty()) return;
+  for (const auto& [name, node] : nodes)
+    for (const wire::RankSample& s : node.ranks)
+      if (!s.losses.groups.empty()) {
+        losses.groups = s.losses.groups;
+        return;
+      }
+}
+
 // All ranks wait for the slowest one in each iteration: only their compute times differ.
 void take_slowest(wire::Beat& beat, std::vector<Weighted>& computes,
                   const wire::SlowestRank& most) {
@@ -143,6 +154,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   }
   if (voice != nullptr) take_voice(beat, *voice);
   if (losses != nullptr) beat.losses = *losses;
+  take_groups(beat.losses, nodes);
   take_slowest(beat, computes, slowest);
   take_nodes(beat, nodes);
   beat.iteration_ms = quantiles_of(std::move(durations));

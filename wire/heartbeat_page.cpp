@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "wire/step_losses.hpp"
 
 namespace stoker::wire {
 namespace {
@@ -22,7 +23,10 @@ namespace {
 constexpr char kMagic[8] = {'S', 'T', 'O', 'K', 'E', 'R', 'H', 'B'};
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kSequence = 12;
+constexpr std::size_t kGroupNorms = 164;
+constexpr std::size_t kWritten = kGroupNorms + 4 * kMostLayerGroups;  // end of the beat
 constexpr std::size_t kSaveRequest = 2048;
+static_assert(kWritten <= kSaveRequest);
 constexpr std::size_t kLeave = 2056;
 constexpr std::size_t kRing = 4096;
 constexpr std::size_t kRingEntries = 64;
@@ -141,6 +145,12 @@ void HeartbeatPage::write(const Heartbeat& beat) {
   put(bytes_, 132, static_cast<std::uint32_t>(beat.loss.has_value() ? 1 : 0));
   put(bytes_, 136, beat.consumed_tokens);
   put(bytes_, 144, beat.saves_answered);
+  // Some of them would be worse than none: the last one is taken for the final norm.
+  const std::size_t groups =
+      beat.group_norms.size() > kMostLayerGroups ? 0 : beat.group_norms.size();
+  put(bytes_, 152, beat.norms_at.value);
+  put(bytes_, 160, static_cast<std::uint32_t>(groups));
+  std::memcpy(bytes_ + kGroupNorms, beat.group_norms.data(), groups * sizeof(float));
   std::atomic_thread_fence(std::memory_order_seq_cst);
   sequence.store(even + 2, std::memory_order_release);
 }
@@ -151,7 +161,7 @@ std::optional<Heartbeat> HeartbeatPage::read() const {
     const std::uint32_t before = sequence.load(std::memory_order_acquire);
     if (before == 0) return std::nullopt;
     if ((before & 1u) != 0) continue;
-    unsigned char copy[256];
+    unsigned char copy[kWritten];
     std::memcpy(copy, bytes_, sizeof copy);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (sequence.load(std::memory_order_relaxed) != before) continue;
@@ -176,6 +186,10 @@ std::optional<Heartbeat> HeartbeatPage::read() const {
     beat.pid = get<std::uint32_t>(copy, 128);
     beat.consumed_tokens = get<std::uint64_t>(copy, 136);
     beat.saves_answered = get<std::uint64_t>(copy, 144);
+    beat.norms_at = Iteration(get<std::uint64_t>(copy, 152));
+    beat.group_norms.resize(std::min<std::size_t>(get<std::uint32_t>(copy, 160), kMostLayerGroups));
+    for (std::size_t i = 0; i < beat.group_norms.size(); ++i)
+      beat.group_norms[i] = get<float>(copy, kGroupNorms + i * sizeof(float));
     return beat;
   }
   return std::nullopt;

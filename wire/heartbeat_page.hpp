@@ -27,6 +27,9 @@
 //   132    4     u32 flags (bit 0: loss is valid)
 //   136    8     u64 consumed tokens
 //   144    8     u64 save requests answered (echo of save_request)
+//   152    8     u64 iteration of the norms that follow (0: none)
+//   160    4     u32 how many, at most 256
+//   164    1024  f32 gradient norm of each group of layers: embedding, layers, final norm
 //   2048   8     u64 save_request: grows by one for each `save` (written by the agent)
 //   2056   4     u32 leave: 0 go on, 1 save and leave, 2 leave without saving (by the agent)
 //   4096   4096  ring of the last collectives: 64 entries, that of a number at (number % 64)
@@ -79,6 +82,8 @@ struct Heartbeat {
   std::uint64_t phase_steps = 0;
   std::uint32_t pid = 0;
   std::uint64_t saves_answered = 0;
+  Iteration norms_at;              // of `group_norms`
+  std::vector<float> group_norms;  // wire/step_losses.hpp; empty where they are not wanted
 };
 
 struct CollectiveRecord {

@@ -2,6 +2,7 @@
 #include "wire/step_losses.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace stoker::wire {
@@ -11,6 +12,16 @@ namespace {
 bool is_number(const std::optional<double>& value) {
   constexpr double kLargest = 1e30;
   return value && std::isfinite(*value) && std::abs(*value) < kLargest;
+}
+
+// As many digits as a rise needs; the rest would only fill beats and the journal.
+double four_digits(double value) {
+  char text[32];
+  const auto written =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, 3);
+  double rounded = value;
+  std::from_chars(text, written.ptr, rounded);
+  return rounded;
 }
 
 }  // namespace
@@ -27,6 +38,8 @@ void add(StepLosses& losses, const StepTold& told) {
   if (told.loss && one.count == 0) one.not_finite = std::max<std::uint64_t>(1, told.not_finite);
   if (is_number(told.gradient_norm)) one.gradient_norm = *told.gradient_norm;
   if (is_number(told.scale)) one.scale = *told.scale;
+  for (const double norm : told.groups)
+    one.groups.push_back(is_number(norm) && norm > 0 ? four_digits(norm) : 0);
   merge(losses, one);
 }
 
@@ -47,6 +60,15 @@ void merge(StepLosses& losses, const StepLosses& later) {
   losses.skipped += later.skipped;
   losses.gradient_norm = std::max(losses.gradient_norm, later.gradient_norm);
   if (later.scale > 0) losses.scale = later.scale;
+  if (later.groups.empty() || later.groups.size() > kMostLayerGroups) return;
+  losses.groups.resize(later.groups.size());
+  for (std::size_t i = 0; i < losses.groups.size(); ++i)
+    losses.groups[i] = std::max(losses.groups[i], later.groups[i]);
+}
+
+std::string layer_group_name(std::size_t index, std::size_t groups) {
+  if (index == 0) return "embedding";
+  return index + 1 == groups ? "final norm" : "layer " + std::to_string(index - 1);
 }
 
 }  // namespace stoker::wire

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/ids.hpp"
 #include "common/json.hpp"
@@ -19,8 +21,10 @@ struct StepLosses {
   std::uint64_t skipped = 0;           // iterations without a step of the optimizer
   double gradient_norm = 0;            // largest finite one
   double scale = 0;                    // loss scale, the newest; 0 = unknown
+  // Largest finite gradient norm of each group of layers; empty: the training does not say them.
+  std::vector<double> groups;
   STOKER_FIELDS(StepLosses, count, mean, low, high, high_at, not_finite, skipped, gradient_norm,
-                scale)
+                scale, groups)
 };
 
 // What one iteration reported; what it did not report is empty.
@@ -29,9 +33,14 @@ struct StepTold {
   std::optional<double> loss;  // not finite: it was printed so
   std::optional<double> gradient_norm, scale;
   std::uint64_t skipped = 0, not_finite = 0;  // as the program counts them
+  std::vector<double> groups{};
 };
 
 void add(StepLosses& losses, const StepTold& told);
 void merge(StepLosses& losses, const StepLosses& later);
+
+inline constexpr std::size_t kMostLayerGroups = 256;
+// Of `groups` in the order of the model: "embedding", "layer 0", …, "final norm".
+std::string layer_group_name(std::size_t index, std::size_t groups);
 
 }  // namespace stoker::wire

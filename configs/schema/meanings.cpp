@@ -233,7 +233,8 @@ const std::vector<KeyMeaning>& train_key_meanings() {
        "never"},
       {"log.every", "iterations", "between log lines"},
       {"log.norms", "true, false",
-       "norm of the parameters, zeros among the gradients, gradient norm of each layer"},
+       "norm of the parameters, zeros among the gradients, gradient norm of each layer; the "
+       "alert of a loss spike names the layer that rose first"},
       {"log.tensorboard", "path", "folder of TensorBoard's files"},
       {"exit.duration", "duration", "save and leave after it"},
       {"exit.iteration", "iterations", "save and leave at it"},

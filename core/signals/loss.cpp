@@ -57,8 +57,9 @@ std::string change_text(double from, double to, double noise) {
 
 std::string gradient_text(const Spike& spike) {
   if (spike.gradient_norm <= 0) return "";
-  return fmt::format(", gradient norm up to {:.4g}{}", spike.gradient_norm,
-                     spike.gradients > 0 ? fmt::format(" (usually {:.3g})", spike.gradients) : "");
+  return fmt::format(", gradient norm up to {:.4g}{}{}", spike.gradient_norm,
+                     spike.gradients > 0 ? fmt::format(" (usually {:.3g})", spike.gradients) : "",
+                     rise_text(spike.rise));
 }
 
 std::string span_text(const Spike& spike, const LossReading& r) {
@@ -106,6 +107,7 @@ LossVerdict go_on(LossWatch& w, const LossReading& r) {
   Spike& spike = *w.spike;
   spike.newest = r.iteration;
   spike.gradient_norm = std::max(spike.gradient_norm, r.steps.gradient_norm);
+  if (!spike.rise) spike.rise = w.norms.rise;
   if (r.steps.high > spike.peak) {
     spike.peak = r.steps.high;
     spike.peak_at = r.steps.high_at;
@@ -175,6 +177,7 @@ LossVerdict begin(LossWatch& w, const LossReading& r, const LossNorm& norm, bool
   spike.peak_at = r.steps.high_at;
   spike.gradients = norm.gradient;
   spike.gradient_norm = r.steps.gradient_norm;
+  spike.rise = w.norms.rise;
   w.raised_levels.push_back(r.steps.mean);
   for (const double level : w.raised_levels) spike.since.add(level);
   spike.last = {r.steps.mean};
@@ -255,7 +258,8 @@ LossVerdict watch_finite(LossWatch& w, const LossReading& r) {
   return {LossNews::NotFinite,
           fmt::format("the loss is not a number (NaN or Inf) for {} iterations up to {}{}",
                       w.not_finite, r.iteration.value,
-                      w.levels.empty() ? "" : fmt::format(", it was {:.4g}", median(w.levels)))};
+                      w.levels.empty() ? "" : fmt::format(", it was {:.4g}", median(w.levels))) +
+              (w.norms.rise ? "; of the gradient norms" + rise_text(w.norms.rise) : "")};
 }
 
 LossVerdict watch_scale(LossWatch& w, const LossReading& r) {
@@ -294,6 +298,7 @@ LossVerdict watch_scale(LossWatch& w, const LossReading& r) {
 }  // namespace
 
 LossVerdict watch_loss(LossWatch& w, const LossReading& r) {
+  watch_norms(w.norms, r.steps.groups, r.iteration);
   const LossVerdict scale = watch_scale(w, r);
   const LossVerdict finite = watch_finite(w, r);
   LossVerdict level;
@@ -304,6 +309,7 @@ LossVerdict watch_loss(LossWatch& w, const LossReading& r) {
 
 void forget_after(LossWatch& w, Iteration iteration) {
   if (w.spike && w.spike->onset > iteration) w.spike.reset();
+  forget_after(w.norms, iteration);
   w.levels.clear();  // an earlier loss is a higher one: that would look like a jump
   w.highs.clear();
   w.lowest = 0;

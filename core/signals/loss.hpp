@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "core/signals/norms.hpp"
 #include "core/signals/robust.hpp"
 #include "wire/step_losses.hpp"
 
@@ -27,12 +28,13 @@ struct Spike {
   double level = 0, noise = 0;  // before it
   double peak = 0;
   double gradients = 0, gradient_norm = 0;  // usual before it, largest since
+  std::optional<Rise> rise;                 // the group of layers whose norm rose first
   bool sudden = false;                      // up at once, not climbing for many iterations
   bool diverged = false;                    // reported
   Curve since;                              // levels
   std::vector<double> last;                 // the newest of them
   STOKER_FIELDS(Spike, onset, peak_at, newest, at, level, noise, peak, gradients, gradient_norm,
-                sudden, diverged, since, last)
+                rise, sudden, diverged, since, last)
 };
 
 struct PastSpike {
@@ -59,9 +61,10 @@ struct LossWatch {
   bool told_scale = false;
   bool scale_gone = false;  // it has fallen to 1 or below
   Iteration scale_held;     // the last one that it let step
+  NormWatch norms;
   STOKER_FIELDS(LossWatch, levels, highs, gradients, lowest, raised, raised_from, raised_at,
                 raised_levels, spike, past, not_finite, told_not_finite, bad_from, scale,
-                steady_scale, skipped, seen, told_scale, scale_gone, scale_held)
+                steady_scale, skipped, seen, told_scale, scale_gone, scale_held, norms)
 };
 
 enum class LossNews {

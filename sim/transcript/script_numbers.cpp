@@ -1,5 +1,6 @@
 // Script: iterations reported one by one, as the numbers of a training go on.
 #include <fmt/format.h>
+#include <sstream>
 
 #include "sim/transcript/script.hpp"
 #include "sim/universe/random.hpp"
@@ -14,12 +15,20 @@ double noise(Random& random) {
   return sum;
 }
 
+// "0.1/0.2/0.1": of the embedding, each layer and the final norm.
+std::vector<double> norms_of(const std::string& text) {
+  std::vector<double> norms;
+  std::istringstream in(text);
+  for (std::string one; std::getline(in, one, '/');) norms.push_back(std::stod(one));
+  return norms;
+}
+
 }  // namespace
 
 // iterate 40 [from 81] [every 105s] [step 105s] [loss 2.2] [to 2.6] [noise 0.02] [lr 6e-05]
 // [gradients 0.2] [batch 8] [samples 640] [tokens 2048] [scale 65536] [nan] [skipped] [seed 7]
-// [slowest n02]: so many iterations, a digest each. The same seed gives the same noise at the same
-// iteration.
+// [slowest n02] [groups 0.1/0.2/0.1]: so many iterations, a digest each. The same seed gives the
+// same noise at the same iteration.
 Status Script::do_iterate(Words& words) {
   const std::uint64_t count = std::stoull(words.next());
   const std::uint64_t from = words.number("from", beat_.iteration_max.value + 1);
@@ -35,6 +44,7 @@ Status Script::do_iterate(Words& words) {
   const std::uint64_t tokens = words.number("tokens", 0);  // of a sample
   const double scale = words.real("scale");
   const bool nan = words.flag("nan"), skipped = words.flag("skipped");
+  const std::vector<double> groups = norms_of(words.value("groups").value_or(""));
   beat_.attempt = attempt_;
   beat_.phase = wire::Phase::Iteration;
   beat_.ranks = beat_.reporting = ranks_;
@@ -66,6 +76,7 @@ Status Script::do_iterate(Words& words) {
     wire::StepTold told{Iteration(n), beat_.loss,        gradients,
                         std::nullopt, skipped ? 1u : 0u, nan ? 1u : 0u};
     if (scale > 0) told.scale = scale;
+    for (const double group : groups) told.groups.push_back(group * (1 + 0.1 * noise(random)));
     wire::add(digest.losses, told);
     STOKER_TRY_STATUS(world_.feed(std::move(inputs.front())));
   }

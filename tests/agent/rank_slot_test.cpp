@@ -144,6 +144,31 @@ TEST_CASE("slot: a page that begins at 51 -> one iteration is done, not 51") {
   CHECK(h.slot.take_sample(monotonic_now()).completed == 7);
 }
 
+TEST_CASE("slot: norms on a page, of every third iteration -> each taken once") {
+  Heard h;
+  const testing::Folder folder;
+  auto page = wire::HeartbeatPage::create(folder / "page");
+  auto writer = wire::HeartbeatPage::open(folder / "page");
+  h.slot.attach_page(std::move(*page));
+  wire::Heartbeat beat;
+  beat.attempt = Attempt(2);
+  beat.loss = 2.5;
+  for (std::uint64_t n = 5; n <= 14; ++n) {
+    beat.iteration = Iteration(n);
+    if (n % 3 == 0) {
+      beat.norms_at = beat.iteration;
+      beat.group_norms = {1, static_cast<float>(n)};
+    }
+    writer->write(beat);
+    if (n == 12) continue;  // the agent looks late
+    h.slot.look(monotonic_now());
+    const std::vector<double> groups = h.slot.take_sample(monotonic_now()).losses.groups;
+    const bool fresh = n == 6 || n == 9 || n == 13;
+    CHECK(groups == (fresh ? std::vector<double>{1, n == 13 ? 12.0 : static_cast<double>(n)}
+                           : std::vector<double>{}));
+  }
+}
+
 TEST_CASE("slot: a lot of output -> its last 2 KiB") {
   Heard h;
   for (int i = 0; i < 1000; ++i)

@@ -28,7 +28,7 @@ SiteView site(std::size_t most_points) {
     row.event.wall = WallTime(std::chrono::seconds(1'700'000'000 + i));
     digest.last.iteration_max = Iteration(i);
     const double loss = 2 + 1e-6 * static_cast<double>(i * 7919 % 10007);
-    digest.losses = {1, loss, loss, loss, Iteration(i), 0, 0, 0, 0};
+    digest.losses = {1, loss, loss, loss, Iteration(i), 0, 0, 0, 0, {}};
     row.event.body = digest;
     history->take(row);
   }

@@ -35,7 +35,7 @@ class Rows {
     d.last.iteration_max = Iteration(iteration);
     d.last.phase = wire::Phase::Iteration;
     d.last.consumed_samples = iteration * 8;
-    d.losses = {10, loss, loss, high, Iteration(iteration), 0, 0, 0, 0};
+    d.losses = {10, loss, loss, high, Iteration(iteration), 0, 0, 0, 0, {}};
     d.iteration_ms = {10, 100, 150, 400};
     row(d, to);
   }

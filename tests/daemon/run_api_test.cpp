@@ -24,7 +24,7 @@ SiteView site(std::uint64_t count = 100) {
   for (std::uint64_t i = 1; i <= count; ++i) {
     core::Digest digest;
     digest.last.iteration_max = Iteration(10 * i);
-    digest.losses = {10, 2, 1.5, i == 7 ? 99.0 : 2.5, Iteration(1), 0, 0, 0, 0};
+    digest.losses = {10, 2, 1.5, i == 7 ? 99.0 : 2.5, Iteration(1), 0, 0, 0, 0, {}};
     history->take(row(i, digest));
   }
   view.parts["hello"].history = std::move(history);

@@ -84,6 +84,24 @@ def drift(training):
     print("the same with on_drift: repair: repaired, and the training ends with 0", flush=True)
 
 
+def carried(training):
+    """The heartbeat page ends with the norms of the last iteration, as the log has them."""
+    path = os.path.join(training.folder, "page")
+    page = bytearray(8192)
+    struct.pack_into("<8sI", page, 0, b"STOKERHB", 1)
+    with open(path, "wb") as file:
+        file.write(page)
+    training.configure(samples=140, directory="carried", more="log: {norms: true, every: 2}")
+    training.run(1, STOKER_HEARTBEAT=path)
+    with open(path, "rb") as file:
+        page = file.read()
+    at, count = struct.unpack_from("<QI", page, 152)
+    norms = [f"{x:.4g}" for x in struct.unpack_from(f"<{min(count, 256)}f", page, 164)]
+    line = re.findall(r" gradient norms at iteration (\d+) \| embedding: (\S+) \| layer 0: (\S+) \| layer 1: (\S+) \| final norm: (\S+) \|",
+                      training.log())[-1]
+    check(count == 4 and [str(at), *norms] == list(line), f"{at} {count} {norms} on the page, {line} in the log")
+
+
 def replays(training):
     digests = []
     for name, more in (("plain", ""), ("checked", "check: {replay_every: 2, replicas_every: 1}\nlog: {norms: true, every: 2}")):
@@ -95,6 +113,7 @@ def replays(training):
     lines = re.findall(r" gradient norms at iteration \d+ \| embedding: \S+ \| layer 0: \S+ \| layer 1: \S+ \| final norm: \S+ \|", log)
     check(len(lines) >= 5 and re.search(r"grad norm: \S+ \| num zeros: \d+\.0 \| params norm: \S+ \| number of skipped", log), log[:900])
     check("numbers_differ" not in log, log)
+    carried(training)
     print(f"replays and norms on two replicas: {len(digests[0])} digests of the plain run", flush=True)
 
 

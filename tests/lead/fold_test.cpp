@@ -77,7 +77,7 @@ TEST_CASE("fold: compute times of all ranks -> the slowest one and the median; o
   nodes[NodeName("n02")].ranks = {sample(2, 7, 50), sample(3, 7, 10)};
   for (auto& [node, samples] : nodes)
     for (wire::RankSample& s : samples.ranks) s.compute_ms = s.rank.value == 2 ? 99 : 93;
-  nodes[NodeName("n01")].ranks[1].losses = {3, 2.5, 2.4, 2.6, Iteration(6), 0, 0, 0.2, 0};
+  nodes[NodeName("n01")].ranks[1].losses = {3, 2.5, 2.4, 2.6, Iteration(6), 0, 0, 0.2, 0, {}};
   const auto beat = fold_beat(Attempt(1), nodes, 60000);
   REQUIRE(beat.slowest.has_value());
   CHECK(beat.slowest->rank == Rank(2));
@@ -127,4 +127,17 @@ TEST_CASE("fold: the power of the GPUs -> of all nodes, or none where one does n
   CHECK(fold_beat(Attempt(1), nodes, 0).gpu_watts == doctest::Approx(5100));
   nodes[NodeName("n2")].gpu_watts = 0;
   CHECK(fold_beat(Attempt(1), nodes, 0).gpu_watts == 0);
+}
+
+TEST_CASE(
+    "fold: one rank says the norms of the groups -> the beat has them, and another's losses") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n01")].ranks = {sample(0, 7, 20), sample(1, 7, 30)};
+  wire::add(nodes[NodeName("n01")].ranks[0].losses,
+            {Iteration(7), 2.5, 1.0, {}, 0, 0, {0.5, 2, 1}});
+  for (const std::uint64_t i : {6, 7})
+    wire::add(nodes[NodeName("n01")].ranks[1].losses, {Iteration(i), 2.5, 1.0, {}, 0, 0});
+  const auto beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.losses.count == 2);
+  CHECK(beat.losses.groups == std::vector<double>{0.5, 2, 1});
 }

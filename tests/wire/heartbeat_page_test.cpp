@@ -3,6 +3,7 @@
 #include "wire/heartbeat_page.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <utime.h>
 
 #include "common/os/process.hpp"
+#include "wire/step_losses.hpp"
 
 using namespace stoker;
 using namespace stoker::wire;
@@ -81,6 +83,49 @@ TEST_CASE(
   }
   writer.join();
   CHECK(agents->read()->iteration == Iteration(20000));
+}
+
+TEST_CASE("heartbeat page: norms of groups of layers -> read as written, none of more than fit") {
+  const PagePath at;
+  auto agents = HeartbeatPage::create(at.path);
+  auto trainings = HeartbeatPage::open(at.path);
+  Heartbeat beat;
+  trainings->write(beat);
+  CHECK(agents->read()->group_norms.empty());
+  beat.norms_at = Iteration(70);
+  beat.group_norms = {0.5F, 1.25F, std::numeric_limits<float>::quiet_NaN(), 8};
+  trainings->write(beat);
+  const auto read = agents->read();
+  CHECK(read->norms_at == Iteration(70));
+  REQUIRE(read->group_norms.size() == 4);
+  CHECK(read->group_norms[1] == 1.25F);
+  CHECK(read->group_norms[3] == 8);
+  beat.group_norms.assign(kMostLayerGroups + 1, 3.0F);
+  trainings->write(beat);
+  CHECK(agents->read()->group_norms.empty());
+  beat.group_norms.assign(kMostLayerGroups, 2.0F);
+  trainings->write(beat);
+  agents->request_save();  // what lies behind them is untouched
+  CHECK(agents->read()->group_norms == std::vector<float>(kMostLayerGroups, 2.0F));
+  CHECK(trainings->save_request() == 1);
+  {
+    std::fstream file(at.path, std::ios::in | std::ios::out | std::ios::binary);
+    const std::uint32_t absurd = 0xFFFFFFFFu;
+    file.seekp(160);
+    file.write(reinterpret_cast<const char*>(&absurd), sizeof absurd);
+  }
+  CHECK(agents->read()->group_norms.size() == kMostLayerGroups);
+}
+
+TEST_CASE("step losses: norms of groups -> the largest of each, four digits, no NaN") {
+  StepLosses losses;
+  add(losses, {Iteration(1), 2.5, 1.0, {}, 0, 0, {0.123456, 3, 0.5}});
+  add(losses, {Iteration(2), 2.5, 1.0, {}, 0, 0});
+  add(losses, {Iteration(3), 2.5, 1.0, {}, 0, 0, {0.1, 7, std::nan("")}});
+  CHECK(losses.groups == std::vector<double>{0.1235, 7, 0.5});
+  CHECK(layer_group_name(0, 4) == "embedding");
+  CHECK(layer_group_name(2, 4) == "layer 1");
+  CHECK(layer_group_name(3, 4) == "final norm");
 }
 
 TEST_CASE("heartbeat page: more collectives than the ring holds -> the newest, oldest first") {

@@ -63,6 +63,7 @@ class RankSlot {
   BufferingDetector buffering_;
   bool told_buffering_ = false;
   bool losses_told_ = false;  // the page had one in this attempt
+  Iteration norms_told_;      // of the last norms that were taken from it
   std::string tail_;
   std::optional<wire::HeartbeatPage> page_;
   RankSample sample_;

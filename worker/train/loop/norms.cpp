@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "kernels/global_norm.hpp"
+#include "wire/step_losses.hpp"
 
 namespace stoker::train {
 namespace {
@@ -53,10 +54,7 @@ Result<Norms> measure_norms(Comm& comm, const FlatState& state, std::uint64_t la
                                     {sums.data(), sums.size(), Element::F64}, {"norms", deadline}));
   Norms norms;
   for (std::size_t i = 0; i < groups; ++i)
-    norms.groups.push_back({i == 0            ? "embedding"
-                            : i == groups - 1 ? "final norm"
-                                              : fmt::format("layer {}", i - 1),
-                            std::sqrt(sums[i])});
+    norms.groups.push_back({wire::layer_group_name(i, groups), std::sqrt(sums[i])});
   norms.parameters = std::sqrt(sums[groups]);
   norms.zeros = sums[groups + 1];
   return norms;

@@ -203,6 +203,7 @@ void Trainer::tell(const Step& step) {
     beat.tflops = tflops;
     beat.gradient_norm = step.norm;
     beat.compute = step.compute;
+    if (norms_ && p_.environment.first() && logs(position_.iteration)) note_norms(beat);
   });
   ++window_.iterations;
   window_.samples += step.global;
@@ -248,6 +249,13 @@ void Trainer::tell_window(const Step& step, double tflops) {
         {"iteration-time/samples per second", rate},
         {"iteration-time/TFLOPs per gpu (estimated)", tflops},
         {"steps-vs-samples/y=steps,x=samples", static_cast<double>(position_.consumed_samples)}});
+}
+
+void Trainer::note_norms(wire::Heartbeat& beat) const {
+  beat.norms_at = position_.iteration;
+  beat.group_norms.clear();
+  for (const Norms::Group& group : norms_->groups)
+    beat.group_norms.push_back(static_cast<float>(group.gradients));
 }
 
 void Trainer::tell_norms() {

@@ -83,6 +83,7 @@ class Trainer {
   void tell(const Step& step);
   [[nodiscard]] bool logs(Iteration iteration) const;
   void tell_norms();
+  void note_norms(wire::Heartbeat& beat) const;       // on rank 0, for all
   void tell_window(const Step& step, double tflops);  // one log line, and TensorBoard's points
   void plot(Iteration step, const std::vector<Scalar>& scalars);
   void open_logs();
