@@ -1,4 +1,5 @@
-"""The Python package as the wheel installs it, and a Python that has the libraries of others (python_package.py, recipes.py)."""
+"""The Python package as the wheel installs it, and a Python that has the libraries of others (python_package.py, recipes.py,
+tensorboard_files.py)."""
 import functools
 import os
 import shutil
@@ -11,7 +12,7 @@ import wheel
 
 DEBIAN = "/usr/bin/python3"
 LIBRARIES = ["torch==2.2.2", "numpy<2", "transformers==4.40.2", "accelerate==0.30.1", "lightning==2.2.5",
-             "jax[cpu]==0.4.38", "orbax-checkpoint==0.5.20", "deepspeed==0.14.4", "ninja"]
+             "jax[cpu]==0.4.38", "orbax-checkpoint==0.5.20", "deepspeed==0.14.4", "ninja", "tensorboard==2.20.0"]
 
 
 def package(folder):
