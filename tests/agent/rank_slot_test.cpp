@@ -262,6 +262,23 @@ TEST_CASE("slot: what was loaded -> the iterations up to the first line are comp
   CHECK(sample.completed == 10);
 }
 
+TEST_CASE("slot: Lightning's bar where it resumes -> no iteration, also read before its line") {
+  const char* restored = "Restored all states from the checkpoint at ck/epoch=0-step=50.ckpt\n";
+  const auto bar = [](int at) {
+    return fmt::format("Epoch 0:  42%|###   | {}/120 [00:00<00:00, 9.66it/s, loss=2.440]\n", at);
+  };
+  for (const bool in_order : {true, false}) {
+    Heard h;
+    if (in_order) h.slot.feed(2, restored, monotonic_now());
+    h.slot.feed(1, bar(50), monotonic_now());
+    if (!in_order) h.slot.feed(2, restored, monotonic_now());
+    CHECK_FALSE(h.slot.take_sample(monotonic_now()).reported);
+    h.slot.feed(1, bar(51) + bar(52), monotonic_now());
+    CHECK(h.slot.sample().iteration.value == 52);
+    CHECK(h.slot.take_sample(monotonic_now()).completed == 2);
+  }
+}
+
 TEST_CASE("slot: DeepSpeed's step=0 while it starts is no iteration") {
   Heard h;
   const char* const rest = ", skipped=0, lr=[0.001], mom=[(0.9, 0.999)]\n";
@@ -281,4 +298,8 @@ TEST_CASE("slot: a save without a number -> of the newest iteration; one of the 
   h.slot.note_checkpoint(Iteration(20));
   h.slot.note_checkpoint(Iteration(15));
   CHECK(h.slot.sample().checkpoint.value == 20);
+  CHECK(h.slot.sample().iteration.value == 12);
+  h.slot.note_last_checkpoint(Iteration(21));  // Lightning's bar ends one short after a resume
+  CHECK(h.slot.sample().checkpoint.value == 21);
+  CHECK(h.slot.sample().iteration.value == 21);
 }

@@ -123,8 +123,8 @@ def begun(site):
     return saved(site) >= SAVE_EVERY and now["iteration"] > SAVE_EVERY and now
 
 
-def goes_through(site, name, lines, python, last=STEPS, total=STEPS, shown=0, launcher=""):
-    """What stoker learns of the iterations without the change: `last`, `total`; `shown`: this many more are taken for repeated."""
+def goes_through(site, name, lines, python, last=STEPS, total=STEPS, launcher=""):
+    """`last`, `total`: what stoker learns of the iterations without the change."""
     config = copied(site, name, lines, python, launcher)
     site.start_daemon()
     site.stoker("check", config)
@@ -136,7 +136,7 @@ def goes_through(site, name, lines, python, last=STEPS, total=STEPS, shown=0, la
     os.kill(max(ranks_of(site)), signal.SIGKILL)
     again = site.wait(lambda: [e["reason"] for e in site.events() if "raining again from iteration" in e["reason"]], 120,
                       "training again")[0]
-    first = int(re.search(r"again from iteration (\d+)", again).group(1)) + (0 if lines else shown)
+    first = int(re.search(r"again from iteration (\d+)", again).group(1))
     check(first >= SAVE_EVERY and first % SAVE_EVERY == 0, f"it did not resume from a checkpoint: {again}")
     if lines:
         saves_on_request(site)
@@ -169,7 +169,7 @@ def mpi(site, lines):
 LIBRARIES = {
     "ddp": (["torch"], {}),
     "accelerate": (["accelerate", "tqdm"], {}),
-    "lightning": (["lightning.pytorch"], dict(total=0, shown=1)),  # its bar is drawn once before the first step
+    "lightning": (["lightning.pytorch"], dict(total=0)),
     "deepspeed": (["deepspeed"], dict(total=0)),
     "jax": (["jax", "orbax.checkpoint"], {}),
 }

@@ -226,7 +226,8 @@ void Node::on_exit(Member& member, const os::ExitStatus& status) {
   member.slot->finish(monotonic_now());
   if (checkpoint_watch_ && &member == ranks_.front().get() && status.code == 0 &&
       status.signal == 0)
-    if (const auto saved = checkpoint_watch_->last_look()) member.slot->note_checkpoint(*saved);
+    member.slot->note_last_checkpoint(
+        checkpoint_watch_->last_look().value_or(member.slot->sample().checkpoint));
   (void)member.slot->look(monotonic_now());
   RankGone gone;
   gone.exit.attempt = attempt_;

@@ -79,15 +79,30 @@ void RankSlot::on_line(std::string_view line, int stream, Instant now) {
   }
   const auto phase = diagnose::parse_phase_line(line);
   if (!phase) return;
-  if (phase->mark == diagnose::PhaseMark::LoadEnds && phase->iteration && !sample_.reported)
-    loaded_ = Iteration(*phase->iteration);
+  if (phase->mark == diagnose::PhaseMark::LoadEnds && phase->iteration)
+    note_loaded(Iteration(*phase->iteration));
   if (phase->mark == diagnose::PhaseMark::SaveEnds)  // without a number: of the newest iteration
     note_checkpoint(phase->iteration ? Iteration(*phase->iteration) : sample_.iteration);
   note_phase(phase->mark, now);
 }
 
+// Lightning's line is on stderr and its bar on stdout, which may be read first.
+void RankSlot::note_loaded(Iteration iteration) {
+  if (sample_.reported) {
+    if (loaded_ || iteration != sample_.iteration || sample_.completed != 1) return;
+    sample_.reported = false;
+    sample_.completed = 0;
+  }
+  loaded_ = iteration;
+}
+
 void RankSlot::note_checkpoint(Iteration iteration) {
   if (!sample_.page) sample_.checkpoint = std::max(sample_.checkpoint, iteration);
+}
+
+void RankSlot::note_last_checkpoint(Iteration iteration) {
+  note_checkpoint(iteration);
+  if (!sample_.page && sample_.reported) sample_.iteration = std::max(sample_.iteration, iteration);
 }
 
 void RankSlot::note_phase(diagnose::PhaseMark mark, Instant now) {
@@ -144,7 +159,10 @@ void RankSlot::on_event_line(std::string_view json) {
 
 void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
   const Iteration iteration(*p.iteration);
-  if (iteration.value == 0 && !p.loss) {  // DeepSpeed shows its learning rate before the first one
+  // Not an iteration: DeepSpeed shows its learning rate before the first one, Lightning's bar the
+  // batch that it resumes from.
+  const bool resumes = !sample_.reported && loaded_ == iteration;
+  if (resumes || (iteration.value == 0 && !p.loss)) {
     progress_at_ = now;
     return;
   }

@@ -33,6 +33,8 @@ class RankSlot {
 
   // A checkpoint of a training without a heartbeat page is there.
   void note_checkpoint(Iteration iteration);
+  // The same where the training has left with 0: it came as far, though its last line may say less.
+  void note_last_checkpoint(Iteration iteration);
   // Reads the page. True: the phase, the last checkpoint or the answered saves changed, so the
   // beat should go out at once.
   bool look(Instant now);
@@ -53,6 +55,7 @@ class RankSlot {
   // Of a training without heartbeat pages: what a line says about its phase. A rank that prints no
   // iterations may still speak for all ("saving checkpoint"): fold.cpp.
   void note_phase(diagnose::PhaseMark mark, Instant now);
+  void note_loaded(Iteration iteration);
 
   NodeName node_;
   Attempt attempt_;
