@@ -12,6 +12,7 @@ if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # LibTorch's: one runtime in a process
 
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu)
 add_library(stoker_kernels_cuda STATIC ${cuda_kernels})
@@ -23,10 +24,21 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/adamw.cu ${CMAKE_SOURCE_
   PROPERTIES COMPILE_OPTIONS -fmad=false)
 
 find_package(doctest REQUIRED)
-file(GLOB gpu_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cuda_on_cpu/*_test.cpp)
-list(FILTER gpu_tests EXCLUDE REGEX "emulator_test")  # of the emulator itself
+set(cuda_tests ${CMAKE_SOURCE_DIR}/tests/cuda_on_cpu)
+file(GLOB gpu_tests CONFIGURE_DEPENDS ${cuda_tests}/*_test.cpp)
+# Those of the emulator, of what it plays, and of the trainer.
+list(FILTER gpu_tests EXCLUDE REGEX "/(emulator|device|device_faults|nccl_comm)_test")
 set_source_files_properties(${gpu_tests} PROPERTIES LANGUAGE CUDA)
 add_executable(gpu_kernels ${gpu_tests} ${CMAKE_SOURCE_DIR}/tests/main.cpp)
 target_link_libraries(gpu_kernels PRIVATE stoker_kernels_cuda doctest::doctest)
 target_include_directories(gpu_kernels PRIVATE ${CMAKE_SOURCE_DIR})
-add_custom_target(gpu DEPENDS gpu_kernels $<TARGET_NAME_IF_EXISTS:stoker-train> $<TARGET_NAME_IF_EXISTS:test_train_torch>)
+# Flat state, optimizer, saving and NCCL on the card.
+add_executable(gpu_state ${cuda_tests}/device_test.cpp ${CMAKE_SOURCE_DIR}/tests/gpu/nccl_test.cpp
+  ${CMAKE_SOURCE_DIR}/tests/main.cpp)
+target_link_libraries(gpu_state PRIVATE stoker_options stoker_train_cuda doctest::doctest)
+add_executable(gpu_speed ${CMAKE_SOURCE_DIR}/tests/gpu/kernel_speed.cu)  # bandwidths, as JSON
+target_link_libraries(gpu_speed PRIVATE stoker_kernels_cuda)
+target_include_directories(gpu_speed PRIVATE ${CMAKE_SOURCE_DIR})
+set_target_properties(gpu_state gpu_kernels gpu_speed PROPERTIES UNITY_BUILD OFF)
+add_custom_target(gpu DEPENDS gpu_kernels gpu_state gpu_speed $<TARGET_NAME_IF_EXISTS:stoker-train>
+  $<TARGET_NAME_IF_EXISTS:test_train_torch>)

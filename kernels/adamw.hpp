@@ -42,8 +42,14 @@ struct DeviceClip {
   double clip = 0;
 };
 
+// The elements of a range that do not decay: pairs of begin and end, ascending; of the device.
+struct AdamwExempt {
+  const std::uint64_t* bounds = nullptr;
+  std::size_t count = 0;  // of bounds: twice the pairs
+};
+
 // On the GPU, bitwise as above (compile with -fmad=false).
-GpuError adamw(const AdamwStep& step, const AdamwRange<float>& range, const DeviceClip& clip,
-               Stream stream);
+GpuError adamw(const AdamwStep& step, const AdamwRange<float>& range, const AdamwExempt& exempt,
+               const DeviceClip& clip, Stream stream);
 
 }  // namespace stoker::kernels

@@ -8,24 +8,43 @@ namespace {
 
 constexpr float kScale = 0.7978845608028654f, kCube = 0.044715f;  // sqrt(2 / pi)
 
+// 0.5 (1 + tanh(u)), as a logistic function: one exponential.
+__device__ inline float half_tanh(float v) {
+  return fast_ratio(1.0f, 1.0f + fast_exp(-2.0f * kScale * (v + kCube * v * v * v)));
+}
+__device__ inline float gelu(float v) {
+  return v * half_tanh(v);
+}
+// With t = tanh(u) and h = (1 + t) / 2: 1 - t^2 = 4 h (1 - h).
+__device__ inline float slope(float v) {
+  const float h = half_tanh(v);
+  return h + 2.0f * v * h * (1.0f - h) * kScale * (1.0f + 3.0f * kCube * v * v);
+}
+
 template <class T>
 __global__ void forward_kernel(const T* x, const T* bias, Index count, Index width, T* out) {
-  for (Index i = first_element(); i < count; i += all_threads()) {
-    const float v = widen(x[i]) + widen(bias[i % width]);
-    put(out + i, 0.5f * v * (1.0f + std::tanh(kScale * (v + kCube * v * v * v))));
+  for (Index i = first_element(); i < count; i += all_threads())
+    put(out + i, gelu(widen(x[i]) + widen(bias[i % width])));
+}
+
+template <class T>
+__global__ void forward_packs(const T* x, const T* bias, unsigned packs, unsigned row_packs,
+                              T* out) {
+  constexpr unsigned kCount = Pack<T>::kCount;
+  for (Index i = first_element(); i < packs; i += all_threads()) {
+    Pack<T> values = load(x + i * kCount);
+    const Pack<T> add = load(bias + static_cast<unsigned>(i) % row_packs * kCount);
+    for (unsigned j = 0; j < kCount; ++j)
+      put(values.values + j, gelu(widen(values.values[j]) + widen(add.values[j])));
+    store(out + i * kCount, values);
   }
 }
 
 template <class T>
 __global__ void backward_kernel(BiasGeluBackward<T> g) {
   const auto width = static_cast<Index>(g.width), count = static_cast<Index>(g.rows) * width;
-  for (Index i = first_element(); i < count; i += all_threads()) {
-    const float v = widen(g.x[i]) + widen(g.bias[i % width]);
-    const float t = std::tanh(kScale * (v + kCube * v * v * v));
-    const float slope =
-        0.5f * (1.0f + t) + 0.5f * v * (1.0f - t * t) * kScale * (1.0f + 3.0f * kCube * v * v);
-    put(g.gradient + i, widen(g.upstream[i]) * slope);
-  }
+  for (Index i = first_element(); i < count; i += all_threads())
+    put(g.gradient + i, widen(g.upstream[i]) * slope(widen(g.x[i]) + widen(g.bias[i % width])));
 }
 
 template <class T>
@@ -34,25 +53,58 @@ __global__ void bias_kernel(const T* gradient, Index rows, Index width, float* w
             width, workspace);
 }
 
+// The gradient and its sums in one pass.
 template <class T>
-GpuError forward(const T* x, const T* bias, std::size_t rows, std::size_t width, T* out,
+__global__ void backward_packs(BiasGeluBackward<T> g) {
+  constexpr unsigned kCount = Pack<T>::kCount;
+  STOKER_SHARED(float, shared, kWarp* kCount);
+  const Stripe<T> stripe(static_cast<Index>(g.rows), static_cast<Index>(g.width));
+  float sums[1][kCount] = {};
+  each_pack<1>(stripe.packs, [&](unsigned, Index pack) {
+    const Pack<T> bias = load(g.bias + stripe.column(pack));
+    for (Index row = stripe.rows.begin; row < stripe.rows.end; row += kBlockWarps) {
+      const Pack<T> x = load(g.x + stripe.at(row, pack));
+      Pack<T> up = load(g.upstream + stripe.at(row, pack));
+      for (unsigned j = 0; j < kCount; ++j) {
+        put(up.values + j, widen(up.values[j]) * slope(widen(x.values[j]) + widen(bias.values[j])));
+        sums[0][j] += widen(up.values[j]);
+      }
+      store(g.gradient + stripe.at(row, pack), up);
+    }
+  });
+  put_stripe(stripe, sums, shared, g.workspace);
+}
+
+template <class T>
+GpuError forward(const T* x, const T* bias, std::size_t row_count, std::size_t row_width, T* out,
                  Stream stream) {
-  const auto count = static_cast<Index>(rows) * static_cast<Index>(width);
-  if (count == 0) return 0;
-  return launch(Grid{blocks_for(count, kBlockThreads)}, stream, forward_kernel<T>, x, bias, count,
-                static_cast<Index>(width), out);
+  const auto rows = static_cast<Index>(row_count), width = static_cast<Index>(row_width);
+  if (rows * width == 0) return 0;
+  const Index packs = rows * width / Pack<T>::kCount, row_packs = width / Pack<T>::kCount;
+  if (in_packs(row_width, x, bias, out) && packs < Index{1} << 32)
+    return launch(Grid{blocks_for(packs, kBlockThreads)}, stream, forward_packs<T>, x, bias,
+                  static_cast<unsigned>(packs), static_cast<unsigned>(row_packs), out);
+  return launch(Grid{blocks_for(rows * width, kBlockThreads)}, stream, forward_kernel<T>, x, bias,
+                rows * width, width, out);
+}
+
+template <class T>
+GpuError gradients(const BiasGeluBackward<T>& g, Stream stream) {
+  const auto rows = static_cast<Index>(g.rows), width = static_cast<Index>(g.width);
+  if (in_packs(g.width, g.upstream, g.x, g.bias, g.gradient))
+    return launch(stripes<T>(rows, width), stream, backward_packs<T>, g);
+  const Grid elements{blocks_for(rows * width, kBlockThreads)};
+  if (const GpuError e = launch(elements, stream, backward_kernel<T>, g)) return e;
+  return launch(group_grid(rows, width), stream, bias_kernel<T>, g.gradient, rows, width,
+                g.workspace);
 }
 
 template <class T>
 GpuError backward(const BiasGeluBackward<T>& g, Stream stream) {
   const auto rows = static_cast<Index>(g.rows), width = static_cast<Index>(g.width);
   if (rows * width == 0) return 0;
-  const Grid elements{blocks_for(rows * width, kBlockThreads)};
-  if (const GpuError e = launch(elements, stream, backward_kernel<T>, g)) return e;
-  if (const GpuError e =
-          launch(group_grid(width), stream, bias_kernel<T>, g.gradient, rows, width, g.workspace))
-    return e;
-  return add_columns(g.workspace, width, g.bias_gradient, stream);
+  if (const GpuError e = gradients(g, stream)) return e;
+  return add_columns(g.workspace, rows, width, g.bias_gradient, stream);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
-// One block a token; the row is read three times and written once, in its own type.
+// One block a token. Rows of packs are read twice, the second time from the cache, and written
+// once; others are read three times.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/cross_entropy.hpp"
-#include "kernels/grid.hpp"
+#include "kernels/packs.hpp"
 
 namespace stoker::kernels {
 namespace {
@@ -41,11 +42,75 @@ __global__ void cross_entropy_kernel(CrossEntropy<T> chunk) {
   }
 }
 
+constexpr unsigned kRowThreads = 1024;  // few rows at a time: they stay in the cache
+
+// The largest value and the sum of exp(value - largest) of what a thread sees, in one pass.
+struct Running {
+  float most = -INFINITY, sum = 0;
+  template <class T>
+  __device__ void add(const Pack<T>& pack) {
+    float high = most;
+    for (const T& x : pack.values) high = std::fmax(high, widen(x));
+    if (high > most) sum *= fast_exp(most - high);
+    most = high;
+    for (const T& x : pack.values) sum += fast_exp(widen(x) - most);
+  }
+};
+
+// A pack of the row, whose columns from `valid` on are -inf: no share.
+template <class T>
+__device__ Pack<T> masked(Pack<T> pack, unsigned valid) {
+  for (unsigned j = 0; j < Pack<T>::kCount; ++j)
+    if (j >= valid) put(pack.values + j, -INFINITY);
+  return pack;
+}
+
+// Packs of whole columns first, then the one that the vocabulary ends in, then padding. Indices
+// within a row have 32 bits.
+template <class T>
+__global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
+  STOKER_SHARED(float, scratch, kRowThreads / kWarp);
+  constexpr unsigned kCount = Pack<T>::kCount;
+  const auto tokens = static_cast<Index>(chunk.tokens);
+  const auto vocabulary = static_cast<unsigned>(chunk.vocabulary);
+  const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
+  const unsigned whole = vocabulary / kCount, rest = vocabulary % kCount;
+  for (Index token = first_row(); token < tokens; token += all_rows()) {
+    T* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
+    const std::int64_t target = chunk.targets[token];
+    Running mine;
+    for (unsigned p = threadIdx.x; p < whole; p += blockDim.x) mine.add(load(row + p * kCount));
+    if (rest > 0 && threadIdx.x == whole % blockDim.x)
+      mine.add(masked(load(row + whole * kCount), rest));
+    const float most = block_max(mine.most, scratch);
+    const float sum =
+        block_sum(mine.sum > 0 ? mine.sum * fast_exp(mine.most - most) : 0.0f, scratch);
+    if (threadIdx.x == 0)
+      chunk.losses[token] =
+          target == kNoTarget ? 0.0f : std::log(sum) - (widen(row[target]) - most);
+    __syncthreads();  // the target's logit is read before it becomes a gradient
+    const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
+    const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
+    for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
+      Pack<T> pack = load(row + p * kCount);
+      if (p >= whole) pack = masked(pack, p == whole ? rest : 0);
+      const unsigned mark = place - p * kCount;
+      for (unsigned j = 0; j < kCount; ++j) {
+        const float share = fast_exp(widen(pack.values[j]) - most) * factor;
+        put(pack.values + j, j == mark ? share - scale : share);
+      }
+      store(row + p * kCount, pack);
+    }
+  }
+}
+
 template <class T>
 GpuError run(const CrossEntropy<T>& chunk, Stream stream) {
   if (chunk.tokens == 0) return 0;
-  return launch(Grid{blocks_for(static_cast<Index>(chunk.tokens), 1)}, stream,
-                cross_entropy_kernel<T>, chunk);
+  const unsigned blocks = blocks_for(static_cast<Index>(chunk.tokens), 1);
+  if (in_packs(chunk.stride, chunk.logits))
+    return launch(Grid{blocks, kRowThreads}, stream, cross_entropy_packs<T>, chunk);
+  return launch(Grid{blocks}, stream, cross_entropy_kernel<T>, chunk);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cuda_runtime.h>
 
@@ -63,7 +64,28 @@ __device__ inline void put(float* out, float value) {
   *out = value;
 }
 __device__ inline void put(Bf16* out, float value) {
+#if defined(__CUDACC__)
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out->bits) : "f"(value));  // one instruction; the same bits
+#else
   *out = to_bf16(value);
+#endif
+}
+
+// exp(x) to about 1e-7 (1 + |x|) of its value, and a / b to two units in the last place: a few
+// instructions each, for what is rounded afterwards or compared with much larger values.
+__device__ inline float fast_exp(float x) {
+#if defined(__CUDACC__)
+  return __expf(x);
+#else
+  return std::exp(x);
+#endif
+}
+__device__ inline float fast_ratio(float a, float b) {
+#if defined(__CUDACC__)
+  return __fdividef(a, b);
+#else
+  return a / b;
+#endif
 }
 
 template <class T>

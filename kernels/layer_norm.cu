@@ -1,5 +1,8 @@
-// One block a row. The row is read again for each pass: the second and third read hit the cache.
+// Rows of packs, up to a width that a warp holds in its registers: a warp a row, each element read
+// once. Others: a block a row, which is read again for each pass (from the cache). The sums over
+// the rows are a kernel of their own.
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/columns.hpp"
 #include "kernels/layer_norm.hpp"
@@ -76,24 +79,171 @@ __global__ void parameters_kernel(LayerNormBackward<T> n, float* weights, float*
   sum_group(upstream, rows, width, biases);
 }
 
+template <class T, unsigned kMost>
+__global__ void forward_packs(LayerNormForward<T> n) {
+  constexpr unsigned kCount = Pack<T>::kCount;
+  const auto rows = static_cast<Index>(n.rows), width = static_cast<Index>(n.width);
+  const Index packs = width / kCount;
+  const auto size = static_cast<float>(width);
+  for (Index row = first_element() / kWarp; row < rows; row += all_threads() / kWarp) {
+    const Index start = row_start(row, width);
+    Pack<T> x[kMost];
+    float part = 0;
+    each_pack<kMost>(packs, [&](unsigned i, Index pack) {
+      const Index at = start + pack * kCount;
+      x[i] = load(n.residual + at);
+      if (n.value != nullptr) {
+        const Pack<T> value = load(n.value + at);
+        for (unsigned j = 0; j < kCount; ++j)
+          put(x[i].values + j, widen(x[i].values[j]) + widen(value.values[j]));
+        store(n.sum + at, x[i]);
+      }
+      for (unsigned j = 0; j < kCount; ++j) part += widen(x[i].values[j]);
+    });
+    const float mean = warp_sum(part) / size;
+    part = 0;
+    each_pack<kMost>(packs, [&](unsigned i, Index) {
+      for (unsigned j = 0; j < kCount; ++j) {
+        const float off = widen(x[i].values[j]) - mean;
+        part += off * off;
+      }
+    });
+    const float rstd = 1.0f / std::sqrt(warp_sum(part) / size + kLayerNormEps);
+    each_pack<kMost>(packs, [&](unsigned i, Index pack) {
+      const Pack<T> weight = load(n.weight + pack * kCount), bias = load(n.bias + pack * kCount);
+      Pack<T> out;
+      for (unsigned j = 0; j < kCount; ++j)
+        put(out.values + j, (widen(x[i].values[j]) - mean) * rstd * widen(weight.values[j]) +
+                                widen(bias.values[j]));
+      store(n.normed + start + pack * kCount, out);
+    });
+    if (threadIdx.x % kWarp == 0) n.mean[row] = mean, n.rstd[row] = rstd;
+  }
+}
+
+// The second pass reads the row again, from the cache: held in registers it would leave few warps.
+template <class T>
+__global__ void backward_packs(LayerNormBackward<T> n) {
+  constexpr unsigned kCount = Pack<T>::kCount;
+  const auto rows = static_cast<Index>(n.rows), width = static_cast<Index>(n.width);
+  const auto size = static_cast<float>(width);
+  const Index first = threadIdx.x % kWarp * kCount, step = kWarp * kCount;
+  for (Index row = first_element() / kWarp; row < rows; row += all_threads() / kWarp) {
+    const Index start = row_start(row, width);
+    const float mean = n.mean[row], rstd = n.rstd[row];
+    float plain = 0, along = 0;
+    for (Index c = first; c < width; c += step) {
+      const Pack<T> upstream = load(n.upstream + start + c), x = load(n.sum + start + c),
+                    weight = load(n.weight + c);
+      for (unsigned j = 0; j < kCount; ++j) {
+        const float g = widen(upstream.values[j]) * widen(weight.values[j]);
+        plain += g;
+        along += g * ((widen(x.values[j]) - mean) * rstd);
+      }
+    }
+    plain = warp_sum(plain) / size;
+    along = warp_sum(along) / size;
+    for (Index c = first; c < width; c += step) {
+      const Pack<T> upstream = load(n.upstream + start + c), x = load(n.sum + start + c),
+                    weight = load(n.weight + c);
+      Pack<T> out{};
+      if (n.beside != nullptr) out = load(n.beside + start + c);
+      for (unsigned j = 0; j < kCount; ++j) {
+        const float g = widen(upstream.values[j]) * widen(weight.values[j]);
+        const float hat = (widen(x.values[j]) - mean) * rstd;
+        put(out.values + j, (g - plain - hat * along) * rstd + widen(out.values[j]));
+      }
+      store(n.gradient + start + c, out);
+    }
+  }
+}
+
+// The sums over the rows, of a stripe: they read both tensors again, and need registers that the
+// rows above have no use for.
+template <class T>
+__global__ void parameters_packs(LayerNormBackward<T> n, float* weights, float* biases) {
+  constexpr unsigned kCount = Pack<T>::kCount, kAhead = 4;  // rows that are asked for at a time
+  STOKER_SHARED(float, shared, kWarp* kCount);
+  const Stripe<T> stripe(static_cast<Index>(n.rows), static_cast<Index>(n.width));
+  float along[1][kCount] = {}, plain[1][kCount] = {};
+  each_pack<1>(stripe.packs, [&](unsigned, Index pack) {
+    for (Index row = stripe.rows.begin; row < stripe.rows.end; row += kAhead * kBlockWarps) {
+      Pack<T> upstream[kAhead] = {}, x[kAhead] = {};
+      for (unsigned i = 0; i < kAhead; ++i) {
+        if (row + i * kBlockWarps >= stripe.rows.end) continue;
+        upstream[i] = load(n.upstream + stripe.at(row + i * kBlockWarps, pack));
+        x[i] = load(n.sum + stripe.at(row + i * kBlockWarps, pack));
+      }
+      for (unsigned i = 0; i < kAhead; ++i) {
+        const Index at = std::min(row + i * kBlockWarps, stripe.rows.end - 1);
+        const float mean = n.mean[at], rstd = n.rstd[at];
+        for (unsigned j = 0; j < kCount; ++j) {
+          const float up = widen(upstream[i].values[j]);
+          plain[0][j] += up;
+          along[0][j] += up * ((widen(x[i].values[j]) - mean) * rstd);
+        }
+      }
+    }
+  });
+  put_stripe(stripe, along, shared, weights);
+  __syncthreads();  // the sums are copied before the next ones come
+  put_stripe(stripe, plain, shared, biases);
+}
+
+// The packs of a row that a lane holds; more than kMostPacks do not fit its registers.
+constexpr std::size_t kMostPacks = 8;
+template <class T>
+std::size_t packs_of_lane(std::size_t width) {
+  return (width / Pack<T>::kCount + kWarp - 1) / kWarp;
+}
+// f with a constant that is at least `packs`.
+template <class F>
+GpuError with_packs(std::size_t packs, F f) {
+  switch (packs) {
+    case 1: return f(std::integral_constant<unsigned, 1>{});
+    case 2: return f(std::integral_constant<unsigned, 2>{});
+    case 3: return f(std::integral_constant<unsigned, 3>{});
+    case 4: return f(std::integral_constant<unsigned, 4>{});
+    case 5:
+    case 6: return f(std::integral_constant<unsigned, 6>{});
+    default: return f(std::integral_constant<unsigned, 8>{});
+  }
+}
+
 template <class T>
 GpuError forward(const LayerNormForward<T>& n, Stream stream) {
   if (n.rows == 0 || n.width == 0) return 0;
-  return launch(Grid{blocks_for(static_cast<Index>(n.rows), 1)}, stream, forward_kernel<T>, n);
+  const auto rows = static_cast<Index>(n.rows);
+  const std::size_t packs = packs_of_lane<T>(n.width);
+  if (packs > kMostPacks ||
+      !in_packs(n.width, n.residual, n.value, n.weight, n.bias, n.sum, n.normed))
+    return launch(Grid{blocks_for(rows, 1)}, stream, forward_kernel<T>, n);
+  return with_packs(packs, [&](auto most) {
+    return launch(Grid{blocks_for(rows, kBlockWarps)}, stream, forward_packs<T, most()>, n);
+  });
+}
+
+template <class T>
+GpuError gradients(const LayerNormBackward<T>& n, float* biases, Stream stream) {
+  const auto rows = static_cast<Index>(n.rows), width = static_cast<Index>(n.width);
+  if (in_packs(n.width, n.upstream, n.beside, n.sum, n.weight, n.gradient)) {
+    const Grid grid{blocks_for(rows, kBlockWarps)};
+    if (const GpuError e = launch(grid, stream, backward_packs<T>, n)) return e;
+    return launch(stripes<T>(rows, width), stream, parameters_packs<T>, n, n.workspace, biases);
+  }
+  const Grid grid{blocks_for(rows, 1)};
+  if (const GpuError e = launch(grid, stream, backward_kernel<T>, n)) return e;
+  return launch(group_grid(rows, width), stream, parameters_kernel<T>, n, n.workspace, biases);
 }
 
 template <class T>
 GpuError backward(const LayerNormBackward<T>& n, Stream stream) {
   if (n.rows == 0 || n.width == 0) return 0;
-  const auto width = static_cast<Index>(n.width);
+  const auto rows = static_cast<Index>(n.rows), width = static_cast<Index>(n.width);
   float* biases = n.workspace + column_workspace(n.width);
-  const Grid rows{blocks_for(static_cast<Index>(n.rows), 1)};
-  if (const GpuError e = launch(rows, stream, backward_kernel<T>, n)) return e;
-  if (const GpuError e =
-          launch(group_grid(width), stream, parameters_kernel<T>, n, n.workspace, biases))
-    return e;
-  if (const GpuError e = add_columns(n.workspace, width, n.weight_gradient, stream)) return e;
-  return add_columns(biases, width, n.bias_gradient, stream);
+  if (const GpuError e = gradients(n, biases, stream)) return e;
+  if (const GpuError e = add_columns(n.workspace, rows, width, n.weight_gradient, stream)) return e;
+  return add_columns(biases, rows, width, n.bias_gradient, stream);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/bf16.hpp"
+#include "kernels/column_workspace.hpp"
 #include "kernels/stream.hpp"
 
 namespace stoker::kernels {

@@ -22,6 +22,8 @@ namespace stoker::recipe {
 
 enum class PositionKind { Learned };
 enum class Dtype { F64, F32, Bf16 };
+// Where it computes: on the CPU, or on one GPU a rank.
+enum class DeviceKind { Cpu, Cuda };
 // Native: the fastest code of each CPU. Portable: the same code on all of them (numerics.hpp).
 enum class Numerics { Native, Portable };
 // Of activations in the backward: nothing, the attention's scores, whole layers.
@@ -68,6 +70,7 @@ struct ParallelConfig {
 struct TrainLoopConfig {
   std::uint64_t samples = 0;
   Dtype dtype = Dtype::F32;
+  DeviceKind device = DeviceKind::Cpu;
   Numerics numerics = Numerics::Native;
   Recompute recompute = Recompute::None;
   std::uint64_t recompute_every = 1;  // full: layers of which only the first one's input is kept
@@ -143,6 +146,10 @@ struct EnumNames<recipe::PositionKind> {
 template <>
 struct EnumNames<recipe::Dtype> {
   static constexpr std::array names{"f64", "f32", "bf16"};
+};
+template <>
+struct EnumNames<recipe::DeviceKind> {
+  static constexpr std::array names{"cpu", "cuda"};
 };
 template <>
 struct EnumNames<recipe::Numerics> {

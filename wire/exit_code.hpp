@@ -18,6 +18,8 @@ enum class ExitCode : int {
   Configuration = 22,
   DiskFull = 23,
   NumbersDiffer = 24,  // copies or repeated computations that must be equal are not
+  DeviceMemory = 25,   // the model does not fit into the GPU
+  DeviceFailed = 26,   // the GPU reported an error: the node's fault
 };
 constexpr int number_of(ExitCode code) {
   return static_cast<int>(code);
@@ -45,6 +47,8 @@ constexpr std::string_view text_of(ExitCode code) {
     case ExitCode::Configuration: return "configuration";
     case ExitCode::DiskFull: return "disk full";
     case ExitCode::NumbersDiffer: return "numbers differ that must be equal";
+    case ExitCode::DeviceMemory: return "out of device memory";
+    case ExitCode::DeviceFailed: return "the GPU failed";
     case ExitCode::Finished:
     case ExitCode::Failed: return "";
   }

@@ -190,6 +190,8 @@ const std::vector<KeyMeaning>& train_key_meanings() {
        "1: data-parallel ranks share the optimizer's state (ZeRO-1); the same bits"},
       {"train.samples", "samples", "length of the training: the data clock"},
       {"train.dtype", "f64, f32, bf16", "of the computation; masters are f32 or f64"},
+      {"train.device", "cpu, cuda",
+       "cuda: one GPU a rank (docs/gpu.md); a build of the preset cuda, f32 or bf16"},
       {"train.numerics", "native, portable",
        "portable: the same bits on every CPU with AVX2 and FMA, for mixed nodes"},
       {"train.recompute", "none, selective, full, map",

@@ -179,7 +179,12 @@ void read_train(MapReader& m, TrainLoopConfig& c, std::uint64_t sequence) {
     m.check("samples", c.samples >= 1 && c.samples <= kMaxSamples,
             fmt::format("must be between 1 and {}", kMaxSamples));
   m.read("dtype", c.dtype);
+  m.read("device", c.device);
+  const bool gpu = c.device == DeviceKind::Cuda;
+  m.check("device", !gpu || c.dtype != Dtype::F64, "f64 is for the CPU; the GPU has f32 and bf16");
   m.read("numerics", c.numerics);
+  m.check("numerics", !gpu || c.numerics == Numerics::Native,
+          "portable is for the CPU; between GPUs of one kind the bits are equal anyway");
   read_recompute(m.at("recompute"), c);
   read_curriculum(m.at("curriculum"), sequence, c);
   m.read("clip", c.clip);

@@ -47,7 +47,7 @@ bool is_nodes_fault(const RunState& run, int code) {
   const ExitCode ours{code};
   return !is_stoker_train(run.policy) ||
          (ours != ExitCode::PeerLost && ours != ExitCode::CheckpointRefused &&
-          ours != ExitCode::NumbersDiffer);
+          ours != ExitCode::NumbersDiffer && ours != ExitCode::DeviceMemory);
 }
 
 std::string kind_of(const RunState& run, int code) {
@@ -67,6 +67,14 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
     hold(turn, {"configuration",
                 fmt::format("{}; a restart cannot fix a configuration error", evidence),
                 "read the last lines of the rank's log and correct TRAIN.yaml",
+                {}});
+    return true;
+  }
+  if (ExitCode{code} == ExitCode::DeviceMemory && run.progress.iteration.value == 0) {
+    hold(turn, {"configuration",
+                fmt::format("{}; a restart would ask for the same memory", evidence),
+                "use more ranks, train.recompute or a smaller micro-batch in TRAIN.yaml: "
+                "`stoker-train --config TRAIN.yaml --dry-run` shows the memory of each rank",
                 {}});
     return true;
   }

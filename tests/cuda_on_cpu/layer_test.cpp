@@ -1,7 +1,7 @@
 // LayerNorm, GELU and cross entropy on the grid against their references in double: f32 within
 // 1e-5 of the largest value, bf16 within one unit in the last place beside that.
 #include "kernels/bias_gelu.hpp"
-#include "kernels/columns.hpp"
+#include "kernels/column_sums.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/layer_norm.hpp"
 #include "tests/cuda_on_cpu/device.hpp"
@@ -107,7 +107,8 @@ void entropy_against_reference(std::size_t tokens, std::size_t vocabulary, std::
 }  // namespace
 
 TEST_CASE("layer_norm.cu: one row, one column, odd shapes, two types -> within the tolerance") {
-  for (const auto& [rows, width] : {std::pair{3u, 7u}, {1u, 300u}, {70u, 33u}, {5u, 768u}}) {
+  for (const auto& [rows, width] :
+       {std::pair{3u, 7u}, {1u, 300u}, {70u, 33u}, {5u, 768u}, {9u, 1600u}, {2u, 2560u}}) {
     norm_against_reference<float>(rows, width);
     norm_against_reference<Bf16>(rows, width);
   }
@@ -139,9 +140,23 @@ TEST_CASE("layer_norm.cu: every order of threads -> the same bits") {
 }
 
 TEST_CASE("bias_gelu.cu: shapes of 1, odd, more rows than groups -> within the tolerance") {
-  for (const auto& [rows, width] : {std::pair{1u, 1u}, {3u, 7u}, {130u, 5u}, {2u, 600u}}) {
+  for (const auto& [rows, width] :
+       {std::pair{1u, 1u}, {3u, 7u}, {130u, 5u}, {2u, 600u}, {30u, 520u}}) {
     gelu_against_reference<float>(rows, width);
     gelu_against_reference<Bf16>(rows, width);
+  }
+}
+
+TEST_CASE("column_sums.cu: odd shapes, whole packs, more rows than groups -> the sums, added") {
+  for (const auto& [rows, width] : {std::pair{1u, 1u}, {3u, 7u}, {2200u, 8u}, {33u, 520u}}) {
+    const auto values = narrow(draw(1, std::size_t{rows} * width));
+    const Device<Bf16> in(values);
+    const Device<float> sums{std::vector<float>(width, 0.25f)}, space(column_workspace(width));
+    CHECK(add_column_sums(in.data(), rows, width, space.data(), sums.data(), nullptr) == 0);
+    std::vector<double> want(width, 0.25);
+    const auto wide_values = wide(values);
+    for (std::size_t i = 0; i < values.size(); ++i) want[i % width] += wide_values[i];
+    CHECK(off(wide(sums.host()), want, false) <= 1);
   }
 }
 

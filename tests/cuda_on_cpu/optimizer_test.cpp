@@ -24,7 +24,7 @@ TEST_CASE("adamw.cu: three clipped steps at odd sizes -> bitwise the CPU's, para
       const Device<float> dg(g);
       const Device<double> dsquares(std::vector<double>{squares});
       const AdamwRange<float> range{dg.data(), dp.data(), dm.data(), dv.data(), dhalf.data(), n};
-      CHECK(adamw(step, range, {dsquares.data(), clip}, nullptr) == 0);
+      CHECK(adamw(step, range, {}, {dsquares.data(), clip}, nullptr) == 0);
     }
     CHECK(dp.host() == p);
     CHECK(dm.host() == m);
@@ -41,7 +41,7 @@ TEST_CASE("adamw.cu: an unaligned range without bf16 parameters -> bitwise the C
   adamw(step, {g.data() + 3, p.data() + 3, m.data() + 3, v.data() + 3, nullptr, n});
   const AdamwRange<float> range{dg.data() + 3, dp.data() + 3, dm.data() + 3,
                                 dv.data() + 3, nullptr,       n};
-  CHECK(adamw(step, range, {}, nullptr) == 0);
+  CHECK(adamw(step, range, {}, {}, nullptr) == 0);
   CHECK(dp.host() == p);
   CHECK(dv.host() == v);
 }

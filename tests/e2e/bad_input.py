@@ -239,6 +239,20 @@ def a_corrupt_index(site):
     check(not os.path.exists(os.path.join(site.folder, "checkpoints")), "a refused training left checkpoints")
 
 
+def gpu_without_its_build(site):
+    """train.device: cuda: what the GPU has not is said at its place; a build for the CPU says how to get one for the GPU."""
+    text = write(site, "words.txt", "words for a training " * 200)
+    run_program("stoker-train", "prepare", text, "-o", os.path.join(site.folder, "words"), "--bytes", env=site.env)
+    for more, says in (("dtype: f64", "f64 is for the CPU"), ("numerics: portable", "portable is for the CPU"),
+                       ("dtype: bf16", "train.device: cuda: this stoker-train was built without its GPU part; build it with ")):
+        train = train_file(site, prefix="words")
+        with open(train) as f:
+            plain = f.read()
+        write(site, os.path.basename(train), plain.replace("train: {samples: 160", f"train: {{samples: 160, device: cuda, {more}"))
+        refused(site, 22, "stoker-train", "--config", train, says=[says])
+    check(not os.path.exists(os.path.join(site.folder, "checkpoints")), "a refused training left checkpoints")
+
+
 def hostile_yaml(site):
     good = "run: hello\nscheduler: {kind: local, nodes: 1}\ntrain: {command: [/bin/true]}\n"
     bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -271,4 +285,4 @@ def hostile_yaml(site):
 
 
 main(errors_all_at_once, batch_that_does_not_divide, commands_that_do_not_exist, directories_that_cannot_be_written,
-     a_port_in_use, an_empty_text, a_corrupt_index, hostile_yaml)
+     a_port_in_use, an_empty_text, a_corrupt_index, gpu_without_its_build, hostile_yaml)

@@ -12,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import english  # noqa: E402
 import fuzz_sources  # noqa: E402
+import gpu_results  # noqa: E402
 import included  # noqa: E402
 import layers  # noqa: E402
 import packages  # noqa: E402
@@ -240,6 +241,11 @@ def rule_fuzz_sources():
 def rule_pictures():
     """README and docs show pictures that are there, with words for them, and no picture is left over or too large."""
     return pictures.problems(ROOT, tracked(""), read)
+
+
+def rule_gpu_results():
+    """What was seen on a GPU is of the sources of today; a note when it is older, since CI has no GPU."""
+    return gpu_results.complaints(ROOT) if os.path.isdir(os.path.join(ROOT, "tests", "gpu")) else ()
 
 
 def rule_printing():

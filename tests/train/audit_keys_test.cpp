@@ -87,6 +87,7 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"parallel.zero", "1", Effect::Nothing},
       {"train.samples", "420", Effect::Refused},  // the order of the data follows it
       {"train.dtype", "bf16", Effect::Refused},
+      {"train.device", "cuda", Effect::Tolerance},
       {"train.numerics", "portable", Effect::Tolerance},
       {"train.recompute", "{every: 2}", Effect::Nothing},
       {"train.curriculum", "{min: 2, total: 60, step: 2}", Effect::Refused},
@@ -147,7 +148,8 @@ AuditFacts facts_of(const Values& values) {
       {c.data, c.model.sequence, c.model.vocabulary, c.train.samples, Split::Train});
   REQUIRE_MESSAGE(data, data.error().message());
   const Mesh mesh{c.parallel.tensor, c.parallel.pipeline, 2};
-  const std::map<std::string, std::string> library{{"threads", std::to_string(c.train.threads)}};
+  std::map<std::string, std::string> library{{"threads", std::to_string(c.train.threads)}};
+  if (c.train.device == recipe::DeviceKind::Cuda) library["device"] = name_of(c.train.device);
   return {c, data->digest(), mesh, own_numerics(library, c.train.numerics),
           Pipeline::open(c).value().order()};
 }

@@ -11,7 +11,7 @@
 
 #include "kernels/dropout.hpp"
 #include "tests/train_torch/tiny_model.hpp"
-
+#include "worker/train/torch/torch_numerics.hpp"
 using namespace stoker;
 using namespace stoker::train;
 using namespace stoker::train::testing;

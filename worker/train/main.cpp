@@ -19,8 +19,13 @@
 #include "worker/train/loop/dry_run.hpp"
 #include "worker/train/loop/session.hpp"
 #include "worker/train/run/say.hpp"
+#if defined(STOKER_CUDA)
+#include "worker/train/torch/cuda_backend.hpp"
+#include "worker/train/torch/gpu_operators.hpp"
+#endif
 #include "worker/train/torch/gloo_comm.hpp"
 #include "worker/train/torch/gpt.hpp"
+#include "worker/train/torch/torch_numerics.hpp"
 
 namespace {
 
@@ -39,15 +44,44 @@ constexpr const char* kExamples =
     "  stoker-train export checkpoints/step-000100.g000001 -o for-transformers\n"
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
     "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full,\n"
-    "  24 numbers differ that must be equal.";
+    "  24 numbers differ that must be equal, 25 out of device memory, 26 the GPU failed.";
+
+#if defined(STOKER_CUDA)
+const auto kOpenGpu = open_gpu;
+const auto connect_devices = connect_gpus;
+const auto device_numerics = gpu_numerics;
+const auto device_operators = gpu_operators;
+#else
+const auto kOpenGpu = nullptr;
+Result<std::unique_ptr<Comm>> connect_devices(const GlooOptions&, Device&) {
+  return fail("this build knows no GPU");
+}
+std::map<std::string, std::string> device_numerics() {
+  return {};
+}
+const auto device_operators = libtorch_operators;
+#endif
+
+std::map<std::string, std::string> numerics_of(const Device& device) {
+  auto all = torch_numerics();
+  if (!device.is_host()) all.merge(device_numerics());
+  return all;
+}
+
+std::unique_ptr<Model> make_model(const recipe::ModelConfig& config, ModelOptions options,
+                                  FlatState& state, Comm& comm) {
+  const bool on_cpu = state.device().is_host();
+  return make_gpt(config, options, state, comm, on_cpu ? libtorch_operators() : device_operators());
+}
 
 Backend torch_backend() {
-  return {make_gpt,
-          [](const RankEnvironment& e, Mesh mesh, Duration deadline) {
-            return connect_gloo(
-                {e.master_address, e.master_port, e.store_prefix, e.rank, mesh, deadline});
+  return {make_model,
+          [](const RankEnvironment& e, Mesh mesh, Duration deadline, Device& device) {
+            const GlooOptions options{e.master_address, e.master_port, e.store_prefix,
+                                      e.rank,           mesh,          deadline};
+            return device.is_host() ? connect_gloo(options) : connect_devices(options, device);
           },
-          warm_up_torch, torch_numerics};
+          warm_up_torch, numerics_of, kOpenGpu};
 }
 
 // Large blocks stay in the heap: activations of one iteration are those of the next, and fetching

@@ -76,7 +76,8 @@ T __shfl_sync(unsigned mask, T value, int from,
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int with,
                   cuda_on_cpu::Where where = {__builtin_FILE(), __builtin_LINE()}) {
-  return cuda_on_cpu::shuffle(mask, value, cuda_on_cpu::lane() ^ static_cast<unsigned>(with), where);
+  return cuda_on_cpu::shuffle(mask, value, cuda_on_cpu::lane() ^ static_cast<unsigned>(with),
+                              where);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned by,
@@ -117,42 +118,4 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
   return cuda_on_cpu::atomic(at, [&](T old) { return old == expected ? value : old; });
 }
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
-using cudaStream_t = struct CUstream_st*;
-struct cudaLaunchConfig_t {
-  dim3 gridDim, blockDim;
-  std::size_t dynamicSmemBytes = 0;
-  cudaStream_t stream = nullptr;
-};
-template <class... Wanted, class... Given>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Wanted...),
-                               Given&&... arguments) {
-  const std::tuple<Wanted...> copies{static_cast<Wanted>(arguments)...};
-  cuda_on_cpu::launch(how->gridDim, how->blockDim, how->dynamicSmemBytes,
-                      [&] { std::apply(kernel, copies); });
-  return cudaSuccess;
-}
-
-inline cudaError_t cudaGetLastError() {
-  return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaSuccess;
-}
-inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
-  *out = std::malloc(bytes);
-  return *out != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
-  std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
-inline cudaError_t cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
-}
-inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
-  std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
+#include "tests/cuda_on_cpu/emulator/runtime_api.h"

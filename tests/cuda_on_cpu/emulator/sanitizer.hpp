@@ -21,10 +21,18 @@ inline void entered(void* fake, const void** old_bottom, std::size_t* old_size) 
 inline void forget_stack(void* bottom, std::size_t size) {
   __asan_unpoison_memory_region(bottom, size);
 }
+// Memory that no code may touch while it is poisoned.
+inline void poison(const void* memory, std::size_t bytes, bool poisoned) {
+  if (poisoned)
+    __asan_poison_memory_region(memory, bytes);
+  else
+    __asan_unpoison_memory_region(memory, bytes);
+}
 #else
 inline void leaving(void**, const void*, std::size_t) {}
 inline void entered(void*, const void**, std::size_t*) {}
 inline void forget_stack(void*, std::size_t) {}
+inline void poison(const void*, std::size_t, bool) {}
 #endif
 
 }  // namespace cuda_on_cpu

@@ -62,6 +62,18 @@ ShardReport write_own(const std::string& aside, const FlatState& state, FlatRang
   return report;
 }
 
+// `source` is complete when the device has finished its copies; null: there was no memory for one.
+ShardReport write_copy(const std::string& aside, Device& device, const FlatState* source,
+                       FlatRange range, const ShardId& id) {
+  const Status copied = source != nullptr
+                            ? device.finish_copies()
+                            : fail("no memory for a copy of what the GPU holds", aside);
+  if (copied) return write_own(aside, *source, range, id);
+  ShardReport report;
+  set_failure(report, copied.error());
+  return report;
+}
+
 // Rank 0, when all shards are written: the manifest, then the final name.
 Status publish(const SaveRequest& request, const std::string& aside, Element element,
                const std::vector<ShardReport>& shards, double seconds) {
@@ -154,16 +166,35 @@ void step_back() {
 
 }  // namespace
 
+Staging::~Staging() {
+  for (void* part : pinned_) device_->unpin(part);
+}
+
+bool Staging::make_room(const FlatState& state) {
+  if (copy_) return true;
+  auto room = FlatState::allocate(state.table(), state.dtype());
+  if (room) copy_.emplace(std::move(*room));
+  return copy_.has_value();
+}
+
 void Staging::prepare(const FlatState& state, const Mesh& mesh, std::uint32_t rank) {
-  (void)copy(state, own_range(state.table(), mesh, rank));
+  const FlatRange range = own_range(state.table(), mesh, rank);
+  if (state.device().is_host()) {
+    (void)copy(state, range);
+    return;
+  }
+  if (!make_room(state) || range.size() == 0) return;
+  device_ = &state.device();
+  const std::size_t each = size_of(state.element());
+  for (const StatePart which : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2}) {
+    void* part = static_cast<char*>(copy_->part(which).data) + range.begin * each;
+    device_->pin(part, range.size() * each);
+    pinned_.push_back(part);
+  }
 }
 
 const FlatState* Staging::copy(const FlatState& state, FlatRange range) {
-  if (!copy_) {
-    auto room = FlatState::allocate(state.table(), state.dtype());
-    if (!room) return nullptr;
-    copy_.emplace(std::move(*room));
-  }
+  if (!make_room(state)) return nullptr;
   copy_->copy_from(state, range);
   return &*copy_;
 }
@@ -218,14 +249,18 @@ Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatSt
   }
   const ShardId id = shard_of(save->request_.manifest, comm.mesh(), comm.rank());
   const FlatRange range = own_range(state.table(), comm.mesh(), comm.rank());
-  const FlatState* copy = staging != nullptr ? staging->copy(state, range) : nullptr;
-  const FlatState& source = copy != nullptr ? *copy : state;
-  save->mine_ =
-      std::async(copy != nullptr ? std::launch::async : std::launch::deferred,
-                 [aside = save->aside_, &source, range, id, beside = copy != nullptr] {
-                   if (beside) step_back();
-                   return std::make_shared<Shard>(Shard{write_own(aside, source, range, id)});
-                 });
+  const bool beside = staging != nullptr;
+  // The file is written from the CPU's memory: of another device's there is always a copy.
+  if (!beside && !state.device().is_host()) staging = &save->own_staging_.emplace();
+  const FlatState* source = staging != nullptr ? staging->copy(state, range) : nullptr;
+  const bool late = beside && source != nullptr;
+  if (source == nullptr && state.device().is_host()) source = &state;
+  save->mine_ = std::async(
+      late ? std::launch::async : std::launch::deferred,
+      [aside = save->aside_, source, &device = state.device(), range, id, late] {
+        if (late) step_back();
+        return std::make_shared<Shard>(Shard{write_copy(aside, device, source, range, id)});
+      });
   return save;
 }
 

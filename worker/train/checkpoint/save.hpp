@@ -35,6 +35,10 @@ struct SaveReport {  // the same on all ranks
 // costs more than the copy itself.
 class Staging {
  public:
+  Staging() = default;
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging();
   // Makes room and touches it, so that the first save does not pay for it. Without the memory the
   // training waits for its saves.
   void prepare(const FlatState& state, const Mesh& mesh, std::uint32_t rank);
@@ -42,7 +46,11 @@ class Staging {
   const FlatState* copy(const FlatState& state, FlatRange range);
 
  private:
+  bool make_room(const FlatState& state);
+
   std::optional<FlatState> copy_;
+  Device* device_ = nullptr;   // of what is copied
+  std::vector<void*> pinned_;  // parts of the copy
 };
 
 // A save between its beginning and its end. Asynchronous: the shard is copied first and written
@@ -67,6 +75,7 @@ class PendingSave {
   Element element_;
   SaveRequest request_;
   std::string aside_;
+  std::optional<Staging> own_staging_;  // of a save that the training waits for
   std::future<std::shared_ptr<Shard>> mine_;
   SaveReport report_;
   Instant began_;

@@ -99,6 +99,17 @@ const StatePart* part_named(const std::string& name) {
   return nullptr;
 }
 
+Status read_into(FlatState& state, Reader& in, std::uint64_t at, std::size_t size, char* to) {
+  if (state.device().is_host()) return in.read(at, size, to);
+  std::vector<char> piece(std::min(size, kPiece));
+  for (std::size_t done = 0; done < size; done += piece.size()) {
+    const std::size_t bytes = std::min(piece.size(), size - done);
+    STOKER_TRY_STATUS(in.read(at + done, bytes, piece.data()));
+    state.device().upload(to + done, piece.data(), bytes);
+  }
+  return state.device().status();
+}
+
 // What the state owns of it.
 Status read_range(Reader& in, const wire::ManifestRange& range, FlatState& state) {
   const StatePart* part = part_named(range.part);
@@ -116,8 +127,8 @@ Status read_range(Reader& in, const wire::ManifestRange& range, FlatState& state
       const std::uint64_t from = std::max(within(owned.begin), range.begin);
       const std::uint64_t to = std::min(within(owned.end), range.begin + range.count);
       if (from >= to || !done) return;
-      done = in.read(
-          range.file_offset + (from - range.begin) * each, (to - from) * each,
+      done = read_into(
+          state, in, range.file_offset + (from - range.begin) * each, (to - from) * each,
           const_cast<char*>(bytes_at(state, *part, p.offset + run.in_b + (from - run.in_a))));
     });
   }

@@ -20,9 +20,13 @@ std::vector<std::size_t> groups_of(const ParameterTable& table, std::uint64_t la
 }
 
 template <class F>
-double over(const Buffer& buffer, std::size_t first, std::size_t count, F f) {
-  return buffer.element == Element::F64 ? f(static_cast<const double*>(buffer.data) + first, count)
-                                        : f(static_cast<const float*>(buffer.data) + first, count);
+double over(const FlatState& state, const Buffer& buffer, std::size_t first, std::size_t count,
+            F f) {
+  const std::size_t each = size_of(buffer.element);
+  const HostView view(state.device(), static_cast<const char*>(buffer.data) + first * each,
+                      count * each);
+  return buffer.element == Element::F64 ? f(static_cast<const double*>(view.data()), count)
+                                        : f(static_cast<const float*>(view.data()), count);
 }
 
 }  // namespace
@@ -43,13 +47,13 @@ Result<Norms> measure_norms(Comm& comm, const FlatState& state, std::uint64_t la
   for (std::size_t i = 0; i < table.parameters.size() && first; ++i) {
     const Parameter& p = table.parameters[i];
     if (!p.counts) continue;
-    sums[group[i]] += over(state.gradients(), p.offset, p.count, squares);
-    sums[groups + 1] += over(state.gradients(), p.offset, p.count, zeros);
+    sums[group[i]] += over(state, state.gradients(), p.offset, p.count, squares);
+    sums[groups + 1] += over(state, state.gradients(), p.offset, p.count, zeros);
   }
   if (first || !state.owns_all())
     for (const Piece& piece : counting_pieces_of(table, state.owned()))
-      sums[groups] += over(state.part(StatePart::Parameter), piece.parameter->offset + piece.first,
-                           piece.count, squares);
+      sums[groups] += over(state, state.part(StatePart::Parameter),
+                           piece.parameter->offset + piece.first, piece.count, squares);
   STOKER_TRY_STATUS(comm.all_reduce(Axis::World, Reduce::Sum,
                                     {sums.data(), sums.size(), Element::F64}, {"norms", deadline}));
   Norms norms;

@@ -102,7 +102,8 @@ std::uint32_t Replay::replica_of(std::uint64_t turn) const {
 
 std::uint64_t Replay::digest() const {
   const Buffer gradients = state_.gradients();
-  return xxh3_64({static_cast<const char*>(gradients.data), gradients.bytes()});
+  const HostView view(state_.device(), gradients.data, gradients.bytes());
+  return xxh3_64({static_cast<const char*>(view.data()), gradients.bytes()});
 }
 
 Result<ReplayNumbers> Replay::once(const Turn& turn) {

@@ -29,6 +29,7 @@ struct Prepared {
   std::optional<Pipeline> pipeline;
   // From here on of this rank, once it knows which one it is.
   ModelLayout layout;
+  std::unique_ptr<Device> gpu;  // of the state and the model
   std::optional<FlatState> state;
   std::unique_ptr<Model> model;
   [[nodiscard]] const recipe::TrainConfig& config() const { return file.config; }
@@ -82,14 +83,33 @@ Outcome<Prepared> prepare(const SessionOptions& options, const Backend& backend)
   return p;
 }
 
-std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& comm) {
+// Where the training computes. The GPU is kept in `gpu`.
+Outcome<Device*> open_device(const recipe::TrainConfig& c, const RankEnvironment& environment,
+                             const Backend& backend, std::unique_ptr<Device>& gpu) {
+  if (c.train.device == recipe::DeviceKind::Cpu) return &cpu_device();
+  const std::string object = "train.device: cuda";
+  if (!backend.open_gpu)
+    return failed(ExitCode::Configuration,
+                  {"this stoker-train was built without its GPU part", object,
+                   "build it with ./dev build --preset cuda, or take train.device: cpu"});
+  bool nodes_fault = false;
+  auto opened = backend.open_gpu(environment, nodes_fault);
+  if (!opened)
+    return failed(nodes_fault ? ExitCode::DeviceFailed : ExitCode::Configuration, opened.error());
+  gpu = std::move(*opened);
+  return gpu.get();
+}
+
+std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& comm, Device& device) {
   const recipe::TrainConfig& c = p.config();
   p.layout = {c.model, comm.mesh(), p.pipeline->rank_of_stage()};
   ParameterTable table = p.layout.of_rank(comm.rank());
   const FlatRange owned = c.parallel.zero > 0 ? own_range(table, comm.mesh(), comm.rank())
                                               : FlatRange{0, table.flat_size};
-  auto state = FlatState::allocate(std::move(table), c.train.dtype, owned);
-  if (!state) return failed(ExitCode::Failed, state.error());
+  auto state = FlatState::allocate(std::move(table), c.train.dtype, owned, device);
+  if (!state)
+    return failed(is_out_of_memory(state.error()) ? ExitCode::DeviceMemory : ExitCode::Failed,
+                  state.error());
   p.state.emplace(std::move(*state));
   const ModelOptions options{c.train.seed, c.train.deadline, c.train.recompute,
                              c.train.recompute_every, c.parallel.sequence};
@@ -143,19 +163,22 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   if (!trace) return failed(ExitCode::Configuration, trace.error()).code;
   Pulse pulse = Pulse::open(environment->heartbeat, environment->attempt);
   watch_signals();
+  const auto opened = open_device(c, *environment, backend, p.gpu);
+  if (const auto* failure = std::get_if<Failure>(&opened)) return failure->code;
+  Device& device = *std::get<Device*>(opened);
   std::unique_ptr<Comm> peers = std::make_unique<SelfComm>();
   if (environment->world > 1) {
-    auto connected = backend.connect(*environment, *mesh, c.train.deadline);
+    auto connected = backend.connect(*environment, *mesh, c.train.deadline, device);
     if (!connected) return failed(ExitCode::PeerLost, connected.error()).code;
     peers = std::move(*connected);
   }
   TracedComm comm(*peers, pulse, *trace);
-  if (auto failure = make_model(p, backend, comm)) return failure->code;
+  if (auto failure = make_model(p, backend, comm, device)) return failure->code;
   LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
                    environment->run_directory ? "" : kSwitchFile};
   pulse.phase(wire::Phase::Load);
-  const auto numerics =
-      numerics_of_all(comm, own_numerics(backend.numerics(), c.train.numerics), c.train.deadline);
+  const auto numerics = numerics_of_all(
+      comm, own_numerics(backend.numerics(device), c.train.numerics), c.train.deadline);
   if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
   const AuditFacts facts{c, p.data->train.digest(), comm.mesh(), *numerics, p.pipeline->order()};
   auto resumed = resume(

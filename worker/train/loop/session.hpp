@@ -21,10 +21,15 @@ namespace stoker::train {
 struct Backend {
   std::function<std::unique_ptr<Model>(const recipe::ModelConfig&, ModelOptions, FlatState&, Comm&)>
       make_model;
-  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Mesh, Duration deadline)>
+  // Between devices: the state's.
+  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Mesh, Duration deadline,
+                                              Device&)>
       connect;
   std::function<void(std::uint32_t threads)> warm_up;
-  std::function<std::map<std::string, std::string>()> numerics;
+  std::function<std::map<std::string, std::string>(const Device&)> numerics;
+  // The rank's GPU; null: this build knows none. `nodes_fault`: another node may do.
+  std::function<Result<std::unique_ptr<Device>>(const RankEnvironment&, bool& nodes_fault)>
+      open_gpu = nullptr;
 };
 
 struct SessionOptions {

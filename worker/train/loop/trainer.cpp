@@ -33,12 +33,6 @@ Trainer::Trainer(TrainerParts parts, Position position, bool saved)
   if (p_.config.checkpoint.asynchronous) staging_.prepare(p_.state, p_.comm.mesh(), p_.comm.rank());
 }
 
-ExitCode Trainer::ended(const Error& error) {
-  complain(error);
-  if (numbers_differ_) return ExitCode::NumbersDiffer;
-  return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;
-}
-
 Result<MicroBatch> Trainer::fetch(const TrainingData& data, SampleRange range,
                                   std::uint64_t sequence) const {
   MicroBatch batch;
@@ -147,6 +141,7 @@ Status Trainer::gradients(Step& step) {
     const Instant began = monotonic_now();
     const Duration calls = p_.pulse.in_calls();
     STOKER_TRY(loss, compute(step));
+    STOKER_TRY_STATUS(p_.state.device().status());
     step.loss = loss;
     step.compute = monotonic_now() - began - (p_.pulse.in_calls() - calls);  // without waits
     STOKER_TRY_STATUS(agree(step));

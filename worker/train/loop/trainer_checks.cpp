@@ -1,5 +1,5 @@
-// The checking half of the trainer: whether copies that must be equal are, and whether a
-// micro-batch that is computed again comes out the same.
+// The checking half of the trainer: what a failure comes to, whether copies that must be equal are,
+// and whether a micro-batch that is computed again comes out the same.
 #include <fmt/format.h>
 
 #include "worker/train/loop/trainer.hpp"
@@ -18,6 +18,14 @@ wire::NumbersDiffer event_of(Iteration iteration, const char* check, std::string
 }
 
 }  // namespace
+
+ExitCode Trainer::ended(const Error& error) {
+  complain(error);
+  if (numbers_differ_) return ExitCode::NumbersDiffer;
+  if (is_out_of_memory(error)) return ExitCode::DeviceMemory;
+  if (!p_.state.device().finish_copies()) return ExitCode::DeviceFailed;
+  return p_.pulse.peer_lost() ? ExitCode::PeerLost : ExitCode::Failed;
+}
 
 Status Trainer::stop_differing(const Error& error) {
   numbers_differ_ = true;

@@ -16,17 +16,32 @@ double seconds(Duration d) {
 
 }  // namespace
 
-Result<NcclGroup> NcclGroup::begin(NcclPorts ports, NcclMembers members, const NcclId& id,
-                                   Duration deadline) {
+Result<NcclGroup> NcclGroup::start(NcclPorts ports, NcclMembers members, const NcclId& id) {
   NcclGroup group(std::move(ports), std::move(members));
   NcclConfig config;
   config.comm_name = group.label_->c_str();
   const int result =
       group.ports_.nccl.init(&group.comm_, static_cast<int>(group.members_.ranks.size()), id,
                              static_cast<int>(group.members_.me), &config);
-  if (auto taken = group.taken(result, {nullptr, "the start", deadline}); !taken)
-    return fail(taken.error());
+  if (result != kNcclSuccess && result != kNcclInProgress)
+    return fail(group.give_up(fmt::format("NCCL error {}", result), "the start", group.ports_.now())
+                    .error());
   return group;
+}
+
+Result<NcclGroup> NcclGroup::begin(NcclPorts ports, NcclMembers members, const NcclId& id,
+                                   Duration deadline) {
+  STOKER_TRY(group, start(std::move(ports), std::move(members), id));
+  if (auto taken = group.taken(kNcclInProgress, {nullptr, "the start", deadline}); !taken)
+    return fail(taken.error());
+  return std::move(group);
+}
+
+Result<bool> NcclGroup::ready() {
+  if (broken_) return fail(*broken_);
+  bool in_progress = false;
+  STOKER_TRY_STATUS(look({nullptr, "the start", Duration::max()}, ports_.now(), in_progress));
+  return !in_progress;
 }
 
 Result<NcclGroup> NcclGroup::split(int color, NcclMembers members, Duration deadline) {

@@ -52,6 +52,9 @@ class NcclGroup {
   // Collective: all members call it with the id that one of them made.
   static Result<NcclGroup> begin(NcclPorts ports, NcclMembers members, const NcclId& id,
                                  Duration deadline);
+  // The same without waiting: until ready() says true, no other call is made.
+  static Result<NcclGroup> start(NcclPorts ports, NcclMembers members, const NcclId& id);
+  Result<bool> ready();
   // Collective over this group: those with the same color form a group; `members` is the new one.
   Result<NcclGroup> split(int color, NcclMembers members, Duration deadline);
 

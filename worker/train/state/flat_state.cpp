@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <fmt/format.h>
-#include <sys/mman.h>
+#include <future>
+#include <thread>
 
 #include "common/hash.hpp"
-#include "kernels/global_norm.hpp"
 #include "kernels/normal_init.hpp"
 #include "recipe/plan.hpp"
 
@@ -14,7 +15,6 @@ namespace stoker::train {
 namespace {
 
 constexpr std::size_t kShardStep = 64;
-constexpr std::size_t kPage = 4096;
 constexpr std::array kParts{StatePart::Parameter, StatePart::Moment1, StatePart::Moment2};
 
 // Calls f with a T* of the buffer's type.
@@ -74,38 +74,24 @@ std::string_view part_name(StatePart part) {
   return "";
 }
 
-void UnmapMemory::operator()(void* memory) const {
-  ::munmap(memory, bytes);
-}
-
-// [begin, end) is what will be used.
-Result<FlatState::Memory> FlatState::map(std::size_t bytes, std::size_t begin, std::size_t end) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    return fail(errno_error(errno, fmt::format("cannot get {} bytes for the training state", bytes),
-                            "memory", "use a smaller model or more ranks"));
-  // No large page reaches over the ends of what is used.
-  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
-  begin = begin / kPage * kPage;
-  ::madvise(static_cast<char*>(memory) + begin, end - begin, MADV_HUGEPAGE);
-  return Memory(memory, UnmapMemory{bytes});
-}
-
 Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype) {
   const FlatRange all{0, table.flat_size};
   return allocate(std::move(table), dtype, all);
 }
 
-Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned) {
+Result<FlatState> FlatState::allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned,
+                                      Device& device) {
   FlatState state;
+  state.device_ = &device;
   state.table_ = std::move(table);
   state.dtype_ = dtype;
   state.owned_ = owned;
   const FlatRange all{0, state.table_.flat_size};
   const bool rounds = dtype == recipe::Dtype::Bf16;
   const auto get = [&](Memory& memory, std::size_t each, FlatRange used) -> Status {
-    STOKER_TRY(mapped, map(all.size() * each, used.begin * each, used.end * each));
-    memory = std::move(mapped);
+    const UsedBytes bytes{used.begin * each, used.end * each};
+    STOKER_TRY(fresh, device.allocate(all.size() * each, bytes));
+    memory = Memory(fresh, ReleaseMemory{&device, all.size() * each, bytes});
     return ok();
   };
   const std::size_t wide = size_of(state.element());
@@ -142,36 +128,70 @@ Buffer FlatState::part(StatePart part) const {
 void FlatState::copy_from(const FlatState& other, FlatRange range) {
   const std::size_t each = size_of(element()), at = range.begin * each;
   for (const StatePart which : kParts)
-    std::memcpy(static_cast<char*>(part(which).data) + at,
-                static_cast<const char*>(other.part(which).data) + at, range.size() * each);
+    other.device().download_beside(static_cast<char*>(part(which).data) + at,
+                                   static_cast<const char*>(other.part(which).data) + at,
+                                   range.size() * each);
   steps = other.steps;
 }
 
 void FlatState::initialise(std::uint64_t seed) {
-  for (const Parameter& p : table_.parameters)
-    typed(part(StatePart::Parameter),
-          [&](auto* masters) { initialise_one(p, seed, masters + p.offset); });
+  typed(part(StatePart::Parameter), [&]<class T>(T* masters) {
+    if (!device_->is_host()) return initialise_by_way_of_cpu<T>(seed);
+    for (const Parameter& p : table_.parameters) initialise_one(p, seed, masters + p.offset);
+  });
   const std::size_t each = size_of(element());
   for (const StatePart moment : {StatePart::Moment1, StatePart::Moment2})
-    std::memset(static_cast<char*>(part(moment).data) + owned_.begin * each, 0,
-                owned_.size() * each);
+    device_->clear(static_cast<char*>(part(moment).data) + owned_.begin * each,
+                   owned_.size() * each);
   steps = 0;
-  round_parameters({0, table_.flat_size});
-  if (parameters_) drop_rest(masters_.get());
+  if (device_->is_host()) round_parameters({0, table_.flat_size});
+  if (parameters_)
+    device_->keep_only(masters_.get(), table_.flat_size * each,
+                       {owned_.begin * each, owned_.end * each});
 }
 
-// Gives back the pages outside of the owned range.
-void FlatState::drop_rest(void* memory) const {
-  const std::size_t each = size_of(element());
-  const std::size_t begin = owned_.begin * each / kPage * kPage;
-  const std::size_t end = (owned_.end * each + kPage - 1) / kPage * kPage;
-  const std::size_t bytes = table_.flat_size * each;
-  if (begin > 0) ::madvise(memory, begin, MADV_DONTNEED);
-  if (end < bytes) ::madvise(static_cast<char*>(memory) + end, bytes - end, MADV_DONTNEED);
+// Of masters that a device does not hold there are only the rounded parameters. Values are made by
+// several threads and uploaded by this one.
+template <class T>
+void FlatState::initialise_by_way_of_cpu(std::uint64_t seed) {
+  struct Fresh {
+    std::vector<T> values;
+    std::vector<kernels::Bf16> rounded;
+  };
+  const bool rounds = parameters_ != nullptr;
+  const auto make = [seed, rounds](const Parameter* p) {
+    Fresh fresh{std::vector<T>(p->count), std::vector<kernels::Bf16>(rounds ? p->count : 0)};
+    initialise_one(*p, seed, fresh.values.data());
+    for (std::size_t i = 0; i < fresh.rounded.size(); ++i)
+      fresh.rounded[i] = kernels::to_bf16(static_cast<float>(fresh.values[i]));
+    return fresh;
+  };
+  constexpr std::size_t kMostThreads = 8;
+  const std::size_t most =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+  const auto& all = table_.parameters;
+  auto* masters = static_cast<T*>(masters_.get());
+  std::deque<std::future<Fresh>> made;
+  for (std::size_t i = 0, asked = 0; i < all.size(); ++i, made.pop_front()) {
+    for (; asked < all.size() && made.size() < most; ++asked)
+      made.push_back(std::async(std::launch::async, make, &all[asked]));
+    const Fresh fresh = made.front().get();
+    const Parameter& p = all[i];
+    if (!rounds) {
+      device_->upload(masters + p.offset, fresh.values.data(), p.count * sizeof(T));
+      continue;
+    }
+    for (const Piece& piece : pieces_of(table_, owned_))
+      if (piece.parameter == &p)
+        device_->upload(masters + p.offset + piece.first, fresh.values.data() + piece.first,
+                        piece.count * sizeof(T));
+    device_->upload(static_cast<kernels::Bf16*>(parameters_.get()) + p.offset, fresh.rounded.data(),
+                    p.count * sizeof(kernels::Bf16));
+  }
 }
 
 void FlatState::zero_gradients() {
-  std::memset(gradients_.get(), 0, gradients().bytes());
+  device_->clear(gradients_.get(), gradients().bytes());
 }
 
 Buffer FlatState::gradients(FlatRange range) const {
@@ -188,28 +208,34 @@ double FlatState::gradient_sum_of_squares() const {
     while (i < all.size() && all[i].counts) ++i;
     if (begin < i) {
       const FlatRange range{all[begin].offset, i < all.size() ? all[i].offset : table_.flat_size};
-      total += typed(gradients(range),
-                     [&](auto* g) { return kernels::sum_of_squares(g, range.size()); });
+      total += device_->sum_of_squares(gradients(range));
     }
     while (i < all.size() && !all[i].counts) ++i;
   }
   return total;
 }
 
-void FlatState::update(kernels::AdamwStep step, FlatRange range) {
-  const double decay = step.weight_decay;
-  auto* rounded = static_cast<kernels::Bf16*>(parameters_.get());
+// The padding between parameters decays too: it is zeros.
+void FlatState::update(const kernels::AdamwStep& step, FlatRange range) {
+  std::vector<std::uint64_t> exempt;
   for (const Piece& piece : pieces_of(table_, range)) {
-    step.weight_decay = piece.parameter->decays() ? decay : 0;
-    const std::size_t at = piece.parameter->offset + piece.first;
-    typed(gradients(), [&]<class T>(T* gradient) {
-      kernels::adamw(
-          step, kernels::AdamwRange<T>{gradient + at, static_cast<T*>(masters_.get()) + at,
-                                       static_cast<T*>(moment1_.get()) + at,
-                                       static_cast<T*>(moment2_.get()) + at,
-                                       rounded != nullptr ? rounded + at : nullptr, piece.count});
-    });
+    if (piece.parameter->decays()) continue;
+    const std::uint64_t at = piece.parameter->offset + piece.first - range.begin;
+    if (!exempt.empty() && exempt.back() == at)
+      exempt.back() += piece.count;
+    else
+      exempt.insert(exempt.end(), {at, at + piece.count});
   }
+  const std::size_t at = range.begin;
+  auto* rounded = static_cast<kernels::Bf16*>(parameters_.get());
+  typed(gradients(), [&]<class T>(T* gradient) {
+    device_->adamw(step,
+                   kernels::AdamwRange<T>{
+                       gradient + at, static_cast<T*>(masters_.get()) + at,
+                       static_cast<T*>(moment1_.get()) + at, static_cast<T*>(moment2_.get()) + at,
+                       rounded != nullptr ? rounded + at : nullptr, range.size()},
+                   exempt);
+  });
 }
 
 void FlatState::refresh_parameters() {
@@ -218,9 +244,8 @@ void FlatState::refresh_parameters() {
 
 void FlatState::round_parameters(FlatRange range) {
   if (!parameters_) return;
-  auto* rounded = static_cast<kernels::Bf16*>(parameters_.get());
-  const auto* masters = static_cast<const float*>(masters_.get());
-  for (std::size_t i = range.begin; i < range.end; ++i) rounded[i] = kernels::to_bf16(masters[i]);
+  device_->round(static_cast<const float*>(masters_.get()) + range.begin,
+                 static_cast<kernels::Bf16*>(parameters_.get()) + range.begin, range.size());
 }
 
 void FlatState::add_to(kernels::StateDigest& sum, const Piece& piece) const {
@@ -229,7 +254,8 @@ void FlatState::add_to(kernels::StateDigest& sum, const Piece& piece) const {
     const std::string key = fmt::format("{}/{}", p.name, part_name(which));
     typed(part(which), [&](auto* values) {
       wire::for_each_run(p.shape, p.box, piece.first, piece.count, [&](const wire::Run& run) {
-        sum.add(key, run.in_tensor, values + p.offset + run.in_a, run.count);
+        device_->add_digest(sum, key, run.in_tensor,
+                            {values + p.offset + run.in_a, run.count, element()});
       });
     });
   }
@@ -248,8 +274,9 @@ kernels::StateDigest FlatState::digest_of(const Parameter& parameter) const {
     add_to(sum, {&parameter, 0, parameter.count});
   } else {
     const std::size_t each = recipe::bytes_per_value(dtype_);
-    sum.low = xxh3_64(
-        {static_cast<const char*>(parameters()) + parameter.offset * each, parameter.count * each});
+    const HostView view(*device_, static_cast<const char*>(parameters()) + parameter.offset * each,
+                        parameter.count * each);
+    sum.low = xxh3_64({static_cast<const char*>(view.data()), parameter.count * each});
   }
   return sum;
 }

@@ -3,7 +3,8 @@
 // Where the model computes in the masters' type, parameters and masters are the same memory.
 // Everything that works on ranges (optimizer, sums over ranks, checkpoints) works on these; the
 // model sees views. With ZeRO a rank owns a range: moments, and masters that are not the
-// parameters, exist only there. They are the same buffers, whose other pages nothing touches.
+// parameters, exist only there. They are the same buffers, whose other parts nothing touches. All
+// of it is the memory of one Device, which computes on it; the CPU reads it through HostView.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "kernels/adamw.hpp"
 #include "kernels/state_digest.hpp"
 #include "worker/train/comm/comm.hpp"
+#include "worker/train/device/device.hpp"
 #include "worker/train/model/parameter_table.hpp"
 
 namespace stoker::train {
@@ -34,19 +36,24 @@ std::vector<Piece> pieces_of(const ParameterTable& table, FlatRange range);
 // Only of parameters whose copy on this rank counts: what is saved and digested.
 std::vector<Piece> counting_pieces_of(const ParameterTable& table, FlatRange range);
 
-struct UnmapMemory {
+struct ReleaseMemory {
+  Device* device = nullptr;
   std::size_t bytes = 0;
-  void operator()(void* memory) const;
+  UsedBytes used;
+  void operator()(void* memory) const { device->release(memory, bytes, used); }
 };
 
 class FlatState {
  public:
   // Errors: not enough memory.
   static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype);
-  static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned);
+  // The device outlives the state.
+  static Result<FlatState> allocate(ParameterTable table, recipe::Dtype dtype, FlatRange owned,
+                                    Device& device = cpu_device());
   // What such a state comes to: the pages that something touches.
   static std::uint64_t bytes_of(const ParameterTable& table, recipe::Dtype dtype, FlatRange owned);
 
+  [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] const ParameterTable& table() const { return table_; }
   [[nodiscard]] FlatRange owned() const { return owned_; }
   [[nodiscard]] bool owns_all() const { return owned_ == FlatRange{0, table_.flat_size}; }
@@ -60,7 +67,8 @@ class FlatState {
   [[nodiscard]] Buffer part(StatePart part) const;  // masters, moments
   std::uint64_t steps = 0;                          // optimizer steps made
 
-  // Takes over masters, moments and steps of a state with the same table, over `range`.
+  // Takes over masters, moments and steps of a state with the same table, over `range`, into the
+  // CPU's memory. Complete after other.device().finish_copies().
   void copy_from(const FlatState& other, FlatRange range);
 
   void initialise(std::uint64_t seed);
@@ -68,7 +76,7 @@ class FlatState {
   // Of the parameters that count here: the sum over the ranks of a replica is the model's.
   [[nodiscard]] double gradient_sum_of_squares() const;
   // One optimizer step over `range`; `step.weight_decay` is applied to parameters that decay.
-  void update(kernels::AdamwStep step, FlatRange range);
+  void update(const kernels::AdamwStep& step, FlatRange range);
   // After masters were loaded: the model's parameters are their rounding, in the owned range.
   void refresh_parameters();
   // Over masters and moments that count here; with the number of steps from one rank, the sum of
@@ -81,10 +89,11 @@ class FlatState {
  private:
   void add_to(kernels::StateDigest& sum, const Piece& piece) const;
   void round_parameters(FlatRange range);
-  void drop_rest(void* memory) const;
-  using Memory = std::unique_ptr<void, UnmapMemory>;
-  static Result<Memory> map(std::size_t bytes, std::size_t begin, std::size_t end);
+  template <class T>
+  void initialise_by_way_of_cpu(std::uint64_t seed);
+  using Memory = std::unique_ptr<void, ReleaseMemory>;
 
+  Device* device_ = nullptr;
   ParameterTable table_;
   recipe::Dtype dtype_ = recipe::Dtype::F32;
   FlatRange owned_;

@@ -49,7 +49,7 @@ class Copier {
 
   // What this rank and its data-parallel peers own of the window: all of it.
   Status collect(const Buffer& buffer, FlatRange window, std::vector<char>& out) {
-    std::memcpy(out.data(), at_element(buffer, window.begin), out.size());
+    state_.device().download(out.data(), at_element(buffer, window.begin), out.size());
     if (state_.owns_all()) return ok();
     const std::uint32_t ranks = comm_.mesh().dp;
     std::vector<char> all(out.size() * ranks);
@@ -63,10 +63,10 @@ class Copier {
     return ok();
   }
 
-  static void place(const Buffer& buffer, FlatRange window, const char* values, FlatRange part) {
+  void place(const Buffer& buffer, FlatRange window, const char* values, FlatRange part) {
     const std::size_t each = size_of(buffer.element);
-    std::memcpy(at_element(buffer, part.begin), values + (part.begin - window.begin) * each,
-                part.size() * each);
+    state_.device().upload(at_element(buffer, part.begin),
+                           values + (part.begin - window.begin) * each, part.size() * each);
   }
 
   Comm& comm_;

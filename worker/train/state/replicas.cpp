@@ -88,15 +88,16 @@ void widen(Spot& spot, const char* good, const char* bad, std::size_t each, std:
 }
 
 // Collective over the group.
-Result<Spot> widest(Comm& comm, Axis axis, const Differing& d, const Memory& memory,
-                    std::size_t ranks, Duration deadline) {
+Result<Spot> widest(Comm& comm, const Device& device, Axis axis, const Differing& d,
+                    const Memory& memory, std::size_t ranks, Duration deadline) {
   Spot spot;
   const std::size_t count = d.parameter->count;
   std::vector<char> all(ranks * std::min(kWindow, count) * memory.each);
   for (std::size_t at = 0; at < count; at += kWindow) {
     const std::size_t bytes = std::min(kWindow, count - at) * memory.each;
-    STOKER_TRY_STATUS(comm.all_gather(axis, memory.data + at * memory.each, bytes, all.data(),
-                                      {"replicas", deadline}));
+    const HostView mine(device, memory.data + at * memory.each, bytes);
+    STOKER_TRY_STATUS(
+        comm.all_gather(axis, mine.data(), bytes, all.data(), {"replicas", deadline}));
     for (std::size_t i = 0; i < bytes; i += memory.each)
       for (const std::size_t bad : d.bad)
         widen(spot, all.data() + d.good * bytes + i, all.data() + bad * bytes + i, memory.each,
@@ -115,7 +116,7 @@ Status locate(Comm& comm, const FlatState& state, Axis axis,
   for (std::size_t part = 0; worst == nullptr && part < (state.owns_all() ? 3 : 1); ++part)
     for (const Differing& d : differing) {
       const Memory memory = memories_of(state, *d.parameter)[part];
-      STOKER_TRY(spot, widest(comm, axis, d, memory, group.size(), deadline));
+      STOKER_TRY(spot, widest(comm, state.device(), axis, d, memory, group.size(), deadline));
       if (spot.apart <= most.apart) continue;
       most = spot, worst = &d;
       found = {};

@@ -29,12 +29,13 @@ Status gather_parameters(Comm& comm, FlatState& state, Duration deadline) {
       return FlatRange{begin, std::min(range.end, begin + piece)};
     };
     const FlatRange own = part_of(comm.mesh().data_rank(comm.rank()));
-    std::memcpy(mine.data(), parameters + own.begin * each, own.size() * each);
+    state.device().download(mine.data(), parameters + own.begin * each, own.size() * each);
     STOKER_TRY_STATUS(comm.all_gather(Axis::Data, mine.data(), mine.size(), all.data(),
                                       {"parameters", deadline}));
     for (std::uint32_t r = 0; r < ranks; ++r) {
       const FlatRange part = part_of(r);
-      std::memcpy(parameters + part.begin * each, all.data() + r * mine.size(), part.size() * each);
+      state.device().upload(parameters + part.begin * each, all.data() + r * mine.size(),
+                            part.size() * each);
     }
   }
   return ok();

@@ -1,10 +1,7 @@
 // x + dropout(attention(norm1(x))), then + dropout(mlp(norm2(.))): Radford et al. 2019 (GPT-2).
 #include "worker/train/torch/block.hpp"
 
-#include <ATen/Parallel.h>
-#include <algorithm>
-#include <cmath>
-#include <vector>
+#include "worker/train/torch/dropout_mask.hpp"
 
 namespace stoker::train {
 namespace {
@@ -13,17 +10,14 @@ namespace {
 // the whole input; with In a part of the input gives a part of every output, and these are added.
 enum class Side { Out, In };
 
-double attention_scale(const at::Tensor& q) {
-  return 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-}
-
 // y = x W^T + b
 at::Tensor linear(const TensorTable& table, const Pass& pass, std::size_t weight,
                   const at::Tensor& x, Side side) {
-  const at::Tensor w = wide(table.values[weight]).t(), bias = wide(table.values[weight + 1]);
-  if (side == Side::Out) return like(at::addmm(bias, wide(whole(table, pass, x)), w), x);
-  if (!table.is_split()) return like(at::addmm(bias, wide(x), w), x);
-  return like(sum_of_parts(table, pass, at::mm(wide(x), w)).add_(bias), x);
+  const at::Tensor w = table.values[weight].t(), bias = table.values[weight + 1];
+  if (side == Side::Out) return table.operators->product(whole(table, pass, x), w, bias);
+  if (!table.is_split()) return table.operators->product(x, w, bias);
+  const at::Tensor sum = sum_of_parts(table, pass, table.operators->wide_product(x, w));
+  return like(sum.add_(wide(bias)), x);
 }
 
 // Adds the gradients of weight and bias, returns that of the input.
@@ -32,67 +26,29 @@ at::Tensor linear_backward(const TensorTable& table, const Pass& pass, std::size
                            Later later) {
   const bool out = side == Side::Out;
   const at::Tensor above = out ? upstream : whole(table, pass, upstream);
-  add_product({table.gradients[weight], above, out ? whole(table, pass, input) : input}, later);
-  add_columns(table.gradients[weight + 1], above);
-  const at::Tensor gradient = at::mm(wide(above), wide(table.values[weight]));
-  return like(out ? sum_of_parts(table, pass, gradient) : gradient, upstream);
-}
-
-// The scores of wide q and k, softened: probability, its dropout and what is left.
-void attend(std::uint32_t layer, const Pass& pass, const at::Tensor& causal, const at::Tensor& qkv,
-            BlockTrace& t) {
-  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
-  const auto part = [&](int i) { return qkv[i].view({B * H, s, d}); };
-  const at::Tensor scores = at::baddbmm(wide(causal).unsqueeze(0), part(0), part(1).transpose(1, 2),
-                                        1, attention_scale(qkv));
-  t.probability = like(at::softmax(scores, -1), t.qkv);
-  t.dropped = t.probability;
-  if (!pass.drops()) return;
-  t.attention_mask = dropout_mask(pass, layer, kernels::DropoutSite::Attention, {B * H, s, s},
-                                  t.probability, pass.first_head * s * s);
-  t.dropped = t.probability * t.attention_mask;
+  add_product(
+      {table.operators, table.gradients[weight], above, out ? whole(table, pass, input) : input},
+      later);
+  table.operators->add_columns(table.gradients[weight + 1], above);
+  const at::Tensor& w = table.values[weight];
+  if (!out || !table.is_split()) return table.operators->product(above, w);
+  return like(sum_of_parts(table, pass, table.operators->wide_product(above, w)), upstream);
 }
 
 at::Tensor attention_forward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
-                             const at::Tensor& causal, const at::Tensor& norm, BlockTrace& t) {
-  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
-  t.qkv = linear(table, pass, table.place(layer, kQkvWeight), norm, Side::Out)
-              .view({B, s, H, 3, d})
-              .permute({3, 0, 2, 1, 4})
-              .contiguous();
-  const at::Tensor qkv = wide(t.qkv);
-  attend(layer, pass, causal, qkv, t);
-  t.context = like(at::bmm(wide(t.dropped), qkv[2].view({B * H, s, d})), norm)
-                  .view({B, H, s, d})
-                  .permute({0, 2, 1, 3})
-                  .reshape({B * s, H * d});
+                             const at::Tensor& causal, BlockTrace& t) {
+  const at::Tensor qkv =
+      linear(table, pass, table.place(layer, kQkvWeight), t.norm1.norm, Side::Out);
+  t.context = table.operators->attention(layer, pass, causal, qkv, t.attention);
   return linear(table, pass, table.place(layer, kAttentionOutWeight), t.context, Side::In);
 }
 
 at::Tensor attention_backward(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                               const BlockTrace& t, const at::Tensor& upstream, Later later) {
-  const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
-  const at::Tensor context =
-      wide(linear_backward(table, pass, table.place(layer, kAttentionOutWeight), upstream,
-                           t.context, Side::In, later))
-          .view({B, s, H, d})
-          .permute({0, 2, 1, 3})
-          .reshape({B * H, s, d});
-  const auto part = [&](const at::Tensor& all, int i) { return all[i].view({B * H, s, d}); };
-  const at::Tensor saved = wide(t.qkv), shares = wide(t.probability);
-  at::Tensor probability = at::bmm(context, part(saved, 2).transpose(1, 2));
-  if (pass.drops()) probability.mul_(t.attention_mask);
-  const at::Tensor scores =
-      at::_softmax_backward_data(probability, shares, -1, shares.scalar_type());
-  // Zeros: for small shapes LibTorch 1.13 multiplies what is there by beta = 0, and 0 x NaN is NaN.
-  at::Tensor qkv = at::zeros_like(saved);
-  at::Tensor q = part(qkv, 0), k = part(qkv, 1), v = part(qkv, 2);
-  const double scale = attention_scale(qkv);
-  at::baddbmm_out(q, q, scores, part(saved, 1), 0, scale);
-  at::baddbmm_out(k, k, scores.transpose(1, 2), part(saved, 0), 0, scale);
-  at::bmm_out(v, wide(t.dropped).transpose(1, 2), context);
-  const at::Tensor flat = like(qkv, t.qkv).permute({1, 3, 2, 0, 4}).reshape({B * s, 3 * H * d});
-  return linear_backward(table, pass, table.place(layer, kQkvWeight), flat, t.norm1.norm, Side::Out,
+  const at::Tensor context = linear_backward(table, pass, table.place(layer, kAttentionOutWeight),
+                                             upstream, t.context, Side::In, later);
+  const at::Tensor qkv = table.operators->attention_backward(pass, t.attention, context);
+  return linear_backward(table, pass, table.place(layer, kQkvWeight), qkv, t.norm1.norm, Side::Out,
                          later);
 }
 
@@ -103,21 +59,8 @@ at::Tensor add_dropped(const at::Tensor& base, const at::Tensor& value, const at
 
 }  // namespace
 
-at::Tensor wide(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
-}
-
-at::Tensor like(const at::Tensor& tensor, const at::Tensor& other) {
-  return tensor.to(other.scalar_type());
-}
-
 NormTrace norm_forward(const TensorTable& table, std::size_t place, const at::Tensor& input) {
-  NormTrace t;
-  std::tie(t.norm, t.mean, t.rstd) =
-      at::native_layer_norm(wide(input), {input.size(1)}, wide(table.values[place]),
-                            wide(table.values[place + 1]), kNormEps);
-  t.norm = like(t.norm, input);
-  return t;
+  return table.operators->norm(input, table.values[place], table.values[place + 1]);
 }
 
 at::Tensor over_ranks(const TensorTable& table, const at::Tensor& mine, Reduce how) {
@@ -157,88 +100,27 @@ at::Tensor sum_of_parts(const TensorTable& table, const Pass& pass, const at::Te
   return own;
 }
 
-void Product::add() const {
-  at::Tensor out = gradient;
-  at::addmm_out(out, out, wide(left).t(), wide(right));
-}
-
-void add_product(const Product& product, Later later) {
-  if (later != nullptr)
-    later->push_back(product);
-  else
-    product.add();
-}
-
-void add_columns(const at::Tensor& gradient, const at::Tensor& value) {
-  gradient.add_(at::sum(value, {0}, false, gradient.scalar_type()));
-}
-
 at::Tensor norm_backward(const TensorTable& table, std::size_t place, const at::Tensor& upstream,
-                         const at::Tensor& input, const NormTrace& t) {
-  auto [gradient, weight, bias] = at::native_layer_norm_backward(
-      wide(upstream), wide(input), {input.size(1)}, t.mean, t.rstd, wide(table.values[place]),
-      wide(table.values[place + 1]), {true, true, true});
-  table.gradients[place].add_(weight);
-  table.gradients[place + 1].add_(bias);
-  return like(gradient, input);
-}
-
-at::Tensor dropout_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
-                        at::IntArrayRef shape, const at::Tensor& like, std::int64_t first) {
-  at::Tensor mask = at::empty(shape, like.options());
-  const std::int64_t each = mask.numel() / pass.samples;
-  // Whole chunks of samples, so that every thread count draws the same bits.
-  constexpr std::int64_t kChunk = 1 << 14;
-  // The generator begins at multiples of four; what comes before is drawn and left out.
-  const std::int64_t before = first % 4;
-  const std::int64_t chunks = (each + kChunk - 1) / kChunk;
-  const auto fill = [&]<class T>(T* out) {
-    at::parallel_for(0, pass.samples * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<T> drawn(before != 0 ? static_cast<std::size_t>(kChunk + before) : 0);
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t at = i % chunks * kChunk, count = std::min(kChunk, each - at);
-        const auto sample = static_cast<std::size_t>(i / chunks);
-        T* to = out + i / chunks * each + at;
-        kernels::dropout_mask({pass.seed, (*pass.ids)[sample], layer, site}, pass.dropout,
-                              static_cast<std::uint64_t>(first + at - before),
-                              static_cast<std::size_t>(count + before),
-                              before != 0 ? drawn.data() : to);
-        if (before != 0) std::copy_n(drawn.data() + before, count, to);
-      }
-    });
-  };
-  if (mask.scalar_type() == at::kDouble)
-    fill(mask.data_ptr<double>());
-  else if (mask.scalar_type() == at::kFloat)
-    fill(mask.data_ptr<float>());
-  else
-    fill(static_cast<kernels::Bf16*>(mask.data_ptr()));
-  return mask;
-}
-
-at::Tensor hidden_mask(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
-                       const at::Tensor& like) {
-  return dropout_mask(pass, layer, site, like.sizes(), like, pass.first_token * like.size(1));
-}
-
-void forget_scores(BlockTrace& t) {
-  t.probability = t.attention_mask = t.dropped = at::Tensor();
-}
-
-void complete_scores(std::uint32_t layer, const Pass& pass, const at::Tensor& causal,
-                     BlockTrace& t) {
-  attend(layer, pass, causal, wide(t.qkv), t);
+                         const at::Tensor& input, const NormTrace& t, const at::Tensor& beside) {
+  return table.operators->norm_backward(
+      upstream, input, t, table.values[place], table.values[place + 1],
+      {table.gradients[place], table.gradients[place + 1]}, beside);
 }
 
 void block_trace(const TensorTable& table, std::uint32_t layer, const Pass& pass,
                  const at::Tensor& causal, const at::Tensor& input, BlockTrace& t) {
   t.input = input;
   t.norm1 = norm_forward(table, table.place(layer, kNorm1Weight), input);
-  const at::Tensor attention = attention_forward(table, layer, pass, causal, t.norm1.norm, t);
-  if (pass.drops())
+  const at::Tensor attention = attention_forward(table, layer, pass, causal, t);
+  const std::size_t norm2 = table.place(layer, kNorm2Weight);
+  if (pass.drops()) {
     t.out_mask = hidden_mask(pass, layer, kernels::DropoutSite::AttentionOut, input);
-  t.middle = add_dropped(input, attention, t.out_mask);
-  t.norm2 = norm_forward(table, table.place(layer, kNorm2Weight), t.middle);
+    t.middle = add_dropped(input, attention, t.out_mask);
+    t.norm2 = norm_forward(table, norm2, t.middle);
+  } else {
+    t.norm2 = table.operators->sum_norm(input, attention, table.values[norm2],
+                                        table.values[norm2 + 1], t.middle);
+  }
   t.before_gelu = linear(table, pass, table.place(layer, kMlpInWeight), t.norm2.norm, Side::Out);
   t.after_gelu = at::gelu(t.before_gelu, "tanh");
   if (pass.drops()) t.mlp_mask = hidden_mask(pass, layer, kernels::DropoutSite::MlpOut, input);
@@ -265,14 +147,11 @@ at::Tensor block_backward(const TensorTable& table, std::uint32_t layer, const P
   const at::Tensor before_gelu = at::gelu_backward(after_gelu, t.before_gelu, "tanh");
   const at::Tensor norm2 = linear_backward(table, pass, table.place(layer, kMlpInWeight),
                                            before_gelu, t.norm2.norm, Side::Out, later);
-  at::Tensor middle =
-      norm_backward(table, table.place(layer, kNorm2Weight), norm2, t.middle, t.norm2);
-  middle.add_(upstream);
+  const at::Tensor middle =
+      norm_backward(table, table.place(layer, kNorm2Weight), norm2, t.middle, t.norm2, upstream);
   const at::Tensor norm1 =
       attention_backward(table, layer, pass, t, masked(middle, t.out_mask), later);
-  at::Tensor input =
-      norm_backward(table, table.place(layer, kNorm1Weight), norm1, t.input, t.norm1);
-  return input.add_(middle);
+  return norm_backward(table, table.place(layer, kNorm1Weight), norm1, t.input, t.norm1, middle);
 }
 
 }  // namespace stoker::train

@@ -18,6 +18,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/os/fd.hpp"
+#include "worker/train/torch/torch_store.hpp"
 
 namespace stoker::train {
 namespace {
@@ -28,17 +29,11 @@ constexpr std::size_t kSmall = 64u << 10;              // bytes: gathered by all
 constexpr std::size_t kChunk = 8u << 20;               // bytes of a large sum that travel at a time
 constexpr std::size_t kMostSends = 4;                  // to one rank that it has not asked for yet
 const std::vector<std::uint8_t> kHere{1};              // in the store: this rank is there
-constexpr Duration kRollCall = 1500ms, kRollCallPause = 20ms, kStoreStays = 300ms,
-                   kConnectPause = 2ms;
+constexpr Duration kConnectPause = 2ms;
 
 std::chrono::milliseconds to_ms(Duration d) {
   return std::max(std::chrono::milliseconds(1),
                   std::chrono::duration_cast<std::chrono::milliseconds>(d));
-}
-
-std::string first_line(const std::exception& e) {
-  const std::string text = e.what();
-  return text.substr(0, text.find('\n'));
 }
 
 // Our own address on the way to rank 0: where Gloo listens. Waits until rank 0's store accepts, in
@@ -73,7 +68,8 @@ Result<std::string> local_address(const GlooOptions& o) {
 class GlooComm final : public Comm {
  public:
   GlooComm(GlooOptions options, c10::intrusive_ptr<c10d::Store> store)
-      : options_(std::move(options)), store_(std::move(store)) {}
+      : options_(std::move(options)),
+        store_(std::move(store), options_.rank, options_.mesh.world()) {}
 
   using Ranks = std::vector<std::uint32_t>;
   using Work = c10::intrusive_ptr<c10d::Work>;
@@ -86,9 +82,9 @@ class GlooComm final : public Comm {
   Status meet(const std::string& address) {
     const Instant end = monotonic_now() + options_.deadline;
     const auto key = [](std::uint32_t r) { return fmt::format("here/{}", r); };
-    store_->set(key(options_.rank), kHere);
+    store_.raw()->set(key(options_.rank), kHere);
     for (std::uint32_t r = 0; r < options_.mesh.world();) {
-      if (store_->check({key(r)}))
+      if (store_.raw()->check({key(r)}))
         ++r;
       else if (monotonic_now() < end)
         std::this_thread::sleep_for(kConnectPause);
@@ -110,8 +106,9 @@ class GlooComm final : public Comm {
     const bool finished = future.wait_for(options_.deadline) == std::future_status::ready;
     const std::string why = finished ? future.get() : "no connection in time";
     if (why.empty()) return ok();
-    return fail(fmt::format("peer lost while connecting: rank {} ({})", missing_ranks(), why),
-                options_.prefix, "restart the ranks");
+    return fail(
+        fmt::format("peer lost while connecting: rank {} ({})", store_.missing_ranks(), why),
+        options_.prefix, "restart the ranks");
   }
 
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
@@ -128,7 +125,7 @@ class GlooComm final : public Comm {
       const auto mine = std::find(ranks.begin(), ranks.end(), options_.rank);
       groups_[ranks] = c10::make_intrusive<c10d::ProcessGroupGloo>(
           c10::make_intrusive<c10d::PrefixStore>(fmt::format("gloo/{}", fmt::join(ranks, ".")),
-                                                 store_),
+                                                 store_.raw()),
           static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()), group);
     }
     connected_ = true;
@@ -136,6 +133,7 @@ class GlooComm final : public Comm {
 
   [[nodiscard]] const Mesh& mesh() const override { return options_.mesh; }
   [[nodiscard]] std::uint32_t rank() const override { return options_.rank; }
+  [[nodiscard]] const TorchStore& store() const { return store_; }
 
   // A call that missed its deadline goes on in Gloo's thread and may write later. So Gloo only ever
   // sees copies that the operation owns.
@@ -206,46 +204,7 @@ class GlooComm final : public Comm {
     return ok();
   }
 
-  // Which ranks do not answer within a bounded time. Asked of the store in a thread of its own: a
-  // store whose host is frozen would block us indefinitely.
-  std::string missing_ranks() {
-    auto answer = std::make_shared<std::promise<std::string>>();
-    std::future<std::string> future = answer->get_future();
-    std::thread([answer, store = store_, rank = options_.rank, world = options_.mesh.world()] {
-      try {
-        answer->set_value(call_roll(*store, rank, world));
-      } catch (const std::exception&) {
-        answer->set_value("0 (it holds the store, which is gone)");
-      }
-    }).detach();
-    if (future.wait_for(kRollCall + kStoreStays + 200ms) == std::future_status::ready)
-      return future.get();
-    return "0 (it holds the store, which does not answer)";
-  }
-
  private:
-  static std::string call_roll(c10d::Store& store, std::uint32_t rank, std::uint32_t world) {
-    const auto key = [](std::uint32_t r) { return fmt::format("roll-call/{}", r); };
-    store.set(key(rank), kHere);
-    // Rank 0 holds the store: it stays a little longer, so that the others can receive the answer.
-    const Instant end = monotonic_now() + kRollCall + (rank == 0 ? kStoreStays : Duration{});
-    std::vector<std::uint32_t> missing;
-    do {
-      std::vector<std::uint32_t> now;
-      try {
-        for (std::uint32_t r = 0; r < world; ++r)
-          if (!store.check({key(r)})) now.push_back(r);
-      } catch (const std::exception&) {
-        if (missing.empty()) throw;
-        break;  // the store left after its own roll call
-      }
-      missing = std::move(now);
-      std::this_thread::sleep_for(kRollCallPause);
-    } while (!missing.empty() && monotonic_now() < end);
-    if (missing.empty()) return "none: all answer, the network between them failed";
-    return fmt::format("{}", fmt::join(missing, ", "));
-  }
-
   // Closes our connections, so that ranks that wait for us fail too, and answer the roll call. In a
   // thread of its own: an operation that never ends would hold us.
   void hang_up() {
@@ -316,15 +275,15 @@ class GlooComm final : public Comm {
     } catch (const std::exception& e) {
       const std::string why = first_line(e);
       hang_up();
-      return fail(
-          fmt::format("peer lost: rank {} does not answer any more ({})", missing_ranks(), why),
-          fmt::format("collective \"{}\" on rank {}", call.name, options_.rank),
-          "restart the ranks");
+      return fail(fmt::format("peer lost: rank {} does not answer any more ({})",
+                              store_.missing_ranks(), why),
+                  fmt::format("collective \"{}\" on rank {}", call.name, options_.rank),
+                  "restart the ranks");
     }
   }
 
   GlooOptions options_;
-  c10::intrusive_ptr<c10d::Store> store_;
+  TorchStore store_;
   std::map<Ranks, Group> groups_;
   std::map<std::uint32_t, std::deque<Send>> sends_;  // to each rank, oldest first
   bool connected_ = false;
@@ -368,6 +327,16 @@ Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options) {
       return fail("the port is in use", object, "choose another MASTER_PORT");
     return fail("the ranks did not meet: " + why, object, "restart the ranks");
   }
+}
+
+Store store_of(const std::shared_ptr<Comm>& comm) {
+  const auto gloo = std::dynamic_pointer_cast<GlooComm>(comm);
+  STOKER_CHECK(gloo != nullptr, "not of connect_gloo");
+  return {[gloo](const std::string& key, const std::string& value) {
+            return gloo->store().put(key, value);
+          },
+          [gloo](const std::string& key) { return gloo->store().get(key); },
+          [gloo] { return gloo->store().missing_ranks(); }};
 }
 
 }  // namespace stoker::train

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "worker/train/comm/comm.hpp"
+#include "worker/train/comm/store.hpp"
 
 namespace stoker::train {
 
@@ -23,5 +24,8 @@ struct GlooOptions {
 
 // Errors: the port is taken, rank 0 does not answer, ranks that did not come (named).
 Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options);
+
+// The store that the ranks of `gloo` (of connect_gloo) met in; keeps it.
+Store store_of(const std::shared_ptr<Comm>& gloo);
 
 }  // namespace stoker::train

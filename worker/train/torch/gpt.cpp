@@ -2,18 +2,15 @@
 // (bf16 losses collapse to a handful of values), in f64 for f64 models.
 #include "worker/train/torch/gpt.hpp"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <ATen/core/grad_mode.h>
-#include <dlfcn.h>
+#include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
 #include <stdexcept>
-#include <torch/version.h>
 
 #include "worker/train/comm/self_comm.hpp"
+#include "worker/train/torch/dropout_mask.hpp"
 #include "worker/train/torch/head.hpp"
 
 namespace stoker::train {
@@ -28,10 +25,16 @@ at::ScalarType scalar_type(recipe::Dtype dtype) {
   return at::kFloat;
 }
 
-TensorTable view_tables(FlatState& state, Comm& comm, const ModelOptions& options) {
-  const auto values = at::TensorOptions().dtype(scalar_type(state.dtype()));
-  const auto wide =
-      at::TensorOptions().dtype(state.element() == Element::F64 ? at::kDouble : at::kFloat);
+at::DeviceType place_of(const Device& device) {
+  return std::string_view(device.name()) == "cuda" ? at::kCUDA : at::kCPU;
+}
+
+TensorTable view_tables(FlatState& state, Comm& comm, const ModelOptions& options,
+                        const Operators& operators) {
+  const at::DeviceType place = place_of(state.device());
+  const auto values = at::TensorOptions().device(place).dtype(scalar_type(state.dtype()));
+  const auto wide = at::TensorOptions().device(place).dtype(
+      state.element() == Element::F64 ? at::kDouble : at::kFloat);
   const auto flat_size = static_cast<std::int64_t>(state.table().flat_size);
   const at::Tensor flat = at::from_blob(state.parameters(), {flat_size}, values);
   const at::Tensor gradients = at::from_blob(state.gradients().data, {flat_size}, wide);
@@ -40,6 +43,7 @@ TensorTable view_tables(FlatState& state, Comm& comm, const ModelOptions& option
   table.comm = &comm;
   table.deadline = options.deadline;
   table.sequence = options.sequence_parallel && table.is_split();
+  table.operators = &operators;
   for (const Parameter& p : state.table().parameters) {
     const std::vector<std::int64_t> shape(p.box.extent.begin(), p.box.extent.end());
     const auto offset = static_cast<std::int64_t>(p.offset);
@@ -58,14 +62,18 @@ struct Trace {  // of a stage's part of one micro-batch
   std::vector<BlockTrace> blocks;
   at::Tensor last;  // input of the final norm
   NormTrace norm;
-  at::Tensor log_probability;  // [T, columns of this tensor rank], f32 or f64
+  Loss loss;
   std::vector<Product> later;  // between the two halves of the backward pass
 };
 
 class Gpt final : public Model {
  public:
-  Gpt(const recipe::ModelConfig& config, ModelOptions options, FlatState& state, Comm& comm)
-      : config_(config), options_(options), table_(view_tables(state, comm, options)) {
+  Gpt(const recipe::ModelConfig& config, ModelOptions options, FlatState& state, Comm& comm,
+      const Operators& operators)
+      : config_(config),
+        options_(options),
+        device_(state.device().is_host() ? nullptr : &state.device()),
+        table_(view_tables(state, comm, options, operators)) {
     const auto s = static_cast<std::int64_t>(config.sequence);
     causal_ = at::full({s, s}, -std::numeric_limits<double>::infinity(), table_.values[0].options())
                   .triu_(1);
@@ -95,14 +103,12 @@ class Gpt final : public Model {
       Trace t;
       t.ids = {0};
       begin_pass(t, static_cast<std::int64_t>(tokens.size()), false);
-      t.inputs =
-          at::from_blob(const_cast<std::int64_t*>(tokens.data()), {t.pass.sequence}, at::kLong)
-              .clone();
+      t.inputs = here(checked({tokens.data(), tokens.size()}).view({-1}).clone());
       at::Tensor x = embed(t);
       for (std::uint32_t i = 0; i < config_.layers; ++i)
         x = block_forward(table_, i, t.pass, causal_of(t.pass), x, nullptr);
       x = norm_forward(table_, *table_.layout->final_norm, x).norm;
-      x = logits_of(table_, x.narrow(0, x.size(0) - 1, 1)).to(at::kDouble).contiguous();
+      x = logits_of(table_, x.narrow(0, x.size(0) - 1, 1)).to(at::kDouble).cpu().contiguous();
       logits.assign(x.data_ptr<double>(), x.data_ptr<double>() + x.numel());
       return 0.0;
     });
@@ -147,6 +153,10 @@ class Gpt final : public Model {
       return f();
     } catch (const SumFailed& failed) {
       return fail(failed.error);
+    } catch (const c10::OutOfMemoryError& e) {
+      const std::string text = e.what();
+      return fail(fmt::format("{}: {}", kOutOfDeviceMemory, text.substr(0, text.find('\n'))),
+                  "model", "use more ranks, train.recompute or a smaller micro-batch");
     } catch (const std::exception& e) {
       std::string text = e.what();
       return fail("LibTorch failed: " + text.substr(0, text.find('\n')), "model");
@@ -178,10 +188,24 @@ class Gpt final : public Model {
     if (activation.size() !=
         static_cast<std::size_t>(tokens * hidden) * table_.values[0].element_size())
       throw std::length_error("an activation of another size");
-    return at::from_blob(const_cast<char*>(activation.data()), {tokens, hidden}, options).clone();
+    return here(at::from_blob(const_cast<char*>(activation.data()), {tokens, hidden},
+                              options.device(at::kCPU))
+                    .clone());
+  }
+  // The tokens themselves, all within the vocabulary: a GPU does not say which one was not.
+  [[nodiscard]] at::Tensor checked(std::span<const std::int64_t> tokens) const {
+    const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
+    TORCH_CHECK(*least >= 0 && *most < static_cast<std::int64_t>(config_.vocabulary),
+                "a token is outside the vocabulary of ", config_.vocabulary);
+    return at::from_blob(const_cast<std::int64_t*>(tokens.data()),
+                         {static_cast<std::int64_t>(tokens.size())}, at::kLong);
+  }
+  // On the model's device.
+  [[nodiscard]] at::Tensor here(const at::Tensor& tensor) const {
+    return tensor.to(table_.values[0].device());
   }
   static void put(const at::Tensor& tensor, Activation& out) {
-    const at::Tensor plain = tensor.contiguous();
+    const at::Tensor plain = tensor.contiguous().cpu();
     const auto* bytes = static_cast<const char*>(plain.data_ptr());
     out.assign(bytes, bytes + plain.nbytes());
   }
@@ -213,6 +237,7 @@ class Gpt final : public Model {
     t.pass.head_size = static_cast<std::int64_t>(config_.hidden / config_.heads);
     t.pass.dropout = config_.dropout;
     t.pass.seed = options_.seed;
+    t.pass.device = device_;
     t.pass.ids = training ? &t.ids : nullptr;
   }
 
@@ -223,10 +248,9 @@ class Gpt final : public Model {
     t = {};
     t.ids = batch.samples;
     begin_pass(t, s, training);
-    const at::Tensor tokens = at::from_blob(const_cast<std::int64_t*>(batch.tokens.data()),
-                                            {t.pass.samples, s + 1}, at::kLong);
-    t.inputs = tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1});
-    t.labels = tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1});
+    const at::Tensor tokens = checked(batch.tokens).view({t.pass.samples, s + 1});
+    t.inputs = here(tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1}));
+    t.labels = here(tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1}));
   }
 
   static std::uint32_t layer_of(const StagePart& part, std::uint32_t i) {
@@ -241,7 +265,8 @@ class Gpt final : public Model {
     }
     at::Tensor out =
         block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, &t.blocks[i]);
-    if (options_.recompute == recipe::Recompute::Selective) forget_scores(t.blocks[i]);
+    if (options_.recompute == recipe::Recompute::Selective)
+      table_.operators->forget(t.blocks[i].attention);
     return out;
   }
 
@@ -249,8 +274,9 @@ class Gpt final : public Model {
   void complete_layer(Trace& t, const StagePart& part, std::uint32_t i) {
     const at::Tensor causal = causal_of(t.pass);
     if (options_.recompute == recipe::Recompute::Selective)
-      complete_scores(layer_of(part, i), t.pass, causal, t.blocks[i]);
-    if (options_.recompute != recipe::Recompute::Full || t.blocks[i].qkv.defined()) return;
+      table_.operators->complete(layer_of(part, i), t.pass, causal, t.blocks[i].attention);
+    if (options_.recompute != recipe::Recompute::Full || t.blocks[i].attention.qkv.defined())
+      return;
     auto at = static_cast<std::uint32_t>(i - i % options_.recompute_every);
     at::Tensor x = t.blocks[at].input;
     for (; at < i; ++at)
@@ -274,9 +300,8 @@ class Gpt final : public Model {
     }
     t.last = x;
     t.norm = norm_forward(table_, *table_.layout->final_norm, x);
-    const Loss loss = loss_of(table_, t.pass, t.norm.norm, t.labels);
-    t.log_probability = loss.log_probability;
-    return loss.mean;
+    t.loss = loss_of(table_, t.pass, t.norm.norm, t.labels);
+    return t.loss.mean;
   }
 
   void differentiate(Unit unit, double scale, const Activation& upstream, Activation& downstream,
@@ -286,10 +311,9 @@ class Gpt final : public Model {
     at::Tensor x;
     if (is_last(unit.stage)) {
       const double each = scale / static_cast<double>(t.labels.numel());
-      x = norm_backward(
-          table_, *table_.layout->final_norm,
-          loss_backward(table_, t.pass, t.log_probability, t.norm.norm, t.labels, each, later),
-          t.last, t.norm);
+      x = norm_backward(table_, *table_.layout->final_norm,
+                        loss_backward(table_, t.pass, t.loss, t.norm.norm, t.labels, each, later),
+                        t.last, t.norm);
     } else {
       x = tensor_of(t, upstream);
     }
@@ -313,78 +337,28 @@ class Gpt final : public Model {
 
   recipe::ModelConfig config_;
   ModelOptions options_;
+  Device* device_;  // null: the CPU
   TensorTable table_;
   at::Tensor causal_;
   std::map<Unit, Trace> traces_;
 };
 
-// OpenBLAS reads its thread count from the environment when it is loaded, before main.
-void set_blas_threads(int threads) {
-  using Set = void (*)(int);
-  if (auto* set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads")))
-    set(threads);
-}
-
-std::string blas_name() {
-  if (at::hasMKL()) return "MKL";
-  using Config = char* (*)();
-  if (auto* config = reinterpret_cast<Config>(::dlsym(RTLD_DEFAULT, "openblas_get_config")))
-    return config();
-  return "reference BLAS";
-}
-
-// "AVX2": from the one line of the library's own description that names it.
-std::string cpu_capability() {
-  const std::string config = at::show_config(), key = "CPU capability usage: ";
-  const auto at = config.find(key);
-  if (at == std::string::npos) return "unknown";
-  const auto begin = at + key.size();
-  return config.substr(begin, config.find('\n', begin) - begin);
-}
-
 }  // namespace
 
 std::unique_ptr<Model> make_gpt(const recipe::ModelConfig& config, ModelOptions options,
-                                FlatState& state, Comm& comm) {
-  return std::make_unique<Gpt>(config, options, state, comm);
+                                FlatState& state, Comm& comm, const Operators& operators) {
+  return std::make_unique<Gpt>(config, options, state, comm, operators);
 }
 
 Predictor make_predictor(const recipe::ModelConfig& config, FlatState& state) {
   struct Alone {
     SelfComm comm;
     Gpt model;
-    Alone(const recipe::ModelConfig& c, FlatState& s) : model(c, {0, 1min}, s, comm) {}
+    Alone(const recipe::ModelConfig& c, FlatState& s)
+        : model(c, {0, 1min}, s, comm, libtorch_operators()) {}
   };
   auto alone = std::make_shared<Alone>(config, state);
   return [alone](std::span<const std::int64_t> tokens) { return alone->model.predict(tokens); };
-}
-
-void warm_up_torch(std::uint32_t threads) {
-  at::set_num_threads(static_cast<int>(threads));
-  static const bool once = [] {  // LibTorch aborts on a second call
-    at::set_num_interop_threads(1);
-    return true;
-  }();
-  (void)once;
-  set_blas_threads(static_cast<int>(threads));
-  recipe::ModelConfig tiny;
-  tiny.layers = 1, tiny.hidden = 64, tiny.heads = 2, tiny.ffn = 128, tiny.sequence = 32;
-  tiny.vocabulary = 64;
-  auto state = FlatState::allocate(gpt_parameters(tiny, whole_model(tiny)), recipe::Dtype::F32);
-  if (!state) return;
-  state->initialise(1);
-  SelfComm alone;
-  const auto model = make_gpt(tiny, {1, 1min}, *state, alone);
-  const MicroBatch batch{{0}, std::vector<std::int64_t>(33, 1)};
-  Activation none;
-  if (model->forward({}, batch, none, none)) (void)model->backward({}, 1, none, none);
-}
-
-std::map<std::string, std::string> torch_numerics() {
-  return {{"libtorch", TORCH_VERSION},
-          {"blas", blas_name()},
-          {"cpu_capability", cpu_capability()},
-          {"threads", std::to_string(at::get_num_threads())}};
 }
 
 }  // namespace stoker::train

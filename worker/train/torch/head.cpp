@@ -1,9 +1,6 @@
 #include "worker/train/torch/head.hpp"
 
 #include <limits>
-
-#include "kernels/embedding_gradient.hpp"
-
 namespace stoker::train {
 namespace {
 
@@ -23,26 +20,6 @@ Local local_rows(const TensorTable& table, const at::Tensor& tokens) {
   local.held = tokens.ge(first).logical_and(tokens.lt(first + rows));
   local.row = (tokens - first).masked_fill_(local.held.logical_not(), 0);
   return local;
-}
-
-void check_tokens(const TensorTable& table, const at::Tensor& tokens) {
-  const auto vocabulary =
-      static_cast<std::int64_t>(table.layout->parameters[*table.layout->word].shape[0]);
-  TORCH_CHECK(tokens.ge(0).logical_and(tokens.lt(vocabulary)).all().item<bool>(),
-              "a token is outside the vocabulary of ", vocabulary);
-}
-
-void scatter(const at::Tensor& rows, const at::Tensor& x, const at::Tensor& out) {
-  const auto* ids = rows.data_ptr<std::int64_t>();
-  const auto count = static_cast<std::size_t>(x.size(0)),
-             width = static_cast<std::size_t>(x.size(1));
-  if (x.scalar_type() == at::kDouble)
-    kernels::embedding_gradient(ids, count, width, x.data_ptr<double>(), out.data_ptr<double>());
-  else if (x.scalar_type() == at::kFloat)
-    kernels::embedding_gradient(ids, count, width, x.data_ptr<float>(), out.data_ptr<float>());
-  else
-    kernels::embedding_gradient(ids, count, width, static_cast<const kernels::Bf16*>(x.data_ptr()),
-                                out.data_ptr<float>());
 }
 
 // The largest and then the sum of the exponentials need all columns: two numbers a token travel.
@@ -70,7 +47,6 @@ Loss split_loss(const TensorTable& table, at::Tensor logits, const at::Tensor& l
 
 at::Tensor look_up(const TensorTable& table, const Pass& pass, const at::Tensor& tokens) {
   if (!table.is_split()) return at::embedding(word(table), tokens);
-  check_tokens(table, tokens);
   const Local local = local_rows(table, tokens);
   const at::Tensor rows =
       word(table).size(0) == 0
@@ -83,42 +59,40 @@ void look_up_backward(const TensorTable& table, const at::Tensor& tokens,
                       const at::Tensor& upstream) {
   const at::Tensor& out = table.gradients[*table.layout->word];
   if (!table.is_split()) {
-    scatter(tokens, upstream.contiguous(), out);
+    table.operators->add_rows(tokens, upstream, out);
     return;
   }
   const Local local = local_rows(table, tokens);
   const at::Tensor which = local.held.nonzero().view({-1});
-  scatter(local.row.index_select(0, which).contiguous(),
-          upstream.index_select(0, which).contiguous(), out);
+  table.operators->add_rows(local.row.index_select(0, which), upstream.index_select(0, which), out);
 }
 
 at::Tensor logits_of(const TensorTable& table, const at::Tensor& norm) {
-  return at::mm(wide(norm), wide(word(table)).t());
+  return table.operators->wide_product(norm, word(table).t());
 }
 
 Loss loss_of(const TensorTable& table, const Pass& pass, const at::Tensor& norm,
              const at::Tensor& labels) {
-  const at::Tensor logits = logits_of(table, whole(table, pass, norm));
-  if (table.is_split()) {
-    check_tokens(table, labels);
-    return split_loss(table, logits, labels);
-  }
-  Loss loss{at::log_softmax(logits, 1)};
-  loss.mean = -loss.log_probability.gather(1, labels.unsqueeze(1)).mean(at::kDouble).item<double>();
-  return loss;
+  if (!table.is_split()) return table.operators->loss(norm, word(table), labels);
+  return split_loss(table, logits_of(table, whole(table, pass, norm)), labels);
 }
 
-at::Tensor loss_backward(const TensorTable& table, const Pass& pass,
-                         const at::Tensor& log_probability, const at::Tensor& norm,
-                         const at::Tensor& labels, double each, Later later) {
+at::Tensor loss_backward(const TensorTable& table, const Pass& pass, const Loss& loss,
+                         const at::Tensor& norm, const at::Tensor& labels, double each,
+                         Later later) {
+  const at::Tensor& gradient = table.gradients[*table.layout->word];
+  if (!table.is_split())
+    return table.operators->loss_backward(loss, norm, word(table), labels, each, gradient, later);
   const Local local = local_rows(table, labels);
-  at::Tensor logits = log_probability;
+  at::Tensor logits = loss.kept;
   logits.exp_();
-  if (logits.size(1) > 0)
-    logits.scatter_add_(1, local.row.unsqueeze(1),
-                        local.held.to(logits.scalar_type()).neg_().unsqueeze(1));
+  if (logits.size(1) > 0) {
+    const at::Tensor target = local.row.unsqueeze(1);
+    logits.scatter_(
+        1, target, logits.gather(1, target).sub_(local.held.to(logits.scalar_type()).unsqueeze(1)));
+  }
   logits.mul_(each);
-  add_product({table.gradients[*table.layout->word], logits, whole(table, pass, norm)}, later);
+  add_product({table.operators, gradient, logits, whole(table, pass, norm)}, later);
   return like(sum_of_parts(table, pass, at::mm(logits, wide(word(table)))), norm);
 }
 

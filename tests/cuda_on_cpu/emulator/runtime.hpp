@@ -1,0 +1,53 @@
+// The emulated CUDA runtime beside kernels: memory, streams, events, copies, cards. A stream is a
+// queue: what is queued runs when something waits for it, and by chance before. So what reads too
+// early, or writes under a copy that was not waited for, fails in some order. Between two tasks
+// device memory is poisoned: the address sanitizer sees every access of the CPU. Ranks that are
+// threads of a test may share the runtime.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cuda_on_cpu {
+
+// False: it cannot be done yet (a collective whose peers have not come) and is asked again.
+using Task = std::function<bool()>;
+
+struct Stream;
+struct Event;
+
+// Eager (the default): a task runs at once where its stream allows. Lazy: see above.
+void set_lazy(bool lazy);
+// While it is true only default streams go on.
+void hold_others(bool now);
+void enqueue(Stream* stream, Task task);  // null: the default stream of this thread
+
+struct Card {
+  int driver = 13000, count = 1, major = 9, minor = 0, compute_mode = 0;
+  std::size_t memory = std::size_t{1} << 30;
+  std::string bus = "0000:1b:00.0";
+  int device_error = 0;  // of cudaSetDevice
+  int error = 0;         // sticky: of every call from now on
+};
+Card& card();
+
+// Answers of the runtime, as numbers of cudaError_t.
+int allocate(void** out, std::size_t bytes);
+int release(void* memory);
+bool is_device(const void* memory);
+std::size_t allocated();
+Stream* new_stream();
+void end_stream(Stream* stream);
+int query(Stream* stream);        // 0 or 600
+int synchronize(Stream* stream);  // also tasks of others that it waits for
+Event* new_event();
+void end_event(Event* event);
+void record(Event* event, Stream* stream);
+void wait(Stream* stream, Event* event);
+// Runs `use` while device memory may be touched.
+void with_memory(const std::function<void()>& use);
+
+}  // namespace cuda_on_cpu

@@ -1,0 +1,126 @@
+"""tests/gpu/speed.py STOKER_TRAIN OUT [CASE...]: tokens a second of stoker-train and of PyTorch, eager and compiled, on this card,
+with the same sizes, batch and sequence, one after the other. Random tokens. OUT/speed.json; a table on stdout."""
+import json
+import os
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+TRAIN, OUT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+HERE = os.path.dirname(os.path.abspath(__file__))
+VOCABULARY, BELOW, SEQUENCE = 50304, 50257, 1024
+SMALL = {"layers": 12, "hidden": 768, "heads": 12}
+LARGE = {"layers": 48, "hidden": 1600, "heads": 25}
+CASES = {"124M": {"model": SMALL, "batch": 32, "steps": 25, "warm": 8, "peers": ("eager", "compiled")},
+         "124M-batch-4": {"model": SMALL, "batch": 4, "steps": 40, "warm": 10, "peers": ("eager",)},
+         "1.5B": {"model": LARGE, "batch": 16, "steps": 12, "warm": 4, "save": 7, "peers": ("eager",)}}
+CONFIG = """model: {{layers: {layers}, hidden: {hidden}, heads: {heads}, sequence: {sequence}, vocabulary: {vocabulary}, dropout: 0}}
+data: {{train: [{{prefix: ../random}}]}}
+batch: {{global: {batch}, micro: {batch}}}
+train: {{samples: {samples}, dtype: bf16, device: cuda}}
+lr: {{max: 1.0e-4, decay_samples: 100000}}
+checkpoint: {{save: [{{every: {save}}}], asynchronous: true}}
+"""
+
+
+def write_tokens(prefix, documents):
+    """Megatron's indexed dataset (docs: data.md) of random tokens, one document of a sequence and a token each."""
+    import numpy
+    length = SEQUENCE + 1
+    numpy.random.default_rng(1).integers(0, BELOW, documents * length, dtype=numpy.uint16).tofile(prefix + ".bin")
+    with open(prefix + ".idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, documents, documents + 1))
+        numpy.full(documents, length, "<i4").tofile(f)
+        (numpy.arange(documents, dtype="<i8") * length * 2).tofile(f)
+        numpy.arange(documents + 1, dtype="<i8").tofile(f)
+
+
+class MemoryWatch:
+    """The most of the card's memory that was in use, by nvidia-smi."""
+
+    def __enter__(self):
+        self.most, self.ended = 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def watch(self):
+        while not self.ended.wait(0.25):
+            out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                                 text=True, capture_output=True).stdout
+            self.most = max(self.most, int(out.split()[0]) if out.strip() else 0)
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def stoker(name, case):
+    folder = os.path.join(OUT, "speed", name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    with open(os.path.join(folder, "train.yaml"), "w") as f:
+        f.write(CONFIG.format(**case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"],
+                              samples=case["batch"] * case["steps"] * 10, save=case.get("save", 100000)))
+    lines, arrivals, began = [], [], time.monotonic()
+    with MemoryWatch() as memory, open(os.path.join(folder, "stderr"), "w+") as stderr:
+        child = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=stderr)
+        for line in child.stdout:
+            found = re.findall(r"samples per second: ([0-9.]+)", line)
+            lines += found
+            arrivals += [time.monotonic() - began] * len(found)
+            if len(lines) == case["steps"]:
+                break
+        child.kill()  # it would save first
+        child.wait()
+        stderr.seek(0)
+        said = stderr.read()
+    if len(lines) < case["steps"]:
+        return {"error": f"{len(lines)} iterations: {said.strip()[-300:]}"}
+    rate = statistics.median(float(x) for x in lines[case["warm"]:])
+    shutil.rmtree(folder)
+    got = {"step_s": round(case["batch"] / rate, 5), "tokens_s": round(rate * SEQUENCE), "first_step_s": round(arrivals[0], 1),
+           "peak_gb": round(memory.most * 1.048576e-3, 2)}
+    if "save" in case:  # how much later the iteration after the save came than the others did
+        gaps = [after - before for before, after in zip(arrivals, arrivals[1:])]
+        got["save_held_s"] = round(gaps[case["save"] - 1] - statistics.median(gaps[case["warm"]:]), 3)
+    return got
+
+
+def peer(name, case, compiled):
+    sizes = dict(case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"], steps=case["steps"],
+                 warm=case["warm"], compile=compiled, tokens_below=BELOW)
+    path = os.path.join(OUT, "speed", f"{name}.json")
+    with open(path, "w") as f:
+        json.dump(sizes, f)
+    done = subprocess.run([sys.executable, os.path.join(HERE, "peer_gpt2.py"), path], text=True, capture_output=True)
+    try:
+        return json.loads(done.stdout.strip().split("\n")[-1])
+    except ValueError:
+        return {"error": done.stderr.strip()[-300:]}
+
+
+def main():
+    os.makedirs(os.path.join(OUT, "speed"), exist_ok=True)
+    write_tokens(os.path.join(OUT, "speed", "random"), 2048)
+    results = {}
+    for name in sys.argv[3:] or CASES:
+        case = CASES[name]
+        found = results[name] = {"batch": case["batch"], "sequence": SEQUENCE, "stoker": stoker(name, case)}
+        for kind in case["peers"]:
+            found["pytorch " + kind] = peer(name, case, kind == "compiled")
+        for who, got in found.items():
+            if isinstance(got, dict):
+                print(f"{name:14} {who:18} {json.dumps(got)}", flush=True)
+        with open(os.path.join(OUT, "speed.json"), "w") as f:
+            json.dump(results, f, indent=1)
+            f.write("\n")
+    shutil.rmtree(os.path.join(OUT, "speed"))
+
+
+main()
