@@ -29,13 +29,15 @@ file(GLOB gpu_tests CONFIGURE_DEPENDS ${cuda_tests}/*_test.cpp)
 # Those of the emulator, of what it plays, and of the trainer.
 list(FILTER gpu_tests EXCLUDE REGEX "/(emulator|device|device_faults|nccl_comm)_test")
 set_source_files_properties(${gpu_tests} PROPERTIES LANGUAGE CUDA)
-add_executable(gpu_kernels ${gpu_tests} ${CMAKE_SOURCE_DIR}/tests/main.cpp)
+add_executable(gpu_kernels ${gpu_tests} ${CMAKE_SOURCE_DIR}/tests/gpu/main.cpp)
 target_link_libraries(gpu_kernels PRIVATE stoker_kernels_cuda doctest::doctest)
 target_include_directories(gpu_kernels PRIVATE ${CMAKE_SOURCE_DIR})
+target_include_directories(gpu_kernels SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 # Flat state, optimizer, saving and NCCL on the card.
 add_executable(gpu_state ${cuda_tests}/device_test.cpp ${CMAKE_SOURCE_DIR}/tests/gpu/nccl_test.cpp
-  ${CMAKE_SOURCE_DIR}/tests/main.cpp)
+  ${CMAKE_SOURCE_DIR}/tests/gpu/main.cpp)
 target_link_libraries(gpu_state PRIVATE stoker_options stoker_train_cuda doctest::doctest)
+target_include_directories(gpu_state SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 add_executable(gpu_speed ${CMAKE_SOURCE_DIR}/tests/gpu/kernel_speed.cu)  # bandwidths, as JSON
 target_link_libraries(gpu_speed PRIVATE stoker_kernels_cuda)
 target_include_directories(gpu_speed PRIVATE ${CMAKE_SOURCE_DIR})
