@@ -13,6 +13,15 @@ from e2e._harness import Site, run_program
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPE = dict(layers=4, hidden=64, ffn=256, sequence=32, micro=2, global_batch=4, ramp_start=4, ramp_samples=4,
              samples=40000, save_every=10, ranks_per_node=2, nodes=1, floor="2s")
+BEFORE_DEATH_S = 30  # in which the standbys import torch
+SCRIPT = """\
+run: script
+directory: {directory}
+scheduler: {{kind: local, nodes: 1}}
+train: {{command: ['{python}', '{script}', checkpoint.pt, '{wait}'], ranks_per_node: 2, preload: {preload}, finished: exit_zero}}
+watch: {{progress: {{iteration: 'STEP (\\d+)'}}}}
+hang: {{floor: 2min}}
+"""
 
 
 def follow(path, pattern, seconds):
@@ -94,13 +103,39 @@ def peer_restart_seconds(folder, launcher, rounds=3):
             else:
                 argv += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{29621 + number}",
                          "--ft-param-initial_rank_heartbeat_timeout", "30", "--ft-param-rank_heartbeat_timeout", "30"]
-            argv += [os.path.join(HERE, "peer_train.py"), os.path.join(work, "checkpoint.pt")]
+            argv += [os.path.join(HERE, "peer_train.py"), os.path.join(work, "checkpoint.pt"), "0"]
             done = subprocess.run(argv, text=True, capture_output=True, timeout=180, cwd=work)
-            killed = re.search(r"DIES ([\d.]+)", done.stdout)
-            further = re.search(r"STEP 21 ([\d.]+)", done.stdout[killed.end():]) if killed else None
-            if not further:
-                raise RuntimeError(f"{launcher}: no restart seen: {done.stderr[-400:]}")
-            figures.append(float(further.group(1)) - float(killed.group(1)))
+            figures.append(seconds_of(done.stdout, launcher, done.stderr))
+    return figures
+
+
+def seconds_of(output, launcher, more=""):
+    """From the death of rank 1 to the first step behind the checkpoint, by the script's own clock."""
+    killed = re.search(r"DIES ([\d.]+)", output)
+    further = re.search(r"STEP 21 ([\d.]+)", output[killed.end():]) if killed else None
+    if not further:
+        raise RuntimeError(f"{launcher}: no restart seen: {more[-400:] or output[-400:]}")
+    return float(further.group(1)) - float(killed.group(1))
+
+
+def script_restart_seconds(folder, preload, rounds=3):
+    """The same script under stoker; `preload`: with standbys that have imported torch."""
+    figures = []
+    for _ in range(rounds):
+        site = Site("script")
+        try:
+            config = os.path.join(site.folder, "script.yaml")
+            with open(config, "w", encoding="utf-8") as file:
+                file.write(SCRIPT.format(directory=site.directory, python=os.path.join(folder, "bin", "python"),
+                                         script=os.path.join(HERE, "peer_train.py"), wait=BEFORE_DEATH_S if preload else 0,
+                                         preload="[torch, torch.nn.parallel]" if preload else "[]"))
+            site.start_daemon()
+            site.stoker("run", config, "--yes")
+            site.wait_state("finished", 300)
+            with open(os.path.join(site.directory, "gen-000001", "main.log"), encoding="utf-8", errors="replace") as file:
+                figures.append(seconds_of(file.read(), "stoker"))
+        finally:
+            site.close()
     return figures
 
 
@@ -123,6 +158,11 @@ def restart():
         yield dict(name=f"restart: {launcher}", value=seconds, unit="s", goal="", ok=True, note="the same crash")
     yield dict(name="restart: ratio to the faster peer", value=mine / best, unit="x", goal="<= 0.25",
                ok=mine / best <= 0.25, note="in one run on one machine")
+    cold, warm = (statistics.median(script_restart_seconds(folder, preload)) for preload in (False, True))
+    yield dict(name="restart: the peers' script under stoker", value=cold, unit="s", goal="", ok=True, note="the same crash")
+    yield dict(name="restart: the same with train.preload", value=warm, unit="s", goal="", ok=True, note="the same crash")
+    yield dict(name="restart: ratio of the two", value=warm / cold, unit="x", goal="<= 0.5", ok=warm / cold <= 0.5,
+               note="in one run on one machine")
 
 
 def hang():

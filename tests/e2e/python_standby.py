@@ -195,6 +195,32 @@ def under_agents(allocation):
     a.nothing_left()
 
 
+PRINTS = """
+sys.path.insert(0, os.path.dirname(__file__))
+import heavy
+for i in range(1, 100000):
+    if os.environ["RANK"] == "0":
+        print(f"iteration {i:8d}/  100000 | consumed samples: {i * 4:12d} | lm loss: 1.000000E+00 |", flush=True)
+    time.sleep(0.02)
+"""
+
+
+def one_rank_prints(allocation):
+    """a script whose rank 0 alone shows iterations, without a heartbeat page: the silent rank holds no standby back"""
+    a = allocation(ranks=2, orders={"environment": {"STOKER_PRELOAD": "heavy"}, "orphan_grace": 0})
+    a.script(PRINTS)
+    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
+        file.write(HEAVY)
+    a.start()
+    wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 2, what="two standbys")
+    beats = len(a.events("beat"))
+    wait_for(lambda: len(a.events("beat")) > beats + 3, what="beats that tell the lead of both")
+    os.kill(int(next(pid for pid, who in imports(a) if who == "1")), signal.SIGKILL)
+    check(a.wait_event("attempt_started", attempt=2)["standby"], "attempt 2 is not from warm processes")
+    a.agents["n01"].kill()
+    a.nothing_left()
+
+
 def import_fails(allocation):
     """a module that cannot be imported: the training runs without standbys, and one line says why"""
     a = allocation(orders={"environment": {"STOKER_PRELOAD": "no_such_module"}, "orphan_grace": 0})
@@ -212,4 +238,5 @@ def import_fails(allocation):
     a.nothing_left()
 
 
-run_cases([as_the_interpreter, ends_quietly, changed_files, cuda_only_when_allowed, open_gpu_is_seen, under_agents, import_fails])
+run_cases([as_the_interpreter, ends_quietly, changed_files, cuda_only_when_allowed, open_gpu_is_seen, under_agents, one_rank_prints,
+           import_fails])

@@ -61,14 +61,17 @@ void Node::tend_standbys() {
   });
   if (!wants_standbys() || standbys_.size() >= start_.orders.ranks_per_node) return;
   if (!standbys_.empty() && !standbys_.back()->standby_ready()) return;  // one at a time
+  const auto iterates = [](const auto& m) {
+    const RankSample& s = m->slot->sample();
+    return s.completed + s.iteration.value > 0 && s.phase == wire::Phase::Iteration;
+  };
   const bool spare = ranks_.empty() && attempt_.value == 0;
-  const bool settled =
-      spare ? monotonic_now() - created_ > kSpareDelay
-            : !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [](const auto& m) {
-                return !m->gone &&
-                       m->slot->sample().completed + m->slot->sample().iteration.value > 0 &&
-                       m->slot->sample().phase == wire::Phase::Iteration;
-              });
+  const bool settled = spare
+                           ? monotonic_now() - created_ > kSpareDelay
+                           : std::any_of(ranks_.begin(), ranks_.end(), iterates) &&
+                                 std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& m) {
+                                   return !m->gone && (!m->slot->sample().reported || iterates(m));
+                                 });
   if (settled) spawn_standby();
 }
 
