@@ -39,6 +39,20 @@ struct Submit {
                 hold_for_spares)
 };
 
+// Submits a follower's job: its order is written first, so that a job of an earlier try leaves. The
+// token is looked up before: repeated, it submits nothing twice.
+struct RunFollower {
+  static constexpr const char* kKind = "run_follower";
+  Token token;
+  std::string follower;  // name in RunPolicy::after
+  Iteration iteration;
+  Generation generation;
+  std::string checkpoint;    // directory name; "" = of a foreign format
+  std::uint32_t number = 1;  // of the try
+  std::vector<NodeName> exclude;
+  STOKER_FIELDS(RunFollower, token, follower, iteration, generation, checkpoint, number, exclude)
+};
+
 struct Cancel {  // the task, or the whole array; of a job that is gone: success
   static constexpr const char* kKind = "cancel";
   Token token;
@@ -151,7 +165,7 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
 
 using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,
                             ProbeJob, SetResumePoint, LookAtTree, DrainNode, LookUpToken,
-                            WriteControl, ConsumeSwitch, SendAlert>;
+                            WriteControl, ConsumeSwitch, SendAlert, RunFollower>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

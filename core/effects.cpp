@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/nodes/drain.hpp"
 #include "core/supply/command.hpp"
@@ -32,6 +33,21 @@ std::optional<OpenEffect> take(Turn& turn, const EffectKey& key) {
   OpenEffect effect = std::move(found->second);
   turn.site.open.erase(found);
   return effect;
+}
+
+// A follower's submission, or the search for it, did not succeed; `proven`: it did not happen.
+bool is_of_follower(Turn& turn, const Action& action, const std::string& why, bool proven) {
+  const auto* follower = std::get_if<RunFollower>(&action);
+  const auto* search = std::get_if<LookUpToken>(&action);
+  if (search != nullptr && !followers::is_followers(turn.event.run, search->token))
+    search = nullptr;
+  if (follower == nullptr && search == nullptr) return false;
+  if (turn.run == nullptr) return true;
+  if (follower != nullptr)
+    followers::on_not_submitted(turn, *follower, why, proven);
+  else
+    followers::on_not_looked_up(turn, search->token);
+  return true;
 }
 
 bool is_file_of_run(const Action& action) {
@@ -126,6 +142,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     script::on_kill_switch(turn, *kill, done.detail);
   if (const auto* drain = std::get_if<DrainNode>(&effect->action))
     on_drain_done(turn, *drain, done.detail);
+  if (const auto* follower = std::get_if<RunFollower>(&effect->action); follower && turn.run)
+    followers::on_submitted(turn, *follower, done.job);
   if (effect->failures >= kPageAfter) {
     turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
     resolve(turn, "effect_failed", done.action);
@@ -137,6 +155,7 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   if (!effect) return;
   if (supply::Submission* s = submission_of(turn, effect->action))
     return supply::on_submit_failed(turn, *s, failed);
+  if (is_of_follower(turn, effect->action, failed.why, true)) return;
   if (std::holds_alternative<LookUpToken>(effect->action))
     return turn.say(fmt::format("the search for the token failed: {}", failed.why));
   if (is_moving_aside(effect->action))
@@ -168,6 +187,7 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   if (!effect) return;
   if (supply::Submission* s = submission_of(turn, effect->action))
     return supply::on_submit_unknown(turn, *s, unknown.why);
+  if (is_of_follower(turn, effect->action, unknown.why, false)) return;
   if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
   ++effect->failures;
   if (is_told(effect->failures))

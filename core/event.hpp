@@ -313,12 +313,25 @@ struct EndSeen {
   STOKER_FIELDS(EndSeen, mark, refused)
 };
 
+// The command of a follower's job is over (wire/follow_files.hpp); or its job is, and its folder
+// was read and holds no end of it.
+struct FollowerEnded {
+  static constexpr const char* kKind = "follower_ended";
+  Token token;
+  int code = 0, signal = 0;
+  std::string words;     // its last line, or why it did not run
+  bool ordered = false;  // its job was ordered to end
+  double seconds = 0;
+  bool missing = false;
+  STOKER_FIELDS(FollowerEnded, token, code, signal, words, ordered, seconds, missing)
+};
+
 using EventBody =
     std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
                  DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
                  NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
                  EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
-                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen, WeeklyDue>;
+                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen, WeeklyDue, FollowerEnded>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

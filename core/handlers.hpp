@@ -35,6 +35,9 @@ void act_on_suspicion(Turn& turn);
 void on_lead_silent(Turn& turn, const LeadSilent& silent);
 void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
 
+// training/saved.cpp
+void on_saved(Turn& turn, const wire::CheckpointSaved& e);
+
 // recover/archive.cpp
 void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e);
 void on_archived(Turn& turn, const wire::CheckpointArchived& e);

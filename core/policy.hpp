@@ -154,6 +154,24 @@ struct BudgetPolicy {
   STOKER_FIELDS(BudgetPolicy, gpu_hours)
 };
 
+// A command that is run on checkpoints, each time as a job of its own (core/followers).
+struct FollowerPolicy {
+  std::string name;
+  std::uint64_t every = 0;  // the first checkpoint at or behind each multiple of it
+  std::vector<std::string> command;
+  std::map<std::string, std::string> environment;
+  std::uint32_t nodes = 1;
+  Duration time_limit = 4h;
+  std::string partition, account;  // what is not given is the training's
+  std::optional<std::uint32_t> gpus_per_node, cpus_per_task;
+  std::uint32_t at_once = 1;  // jobs at a time
+  std::uint32_t tries = 3;
+  Duration wait = 5min;       // between two tries; doubles
+  std::uint32_t backlog = 3;  // checkpoints that may wait; then the oldest is left out
+  STOKER_FIELDS(FollowerPolicy, name, every, command, environment, nodes, time_limit, partition,
+                account, gpus_per_node, cpus_per_task, at_once, tries, wait, backlog)
+};
+
 struct RunPolicy {
   RunName run;
   std::string directory;         // run directory, absolute
@@ -169,8 +187,9 @@ struct RunPolicy {
   AlertPolicy alerts;
   GoodputPolicy goodput;
   BudgetPolicy budget;
+  std::vector<FollowerPolicy> after;
   STOKER_FIELDS(RunPolicy, run, directory, config_path, config_directory, group, scheduler, train,
-                watch, hang, recover, checkpoints, alerts, goodput, budget)
+                watch, hang, recover, checkpoints, alerts, goodput, budget, after)
 };
 
 // An existing batch script runs as it is: nothing of ours is inside its jobs (script.hpp).

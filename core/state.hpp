@@ -12,6 +12,7 @@
 #include "common/node_list.hpp"
 #include "core/action.hpp"
 #include "core/event.hpp"
+#include "core/followers/follower.hpp"
 #include "core/nodes/bisect.hpp"
 #include "core/nodes/ledger.hpp"
 #include "core/policy.hpp"
@@ -214,7 +215,8 @@ struct RunState {
   bool without_exclusions = false;  // they left too few nodes; until a task runs
   OrderNumber order;                // newest order written
   std::vector<std::uint64_t> pins;  // of it: checkpoints that are never deleted
-  double lr_scale = 1;              // of the last rollback; holds until the next one
+  std::vector<wire::FollowRule> follow;  // of it: nor these, until the daemon has heard of them
+  double lr_scale = 1;                   // of the last rollback; holds until the next one
   std::optional<OrderNumber>
       exact_order;        // a rollback's order, until a checkpoint was saved beyond it
   wire::Control control;  // of the live generation: levels and counters
@@ -258,13 +260,15 @@ struct RunState {
   bool daemon_away = false;       // nothing was heard since the daemon came back
   std::uint32_t spend_level = 0;  // percent of budget.gpu_hours that was reported: 0, 80, 100
   WeeklyMark weekly;
+  std::map<std::string, followers::Follower> followers;  // by name
   STOKER_FIELDS(RunState, policy, training, since, since_wall, why, supply, failed_submits,
-                accepted, over, rivals, without_exclusions, order, pins, lr_scale, exact_order,
-                control, live, newest, progress, losses, loss_stride, loss, speed, trail, bisect,
-                searched, experiments, going_back, goodput, phases, checkpoint, budget, incident,
-                verdict, failed_of, crash, save, planned_stop, save_at, interval_asked, accused,
-                leftover_at, overdue_told, disk_full, no_room_since, refused, digests, finish_file,
-                end, resumed_live_at, paused, observe_only, daemon_away, spend_level, weekly)
+                accepted, over, rivals, without_exclusions, order, pins, follow, lr_scale,
+                exact_order, control, live, newest, progress, losses, loss_stride, loss, speed,
+                trail, bisect, searched, experiments, going_back, goodput, phases, checkpoint,
+                budget, incident, verdict, failed_of, crash, save, planned_stop, save_at,
+                interval_asked, accused, leftover_at, overdue_told, disk_full, no_room_since,
+                refused, digests, finish_file, end, resumed_live_at, paused, observe_only,
+                daemon_away, spend_level, weekly, followers)
 };
 
 inline constexpr std::size_t kLossPoints = 60;

@@ -6,6 +6,7 @@
 
 #include "common/overloaded.hpp"
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/publish/spend.hpp"
 #include "core/supply/supply.hpp"
@@ -26,9 +27,30 @@ bool needs_run(const EventBody& body) {
                std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
                std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen> ||
                std::is_same_v<B, JobProbed> || std::is_same_v<B, EndSeen> ||
-               std::is_same_v<B, WeeklyDue>;
+               std::is_same_v<B, WeeklyDue> || std::is_same_v<B, FollowerEnded>;
       },
       body);
+}
+
+// A follower's job is none of the training's.
+void on_job_seen(Turn& turn, const JobSeen& seen) {
+  if (followers::is_followers(turn.event.run, seen.token))
+    followers::on_job_seen(turn, seen);
+  else
+    supply::on_job_seen(turn, seen);
+}
+void on_job_gone(Turn& turn, const JobGone& gone) {
+  if (followers::is_followers(turn.event.run, gone.token))
+    followers::on_job_gone(turn, gone);
+  else
+    supply::on_job_gone(turn, gone);
+}
+
+void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
+  if (followers::is_followers(turn.event.run, answer.token))
+    followers::on_looked_up(turn, answer);
+  else
+    supply::on_looked_up(turn, answer);
 }
 
 void dispatch(Turn& turn) {
@@ -46,8 +68,8 @@ void dispatch(Turn& turn) {
                      retry_effects(turn);
                  },
                  [&](const Quarantined& e) { on_quarantined(turn, e); },
-                 [&](const JobSeen& e) { supply::on_job_seen(turn, e); },
-                 [&](const JobGone& e) { supply::on_job_gone(turn, e); },
+                 [&](const JobSeen& e) { on_job_seen(turn, e); },
+                 [&](const JobGone& e) { on_job_gone(turn, e); },
                  [&](const RivalsSeen& e) { supply::on_rivals(turn, e); },
                  [&](const JobProbed& e) { on_job_probed(turn, e); },
                  [&](const SchedulerBlind& e) { on_blind(turn, e); },
@@ -62,12 +84,13 @@ void dispatch(Turn& turn) {
                  [&](const EffectDone& e) { on_effect_done(turn, e); },
                  [&](const EffectFailed& e) { on_effect_failed(turn, e); },
                  [&](const EffectUnknown& e) { on_effect_unknown(turn, e); },
-                 [&](const TokenLookedUp& e) { supply::on_looked_up(turn, e); },
+                 [&](const TokenLookedUp& e) { on_looked_up(turn, e); },
                  [&](const DiskLow& e) { on_disk(turn, e); },
                  [&](const DiskFull& e) { on_disk_full(turn, e); },
                  [&](const FinishFileSeen& e) { on_finish_file(turn, e); },
                  [&](const EndSeen& e) { on_end_seen(turn, e); },
-                 [&](const WeeklyDue& e) { on_weekly_due(turn, e); }},
+                 [&](const WeeklyDue& e) { on_weekly_due(turn, e); },
+                 [&](const FollowerEnded& e) { followers::on_ended(turn, e); }},
       turn.event.body);
 }
 
@@ -123,6 +146,7 @@ Stepped step(SiteState before, const Event& event) {
   if (known && state.runs.contains(event.run)) watch_spend(turn);
 
   if (turn.repeated.empty()) group_convictions(state, decision);  // which counts by ordinals
+  if (known && state.runs.contains(event.run)) followers::advance(turn);
   if (known) {  // it may have left the list, or have another name now
     const auto still = state.runs.find(event.run);
     decision.to = still == state.runs.end() ? decision.from : state_name(still->second.training);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/signals/probe.hpp"
 #include "core/step.hpp"
@@ -29,6 +30,7 @@ constexpr Timer kTimers[] = {
     {"the next try after a pause", training::held_retry_at, training::leave_held},
     {"a task outlives its run", training::leftover_at, training::cancel_leftover},
     {"a checkpoint is overdue", training::save_overdue_at, training::report_overdue_save},
+    {"a follower is due", followers::wake_at, followers::advance},
     {"the hang detector wants heartbeats", training::digest_at, wait_for_digest},
 };
 

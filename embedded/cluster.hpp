@@ -60,6 +60,7 @@ struct SubmitJob {
   std::string signal = "USR1";  // sent to the agents that long before the wall
   Duration kill_wait = 30s;     // from TERM to KILL
   bool no_kill = false;         // the job survives the loss of a node
+  bool background = false;      // starts only where no other job that waits could
   bool singleton = true;
   std::string dependency, begin;
   std::vector<NodeName> exclude;
@@ -68,7 +69,7 @@ struct SubmitJob {
   std::string working_directory;
   std::uint32_t cluster_nodes = 0;  // the cluster's size; 0 = as large as needed plus two
   STOKER_FIELDS(SubmitJob, token, name, array_tasks, throttle, nodes, time_limit, signal_before,
-                signal, kill_wait, no_kill, singleton, dependency, begin, exclude, argv,
+                signal, kill_wait, no_kill, background, singleton, dependency, begin, exclude, argv,
                 environment, working_directory, cluster_nodes)
 };
 

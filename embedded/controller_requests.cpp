@@ -177,7 +177,8 @@ Answer Controller::answer_to(const Observe& request) {
   Answer answer = good();
   std::vector<const Task*> finished;
   for (const auto& [id, task] : cluster_.tasks) {
-    const std::string& name = cluster_.jobs.at(id.job).request.name;
+    std::string name = cluster_.jobs.at(id.job).request.name;
+    name.resize(std::min(name.find('+'), name.size()));  // of a follower: its run's
     if (!request.names.empty() &&
         std::find(request.names.begin(), request.names.end(), name) == request.names.end())
       continue;

@@ -161,6 +161,7 @@ SubmitJob make_submission(const core::SubmitRequest& request, const LocalOptions
   job.signal_before = policy.train.exit_before_limit;
   job.kill_wait = options.kill_wait;
   job.no_kill = submit.hold_for_spares;
+  job.background = request.follower;
   job.dependency = submit.dependency;
   job.begin = submit.begin;
   job.exclude = submit.exclude;

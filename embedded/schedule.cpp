@@ -59,53 +59,67 @@ Supply supply_for(const Cluster& cluster, const Job& job, const std::set<NodeNam
   return out;
 }
 
+struct Starts {
+  const Cluster& cluster;
+  WallTime now;
+  Plan plan = {};
+  std::set<NodeName> taken = {};
+  std::map<std::uint64_t, std::uint32_t> active = {};
+  std::map<std::uint64_t, bool> met = {};
+  bool somebody_waits = false;
+
+  void look_at(const Task& task, const Job& job);
+};
+
+void Starts::look_at(const Task& task, const Job& job) {
+  const JobId& id = task.id;
+  if (active.count(id.job) == 0) {
+    active[id.job] = active_tasks(cluster, id.job);
+    met[id.job] = dependencies_met(cluster, job);
+  }
+  std::string& reason = plan.reasons[id];
+  if (task.held) {
+    reason = "JobHeldUser";
+  } else if (job.begin > now) {
+    reason = "BeginTime";
+    plan.next_begin = plan.next_begin ? std::min(*plan.next_begin, job.begin) : job.begin;
+  } else if (!met[id.job]) {
+    reason = "Dependency";
+  } else if (active[id.job] >= std::max(1u, job.request.throttle)) {
+    reason = "JobArrayTaskLimit";
+  } else if (somebody_waits) {
+    reason = "Priority";
+  } else {
+    Supply supply = supply_for(cluster, job, taken);
+    const std::size_t need = job.request.nodes;
+    if (supply.idle.size() >= need) {
+      supply.idle.resize(need);
+      taken.insert(supply.idle.begin(), supply.idle.end());
+      ++active[id.job];
+      plan.starts.push_back({id, supply.idle});
+      plan.reasons.erase(id);
+    } else if (supply.idle.size() + supply.busy.size() >= need || supply.away.empty()) {
+      reason = "Resources";
+      somebody_waits = supply.idle.size() + supply.busy.size() >= need;
+    } else {
+      reason = "ReqNodeNotAvail, UnavailableNodes:" + compress_hostlist(supply.away);
+    }
+  }
+}
+
 }  // namespace
 
 Plan plan_starts(const Cluster& cluster, WallTime now) {
-  Plan plan;
-  std::set<NodeName> taken;
+  Starts starts{cluster, now};
   for (const auto& [id, task] : cluster.tasks)
-    if (task.active()) taken.insert(task.nodes.begin(), task.nodes.end());
-  std::map<std::uint64_t, std::uint32_t> active;
-  std::map<std::uint64_t, bool> met;
-  bool somebody_waits = false;
-  for (const auto& [id, task] : cluster.tasks) {
-    if (task.state != core::JobState::Pending) continue;
-    const Job& job = cluster.jobs.at(id.job);
-    if (active.count(id.job) == 0) {
-      active[id.job] = active_tasks(cluster, id.job);
-      met[id.job] = dependencies_met(cluster, job);
+    if (task.active()) starts.taken.insert(task.nodes.begin(), task.nodes.end());
+  for (const bool background : {false, true})
+    for (const auto& [id, task] : cluster.tasks) {
+      const Job& job = cluster.jobs.at(id.job);
+      if (task.state == core::JobState::Pending && job.request.background == background)
+        starts.look_at(task, job);
     }
-    std::string& reason = plan.reasons[id];
-    if (task.held) {
-      reason = "JobHeldUser";
-    } else if (job.begin > now) {
-      reason = "BeginTime";
-      plan.next_begin = plan.next_begin ? std::min(*plan.next_begin, job.begin) : job.begin;
-    } else if (!met[id.job]) {
-      reason = "Dependency";
-    } else if (active[id.job] >= std::max(1u, job.request.throttle)) {
-      reason = "JobArrayTaskLimit";
-    } else if (somebody_waits) {
-      reason = "Priority";
-    } else {
-      Supply supply = supply_for(cluster, job, taken);
-      const std::size_t need = job.request.nodes;
-      if (supply.idle.size() >= need) {
-        supply.idle.resize(need);
-        taken.insert(supply.idle.begin(), supply.idle.end());
-        ++active[id.job];
-        plan.starts.push_back({id, supply.idle});
-        plan.reasons.erase(id);
-      } else if (supply.idle.size() + supply.busy.size() >= need || supply.away.empty()) {
-        reason = "Resources";
-        somebody_waits = supply.idle.size() + supply.busy.size() >= need;
-      } else {
-        reason = "ReqNodeNotAvail, UnavailableNodes:" + compress_hostlist(supply.away);
-      }
-    }
-  }
-  return plan;
+  return std::move(starts.plan);
 }
 
 }  // namespace stoker::embedded

@@ -1,6 +1,6 @@
 // Who may start where: the pure heart of the embedded scheduler. First come, first served by job
 // id; whole nodes; a task that waits for nodes that exist but are busy is not overtaken, one that
-// waits for nodes that are away is.
+// waits for nodes that are away is. Jobs of the background come after all others, in any case.
 #pragma once
 
 #include <map>

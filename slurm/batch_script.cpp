@@ -98,8 +98,13 @@ void add_options(Script& s, const core::SubmitRequest& request) {
   if (!submit.begin.empty()) s.option("begin", submit.begin);
   if (!submit.exclude.empty()) s.option("exclude", compress_hostlist(submit.exclude));
   s.option("chdir", request.policy.directory);
-  s.option("output", request.policy.directory +
-                         (submit.array_tasks > 1 ? "/slurm-%A_%a.out" : "/slurm-%j.out"));
+  if (request.follower) {
+    s.option("nice", "100");  // sbatch's own: behind the training's jobs
+    s.option("output", request.output + "-%j.out");
+  } else {
+    s.option("output", request.policy.directory +
+                           (submit.array_tasks > 1 ? "/slurm-%A_%a.out" : "/slurm-%j.out"));
+  }
   s.option("open-mode", "append");
   s.flag("no-requeue");
   if (submit.hold_for_spares) s.flag("no-kill");
@@ -113,20 +118,31 @@ void add_wall(Script& s, Duration limit) {
   s.line("export STOKER_JOB_END_NS=$(( ${SLURM_JOB_END_TIME:-$wall} * 1000000000 ))");
 }
 
+void wait_for_step(Script& s) {
+  s.line("step=$!");
+  s.line("# wait returns at every trapped signal: wait again until the child itself has ended.");
+  s.line("while kill -0 \"$step\" 2>/dev/null; do wait \"$step\"; done");
+  s.line("wait \"$step\"");
+  s.line("exit $?");
+}
+
 // With restarts inside the allocation one lost agent must not end the others, however long they go
 // on (--wait=0); otherwise a step whose first task has left ends within ten minutes.
 void add_step(Script& s, const core::SubmitRequest& request) {
+  if (request.follower) {  // once; it may start steps itself
+    std::string command;
+    for (const std::string& argument : request.agent_command)
+      command += (command.empty() ? "" : " ") + s.word(argument);
+    s.line(command + " &");
+    return wait_for_step(s);
+  }
   std::string srun = "srun --export=ALL --ntasks-per-node=1 --kill-on-bad-exit=0";
   if (const auto& cpus = request.policy.scheduler.cpus_per_task)
     srun += fmt::format(" --cpus-per-task={}", *cpus);  // not inherited since 22.05
   srun += request.submit.hold_for_spares ? " --no-kill --wait=0" : " --wait=600";
   for (const std::string& argument : request.agent_command) srun += " " + s.word(argument);
   s.line(srun + " &");
-  s.line("step=$!");
-  s.line("# wait returns at every trapped signal: wait again until srun itself has ended.");
-  s.line("while kill -0 \"$step\" 2>/dev/null; do wait \"$step\"; done");
-  s.line("wait \"$step\"");
-  s.line("exit $?");
+  wait_for_step(s);
 }
 
 }  // namespace
@@ -180,7 +196,7 @@ Result<std::string> batch_script(const core::SubmitRequest& request) {
     s.line(". " + s.word(setup));
   }
   s.line("");
-  s.line("# srun runs in the background: bash runs no trap while a foreground child runs.");
+  s.line("# The command runs in the background: bash runs no trap while a foreground child runs.");
   s.line(traps_usr1(request.policy.train) ? "trap 'kill -USR1 \"$step\" 2>/dev/null' USR1"
                                           : "trap '' USR1");
   s.line("trap 'kill -TERM \"$step\" 2>/dev/null' TERM");

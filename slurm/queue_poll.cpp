@@ -107,6 +107,13 @@ bool is_remainder(const QueueRow& row) {
   return row.id.task == 0 && row.state == core::JobState::Cancelled && row.nodes.empty();
 }
 
+bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs) {
+  const std::string_view run = job_name.substr(0, job_name.find('+'));  // in no run's name
+  return std::any_of(runs.begin(), runs.end(), [&](const RunName& name) {
+    return name.text == run || name.text == job_name;
+  });
+}
+
 std::vector<std::string> queue_command(const std::string& users, std::uint64_t job,
                                        QueueForm form) {
   std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all"};
@@ -186,9 +193,7 @@ Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vect
     }
     after_row = true;
     const bool wanted =
-        names.empty() ||
-        std::any_of(names.begin(), names.end(),
-                    [&fields](const RunName& name) { return name.text == (*fields)[12]; }) ||
+        names.empty() || is_job_of((*fields)[12], names) ||
         std::any_of(folders.begin(), folders.end(), [&fields](const std::string& folder) {
           return (*fields)[11].starts_with(folder);
         });

@@ -59,6 +59,10 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 // The node lists of the answer before, by their text: jobs run for days on the nodes they have.
 using NodeLists = std::map<std::string, NodeList, std::less<>>;
 
+// Whether a job of this name is of one of these runs: it has the run's name, or the name of one of
+// its followers ("tr11+evaluate.1000").
+bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs);
+
 // Parses what squeue printed with SLURM_TIME_FORMAT=%s. A torn last line, a line without its
 // fields or an unknown state is an error: such an answer proves nothing about any job. Rows of
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows

@@ -114,6 +114,22 @@ Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::st
   return newest;
 }
 
+std::optional<std::string> foreign_checkpoint_path(const std::string& directory,
+                                                   Iteration iteration) {
+  const auto names = os::list_directory(directory);
+  if (!names) return std::nullopt;
+  std::optional<std::string> file;
+  for (const std::string& name : *names) {
+    for (const std::string_view prefix :
+         {"iter_", "global_step", "checkpoint-", "step-", "step_", ""}) {
+      std::string_view rest = name;
+      if (remove_prefix(rest, prefix) && number(rest) == iteration) return directory + "/" + name;
+    }
+    if (iteration_of_file(name) == iteration) file = directory + "/" + name;
+  }
+  return file;
+}
+
 std::optional<Iteration> CheckpointNews::take(const std::optional<ForeignCheckpoint>& newest) {
   const auto before = std::exchange(before_, newest);
   if (!std::exchange(looked_, true)) first_ = newest;

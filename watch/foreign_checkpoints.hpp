@@ -29,6 +29,11 @@ std::optional<Iteration> iteration_of_file(std::string_view name);
 // The newest one in `directory`; empty: no checkpoint, or no such directory.
 Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::string& directory);
 
+// Where the checkpoint of an iteration is, by the names above (and iter_0000500, global_step500);
+// empty: not there.
+std::optional<std::string> foreign_checkpoint_path(const std::string& directory,
+                                                   Iteration iteration);
+
 // What is new between two looks: a checkpoint that was not there at the first one, and is whole.
 class CheckpointNews {
  public:

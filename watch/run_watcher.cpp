@@ -42,7 +42,8 @@ RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::C
       switches_({options.policy.run, directory_ + "/switch", options.policy.group}, cursors),
       disk_(disk_options(options.policy), cursors),
       finish_file_(options.policy, cursors),
-      end_file_(options.policy.run, directory_, cursors) {}
+      end_file_(options.policy.run, directory_, cursors),
+      follow_ends_(options.policy.run, directory_) {}
 
 std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   std::vector<core::Input> out;
@@ -55,13 +56,14 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
   out.insert(out.end(), std::make_move_iterator(words.begin()),
              std::make_move_iterator(words.end()));
   if (!generations_.more()) end_file_.poll(generations_.newest(), out);
+  follow_ends_.poll(out);
   if (!disk_polled_ || now - *disk_polled_ >= kPollDisk) {
     disk_polled_ = now;
     disk_.poll(out);
   }
   if (!out.empty() || moved_ == Instant{}) moved_ = now;
   // A script's logs lie in folders without hints.
-  const bool quiet = hinted_ && agents_ && now - moved_ >= kQuiet;
+  const bool quiet = hinted_ && agents_ && !follow_ends_.waits() && now - moved_ >= kQuiet;
   next_poll_ = now;
   if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : quiet ? kPollQuiet : kPollLocal;
   if (switches_.unsettled()) next_poll_ = std::min(next_poll_, now + kSettlePoll);

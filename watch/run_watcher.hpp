@@ -10,6 +10,7 @@
 #include "watch/disk.hpp"
 #include "watch/end_file.hpp"
 #include "watch/finish_file.hpp"
+#include "watch/follow_ends.hpp"
 #include "watch/generations.hpp"
 #include "watch/switch_files.hpp"
 
@@ -26,6 +27,8 @@ class RunWatcher {
   RunWatcher(const RunWatchOptions& options, const std::vector<core::Cursor>& cursors);
 
   std::vector<core::Input> poll(Instant now, WallTime wall = wall_now());
+  // Jobs of followers whose end is waited for.
+  void wait_for(std::vector<Follow> follows) { follow_ends_.wait_for(std::move(follows)); }
   // The digest in the making, to be fed before a Tick. Empty: nothing new since the last one.
   std::vector<core::Input> flush_digest();
 
@@ -45,6 +48,7 @@ class RunWatcher {
   DiskWatch disk_;
   FinishFile finish_file_;
   EndFile end_file_;
+  FollowEnds follow_ends_;
   std::optional<Instant> disk_polled_;
   Instant next_poll_, moved_;
 };

@@ -30,6 +30,13 @@ inline constexpr const char* kPreload =
     "STOKER_PRELOAD";  // "torch,numpy": modules that a Python training's standby has imported;
                        // STOKER_PRELOAD_CUDA=1 beside it: it has also initialised CUDA
 
+// Set by `stoker-agent follow` for the command of a follower (after: of RUN.yaml), besides kRun,
+// kRunDirectory and kGeneration.
+inline constexpr const char* kCheckpoint = "STOKER_CHECKPOINT";  // path
+inline constexpr const char* kIteration = "STOKER_ITERATION";    // of the checkpoint
+inline constexpr const char* kFollower = "STOKER_FOLLOWER";      // name
+inline constexpr const char* kFollowTry = "STOKER_TRY";          // decimal, from 1
+
 // Set by the scheduler (SLURM, or the embedded one in the same terms) for the agent.
 inline constexpr const char* kToken = "STOKER_TOKEN";  // of the submission
 inline constexpr const char* kOrder =

@@ -19,7 +19,9 @@ std::vector<CheckpointId> choose_prunable(std::vector<SurveyedCheckpoint> comple
     const std::uint64_t iteration = c.id.iteration.value;
     const bool pinned = std::find(rule.pin.begin(), rule.pin.end(), iteration) != rule.pin.end();
     const bool regular = rule.every > 0 && iteration % rule.every == 0;
-    if (!pinned && !regular && !in_use.contains(c.id)) chosen.push_back(c.id);
+    const bool followed = std::any_of(rule.follow.begin(), rule.follow.end(),
+                                      [&](const FollowRule& f) { return keeps(f, iteration); });
+    if (!pinned && !regular && !followed && !in_use.contains(c.id)) chosen.push_back(c.id);
   }
   std::reverse(chosen.begin(), chosen.end());
   return chosen;

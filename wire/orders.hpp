@@ -59,6 +59,17 @@ bool ends_by_exit(const FinishedWhen& when, std::uint64_t total);
 // file shows it, the file is checked first.
 bool reached_end(const FinishedWhen& when, std::uint64_t at, std::uint64_t total);
 
+// Of a follower (`after:` of RUN.yaml): checkpoints with a newer multiple of `every` behind them
+// than `behind` has were not heard of by the daemon yet, and stay until then.
+struct FollowRule {
+  std::uint64_t every = 0, behind = 0;
+  STOKER_FIELDS(FollowRule, every, behind)
+};
+constexpr bool keeps(const FollowRule& rule, std::uint64_t iteration) {
+  return rule.every > 0 && iteration > rule.behind &&
+         iteration / rule.every > rule.behind / rule.every;
+}
+
 struct Orders {
   int version = kOrdersVersion;
   RunName run;
@@ -87,6 +98,7 @@ struct Orders {
   std::uint32_t keep_last = 0;          // newest good checkpoints kept; 0 = delete nothing
   std::uint64_t keep_every = 0;         // multiples of it are never deleted; 0 = none
   std::vector<std::uint64_t> keep_pin;  // iterations never deleted
+  std::vector<FollowRule> keep_follow;  // not heard of by the daemon yet
   std::string archive_to;               // absolute; checkpoints are copied there; "" = none are
   std::uint64_t archive_every = 0;      // multiples of it
   bool archive_without_optimizer = false;
@@ -103,8 +115,8 @@ struct Orders {
                 ranks_per_node, spares, in_allocation, restart_budget, orphan_grace, stop_grace,
                 hang_floor, save_signal, kill_switch, finished, exit_before_limit,
                 checkpoint_directory, checkpoint_format, verify_checkpoints, keep_last, keep_every,
-                keep_pin, archive_to, archive_every, archive_without_optimizer, lr_scale,
-                skip_samples, skips, exclude, bench, progress, digests)
+                keep_pin, keep_follow, archive_to, archive_every, archive_without_optimizer,
+                lr_scale, skip_samples, skips, exclude, bench, progress, digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

@@ -25,6 +25,31 @@ struct StatusArchive {  // newest copy of a checkpoint that was read back (check
   STOKER_FIELDS(StatusArchive, iteration, age_s, path)
 };
 
+struct StatusFollowed {  // a checkpoint on which a follower's job is on its way
+  std::uint64_t iteration = 0;
+  std::string job;    // "" = not submitted yet
+  std::string state;  // waiting running ended
+  std::string since;
+  std::uint32_t attempt = 1;
+  STOKER_FIELDS(StatusFollowed, iteration, job, state, since, attempt)
+};
+struct StatusFollowResult {
+  std::uint64_t iteration = 0;
+  bool good = false;
+  std::string text, at;  // last line of the command, or what was wrong
+  double s = 0;
+  STOKER_FIELDS(StatusFollowResult, iteration, good, text, at, s)
+};
+struct StatusFollower {  // a command of `after:`
+  std::string name;
+  std::uint64_t every = 0;
+  std::vector<StatusFollowed> jobs;
+  std::vector<std::uint64_t> waiting;  // iterations of checkpoints
+  std::uint64_t good = 0, given_up = 0, skipped = 0;
+  std::optional<StatusFollowResult> last;
+  STOKER_FIELDS(StatusFollower, name, every, jobs, waiting, good, given_up, skipped, last)
+};
+
 struct StatusAlert {
   std::string id, severity, kind, summary, reason, command, since;
   bool acknowledged = false;
@@ -156,12 +181,13 @@ struct StatusDocument {
   std::optional<StatusGoodput> goodput;
   std::optional<StatusSaves> saves;
   std::optional<StatusSpares> spares;
+  std::vector<StatusFollower> followers;
   std::vector<StatusAlert> alerts;
   STOKER_FIELDS(StatusDocument, version, run, directory, state, conditions, since, reason, stale,
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
                 progress_age_s, deadline_s, loss_history, checkpoint, archive, restarts, budget,
-                spend, eta_s, forecast, slow, goodput, saves, spares, alerts)
+                spend, eta_s, forecast, slow, goodput, saves, spares, followers, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

@@ -162,7 +162,7 @@ Command cmd_sim() {
                            "take one guard out: fencing, blind-is-not-dead, submit-token, "
                            "journal-first, budget, exclusion-cap, verify-checkpoint, stale-phase, "
                            "lease, dedupe; and keep-good, keep-pinned, rollback-pin, "
-                           "archive-first, end-mark");
+                           "archive-first, end-mark, follow-once, follow-proof, follow-kept");
             app.add_option("-j,--jobs", options->jobs, "threads (default: all cores)");
             app.add_flag("--trace", options->trace, "tell the whole story");
             app.add_flag("--digest", options->digest,

@@ -211,6 +211,18 @@ void add_alerts(const Source& source, Knowledge& out) {
     put(out.known, "alerts", fmt::format("go to {}", fmt::join(names, ", ")));
 }
 
+void add_followers(const Source& source, Knowledge& out) {
+  for (const core::FollowerPolicy& f : source.run.file.policy.after)
+    put(out.known, "after " + f.name,
+        fmt::format("`{}` on the first checkpoint at or behind each multiple of {} iterations and "
+                    "on the last one: {}, up to {}, {} at a time, {}; the training does not wait "
+                    "for it",
+                    fmt::join(f.command, " "), f.every,
+                    f.nodes == 1 ? "1 node" : fmt::format("{} nodes", f.nodes),
+                    format_duration(f.time_limit), f.at_once,
+                    f.tries == 1 ? "1 try" : fmt::format("{} tries", f.tries)));
+}
+
 }  // namespace
 
 Knowledge knowledge_of(const CheckedRun& run, const std::string& text) {
@@ -218,8 +230,9 @@ Knowledge knowledge_of(const CheckedRun& run, const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) source.lines.push_back(line);
   Knowledge out;
-  for (const auto add : {add_start, add_size, add_time_limit, add_progress, add_checkpoints,
-                         add_resume, add_save, add_end, add_hang, add_cost, add_alerts})
+  for (const auto add :
+       {add_start, add_size, add_time_limit, add_progress, add_checkpoints, add_resume, add_save,
+        add_end, add_hang, add_cost, add_alerts, add_followers})
     add(source, out);
   return out;
 }

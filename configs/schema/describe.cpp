@@ -33,8 +33,8 @@ constexpr const char* kGivenOnly[][2] = {
     {"alerts.routes", "alerts.sinks"},         {"alerts.quiet_hours", "alerts.routes"},
     {"alerts.escalate", "alerts.quiet_hours"}, {"alerts.inhibit", "alerts.escalate"},
     {"alerts.digest", "alerts.inhibit"},       {"checkpoint.save", "checkpoint.directory"},
-    {"batch.ramp_up", "batch.global"},         {"batch.steps", "batch.ramp_up"},
-    {"train.curriculum", "train.recompute"},
+    {"after", "checkpoints.interval_floor"},   {"batch.ramp_up", "batch.global"},
+    {"batch.steps", "batch.ramp_up"},          {"train.curriculum", "train.recompute"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {

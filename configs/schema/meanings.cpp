@@ -111,6 +111,12 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "asks the training to save this long after its last save, beside its own schedule; `auto`: "
        "Daly's interval by this run's saves and failures; none: its own saves only"},
       {"checkpoints.interval_floor", "duration", "never asked for more often"},
+      {"after", "list",
+       "commands that are run on checkpoints, each time as a job of its own: `[{every: 1000, "
+       "command: [evaluate.py, \"{checkpoint}\"]}]`; `name`, `environment`, `nodes` (1), "
+       "`time_limit` (4h), `partition`, `account`, `gpus_per_node`, `cpus_per_task` (the "
+       "training's), `at_once` (1), `tries` (3), `wait` (5min), `backlog` (3); "
+       "docs/operations.md"},
       {"goodput.peak_tflops", "TFLOPs",
        "of one GPU in the training's number format, dense; with it status shows the MFU"},
       {"goodput.flops_per_sample", "FLOPs",

@@ -64,14 +64,15 @@ bool is_readable_file(const std::string& path) {
   return ::stat(path.c_str(), &s) == 0 && S_ISREG(s.st_mode) && ::access(path.c_str(), R_OK) == 0;
 }
 
-void check_program(RunConfigFile& file, const RunWorld& world) {
-  core::TrainPolicy& train = file.policy.train;
-  std::string& program = train.command[0];
+// The program of the training, or of a follower; `key` is where it stands.
+void check_program(RunConfigFile& file, const RunWorld& world, std::string& program,
+                   std::string_view key) {
+  const core::TrainPolicy& train = file.policy.train;
   if (program.find('/') != std::string::npos) {
     program = path_from(file.policy.config_directory, program);
     if (const std::string why = why_not_executed(program);
         !why.empty() && !of_compute_nodes(file, program))
-      file.add_error("train.command.[0]", "the command " + why);
+      file.add_error(key, "the command " + why);
     return;
   }
   const auto own_path = train.environment.find("PATH");
@@ -87,7 +88,7 @@ void check_program(RunConfigFile& file, const RunWorld& world) {
   }
   // A set-up script may bring it; compute nodes may have other programs than this host.
   if (!train.setup.empty() || file.policy.scheduler.kind == core::SchedulerKind::Slurm) return;
-  file.add_error("train.command.[0]", "the command \"" + program + "\" is nowhere in PATH");
+  file.add_error(key, "the command \"" + program + "\" is nowhere in PATH");
 }
 
 // Without its agent every task of the array would end with 127 before anything is seen of it.
@@ -364,12 +365,18 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
     check_agent(run.file, world);
   else
     check_script(run.file);
+  if (!core::has_agents(run.file.policy) && !run.file.policy.after.empty())
+    check_agent(run.file, world);  // it runs the followers' commands
   if (run.file.policy.recover.exclude_drain &&
       run.file.policy.scheduler.kind != core::SchedulerKind::Slurm)
     run.file.add_error("recover.exclude.drain", "needs scheduler.kind: slurm");
   check_expressions(run.file, world);
+  auto& after = run.file.policy.after;
+  for (std::size_t i = 0; i < after.size(); ++i)
+    if (!after[i].command.empty() && !after[i].command[0].empty())
+      check_program(run.file, world, after[i].command[0], fmt::format("after.[{}].command.[0]", i));
   if (has_program) {
-    check_program(run.file, world);
+    check_program(run.file, world, run.file.policy.train.command[0], "train.command.[0]");
     check_training(run);
   }
   return run;

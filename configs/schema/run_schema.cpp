@@ -121,6 +121,7 @@ RunConfigFile read_run_config(std::string_view text, const RunSchemaContext& con
     root.map("recover", [&](MapReader& m) { read_recover(m, p.recover); });
     root.map("checkpoints",
              [&](MapReader& m) { read_checkpoints(m, p.checkpoints, p.config_directory); });
+    read_after(root, p);
     root.map("goodput", [&](MapReader& m) { read_goodput(m, p.goodput); });
     root.map("budget", [&](MapReader& m) { read_budget(m, p.budget); });
     root.map("alerts", [&](MapReader& m) { read_alerts(m, p.alerts, context); });

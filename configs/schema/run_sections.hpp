@@ -17,6 +17,7 @@ void read_hang(MapReader& m, core::HangPolicy& p);
 void read_recover(MapReader& m, core::RecoverPolicy& p);
 void read_checkpoints(MapReader& m, core::CheckpointPolicy& p, const std::string& folder);
 void read_goodput(MapReader& m, core::GoodputPolicy& p);
+void read_after(MapReader& root, core::RunPolicy& p);
 void read_budget(MapReader& m, core::BudgetPolicy& p);
 void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& context);
 

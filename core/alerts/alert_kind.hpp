@@ -52,6 +52,8 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"save_overdue", false, "the next checkpoint is late"},
     AlertKindRow{"save_unanswered", false, "the training does not save when it is asked to"},
     AlertKindRow{"archive_failed", false, "a checkpoint could not be copied away"},
+    AlertKindRow{"follower_failed", false, "a command of `after:` failed on a checkpoint for good"},
+    AlertKindRow{"follower_behind", false, "a command of `after:` is too slow: one is left out"},
     AlertKindRow{"disk_low", false, "a disk is nearly full"},
     AlertKindRow{"node_down", false, "the scheduler has taken a node of the run out"},
     AlertKindRow{"drain_refused", false, "the scheduler refuses to drain a node"},

@@ -6,6 +6,7 @@
 #include "core/engine/engine.hpp"
 #include "core/recover/resume_files.hpp"
 #include "wire/environment.hpp"
+#include "wire/follow_files.hpp"
 
 namespace stoker::core {
 namespace {
@@ -108,6 +109,78 @@ Results run(const Context& c, const Submit& a) {
   request.environment[wire::env::kToken] = a.token.text;
   request.environment[wire::env::kOrder] = std::to_string(a.order.value);
   request.environment[wire::env::kState] = c.given.state_directory;
+  const auto result = c.ports.scheduler.submit(request);
+  if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
+  const JobId job = std::get<JobId>(result);
+  return c.done(job, job.text());
+}
+
+// What a follower's job is submitted with: the run's own options, but for what `after:` says.
+RunPolicy job_policy(const RunPolicy& run, const FollowerPolicy& follower, Iteration iteration) {
+  RunPolicy policy = run;
+  policy.run = RunName(fmt::format("{}+{}.{}", run.run.text, follower.name, iteration.value));
+  SchedulerPolicy& s = policy.scheduler;
+  s.partition = follower.partition;
+  s.account = follower.account;
+  s.gpus_per_node = follower.gpus_per_node;
+  s.cpus_per_task = follower.cpus_per_task;
+  policy.train.command = follower.command;
+  policy.train.batch_script.clear();
+  policy.train.save_signal.clear();
+  policy.train.exit_before_limit = {};
+  return policy;
+}
+
+wire::FollowOrder order_of(const Context& c, const RunFollower& a, const FollowerPolicy& follower) {
+  const RunPolicy& policy = c.given.policy;
+  wire::FollowOrder order;
+  order.run = policy.run;
+  order.follower = a.follower;
+  order.iteration = a.iteration;
+  order.generation = a.generation;
+  const std::string& tree = policy.checkpoints.directory;
+  order.checkpoint_directory = tree.starts_with("/") ? tree : c.path(tree);
+  if (!a.checkpoint.empty()) order.checkpoint = order.checkpoint_directory + "/" + a.checkpoint;
+  order.number = a.number;
+  order.token = a.token;
+  order.command = follower.command;
+  order.environment = policy.train.environment;
+  for (const auto& [name, value] : follower.environment) order.environment[name] = value;
+  order.directory = policy.directory;
+  return order;
+}
+
+Results run(const Context& c, const RunFollower& a) {
+  const FollowerPolicy* follower = nullptr;
+  for (const FollowerPolicy& f : c.given.policy.after)
+    if (f.name == a.follower) follower = &f;
+  if (follower == nullptr) return c.failed(a.follower + " is no longer in RUN.yaml");
+  const std::string after = c.path(wire::kFollowFolder);
+  const std::string folder =
+      after + "/" + wire::follow_folder(a.follower, a.iteration, a.generation);
+  for (const std::string& path : {after, folder})
+    if (auto made = c.ports.files.make_directories(path, 0700); !made) return c.of(made);
+  const std::string order = to_json_text(order_of(c, a, *follower)) + "\n";
+  if (auto put = c.ports.files.replace(folder + "/" + wire::kFollowOrder, order); !put)
+    return c.of(put);
+  SubmitRequest request;
+  request.policy = job_policy(c.given.policy, *follower, a.iteration);
+  request.submit.token = a.token;
+  request.submit.nodes = follower->nodes;
+  request.submit.time_limit = follower->time_limit;
+  request.submit.exclude = a.exclude;
+  request.submit.hold_for_spares = false;
+  request.agent_command = c.given.agent_command_prefix;
+  for (const char* word : {"follow", "--folder"}) request.agent_command.emplace_back(word);
+  request.agent_command.push_back(folder);
+  request.agent_command.emplace_back("--token");
+  request.agent_command.push_back(a.token.text);
+  request.environment[wire::env::kRun] = c.given.policy.run.text;
+  request.environment[wire::env::kRunDirectory] = c.given.policy.directory;
+  request.environment[wire::env::kToken] = a.token.text;
+  request.environment[wire::env::kState] = c.given.state_directory;
+  request.follower = true;
+  request.output = folder + "/job";
   const auto result = c.ports.scheduler.submit(request);
   if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
   const JobId job = std::get<JobId>(result);

@@ -30,6 +30,10 @@ struct SubmitRequest {
   RunPolicy policy;
   std::vector<std::string> agent_command;          // argv of the agent, run once on every node
   std::map<std::string, std::string> environment;  // STOKER_* for the agent
+  // A follower's: behind the training's own jobs, no step: the command runs once, on the first
+  // node, and may start steps itself. What it prints goes to <output>-<job>.out.
+  bool follower = false;
+  std::string output = {};
 };
 
 // How an effect that failed is to be taken: Definite = it did not happen; Unknown = it may have.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/sentence.hpp"
 
@@ -34,6 +35,10 @@ std::string why_it_stays(const Turn& turn, bool held_too) {
   if (const supply::Submission* s = live_submission(run))
     return fmt::format("{} of {} has not ended yet: ask again when it has (stoker status {})",
                        s->job.job == 0 ? "a submission" : job_text(s->job), name.text, name.text);
+  if (followers::has_jobs(run))
+    return fmt::format(
+        "the job of a follower of {} has not ended yet: ask again when it has (stoker status {})",
+        name.text, name.text);
   return "";
 }
 
@@ -103,6 +108,7 @@ void on_rename(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   run.policy.run = to;
   if (!run.control.run.empty()) run.control.run = to;
+  followers::on_renamed(run);
   for (auto& [id, alert] : turn.site.alerts)  // its id stays: receivers know the incident by it
     if (alert.run == name) alert.run = to;
   for (Silence& silence : turn.site.silences)

@@ -211,8 +211,17 @@ bool tells_of_budget(const JournalRow& row) {
   });
 }
 
+// How a command of `after:` ended, that it was given up, that a checkpoint was left out.
+bool tells_of_followers(const JournalRow& row) {
+  return std::holds_alternative<FollowerEnded>(row.event.body) ||
+         std::any_of(row.decision.actions.begin(), row.decision.actions.end(), [](const auto& a) {
+           const auto* alert = std::get_if<SendAlert>(&a);
+           return alert != nullptr && alert->alert_kind.starts_with("follower_");
+         });
+}
+
 bool worth_a_note(const JournalRow& row) {
-  return tells_of_numbers(row) || tells_of_budget(row) ||
+  return tells_of_numbers(row) || tells_of_followers(row) || tells_of_budget(row) ||
          std::holds_alternative<OperatorAsked>(row.event.body) ||
          std::holds_alternative<DaemonStarted>(row.event.body) ||
          std::holds_alternative<SchedulerBlind>(row.event.body) ||

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/nodes/spares.hpp"
+#include "core/publish/followers.hpp"
 #include "core/publish/forecast.hpp"
 #include "core/publish/spend.hpp"
 #include "core/secrets.hpp"
@@ -258,6 +259,7 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
     doc.spend->suffices = spend->suffices();
   }
   fill_spares(doc, state, run, now);
+  doc.followers = followers_of(run);
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;
 }

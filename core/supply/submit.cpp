@@ -6,6 +6,7 @@
 
 #include "common/hash.hpp"
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/recover/end.hpp"
 #include "core/recover/rollback.hpp"
 #include "core/sentence.hpp"
@@ -61,9 +62,9 @@ std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) 
   return nodes;
 }
 
-// What is never deleted: what RUN.yaml says, and the checkpoints on both sides of each spike, which
-// people want to look at.
-std::vector<std::uint64_t> pins_of(const RunState& run) {
+// What is not deleted: what RUN.yaml says, the checkpoints on both sides of each spike, which
+// people want to look at, and what a follower is still to be run on.
+std::vector<std::uint64_t> pins_of(const RunState& run, bool with_followed = true) {
   std::vector<std::uint64_t> pins = run.policy.checkpoints.pin;
   const auto& known = run.checkpoint.known;
   if (run.loss.spike) {  // what a rollback would go back to, and once more
@@ -76,6 +77,8 @@ std::vector<std::uint64_t> pins_of(const RunState& run) {
     if (after != known.end()) pins.push_back(after->first);
     if (before != known.begin()) pins.push_back((--before)->first);
   }
+  if (with_followed)
+    for (const std::uint64_t iteration : followers::pins(run)) pins.push_back(iteration);
   std::sort(pins.begin(), pins.end());
   pins.erase(std::unique(pins.begin(), pins.end()), pins.end());
   return pins;
@@ -183,6 +186,9 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.keep_last = policy.checkpoints.keep_last;
   orders.keep_every = policy.checkpoints.keep_every;
   orders.keep_pin = run.pins = pins_of(run);
+  const bool back = resume.mode == wire::ResumeMode::Exact;
+  orders.keep_follow = run.follow =
+      followers::rules(run, back ? std::optional(resume.iteration) : std::nullopt);
   orders.archive_to = policy.checkpoints.archive_to;
   orders.archive_every = policy.checkpoints.archive_every;
   orders.archive_without_optimizer = policy.checkpoints.archive_without_optimizer;
@@ -267,9 +273,18 @@ void top_up(Turn& turn) {
 void follow_pins(Turn& turn) {
   RunState& run = turn.r();
   if (run.policy.checkpoints.keep_last == 0 || run.exact_order || !has_agents(run.policy)) return;
-  if (turn.in<training::Training>() == nullptr || pins_of(run) == run.pins) return;
+  if (turn.in<training::Training>() == nullptr) return;
+  if (pins_of(run) == run.pins) {
+    if (!followers::went_back(run)) return;
+    turn.say("checkpoints from here on are followed again");
+    return write_orders(turn, wire::Resume{});
+  }
+  const auto before = run.pins;
   write_orders(turn, wire::Resume{});
-  turn.say(fmt::format("kept from deletion: {}; {}", fmt::join(run.pins, ", "),
+  const auto pins = pins_of(run, false);  // what waits for a follower is no news
+  const bool news = !std::includes(before.begin(), before.end(), pins.begin(), pins.end());
+  if (pins.empty() || (!news && !run.policy.after.empty())) return;
+  turn.say(fmt::format("kept from deletion: {}; {}", fmt::join(pins, ", "),
                        run.loss.spike ? "the loss is in a spike, and these lie before it"
                                       : "they lie on both sides of a spike, or are pinned"));
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
@@ -110,6 +111,7 @@ void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   facts.name.clear();
   turn.say(fmt::format("its log says that the checkpoint of iteration {} is saved", saved.value));
   resolve(turn, "save_overdue");
+  followers::take_up(turn, saved, run.live->generation, "");
 }
 
 }  // namespace

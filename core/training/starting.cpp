@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/resumed.hpp"
@@ -69,6 +70,7 @@ void note_resumed(Turn& turn, const Digest& digest) {
   live.loaded = resumed_at(digest);
   if (!has_agents(turn.r().policy) && digest.iteration_ms.count == 0 && reached.value > 1)
     live.loaded = Iteration(reached.value - 1);  // as far as its logs tell
+  if (live.loaded.value > 0) followers::leave_line(turn, live.loaded);
 }
 
 }  // namespace stoker::core

@@ -59,7 +59,8 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
 std::optional<core::EventBody> why_unsafe(const core::Intent& intent,
                                           const core::PerformContext& context) {
   if (!std::holds_alternative<core::WriteOrders>(intent.action) &&
-      !std::holds_alternative<core::Submit>(intent.action))
+      !std::holds_alternative<core::Submit>(intent.action) &&
+      !std::holds_alternative<core::RunFollower>(intent.action))
     return std::nullopt;
   const Status closed = close_run_directory(context.policy);
   if (closed) return std::nullopt;

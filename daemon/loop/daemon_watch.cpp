@@ -24,7 +24,8 @@ constexpr Duration kStuck = 20s;     // a read that does not come back
 bool moves_jobs(const core::JournalRow& row) {
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
   return done != nullptr &&
-         (done->action == core::Submit::kKind || done->action == core::Cancel::kKind);
+         (done->action == core::Submit::kKind || done->action == core::Cancel::kKind ||
+          done->action == core::RunFollower::kKind);
 }
 
 // A run directory that an older version or a killed daemon left behind.
@@ -160,12 +161,14 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
   const RunName& name = brief.policy.run;
   auto [found, fresh] = runs_.try_emplace(name);
   WatchedRun& run = found->second;
-  if (std::exchange(run.brief, of) == of) return false;
+  const auto before = std::exchange(run.brief, of);
+  if (before == of) return false;
   run.state = brief.state;
   run.retired = brief.retired;
   const bool begins = run.generation != brief.generation;
   run.generation = brief.generation;
   if (!fresh) {
+    if (before->follows != brief.follows) run.mount->set_follows(name, brief.follows);
     if (!(run.policy == brief.policy)) change(run, brief.policy);
     if (begins && !core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
     return true;
@@ -176,6 +179,7 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
   if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
+  run.mount->set_follows(name, brief.follows);
   run.mount->post([policy = run.policy] { prepare_run_directory(policy); });
   start_watcher(name);
   catch_up(name, run);

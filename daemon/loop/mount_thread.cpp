@@ -55,6 +55,7 @@ void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor>
         std::make_unique<watch::RunWatcher>(options, cursors),
         std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_), 0};
     watchers_[policy.run].logs->set_generation(generations_[policy.run], clock_.now());
+    watchers_[policy.run].watcher->wait_for(follows_[policy.run]);
   });
 }
 
@@ -63,6 +64,14 @@ void MountThread::set_generation(const RunName& run, Generation live) {
     generations_[run] = live;
     if (const auto found = watchers_.find(run); found != watchers_.end())
       found->second.logs->set_generation(live, clock_.now());
+  });
+}
+
+void MountThread::set_follows(const RunName& run, std::vector<watch::Follow> follows) {
+  post([this, run, follows = std::move(follows)] {
+    follows_[run] = follows;
+    if (const auto found = watchers_.find(run); found != watchers_.end())
+      found->second.watcher->wait_for(follows);
   });
 }
 

@@ -33,6 +33,8 @@ class MountThread {
   void forget(const RunName& run, std::function<void()> done);
   // The generation whose job runs, for logs of runs without agents; 0 = none.
   void set_generation(const RunName& run, Generation live);
+  // Jobs of its followers whose end is waited for.
+  void set_follows(const RunName& run, std::vector<watch::Follow> follows);
   // Hands over the digests in the making of all runs. Called on the mount's thread.
   void flush(std::function<void(std::vector<core::Input>)> done);
   // Any other work on this mount.
@@ -79,6 +81,7 @@ class MountThread {
   LogKnowledge knowledge_;
   std::map<RunName, Watched> watchers_;
   std::map<RunName, Generation> generations_;
+  std::map<RunName, std::vector<watch::Follow>> follows_;
   watch::Inotify inotify_;
   Instant last_poll_;
   std::thread thread_;

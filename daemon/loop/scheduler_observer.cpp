@@ -127,11 +127,14 @@ bool SchedulerObserver::asking() const {
   return !runs_.empty();
 }
 
-// The longest run name that the token begins with: <run>-<order>-<random>.
+// The longest run name that the token begins with: <run>-<order>-<random>, or of a follower
+// <run>+<name>.<iteration>-<try>-<random>.
 RunName SchedulerObserver::run_of(const Token& token) const {
   RunName best;
   for (const RunName& run : runs_)
-    if (token.text.starts_with(run.text + "-") && run.text.size() > best.text.size()) best = run;
+    if ((token.text.starts_with(run.text + "-") || token.text.starts_with(run.text + "+")) &&
+        run.text.size() > best.text.size())
+      best = run;
   return best;
 }
 

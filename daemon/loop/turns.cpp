@@ -5,8 +5,10 @@
 
 #include <boost/asio/post.hpp>
 
+#include "core/followers/followers.hpp"
 #include "core/recover/end.hpp"
 #include "core/step.hpp"
+#include "wire/follow_files.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -30,7 +32,14 @@ RunBrief brief_of(const core::SiteState& state, const core::RunState& run) {
       brief.expected.push_back(
           {token, submission.job, state.wall - (state.now - submission.intended_at)});
   }
-  brief.active = live || wants_jobs(run);
+  for (const auto& [name, follower] : run.followers)
+    for (const core::followers::Following& f : follower.open) {
+      if (!f.job) continue;
+      brief.follows.push_back(
+          {f.job->token, wire::follow_folder(name, f.iteration, f.generation), f.job->looked_for});
+      if (f.job->job.job != 0) brief.expected.push_back({f.job->token, f.job->job, f.job->wall});
+    }
+  brief.active = live || wants_jobs(run) || core::followers::is_busy(run);
   brief.retired = !brief.active && brief.state != "idle";
   if (run.live) brief.generation = run.live->generation;
   if (!brief.retired) brief.sign = core::sign_of_end(run);

@@ -16,6 +16,7 @@
 #include "daemon/journal/sqlite_journal.hpp"
 #include "daemon/loop/poison.hpp"
 #include "daemon/loop/worker.hpp"
+#include "watch/follow_ends.hpp"
 
 namespace stoker::daemon {
 
@@ -24,10 +25,11 @@ struct RunBrief {
   core::RunPolicy policy;
   std::string state;      // name of the training state
   bool active = false;    // has, or wants, jobs: the scheduler is asked often
-  bool retired = false;   // finished, stopped or held, and no job of it is alive
+  bool retired = false;   // finished, stopped or held, no job of it is alive, nothing follows
   Generation generation;  // of the live one; 0 = none
   std::string sign;       // that its job is ending (core/recover/end.hpp); "" = none
   std::vector<core::JobExpected> expected;  // in the queue
+  std::vector<watch::Follow> follows;       // jobs of followers
   bool operator==(const RunBrief&) const = default;
 };
 

@@ -74,7 +74,9 @@ std::vector<std::uint64_t> Training::pins_ordered() {
 // orders pin or go back to stays, and what is to be copied first.
 void Training::prune(SimGeneration& g) {
   if (generations_.rbegin()->first != g.number) return;
-  wire::KeepRule rule{g.orders().keep_last, g.orders().keep_every, pins_ordered()};
+  wire::KeepRule rule{g.orders().keep_last, g.orders().keep_every, pins_ordered(), {}};
+  if (const auto& orders = newest_orders(); orders && broken_ != Guard::FollowKept)
+    rule.follow = orders->keep_follow;
   std::vector<wire::SurveyedCheckpoint> complete;
   std::set<wire::CheckpointId> in_use = lead::checkpoints_in_use(g.lead.state);
   for (const SimCheckpoint& c : checkpoints_) {

@@ -68,6 +68,11 @@ std::string text(const core::DrainNode& a) {
   return a.lift ? "undrain " + a.node.text : fmt::format("drain {} ({})", a.node.text, a.why);
 }
 
+std::string text(const core::RunFollower& a) {
+  return fmt::format("follow {} {} ({})", a.token.text, a.checkpoint,
+                     a.exclude.empty() ? "any node" : "without " + compress_hostlist(a.exclude));
+}
+
 std::string text(const core::LookUpToken& a) {
   return "look up " + a.token.text;
 }

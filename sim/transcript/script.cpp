@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/nodes/spares.hpp"
 #include "core/publish/chronicle.hpp"
@@ -72,6 +73,8 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"kernel", &Script::do_kernel},
             {"gpus", &Script::do_gpus},
             {"week", &Script::do_week},
+            {"follower", &Script::do_follower},
+            {"reload", &Script::do_reload},
             {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
             {"control-refused", &Script::do_control_refused},
@@ -245,16 +248,20 @@ std::string Script::answer(const std::string& question) {
       question == "digest")
     return answer_costs(question, found->second);
   const auto doc = core::status_of(state, found->second, world_.clock.now(), world_.clock.wall());
-  std::string conditions;
+  std::string conditions, followers;
+  for (const wire::StatusFollower& f : doc.followers)
+    followers +=
+        fmt::format(" {} jobs={} waiting={} done={} given_up={} left_out={}", f.name, f.jobs.size(),
+                    fmt::join(f.waiting, ","), f.good, f.given_up, f.skipped);
   for (const std::string& c : doc.conditions) conditions += " [" + c + "]";
   return fmt::format(
       "{}{} job={} {} generation={}.{} iteration={}/{} loss={} checkpoint={} step={}s norm={}s "
-      "deadline={}s budget={}/{} without_progress={}/{} alerts={}\n",
+      "deadline={}s budget={}/{} without_progress={}/{} alerts={}{}\n",
       doc.state, conditions, doc.job, doc.job_state, doc.generation, doc.attempt, doc.iteration,
       doc.total, doc.loss ? fmt::format("{}", *doc.loss) : "-",
       doc.checkpoint ? fmt::format("{}", doc.checkpoint->iteration) : "-", doc.step_s,
       doc.step_norm_s, doc.deadline_s, doc.budget.restarts_left, doc.budget.restarts_total,
-      doc.budget.without_progress, doc.budget.without_progress_limit, doc.alerts.size());
+      doc.budget.without_progress, doc.budget.without_progress_limit, doc.alerts.size(), followers);
 }
 
 }  // namespace stoker::sim

@@ -74,6 +74,8 @@ class Script {
   Status do_kernel(Words& words);
   Status do_gpus(Words& words);
   Status do_week(Words& words);
+  Status do_follower(Words& words);
+  Status do_reload(Words& words);
   Status do_logs(Words& words);
   Status do_notice(Words& words);
   Status do_control_refused(Words& words);

@@ -62,6 +62,16 @@ Status Script::do_policy(Words& words) {
   r.rollback_lr_scale = words.real("lr_scale", r.rollback_lr_scale);
   r.rollback_at_most = static_cast<std::uint32_t>(words.number("at_most", r.rollback_at_most));
   if (const auto v = words.value("in_allocation")) r.in_allocation = *v == "yes";
+  if (const auto name = words.value("after")) {
+    core::FollowerPolicy follower;
+    follower.name = *name;
+    follower.every = words.number("every", 100);
+    follower.command = {"evaluate.py", "{checkpoint}"};
+    follower.at_once = static_cast<std::uint32_t>(words.number("at_once", 1));
+    follower.tries = static_cast<std::uint32_t>(words.number("tries", 3));
+    follower.backlog = static_cast<std::uint32_t>(words.number("backlog", 3));
+    p.after = {follower};
+  }
   if (const auto v = words.value("on_scancel"))
     r.on_scancel = *v == "restart" ? core::OnScancel::Restart : core::OnScancel::Hold;
   return ok();
@@ -141,6 +151,27 @@ Status Script::do_rival(Words& words) {
   core::RivalsSeen seen;
   if (!words.take("gone")) seen.jobs.push_back(words.quoted());
   return feed(std::move(seen));
+}
+
+// follower ended 4 [exit 3] [signal 9] [ordered] ["its last line"]: the job, and what its command
+// left; follower missing 4: it has left nothing
+Status Script::do_follower(Words& words) {
+  core::FollowerEnded ended;
+  ended.missing = words.take("missing");
+  if (!ended.missing && !words.take("ended")) return fail("follower ended|missing JOB");
+  ended.token = world_.scheduler.token_of(parse_job(words.next()).job);
+  ended.code = static_cast<int>(words.number("exit"));
+  ended.signal = static_cast<int>(words.number("signal"));
+  ended.ordered = words.flag("ordered");
+  ended.seconds = 60;
+  ended.words = words.quoted();
+  return feed(std::move(ended));
+}
+
+// reload after none: RUN.yaml was changed
+Status Script::do_reload(Words& words) {
+  if (words.value("after")) policy_.after.clear();
+  return feed(core::PolicyChanged{policy_, "alice"});
 }
 
 // clock forward 2h

@@ -36,6 +36,7 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
   report.faults += outcome.faults;
   report.incidents += outcome.incidents;
   report.manual += outcome.manual;
+  report.followed += outcome.followed;
   report.lost += outcome.lost;
   report.hangs += outcome.found.hangs;
   report.slows += outcome.found.slows;

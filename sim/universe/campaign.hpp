@@ -31,6 +31,7 @@ struct Report {
   std::uint64_t safety = 0, liveness = 0;  // seeds
   double ettr = 0;                         // mean
   std::uint64_t faults = 0, incidents = 0, manual = 0;
+  std::uint64_t followed = 0;  // checkpoints whose followers ended well
   std::vector<std::uint64_t> failed_seeds;
   std::vector<Failure> failures;  // the first few
   std::string state, why;         // of the last seed
@@ -39,7 +40,7 @@ struct Report {
   std::uint64_t hangs = 0, slows = 0, slowdowns = 0, doubled = 0, false_hangs = 0, false_slows = 0;
   Duration hang_verdict{}, slow_found{};
   std::map<std::string, std::uint64_t> alerts;  // raised, by kind
-  STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual,
+  STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual, followed,
                 failed_seeds, state, why, lost, hangs, slows, slowdowns, doubled, false_hangs,
                 false_slows, hang_verdict, slow_found, alerts)
 };

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kToldViolations = 5;
 constexpr std::size_t kPerformedKept = 64;
+constexpr Duration kFollowed = 10h;   // of a follower's job: it waits, runs an hour, is lost
 constexpr Duration kOnItsWay = 2min;  // of an alert: what was decided at the very end is still open
 
 bool ends_ranks(const core::Action& action) {
@@ -355,6 +356,11 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
   for (const auto& [id, wanted] : alerts_wanted_)
     if (!arrived.contains(id) && wanted + kOnItsWay < now_) broken("an alert was lost: " + id);
   for (const auto& [name, run] : state.runs) {
+    for (const auto& [follower, of] : run.followers)
+      for (const core::followers::Following& f : of.open)
+        if (f.job && f.job->job.job != 0 && f.job->since + kFollowed < now_)
+          stuck(fmt::format("{} has waited for job {} for more than {}", follower, f.job->job.job,
+                            format_duration(kFollowed)));
     const std::string where = core::state_name(run.training);
     if (where == "finished" || where == "stopped") continue;
     if (where == "held") {

@@ -147,6 +147,10 @@ void Daemon::poll() {
   for (const auto& [name, run] : engine_->state().runs)
     for (const auto& [token, s] : run.supply)
       if (s.live() && s.job.job != 0) expected.push_back({token, s.job});
+  for (const auto& [name, run] : engine_->state().runs)
+    for (const auto& [follower, of] : run.followers)
+      for (const core::followers::Following& f : of.open)
+        if (f.job && f.job->job.job != 0) expected.push_back({f.job->token, f.job->job});
   scheduler_->expect(std::move(expected));
   auto view = scheduler_->observe({parts_.policy.run});
   const auto run_of = [this](const Token&) { return parts_.policy.run; };

@@ -79,6 +79,16 @@ void read_policy(configs::MapReader& m, core::RunPolicy& p) {
   m.read("pin", p.checkpoints.pin);
   m.read("archive_every", p.checkpoints.archive_every);
   if (p.checkpoints.archive_every > 0) p.checkpoints.archive_to = "/store/sim";
+  if (m.has("follow_every")) {
+    core::FollowerPolicy follower;
+    follower.name = "evaluate";
+    follower.command = {"evaluate.py", "{checkpoint}"};
+    follower.time_limit = 1h;
+    at_least_one(m, "follow_every", follower.every);
+    at_least_one(m, "follow_at_once", follower.at_once);
+    at_least_one(m, "follow_tries", follower.tries);
+    p.after.push_back(std::move(follower));
+  }
   m.read("rollback", p.recover.rollback_enabled);
   m.read("rollback_at_most", p.recover.rollback_at_most);
   m.read("lr_scale", p.recover.rollback_lr_scale);

@@ -106,6 +106,9 @@ enum class Guard {
   RollbackPin,   // a rollback by itself stops at a pinned one
   ArchiveFirst,  // what is to be copied to another disk is not deleted before
   EndMark,       // a job's first act reads whether the run is over
+  FollowOnce,    // a follower's job runs its command once, and only if its order names it
+  FollowProof,   // a follower's end is missing only where its folder can be read
+  FollowKept,    // what a follower is to be run on stays, also before the daemon has heard of it
   // Of the lead (lead/):
   StaleAttempt,  // what a node reports of an attempt before changes nothing
   EarlyStart,    // no ranks start before those of the attempt before are proven gone
@@ -117,11 +120,29 @@ enum class Guard {
 
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
-  static constexpr std::array names{
-      "none",     "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
-      "budget",   "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
-      "dedupe",   "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
-      "end-mark", "stale-attempt", "early-start",       "claim",        "lineage"};
+  static constexpr std::array names{"none",
+                                    "fencing",
+                                    "blind-is-not-dead",
+                                    "submit-token",
+                                    "journal-first",
+                                    "budget",
+                                    "exclusion-cap",
+                                    "verify-checkpoint",
+                                    "stale-phase",
+                                    "lease",
+                                    "dedupe",
+                                    "keep-good",
+                                    "keep-pinned",
+                                    "rollback-pin",
+                                    "archive-first",
+                                    "end-mark",
+                                    "follow-once",
+                                    "follow-proof",
+                                    "follow-kept",
+                                    "stale-attempt",
+                                    "early-start",
+                                    "claim",
+                                    "lineage"};
 };
 
 namespace stoker::sim {

@@ -47,37 +47,52 @@ Universe::Universe(const Scenario& scenario, Settings settings)
   if (settings_.broken == Guard::VerifyCheckpoint) told_policy_.checkpoints.verify = false;
   cluster_ = std::make_unique<Cluster>(
       time_, random_, scenario_.cluster,
-      Cluster::Hooks{
-          [this](const SimJob& job, std::uint32_t task) { training_->job_started(job, task); },
-          [this](const SimJob& job, std::uint32_t task, bool gently) {
-            training_->job_killed(job, task, gently);
-          },
-          [this](const std::string& text) { say(text); }});
+      Cluster::Hooks{[this](const SimJob& job, std::uint32_t task) {
+                       if (Followers::is_ours(job)) return followers_->job_started(job);
+                       training_->job_started(job, task);
+                     },
+                     [this](const SimJob& job, std::uint32_t task, bool gently) {
+                       if (Followers::is_ours(job)) return followers_->job_killed(job, gently);
+                       training_->job_killed(job, task, gently);
+                     },
+                     [this](const std::string& text) { say(text); }});
   slurm_ = std::make_unique<SlurmText>(*cluster_, files_, time_, random_, scenario_.cluster);
   training_ = std::make_unique<Training>(
       time_, random_, *cluster_, files_, scenario_, settings_.broken,
-      Training::Hooks{
-          [this](Generation generation, const std::string& line) {
-            lines_.push_back({generation, line, begun_by(line)});
-            time_.after(200ms, [this] { take_lines(); });
-          },
-          [this](const std::string& text) { say(text); },
-          [this](const std::string& text) { checker_->broken(text); },
-          [this](const std::string& why) {
-            if (!excuse().person && !excuse().lines_delayed && !given_up(state_))
-              checker_->broken("ended a training that was well: " + why);
-          },
-          [this] { return storage_free_; }, [this] { return disk_full_until_ > time_.now(); },
-          [this] { return doomed_until_ > time_.now(); },
-          [this](const SimGeneration& g, const auto& gone) { checker_->deletes(g, gone); },
-          [this](const SimGeneration& g) { checker_->goes_back(g); },
-          [this](const SimGeneration& g) { checker_->begins(g); },
-          [this](const SimGeneration& g) {
-            checker_->ends(g);
-            time_.after(1s, [this] { look_at_end(); });
-          },
-          [this] { return late_until_ > time_.now(); }});
+      Training::Hooks{[this](Generation generation, const std::string& line) {
+                        lines_.push_back({generation, line, begun_by(line)});
+                        time_.after(200ms, [this] { take_lines(); });
+                      },
+                      [this](const std::string& text) { say(text); },
+                      [this](const std::string& text) { checker_->broken(text); },
+                      [this](const std::string& why) {
+                        if (!excuse().person && !excuse().lines_delayed && !given_up(state_))
+                          checker_->broken("ended a training that was well: " + why);
+                      },
+                      [this] { return storage_free_; },
+                      [this] { return disk_full_until_ > time_.now(); },
+                      [this] { return doomed_until_ > time_.now(); },
+                      [this](const SimGeneration& g, const auto& gone) {
+                        checker_->deletes(g, gone);
+                        followers_->deleted(gone);
+                      },
+                      [this](const SimGeneration& g) { checker_->goes_back(g); },
+                      [this](const SimGeneration& g) { checker_->begins(g); },
+                      [this](const SimGeneration& g) {
+                        checker_->ends(g);
+                        time_.after(1s, [this] { look_at_end(); });
+                      },
+                      [this] { return late_until_ > time_.now(); }});
   checker_ = std::make_unique<Checker>(scenario_, *training_, *cluster_);
+  followers_ = std::make_unique<Followers>(
+      time_, random_, *cluster_, files_, settings_.broken,
+      Followers::Hooks{[this](const std::string& text) { say(text); },
+                       [this](const std::string& text) { checker_->broken(text); },
+                       [this](const wire::CheckpointId& id) {
+                         const auto& there = training_->checkpoints();
+                         return std::any_of(there.begin(), there.end(),
+                                            [&](const SimCheckpoint& c) { return c.id == id; });
+                       }});
 }
 
 Universe::~Universe() = default;
@@ -268,6 +283,18 @@ void Universe::look_at_switches() {
   });
 }
 
+void Universe::look_at_followers() {
+  time_.after(10s, [this] {
+    look_at_followers();
+    if (!daemon_->up() || daemon_->asleep()) return;
+    const auto run = daemon_->state().runs.find(told_policy_.run);
+    if (run == daemon_->state().runs.end()) return;
+    const bool readable = lines_from_ <= time_.now() && storage_free_ <= time_.now();
+    for (core::FollowerEnded& ended : followers_->ends(run->second, readable))
+      daemon_->feed({told_policy_.run, std::move(ended), {}});
+  });
+}
+
 // An operator who was paged comes within hours, repairs and resumes.
 void Universe::look_after_held() {
   time_.after(random_.between(1h, 4h), [this] {
@@ -297,6 +324,7 @@ Outcome Universe::live() {
   plan_digests();
   watch_silence();
   look_at_switches();
+  if (!told_policy_.after.empty()) look_at_followers();
   look_after_held();
   const auto stop = [this] { return !checker_->safety().empty(); };
   const Instant faulty{scenario_.length};
@@ -310,6 +338,7 @@ Outcome Universe::live() {
   outcome.reached = training_->best();
   outcome.incidents = checker_->incidents();
   outcome.manual = checker_->manual();
+  outcome.followed = followers_->ended_well();
   outcome.found = checker_->found();
   outcome.found.slowdowns = training_->slowdowns();
   if (checker_->safety().empty() && scenario_.heals > 0ns) {

@@ -10,6 +10,7 @@
 
 #include "sim/universe/checker.hpp"
 #include "sim/universe/daemon.hpp"
+#include "sim/universe/followers.hpp"
 
 namespace stoker::sim {
 
@@ -24,9 +25,10 @@ struct Outcome {
   std::vector<std::string> safety, liveness;
   std::uint32_t faults = 0;  // that struck
   std::uint32_t incidents = 0, manual = 0;
-  Duration length{};          // simulated
-  Duration waited{};          // of it, without an allocation
-  Duration useful{}, lost{};  // of the training: iterations that count, and repeated ones
+  std::uint32_t followed = 0;  // checkpoints whose followers ended well
+  Duration length{};           // simulated
+  Duration waited{};           // of it, without an allocation
+  Duration useful{}, lost{};   // of the training: iterations that count, and repeated ones
   Iteration reached;
   std::string state, why;  // at the end
   Checker::Found found;
@@ -57,6 +59,7 @@ class Universe {
   void start_daemon(Duration away);
   void watch_silence();
   void look_at_switches();
+  void look_at_followers();
   void look_after_held();
 
   // universe_faults.cpp
@@ -91,6 +94,7 @@ class Universe {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<SlurmText> slurm_;
   std::unique_ptr<Training> training_;
+  std::unique_ptr<Followers> followers_;
   std::unique_ptr<Checker> checker_;
   std::unique_ptr<Daemon> daemon_;
   std::vector<std::unique_ptr<Daemon>> older_;

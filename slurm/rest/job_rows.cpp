@@ -103,10 +103,8 @@ bool JobRows::wanted(const JsonItem& job) const {
   if (!users_.empty() && !users_.contains(job.text("user_name"))) return false;
   if (question_.names.empty()) return true;
   const std::string name = job.text("name"), command = job.text("command");
-  const auto& names = question_.names;
   const auto& folders = question_.folders;
-  return std::any_of(names.begin(), names.end(),
-                     [&name](const RunName& run) { return run.text == name; }) ||
+  return is_job_of(name, question_.names) ||
          std::any_of(folders.begin(), folders.end(),
                      [&command](const std::string& folder) { return command.starts_with(folder); });
 }

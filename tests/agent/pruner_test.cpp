@@ -92,6 +92,12 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("choose_prunable: what a follower has not heard of -> kept") {
+  const auto complete = all_good({10, 20, 30, 40, 50, 60});
+  CHECK(steps_of(wire::choose_prunable(complete, {1, 0, {}, {{20, 0}}}, {})) == Steps{10});
+  CHECK(steps_of(wire::choose_prunable(complete, {1, 0, {}, {{20, 30}}}, {})) == Steps{10, 20, 30});
+}
+
 TEST_CASE("choose_prunable: last, every and pin -> the rest, oldest first") {
   const auto complete = all_good({10, 20, 30, 40, 50, 60});
   CHECK(steps_of(wire::choose_prunable(complete, {2, 0, {}}, {})) == Steps{10, 20, 30, 40});

@@ -54,6 +54,29 @@ TEST_CASE("schedule: array of three, throttle 1 -> one starts, the others wait f
   CHECK(plan.reasons.at({1, 2}) == "JobArrayTaskLimit");
 }
 
+TEST_CASE("schedule: background -> after all others, and holds none of them up") {
+  Cluster c = cluster_of(3);
+  add(c, "a", 2);
+  begin(c, {1, 1}, {NodeName("n01"), NodeName("n02")});
+  add(c, "a+evaluate.100", 2).request.background = true;
+  add(c, "a", 1);
+  const Plan plan = plan_starts(c, kNow);
+  REQUIRE(plan.starts.size() == 1);
+  CHECK(plan.starts[0].task == JobId{3, 1});
+  CHECK(plan.reasons.at({2, 1}) == "Resources");
+}
+
+TEST_CASE("schedule: background while another waits for busy nodes -> waits too") {
+  Cluster c = cluster_of(2);
+  add(c, "a", 1);
+  begin(c, {1, 1}, {NodeName("n01")});
+  add(c, "a+evaluate.100", 1).request.background = true;
+  add(c, "b", 2);
+  const Plan plan = plan_starts(c, kNow);
+  CHECK(plan.starts.empty());
+  CHECK(plan.reasons.at({2, 1}) == "Priority");
+}
+
 TEST_CASE("schedule: throttle 2 -> two start") {
   Cluster c = cluster_of(4);
   add(c, "a", 1, 3).request.throttle = 2;

@@ -21,7 +21,7 @@ STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
           "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin", "archive-first",
-          "end-mark", "stale-attempt", "early-start", "claim", "lineage"]
+          "end-mark", "follow-once", "follow-proof", "follow-kept", "stale-attempt", "early-start", "claim", "lineage"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
 ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551, 35, 1605, 4953, 5854, 8733]  # seeds of chaos that found something
@@ -44,6 +44,8 @@ def simulate(scenario, *options):
 def guards():
     for guard in GUARDS:
         scenario = {"archive-first": "archive.yaml", "end-mark": "ends.yaml"}.get(guard, "chaos.yaml")
+        if guard.startswith("follow-"):
+            scenario = "followers.yaml"
         code, report, said = simulate(scenario, "--break", guard, "--runs", "1000")
         tell(f"sim: --break {guard} is caught within 1,000 seeds", code == 2 and report.get("safety", 0) > 0,
              f"exit {code} after {report.get('runs')} seeds: {said}")

@@ -146,6 +146,30 @@ TEST_CASE("simulation: copies on another disk -> nothing is deleted before; with
   CHECK_MESSAGE(told.find("of which no copy was verified") != std::string::npos, told);
 }
 
+TEST_CASE("simulation: followers -> each once, their checkpoints stay; without a guard, found") {
+  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/followers.yaml");
+  REQUIRE(text);
+  const Scenario scenario = scenario_of(*text);
+  Campaign campaign;
+  campaign.last = 4;
+  const Report sound = run_campaign(scenario, campaign);
+  CHECK(sound.safety + sound.liveness == 0);
+  CHECK(sound.followed > 100);
+  campaign.last = 300;
+  campaign.until_first = true;
+  const std::map<Guard, std::string> guards{{Guard::FollowOnce, "runs "},
+                                            {Guard::FollowProof, "runs "},
+                                            {Guard::FollowKept, "its checkpoint was deleted"}};
+  for (const auto& guard : guards) {
+    campaign.broken = guard.first;
+    const Report report = run_campaign(scenario, campaign);
+    INFO(name_of(guard.first));
+    REQUIRE(report.failures.size() == 1);
+    const std::string told = report.failures.front().safety.front();
+    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
+  }
+}
+
 TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's guard, found") {
   const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/ends.yaml");
   REQUIRE(text);

@@ -53,6 +53,25 @@ os::ExitStatus run_script(const Folder& f, const std::string& script, const std:
 
 }  // namespace
 
+TEST_CASE("batch script: of a follower -> behind the training, no step, an output of its own") {
+  core::SubmitRequest request = example_request();
+  request.submit.array_tasks = 1;
+  request.submit.hold_for_spares = false;
+  request.follower = true;
+  request.output = "/gpfs/tr11/run/after/evaluate-001000.g000002/job";
+  request.policy.run = RunName("tr11+evaluate.1000");
+  request.policy.train.command = {"evaluate.py"};
+  const auto script = batch_script(request);
+  REQUIRE(script);
+  for (const char* line :
+       {"#SBATCH --job-name=tr11+evaluate.1000\n", "#SBATCH --nice=100\n",
+        "#SBATCH --output=/gpfs/tr11/run/after/evaluate-001000.g000002/job-%j.out\n",
+        "#SBATCH --dependency=singleton\n", "\n/sw/stoker-agent --run tr11 &\n"})
+    CHECK_MESSAGE(holds(*script, line), line);
+  for (const char* word : {"srun --", "--array", "--no-kill", "--signal"})
+    CHECK_MESSAGE(!holds(*script, word), word);
+}
+
 TEST_CASE("batch script: the example -> every option where sbatch and srun want it") {
   const auto script = batch_script(example_request());
   REQUIRE(script);

@@ -17,6 +17,15 @@ using namespace stoker::slurm;
 using core::JobState;
 using stoker::slurm::testing::row;
 
+TEST_CASE("queue: names of jobs -> the run's and its followers', no other run's") {
+  const std::vector<RunName> runs{RunName("tr11")};
+  CHECK(is_job_of("tr11", runs));
+  CHECK(is_job_of("tr11+evaluate.1000", runs));
+  CHECK_FALSE(is_job_of("tr11b", runs));
+  CHECK_FALSE(is_job_of("tr11b+evaluate.1000", runs));
+  CHECK(is_job_of("tr11+evaluate.1000", {RunName("tr11+evaluate.1000")}));
+}
+
 TEST_CASE("state: base words, letters, flags, truncated, by uid -> what they mean") {
   CHECK(parse_state("RUNNING")->state == JobState::Running);
   CHECK(parse_state("PD")->state == JobState::Pending);

@@ -7,6 +7,7 @@
 
 #include "common/printable.hpp"
 #include "wire/exit_code.hpp"
+#include "worker/agent/follow_checkpoint.hpp"
 #include "worker/agent/node/bench.hpp"
 #include "worker/agent/rank/guardian.hpp"
 #include "worker/agent/rank/job_stacks.hpp"
@@ -28,6 +29,16 @@ std::optional<os::ProcessIdentity> parse_identity(const std::string& text) {
       std::from_chars(text.data() + colon + 1, end, id.started).ptr != end)
     return std::nullopt;
   return id;
+}
+
+void add_follow(CLI::App& app, FollowOptions& options) {
+  auto* follow = app.add_subcommand(
+      "follow", "run the command of a follower (after: of RUN.yaml) on its checkpoint");
+  follow->add_option("--folder", options.folder, "where its order.json is")->required();
+  follow->add_option("--token", options.token, "of the submission")->required();
+  follow->footer(
+      "Example:\n  stoker-agent follow --folder /scratch/run/after/evaluate-001000.g000001 "
+      "--token TOKEN");
 }
 
 struct GuardianFlags {
@@ -109,7 +120,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   RunOptions options;
   GuardianFlags guardian;
+  FollowOptions follow;
   add_run(app, options);
+  add_follow(app, follow);
   add_guardian(app, guardian);
   bool json = false;
   std::string directory = ".";
@@ -133,6 +146,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : wire::kAgentUsage;
   }
   if (app.got_subcommand("run")) return run_agent(options);
+  if (app.got_subcommand("follow")) return follow_checkpoint(follow);
   if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
   if (app.got_subcommand("bench")) return cmd_bench(directory, json);
   if (!probe.job.empty()) return cmd_probe(probe);

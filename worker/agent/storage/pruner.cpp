@@ -78,7 +78,8 @@ void remove_pruned_leftovers(const std::string& directory) {
 Pruner::Pruner(Wiring wiring, const wire::Start& start)
     : wiring_(std::move(wiring)),
       start_(start),
-      rule_{start.orders.keep_last, start.orders.keep_every, start.orders.keep_pin} {
+      rule_{start.orders.keep_last, start.orders.keep_every, start.orders.keep_pin,
+            start.orders.keep_follow} {
   if (start_.orders.checkpoint_format != "stoker") rule_.last = 0;  // not ours to delete
 }
 
@@ -103,6 +104,7 @@ void Pruner::look() {
     Refused refused;  // the start has reported it
     if (const auto orders = newest_orders(run_directory, refused); orders && *orders) {
       survey.pin = (*orders)->keep_pin;
+      survey.follow = (*orders)->keep_follow;
       if ((*orders)->resume.mode == wire::ResumeMode::Exact)  // a rollback may be on its way
         survey.ordered.insert({(*orders)->resume.iteration, (*orders)->resume.generation});
     }
@@ -117,6 +119,7 @@ void Pruner::look() {
 void Pruner::on_survey(Survey survey) {
   known_good_ = std::move(survey.known_good);
   if (survey.pin) rule_.pin = *survey.pin;
+  if (survey.follow) rule_.follow = *survey.follow;
   std::set<wire::CheckpointId> in_use = wiring_.held();
   in_use.merge(survey.ordered);
   for (const wire::SurveyedCheckpoint& c : survey.complete)

@@ -4,8 +4,9 @@
 //     damaged nothing is deleted;
 //   - only complete, good checkpoints of our own lineage and our own run; damaged, unfinished and
 //     strange directories are left alone;
-//   - never the `last` newest good ones, a multiple of `every`, a pinned iteration, or one that
-//     a start may resume from: the running attempt's, the chosen one, the newest orders' one;
+//   - never the `last` newest good ones, a multiple of `every`, a pinned iteration, one that a
+//     follower is to be run on and the daemon has not heard of yet, or one that a start may resume
+//     from: the running attempt's, the chosen one, the newest orders' one;
 //   - nor one that is to be copied away and whose copy was not read back yet (archiver.hpp);
 //   - a directory is renamed to pruned.<name> first, so that a half-deleted one is never taken
 //     for good; what a killed agent left of it is removed by the next pruning.
@@ -60,6 +61,7 @@ class Pruner {
     std::vector<wire::SurveyedCheckpoint> complete;
     std::set<wire::CheckpointId> known_good, ordered;
     std::optional<std::vector<std::uint64_t>> pin;  // of the newest orders: spikes come and go
+    std::optional<std::vector<wire::FollowRule>> follow;
     bool superseded = false;
   };
   void look();

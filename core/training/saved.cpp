@@ -1,0 +1,56 @@
+// A checkpoint is complete: what is remembered of it, and who has waited for it.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/alerts/alerting.hpp"
+#include "core/followers/followers.hpp"
+#include "core/handlers.hpp"
+#include "core/nodes/accuse.hpp"
+#include "core/signals/training_health.hpp"
+#include "core/supply/supply.hpp"
+
+namespace stoker::core {
+
+void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
+  RunState& run = turn.r();
+  CheckpointFacts& facts = run.checkpoint;
+  if (facts.iteration.value != 0 && e.iteration > facts.iteration)
+    facts.intervals.add(turn.now() - facts.at);
+  facts.iteration = e.iteration;
+  facts.at = turn.now();
+  facts.wall = turn.event.wall;
+  facts.name = e.checkpoint;
+  if (e.seconds > 0 && e.seconds < 86400) {  // a quick save may leave no edge of its phase
+    facts.longest_seconds = std::max(facts.longest_seconds, e.seconds);
+    run.phases[std::string(stoker::name_of(wire::Phase::Checkpoint))].durations.add(
+        from_seconds(e.seconds));
+  }
+  facts.known[e.iteration.value] = run.live->generation;
+  if (facts.known.size() > 256) facts.known.erase(facts.known.begin());
+  note_saved(turn, e.iteration);
+  turn.say(fmt::format("checkpoint of iteration {} saved in {:.1f}s ({:.1f} MiB)",
+                       e.iteration.value, e.seconds, static_cast<double>(e.bytes) / (1 << 20)));
+  resolve(turn, "save_failed");
+  resolve(turn, "save_overdue");
+  end_parole(turn);
+  followers::take_up(turn, e.iteration, run.live->generation, e.checkpoint);
+  if (run.exact_order && run.live->order == *run.exact_order) {
+    turn.say("the rollback is complete: later starts use the newest checkpoint again");
+    run.exact_order.reset();
+    supply::write_orders(turn, wire::Resume{});
+    supply::top_up(turn);
+  }
+  if (run.save && run.save->taken) {
+    turn.say(fmt::format("as {} asked", run.save->by));
+    run.save.reset();
+    resolve(turn, "save_unanswered");
+  }
+  if (run.planned_stop && run.planned_stop->after_checkpoint) {
+    const PlannedStop planned = *run.planned_stop;
+    stop_now(turn, wire::Level::LeaveNow, planned.by,
+             fmt::format("stopping after the checkpoint, as {} asked", planned.by));
+  }
+  if (!run.policy.after.empty()) supply::follow_pins(turn);
+}
+
+}  // namespace stoker::core
