@@ -194,6 +194,7 @@ class Gpt final : public Model {
   }
   // The tokens themselves, all within the vocabulary: a GPU does not say which one was not.
   [[nodiscard]] at::Tensor checked(std::span<const std::int64_t> tokens) const {
+    TORCH_CHECK(!tokens.empty(), "no tokens");
     const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
     TORCH_CHECK(*least >= 0 && *most < static_cast<std::int64_t>(config_.vocabulary),
                 "a token is outside the vocabulary of ", config_.vocabulary);

@@ -1,6 +1,8 @@
 // Operators: what the GPT is computed with, apart from how the ranks share it. These are
 // LibTorch's, for every type and device; GpuOperators has faster ones for bf16 on a GPU. Numbers
-// that are added up are added in f32 (f64 for f64 models) and rounded once.
+// that are added up are added in f32 (f64 for f64 models) and rounded once. To add one for a GPU: a
+// virtual function here, LibTorch's form in operators.cpp, the faster one in gpu_operators.cpp,
+// which falls back on the first. tests/gpu/training.py holds the GPU against the CPU.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -101,8 +103,7 @@ class Operators {
                         const at::Tensor& gradient) const;
 };
 
-// The GPU's, where this build has them; else, and on the CPU, LibTorch's. They live as long as the
-// process.
+// They live as long as the process.
 const Operators& libtorch_operators();
 
 // bf16 is a type to keep numbers in, not to add in: products, norms and softmax are computed in f32
