@@ -40,6 +40,7 @@ constexpr Word kEvents[] = {
     {"disk_full", "disk of the run directory"},
     {"finish_file_seen", "finish file of the training"},
     {"end_seen", "end mark of a generation"},
+    {"follower_ended", "end of a follower's command"},
 };
 
 constexpr Word kActions[] = {
@@ -57,6 +58,7 @@ constexpr Word kActions[] = {
     {"write_control", "order to the agents"},
     {"consume_switch", "take the switch file"},
     {"send_alert", "alert"},
+    {"run_follower", "submit a follower's job"},
 };
 
 template <std::size_t N>

@@ -304,7 +304,9 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (seen.state != JobState::Completing)  // that is the end of the one before
     task.restart = std::max(task.restart, seen.restart);
   task.reason = seen.reason;
-  if (!seen.nodes.empty()) task.nodes = seen.nodes;
+  // Of a completing job squeue lists those nodes alone that are not back in service yet.
+  const bool whole = seen.state != JobState::Completing || task.nodes.empty();
+  if (!seen.nodes.empty() && whole) task.nodes = seen.nodes;
   task.ends_at = seen.ends_at;
   if (seen.state == JobState::Running) return on_running(turn, *s, seen);
   if (requeued) {

@@ -59,7 +59,7 @@ TEST_CASE("schedule: background -> after all others, and holds none of them up")
   add(c, "a", 2);
   begin(c, {1, 1}, {NodeName("n01"), NodeName("n02")});
   add(c, "a+evaluate.100", 2).request.background = true;
-  add(c, "a", 1);
+  add(c, "b", 1);
   const Plan plan = plan_starts(c, kNow);
   REQUIRE(plan.starts.size() == 1);
   CHECK(plan.starts[0].task == JobId{3, 1});
