@@ -78,7 +78,9 @@ std::string keys_of(const std::vector<SchemaKey>& keys, const std::vector<KeyMea
   std::string text, section;
   for (const SchemaKey& key : keys) {
     const std::size_t dot = key.key.find('.');
-    const std::string top = dot == std::string::npos ? "" : key.key.substr(0, dot);
+    // A key without a section stands at the top, or is one of its own.
+    const std::string alone = section.empty() ? "" : key.key;
+    const std::string top = dot == std::string::npos ? alone : key.key.substr(0, dot);
     if (top != section) text += ".SS " + plain(top) + "\n";
     section = top;
     const auto meaning = std::find_if(meanings.begin(), meanings.end(),

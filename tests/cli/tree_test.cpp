@@ -98,6 +98,7 @@ TEST_CASE("tree: the manual pages of RUN.yaml and TRAIN.yaml -> every key with i
       CHECK_MESSAGE(text.find(".TP\n.B " + key.key + "\n(") == std::string::npos, key.key);
     CHECK(text.find('`') == std::string::npos);
     CHECK(text.find(run ? ".SS recover\n" : ".SS optimizer\n") != std::string::npos);
+    CHECK(text.find(".SS \n") == std::string::npos);
     CHECK(text.find(run ? "(path; default: \\fB<state>/runs/<run>\\fR)" : "default: 4 x hidden)") !=
           std::string::npos);
   }
