@@ -125,8 +125,8 @@ def failures_are_given_up(site):
     check(alert["severity"] == "warning" and "tail -n 50 " in alert["command"], f"{alert}")
     with open(alert["command"].split()[-1], encoding="utf-8") as f:
         check("no vocabulary" in f.read(), "the output that the alert names does not hold the reason")
-    first = follower.list("begun")[0]
-    check(follower.list("begun")[:2] == [first, first], f"begun: {follower.list('begun')}")
+    begun = follower.list("begun")  # another checkpoint may have its turn between the two tries
+    check(begun.count(begun[0]) == 2, f"begun: {begun}")
     s = site.status()
     check(s["state"] == "training" and s["restarts"] == 0, f"the training is {s['state']} after {s['restarts']} restarts")
     follower.remove("fail")
