@@ -32,7 +32,7 @@ bool needs_run(const EventBody& body) {
       body);
 }
 
-// A follower's job is none of the training's.
+// A follower's job is not one that trains: it never touches the run's own submissions.
 void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (followers::is_followers(turn.event.run, seen.token))
     followers::on_job_seen(turn, seen);

@@ -66,7 +66,7 @@ struct Starts {
   std::set<NodeName> taken = {};
   std::map<std::uint64_t, std::uint32_t> active = {};
   std::map<std::uint64_t, bool> met = {};
-  bool somebody_waits = false;
+  bool others_wait = false;
 
   void look_at(const Task& task, const Job& job);
 };
@@ -87,7 +87,7 @@ void Starts::look_at(const Task& task, const Job& job) {
     reason = "Dependency";
   } else if (active[id.job] >= std::max(1u, job.request.throttle)) {
     reason = "JobArrayTaskLimit";
-  } else if (somebody_waits) {
+  } else if (others_wait) {
     reason = "Priority";
   } else {
     Supply supply = supply_for(cluster, job, taken);
@@ -100,7 +100,7 @@ void Starts::look_at(const Task& task, const Job& job) {
       plan.reasons.erase(id);
     } else if (supply.idle.size() + supply.busy.size() >= need || supply.away.empty()) {
       reason = "Resources";
-      somebody_waits = supply.idle.size() + supply.busy.size() >= need;
+      others_wait = supply.idle.size() + supply.busy.size() >= need;
     } else {
       reason = "ReqNodeNotAvail, UnavailableNodes:" + compress_hostlist(supply.away);
     }

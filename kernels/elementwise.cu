@@ -19,37 +19,35 @@ __global__ void max_kernel(T* total, const T* next, Index count) {
     total[i] = total[i] < next[i] ? next[i] : total[i];  // as std::max
 }
 
-__global__ void round_kernel(const float* from, Bf16* to, Index count) {
+__global__ void round_kernel(Bf16* to, const float* from, Index count) {
   for (Index i = first_element(); i < count; i += all_threads()) to[i] = to_bf16(from[i]);
 }
 
-Grid grid_for(std::size_t count) {
-  return Grid{blocks_for(static_cast<Index>(count), kBlockThreads * kEach)};
+template <class To, class From>
+GpuError run(void (*kernel)(To*, const From*, Index), To* to, const From* from, std::size_t count,
+             Stream stream) {
+  if (count == 0) return 0;
+  const auto elements = static_cast<Index>(count);
+  const Grid grid{blocks_for(elements, kBlockThreads * kEach)};
+  return launch(grid, stream, kernel, to, from, elements);
 }
 
 }  // namespace
 
 GpuError add_into(float* total, const float* next, std::size_t count, Stream stream) {
-  if (count == 0) return 0;
-  return launch(grid_for(count), stream, add_kernel<float>, total, next, static_cast<Index>(count));
+  return run(add_kernel<float>, total, next, count, stream);
 }
 GpuError add_into(double* total, const double* next, std::size_t count, Stream stream) {
-  if (count == 0) return 0;
-  return launch(grid_for(count), stream, add_kernel<double>, total, next,
-                static_cast<Index>(count));
+  return run(add_kernel<double>, total, next, count, stream);
 }
 GpuError max_into(float* total, const float* next, std::size_t count, Stream stream) {
-  if (count == 0) return 0;
-  return launch(grid_for(count), stream, max_kernel<float>, total, next, static_cast<Index>(count));
+  return run(max_kernel<float>, total, next, count, stream);
 }
 GpuError max_into(double* total, const double* next, std::size_t count, Stream stream) {
-  if (count == 0) return 0;
-  return launch(grid_for(count), stream, max_kernel<double>, total, next,
-                static_cast<Index>(count));
+  return run(max_kernel<double>, total, next, count, stream);
 }
 GpuError round_to_bf16(const float* from, Bf16* to, std::size_t count, Stream stream) {
-  if (count == 0) return 0;
-  return launch(grid_for(count), stream, round_kernel, from, to, static_cast<Index>(count));
+  return run(round_kernel, to, from, count, stream);
 }
 
 }  // namespace stoker::kernels

@@ -41,12 +41,12 @@ FollowEnds::FollowEnds(RunName run, std::string directory)
 
 void FollowEnds::wait_for(std::vector<Follow> follows) {
   follows_ = std::move(follows);
-  std::set<Token> told, missed;
+  std::set<Token> reported, missed;
   for (const Follow& follow : follows_) {
-    if (told_.contains(follow.token)) told.insert(follow.token);
+    if (reported_.contains(follow.token)) reported.insert(follow.token);
     if (follow.over && missed_.contains(follow.token)) missed.insert(follow.token);
   }
-  told_ = std::move(told);
+  reported_ = std::move(reported);
   missed_ = std::move(missed);
 }
 
@@ -61,7 +61,7 @@ bool FollowEnds::is_missing(const Follow& follow) const {
 
 void FollowEnds::poll(std::vector<core::Input>& out) {
   for (const Follow& follow : follows_) {
-    if (told_.contains(follow.token)) continue;
+    if (reported_.contains(follow.token)) continue;
     const std::string name =
         fmt::format("{}/{}/{}", wire::kFollowFolder, follow.folder, wire::follow_end(follow.token));
     const auto text = os::find_own_file(directory_, name, kLargest);
@@ -75,7 +75,7 @@ void FollowEnds::poll(std::vector<core::Input>& out) {
       out.push_back({run_, std::move(ended), {}});
       continue;
     }
-    told_.insert(follow.token);
+    reported_.insert(follow.token);
     out.push_back({run_,
                    text ? ended_of(follow.token, **text, directory_ + "/" + name)
                         : refused(follow.token, text.error()),

@@ -33,7 +33,7 @@ class FollowEnds {
   RunName run_;
   std::string directory_;
   std::vector<Follow> follows_;
-  std::set<Token> told_, missed_;  // reported: ends, and missing ones
+  std::set<Token> reported_, missed_;  // ends, and missing ones
 };
 
 }  // namespace stoker::watch

@@ -26,19 +26,19 @@ double four_digits(double value) {
 
 }  // namespace
 
-void add(StepLosses& losses, const StepTold& told) {
+void add(StepLosses& losses, const StepTold& step) {
   StepLosses one;
-  one.skipped = told.skipped;
-  if (is_number(told.loss)) {
+  one.skipped = step.skipped;
+  if (is_number(step.loss)) {
     one.count = 1;
-    one.mean = one.low = one.high = *told.loss;
-    one.high_at = told.iteration;
+    one.mean = one.low = one.high = *step.loss;
+    one.high_at = step.iteration;
   }
-  one.not_finite = told.not_finite;
-  if (told.loss && one.count == 0) one.not_finite = std::max<std::uint64_t>(1, told.not_finite);
-  if (is_number(told.gradient_norm)) one.gradient_norm = *told.gradient_norm;
-  if (is_number(told.scale)) one.scale = *told.scale;
-  for (const double norm : told.groups)
+  one.not_finite = step.not_finite;
+  if (step.loss && one.count == 0) one.not_finite = std::max<std::uint64_t>(1, step.not_finite);
+  if (is_number(step.gradient_norm)) one.gradient_norm = *step.gradient_norm;
+  if (is_number(step.scale)) one.scale = *step.scale;
+  for (const double norm : step.groups)
     one.groups.push_back(is_number(norm) && norm > 0 ? four_digits(norm) : 0);
   merge(losses, one);
 }

@@ -27,7 +27,7 @@ struct Job {
   std::string over;                // how: "TIMEOUT"
   bool gone = false;               // it is no longer known how, nor whether: its command may run
   bool looked_for = false;         // its folder is read for a last time
-  bool by_hand = false;            // somebody cancelled it
+  bool by_hand = false;            // a person cancelled it
   bool ordered = false;            // its command ended on the scheduler's order, which says why
   // A job may wait or run.
   [[nodiscard]] bool is_there() const { return job.job != 0 || asked || unknown; }

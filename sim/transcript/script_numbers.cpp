@@ -73,11 +73,11 @@ Status Script::do_iterate(Words& words) {
     auto& digest = std::get<core::Digest>(inputs.front().body);
     const double ms = to_seconds(step) * 1e3 * (1 + 0.002 * noise(random));
     digest.iteration_ms = {1, ms, ms, ms};
-    wire::StepTold told{Iteration(n), beat_.loss,        gradients,
-                        std::nullopt, skipped ? 1u : 0u, nan ? 1u : 0u};
-    if (scale > 0) told.scale = scale;
-    for (const double group : groups) told.groups.push_back(group * (1 + 0.1 * noise(random)));
-    wire::add(digest.losses, told);
+    wire::StepTold numbers{Iteration(n), beat_.loss,        gradients,
+                           std::nullopt, skipped ? 1u : 0u, nan ? 1u : 0u};
+    if (scale > 0) numbers.scale = scale;
+    for (const double group : groups) numbers.groups.push_back(group * (1 + 0.1 * noise(random)));
+    wire::add(digest.losses, numbers);
     STOKER_TRY_STATUS(world_.feed(std::move(inputs.front())));
   }
   return ok();

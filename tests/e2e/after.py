@@ -59,6 +59,21 @@ def shown(site):
     return followers[0]
 
 
+def start_long(site, follower):
+    """A training that outlasts the test, with its follower."""
+    prefix = site.prepare_data()
+    site.start_daemon()
+    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
+
+
+def wait_failed(site, seconds):
+    """The alert that the follower has given up; the training goes on."""
+    alert = site.wait(lambda: [a for a in site.status().get("alerts", []) if a["kind"] == "follower_failed"], seconds, "an alert")[0]
+    s = site.status()
+    check(s["state"] == "training" and s["restarts"] == 0, f"the training is {s['state']} after {s['restarts']} restarts")
+    return alert
+
+
 def every_checkpoint_in_order(site):
     """Multiples of `every` and the last one, one after the other; shown, chronicled; the run's own submissions are not touched."""
     follower = Follower(site)
@@ -117,18 +132,14 @@ def failures_are_given_up(site):
     """Two tries, then an alert with the command's last line; the training is not disturbed, the next checkpoint ends the alert."""
     follower = Follower(site, more="tries: 2, ")
     follower.put("fail")
-    prefix = site.prepare_data()
-    site.start_daemon()
-    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
-    alert = site.wait(lambda: [a for a in site.status().get("alerts", []) if a["kind"] == "follower_failed"], 120, "an alert")[0]
+    start_long(site, follower)
+    alert = wait_failed(site, 120)
     check("exit code 1" in alert["summary"] and "no vocabulary" in alert["summary"], f"the alert says {alert['summary']}")
     check(alert["severity"] == "warning" and "tail -n 50 " in alert["command"], f"{alert}")
     with open(alert["command"].split()[-1], encoding="utf-8") as f:
         check("no vocabulary" in f.read(), "the output that the alert names does not hold the reason")
     begun = follower.list("begun")  # another checkpoint may have its turn between the two tries
     check(begun.count(begun[0]) == 2, f"begun: {begun}")
-    s = site.status()
-    check(s["state"] == "training" and s["restarts"] == 0, f"the training is {s['state']} after {s['restarts']} restarts")
     follower.remove("fail")
     site.wait(lambda: not [a for a in site.status().get("alerts", [1]) if a["kind"] == "follower_failed"], 90, "the alert to end")
     site.stoker("stop", site.run, "--now", "--reason", "enough")
@@ -139,9 +150,7 @@ def daemon_away(site):
     """kill -9 of the daemon while the command runs, and after it has ended: it is not run again, and nothing is lost."""
     follower = Follower(site)
     follower.put("hold")
-    prefix = site.prepare_data()
-    site.start_daemon()
-    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
+    start_long(site, follower)
     site.wait(lambda: follower.list("begun"), 90, "the command to begin")
     first = follower.list("begun")[0]
     site.kill_daemon()
@@ -170,13 +179,9 @@ def never_ends(site):
     """A command that does not end is ended at its job's time limit, which counts as a failed try; the training goes on."""
     follower = Follower(site, more="time_limit: 3s, tries: 1, ")
     follower.put("hold")
-    prefix = site.prepare_data()
-    site.start_daemon()
-    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
-    alert = site.wait(lambda: [a for a in site.status().get("alerts", []) if a["kind"] == "follower_failed"], 150, "an alert")[0]
+    start_long(site, follower)
+    alert = wait_failed(site, 150)
     check("TIMEOUT" in alert["summary"] and "given up after one try" in alert["summary"], f"the alert says {alert['summary']}")
-    s = site.status()
-    check(s["state"] == "training" and s["restarts"] == 0, f"the training is {s['state']} after {s['restarts']} restarts")
     site.stoker("stop", site.run, "--now", "--reason", "enough")
     site.audit()
 
@@ -186,9 +191,7 @@ def rolled_back(site):
     the same iteration of the new line is."""
     follower = Follower(site, every=100, more="backlog: 50, ")
     follower.put("hold")
-    prefix = site.prepare_data()
-    site.start_daemon()
-    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
+    start_long(site, follower)
     site.wait(lambda: follower.list("begun"), 90, "the command to begin")
     first = follower.list("begun")[0]
     site.wait(lambda: shown(site).get("waiting"), 90, "another one to wait")
@@ -212,9 +215,7 @@ def fenced(site):
     """A job that starts twice runs its command once; one whose try was taken over leaves; a cancelled one is given up."""
     follower = Follower(site)
     follower.put("hold")
-    prefix = site.prepare_data()
-    site.start_daemon()
-    site.stoker("run", site.write_files(prefix, more=follower.yaml, **dict(SHAPE, samples=800000)), "--yes")
+    start_long(site, follower)
     site.wait(lambda: follower.list("begun"), 90, "the command to begin")
     after = os.path.join(site.directory, "after")
     folder = os.path.join(after, sorted(os.listdir(after))[0])
@@ -227,7 +228,7 @@ def fenced(site):
     check(len(follower.list("begun")) == 1, f"begun: {follower.list('begun')}")
     job = shown(site)["jobs"][0]["job"]
     site.admin("cancel", job)
-    alert = site.wait(lambda: [a for a in site.status().get("alerts", []) if a["kind"] == "follower_failed"], 150, "an alert")[0]
+    alert = wait_failed(site, 150)
     check("cancelled by hand" in alert["summary"] and "after one try" in alert["summary"], f"the alert says {alert['summary']}")
     check(site.status()["state"] == "training", "the training was touched")
     site.stoker("stop", site.run, "--now", "--reason", "enough")

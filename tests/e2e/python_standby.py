@@ -170,18 +170,29 @@ def imports(a):
     return [line.split() for line in open(path).read().splitlines()] if os.path.exists(path) else []
 
 
-def under_agents(allocation):
-    """a crash under agents: the next attempt runs in the interpreters that stood by, and new ones are made behind it"""
-    a = allocation(ranks=2, orders={"environment": {"STOKER_PRELOAD": "heavy"}, "orphan_grace": 0})
-    a.script(TRAIN)
+def started(allocation, script, modules="heavy", **more):
+    """An allocation that runs `script` with standbys of `modules`."""
+    a = allocation(orders={"environment": {"STOKER_PRELOAD": modules}, "orphan_grace": 0}, **more)
+    a.script(script)
     with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
         file.write(HEAVY)
     a.start()
-    wait_for(lambda: sum(b["body"].get("reporting", 0) == 2 for b in a.events("beat")), what="both ranks iterate")
+    return a
+
+
+def wait_two_standbys(a):
+    """Two standbys that the lead knows of."""
     wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 2, what="two standbys")
-    waiting = {pid for pid, who in imports(a) if who == "standby"}
     beats = len(a.events("beat"))
     wait_for(lambda: len(a.events("beat")) > beats + 3, what="beats that tell the lead of both")
+
+
+def under_agents(allocation):
+    """a crash under agents: the next attempt runs in the interpreters that stood by, and new ones are made behind it"""
+    a = started(allocation, TRAIN, ranks=2)
+    wait_for(lambda: sum(b["body"].get("reporting", 0) == 2 for b in a.events("beat")), what="both ranks iterate")
+    wait_two_standbys(a)
+    waiting = {pid for pid, who in imports(a) if who == "standby"}
     victim = next(pid for pid, who in imports(a) if who == "1")
     os.kill(int(victim), signal.SIGKILL)
     check(a.wait_event("attempt_started", attempt=2)["standby"], "attempt 2 is not from warm processes")
@@ -207,14 +218,8 @@ for i in range(1, 100000):
 
 def one_rank_prints(allocation):
     """a script whose rank 0 alone shows iterations, without a heartbeat page: the silent rank holds no standby back"""
-    a = allocation(ranks=2, orders={"environment": {"STOKER_PRELOAD": "heavy"}, "orphan_grace": 0})
-    a.script(PRINTS)
-    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
-        file.write(HEAVY)
-    a.start()
-    wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 2, what="two standbys")
-    beats = len(a.events("beat"))
-    wait_for(lambda: len(a.events("beat")) > beats + 3, what="beats that tell the lead of both")
+    a = started(allocation, PRINTS, ranks=2)
+    wait_two_standbys(a)
     os.kill(int(next(pid for pid, who in imports(a) if who == "1")), signal.SIGKILL)
     check(a.wait_event("attempt_started", attempt=2)["standby"], "attempt 2 is not from warm processes")
     a.agents["n01"].kill()
@@ -223,11 +228,7 @@ def one_rank_prints(allocation):
 
 def import_fails(allocation):
     """a module that cannot be imported: the training runs without standbys, and one line says why"""
-    a = allocation(orders={"environment": {"STOKER_PRELOAD": "no_such_module"}, "orphan_grace": 0})
-    a.script(TRAIN)
-    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
-        file.write(HEAVY)
-    a.start()
+    a = started(allocation, TRAIN, modules="no_such_module")
     told = wait_for(lambda: [e for e in a.events("notice") if "no warm standby" in e["body"]["text"]], what="the notice")
     check("standby.n01.log" in told[0]["body"]["text"], told[0]["body"]["text"])
     check(b"no_such_module" in a.read("gen-000001/ranks/standby.n01.log"), "the log does not say why")

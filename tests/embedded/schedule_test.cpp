@@ -54,7 +54,7 @@ TEST_CASE("schedule: array of three, throttle 1 -> one starts, the others wait f
   CHECK(plan.reasons.at({1, 2}) == "JobArrayTaskLimit");
 }
 
-TEST_CASE("schedule: background -> after all others, and holds none of them up") {
+TEST_CASE("schedule: background -> after all others, and delays no other") {
   Cluster c = cluster_of(3);
   add(c, "a", 2);
   begin(c, {1, 1}, {NodeName("n01"), NodeName("n02")});

@@ -43,6 +43,19 @@ std::vector<std::string> story_of(const Scenario& scenario, std::uint64_t seed) 
   return story;
 }
 
+// Each guard taken out alone: a seed of the campaign breaks a promise, in these words.
+void check_caught(const Scenario& scenario, Campaign campaign,
+                  const std::map<Guard, std::string>& guards) {
+  for (const auto& guard : guards) {
+    campaign.broken = guard.first;
+    const Report report = run_campaign(scenario, campaign);
+    INFO(name_of(guard.first));
+    REQUIRE(report.failures.size() == 1);
+    const std::string found = report.failures.front().safety.front();
+    CHECK_MESSAGE(found.find(guard.second) != std::string::npos, found);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("random: a seed -> the same numbers on every machine") {
@@ -116,14 +129,7 @@ TEST_CASE("simulation: checkpoints without the guards of what is kept -> found")
                                             {Guard::KeepPinned, "deletes step-"},
                                             {Guard::RollbackPin, "past the pinned"},
                                             {Guard::VerifyCheckpoint, "which is damaged"}};
-  for (const auto& guard : guards) {
-    campaign.broken = guard.first;
-    const Report report = run_campaign(scenario, campaign);
-    INFO(name_of(guard.first));
-    REQUIRE(report.failures.size() == 1);
-    const std::string told = report.failures.front().safety.front();
-    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
-  }
+  check_caught(scenario, campaign, guards);
 }
 
 TEST_CASE("simulation: copies on another disk -> nothing is deleted before; without that, found") {
@@ -160,14 +166,7 @@ TEST_CASE("simulation: followers -> each once, their checkpoints stay; without a
   const std::map<Guard, std::string> guards{{Guard::FollowOnce, "runs "},
                                             {Guard::FollowProof, "runs "},
                                             {Guard::FollowKept, "its checkpoint was deleted"}};
-  for (const auto& guard : guards) {
-    campaign.broken = guard.first;
-    const Report report = run_campaign(scenario, campaign);
-    INFO(name_of(guard.first));
-    REQUIRE(report.failures.size() == 1);
-    const std::string told = report.failures.front().safety.front();
-    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
-  }
+  check_caught(scenario, campaign, guards);
 }
 
 TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's guard, found") {
@@ -202,14 +201,7 @@ TEST_CASE("simulation: without a guard of the lead -> found") {
       {Guard::EarlyStart, "are alive on"},
       {Guard::Claim, "still trains"},
       {Guard::Lineage, "none of its ancestry"}};
-  for (const auto& guard : guards) {
-    campaign.broken = guard.first;
-    const Report report = run_campaign(scenario, campaign);
-    INFO(name_of(guard.first));
-    REQUIRE(report.failures.size() == 1);
-    const std::string told = report.failures.front().safety.front();
-    CHECK_MESSAGE(told.find(guard.second) != std::string::npos, told);
-  }
+  check_caught(scenario, campaign, guards);
 }
 
 TEST_CASE("shrink: a failing seed -> the faults that are enough, and what is broken") {

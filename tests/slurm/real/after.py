@@ -53,7 +53,7 @@ def jobs_of_followers(site):
 
 def follow(site):
     """One job at a time under a name of its own, in order; the array of the training is what it was; the daemon is killed, and no
-    command runs twice; a job that somebody cancels is given up."""
+    command runs twice; a job that a person cancels is given up."""
     follower = Follower(site)
     follower.hold()
     site.start_daemon()

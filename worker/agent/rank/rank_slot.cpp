@@ -194,13 +194,13 @@ void RankSlot::note_progress(const diagnose::IterationMetrics& p, Instant now) {
 
 // A page that had a loss and has none after an iteration means one that was not a number.
 void RankSlot::note_losses(const wire::Heartbeat& beat) {
-  wire::StepTold told{beat.iteration, beat.loss, beat.gradient_norm, std::nullopt, 0, 0};
+  wire::StepTold step{beat.iteration, beat.loss, beat.gradient_norm, std::nullopt, 0, 0};
   losses_told_ = losses_told_ || beat.loss.has_value();
-  if (!beat.loss && losses_told_) told.not_finite = 1;
+  if (!beat.loss && losses_told_) step.not_finite = 1;
   if (beat.norms_at > norms_told_)
-    told.groups.assign(beat.group_norms.begin(), beat.group_norms.end());
+    step.groups.assign(beat.group_norms.begin(), beat.group_norms.end());
   norms_told_ = std::max(norms_told_, beat.norms_at);
-  wire::add(sample_.losses, told);
+  wire::add(sample_.losses, step);
 }
 
 bool RankSlot::look(Instant now) {
