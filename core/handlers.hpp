@@ -5,10 +5,6 @@
 
 namespace stoker::core {
 
-namespace signals {
-struct Hang;
-}
-
 // training/agents.cpp, training/progress.cpp
 void on_agent_said(Turn& turn, const AgentSaid& said);
 constexpr const char* kind_of_agent(const wire::AgentBody& body) {
@@ -18,18 +14,20 @@ void on_digest(Turn& turn, const Digest& digest);
 // Something in this phase took so long: a limit that was doubled stays so as long as it is needed.
 void note_length(Turn& turn, wire::Phase phase, Duration longest);
 
-// training/starting.cpp
-// The first completed iteration of an attempt, or its entry into the loop.
-void enter_training(Turn& turn);
-// The first digest with iterations of a training that chose its checkpoint by itself.
-void note_resumed(Turn& turn, const Digest& digest);
+// training/generation.cpp
+void on_generation_started(Turn& turn, const wire::GenerationStarted& e);
+void on_agent_joined(Turn& turn, const wire::AgentJoined& e);
+void on_agent_lost(Turn& turn, const wire::AgentLost& e);
+void on_goodbye(Turn& turn, const wire::Goodbye& e);
+
+// training/attempt.cpp
+void on_attempt_started(Turn& turn, const wire::AttemptStarted& e);
+void on_rank_exited(Turn& turn, const wire::RankExited& e);
+void on_attempt_over(Turn& turn, const wire::AttemptEnded& e);
+void on_phase_edge(Turn& turn, const wire::PhaseEdge& e);
 
 // training/suspect.cpp
-void suspect_hang(Turn& turn, const signals::Hang& hang);
-// A digest: what was silent may move again.
-void heed_progress(Turn& turn, const signals::Hang& hang);
-// The stacks are there; `odd` are the ranks at another place, "" = none.
-void heed_stacks(Turn& turn, const std::string& odd);
+void on_stacks(Turn& turn, const wire::StacksWritten& e);
 // The evidence of a hang is in, or its time has passed.
 void act_on_suspicion(Turn& turn);
 void on_lead_silent(Turn& turn, const LeadSilent& silent);
@@ -37,6 +35,9 @@ void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks);
 
 // training/saved.cpp
 void on_saved(Turn& turn, const wire::CheckpointSaved& e);
+void on_save_failed(Turn& turn, const wire::SaveFailed& e);
+void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e);
+void on_resume_audit(Turn& turn, const wire::ResumeAudit& e);
 
 // recover/archive.cpp
 void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e);
@@ -56,6 +57,7 @@ void on_operator(Turn& turn, const OperatorAsked& asked);
 // operators/requests.cpp
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence);
 void ask_save(Turn& turn, const std::string& by, const std::string& sentence);
+void on_acknowledged(Turn& turn, const wire::Acknowledged& e);
 // An iteration that a save or a stop waited for may be reached.
 void check_planned(Turn& turn);
 

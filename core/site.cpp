@@ -11,6 +11,7 @@
 #include "core/signals/detect.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
@@ -18,21 +19,11 @@ namespace {
 // Deadlines for a report start again: while the daemon was away no report was read.
 // Ages of progress do not: the nodes' own clocks measured them.
 void count_anew(RunState& run, Instant now, Duration away) {
-  const auto later = [&](Instant& at) {
-    if (at != Instant{}) at = std::max(at, now) + std::min<Duration>(away, 60s);
-  };
-  if (auto* s = std::get_if<training::Starting>(&run.training)) s->silent_since = now;
-  if (auto* s = std::get_if<training::Suspect>(&run.training);
-      s != nullptr && s->symptom == training::Symptom::LeadSilent)
-    s->act_at = now + signals::lead_patience(run.policy.hang);
-  if (auto* s = std::get_if<training::Stopping>(&run.training)) later(s->escalate_at);
-  if (auto* s = std::get_if<training::Recovering>(&run.training)) {
-    later(s->repeat_at);
-    later(s->give_up_at);
-  }
+  training::reactions_of(run).daemon_back(run, now, away);
   for (auto& [token, s] : run.supply)
-    if (auto* ending = std::get_if<supply::Ending>(&s.state)) later(ending->decide_at);
-  if (run.save) later(run.save->repeat_at);
+    if (auto* ending = std::get_if<supply::Ending>(&s.state))
+      training::put_off(ending->decide_at, now, away);
+  if (run.save) training::put_off(run.save->repeat_at, now, away);
   if (run.live) run.live->lead_silent = false;
 }
 
@@ -51,24 +42,7 @@ void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Ge
   }
   turn.say(fmt::format("{} took {} up again{}", by, policy.run.text,
                        same ? "" : " with a changed configuration"));
-  switch (turn.kind()) {
-    case TrainingKind::Idle:
-      if (!run.paused) supply::submit(turn, "nothing was queued");
-      return;
-    case TrainingKind::Held:
-    case TrainingKind::Stopped:
-    case TrainingKind::Finished:
-      return turn.say(fmt::format("it stays {} until `{}`", state_name(run.training),
-                                  command_text(policy.run, "resume")));
-    case TrainingKind::Queued:
-    case TrainingKind::Starting:
-    case TrainingKind::Training:
-    case TrainingKind::Suspect:
-    case TrainingKind::Stopping:
-    case TrainingKind::Recovering:
-      if (!same) turn.say("it takes effect at the next start");
-      return;
-  }
+  training::reactions_of(run).added_again(turn, same);
 }
 
 void on_daemon_started(Turn& turn, const DaemonStarted& started) {

@@ -82,7 +82,7 @@ void recover_again(Turn& turn);
 // held.cpp
 std::optional<Instant> held_retry_at(const SiteState& site, const RunState& run);
 void leave_held(Turn& turn);
-// finished.cpp
+// resting.cpp
 std::optional<Instant> leftover_at(const SiteState& site, const RunState& run);
 void cancel_leftover(Turn& turn);
 }  // namespace training

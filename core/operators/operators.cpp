@@ -19,6 +19,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
@@ -131,35 +132,7 @@ void on_resume(Turn& turn, const OperatorAsked& asked) {
   if (has(asked, "as-is")) run.trail.as_is = true;
   if (was_paused || watched) resolve(turn, "quarantined");
   if (run.live || turn.kind() == TrainingKind::Queued) run.resumed_live_at = turn.now();
-  switch (turn.kind()) {
-    case TrainingKind::Held:
-    case TrainingKind::Stopped:
-    case TrainingKind::Idle:
-      run.budget.without_progress = 0;
-      run.budget.spent = std::min(run.budget.spent, run.policy.recover.restarts_total / 2);
-      run.disk_full = run.refused = run.failed_submits = 0;
-      resolve_failures(turn);
-      if (run.live && can_restart_inside(turn) && turn.kind() == TrainingKind::Held &&
-          run.control.level == wire::Level::Run)
-        return restart_inside(turn, "resumed", sentence);
-      for (const auto& [token, s] : run.supply)
-        if (s.live()) {  // still being cancelled: its proven end leads to the submission
-          turn.go(training::Queued{}, Trigger::Submits,
-                  fmt::format("{}; waiting for the end of {}", sentence, job_text(s.job)));
-          return;
-        }
-      return supply::submit(turn, sentence);
-    case TrainingKind::Queued: return supply::ensure(turn, sentence);
-    case TrainingKind::Finished:
-      return turn.reject(fmt::format("{}; the run is finished", sentence));
-    case TrainingKind::Stopping:  // it leaves all the same: what comes after it changes
-      std::get<training::Stopping>(run.training).goal = training::Goal::Next;
-      return turn.say(sentence + "; the exiting task ends, and the next one resumes");
-    case TrainingKind::Starting:
-    case TrainingKind::Training:
-    case TrainingKind::Suspect:
-    case TrainingKind::Recovering: turn.say(sentence); return supply::top_up(turn);
-  }
+  training::reactions_of(run).resume(turn, sentence);
 }
 
 void on_restart(Turn& turn, const OperatorAsked& asked) {

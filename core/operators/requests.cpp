@@ -10,6 +10,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
@@ -39,34 +40,7 @@ void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence) {
   RunState& run = turn.r();
   run.planned_stop.reset();
-  switch (turn.kind()) {
-    case TrainingKind::Finished:
-    case TrainingKind::Stopped:
-      return turn.reject(
-          fmt::format("{}; the run is {} already", sentence, state_name(run.training)));
-    case TrainingKind::Idle:
-    case TrainingKind::Queued:
-    case TrainingKind::Held:
-      cancel_all(turn);
-      turn.go(training::Stopped{by}, Trigger::Stops, sentence);
-      resolve_failures(turn);
-      return;
-    case TrainingKind::Suspect:
-      if (level == wire::Level::SaveAndLeave) {
-        level = wire::Level::LeaveNow;
-        turn.say("the ranks do not respond, so they cannot save now");
-      }
-      break;
-    case TrainingKind::Recovering: level = wire::Level::LeaveNow; break;
-    case TrainingKind::Stopping:
-      if (turn.in<training::Stopping>()->step > 0) level = wire::Level::LeaveNow;
-      break;
-    case TrainingKind::Starting:
-    case TrainingKind::Training: break;
-  }
-  cancel_waiting(turn);
-  leave(turn, training::Goal::Stop, level, sentence);
-  std::get<training::Stopping>(run.training).by = by;
+  training::reactions_of(run).stop(turn, {level, by, sentence});
 }
 
 void check_planned(Turn& turn) {
@@ -84,6 +58,19 @@ void check_planned(Turn& turn) {
   stop_now(turn, wire::Level::SaveAndLeave, planned.by,
            fmt::format("iteration {} is reached: stopping, as {} asked",
                        planned.at_iteration->value, planned.by));
+}
+
+void on_acknowledged(Turn& turn, const wire::Acknowledged& e) {
+  RunState& run = turn.r();
+  if (e.what == "save" && run.save && e.value >= run.save->counter) {
+    if (!e.detail.empty()) {
+      turn.say(fmt::format("save request {} of {}: {}", e.value, run.save->by, e.detail));
+      run.save.reset();
+      return;
+    }
+    run.save->taken = true;
+    turn.say(fmt::format("the agents acknowledged save request {}", e.value));
+  }
 }
 
 std::optional<Instant> planned_stop_at(const SiteState&, const RunState& run) {

@@ -8,18 +8,12 @@
 #include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
 #include "core/signals/detect.hpp"
-#include "core/supply/command.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
 
 constexpr const char* kDiskFull = "disk_full";
-
-// A run that only waits for space tries at once.
-void try_now(RunState& run, Instant now) {
-  auto* held = std::get_if<training::Held>(&run.training);
-  if (held != nullptr && held->retry_at && held->alert_kind == kDiskFull) held->retry_at = now;
-}
 
 }  // namespace
 
@@ -35,7 +29,7 @@ void on_disk(Turn& turn, const DiskLow& disk) {
   turn.site.disks_low.erase(disk.path);
   turn.say(fmt::format("{} has {:.1f}% free again", disk.path, 100 * disk.free_share));
   resolve(turn, "disk_low", disk.path);
-  for (auto& [name, run] : turn.site.runs) try_now(run, turn.now());
+  for (auto& [name, run] : turn.site.runs) training::retry_with_room(run, turn.now());
 }
 
 void note_no_room(Turn& turn) {
@@ -61,18 +55,7 @@ void note_room(Turn& turn) {
   resolve(turn, kDiskFull, run.policy.directory);
   for (Retry& retry : turn.site.retries)
     if (retry.effect.run == turn.name()) retry.at = turn.now();
-  if (auto* queued = turn.in<training::Queued>(); queued != nullptr && queued->submit_at)
-    queued->submit_at = turn.now();
-  if (auto* starting = turn.in<training::Starting>()) starting->silent_since = turn.now();
-  if (auto* suspect = turn.in<training::Suspect>();
-      suspect != nullptr && suspect->symptom == training::Symptom::LeadSilent)
-    suspect->act_at = turn.now() + signals::lead_patience(run.policy.hang);
-  if (auto* stopping = turn.in<training::Stopping>(); stopping != nullptr && stopping->step == 0)
-    stopping->escalate_at =
-        std::max(stopping->escalate_at, turn.now() + patience(turn.r(), stopping->level));
-  if (auto* recovering = turn.in<training::Recovering>())
-    recovering->give_up_at = std::max(recovering->give_up_at, turn.now() + kRestartBound);
-  try_now(run, turn.now());
+  training::reactions_of(run).room_again(run, turn.now());
   retry_effects(turn);
 }
 

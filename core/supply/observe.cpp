@@ -11,6 +11,7 @@
 #include "core/supply/scheduler_traits.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core::supply {
 namespace {
@@ -135,20 +136,20 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
   }
   if (!same) turn.go(s, Running{seen.job.task}, SupplyTrigger::Runs);
   if (std::exchange(run.without_exclusions, false)) resolve(turn, "exclusions_starve");
-  if (turn.kind() == TrainingKind::Queued || (turn.kind() == TrainingKind::Idle && !run.paused)) {
-    turn.go(
-        training::Starting{turn.now()}, Trigger::JobRuns,
-        fmt::format("{} runs on {}{}", job_text(seen.job), nodes_text(seen.nodes),
-                    seen.ends_at ? fmt::format(", until {}", format_rfc3339(*seen.ends_at)) : ""));
-    if (!has_agents(run.policy)) script::begin(turn, s, seen);
-    top_up(turn);
-  } else if (!turn.active() &&
-             !(turn.in<training::Held>() != nullptr && turn.in<training::Held>()->retry_at)) {
-    burn(turn, s, seen);
-  } else if (!same) {
-    if (!has_agents(run.policy)) script::begin(turn, s, seen);
-    top_up(turn);
+  switch (training::reactions_of(run).task_runs(run)) {
+    case training::RunningTask::Unwanted: return burn(turn, s, seen);
+    case training::RunningTask::Awaited:
+      turn.go(training::Starting{turn.now()}, Trigger::JobRuns,
+              fmt::format(
+                  "{} runs on {}{}", job_text(seen.job), nodes_text(seen.nodes),
+                  seen.ends_at ? fmt::format(", until {}", format_rfc3339(*seen.ends_at)) : ""));
+      break;
+    case training::RunningTask::Known:
+      if (same) return;
+      break;
   }
+  if (!has_agents(run.policy)) script::begin(turn, s, seen);
+  top_up(turn);
 }
 
 // The task that ran last was not cancelled: the array had come to its end, no matter who cancelled

@@ -1,7 +1,5 @@
 // The end of a task, taken into account once: what its agents said comes first, the scheduler's
 // word second.
-#include "core/training/task_end.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core::supply {
 namespace {
@@ -118,8 +117,7 @@ void decide_end(Turn& turn, Submission& s) {
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state))};
   run.save.reset();
   if (heed_known_end(turn)) return;
-  const TrainingState before = run.training;  // the handlers change it
-  std::visit([&](const auto& state) { training::on_task_end(turn, state, end); }, before);
+  training::reactions_of(run).task_ends(turn, end);
 }
 
 std::optional<Instant> decide_end_at(const SiteState&, const RunState& run) {

@@ -1,18 +1,15 @@
-// Finished: how a training reaches its end; and what is due when a run is over (finished, stopped
-// or held for an operator) and a task of it still runs.
+// Finished: how a training reaches its end, and that nothing follows it.
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
-#include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/command.hpp"
-#include "core/timers.hpp"
-#include "core/training/task_end.hpp"
-#include "wire/time_limits.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
+
 void finish(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
   cancel_waiting(turn);  // in front of the halt: its lead leaves when it sees that
@@ -35,47 +32,39 @@ void on_finish_file(Turn& turn, const FinishFileSeen& seen) {
   RunState& run = turn.r();
   run.finish_file = seen.there;
   if (!seen.there) return turn.say(fmt::format("{} is gone", seen.path));
-  const std::string sentence = fmt::format("{} exists: the training is finished", seen.path);
-  switch (turn.kind()) {
-    case TrainingKind::Queued:
-    case TrainingKind::Held:
-    case TrainingKind::Stopped: return finish(turn, sentence);
-    case TrainingKind::Idle:
-    case TrainingKind::Finished: return turn.say(sentence);
-    case TrainingKind::Starting:
-    case TrainingKind::Training:
-    case TrainingKind::Suspect:
-    case TrainingKind::Stopping:
-    case TrainingKind::Recovering:
-      return turn.say(fmt::format("{}; waiting for the end of its ranks", sentence));
-  }
+  training::reactions_of(run).finish_file(
+      turn, fmt::format("{} exists: the training is finished", seen.path));
 }
 
 namespace training {
+namespace {
 
-void on_task_end(Turn& turn, const Idle&, const TaskEnd& end) {
-  turn.say(end.sentence);
-}
-void on_task_end(Turn& turn, const Held&, const TaskEnd& end) {
-  turn.say(end.sentence);
-}
-void on_task_end(Turn& turn, const Finished&, const TaskEnd& end) {
-  turn.say(end.sentence);
-}
-void on_task_end(Turn& turn, const Stopped&, const TaskEnd& end) {
-  turn.say(end.sentence);
+void refuse_resume(Turn& turn, const std::string& sentence) {
+  turn.reject(fmt::format("{}; the run is finished", sentence));
 }
 
-std::optional<Instant> leftover_at(const SiteState&, const RunState& run) {
-  if (!is_over(run.training) || running_submission(run) == nullptr) return std::nullopt;
-  return run.leftover_at;
-}
+}  // namespace
 
-void cancel_leftover(Turn& turn) {
-  RunState& run = turn.r();
-  run.leftover_at = turn.now() + wire::kLeftOver;
-  cancel_again(turn, fmt::format("the run is {} but its task is still there; cancelling it",
-                                 state_name(run.training)));
+const Reactions& reactions(const Finished&) {
+  static constexpr Reactions kFinished{
+      .task_runs = unwanted_task,
+      .task_ends = say_task_end,
+      .generation_starts = ignore,
+      .ranks_start = say_ranks_start,
+      .iterates = ignore,
+      .heartbeats = unwatched,
+      .rank_exits = ignore,
+      .attempt_ends = note_outcome,
+      .agent_lost = say_lost_agent,
+      .lead_silent = ignore,
+      .stop = refuse_stop,
+      .resume = refuse_resume,
+      .added_again = stay_until_resume,
+      .finish_file = say_finish_file,
+      .daemon_back = waits_for_no_report,
+      .room_again = waits_for_no_room,
+  };
+  return kFinished;
 }
 
 }  // namespace training

@@ -7,6 +7,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 void hold(Turn& turn, const Hold& hold) {
@@ -42,6 +43,35 @@ void hold(Turn& turn, const Hold& hold) {
 }
 
 namespace training {
+namespace {
+
+bool is_tried_again(const RunState& run) {
+  return std::get<Held>(run.training).retry_at.has_value();
+}
+
+// A task of ours is the next try, or no operator has asked for it.
+RunningTask task_of_held(const RunState& run) {
+  return is_tried_again(run) ? RunningTask::Known : RunningTask::Unwanted;
+}
+
+void start_held_ranks(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
+  if (is_tried_again(turn.r())) return begin_ranks(turn, e, sentence);
+  say_ranks_start(turn, e, sentence);
+}
+
+void resume_held(Turn& turn, const std::string& sentence) {
+  forgive(turn);
+  if (turn.r().live && can_restart_inside(turn) && turn.r().control.level == wire::Level::Run)
+    return restart_inside(turn, "resumed", sentence);
+  submit_resumed(turn, sentence);
+}
+
+}  // namespace
+
+void retry_with_room(RunState& run, Instant now) {
+  auto* held = std::get_if<Held>(&run.training);
+  if (held != nullptr && held->retry_at && held->alert_kind == "disk_full") held->retry_at = now;
+}
 
 std::optional<Instant> held_retry_at(const SiteState&, const RunState& run) {
   const auto* held = std::get_if<Held>(&run.training);
@@ -60,6 +90,28 @@ void leave_held(Turn& turn) {
     turn.go(Queued{}, Trigger::Submits, "trying again after the pause in the next task");
   else
     supply::submit(turn, "trying again after the pause");
+}
+
+const Reactions& reactions(const Held&) {
+  static constexpr Reactions kHeld{
+      .task_runs = task_of_held,
+      .task_ends = say_task_end,
+      .generation_starts = ignore,
+      .ranks_start = start_held_ranks,
+      .iterates = ignore,
+      .heartbeats = unwatched,
+      .rank_exits = ignore,
+      .attempt_ends = note_outcome,
+      .agent_lost = say_lost_agent,
+      .lead_silent = ignore,
+      .stop = stop_resting,
+      .resume = resume_held,
+      .added_again = stay_until_resume,
+      .finish_file = finish,
+      .daemon_back = waits_for_no_report,
+      .room_again = retry_with_room,
+  };
+  return kHeld;
 }
 
 }  // namespace training

@@ -12,7 +12,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
-#include "core/training/task_end.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core::training {
 namespace {
@@ -205,7 +205,8 @@ bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGenerati
   return true;
 }
 
-// The ranks were at work, and nothing that stoker had ordered ended their task.
+}  // namespace
+
 void lose_task(Turn& turn, const TaskEnd& end) {
   const bool saved =
       end.live && end.live->outcome && classify(turn.r(), *end.live->outcome) == EndKind::Saved;
@@ -225,18 +226,6 @@ void lose_task(Turn& turn, const TaskEnd& end) {
     return supply::ensure(turn, "");
   }
   unexpected_end(turn, failure, end.seen(), end.live.has_value());
-}
-
-}  // namespace
-
-void on_task_end(Turn& turn, const Starting&, const TaskEnd& end) {
-  lose_task(turn, end);
-}
-void on_task_end(Turn& turn, const Training&, const TaskEnd& end) {
-  lose_task(turn, end);
-}
-void on_task_end(Turn& turn, const Suspect&, const TaskEnd& end) {
-  lose_task(turn, end);
 }
 
 bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const std::string& over) {

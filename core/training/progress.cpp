@@ -6,13 +6,13 @@
 #include "core/alerts/alerting.hpp"
 #include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
-#include "core/recover/end.hpp"
 #include "core/recover/recover.hpp"
 #include "core/recover/resumed.hpp"
 #include "core/signals/detect.hpp"
 #include "core/signals/training_health.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
@@ -67,6 +67,20 @@ void fold(Turn& turn, const Digest& digest, const signals::Hang& hang) {
   }
 }
 
+// The first digest with iterations of a training that chose its checkpoint by itself.
+void note_resumed(Turn& turn, const Digest& digest) {
+  LiveGeneration& live = *turn.r().live;
+  const auto* suspect = turn.in<training::Suspect>();
+  const bool starting =
+      turn.in<training::Starting>() != nullptr || (suspect != nullptr && !suspect->iterating);
+  if (!starting || live.loaded.value != 0 || !is_foreign(turn.r().policy)) return;
+  const Iteration reached = digest.last.iteration_max;
+  live.loaded = resumed_at(digest);
+  if (!has_agents(turn.r().policy) && digest.iteration_ms.count == 0 && reached.value > 1)
+    live.loaded = Iteration(reached.value - 1);  // as far as its logs tell
+  if (live.loaded.value > 0) followers::leave_line(turn, live.loaded);
+}
+
 // A doubled limit is halved after each day in which nothing would have hit it.
 void ease_limits(Turn& turn) {
   constexpr Duration kUnneeded = 24h;
@@ -91,7 +105,7 @@ void note_advance(Turn& turn) {
     ease_limits(turn);
   }
   count_progress(run, run.progress.iteration, turn.now());
-  enter_training(turn);
+  training::reactions_of(run).iterates(turn);
 }
 
 // The output of a foreign training, or its checkpoint folder, shows a checkpoint: of one that
@@ -144,13 +158,7 @@ void on_digest(Turn& turn, const Digest& digest) {
     run.save.reset();
   note_advance(turn);
   note_logged_checkpoint(turn, digest.last);
-  heed_progress(turn, hang);
-  const bool watched =
-      turn.kind() == TrainingKind::Training || turn.kind() == TrainingKind::Starting;
-  if (watched && hang.verdict == signals::Verdict::Bad) return suspect_hang(turn, hang);
-  if (watched) check_planned(turn);
-  if (watched) cancel_unneeded(turn);
-  if (watched) supply::follow_plan(turn);
+  if (training::reactions_of(run).heartbeats(turn, hang)) return;
   watch_numbers(turn, digest);
   supply::follow_pins(turn);
   supply::follow_search(turn);

@@ -8,9 +8,35 @@
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
-#include "core/training/task_end.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core::training {
+namespace {
+
+void lose_recovered_task(Turn& turn, const TaskEnd& end) {
+  if (planned_end(turn, std::nullopt, end.sentence)) return;
+  turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
+  supply::ensure(turn, "");
+}
+
+void stop_recovery(Turn& turn, const StopAsked& asked) {
+  stop_running(turn, {wire::Level::LeaveNow, asked.by, asked.sentence});
+}
+
+void put_recovery_off(RunState& run, Instant now, Duration away) {
+  auto& recovering = std::get<Recovering>(run.training);
+  put_off(recovering.repeat_at, now, away);
+  put_off(recovering.give_up_at, now, away);
+}
+
+// The request to restart could not be read, or the answer not be written.
+void wait_for_restart(RunState& run, Instant now) {
+  auto& recovering = std::get<Recovering>(run.training);
+  recovering.give_up_at = std::max(recovering.give_up_at, now + kRestartBound);
+}
+
+}  // namespace
+
 std::optional<Instant> recover_again_at(const SiteState&, const RunState& run) {
   const auto* recovering = std::get_if<Recovering>(&run.training);
   if (recovering == nullptr) return std::nullopt;
@@ -53,10 +79,26 @@ void recover_again(Turn& turn) {
                                  format_duration(turn.now() - recovering.since)));
 }
 
-void on_task_end(Turn& turn, const Recovering&, const TaskEnd& end) {
-  if (planned_end(turn, std::nullopt, end.sentence)) return;
-  turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
-  supply::ensure(turn, "");
+const Reactions& reactions(const Recovering&) {
+  static constexpr Reactions kRecovering{
+      .task_runs = known_task,
+      .task_ends = lose_recovered_task,
+      .generation_starts = ignore,
+      .ranks_start = begin_ranks,
+      .iterates = ignore,
+      .heartbeats = unwatched,
+      .rank_exits = on_rank_failed,
+      .attempt_ends = end_ordered_attempt,
+      .agent_lost = say_lost_agent,
+      .lead_silent = ignore,
+      .stop = stop_recovery,
+      .resume = resume_running,
+      .added_again = keep_until_next_start,
+      .finish_file = wait_for_ranks,
+      .daemon_back = put_recovery_off,
+      .room_again = wait_for_restart,
+  };
+  return kRecovering;
 }
 
 }  // namespace stoker::core::training

@@ -1,13 +1,19 @@
-// What Starting, Training and Suspect share: a job runs the ranks. It has a wall, a lead that may
-// say goodbye, and heartbeats that the hang detector wants to see in time.
+// What Starting, Training and Suspect share, and in part Stopping and Recovering: a job runs the
+// ranks. It has a wall, a lead that may say goodbye, and heartbeats that the hang detector wants to
+// see in time; its attempts begin and end, and a stop has to wait for it.
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/handlers.hpp"
+#include "core/recover/end.hpp"
+#include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 #include "core/signals/detect.hpp"
 #include "core/signals/probe.hpp"
 #include "core/supply/command.hpp"
+#include "core/supply/supply.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 #include "wire/time_limits.hpp"
 
 namespace stoker::core::training {
@@ -19,6 +25,61 @@ bool is_watched(const RunState& run) {
 }
 
 }  // namespace
+
+RunningTask known_task(const RunState&) {
+  return RunningTask::Known;
+}
+
+void begin_ranks(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
+  begin_attempt(turn, e);
+  turn.go(Starting{turn.now()}, Trigger::RanksStart, sentence);
+}
+
+bool watch_heartbeats(Turn& turn, const signals::Hang& hang) {
+  if (hang.verdict == signals::Verdict::Bad) {
+    suspect_hang(turn, hang);
+    return true;
+  }
+  check_planned(turn);
+  cancel_unneeded(turn);
+  supply::follow_plan(turn);
+  return false;
+}
+
+void end_attempt(Turn& turn, const Outcome& outcome) {
+  if (!outcome.all_zero && outcome.code == 0) return end_ordered_attempt(turn, outcome);
+  if (is_overtaken(turn)) return note_outcome(turn, outcome);
+  on_attempt_ended(turn, outcome);
+}
+
+void end_ordered_attempt(Turn& turn, const Outcome& outcome) {
+  if (classify(turn.r(), outcome) != EndKind::Finished || is_overtaken(turn))
+    return note_outcome(turn, outcome);
+  on_attempt_ended(turn, outcome);
+}
+
+void stop_running(Turn& turn, const StopAsked& asked) {
+  cancel_waiting(turn);
+  leave(turn, Goal::Stop, asked.level, asked.sentence);
+  turn.in<Stopping>()->by = asked.by;
+}
+
+void resume_running(Turn& turn, const std::string& sentence) {
+  turn.say(sentence);
+  supply::top_up(turn);
+}
+
+void keep_until_next_start(Turn& turn, bool same) {
+  if (!same) turn.say("it takes effect at the next start");
+}
+
+void wait_for_ranks(Turn& turn, const std::string& sentence) {
+  turn.say(fmt::format("{}; waiting for the end of its ranks", sentence));
+}
+
+void put_off(Instant& at, Instant now, Duration away) {
+  if (at != Instant{}) at = std::max(at, now) + std::min<Duration>(away, 60s);
+}
 
 std::optional<Instant> wall_at(const SiteState& site, const RunState& run) {
   if (!is_watched(run)) return std::nullopt;

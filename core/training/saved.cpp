@@ -1,4 +1,5 @@
-// A checkpoint is complete: what is remembered of it, and who has waited for it.
+// Checkpoints, as the agents report them: saved (what is remembered of it, and who has waited for
+// it), not saved, found damaged, and held against what a resumed training has.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -6,6 +7,8 @@
 #include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/nodes/accuse.hpp"
+#include "core/recover/rollback.hpp"
+#include "core/sentence.hpp"
 #include "core/signals/training_health.hpp"
 #include "core/supply/supply.hpp"
 
@@ -51,6 +54,44 @@ void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
              fmt::format("stopping after the checkpoint, as {} asked", planned.by));
   }
   if (!run.policy.after.empty()) supply::follow_pins(turn);
+}
+
+void on_save_failed(Turn& turn, const wire::SaveFailed& e) {
+  turn.say(
+      fmt::format("saving the checkpoint of iteration {} failed: {}", e.iteration.value, e.why));
+  raise(turn, {Severity::Critical, "save_failed",
+               fmt::format("{} cannot save: {}", turn.name().text, e.why),
+               fmt::format("df -h {}/{}", turn.r().policy.directory,
+                           turn.r().policy.checkpoints.directory),
+               ""});
+}
+
+void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e) {
+  turn.say(fmt::format("the checkpoint {} is damaged ({}); the newest good one is used",
+                       e.checkpoint, e.why));
+  if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
+    forget_saved(turn.r(), id->iteration);
+  raise(turn, {Severity::Warning, "checkpoint_damaged",
+               fmt::format("checkpoint {} of {} is damaged", e.checkpoint, turn.name().text),
+               fmt::format("stoker-train inspect {}/{}/{} --verify", turn.r().policy.directory,
+                           turn.r().policy.checkpoints.directory, e.checkpoint),
+               e.checkpoint});
+  if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
+    heed_lost_target(turn, *id, "found damaged");
+}
+
+void on_resume_audit(Turn& turn, const wire::ResumeAudit& e) {
+  std::string text;
+  for (const auto& item : e.items)
+    if (!item.equal)
+      text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : ", ", item.what, item.saved,
+                          item.now);
+  turn.say(fmt::format("resume audit of {} at iteration {}: {}{}", e.checkpoint, e.iteration.value,
+                       e.passed ? "passed" : "failed: " + text,
+                       e.guarantee.empty() ? "" : fmt::format(" ({})", e.guarantee)));
+  if (e.passed) return;
+  text = fmt::format("{} did not resume with the values that it saved: {}", turn.name().text, text);
+  raise(turn, {Severity::Critical, "resume_audit", text, command_text(turn.name(), "events"), ""});
 }
 
 }  // namespace stoker::core

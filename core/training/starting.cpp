@@ -3,15 +3,48 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
-#include "core/followers/followers.hpp"
-#include "core/handlers.hpp"
 #include "core/recover/recover.hpp"
-#include "core/recover/resumed.hpp"
 #include "core/sentence.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 
-namespace stoker::core {
-namespace training {
+namespace stoker::core::training {
+namespace {
+
+void count_silence_from_now(RunState& run, Instant now) {
+  std::get<Starting>(run.training).silent_since = now;
+}
+void count_silence_of_daemon(RunState& run, Instant now, Duration) {
+  count_silence_from_now(run, now);
+}
+void hear_generation(Turn& turn) {
+  count_silence_from_now(turn.r(), turn.now());
+}
+
+// The first completed iteration of an attempt, or its entry into the loop.
+void enter_training(Turn& turn) {
+  RunState& run = turn.r();
+  std::string sentence;
+  if (run.incident) {
+    const Incident& incident = *run.incident;
+    const std::uint64_t from = run.live->loaded.value;
+    const std::uint64_t reached = incident.iteration.value;
+    const std::uint64_t repeated = reached > from ? reached - from : 0;
+    sentence = fmt::format("training again from iteration {} after {}: {} to repeat", from,
+                           format_duration(turn.now() - incident.since),
+                           count_text(repeated, "iteration"));
+    if (const std::string cost = incident_cost_text(run, repeated); !cost.empty())
+      sentence += "; " + cost;
+    if (!run.goodput.incidents.empty()) run.goodput.incidents.back().repeated = repeated;
+  } else {
+    sentence = fmt::format("training from iteration {}", run.live->loaded.value);
+  }
+  turn.go(Training{}, Trigger::Iterates, sentence);
+  run.incident.reset();
+  resolve_failures(turn);
+}
+
+}  // namespace
 
 std::optional<Instant> agents_due(const SiteState&, const RunState& run) {
   const auto* starting = std::get_if<Starting>(&run.training);
@@ -35,42 +68,26 @@ void agents_silent(Turn& turn) {
   recover(turn, failure);
 }
 
-}  // namespace training
-
-void enter_training(Turn& turn) {
-  RunState& run = turn.r();
-  if (turn.in<training::Starting>() == nullptr) return;
-  std::string sentence;
-  if (run.incident) {
-    const Incident& incident = *run.incident;
-    const std::uint64_t from = run.live->loaded.value;
-    const std::uint64_t reached = incident.iteration.value;
-    const std::uint64_t repeated = reached > from ? reached - from : 0;
-    sentence = fmt::format("training again from iteration {} after {}: {} to repeat", from,
-                           format_duration(turn.now() - incident.since),
-                           count_text(repeated, "iteration"));
-    if (const std::string cost = incident_cost_text(run, repeated); !cost.empty())
-      sentence += "; " + cost;
-    if (!run.goodput.incidents.empty()) run.goodput.incidents.back().repeated = repeated;
-  } else {
-    sentence = fmt::format("training from iteration {}", run.live->loaded.value);
-  }
-  turn.go(training::Training{}, Trigger::Iterates, sentence);
-  run.incident.reset();
-  resolve_failures(turn);
+const Reactions& reactions(const Starting&) {
+  static constexpr Reactions kStarting{
+      .task_runs = known_task,
+      .task_ends = lose_task,
+      .generation_starts = hear_generation,
+      .ranks_start = begin_ranks,
+      .iterates = enter_training,
+      .heartbeats = watch_heartbeats,
+      .rank_exits = on_rank_failed,
+      .attempt_ends = end_attempt,
+      .agent_lost = recover,
+      .lead_silent = suspect_lead,
+      .stop = stop_running,
+      .resume = resume_running,
+      .added_again = keep_until_next_start,
+      .finish_file = wait_for_ranks,
+      .daemon_back = count_silence_of_daemon,
+      .room_again = count_silence_from_now,
+  };
+  return kStarting;
 }
 
-void note_resumed(Turn& turn, const Digest& digest) {
-  LiveGeneration& live = *turn.r().live;
-  const auto* suspect = turn.in<training::Suspect>();
-  const bool starting =
-      turn.in<training::Starting>() != nullptr || (suspect != nullptr && !suspect->iterating);
-  if (!starting || live.loaded.value != 0 || !is_foreign(turn.r().policy)) return;
-  const Iteration reached = digest.last.iteration_max;
-  live.loaded = resumed_at(digest);
-  if (!has_agents(turn.r().policy) && digest.iteration_ms.count == 0 && reached.value > 1)
-    live.loaded = Iteration(reached.value - 1);  // as far as its logs tell
-  if (live.loaded.value > 0) followers::leave_line(turn, live.loaded);
-}
-
-}  // namespace stoker::core
+}  // namespace stoker::core::training

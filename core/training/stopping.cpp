@@ -12,7 +12,7 @@
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
-#include "core/training/task_end.hpp"
+#include "core/training/reactions.hpp"
 #include "wire/time_limits.hpp"
 
 namespace stoker::core {
@@ -61,6 +61,50 @@ void leave_stopping(Turn& turn, const Stopping& stopping, const std::string& ove
 // continues no matter who ended it.
 bool leaves_by_plan(const Stopping& stopping) {
   return stopping.goal == Goal::Next && stopping.by.empty();
+}
+
+void end_stopped_task(Turn& turn, const TaskEnd& end) {
+  RunState& run = turn.r();
+  const Stopping stopping = *turn.in<Stopping>();
+  if (const auto why = script::finished(run, end.seen()); why && !has_agents(run.policy))
+    return finish(turn, fmt::format("{}; {}", end.sentence, *why));
+  if (finished_by_file(run))
+    return finish(turn,
+                  fmt::format("{}; {} is there", end.sentence, run.policy.train.finished.file));
+  if (end.live && end.live->outcome && classify(run, *end.live->outcome) == EndKind::Finished)
+    return finish(turn, fmt::format("{}; all ranks ended with 0", end.sentence));
+  if (end.is_by_hand() && !end.chain && leaves_by_plan(stopping)) {
+    turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
+    return supply::decide_hand_cancel(turn, end.seen());
+  }
+  if (end.is_by_hand()) supply::warn_cancelled(turn, end.seen());
+  leave_stopping(turn, stopping, end.sentence);
+}
+
+void order_generation_to_exit(Turn& turn) {
+  turn.r().control.level = turn.in<Stopping>()->level;
+}
+
+void stop_again(Turn& turn, const StopAsked& asked) {
+  const bool harder = turn.in<Stopping>()->step > 0;
+  stop_running(turn, {harder ? wire::Level::LeaveNow : asked.level, asked.by, asked.sentence});
+}
+
+// It leaves all the same: what comes after it changes.
+void resume_after_stop(Turn& turn, const std::string& sentence) {
+  turn.in<Stopping>()->goal = Goal::Next;
+  turn.say(sentence + "; the exiting task ends, and the next one resumes");
+}
+
+void put_escalation_off(RunState& run, Instant now, Duration away) {
+  put_off(std::get<Stopping>(run.training).escalate_at, now, away);
+}
+
+// The word to save could not be read.
+void wait_for_exit(RunState& run, Instant now) {
+  auto& stopping = std::get<Stopping>(run.training);
+  if (stopping.step == 0)
+    stopping.escalate_at = std::max(stopping.escalate_at, now + patience(run, stopping.level));
 }
 
 }  // namespace
@@ -114,21 +158,26 @@ void escalate(Turn& turn) {
                  fmt::format("scontrol show job {}", running_submission(run)->job.text()), ""});
 }
 
-void on_task_end(Turn& turn, const Stopping& stopping, const TaskEnd& end) {
-  RunState& run = turn.r();
-  if (const auto why = script::finished(run, end.seen()); why && !has_agents(run.policy))
-    return finish(turn, fmt::format("{}; {}", end.sentence, *why));
-  if (finished_by_file(run))
-    return finish(turn,
-                  fmt::format("{}; {} is there", end.sentence, run.policy.train.finished.file));
-  if (end.live && end.live->outcome && classify(run, *end.live->outcome) == EndKind::Finished)
-    return finish(turn, fmt::format("{}; all ranks ended with 0", end.sentence));
-  if (end.is_by_hand() && !end.chain && leaves_by_plan(stopping)) {
-    turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
-    return supply::decide_hand_cancel(turn, end.seen());
-  }
-  if (end.is_by_hand()) supply::warn_cancelled(turn, end.seen());
-  leave_stopping(turn, stopping, end.sentence);
+const Reactions& reactions(const Stopping&) {
+  static constexpr Reactions kStopping{
+      .task_runs = known_task,
+      .task_ends = end_stopped_task,
+      .generation_starts = order_generation_to_exit,
+      .ranks_start = begin_no_ranks,
+      .iterates = ignore,
+      .heartbeats = unwatched,
+      .rank_exits = ignore,
+      .attempt_ends = end_ordered_attempt,
+      .agent_lost = say_lost_agent,
+      .lead_silent = ignore,
+      .stop = stop_again,
+      .resume = resume_after_stop,
+      .added_again = keep_until_next_start,
+      .finish_file = wait_for_ranks,
+      .daemon_back = put_escalation_off,
+      .room_again = wait_for_exit,
+  };
+  return kStopping;
 }
 
 }  // namespace training

@@ -13,6 +13,7 @@
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
+#include "core/training/reactions.hpp"
 
 namespace stoker::core {
 namespace {
@@ -50,53 +51,16 @@ void drop_suspicion(Turn& turn, const training::Suspect& suspect, const std::str
 
 }  // namespace
 
-void suspect_hang(Turn& turn, const signals::Hang& hang) {
-  RunState& run = turn.r();
-  PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
-  ++facts.hits;
-  note_incident(turn, "hang");
-  training::Suspect next;
-  next.symptom = training::Symptom::Hang;
-  next.evidence = hang.evidence;
-  next.nodes = hang.nodes;
-  next.iterating = turn.in<training::Training>() != nullptr;
-  next.stacks = ++run.control.stacks;
-  const Duration bound = has_agents(run.policy)
-                             ? std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s)
-                             : probe::kAnswerWithin;
-  run.live->probes = 0;
-  next.act_at = turn.now() + bound;
-  turn.go(next, Trigger::Silence,
-          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
-                      format_duration(bound)));
-  if (facts.hits >= 2) {
-    facts.hits = 0;
-    double_limit(turn, facts);
-    turn.say(fmt::format("this limit was hit twice in a row without progress; it is doubled to {}",
-                         format_duration(signals::phase_deadline(run, hang.phase))));
-    raise(turn, {Severity::Critical, "hang_limit",
-                 fmt::format("{} hit the limit of phase {} twice in a row without progress",
-                             turn.name().text, stoker::name_of(hang.phase)),
-                 command_text(turn.name(), "stacks"), ""});
-  }
-  if (!has_agents(run.policy)) return probe::ask(turn);
-  write_control(turn, hang.evidence);
-}
-
-void heed_progress(Turn& turn, const signals::Hang& hang) {
-  const auto* suspect = turn.in<training::Suspect>();
-  if (suspect == nullptr || suspect->symptom != training::Symptom::Hang ||
-      hang.verdict != signals::Verdict::Ok || hang.age >= turn.now() - turn.r().since)
-    return;
-  const std::string sentence =
-      fmt::format("progress resumed {} ago (limit {}): no longer suspect",
-                  format_duration(hang.age), format_duration(hang.deadline));
-  drop_suspicion(turn, *suspect, sentence);
-  resolve(turn, "hang");
-  note_false_alarm(turn, hang.phase);
-}
-
-void heed_stacks(Turn& turn, const std::string& odd) {
+void on_stacks(Turn& turn, const wire::StacksWritten& e) {
+  std::string groups;
+  if (e.groups == 1) groups = ": all ranks are at the same place";
+  if (e.groups > 1) groups = fmt::format(": {} groups", e.groups);
+  std::string odd;
+  for (const wire::RankPlace& place : e.odd)
+    odd +=
+        fmt::format("{} rank {} on {}", odd.empty() ? "" : ",", place.rank.value, place.node.text);
+  turn.say(fmt::format("stacks of {} are in {}{}{}", count_text(e.ranks, "rank"), e.directory,
+                       groups, odd.empty() ? "" : "; at a different place than the others:" + odd));
   auto* suspect = turn.in<training::Suspect>();
   if (suspect == nullptr || suspect->symptom != training::Symptom::Hang) return;
   if (!odd.empty()) suspect->evidence += fmt::format("; by stack,{} differs from the others", odd);
@@ -127,24 +91,7 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
   RunState& run = turn.r();
   if (!run.live || run.live->generation != silent.generation || run.live->goodbye_at) return;
   run.live->lead_silent = true;
-  if (turn.kind() != TrainingKind::Training && turn.kind() != TrainingKind::Starting) return;
-  note_incident(turn, "agents_silent");
-  run.live->probes = 0;
-  training::Suspect next;
-  next.symptom = training::Symptom::LeadSilent;
-  next.iterating = turn.kind() == TrainingKind::Training;
-  const Duration patience = signals::lead_patience(run.policy.hang);
-  next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
-  next.evidence =
-      fmt::format("the lead agent of generation {} has been silent for {} {}",
-                  silent.generation.value, format_duration(silent.age), where_text(run));
-  turn.go(next, Trigger::Silence,
-          run.no_room_since
-              ? fmt::format(
-                    "{}; its disk is full, so the silence does not count until there is free space",
-                    next.evidence)
-              : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
-                            next.evidence, format_duration(patience)));
+  training::reactions_of(run).lead_silent(turn, silent);
 }
 
 void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
@@ -159,6 +106,97 @@ void on_lead_speaks(Turn& turn, const LeadSpeaks& speaks) {
 }
 
 namespace training {
+namespace {
+
+// What was silent moves again, or does not.
+bool watch_suspect(Turn& turn, const signals::Hang& hang) {
+  const Suspect& suspect = *turn.in<Suspect>();
+  if (suspect.symptom != Symptom::Hang || hang.verdict != signals::Verdict::Ok ||
+      hang.age >= turn.now() - turn.r().since)
+    return false;
+  const std::string sentence =
+      fmt::format("progress resumed {} ago (limit {}): no longer suspect",
+                  format_duration(hang.age), format_duration(hang.deadline));
+  drop_suspicion(turn, suspect, sentence);
+  resolve(turn, "hang");
+  note_false_alarm(turn, hang.phase);
+  return watch_heartbeats(turn, hang);
+}
+
+void stop_suspect(Turn& turn, const StopAsked& asked) {
+  StopAsked now = asked;
+  if (asked.level == wire::Level::SaveAndLeave) {
+    now.level = wire::Level::LeaveNow;
+    turn.say("the ranks do not respond, so they cannot save now");
+  }
+  stop_running(turn, now);
+}
+
+// The lead agent may have reported, or could not write.
+void wait_for_lead(RunState& run, Instant now) {
+  auto& suspect = std::get<Suspect>(run.training);
+  if (suspect.symptom == Symptom::LeadSilent)
+    suspect.act_at = now + signals::lead_patience(run.policy.hang);
+}
+void wait_for_lead_after(RunState& run, Instant now, Duration) {
+  wait_for_lead(run, now);
+}
+
+}  // namespace
+
+void suspect_hang(Turn& turn, const signals::Hang& hang) {
+  RunState& run = turn.r();
+  PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
+  ++facts.hits;
+  note_incident(turn, "hang");
+  Suspect next;
+  next.symptom = Symptom::Hang;
+  next.evidence = hang.evidence;
+  next.nodes = hang.nodes;
+  next.iterating = turn.in<Training>() != nullptr;
+  next.stacks = ++run.control.stacks;
+  const Duration bound = has_agents(run.policy)
+                             ? std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s)
+                             : probe::kAnswerWithin;
+  run.live->probes = 0;
+  next.act_at = turn.now() + bound;
+  turn.go(next, Trigger::Silence,
+          fmt::format("{}; collecting stacks for at most {} before acting", hang.evidence,
+                      format_duration(bound)));
+  if (facts.hits >= 2) {
+    facts.hits = 0;
+    double_limit(turn, facts);
+    turn.say(fmt::format("this limit was hit twice in a row without progress; it is doubled to {}",
+                         format_duration(signals::phase_deadline(run, hang.phase))));
+    raise(turn, {Severity::Critical, "hang_limit",
+                 fmt::format("{} hit the limit of phase {} twice in a row without progress",
+                             turn.name().text, stoker::name_of(hang.phase)),
+                 command_text(turn.name(), "stacks"), ""});
+  }
+  if (!has_agents(run.policy)) return probe::ask(turn);
+  write_control(turn, hang.evidence);
+}
+
+void suspect_lead(Turn& turn, const LeadSilent& silent) {
+  RunState& run = turn.r();
+  note_incident(turn, "agents_silent");
+  run.live->probes = 0;
+  Suspect next;
+  next.symptom = Symptom::LeadSilent;
+  next.iterating = turn.kind() == TrainingKind::Training;
+  const Duration patience = signals::lead_patience(run.policy.hang);
+  next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
+  next.evidence =
+      fmt::format("the lead agent of generation {} has been silent for {} {}",
+                  silent.generation.value, format_duration(silent.age), where_text(run));
+  turn.go(next, Trigger::Silence,
+          run.no_room_since
+              ? fmt::format(
+                    "{}; its disk is full, so the silence does not count until there is free space",
+                    next.evidence)
+              : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
+                            next.evidence, format_duration(patience)));
+}
 
 std::optional<Instant> verdict_at(const SiteState&, const RunState& run) {
   const auto* suspect = std::get_if<Suspect>(&run.training);
@@ -176,6 +214,28 @@ void give_verdict(Turn& turn) {
   if (on_slurm && suspect.symptom == Symptom::LeadSilent) return probe::on_silence_due(turn);
   if (on_slurm && !has_agents(turn.r().policy)) return probe::on_script_silence_due(turn);
   act_on_suspicion(turn);
+}
+
+const Reactions& reactions(const Suspect&) {
+  static constexpr Reactions kSuspect{
+      .task_runs = known_task,
+      .task_ends = lose_task,
+      .generation_starts = ignore,
+      .ranks_start = begin_ranks,
+      .iterates = ignore,
+      .heartbeats = watch_suspect,
+      .rank_exits = on_rank_failed,
+      .attempt_ends = end_attempt,
+      .agent_lost = recover,
+      .lead_silent = ignore,
+      .stop = stop_suspect,
+      .resume = resume_running,
+      .added_again = keep_until_next_start,
+      .finish_file = wait_for_ranks,
+      .daemon_back = wait_for_lead_after,
+      .room_again = wait_for_lead,
+  };
+  return kSuspect;
 }
 
 }  // namespace training
