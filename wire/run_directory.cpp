@@ -43,4 +43,10 @@ Status close_run_directory(const std::string& directory, std::vector<std::string
   return ok();
 }
 
+void keep_writers_out(const std::string& directory) {
+  struct stat info {};
+  const bool closed = ::stat(directory.c_str(), &info) == 0 && (info.st_mode & 0077) == 0;
+  if (!closed) os::take_write_from_others();
+}
+
 }  // namespace stoker::wire

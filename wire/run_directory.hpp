@@ -14,4 +14,9 @@ namespace stoker::wire {
 // it; `closed` names those folders. Error: a folder belongs to another user or is a symbolic link.
 Status close_run_directory(const std::string& directory, std::vector<std::string>& closed);
 
+// For a process that is about to start a command there. A training executes what it loads again (a
+// pickle, its cache): where others may enter, the umask that many sites give (0002) would let them
+// write what is made.
+void keep_writers_out(const std::string& directory);
+
 }  // namespace stoker::wire

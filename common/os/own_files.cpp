@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/permissions.hpp"
 
@@ -116,13 +117,15 @@ Result<bool> close_to_others(const std::string& path) {
   struct stat info {};
   if (!folder || ::fstat(folder.get(), &info) != 0)
     return fail(errno_error(errno, "cannot open", path));
-  if (info.st_uid == ::geteuid() && (info.st_mode & kOthersWrite) != 0) {
-    STOKER_TRY_STATUS(set_mode(folder.get(), info.st_mode & 07777 & ~kOthersWrite,
-                               "cannot take write permission from others", path));
-    return true;
+  if (info.st_uid != ::geteuid()) {
+    STOKER_TRY_STATUS(judge(info, path));
+    return false;
   }
-  STOKER_TRY_STATUS(judge(info, path));
-  return false;
+  STOKER_TRY(inherited, take_write_from_default_acl(folder.get(), path));
+  if ((info.st_mode & kOthersWrite) == 0) return inherited;
+  STOKER_TRY_STATUS(set_mode(folder.get(), info.st_mode & 07777 & ~kOthersWrite,
+                             "cannot take write permission from others", path));
+  return true;
 }
 
 }  // namespace stoker::os

@@ -31,8 +31,8 @@ Status check_own(const std::string& path);
 // root's, and others may write there only if it is sticky. It may be reached by links.
 Status check_keeps_ours(const std::string& folder);
 
-// Takes write permission on a folder from group and others. True: they had it. False: they had not,
-// or there is no such folder. Error: it belongs to another user.
+// Takes write permission on a folder, and by its default ACL on what is made there, from group and
+// others. True: they had it. False: they had not, or it is not there. Error: it is another user's.
 Result<bool> close_to_others(const std::string& folder);
 
 // read_file() of a file that is open; `path` is for the message.

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
 
@@ -27,7 +28,8 @@ Status set_mode(int fd, mode_t mode, const std::string& what, const std::string&
 Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what) {
   const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return fail(errno_error(errno, what, path));
-  return set_mode(folder.get(), mode, what, path);
+  STOKER_TRY_STATUS(set_mode(folder.get(), mode, what, path));
+  return remove_acls(folder.get(), path);
 }
 
 UmaskFor::UmaskFor(mode_t umask) : before_(::umask(umask)) {}

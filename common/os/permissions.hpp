@@ -14,7 +14,7 @@ namespace stoker::os {
 // close it to others").
 Status set_mode(const std::string& path, mode_t mode, const std::string& what);
 Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path);
-// Of a folder, which a person may have put behind a link.
+// Of a folder, which a person may have put behind a link. Its ACLs go: the mode alone decides.
 Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what);
 
 // While it lives, this process makes files with this umask: for bind(2), which takes no mode. The

@@ -59,8 +59,7 @@ Status close_state(const std::string& state) {
   if (info.st_uid != ::geteuid())
     return fail(fmt::format("the state directory belongs to {}", os::user_name_of(info.st_uid)),
                 state, "name one of your own with --state");
-  if ((info.st_mode & 0027) != 0)
-    STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
+  STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
   const auto names = os::list_directory(state);
   for (const std::string& name : names.value_or(std::vector<std::string>{})) {
     const std::string path = state + "/" + name;

@@ -1,9 +1,14 @@
 // Files that only our own user can have written: other owners, write permission and links refused.
 #include "common/os/own_files.hpp"
 
+#include <cstring>
 #include <doctest/doctest.h>
+#include <endian.h>
 #include <filesystem>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
@@ -31,6 +36,20 @@ struct RunFolder : Folder {
            text.error().message().find(why) != std::string::npos;
   }
 };
+
+// Of entries without a user or group of their own. False: the file system has no ACLs.
+bool set_default_acl(const std::string& path,
+                     std::initializer_list<std::pair<std::uint16_t, std::uint16_t>> entries) {
+  std::string acl(sizeof(posix_acl_xattr_header), '\0');
+  const posix_acl_xattr_header header{htole32(POSIX_ACL_XATTR_VERSION)};
+  std::memcpy(acl.data(), &header, sizeof header);
+  for (const auto& [tag, permissions] : entries) {
+    const posix_acl_xattr_entry entry{htole16(tag), htole16(permissions),
+                                      htole32(static_cast<std::uint32_t>(ACL_UNDEFINED_ID))};
+    acl.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  return ::setxattr(path.c_str(), "system.posix_acl_default", acl.data(), acl.size(), 0) == 0;
+}
 
 }  // namespace
 
@@ -99,6 +118,42 @@ TEST_CASE("own files: close_to_others -> write permission goes, all else stays")
   CHECK((info.st_mode & 07777) == 02750);
   CHECK_FALSE(os::close_to_others(folder.path).value_or(true));
   CHECK_FALSE(os::close_to_others(folder / "none").value_or(true));
+}
+
+TEST_CASE("own files: a default ACL lets others write what is made -> that goes, reading stays") {
+  const Folder folder;
+  if (!set_default_acl(folder.path, {{ACL_USER_OBJ, 7}, {ACL_GROUP_OBJ, 5}, {ACL_OTHER, 6}})) {
+    MESSAGE("skipped: a file system without ACLs");
+    return;
+  }
+  const auto mode_of_made = [&](const std::string& name) {
+    const mode_t before = ::umask(0);
+    fs::create_directory(folder / name);
+    ::umask(before);
+    struct stat info {};
+    REQUIRE(::stat((folder / name).c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  REQUIRE(mode_of_made("before") == 0756);
+  CHECK(os::close_to_others(folder.path).value_or(false));
+  CHECK(mode_of_made("after") == 0754);
+  CHECK_FALSE(os::close_to_others(folder.path).value_or(true));
+}
+
+TEST_CASE("permissions: set_folder_mode -> the mode alone decides, also of what is made there") {
+  const Folder folder;
+  fs::create_directory(folder / "state");
+  if (!set_default_acl(folder / "state", {{ACL_USER_OBJ, 7}, {ACL_GROUP_OBJ, 5}, {ACL_OTHER, 5}})) {
+    MESSAGE("skipped: a file system without ACLs");
+    return;
+  }
+  REQUIRE(os::set_folder_mode(folder / "state", 0710, "cannot close it"));
+  const mode_t before = ::umask(0077);
+  folder.write("state/journal.db", "x");
+  ::umask(before);
+  struct stat info {};
+  REQUIRE(::stat((folder / "state/journal.db").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
 }
 
 TEST_CASE("permissions: a mode is set on the file itself, never through a link to another") {

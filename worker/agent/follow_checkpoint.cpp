@@ -21,6 +21,7 @@
 #include "watch/foreign_checkpoints.hpp"
 #include "wire/environment.hpp"
 #include "wire/exit_code.hpp"
+#include "wire/run_directory.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -163,6 +164,7 @@ wire::FollowEnd run_order(const FollowOptions& options, const wire::FollowOrder&
   spawn.environment = environment_of(order, *checkpoint);
   spawn.working_directory = order.directory;
   spawn.stdout_fd = spawn.stderr_fd = output.get();
+  wire::keep_writers_out(order.directory);
   const os::Fd signals = signal_fd();
   const Instant began = monotonic_now();
   wire::FollowEnd end;

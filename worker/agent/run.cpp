@@ -7,11 +7,9 @@
 #include <poll.h>
 #include <random>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/os/own_files.hpp"
-#include "common/os/permissions.hpp"
 #include "common/printable.hpp"
 #include "wire/exit_code.hpp"
 #include "wire/heartbeat_page.hpp"
@@ -40,14 +38,6 @@ os::Fd signal_fd() {
   sigemptyset(&set);
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, s);
   return os::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-// A training executes what it loads again (a pickle, its cache). Where others may enter, the umask
-// that many sites give (0002) would let them write it.
-void keep_writers_out(const std::string& run_directory) {
-  struct stat info {};
-  const bool closed = ::stat(run_directory.c_str(), &info) == 0 && (info.st_mode & 0077) == 0;
-  if (!closed) os::take_write_from_others();
 }
 
 bool is_over(const RunContext& context) {
@@ -121,7 +111,7 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   if (!context) return complain(wire::kAgentUsage, context.error());
   const auto self = os::identify(::getpid());
   if (!self) return complain(1, self.error());
-  keep_writers_out(context->run_directory);
+  wire::keep_writers_out(context->run_directory);
   wire::sweep_heartbeat_pages();
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;

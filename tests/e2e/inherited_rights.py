@@ -1,0 +1,119 @@
+"""What stoker and a training make stays the owner's where the site gives more away: a default ACL of the folder above decides in
+the place of the umask who may read and write what is made, and a follower's command has a umask too. Needs root for three users."""
+import grp
+import os
+import struct
+import sys
+
+from e2e._harness import check, main, skip
+from e2e._users import GROUP, MATE, OWNER, SECRET, STRANGER, TRAINING, SharedSite, make_users, remove_users
+
+# Entries of an ACL, in the kernel's numbers.
+OWNER_ITSELF, USER_OF, GROUP_ITSELF, GROUP_OF, MASK, OTHERS = 1, 2, 4, 8, 16, 32
+NONE = 0xFFFFFFFF
+
+# As much of it as a training makes: what it loads again, and what it keeps from one start to the next.
+MAKES = """
+import os
+os.makedirs("checkpoints/iter_1", exist_ok=True)
+open("checkpoints/iter_1/model.pt", "w").close()
+os.makedirs("cache/kernels", exist_ok=True)
+"""
+SAVES = TRAINING.replace("print(", """if i % 20 == 0:
+        os.makedirs(f"checkpoints/checkpoint-{i}")
+        open(f"checkpoints/checkpoint-{i}/trainer_state.json", "w").close()
+    print(""")
+
+
+def set_default_acl(folder, *entries):
+    """Each is a kind, its permissions and a number; what is made in the folder inherits them."""
+    value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in sorted(entries))
+    try:
+        os.setxattr(folder, "system.posix_acl_default", value)
+    except OSError as error:
+        skip(f"the file system of {folder} has no ACLs: {error}")
+
+
+def writable(site, user):
+    return site.as_user(user, "find", site.directory, site.state, "-writable", "-not", "-type", "l").stdout.split()
+
+
+def a_default_acl_gives_nothing_away(site):
+    """A project folder that lets its whole team, and one user by name, write everything that is made in it."""
+    os.rmdir(site.state)
+    set_default_acl(site.folder, (OWNER_ITSELF, 7, NONE), (USER_OF, 7, site.ids(STRANGER)[0]), (GROUP_ITSELF, 7, NONE),
+                    (GROUP_OF, 7, grp.getgrnam(GROUP).gr_gid), (MASK, 7, NONE), (OTHERS, 5, NONE))
+    with open(site.script, "w", encoding="utf-8") as f:
+        f.write(MAKES + TRAINING)
+    os.chmod(site.script, 0o755)
+    site.start()
+    check(os.path.exists(os.path.join(site.directory, "cache", "kernels")), "the training has made nothing")
+    check(writable(site, MATE) == [os.path.join(site.directory, "switch")], f"a colleague can write {writable(site, MATE)}")
+    check(not writable(site, STRANGER), f"a stranger can write {writable(site, STRANGER)}")
+    closed = ("journal.db", "journal.db-wal", "stokerd.lock", "epoch", "pulse.log")
+    check(os.path.exists(os.path.join(site.state, closed[0])), "there is no journal")
+    for user in (MATE, STRANGER):
+        for name in closed:
+            path = os.path.join(site.state, name)
+            done = site.as_user(user, "cat", path)
+            check(done.returncode != 0 or not os.path.exists(path), f"{user} reads {name}" + " with a secret" * (SECRET in done.stdout))
+    check(site.as_user(STRANGER, "ls", site.directory).returncode != 0, "a stranger enters the run directory")
+    check(site.stoker_of(MATE, "status", site.run).returncode == 0, "a colleague cannot ask for the status")
+
+
+def an_old_folder_keeps_its_readers(site):
+    """A run directory that was there: who reads it goes on reading, what is made in it is no longer theirs to write."""
+    os.mkdir(site.directory)
+    os.chown(site.directory, *site.ids(OWNER))
+    set_default_acl(site.directory, (OWNER_ITSELF, 7, NONE), (USER_OF, 7, site.ids(MATE)[0]), (GROUP_ITSELF, 5, NONE),
+                    (MASK, 7, NONE), (OTHERS, 5, NONE))
+    with open(site.script, "w", encoding="utf-8") as f:
+        f.write(MAKES + TRAINING)
+    site.start()
+    made = os.path.join(site.directory, "checkpoints", "iter_1", "model.pt")
+    check(site.as_user(MATE, "cat", made).returncode == 0, "a colleague cannot read what was made")
+    check(writable(site, MATE) == [os.path.join(site.directory, "switch")], f"a colleague can write {writable(site, MATE)}")
+
+
+def what_a_follower_makes_is_the_owners(site):
+    """The command of `after:` runs in the run directory, with the umask of the site."""
+    site.umask = 0o002
+    with open(site.script, "w", encoding="utf-8") as f:
+        f.write(SAVES)
+    write = site.config
+
+    def config(command=None):
+        path = write(command)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("after: [{name: export, every: 20, wait: 1s, command: [/bin/sh, -c, 'mkdir -p exported && touch exported/done']}]\n")
+        return path
+    site.config = config
+    site.start()
+    site.wait(lambda: os.path.exists(os.path.join(site.directory, "exported", "done")), 60, "the command of after:")
+    check(writable(site, MATE) == [os.path.join(site.directory, "switch")], f"a colleague can write {writable(site, MATE)}")
+
+
+def who_writes_the_configuration_is_named(site):
+    """A RUN.yaml of somebody else, or that others can write: `stoker run` says so."""
+    site.start_daemon()
+    path = site.config()
+
+    def warned():
+        return site.stoker("run", path, "--dry-run").stderr.partition(" can write it, and so decides")
+    check(not warned()[1], f"a file of the owner alone: {warned()[0]}")
+    for owner, gid, mode, who in ((OWNER, None, 0o660, ""), (OWNER, grp.getgrnam(GROUP).gr_gid, 0o660, f"group {GROUP}"),
+                                  (OWNER, None, 0o606, "everybody"), (MATE, None, 0o644, MATE)):
+        uid, own = site.ids(owner)
+        os.chown(path, uid, own if gid is None else gid)
+        os.chmod(path, mode)
+        said = warned()
+        check(said[0].endswith(f": {who}") if who else not said[1], f"{who} can write it, and this is said: {said}")
+
+
+make_users()
+try:
+    main(a_default_acl_gives_nothing_away, an_old_folder_keeps_its_readers, what_a_follower_makes_is_the_owners,
+         who_writes_the_configuration_is_named, site_of=SharedSite)
+finally:
+    remove_users()
+    sys.stdout.flush()
