@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/escape_markdown.hpp"
+#include "common/printable.hpp"
 #include "core/recover/resumed.hpp"
 
 namespace stoker::core {
@@ -66,10 +67,14 @@ std::string sentence(std::string text) {
   return text;
 }
 
-// As a heading: a reason may repeat what a training, a colleague or SLURM said.
+// A reason may repeat what a training, a colleague or SLURM said: one line of text, for a terminal
+// too.
+std::string as_text(const std::string& reason) {
+  return escape_markdown(printable(reason));
+}
+
 std::string heading(const std::string& title, WallTime wall) {
-  return fmt::format("## {} ({})\n\n", escape_markdown(sentence(title).substr(0, 200)),
-                     minute(wall));
+  return fmt::format("## {} ({})\n\n", as_text(sentence(title).substr(0, 200)), minute(wall));
 }
 
 bool is_trouble(const std::string& state) {
@@ -233,7 +238,7 @@ void tell(Story& story, const JournalRow& row) {
   const Decision& d = row.decision;
   const bool changed = d.from != d.to;
   const std::string line =
-      fmt::format("* {} {}", clock_time(row.event.wall), escape_markdown(sentence(d.reason)));
+      fmt::format("* {} {}", clock_time(row.event.wall), as_text(sentence(d.reason)));
   const bool trouble =
       changed &&
       (is_trouble(d.to) || (d.to == "queued" && (d.from == "training" || d.from == "starting")));

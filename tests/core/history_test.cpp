@@ -62,6 +62,20 @@ HistoryPoint point_of(std::int64_t at, float low, float high) {
   return point;
 }
 
+// Of a run that an operator stops with these words.
+std::string chronicle_of(const std::string& reason) {
+  JournalRow row;
+  row.seq = Sequence(1);
+  row.event.at = Instant(1s);
+  row.event.wall = WallTime(1700000000s);
+  row.event.run = RunName("hello");
+  row.event.body = OperatorAsked{};
+  row.decision = {"training", "stopping", reason, {}, false};
+  Chronicle story(RunName("hello"));
+  CHECK(story.tell(row));
+  return story.text();
+}
+
 }  // namespace
 
 TEST_CASE("history: digests -> points with lowest, usual and highest") {
@@ -183,18 +197,19 @@ TEST_CASE("downsample: fewer points than wanted, points without the number, none
 }
 
 TEST_CASE("chronicle: markup in a reason -> text, in the heading and in its lines") {
-  JournalRow row;
-  row.seq = Sequence(1);
-  row.event.at = Instant(1s);
-  row.event.wall = WallTime(1700000000s);
-  row.event.run = RunName("hello");
-  row.event.body = OperatorAsked{};
-  row.decision = {"training", "stopping", "stopped by ann: <script>x</script> [a](b)", {}, false};
-  Chronicle story(RunName("hello"));
-  CHECK(story.tell(row));
-  const std::string text = story.text();
+  const std::string text = chronicle_of("stopped by ann: <script>x</script> [a](b)");
   CHECK(text.find("<script>x") == text.find("\\<script>x") + 1);
   CHECK(text.find("## Stopped by ann: \\<script>x\\</script> [a]\\(b). (2023") !=
         std::string::npos);
   CHECK(text.find(" Stopped by ann: \\<script>x\\</script> [a]\\(b).\n") != std::string::npos);
+}
+
+TEST_CASE("chronicle: new lines, controls and reordering in a reason -> one line, nothing obeyed") {
+  const std::string text =
+      chronicle_of("stopped by ann: \x1b[2J\u202e\n\n## Finished\n* 10:00 lost");
+  CHECK(text.find_first_of("\x1b\r") == std::string::npos);
+  CHECK(text.find("\u202e") == std::string::npos);
+  CHECK(text.find("\n## Finished") == std::string::npos);
+  CHECK(text.find("\n* 10:00 lost") == std::string::npos);
+  CHECK(text.find(" Stopped by ann:  [2J?  ## Finished \\* 10:00 lost.\n") != std::string::npos);
 }
