@@ -127,9 +127,14 @@ Status publish_file(const std::string& path, std::string_view content, Durabilit
 
 Status append_file(const std::string& path, std::string_view content, Durability durability,
                    unsigned mode) {
-  // In a folder of all users the name may be a FIFO of somebody, who would hold us in open(2).
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  // In a folder of all users the name may be a FIFO of somebody, who would hold us in open(2), or a
+  // link to another file of ours.
+  constexpr int kFlags =
+      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
   const Fd fd(::open(path.c_str(), kFlags, mode));
+  if (!fd && errno == ELOOP)
+    return fail("is a symbolic link: nothing is appended to what it names", path,
+                "name that file itself");
   if (!fd) return fail(errno_error(errno, "cannot open for append", path));
   STOKER_TRY_STATUS(write_all(fd.get(), content, path));
   if (durability == Durability::Synced && ::fsync(fd.get()) != 0)

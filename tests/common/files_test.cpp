@@ -113,6 +113,16 @@ TEST_CASE("files: what lies below a folder -> the same word until something is w
   CHECK(print() == "none");
 }
 
+TEST_CASE("files: append through a link -> refused, what it names stays as it is") {
+  const Folder folder;
+  folder.write("precious", "mine\n");
+  std::filesystem::create_symlink(folder / "precious", folder / "log");
+  const Status appended = os::append_file(folder / "log", "x\n", os::Durability::Cached);
+  REQUIRE_FALSE(appended);
+  CHECK(appended.error().message().find("log: is a symbolic link") != std::string::npos);
+  CHECK(os::read_file(folder / "precious").value() == "mine\n");
+}
+
 TEST_CASE("files: append to a FIFO without a reader -> an error at once") {
   const Folder folder;
   REQUIRE(::mkfifo((folder / "log").c_str(), 0600) == 0);
