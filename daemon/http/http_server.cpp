@@ -46,11 +46,11 @@ std::string_view view(boost::beast::string_view text) {
 // it is set and by its first word: "<first word>.evil.example" is anybody's.
 bool is_own_name(std::string_view host, Tls::Context* tls) {
   const bool bracketed = host.starts_with('[');  // an IPv6 address
-  const std::string name(bracketed ? host.substr(1, host.find(']') - 1)
-                                   : host.substr(0, host.find(':')));
+  const auto end = bracketed ? host.find(']') : host.find(':');
+  const std::string name(bracketed ? host.substr(1, end - 1) : host.substr(0, end));
   Code code;
   asio::ip::make_address(name, code);
-  if (bracketed) return !code;
+  if (bracketed) return !code && (end + 1 == host.size() || host[end + 1] == ':');
   if (tls != nullptr && certificate_is_for(*tls, name)) return true;
   const std::string ours = os::host_name();
   return name.empty() || !code || name == "localhost" || name == ours ||
@@ -66,6 +66,14 @@ bool is_listened_on(const std::string& path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const int done = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   return done == 0 || errno == EAGAIN;
+}
+
+// For a group, a web server's say, where the folder gives it one. Elsewhere a new socket has our
+// primary group, which all users of a site may be in.
+mode_t mode_in_its_folder(const std::string& path) {
+  struct stat info {};
+  const bool there = ::stat(path.substr(0, path.rfind('/') + 1).c_str(), &info) == 0;
+  return there && (info.st_mode & S_ISGID) != 0 ? 0660 : 0600;
 }
 
 }  // namespace
@@ -230,7 +238,7 @@ Status HttpServer::listen_unix(const std::string& path) {
   asio::local::stream_protocol::acceptor acceptor(io_);
   acceptor.open();
   {
-    const os::UmaskFor mask(static_cast<mode_t>(0777 & ~limits_.socket_mode));
+    const os::UmaskFor mask(0777 & ~(limits_.socket_mode & mode_in_its_folder(path)));
     acceptor.bind(asio::local::stream_protocol::endpoint(path), code);
   }
   if (code)

@@ -170,8 +170,9 @@ TEST_CASE(
     return web.ask("GET /healthz?token=secret-token HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
         .substr(9, 3);
   };
-  for (const char* host : {"evil.example", "evil.example:9470", "localhost.evil.example",
-                           "127.0.0.1.evil.example", "[evil.example]", "[::1.evil"})
+  for (const char* host :
+       {"evil.example", "evil.example:9470", "localhost.evil.example", "127.0.0.1.evil.example",
+        "[evil.example]", "[::1.evil", "[::1].evil.example"})
     CHECK_MESSAGE(status(host) == "421", host);
   const std::string ours = os::host_name();
   CHECK(status(ours.substr(0, ours.find('.')) + ".evil.example:9470") == "421");
@@ -348,6 +349,21 @@ TEST_CASE("http: a path -> a stale socket is replaced, a live one and a file are
   HttpServer third(io, render);
   REQUIRE_FALSE(third.listen(file, ""));
   CHECK(*os::read_file(file) == "mine");
+}
+
+TEST_CASE("http: a path -> for its owner alone, in a setgid folder for the folder's group too") {
+  const Folder folder;
+  const auto mode_in = [&folder](mode_t of_folder) {
+    REQUIRE(::chmod(folder.path.c_str(), of_folder) == 0);
+    boost::asio::io_context io;
+    HttpServer server(io, says(""));
+    REQUIRE(server.listen(folder / "web.sock", ""));
+    struct stat info {};
+    REQUIRE(::stat((folder / "web.sock").c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  CHECK(mode_in(0775) == 0600);
+  CHECK(mode_in(02775) == 0660);
 }
 
 TEST_CASE("web: somebody listens on the path with a full queue -> said at once, nothing waits") {
