@@ -47,7 +47,7 @@ std::vector<Verb> verbs_of(const CLI::App& app) {
 }
 
 constexpr const char* kRunNames =
-    "stoker status --json 2>/dev/null | grep -o '\"run\":\"[^\"]*\"' | cut -d'\"' -f4";
+    "stoker status --json 2>/dev/null | grep -o '\"run\":\"[A-Za-z0-9._-]*\"' | cut -d'\"' -f4";
 
 std::string bash(const std::vector<Verb>& verbs) {
   std::string names, cases;

@@ -50,6 +50,8 @@ TEST_CASE("tree: completions -> every verb and its options in every shell") {
       if (!command.hidden) CHECK_MESSAGE(said.out.find(command.name) != std::string::npos, shell);
     CHECK(said.out.find("effective") != std::string::npos);
     CHECK(said.out.find("after-checkpoint") != std::string::npos);
+    // bash expands $(...) in the words that it offers: a published name is a run's, or not offered.
+    CHECK(said.out.find(R"("run":"[A-Za-z0-9._-]*")") != std::string::npos);
   }
 }
 
