@@ -16,16 +16,20 @@ namespace {
 constexpr const char* kAccess = "system.posix_acl_access";
 constexpr const char* kDefault = "system.posix_acl_default";
 
+// The folder, or its file system, has no ACL of this kind.
 bool has_none(int error) {
-  return error == ENODATA || error == EOPNOTSUPP;
+  return error == ENODATA || error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }
 
 }  // namespace
 
 Status remove_acls(int folder, const std::string& path) {
-  for (const char* name : {kAccess, kDefault})
-    if (::fremovexattr(folder, name) != 0 && !has_none(errno))
+  for (const char* name : {kAccess, kDefault}) {
+    const bool there = ::fgetxattr(folder, name, nullptr, 0) >= 0;
+    if (!there && !has_none(errno)) return fail(errno_error(errno, "cannot read its ACL", path));
+    if (there && ::fremovexattr(folder, name) != 0)
       return fail(errno_error(errno, "cannot remove its ACL", path, "setfacl -b -k " + path));
+  }
   return ok();
 }
 
