@@ -219,6 +219,60 @@ void goodput_families(Families& out, const MetricsInput& in) {
            [](Run r) { return r.spares ? Value(r.spares->free) : std::nullopt; });
 }
 
+void follower_families(Families& out, const MetricsInput& in) {
+  const auto each = [&](const char* name, const char* type, const char* help, auto add) {
+    out.begin(name, type, help);
+    for (const StatusDocument& run : in.runs)
+      for (const StatusFollower& f : run.followers) add(run.run, f);
+  };
+  const auto gauge = [&](const char* name, const char* help, auto get) {
+    each(name, "gauge", help, [&](const std::string& run, const StatusFollower& f) {
+      if (const Value value = get(f))
+        out.sample(labels({{"run", run}, {"follower", f.name}}), *value);
+    });
+  };
+  const auto by = [&](const char* label, std::string_view value, const std::string& run,
+                      const StatusFollower& f, auto count) {
+    out.sample(labels({{"run", run}, {"follower", f.name}, {label, value}}),
+               static_cast<double>(count));
+  };
+  each("stoker_run_follower_results_total", "counter",
+       "Checkpoints that a command of after: was done with, by result.",
+       [&](const std::string& run, const StatusFollower& f) {
+         by("result", "done", run, f, f.good);
+         by("result", "given_up", run, f, f.given_up);
+         by("result", "left_out", run, f, f.skipped);
+       });
+  each("stoker_run_follower_checkpoints", "gauge", "Checkpoints that it is not done with by state.",
+       [&](const std::string& run, const StatusFollower& f) {
+         const auto running = std::count_if(f.jobs.begin(), f.jobs.end(),
+                                            [](const auto& job) { return job.state == "running"; });
+         by("state", "running", run, f, running);
+         by("state", "submitted", run, f, static_cast<std::ptrdiff_t>(f.jobs.size()) - running);
+         by("state", "waiting", run, f, f.waiting.size());
+       });
+  gauge("stoker_run_follower_job_since_timestamp_seconds",
+        "When the oldest job that is under way was submitted.", [](const StatusFollower& f) {
+          Value oldest;
+          for (const StatusFollowed& job : f.jobs)
+            if (const auto at = parse_rfc3339(job.since)) {
+              const double since = to_seconds(at->time_since_epoch());
+              oldest = std::min(oldest.value_or(since), since);
+            }
+          return oldest;
+        });
+  gauge("stoker_run_follower_behind_iterations",
+        "Iterations from the oldest checkpoint that it is not done with to the newest one.",
+        [](const StatusFollower& f) { return Value(static_cast<double>(f.behind)); });
+  gauge("stoker_run_follower_last_iteration", "Iteration of the checkpoint it was done with last.",
+        [](const StatusFollower& f) {
+          return f.last ? Value(static_cast<double>(f.last->iteration)) : std::nullopt;
+        });
+  gauge(
+      "stoker_run_follower_last_failed", "1 if it was given up on that checkpoint, else 0.",
+      [](const StatusFollower& f) { return f.last ? Value(f.last->good ? 0 : 1) : std::nullopt; });
+}
+
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -285,6 +339,7 @@ std::string metrics_text(const MetricsInput& input, MetricsForm form) {
   state_families(out, input);
   progress_families(out, input);
   goodput_families(out, input);
+  follower_families(out, input);
   return out.finish();
 }
 

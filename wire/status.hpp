@@ -46,8 +46,10 @@ struct StatusFollower {  // a command of `after:`
   std::vector<StatusFollowed> jobs;
   std::vector<std::uint64_t> waiting;  // iterations of checkpoints
   std::uint64_t good = 0, given_up = 0, skipped = 0;
+  std::uint64_t behind = 0;  // iterations from the oldest of jobs and waiting to the newest
+                             // checkpoint; 0: nothing is left to do
   std::optional<StatusFollowResult> last;
-  STOKER_FIELDS(StatusFollower, name, every, jobs, waiting, good, given_up, skipped, last)
+  STOKER_FIELDS(StatusFollower, name, every, jobs, waiting, good, given_up, skipped, behind, last)
 };
 
 struct StatusAlert {

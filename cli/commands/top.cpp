@@ -78,7 +78,7 @@ Result<top::Selection> first_selection(const Context& context, const TopOptions&
                 "stoker status " + options.run + " shows it");
   selection.run = run.run;
   selection.page = top::Page::Why;
-  for (int page = 1; page <= static_cast<int>(top::Page::Alerts); ++page)
+  for (int page = 1; page <= static_cast<int>(top::kLastPage); ++page)
     if (top::page_name(static_cast<top::Page>(page)) == options.page)
       selection.page = static_cast<top::Page>(page);
   return selection;
@@ -141,9 +141,9 @@ Command cmd_top() {
             const auto options = std::make_shared<TopOptions>();
             auto* name = app.add_option("RUN", options->run, "open this run; default: all runs");
             app.add_option("--page", options->page,
-                           "the page of RUN: why (default), nodes, logs, events, alerts")
+                           "the page of RUN: why (default), nodes, logs, events, alerts, followers")
                 ->type_name("NAME")
-                ->check(CLI::IsMember({"why", "nodes", "logs", "events", "alerts"}))
+                ->check(CLI::IsMember({"why", "nodes", "logs", "events", "alerts", "followers"}))
                 ->needs(name);
             app.add_flag("--once", options->once,
                          "print one screen as text, in the terminal's size or COLUMNS and LINES");

@@ -59,6 +59,7 @@ constexpr Word kActions[] = {
     {"consume_switch", "take the switch file"},
     {"send_alert", "alert"},
     {"run_follower", "submit a follower's job"},
+    {"remove_follow_folder", "delete an old folder of a follower"},
 };
 
 template <std::size_t N>
@@ -81,8 +82,7 @@ std::string action_words(std::string_view action) {
   if (name_end == std::string_view::npos) return text;
   const std::string_view rest = action.substr(name_end + 1);
   const std::size_t key_end = rest.find(' ');
-  const std::string_view key = rest.substr(0, key_end);
-  if (key_end == std::string_view::npos) return fmt::format("{} ({})", text, key);
+  if (key_end == std::string_view::npos) return text;  // only its key: the event's number has it
   return fmt::format("{}: {}", text, rest.substr(key_end + 1));
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "cli/show/follower_text.hpp"
 #include "common/hostlist.hpp"
 #include "core/nodes/spares.hpp"
 
@@ -141,28 +142,6 @@ std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
   return text;
 }
 
-// "evaluate: iteration 3,000 runs (job 12), 2 wait; last 2,000 done in 12min: loss 2.1; 1 given up"
-std::string follower_line(const wire::StatusFollower& f) {
-  std::string text = printable(f.name) + ":";
-  for (const wire::StatusFollowed& job : f.jobs)
-    text += fmt::format("{} iteration {} {}{}{}", text.ends_with(':') ? "" : ",",
-                        with_commas(job.iteration), printable(job.state),
-                        job.job.empty() ? "" : " (job " + printable(job.job) + ")",
-                        job.attempt > 1 ? fmt::format(", try {}", job.attempt) : "");
-  if (f.jobs.empty()) text += " nothing runs";
-  if (!f.waiting.empty())
-    text += fmt::format(", {} {}", f.waiting.size(), f.waiting.size() == 1 ? "waits" : "wait");
-  if (f.last) {
-    text += fmt::format("; last {} {}", with_commas(f.last->iteration),
-                        f.last->good ? "done in " + seconds(f.last->s) : "given up");
-    if (!f.last->text.empty()) text += ": " + printable(f.last->text);
-  }
-  text += fmt::format("; {} done", f.good);
-  if (f.given_up > 0) text += fmt::format(", {} given up", f.given_up);
-  if (f.skipped > 0) text += fmt::format(", {} left out", f.skipped);
-  return text;
-}
-
 // "16h 40min, at 2026-05-01T21:40:00Z; 15h to 20h (3 more tasks)"
 std::string eta_line(const wire::StatusDocument& s, WallTime now) {
   std::string text = seconds(*s.eta_s);
@@ -246,7 +225,7 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
                                aged(s.archive->age_s, s, now) + " ago to " +
                                printable(s.archive->path));
   for (const wire::StatusFollower& follower : s.followers)
-    text += row("after", follower_line(follower));
+    text += row("after", follower_line(follower, now));
   if (s.eta_s) text += row("eta", eta_line(s, now));
   if (s.saves) text += row("saves", saves_line(*s.saves));
   if (s.goodput) text += row("goodput", goodput_line(*s.goodput));

@@ -68,7 +68,7 @@ Line tabs_of(const View& view, const Selection& selection) {
   const auto* run = chosen_run(view, selection);
   Line line = {{selection.run, Shade::Bold}, {"  "}};
   if (run != nullptr) line.push_back({run->state + "  ", shade_of_state(run->state)});
-  for (int page = 1; page <= static_cast<int>(Page::Alerts); ++page) {
+  for (int page = 1; page <= static_cast<int>(kLastPage); ++page) {
     const std::string name(page_name(static_cast<Page>(page)));
     const bool open = selection.page == static_cast<Page>(page);
     line.push_back({open ? "[" + name + "] " : " " + name + "  ", open ? Shade::Bold : Shade::Dim});
@@ -85,6 +85,7 @@ std::vector<Line> page_lines(const View& view, const Selection& selection, int c
     case Page::Logs: return log_lines(view, selection, columns);
     case Page::Events: return event_lines(view, selection, columns);
     case Page::Alerts: return alert_lines(view, selection, columns).lines;
+    case Page::Followers: return follower_lines(view, selection, columns);
   }
   return {};
 }

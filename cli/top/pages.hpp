@@ -36,6 +36,9 @@ struct AlertLines {
 };
 AlertLines alert_lines(const View& view, const Selection& selection, int columns);
 
+// Commands of `after:` and how far they are.
+std::vector<Line> follower_lines(const View& view, const Selection& selection, int columns);
+
 std::vector<Line> help_lines(int columns);
 
 // The last lines of the screen: a question, a message, the filter that is typed, or the keys.

@@ -10,7 +10,9 @@ namespace stoker::cli::top {
 namespace {
 
 constexpr std::size_t kLongestFilter = 100;
-constexpr std::array kTabs = {Page::Why, Page::Nodes, Page::Logs, Page::Events, Page::Alerts};
+constexpr std::array kTabs = {Page::Why,    Page::Nodes,  Page::Logs,
+                              Page::Events, Page::Alerts, Page::Followers};
+static_assert(kTabs.back() == kLastPage);
 
 std::string& filter_of(Selection& selection) {
   return selection.page == Page::Runs ? selection.filter : selection.page_filter;
@@ -137,7 +139,7 @@ Wish letter(Selection& selection, const std::string& text, const View& view) {
   const bool open = selection.page != Page::Runs;
   if (open && text == "l") next_tab(selection, 1);
   if (open && text == "h") next_tab(selection, -1);
-  if (open && text.size() == 1 && text[0] >= '1' && text[0] <= '5')
+  if (open && text.size() == 1 && text[0] >= '1' && text[0] < '1' + static_cast<char>(kTabs.size()))
     go_to(selection, kTabs[static_cast<std::size_t>(text[0] - '1')]);
   return {};
 }
@@ -211,8 +213,8 @@ const wire::StatusAlert* chosen_alert(const View& view, const Selection& selecti
 }
 
 std::string_view page_name(Page page) {
-  constexpr std::array<std::string_view, 6> kNames = {"runs", "why",    "nodes",
-                                                      "logs", "events", "alerts"};
+  constexpr std::array<std::string_view, 7> kNames = {"runs",   "why",    "nodes",    "logs",
+                                                      "events", "alerts", "followers"};
   return kNames[static_cast<std::size_t>(page)];
 }
 

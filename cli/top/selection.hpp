@@ -11,7 +11,8 @@
 
 namespace stoker::cli::top {
 
-enum class Page { Runs, Why, Nodes, Logs, Events, Alerts };
+enum class Page { Runs, Why, Nodes, Logs, Events, Alerts, Followers };
+inline constexpr Page kLastPage = Page::Followers;
 
 struct Question {
   std::vector<std::string> words;  // of the command line: {"save", "hello"}

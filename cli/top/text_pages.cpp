@@ -1,9 +1,12 @@
-// The pages of a run that are text: why, logs, events, alerts; and what stands below every page.
+// The pages of a run that are text: why, logs, events, alerts, followers; and what stands below
+// every page.
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/read/held_alerts.hpp"
+#include "cli/show/follower_text.hpp"
 #include "cli/show/plain_words.hpp"
+#include "cli/show/render_status.hpp"
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
 
@@ -102,11 +105,43 @@ AlertLines alert_lines(const View& view, const Selection& selection, int columns
   return out;
 }
 
+std::vector<Line> follower_lines(const View& view, const Selection& selection, int columns) {
+  std::vector<Line> lines;
+  const auto* run = chosen_run(view, selection);
+  const std::string& filter = selection.page_filter;
+  const bool any = run != nullptr && !run->followers.empty();
+  for (std::size_t i = 0; any && i < run->followers.size(); ++i) {
+    const wire::StatusFollower& f = run->followers[i];
+    if (!contains(f.name, filter) && !(f.last && contains(f.last->text, filter))) continue;
+    const std::string behind = follow_behind_text(f);
+    const Shade shade = f.last && !f.last->good ? Shade::Bad : Shade::Bold;
+    add_wrapped(lines,
+                fmt::format("{}  every {} iterations: {}{}", f.name, with_commas(f.every),
+                            follow_counts_text(f), behind.empty() ? "" : ", " + behind),
+                0, columns, shade);
+    for (const wire::StatusFollowed& job : f.jobs)
+      add_wrapped(
+          lines,
+          fmt::format("now   {} {}", with_commas(job.iteration), follow_job_text(job, view.now)), 4,
+          columns, Shade::Info);
+    for (const std::uint64_t iteration : f.waiting)
+      add_wrapped(lines, fmt::format("next  {} waits for its turn", with_commas(iteration)), 4,
+                  columns);
+    if (f.last)
+      add_wrapped(lines, fmt::format("last  {} ({})", follow_result_text(*f.last), f.last->at), 4,
+                  columns, f.last->good ? Shade::Plain : Shade::Warn);
+  }
+  say_if_empty(lines,
+               any ? "" : "no command is run on the checkpoints of this run: `after:` of RUN.yaml",
+               selection, columns);
+  return lines;
+}
+
 std::vector<Line> help_lines(int columns) {
   static constexpr std::pair<const char*, const char*> kKeys[] = {
       {"Up Down j k", "move; PgUp PgDn, Home End, g G: further"},
-      {"Enter", "open the run: why, nodes, logs, events, alerts"},
-      {"Tab Left Right", "the next page of an open run; h l and 1 to 5 too"},
+      {"Enter", "open the run: why, nodes, logs, events, alerts, followers"},
+      {"Tab Left Right", "the next page of an open run; h l and 1 to 6 too"},
       {"/", "show only what contains a text; Esc shows all again"},
       {"s", "save: a checkpoint now, the training goes on"},
       {"p", "pause: no further submissions; of a paused run: resume"},

@@ -1,12 +1,22 @@
 // Followers as status shows them.
 #include "core/publish/followers.hpp"
 
+#include <algorithm>
+
 namespace stoker::core {
 namespace {
 
 std::string state_of(const followers::Job& job) {
   if (job.over_at) return "ended";
   return job.runs ? "running" : "waiting";
+}
+
+// A checkpoint that it is not to be run on any more does not count.
+std::uint64_t behind_of(const followers::Follower& follower, Iteration newest) {
+  Iteration oldest = newest;
+  for (const followers::Following& f : follower.open)
+    if (!f.left) oldest = std::min(oldest, f.iteration);
+  return newest.value - oldest.value;
 }
 
 }  // namespace
@@ -22,6 +32,7 @@ std::vector<wire::StatusFollower> followers_of(const RunState& run) {
       out.good = follower.good;
       out.given_up = follower.given_up;
       out.skipped = follower.skipped;
+      out.behind = behind_of(follower, run.checkpoint.iteration);
       for (const followers::Following& f : follower.open)
         if (f.job)
           out.jobs.push_back({f.iteration.value,

@@ -69,6 +69,37 @@ function checkpointTable(checkpoints) {
       el('td', {}, saved.fate || 'kept'))))));
 }
 
+// Commands that run on checkpoints (after: of RUN.yaml): what each does now, and how the last ended.
+function followJob(job) {
+  const words = `iteration ${number(job.iteration)} ${job.state}`;
+  return el('div', {}, words, el('small', {class: 'block words'},
+    [job.job ? 'job ' + job.job : 'not submitted yet', job.attempt > 1 ? 'try ' + job.attempt : '',
+     job.since ? 'since ' + utc(job.since) : ''].filter(part => part).join(', ')));
+}
+
+function followResult(last) {
+  if (!last) return el('span', {class: 'muted'}, 'none yet');
+  return el('div', {class: last.good ? null : 'failed'},
+    `iteration ${number(last.iteration)} ` + (last.good ? `done in ${age(last.s)}` : 'given up'),
+    last.text ? el('small', {class: 'block words'}, last.text) : null);
+}
+
+function followerTable(followers) {
+  const names = ['Command', 'Now', 'Waiting', 'Behind', 'Last', 'So far'];
+  return el('div', {class: 'scroll', tabindex: 0, 'aria-label': 'Commands on checkpoints'},
+    el('table', {class: 'followers'},
+      el('thead', {}, el('tr', {}, names.map(name => el('th', {scope: 'col'}, name)))),
+      el('tbody', {}, followers.map(f => el('tr', {},
+        el('th', {scope: 'row'}, f.name, el('small', {class: 'block'}, `every ${number(f.every)}`)),
+        el('td', {}, f.jobs.length ? f.jobs.map(followJob) : el('span', {class: 'muted'}, 'nothing')),
+        el('td', {}, f.waiting.length ? f.waiting.map(number).join(', ') : '–'),
+        el('td', {}, f.behind ? counted(f.behind, 'iteration') : '–'),
+        el('td', {}, followResult(f.last)),
+        el('td', {}, `${number(f.good)} done`,
+           f.given_up ? el('div', {}, `${number(f.given_up)} given up`) : null,
+           f.skipped ? el('div', {}, `${number(f.skipped)} left out`) : null))))));
+}
+
 function section(title, place) {
   return el('section', {class: 'card'}, el('h2', {}, title), place);
 }
@@ -84,6 +115,7 @@ class RunPage {
     this.heat = place();
     this.goodput = place();
     this.saved = place();
+    this.followers = place();
     this.log = el('pre', {class: 'log', tabindex: 0, 'aria-label': 'End of the log'});
     this.logName = el('p', {class: 'muted'});
     this.board = new Board(name);
@@ -91,7 +123,7 @@ class RunPage {
       section('Timeline', el('div', {}, this.line, this.list)), this.board.node,
       el('div', {class: 'two'}, section('Nodes and ranks', this.heat),
          section('Where the time went', this.goodput)),
-      section('Checkpoints', this.saved),
+      section('Checkpoints', this.saved), this.followers,
       section('Log', el('div', {}, this.logName, this.log)));
   }
 
@@ -110,6 +142,8 @@ class RunPage {
       alertList(run.alerts, site.held), progressBar(run.iteration, run.total), figures(run));
     show(this.goodput, (run.goodput && timeShares(run.goodput.spent_s)) ||
                        el('p', {class: 'muted'}, 'Nothing is known yet.'));
+    show(this.followers, run.followers.length
+      ? section('Commands on checkpoints', followerTable(run.followers)) : null);
   }
 
   async refresh() {

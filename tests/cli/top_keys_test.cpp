@@ -66,7 +66,13 @@ TEST_CASE("top keys: Enter, Tab, digits, Esc -> pages of the run and back; q qui
   CHECK(person.selection.page == Page::Nodes);
   person.key(KeyKind::Left);
   person.key(KeyKind::BackTab);
+  CHECK(person.selection.page == Page::Followers);
+  person.type("5");
   CHECK(person.selection.page == Page::Alerts);
+  person.type("6");
+  CHECK(person.selection.page == Page::Followers);
+  person.type("7");
+  CHECK(person.selection.page == Page::Followers);
   person.type("3");
   CHECK(person.selection.page == Page::Logs);
   CHECK(person.key(KeyKind::Escape).kind == WishKind::Nothing);

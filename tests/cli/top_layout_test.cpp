@@ -58,7 +58,7 @@ TEST_CASE("top: an alert of the chosen run -> red where it is critical, yellow a
 }
 
 TEST_CASE("top: every page of a run -> its screen") {
-  for (const Page page : {Page::Why, Page::Nodes, Page::Logs, Page::Events})
+  for (const Page page : {Page::Why, Page::Nodes, Page::Logs, Page::Events, Page::Followers})
     check_screen(std::string(top::page_name(page)), three_runs(), on(page), 24, 80);
   View view = three_runs();
   view.detail.run = "tr11-176B";
@@ -110,8 +110,8 @@ TEST_CASE("top: a question -> the dry run's words and y/N below the page, whole"
 }
 
 TEST_CASE("top: any size -> as many rows and columns as asked for, the worst run is seen") {
-  const std::vector<Page> pages = {Page::Runs, Page::Why,    Page::Nodes,
-                                   Page::Logs, Page::Events, Page::Alerts};
+  const std::vector<Page> pages = {Page::Runs,   Page::Why,    Page::Nodes,    Page::Logs,
+                                   Page::Events, Page::Alerts, Page::Followers};
   for (const Page page : pages)
     for (int rows = 1; rows <= 12; ++rows)
       for (int columns = 1; columns <= 40; ++columns) {
@@ -143,7 +143,10 @@ TEST_CASE("top: hostile text -> no control reaches a cell, wide characters keep 
   view.detail.run = view.runs[0].run;
   view.detail.log = {"\033[2J \xe2\x80\xae", "\xed\xa0\x80 surrogate", "\xf4\x90\x80\x80"};
   view.detail.trouble = {"\033[31m"};
-  for (const Page page : {Page::Runs, Page::Why, Page::Nodes, Page::Logs, Page::Alerts}) {
+  view.runs[0].followers[0].name = "\033]0;x\007";
+  view.runs[0].followers[1].last->text = "\033[2J\xe2\x80\xae";
+  for (const Page page :
+       {Page::Runs, Page::Why, Page::Nodes, Page::Logs, Page::Alerts, Page::Followers}) {
     const auto frame = top::layout(view, on(page, view.runs[0].run), 24, 80);
     for (const char c : frame.cells.text()) {
       const auto byte = static_cast<unsigned char>(c);

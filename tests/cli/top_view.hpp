@@ -70,6 +70,22 @@ inline top::View three_runs() {
   held.alerts.push_back({"tr11-176B/slow/400", "warning", "slow", "steps are 30 % slower",
                          "usually 1.6s", "stoker bisect tr11-176B", "2026-05-01T02:00:00Z", true});
   view.held = {{"tr11-176B/slow/400", "mail", "quiet hours", "2026-05-01T07:00:00Z"}};
+  wire::StatusFollower upload;
+  upload.name = "upload";
+  upload.every = 5000;
+  upload.given_up = 1;
+  upload.last = wire::StatusFollowResult{5000, false, "exit code 3: \"no route to the bucket\"",
+                                         "2026-05-01T04:10:00Z", 0};
+  wire::StatusFollower evaluate;
+  evaluate.name = "evaluate";
+  evaluate.every = 1000;
+  evaluate.jobs = {{11000, "31", "running", "2026-05-01T04:48:00Z", 2}};
+  evaluate.waiting = {12000};
+  evaluate.good = 10;
+  evaluate.skipped = 2;
+  evaluate.behind = 1000;
+  evaluate.last = wire::StatusFollowResult{10000, true, "loss 2.31", "2026-05-01T04:30:00Z", 720};
+  view.runs[0].followers = {evaluate, upload};
   view.runs[2].loss_history.clear();
   for (int i = 0; i < 60; ++i) view.runs[2].loss_history.push_back(9 - 0.1 * i + (i % 7) * 0.05);
   view.nodes.resize(2);

@@ -17,6 +17,7 @@ from e2e import _browser
 from e2e._harness import BIN, check, main
 
 HOSTILE = "<script>document.title='executed'</script><img src=x onerror=alert(1)>"
+HOSTILE_WORDS = "<b>loss 2.1</b>"
 CHARTS = ["loss", "grad_norm", "lr", "step_s", "samples_per_s", "goodput"]
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
@@ -39,7 +40,8 @@ def start(site):
     site.start_daemon("--listen", f"127.0.0.1:{port}")
     again = f"while sleep 0.1; do echo \\\"{HOSTILE}\\\"; done"
     command = f"sh, -c, \"({again}) & exec stoker-train --config TRAIN\""
-    site.stoker("run", site.write_files(prefix, command=command, samples=60000, hidden=64, ffn=256, sequence=64), "--yes")
+    follower = f"after: [{{name: evaluate, every: 20, command: [echo, '{HOSTILE_WORDS}']}}]"
+    site.stoker("run", site.write_files(prefix, command=command, samples=60000, hidden=64, ffn=256, sequence=64, more=follower), "--yes")
     site.wait_iteration(20)
     os.kill(site.rank_pid(1), signal.SIGKILL)
     site.wait(lambda: site.status()["restarts"] >= 1 and site.status()["state"] == "training", 60, "the restart")
@@ -97,6 +99,8 @@ def metrics(site, base, token):
     check(headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", headers["Content-Type"])
     check('stoker_run_goodput_ratio{run="run"}' in text and 'stoker_run_restarts_total{run="run"} 1' in text, text)
     check("rank=" not in text, "a series a rank")
+    site.wait(lambda: 'stoker_run_follower_last_iteration{run="run",follower="evaluate"}' in ask(base, "/metrics", token)[2], 60,
+              "a follower in the metrics")
     promtool(text)
     _, headers, text = ask(base, "/metrics", token, Accept=OPEN_METRICS)
     check(headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"), headers["Content-Type"])
@@ -130,6 +134,8 @@ def look_at_run(browser, base):
     check(len(pictures) >= 3 and all(pictures), f"text of the drawings: {pictures}")
     check("rank" in browser.value("document.querySelector('.timeline .band-trouble title').textContent"), "a band without words")
     check("<script>" in browser.value("document.querySelector('.log').textContent"), "the log's markup is not shown as text")
+    browser.wait_for("(document.querySelector('.followers tbody') || {textContent: ''}).textContent.includes(" + json.dumps(HOSTILE_WORDS) + ")")
+    check("evaluate" in browser.value("document.querySelector('.followers tbody').textContent"), "the command on checkpoints has no name")
     quiet(browser, base)
 
 

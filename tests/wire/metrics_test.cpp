@@ -2,6 +2,7 @@
 #include "wire/metrics.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 using namespace stoker;
 using namespace stoker::wire;
@@ -25,6 +26,15 @@ struct Published {
     run.goodput.emplace();
     run.goodput->ettr = 0.9;
     run.goodput->causes = {{"hang", 2, 60, 0.5, 4}};
+    StatusFollower evaluate;
+    evaluate.name = "eval";
+    evaluate.jobs = {{30, "7", "running", "1970-01-01T00:01:40Z", 1}, {35, "", "waiting", "", 1}};
+    evaluate.waiting = {40};
+    evaluate.good = 2;
+    evaluate.skipped = 5;
+    evaluate.behind = 10;
+    evaluate.last = StatusFollowResult{20, false, "exit code 3", "", 0};
+    run.followers = {evaluate};
     runs = {run};
     failing = {{"hello", "mail", "email", "2026-05-01T00:00:00Z", "refused", 4, {"held"}}};
   }
@@ -74,6 +84,19 @@ TEST_CASE("metrics: the forms differ where they must") {
               "stoker_run_lost_gpu_seconds_total{run=\"a\\\"<b>\\n\",cause=\"hang\"} 14400\n"));
     CHECK(
         has(either, "stoker_alert_sink_failures{run=\"hello\",sink=\"mail\",kind=\"email\"} 4\n"));
+    CHECK(has(either,
+              "stoker_run_follower_results_total{run=\"a\\\"<b>\\n\",follower=\"eval\",result="
+              "\"left_out\"} 5\n"));
+    CHECK(has(either, "follower=\"eval\",state=\"running\"} 1\n"));
+    CHECK(has(either, "follower=\"eval\",state=\"submitted\"} 1\n"));
+    CHECK(has(either, "follower=\"eval\",state=\"waiting\"} 1\n"));
+    for (const char* sample :
+         {"job_since_timestamp_seconds", "behind_iterations", "last_iteration", "last_failed"})
+      CHECK_MESSAGE(has(either, fmt::format("stoker_run_follower_{}{{run=\"a\\\"<b>\\n\",follower="
+                                            "\"eval\"}} ",
+                                            sample)),
+                    sample);
+    CHECK(has(either, "follower=\"eval\"} 100\n"));
     CHECK(has(either, "state=\"training\"} 1\n"));
     CHECK(has(either, "state=\"held\"} 0\n"));
     CHECK_FALSE(has(either, "rank="));
