@@ -71,14 +71,17 @@ function(stoker_unity target)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/batches.py)
 endfunction()
 
-# stoker_library(common PUBLIC deps...): libstoker_common.a from common/**/*.cpp (worker/ has its own lists).
+# stoker_library(common [LIGHT] PUBLIC deps...): libstoker_common.a from common/**/*.cpp (worker/ has its own lists).
 function(stoker_library name)
-  cmake_parse_arguments(ARG "" "" "PUBLIC" ${ARGN})
+  cmake_parse_arguments(ARG "LIGHT" "" "PUBLIC" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cpp)
   if(sources)
     add_library(stoker_${name} STATIC ${sources})
     target_link_libraries(stoker_${name} PRIVATE stoker_options PUBLIC ${ARG_PUBLIC})
     target_include_directories(stoker_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+    if(ARG_LIGHT)
+      target_compile_options(stoker_${name} PRIVATE ${STOKER_LIGHT_OPTIONS})
+    endif()
     stoker_unity(stoker_${name})
     if(NOT name STREQUAL kernels)  # other options, and headers hardly matter there
       stoker_precompiled(stoker_${name})

@@ -25,9 +25,10 @@ from tally import Tally, closing_words, outcomes
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 E2E_LIMIT_S = 900  # on two busy cores; quiet, none takes a third of it
-E2E_SIDE = 2  # end-to-end tests side by side: they wait most of their time
+E2E_SIDE = 3  # end-to-end tests side by side: they wait most of their time
 # Those that take longest go first, so that none is left alone at the end.
-LONGEST = ["demo_story", "limbo", "damaged_journal", "lead_dies", "exact_restart", "archive", "node_bench"]
+LONGEST = ["exact_restart", "demo_story", "recipes", "bad_input", "damaged_journal", "after", "archive", "dry_run", "parallel_training",
+           "checkpoint_damage", "limbo", "lead_dies", "curriculum", "three_users", "operators", "numerics_portable", "agent_recovery"]
 # Of CI's hour, on two cores that had compiled nothing before and have packages to install first. What computes beside may not be
 # done by then; no test that waits begins, or is tried again, after the second limit.
 BUDGET_S, LAST_BEGIN_S = 50 * 60, 44 * 60

@@ -171,13 +171,14 @@ def once_failed():
         tell(f"sim: chaos, seed {seed} again", code == 0, f"exit {code}: {said}")
 
 
-def scenarios():
+def scenarios(lives):
+    """`lives` of the long ones, ten days each; the others as they are."""
     for path in sorted(glob.glob(os.path.join(SCENARIOS, "**", "*.yaml"), recursive=True)):
         name = os.path.relpath(path, SCENARIOS)
         if name in ("chaos.yaml", "hangs.yaml", "steps-of-speed.yaml"):  # judged by chaos() and the bench
             continue
         long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml", "calm.yaml")
-        code, report, said = simulate(name, *(["--hours", "240", "--seeds", "1-4"] if name in long_ones else []))
+        code, report, said = simulate(name, *(["--hours", "240", "--seeds", f"1-{lives}"] if name in long_ones else []))
         tell(f"sim: {name[:-5]}, ETTR {report.get('ettr', 0):.3f}", code == 0, f"exit {code}: {said}")
 
 
@@ -232,7 +233,7 @@ def main():
         proofs(options.state, options.only or list(PROOFS), options.chunks, options.jobs)
         return 1 if failed else 0
     guards()
-    scenarios()
+    scenarios(lives=4 if options.long else 1)
     once_failed()
     chronicles()
     traces(*["--compilers"] * options.long)
