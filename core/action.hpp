@@ -53,6 +53,16 @@ struct RunFollower {
   STOKER_FIELDS(RunFollower, token, follower, iteration, generation, checkpoint, number, exclude)
 };
 
+// Deletes the folder of a follower's tries that are over: the order first, so that a late job runs
+// nothing, and only files of ours. One that is gone: success.
+struct RemoveFollowFolder {
+  static constexpr const char* kKind = "remove_follow_folder";
+  std::string follower;
+  Iteration iteration;
+  Generation generation;
+  STOKER_FIELDS(RemoveFollowFolder, follower, iteration, generation)
+};
+
 struct Cancel {  // the task, or the whole array; of a job that is gone: success
   static constexpr const char* kKind = "cancel";
   Token token;
@@ -163,9 +173,10 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
                 report)
 };
 
-using Action = std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch,
-                            ProbeJob, SetResumePoint, LookAtTree, DrainNode, LookUpToken,
-                            WriteControl, ConsumeSwitch, SendAlert, RunFollower>;
+using Action =
+    std::variant<WriteOrders, Submit, Cancel, SetExclusions, SignalJob, SetKillSwitch, ProbeJob,
+                 SetResumePoint, LookAtTree, DrainNode, LookUpToken, WriteControl, ConsumeSwitch,
+                 SendAlert, RunFollower, RemoveFollowFolder>;
 
 struct Intent {
   EffectKey key;  // "<run>/<seq of the journal row>/<ordinal>"

@@ -35,10 +35,15 @@ std::optional<OpenEffect> take(Turn& turn, const EffectKey& key) {
   return effect;
 }
 
-// A follower's submission, or the search for it, did not succeed; `proven`: it did not happen.
+// Of a follower: its submission, the search for it, or the removal of an old folder did not
+// succeed; `proven`: it did not happen.
 bool is_of_follower(Turn& turn, const Action& action, const std::string& why, bool proven) {
   const auto* follower = std::get_if<RunFollower>(&action);
   const auto* search = std::get_if<LookUpToken>(&action);
+  if (const auto* folder = std::get_if<RemoveFollowFolder>(&action)) {
+    if (turn.run != nullptr) followers::on_folder_not_removed(turn, *folder, why, proven);
+    return true;
+  }
   if (search != nullptr && !followers::is_followers(turn.event.run, search->token))
     search = nullptr;
   if (follower == nullptr && search == nullptr) return false;
@@ -144,6 +149,8 @@ void on_effect_done(Turn& turn, const EffectDone& done) {
     on_drain_done(turn, *drain, done.detail);
   if (const auto* follower = std::get_if<RunFollower>(&effect->action); follower && turn.run)
     followers::on_submitted(turn, *follower, done.job);
+  if (const auto* folder = std::get_if<RemoveFollowFolder>(&effect->action); folder && turn.run)
+    followers::on_folder_removed(turn, *folder);
   if (effect->failures >= kPageAfter) {
     turn.say(fmt::format("{} succeeded after {} failures", done.action, effect->failures));
     resolve(turn, "effect_failed", done.action);

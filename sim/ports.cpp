@@ -55,6 +55,14 @@ Status SimFiles::rename(const std::string& from, const std::string& to) {
   return ok();
 }
 
+Status SimFiles::remove_folder(const std::string& base, const std::string& folder,
+                               const std::vector<std::string>& files) {
+  const std::string path = base + "/" + folder + "/";
+  STOKER_TRY_STATUS(writable(path));
+  for (const std::string& file : files) content.erase(path + file);
+  return ok();
+}
+
 Status SimFiles::make_directories(const std::string&, unsigned) {
   return ok();
 }

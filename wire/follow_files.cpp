@@ -17,5 +17,11 @@ std::string follow_end(const Token& token) {
 std::string follow_output(const Token& token) {
   return fmt::format("output-{}.log", token.text);
 }
+bool is_follow_file(std::string_view name) {
+  if (name.starts_with(kFollowOrder)) return true;  // with what a writer has put aside
+  for (const std::string_view prefix : {"claim-", "end-", "output-", "job-"})
+    if (name.starts_with(prefix)) return true;
+  return false;
+}
 
 }  // namespace stoker::wire

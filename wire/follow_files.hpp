@@ -10,6 +10,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/ids.hpp"
@@ -55,5 +56,8 @@ std::string follow_folder(const std::string& follower, Iteration iteration, Gene
 std::string follow_claim(const Token& token);   // "claim-<token>"
 std::string follow_end(const Token& token);     // "end-<token>.json"
 std::string follow_output(const Token& token);  // "output-<token>.log"
+// Whether a file of such a folder is one of these, or what the scheduler wrote of the job.
+bool is_follow_file(std::string_view name);
+inline constexpr const char* kFollowJobOutput = "job";  // job-<id>.out
 
 }  // namespace stoker::wire

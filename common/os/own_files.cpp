@@ -102,6 +102,41 @@ Result<std::string> read_own_file(const std::string& base, const std::string& na
   }
 }
 
+Status remove_own_folder(const std::string& base, const std::string& name,
+                         const std::vector<std::string>& files) {
+  std::string path = base, last;
+  Fd folder(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), parent;
+  if (!folder) return fail(errno_error(errno, "cannot open", path));
+  for (std::string_view rest = name; !rest.empty();) {
+    STOKER_TRY_STATUS(check_own(folder.get(), path));
+    const auto slash = rest.find('/');
+    last = rest.substr(0, slash);
+    rest.remove_prefix(slash == std::string_view::npos ? rest.size() : slash + 1);
+    path += "/" + last;
+    Fd next(::openat(folder.get(), last.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!next && errno == ENOENT) return ok();
+    if (!next) return fail(link_error(errno, path));
+    parent = std::move(folder);
+    folder = std::move(next);
+  }
+  STOKER_TRY_STATUS(check_own(folder.get(), path));
+  for (const std::string& file : files) {
+    struct stat info {};
+    if (::fstatat(folder.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return fail(errno_error(errno, "cannot stat", path + "/" + file));
+    }
+    if (!S_ISREG(info.st_mode)) return refuse("it is no regular file", path + "/" + file);
+    if (info.st_uid != ::geteuid())
+      return refuse("it belongs to " + user_name_of(info.st_uid), path + "/" + file);
+    if (::unlinkat(folder.get(), file.c_str(), 0) != 0 && errno != ENOENT)
+      return fail(errno_error(errno, "cannot delete", path + "/" + file));
+  }
+  if (::unlinkat(parent.get(), last.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+    return fail(errno_error(errno, "cannot delete", path));
+  return ok();
+}
+
 Result<std::optional<std::string>> find_own_file(const std::string& base, const std::string& name,
                                                  std::size_t limit) {
   struct stat info {};

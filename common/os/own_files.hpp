@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/os/files.hpp"
 #include "common/time.hpp"
@@ -21,6 +22,13 @@ Result<std::string> read_own_file(const std::string& base, const std::string& na
 // The same; empty when there is no such file.
 Result<std::optional<std::string>> find_own_file(const std::string& base, const std::string& name,
                                                  std::size_t limit);
+
+// Removes these files of <base>/<folder> in this order, then the folder itself; `folder` may be
+// several below each other ("after/x"). What is gone already: success. Refused: a folder or file
+// that is not our own, that a link leads to, or is neither; what else is in the folder stays, with
+// the folder.
+Status remove_own_folder(const std::string& base, const std::string& folder,
+                         const std::vector<std::string>& files);
 
 // Whether an open file or folder is our own. `path` is for the message.
 Status check_own(int fd, const std::string& path);

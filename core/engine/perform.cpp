@@ -180,11 +180,28 @@ Results run(const Context& c, const RunFollower& a) {
   request.environment[wire::env::kToken] = a.token.text;
   request.environment[wire::env::kState] = c.given.state_directory;
   request.follower = true;
-  request.output = folder + "/job";
+  request.output = folder + "/" + wire::kFollowJobOutput;
   const auto result = c.ports.scheduler.submit(request);
   if (const auto* error = std::get_if<PortError>(&result)) return c.of(*error);
   const JobId job = std::get<JobId>(result);
   return c.done(job, job.text());
+}
+
+Results run(const Context& c, const RemoveFollowFolder& a) {
+  const std::string folder = fmt::format(
+      "{}/{}", wire::kFollowFolder, wire::follow_folder(a.follower, a.iteration, a.generation));
+  const auto names = c.ports.files.list(c.path(folder));
+  if (!names) {
+    const auto there = c.ports.files.exists(c.path(folder));
+    return there && !*there ? c.done({}, "already gone") : c.failed(names.error());
+  }
+  std::vector<std::string> files{wire::kFollowOrder};  // first: without it a late job runs nothing
+  for (const std::string& name : *names) {
+    if (!wire::is_follow_file(name))
+      return c.failed(Error{"it holds a file that is not stoker's: " + name, folder, ""});
+    if (name != wire::kFollowOrder) files.push_back(name);
+  }
+  return c.of(c.ports.files.remove_folder(c.given.policy.directory, folder, files));
 }
 
 Results run(const Context& c, const Cancel& a) {

@@ -126,6 +126,10 @@ class Files {
   // Who has written a file last, and when, in words; "" = not known.
   virtual std::string author(const std::string& /*path*/) { return ""; }
   virtual Status rename(const std::string& from, const std::string& to) = 0;
+  // Removes these files of <base>/<folder> in this order, then the folder; what is gone already:
+  // success. Refused: a link, a folder or another user's among them, or what else is in it.
+  virtual Status remove_folder(const std::string& base, const std::string& folder,
+                               const std::vector<std::string>& files) = 0;
   virtual Status make_directories(const std::string& path, unsigned mode) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   // Changes whenever a file below is made, written or removed; the same for a folder that is not

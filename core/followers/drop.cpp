@@ -28,13 +28,15 @@ bool drop(Turn& turn, Following& f) {
 void leave_line(Turn& turn, Iteration from) {
   for (auto& [name, follower] : turn.r().followers) {
     follower.newest = std::min(follower.newest, from);
-    std::erase_if(follower.open, [&, &name = name](Following& f) {
+    std::erase_if(follower.open, [&, &name = name, &follower = follower](Following& f) {
       if (f.iteration <= from || f.left) return false;
       const bool running = f.job && f.job->runs;
       turn.say(fmt::format("{}: the training has left the line of the checkpoint of iteration {}{}",
                            name, f.iteration.value,
                            running ? ", whose job runs to its end" : ": it is not followed"));
-      return drop(turn, f);
+      if (!drop(turn, f)) return false;
+      remember_folder(follower, f);
+      return true;
     });
   }
 }

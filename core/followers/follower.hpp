@@ -56,12 +56,22 @@ struct Result {  // of the checkpoint that was done with last
   STOKER_FIELDS(Result, iteration, good, text, seconds, wall)
 };
 
+struct Folder {  // of tries that are over
+  Iteration iteration;
+  Generation generation;
+  bool leaving = false;  // it is being deleted
+  STOKER_FIELDS(Folder, iteration, generation, leaving)
+};
+
 struct Follower {
   std::vector<Following> open;  // oldest first
   Iteration newest;             // checkpoints up to here were taken up or passed over
   std::uint64_t good = 0, given_up = 0, skipped = 0;
+  std::uint64_t left_out = 0;  // of them, since it fell behind
   std::optional<Result> last;
-  STOKER_FIELDS(Follower, open, newest, good, given_up, skipped, last)
+  std::vector<Folder> folders;  // oldest first
+  std::uint64_t stuck = 0;      // folders that could not be deleted
+  STOKER_FIELDS(Follower, open, newest, good, given_up, skipped, left_out, last, folders, stuck)
 };
 
 }  // namespace stoker::core::followers

@@ -59,6 +59,20 @@ void fail_try(Turn& turn, const FollowerPolicy& policy, std::size_t index, const
 void fail_silent(Turn& turn, const FollowerPolicy& policy, std::size_t index);
 void cancel_unstarted(Turn& turn, const Job& job);
 
+// tidy.cpp. Folders of tries that are over: the newest of them stay, for people who read an output.
+// A try of it was made, and no try is made any more.
+void remember_folder(Follower& follower, const Following& following);
+// A try is made of it again.
+void take_folder(Follower& follower, const Following& following);
+// Its folder is being deleted: no try begins.
+bool is_leaving(const Follower& follower, const Following& following);
+// Deletes what is older.
+void tidy(Turn& turn, const std::string& name);
+void on_folder_removed(Turn& turn, const RemoveFollowFolder& action);
+// `proven`: it was refused, and stays; else it is deleted again.
+void on_folder_not_removed(Turn& turn, const RemoveFollowFolder& action, const std::string& why,
+                           bool proven);
+
 // drop.cpp. It is not wanted any more. A job that waits is cancelled; one that runs, or may, is
 // seen to its end. True: there is no job, it can be forgotten.
 bool drop(Turn& turn, Following& following);

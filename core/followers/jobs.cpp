@@ -58,6 +58,7 @@ std::string output_path(const Turn& turn, const std::string& follower, const Fol
 }
 
 void erase(Follower& follower, std::size_t index) {
+  remember_folder(follower, follower.open[index]);
   follower.open.erase(follower.open.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
@@ -69,7 +70,9 @@ void close(Turn& turn, const FollowerPolicy& policy, std::size_t index, Result r
   erase(follower, index);
   const bool waits = std::any_of(follower.open.begin(), follower.open.end(),
                                  [](const Following& f) { return !f.job; });
-  if (!waits) resolve(turn, "follower_behind", policy.name);
+  if (waits) return;
+  follower.left_out = 0;
+  resolve(turn, "follower_behind", policy.name);
 }
 
 }  // namespace
@@ -85,7 +88,9 @@ void on_renamed(RunState& run) {
 }
 
 void begin_try(Turn& turn, const FollowerPolicy& policy, std::size_t index) {
-  Following& f = turn.r().followers[policy.name].open[index];
+  Follower& follower = turn.r().followers[policy.name];
+  Following& f = follower.open[index];
+  take_folder(follower, f);
   Job job;
   job.token = make_token(turn, policy.name, f);
   job.since = turn.now();
@@ -196,6 +201,8 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (job.job.job != 0 && job.job.job != seen.job.job) {  // a submission whose answer came late
     if (waits) cancel(fmt::format("{} is of the same submission", job_text(job.job)));
     if (!runs || job.runs) return;
+    turn.say(fmt::format("{} has started, so {} of the same submission is cancelled",
+                         job_text({seen.job.job, 0}), job_text(job.job)));
     cancel_unstarted(turn, job);  // only one of them can have the claim
   }
   const bool fresh = job.job.job == 0;

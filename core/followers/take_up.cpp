@@ -1,5 +1,6 @@
 // Which checkpoints are followed, and when the next one's turn is.
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 
 #include "core/alerts/alerting.hpp"
@@ -22,19 +23,24 @@ bool may_submit(const SiteState& site, const RunState& run) {
          run.rivals.empty() && kind != TrainingKind::Queued && kind != TrainingKind::Recovering;
 }
 
-// Checkpoints come faster than the command is done with them: the oldest that waits is left out.
+// Checkpoints come faster than the command is done with them: the oldest that waits is left out. A
+// command that stays behind is reported at its 1st, 2nd, 4th, 8th … checkpoint.
 void shorten_backlog(Turn& turn, const FollowerPolicy& policy, Follower& follower) {
   for (;;) {
     const std::size_t waiting = follower.open.size() - jobs_of(follower);
     if (waiting <= policy.backlog) return;
     const auto oldest = std::find_if(follower.open.begin(), follower.open.end(),
                                      [](const Following& f) { return !f.job; });
+    const std::uint64_t left_out = ++follower.left_out;
     const std::string text = fmt::format(
         "{} is behind: {} wait (after.backlog {}), so the checkpoint of iteration {} "
-        "is left out",
-        policy.name, count_text(waiting, "checkpoint"), policy.backlog, oldest->iteration.value);
+        "is left out{}",
+        policy.name, count_text(waiting, "checkpoint"), policy.backlog, oldest->iteration.value,
+        left_out == 1 ? "" : fmt::format(", {} since it fell behind", left_out));
     ++follower.skipped;
+    remember_folder(follower, *oldest);
     follower.open.erase(oldest);
+    if (!std::has_single_bit(left_out)) continue;
     turn.say(text);
     raise(turn,
           {Severity::Warning, "follower_behind", fmt::format("{}: {}", turn.name().text, text),
@@ -113,7 +119,9 @@ void start_due(Turn& turn, const FollowerPolicy& policy, Follower& follower) {
   }
   for (std::size_t i = 0; i < follower.open.size(); ++i) {
     if (jobs_of(follower) >= policy.at_once) return;
-    if (!follower.open[i].job && follower.open[i].at <= turn.now()) begin_try(turn, policy, i);
+    if (!follower.open[i].job && follower.open[i].at <= turn.now() &&
+        !is_leaving(follower, follower.open[i]))
+      begin_try(turn, policy, i);
   }
 }
 
@@ -142,6 +150,7 @@ void advance(Turn& turn) {
     const FollowerPolicy policy = policy_of(run, name);
     judge_silent(turn, policy, run.followers[name]);
     start_due(turn, policy, run.followers[name]);
+    tidy(turn, name);
   }
   forget_removed(turn);
 }
@@ -156,7 +165,7 @@ std::optional<Instant> wake_at(const SiteState& site, const RunState& run) {
     for (const Following& f : follower.open) {
       if (is_to_be_judged(f.job)) earliest(judged_at(policy, *f.job));
       if (f.job && submits && f.job->job.job == 0 && !f.job->asked) earliest(f.job->again);
-      if (!f.job && submits && room) earliest(f.at);
+      if (!f.job && submits && room && !is_leaving(follower, f)) earliest(f.at);
     }
   }
   return at;

@@ -73,8 +73,18 @@ std::string as_text(const std::string& reason) {
   return escape_markdown(printable(reason));
 }
 
+// Whole words of it.
+std::string shortened(const std::string& title) {
+  constexpr std::size_t kLongest = 200;
+  if (title.size() <= kLongest) return title;
+  std::string text = title.substr(0, title.rfind(' ', kLongest));
+  while (!text.empty() && std::string_view(",;:").find(text.back()) != std::string_view::npos)
+    text.pop_back();
+  return text + " …";
+}
+
 std::string heading(const std::string& title, WallTime wall) {
-  return fmt::format("## {} ({})\n\n", as_text(sentence(title).substr(0, 200)), minute(wall));
+  return fmt::format("## {} ({})\n\n", as_text(shortened(sentence(title))), minute(wall));
 }
 
 bool is_trouble(const std::string& state) {

@@ -59,6 +59,10 @@ Status OsFiles::rename(const std::string& from, const std::string& to) {
     return ok();
   return fail(errno_error(error, "cannot rename to " + to, from));
 }
+Status OsFiles::remove_folder(const std::string& base, const std::string& folder,
+                              const std::vector<std::string>& files) {
+  return os::remove_own_folder(base, folder, files);
+}
 Status OsFiles::make_directories(const std::string& path, unsigned mode) {
   if (os::exists(path)) return ok();
   STOKER_TRY_STATUS(os::make_directories(path, mode));

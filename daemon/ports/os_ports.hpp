@@ -37,6 +37,8 @@ class OsFiles final : public core::Files {
   Result<bool> exists(const std::string& path) override;
   std::string author(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
+  Status remove_folder(const std::string& base, const std::string& folder,
+                       const std::vector<std::string>& files) override;
   Status make_directories(const std::string& path, unsigned mode) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   Result<std::string> tree(const std::string& path) override;

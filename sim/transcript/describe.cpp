@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "common/hostlist.hpp"
+#include "wire/follow_files.hpp"
 
 namespace stoker::sim {
 namespace {
@@ -71,6 +72,10 @@ std::string text(const core::DrainNode& a) {
 std::string text(const core::RunFollower& a) {
   return fmt::format("follow {} {} ({})", a.token.text, a.checkpoint,
                      a.exclude.empty() ? "any node" : "without " + compress_hostlist(a.exclude));
+}
+
+std::string text(const core::RemoveFollowFolder& a) {
+  return "delete after/" + wire::follow_folder(a.follower, a.iteration, a.generation);
 }
 
 std::string text(const core::LookUpToken& a) {

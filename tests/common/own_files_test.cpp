@@ -243,3 +243,50 @@ TEST_CASE("permissions: take_write_from_others -> only that is added to the umas
   CHECK(open == 0022);
   CHECK(closed == 0077);
 }
+
+TEST_CASE(
+    "own files: remove_own_folder -> these files and the folder; links and strange files stay") {
+  const Folder run;
+  const std::string old = run / "after/eval-1", out = run / "elsewhere";
+  const auto fill = [&] {
+    REQUIRE(os::make_directories(old, 0700));
+    for (const char* name : {"/order.json", "/end-x.json"})
+      REQUIRE(os::replace_file(old + name, "x", os::Durability::Cached, 0664));
+  };
+  const auto remove = [&](const std::vector<std::string>& files) {
+    return os::remove_own_folder(run.path, "after/eval-1", files);
+  };
+  fill();
+  CHECK(remove({"order.json", "end-x.json", "claim-x"}));
+  CHECK_FALSE(os::exists(old));
+  CHECK(os::exists(run / "after"));
+  CHECK(remove({"order.json"}));  // repeated
+
+  fill();
+  const Status strange = remove({"order.json"});  // end-x.json is not named: it stays
+  CHECK_FALSE(strange);
+  CHECK(os::list_directory(old)->size() == 1);
+
+  fill();
+  run.write("elsewhere", "mine");
+  fs::remove(old + "/order.json");
+  fs::create_symlink(out, old + "/order.json");
+  const Status link = remove({"order.json", "end-x.json"});
+  REQUIRE_FALSE(link);
+  CHECK(os::is_refusal(link.error()));
+  CHECK(os::exists(out));
+  CHECK(os::exists(old + "/end-x.json"));
+
+  fs::remove_all(run / "after");
+  REQUIRE(os::make_directories(run / "store/eval-1", 0700));
+  run.write("store/eval-1/order.json", "x");
+  fs::create_directory_symlink(run / "store", run / "after");
+  CHECK_FALSE(remove({"order.json"}));
+  CHECK(os::exists(run / "store/eval-1/order.json"));
+  if (::geteuid() != 0) return;  // to make it another user's
+  fs::remove(run / "after");
+  fill();
+  REQUIRE(::chown((old + "/order.json").c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(remove({"order.json", "end-x.json"}));
+  CHECK(os::exists(old + "/end-x.json"));
+}

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "core/step.hpp"
-#include "sim/world.hpp"
+#include "sim/transcript/script.hpp"
 
 using namespace stoker;
 using namespace stoker::core;
@@ -60,6 +60,13 @@ void stop_demo(sim::World& world) {
   end.cancelled_by_us = true;
   REQUIRE(world.feed({kDemo, asked("stop"), {}}));
   REQUIRE(world.feed({kDemo, end, {}}));
+}
+
+// A line of a transcript.
+void live(sim::Script& script, const char* line) {
+  sim::Words words(line);
+  REQUIRE_MESSAGE(script.advance(words).has_value(), line);
+  REQUIRE_MESSAGE(script.run(words).has_value(), line);
 }
 
 }  // namespace
@@ -132,6 +139,39 @@ TEST_CASE("rename: a stopped run -> the same state under the new name, silences 
   REQUIRE(world.feed({kNew, asked("resume"), {}}));
   CHECK(world.state().runs.at(kNew).order.value == order.value + 1);
   CHECK(audit_journal(world.journal));
+}
+
+TEST_CASE(
+    "rename: a run with followers -> refused while a job is there, then tried by the new name") {
+  sim::Script script([](const JournalRow&) {});
+  for (const char* line :
+       {"policy after evaluate every 100", "at 0s until training iteration 80 checkpoint 80",
+        "at 10s saved 100", "at 20s operator alice stop --now", "at 21s job 1_1 CANCELLED by us",
+        "at 22s operator alice rename --to=new"})
+    live(script, line);
+  const auto run_of = [&](const RunName& name) {
+    const auto& runs = script.world().state().runs;
+    return runs.contains(name) ? runs.at(name) : RunState{};
+  };
+  const auto open_of = [&](const RunName& name) { return run_of(name).followers["evaluate"].open; };
+  REQUIRE(open_of(kDemo).size() == 1);  // it was not renamed: job 2 is there
+  REQUIRE(open_of(kDemo)[0].job);
+  CHECK(open_of(kDemo)[0].job->job.job == 2);
+
+  // Its try fails, and the next one is refused by the scheduler: there is no job any more.
+  for (const char* line : {"at 30s follower ended 2 exit 3", "at 31s scheduler next submit refused",
+                           "at 5m35s operator alice rename --to=new"})
+    live(script, line);
+  CHECK(open_of(kDemo).empty());
+  REQUIRE(open_of(kNew).size() == 1);
+  CHECK(open_of(kNew)[0].tries == 1);
+  CHECK_FALSE(open_of(kNew)[0].job);  // its token had the old name
+  live(script, "at 7m quiet");
+  REQUIRE(open_of(kNew).size() == 1);
+  REQUIRE(open_of(kNew)[0].job);
+  CHECK(open_of(kNew)[0].job->token.text.starts_with("new+evaluate.100-2-"));
+  CHECK(open_of(kNew)[0].job->job.job == 3);
+  CHECK(script.audit());
 }
 
 TEST_CASE("current_name: renamed, forgotten, used again -> each row has the run of its time") {

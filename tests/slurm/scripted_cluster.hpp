@@ -68,6 +68,11 @@ class MemoryFiles : public core::Files {
     content.erase(from);
     return ok();
   }
+  Status remove_folder(const std::string& base, const std::string& folder,
+                       const std::vector<std::string>& files) override {
+    for (const std::string& file : files) content.erase(base + "/" + folder + "/" + file);
+    return ok();
+  }
   Status make_directories(const std::string&, unsigned) override { return ok(); }
   Result<std::vector<std::string>> list(const std::string&) override {
     return std::vector<std::string>{};
