@@ -42,6 +42,34 @@ std::string note_nodes(Turn& turn, const Failure& failure) {
   return text;
 }
 
+std::vector<NodeName> excluded_among(const Turn& turn, std::vector<NodeName> nodes) {
+  const auto excluded = excluded_nodes(turn.site.ledger, turn.now());
+  std::erase_if(nodes, [&](const NodeName& node) { return !contains(excluded, node); });
+  return nodes;
+}
+
+std::string in_which_allocation(const std::vector<NodeName>& bad, bool fresh) {
+  if (!bad.empty())
+    return fmt::format(" without {}, which this allocation cannot spare", nodes_text(bad));
+  return fresh ? " in a fresh allocation" : "";
+}
+
+// Excluded nodes that the next attempt would have to run on, while the next task goes without
+// them: with bad hardware, or `failed` although they were excluded before.
+std::vector<NodeName> bad_nodes_inside(const Turn& turn, const std::vector<NodeName>& failed,
+                                       const std::vector<NodeName>& without) {
+  std::vector<NodeName> bad;
+  const auto avoided = supply::avoided_nodes(turn, supply::size_for(turn).active);
+  for (const NodeName& node : excluded_nodes(turn.site.ledger, turn.now())) {
+    if (!contains(turn.r().live->nodes, node) || contains(without, node) ||
+        !contains(avoided, node))
+      continue;
+    const auto& record = turn.site.ledger.nodes.at(node).record;
+    if ((record && record->hardware) || contains(failed, node)) bad.push_back(node);
+  }
+  return bad;
+}
+
 }  // namespace
 
 void note_incident(Turn& turn, const std::string& kind) {
@@ -120,6 +148,7 @@ void recover(Turn& turn, const Failure& seen) {
   if (run.live)
     for (const NodeName& node : failure.lost)
       if (!contains(run.live->lost, node)) run.live->lost.push_back(node);
+  const auto again = excluded_among(turn, failure.nodes);
   std::string nodes = note_nodes(turn, failure);
   spend(turn, failure);
   nodes += acquit_accused(turn, failure.nodes);
@@ -142,22 +171,24 @@ void recover(Turn& turn, const Failure& seen) {
   }
   const std::uint32_t limit = run.policy.recover.restarts_without_progress;
   const bool last_chance = limit >= 2 && run.budget.without_progress == limit;
-  if (failure.inside && can_restart_inside(turn) && !last_chance) {
-    run.control.exclude =
-        unusable_inside(turn, failure.strong ? failure.nodes : std::vector<NodeName>{});
+  const bool inside = failure.inside && can_restart_inside(turn);
+  std::vector<NodeName> without, bad;
+  if (inside) {
+    without = unusable_inside(turn, failure.strong ? failure.nodes : std::vector<NodeName>{});
+    bad = bad_nodes_inside(turn, again, without);
+  }
+  if (inside && bad.empty() && !last_chance) {
+    run.control.exclude = without;
     restart_inside(turn, failure.kind,
                    fmt::format("{}{}; restarting the ranks inside the allocation{}, attempt {}; {}",
                                failure.evidence, nodes,
-                               run.control.exclude.empty()
-                                   ? ""
-                                   : fmt::format(" without {}", nodes_text(run.control.exclude)),
+                               without.empty() ? "" : " without " + nodes_text(without),
                                run.live->attempt.value + 1, budget_text(run)));
   } else {
     next_task(
         turn, failure.kind,
         fmt::format("{}{}; ending the task so that the next one resumes{}; {}", failure.evidence,
-                    nodes, last_chance && failure.inside ? " in a fresh allocation" : "",
-                    budget_text(run)));
+                    nodes, in_which_allocation(bad, inside && last_chance), budget_text(run)));
   }
   tell();
 }

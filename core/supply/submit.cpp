@@ -30,15 +30,6 @@ Token make_token(const Turn& turn, OrderNumber order) {
   return Token(fmt::format("{}-{}-{}", turn.name().text, order.value, hex32(crc32c(seed))));
 }
 
-// Evidence excludes nodes as long as enough remain; where the scheduler has said that too few do,
-// only RUN.yaml's own list is kept.
-std::vector<NodeName> to_avoid(const Turn& turn, std::uint32_t needed) {
-  const RunState& run = turn.r();
-  const auto& fixed = run.policy.scheduler.exclude;
-  if (run.without_exclusions) return fixed;
-  return exclusions_for_submit(turn.site.ledger, fixed, needed, turn.now());
-}
-
 void forget_old(RunState& run) {
   std::vector<std::pair<OrderNumber, Token>> over;
   for (const auto& [token, s] : run.supply)
@@ -52,7 +43,7 @@ void forget_old(RunState& run) {
 std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) {
   const RunState& run = turn.r();
   const NodeLedger& ledger = turn.site.ledger;
-  auto nodes = to_avoid(turn, needed);
+  auto nodes = avoided_nodes(turn, needed);
   const std::size_t known = known_nodes(ledger);
   const std::size_t taken = nodes.size() + size_for(turn).with_spares;
   if (run.without_exclusions || run.bisect.suspects.empty() || known <= taken) return nodes;
@@ -125,6 +116,14 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
 
 }  // namespace
 
+// Where the scheduler has said that too few nodes remain, only RUN.yaml's own list is kept.
+std::vector<NodeName> avoided_nodes(const Turn& turn, std::uint32_t needed) {
+  const RunState& run = turn.r();
+  const auto& fixed = run.policy.scheduler.exclude;
+  if (run.without_exclusions) return fixed;
+  return exclusions_for_submit(turn.site.ledger, fixed, needed, turn.now());
+}
+
 bool next_runs(const Submission& s, std::uint32_t task) {
   return std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
     return entry.first > task && entry.second.state == JobState::Running;
@@ -146,7 +145,7 @@ Size size_for(const Turn& turn) {
   if (!has_agents(run.policy)) return size;  // the script knows its size
   const NodeLedger& ledger = turn.site.ledger;
   if (ledger.nodes.size() < size.with_spares) return size;  // the cluster is not known
-  const auto avoid = to_avoid(turn, size.active);
+  const auto avoid = avoided_nodes(turn, size.active);
   const std::uint32_t usable = usable_nodes(ledger, avoid);
   if (usable < size.active)
     for (const std::uint32_t allowed : policy.nodes_allowed)
@@ -195,7 +194,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.lr_scale = run.lr_scale;
   orders.skip_samples = skip_samples;
   orders.skips = skips_of(run.experiments);
-  orders.exclude = to_avoid(turn, orders.nodes);
+  orders.exclude = avoided_nodes(turn, orders.nodes);
   run.searched = run.bisect.suspects.size();
   for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
     if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())
@@ -319,7 +318,7 @@ void resize_waiting(Turn& turn) {
   RunState& run = turn.r();
   if (turn.in<training::Queued>() == nullptr || turn.site.ledger.nodes.empty()) return;
   const Size size = size_for(turn);
-  const std::uint32_t usable = usable_nodes(turn.site.ledger, to_avoid(turn, size.active));
+  const std::uint32_t usable = usable_nodes(turn.site.ledger, avoided_nodes(turn, size.active));
   for (auto& [token, s] : run.supply) {
     const bool pending = std::holds_alternative<Pending>(s.state) && s.waiting() > 0;
     if (!pending || turn.site.ledger.nodes.size() < s.nodes || usable >= s.nodes ||

@@ -21,6 +21,9 @@ void top_up(Turn& turn);
 void submit(Turn& turn, const std::string& why);
 // Sends what speaks against nodes to the tasks that wait.
 void update_exclusions(Turn& turn);
+// The nodes that the next task goes without: RUN.yaml's own list, and what evidence excludes as
+// long as enough remain.
+std::vector<NodeName> avoided_nodes(const Turn& turn, std::uint32_t needed);
 // A waiting array that is larger than what is usable can never start: replaced by a smaller one.
 void resize_waiting(Turn& turn);
 // A spike began or ended: new orders inform the running lead what it must not delete.

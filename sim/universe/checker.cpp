@@ -312,6 +312,21 @@ void Checker::check_exclusions(const core::SiteState& state) {
     broken(fmt::format("{} nodes excluded by itself, {} are allowed", automatic, cap));
 }
 
+// Its exclusion may be of a moment ago, and what fails may not be attributed to it at once.
+void Checker::fails_again(const SimGeneration& g, const NodeName& node) {
+  constexpr std::uint32_t kMost = 3;
+  const auto entry = nodes_.find(node);
+  if (entry == nodes_.end() || !entry->second.excluded_until ||
+      *entry->second.excluded_until <= now_)
+    return;
+  const auto good = std::count_if(cluster_.nodes().begin(), cluster_.nodes().end(),
+                                  [](const auto& n) { return n.second.up && !n.second.bad; });
+  if (++failed_again_[{g.number, node}] > kMost &&
+      good >= static_cast<std::ptrdiff_t>(g.attempt_nodes.size()))
+    broken(fmt::format("{} is excluded and failed {} times in one allocation, {} nodes are good",
+                       node.text, kMost + 1, good));
+}
+
 void Checker::acted(const core::Intent& intent, const SimJournal& journal) {
   if (!journal.knows(intent.key))
     broken(fmt::format("{} was performed, but no row of the journal knows {}",

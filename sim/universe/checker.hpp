@@ -41,6 +41,8 @@ class Checker {
   // A generation begins; the run is over with one: from then on none may, until a person resumes.
   void begins(const SimGeneration& g);
   void ends(const SimGeneration& g) { ended_ = g.number; }
+  // A bad node has failed once more: while it is excluded, an allocation does not go on with it.
+  void fails_again(const SimGeneration& g, const NodeName& node);
   // At the end, after everything has healed.
   void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
             Iteration since, Iteration reached);
@@ -94,7 +96,8 @@ class Checker {
   Iteration best_;
   std::optional<Generation> ended_;             // the run is over with it
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last seen
-  std::set<std::string> lost_;                  // checkpoints, gone or damaged, as agents said
+  std::map<std::pair<Generation, NodeName>, std::uint32_t> failed_again_;
+  std::set<std::string> lost_;  // checkpoints, gone or damaged, as agents said
 };
 
 }  // namespace stoker::sim

@@ -286,6 +286,7 @@ void Universe::recur_bad_nodes() {
     for (const NodeName& node : g->attempt_nodes)
       if (cluster_->nodes().at(node).bad) {
         training_->crash("its GPU is lost again", node);
+        checker_->fails_again(*g, node);
         return;
       }
   });
