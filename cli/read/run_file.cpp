@@ -93,8 +93,8 @@ void warn_of_writers(const Console& console, const std::string& path) {
     who = "group " + group;
   if (!who.empty())
     console.say(
-        fmt::format("{}: {} can write it, and so decides what is executed as you; keep it "
-                    "where only you can write: chmod go-w",
+        fmt::format("{0}: {1} can write it, and so decides what is executed as you; keep it "
+                    "where only you can write: chmod go-w {0}",
                     path, who));
 }
 

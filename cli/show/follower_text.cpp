@@ -1,18 +1,12 @@
 // What is not known is left out; text of the command is made printable.
 #include "cli/show/follower_text.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/show/render_status.hpp"
 #include "common/printable.hpp"
 
 namespace stoker::cli {
-namespace {
-
-constexpr double kLongest = 1e9;  // seconds: more is no duration
-
-}  // namespace
 
 std::string follow_job_text(const wire::StatusFollowed& job, WallTime now) {
   std::string text = printable(job.state);
@@ -27,7 +21,7 @@ std::string follow_job_text(const wire::StatusFollowed& job, WallTime now) {
 std::string follow_result_text(const wire::StatusFollowResult& result) {
   std::string text = with_commas(result.iteration) + " ";
   if (result.good)
-    text += "done in " + format_duration(from_seconds(std::clamp(result.s, 0.0, kLongest)));
+    text += "done in " + seconds_text(result.s);
   else
     text += "given up";
   return result.text.empty() ? text : text + ": " + printable(result.text);

@@ -30,15 +30,10 @@ std::string row(std::string_view label, const std::string& value) {
   return fmt::format("  {:<11} {}\n", label, value);
 }
 
-std::string seconds(double s) {
-  if (!std::isfinite(s) || s < 0 || s > 1e9) return "?";
-  return format_duration(from_seconds(s));
-}
-
 // An age as of the publication, now.
 std::string aged(double age_s, const wire::StatusDocument& s, WallTime now) {
   const auto at = parse_rfc3339(s.published);
-  return seconds(age_s + (at && *at < now ? to_seconds(now - *at) : 0));
+  return seconds_text(age_s + (at && *at < now ? to_seconds(now - *at) : 0));
 }
 
 std::string nodes_of(const wire::StatusDocument& s) {
@@ -68,9 +63,9 @@ std::string progress_line(const wire::StatusDocument& s) {
 }
 
 std::string step_line(const wire::StatusDocument& s) {
-  std::string text = seconds(s.step_s) + " an iteration";
+  std::string text = seconds_text(s.step_s) + " an iteration";
   if (s.step_norm_s > 0)
-    text += fmt::format(", usually {} ({:+.0f} %)", seconds(s.step_norm_s),
+    text += fmt::format(", usually {} ({:+.0f} %)", seconds_text(s.step_norm_s),
                         100 * (s.step_s / s.step_norm_s - 1));
   if (s.tflops >= 0.05) text += fmt::format(", {:.1f} TFLOPs", s.tflops);
   return text;
@@ -95,7 +90,7 @@ std::string spend_line(const wire::StatusSpend& s) {
 }
 
 std::string goodput_line(const wire::StatusGoodput& g) {
-  std::string text = fmt::format("{:.1f} % of {}", 100 * g.ettr, seconds(g.whole_s));
+  std::string text = fmt::format("{:.1f} % of {}", 100 * g.ettr, seconds_text(g.whole_s));
   for (const char* cause : {"queue", "start", "repeated", "checkpoint", "slow", "down"}) {
     const auto found = g.spent_s.find(cause);
     if (found == g.spent_s.end() || found->second < 0.0005 * g.whole_s) continue;
@@ -125,8 +120,8 @@ std::string energy_line(const wire::StatusEnergy& e) {
 
 std::string saves_line(const wire::StatusSaves& s) {
   return fmt::format("every {}, best every {} (Daly: a save costs {}, {} {}, one every {})",
-                     seconds(s.usual_s), seconds(s.best_s), seconds(s.cost_s), s.failures,
-                     s.failures == 1 ? "failure" : "failures", seconds(s.mtbf_s));
+                     seconds_text(s.usual_s), seconds_text(s.best_s), seconds_text(s.cost_s),
+                     s.failures, s.failures == 1 ? "failure" : "failures", seconds_text(s.mtbf_s));
 }
 
 std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
@@ -144,11 +139,12 @@ std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
 
 // "16h 40min, at 2026-05-01T21:40:00Z; 15h to 20h (3 more tasks)"
 std::string eta_line(const wire::StatusDocument& s, WallTime now) {
-  std::string text = seconds(*s.eta_s);
+  std::string text = seconds_text(*s.eta_s);
   if (std::isfinite(*s.eta_s) && *s.eta_s >= 0 && *s.eta_s < 1e9)
     text += ", at " + format_rfc3339(now + from_seconds(*s.eta_s));
   if (!s.forecast) return text;
-  text += fmt::format("; {} to {}", seconds(s.forecast->low_s), seconds(s.forecast->high_s));
+  text +=
+      fmt::format("; {} to {}", seconds_text(s.forecast->low_s), seconds_text(s.forecast->high_s));
   if (s.forecast->tasks > 0)
     text +=
         fmt::format(" ({} more {})", s.forecast->tasks, s.forecast->tasks == 1 ? "task" : "tasks");
@@ -156,6 +152,11 @@ std::string eta_line(const wire::StatusDocument& s, WallTime now) {
 }
 
 }  // namespace
+
+std::string seconds_text(double s) {
+  if (!std::isfinite(s) || s < 0 || s > 1e9) return "?";
+  return format_duration(from_seconds(s));
+}
 
 std::string spares_line(const wire::StatusSpares& s) {
   std::string text =

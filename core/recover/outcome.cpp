@@ -106,11 +106,11 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
     // Ranks that were ordered to exit may end with 0: that is how they obey.
-    const bool told = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
-                      std::holds_alternative<training::Recovering>(run.training);
+    const bool ordered = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
+                         std::holds_alternative<training::Recovering>(run.training);
     const FinishedWhen& when = run.policy.train.finished;
     const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
-    if (told && wire::ends_by_exit(when, run.progress.total)) return EndKind::Saved;
+    if (ordered && wire::ends_by_exit(when, run.progress.total)) return EndKind::Saved;
     return wire::reached_end(when, at, run.progress.total) ? EndKind::Finished : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
