@@ -94,6 +94,15 @@ void dispatch(Turn& turn) {
       turn.event.body);
 }
 
+// Whose effect it is, also where an event is about the whole site: an operator's exclusion changes
+// the waiting tasks of each run, and what failed is sent again for that run.
+RunName owner_of(const SiteState& state, const Action& action, const RunName& event_run) {
+  if (const auto* change = std::get_if<SetExclusions>(&action))
+    for (const auto& [name, run] : state.runs)
+      if (run.supply.contains(change->token)) return name;
+  return run_of(action, event_run);
+}
+
 // Between two events the wall clock went on by something else than the time that passed.
 void note_clock(SiteState& state, const Event& event) {
   constexpr Duration kStep = 1min;
@@ -154,7 +163,7 @@ Stepped step(SiteState before, const Event& event) {
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
     const auto failures = turn.repeated.find(i);
     state.open[effect_key(event.run, state.seq, i)] =
-        OpenEffect{run_of(decision.actions[i], event.run), decision.actions[i],
+        OpenEffect{owner_of(state, decision.actions[i], event.run), decision.actions[i],
                    failures == turn.repeated.end() ? 0 : failures->second};
   }
   return stepped;

@@ -131,6 +131,8 @@ core::PortResult<std::monostate> SimScheduler::set_exclusions(const core::SetExc
   if (blind_)
     return core::PortError{{"scontrol: no answer", change.job.text(), ""},
                            core::Certainty::Unknown};
+  if (const auto job = jobs_.find(change.job.job); job != jobs_.end())
+    job->second.exclude = change.nodes;
   return std::monostate{};
 }
 

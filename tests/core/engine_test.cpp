@@ -60,6 +60,27 @@ TEST_CASE("engine: the journal is full -> what a node is known for stays as it w
   CHECK(audit_journal(world.journal));
 }
 
+TEST_CASE("engine: exclusions for all runs that the scheduler did not take -> sent again") {
+  sim::World world;
+  REQUIRE(start(world));
+  for (const char* name : {"n1", "n2", "n3"}) {
+    NodeSeen seen;
+    seen.node = NodeName(name);
+    seen.usable = true;
+    REQUIRE(world.feed({RunName{}, seen, {}}));
+  }
+  REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
+  world.scheduler.set_blind(true);
+  const OperatorAsked exclude{"exclude", {{"for", "9h"}}, {NodeName("n3")}, "alice", "", "socket"};
+  REQUIRE(world.feed({RunName{}, exclude, {}}));  // of no run: `stoker exclude NODES`
+  const auto sent = [&world] { return world.scheduler.jobs().begin()->second.exclude; };
+  CHECK(sent().empty());
+  world.scheduler.set_blind(false);
+  REQUIRE(world.advance_to(world.clock.now() + 1h));
+  CHECK(sent() == std::vector<NodeName>{NodeName("n3")});
+  CHECK(audit_journal(world.journal));
+}
+
 TEST_CASE("engine: the journal refuses any turn of two runs -> the state stays as it was") {
   sim::World world;
   REQUIRE(start(world));
