@@ -47,6 +47,19 @@ std::string errors_in(const Json& document, bool& denied) {
   return said;
 }
 
+// The controllers that answered. "ping" up to v0.0.39, "pinged" after it.
+Json hosts_that_answer(const Json& document) {
+  Json hosts = Json::array();
+  const auto pings = document.find("pings");
+  if (pings == document.end() || !pings->is_array()) return hosts;
+  for (const Json& ping : *pings) {
+    if (!ping.is_object()) continue;
+    const std::string word = text_of(ping, ping.contains("pinged") ? "pinged" : "ping");
+    if (word.empty() || word == "UP") hosts.push_back(text_of(ping, "hostname"));
+  }
+  return hosts;
+}
+
 }  // namespace
 
 RestController::Outcome RestController::judge(RestAnswer answer) {
@@ -61,14 +74,20 @@ RestController::Outcome RestController::judge(RestAnswer answer) {
   if (answer.status == 401 || answer.status == 403)
     return lost(fmt::format("it refuses the token ({})", answer.status),
                 "write a new one: scontrol token lifespan=…", false);
+  if (answer.status == 511)  // slurmctld did; since 23.02
+    return lost("slurmctld refuses the token (511)", "write a new one: scontrol token lifespan=…",
+                true);
   auto document = parse_json(answer.body, "an answer of slurmrestd");
   if (!document || !document->is_object()) {
     if (answer.status == 404) {
       const std::scoped_lock lock(mutex_);
       api_ = 0;  // another release may answer now
     }
-    return lost(fmt::format("it answers {} with \"{}\"", answer.status, first_line(answer.body)),
-                "is this slurmrestd?", answer.status != 404 && answer.status != 400);
+    Lost foreign =
+        lost(fmt::format("it answers {} with \"{}\"", answer.status, first_line(answer.body)),
+             "is this slurmrestd?", answer.status != 404 && answer.status != 400);
+    foreign.status = answer.status;
+    return foreign;
   }
   Reply reply;
   reply.status = answer.status;
@@ -250,10 +269,7 @@ Result<ClusterFacts> RestController::cluster() {
   }
   auto outcome = exchange("GET", "ping", "");
   const auto* reply = std::get_if<Reply>(&outcome);
-  Json hosts = Json::array();
-  if (reply != nullptr && reply->document.contains("pings"))
-    for (const Json& ping : reply->document.at("pings"))
-      if (ping.is_object()) hosts.push_back(text_of(ping, "hostname"));
+  const Json hosts = reply == nullptr ? Json::array() : hosts_that_answer(reply->document);
   ClusterFacts facts;
   {
     const std::scoped_lock lock(mutex_);

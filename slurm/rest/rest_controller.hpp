@@ -1,7 +1,7 @@
 // slurmrestd as the way in (docs/slurm.md): jobs, nodes, submissions, cancellations and exclusions
 // over its API v0.0.38 to v0.0.43, the newest that the server has. What the API lacks (steps,
-// signals to steps alone, a submission that is only tried, accounts, drains, an option of sbatch)
-// is left to SLURM's commands, once they have named the same cluster.
+// signals to steps alone in some versions, a submission that is only tried, accounts, drains, an
+// option of sbatch) is left to SLURM's commands, once they have named the same cluster.
 #pragma once
 
 #include <mutex>
@@ -56,6 +56,7 @@ class RestController final : public Controller {
   struct Lost {  // no usable reply
     Error error;
     bool reached = true;  // the server may have done what it was asked to
+    long status = 0;      // of an answer that is none of slurmrestd's
   };
   using Outcome = std::variant<Reply, Lost>;
 
@@ -72,7 +73,10 @@ class RestController final : public Controller {
   Result<ClusterFacts> cluster_of_commands();
   Status same_cluster();  // as the commands
   std::vector<std::string> waiting_in(const Reply& reply, const JobId& job) const;
-  core::PortResult<std::monostate> remove(const std::string& id);
+  core::PortResult<std::monostate> judge_order(const Outcome& outcome, const std::string& id) const;
+  Outcome order_jobs(const JobId& job, const Json& more);  // DELETE of jobs/
+  static bool has_no_such_order(const Outcome& outcome);   // this server
+  core::PortResult<std::monostate> cancel_waiting(const JobId& job);
 
   RestDoor& door_;
   std::unique_ptr<CommandController> commands_;

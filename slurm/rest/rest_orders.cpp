@@ -47,6 +47,32 @@ core::PortResult<JobId> judge_submission(long status, const Json& document, cons
   return definite({"slurmrestd refused: " + said, door, advice_for(said)});
 }
 
+// Orders about a list of jobs came with SLURM 23.11 or after it; measured: v0.0.40 to v0.0.42 of
+// 24.11.5.
+constexpr int kJobLists = 40;
+// The newest that was seen to signal steps alone: a server that does not know a flag reports that
+// and signals all the same.
+constexpr int kNewestMeasured = 42;
+constexpr std::uint64_t kNoSuchJob = 2017, kAlreadyDone = 2021;  // slurm_errno.h
+
+// What went wrong with one of the jobs, "" = nothing. Errors about jobs that are over, or in
+// another state than the order is about, do not count.
+std::string refused_in(const Json& document) {
+  const auto status = document.find("status");
+  if (status == document.end() || !status->is_array()) return "";
+  for (const Json& job : *status) {
+    if (!job.is_object()) continue;
+    const auto error = job.find("error");
+    if (error == job.end() || !error->is_object()) continue;
+    const auto code = number_of(*error, "code").value_or(0);
+    const std::string said = text_of(*error, "message");
+    const bool other_state = said.find("filter state") != std::string::npos;
+    if (code == 0 || code == kNoSuchJob || code == kAlreadyDone || other_state) continue;
+    return said.empty() ? fmt::format("error {}", code) : said.substr(0, 160);
+  }
+  return "";
+}
+
 std::string escaped(std::string_view id) {
   std::string out;
   for (const char c : id)
@@ -84,15 +110,32 @@ Controller::Tried RestController::try_out(const Submission& prepared) {
   return commands_->try_out(prepared);
 }
 
-core::PortResult<std::monostate> RestController::remove(const std::string& id) {
-  auto outcome = exchange("DELETE", "job/" + escaped(id), "");
+// Only of our user's jobs: 24.11.5's slurmctld answers no one any more after an order about another
+// user's job that has no such filter.
+RestController::Outcome RestController::order_jobs(const JobId& job, const Json& more) {
+  Json body = more;
+  body["jobs"] = Json::array({job.text()});
+  if (!options_.user.empty()) body["user_name"] = options_.user;
+  return exchange("DELETE", "jobs/", dump_json(body));
+}
+
+bool RestController::has_no_such_order(const Outcome& outcome) {
+  const auto* lost = std::get_if<Lost>(&outcome);
+  return lost != nullptr && (lost->status == 404 || lost->status == 405);
+}
+
+core::PortResult<std::monostate> RestController::judge_order(const Outcome& outcome,
+                                                             const std::string& id) const {
   if (const auto* lost = std::get_if<Lost>(&outcome)) return in_doubt(lost->error, lost->reached);
   const auto& reply = std::get<Reply>(outcome);
+  const std::string refused = refused_in(reply.document);
   const bool over = reply.denied || reply.said.find("already complet") != std::string::npos;
-  if (over || (reply.status == 200 && reply.said.empty())) return std::monostate{};
-  return in_doubt(
-      {fmt::format("slurmrestd did not cancel it ({}): {}", reply.status, reply.said), id, ""},
-      true);
+  if (over || (reply.status == 200 && reply.said.empty() && refused.empty()))
+    return std::monostate{};
+  return in_doubt({fmt::format("slurmrestd did not do it ({}): {}", reply.status,
+                               reply.said.empty() ? refused : reply.said),
+                   id, ""},
+                  true);
 }
 
 // As SLURM takes them: "123_[4-10]" of what waits together, "123_7" of a task that has a record.
@@ -114,20 +157,37 @@ std::vector<std::string> RestController::waiting_in(const Reply& reply, const Jo
   return ids;
 }
 
-core::PortResult<std::monostate> RestController::cancel(const JobId& job, bool pending_only) {
-  if (!pending_only) return remove(job.text());
+core::PortResult<std::monostate> RestController::cancel_waiting(const JobId& job) {
   const auto reply = ask_job(job.text());
   if (!reply) return definite(reply.error());
   if (reply->denied) return std::monostate{};
   for (const std::string& id : waiting_in(*reply, job)) {
-    auto done = remove(id);
+    auto done = judge_order(exchange("DELETE", "job/" + escaped(id), ""), id);
     if (std::holds_alternative<core::PortError>(done)) return done;
   }
   return std::monostate{};
 }
 
-// The API signals the batch script too, which ends a shell that has no trap (22.05.8).
+core::PortResult<std::monostate> RestController::cancel(const JobId& job, bool pending_only) {
+  const auto version = api();
+  if (!version) return definite(version.error());
+  if (*version >= kJobLists) {
+    const Outcome outcome =
+        order_jobs(job, pending_only ? Json{{"job_state", {"PENDING"}}} : Json::object());
+    if (!has_no_such_order(outcome)) return judge_order(outcome, job.text());
+  }
+  if (pending_only) return cancel_waiting(job);
+  return judge_order(exchange("DELETE", "job/" + escaped(job.text()), ""), job.text());
+}
+
+// v0.0.38 signals the batch script too, which ends a shell that has no trap (22.05.8).
 core::PortResult<std::monostate> RestController::signal(const JobId& job, const std::string& name) {
+  const auto version = api();
+  if (!version) return definite(version.error());
+  if (*version >= kJobLists && *version <= kNewestMeasured) {
+    const Outcome outcome = order_jobs(job, {{"signal", name}, {"flags", {"FULL_STEPS_ONLY"}}});
+    if (!has_no_such_order(outcome)) return judge_order(outcome, job.text());
+  }
   if (const Status able = same_cluster(); !able) return definite(able.error());
   return commands_->signal(job, name);
 }

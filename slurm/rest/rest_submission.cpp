@@ -1,6 +1,7 @@
 #include "slurm/rest/rest_submission.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fmt/format.h>
 
@@ -12,6 +13,8 @@ namespace {
 
 // Up to v0.0.38 a field takes what the option of sbatch takes; from v0.0.39 on it has a type.
 constexpr int kTyped = 39;
+// From here on measured with 24.11.5: v0.0.40 to v0.0.42.
+constexpr int kLater = 40;
 
 enum class Form : std::uint8_t { Text, Number, True, Minutes, Nodes, Megabytes, Words };
 struct Field {
@@ -20,7 +23,7 @@ struct Field {
   int from = 0, to = 99;  // versions of the API
 };
 // sbatch(1) -> OpenAPI of slurmrestd. Measured with 22.05.8: what v0.0.38 takes without any effect
-// (--hint, argv, requeue: false) or not at all (--signal=B:…) is not here.
+// (--hint, requeue: false) or not at all (--signal=B:…), or dies of (argv), is not here.
 constexpr Field kFields[] = {
     {"account", "account"},
     {"array", "array"},
@@ -116,6 +119,23 @@ Json value_in(const Field& field, const std::string& value) {
   return nullptr;
 }
 
+// "B:USR1@60" in fields of their own. False: another form.
+bool put_warning(std::string_view value, Json& job) {
+  const bool batch = value.starts_with("B:");
+  if (batch) value.remove_prefix(2);
+  const auto at = std::min(value.find('@'), value.size());
+  const std::string name(value.substr(0, at));
+  const auto seconds =
+      at == value.size() ? std::optional<std::uint64_t>(60) : whole(value.substr(at + 1));
+  const bool plain =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+  if (name.empty() || !plain || !seconds || *seconds > 65535) return false;
+  job["kill_warning_signal"] = name;
+  job["kill_warning_delay"] = *seconds;
+  if (batch) job["kill_warning_flags"] = Json::array({"BATCH_JOB"});
+  return true;
+}
+
 // What is no field of its own. False: nothing of the kind.
 bool put_special(const std::string& option, const std::string& value, int api, bool ours,
                  Json& job) {
@@ -132,6 +152,11 @@ bool put_special(const std::string& option, const std::string& value, int api, b
     return true;
   }
   if (option == "export") return value == "ALL";
+  if (option == "signal" && api >= kLater) return put_warning(value, job);
+  if (option == "exclusive" && value.empty() && api >= kLater) {
+    job["shared"] = Json::array({"none"});
+    return true;
+  }
   // The wall is known to our agents without this warning; it spares a look at the clock.
   return option == "signal" && value.starts_with("B:") && ours;
 }
@@ -172,6 +197,8 @@ Result<Json> submission_body(const Submission& prepared, int api, const std::str
   job["environment"] = std::move(variables);
   Json body = Json::object();
   if (api >= kTyped) job["script"] = script;
+  if (api >= kLater)  // the command that the job shows; nothing is read from there
+    job["argv"] = Json::array({prepared.argv.back()});
   body["script"] = script;
   body["job"] = std::move(job);
   return body;
@@ -183,6 +210,7 @@ Json exclusions_body(const std::string& nodes, int api) {
   Json list = Json::array();
   if (const auto names = expand_hostlist(nodes))
     for (const NodeName& node : *names) list.push_back(node.text);
+  if (list.empty()) list.push_back("");  // an empty list changes nothing (24.11.5)
   return {{"excluded_nodes", list}};
 }
 

@@ -2,9 +2,7 @@
 // order that may have been carried out is never given twice.
 #include <doctest/doctest.h>
 
-#include "scripted_cluster.hpp"
-#include "scripted_door.hpp"
-#include "slurm/slurm_scheduler.hpp"
+#include "rest_fixture.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
@@ -14,46 +12,7 @@ using core::JobState;
 
 namespace {
 
-const std::string kNoJobs = R"({"errors": [], "jobs": []})";
-
-struct Fixture {
-  ScriptedProcesses processes;  // no commands here, unless a test brings them
-  MemoryFiles files;
-  std::shared_ptr<ScriptedDoor> door = std::make_shared<ScriptedDoor>();
-  Instant now{};
-  SlurmOptions options() {
-    SlurmOptions options;
-    options.user = "alice";
-    options.environment = {{"PATH", "/usr/bin"}, {"SLURM_JOB_ID", "7"}};
-    options.now = [this] { return now; };
-    options.cluster_file = "/state/slurm-cluster";
-    options.rest = door;
-    return options;
-  }
-  SlurmScheduler scheduler{processes, files, options()};
-  const Token token{"tr11-42-0badcafe"};
-  std::uint64_t array = 0;
-
-  Fixture() {
-    const auto jobs = parse_json(captured("jobs"), "jobs");
-    for (const Json& job : jobs->at("jobs"))
-      if (job.at("name") == "tr11") array = job.at("array_job_id").get<std::uint64_t>();
-    say("GET jobs", 200, kNoJobs);
-    say("GET nodes", 200, captured("nodes"));
-    say("GET job/" + std::to_string(array), 200, captured("job"));
-  }
-  void say(const std::string& request, long status, const std::string& body) {
-    door->script[request] = {answers(status, body)};
-  }
-  Result<core::SchedulerView> look() { return scheduler.observe({RunName("tr11")}); }
-  core::PortResult<JobId> submit() { return scheduler.submit(example_request()); }
-  Certainty certainty() { return std::get<core::PortError>(submit()).certainty; }
-  void expect_it() {
-    scheduler.expect({{token, JobId{array, 0}, WallTime{}}});
-    say("GET jobs", 200, captured("jobs"));
-    REQUIRE(look().has_value());  // its jobs name the cluster
-  }
-};
+using Fixture = RestFixture;
 
 }  // namespace
 

@@ -16,6 +16,7 @@ import sys
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SUITES = {"20.11": "bullseye", "24.11": "trixie"}
 PACKAGES = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "python3", "procps", "zstd"]
+REST = {"24.11": ["slurmrestd", "slurm-wlm-jwt-plugin"]}  # that of 20.11 is older than what stoker reads
 MIRROR = "http://deb.debian.org/debian"
 INSIDE = "/stoker"
 # $1: the root; $2: the repository; the rest: the command. Private: no mount reaches another namespace.
@@ -47,7 +48,9 @@ def path_of(version):
 
 
 def is_made(version):
-    return os.path.exists(os.path.join(path_of(version), "usr/sbin/slurmctld"))
+    """Also with slurmrestd, where it is wanted: a root of before is made again."""
+    programs = ["slurmctld"] + ["slurmrestd"] * (version in REST)
+    return all(os.path.exists(os.path.join(path_of(version), "usr/sbin", name)) for name in programs)
 
 
 def why_not(version):
@@ -85,7 +88,8 @@ def make(version):
     os.makedirs(folder(), exist_ok=True)
     remove(new)
     mirror = os.environ.get("STOKER_DEBIAN_MIRROR", MIRROR)
-    made = subprocess.run(["debootstrap", "--variant=minbase", "--include=" + ",".join(PACKAGES), SUITES[version], new, mirror],
+    made = subprocess.run(["debootstrap", "--variant=minbase", "--include=" + ",".join(PACKAGES + REST.get(version, [])), SUITES[version], new,
+                           mirror],
                           stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
     if made.returncode != 0:

@@ -1,9 +1,10 @@
 """Runs the cases of tests/slurm/real, several clusters side by side, and beside them those of tests/slurm/fake; each case is one test.
 
-    run.py [--version V] [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N] [--until T]
+    run.py [--version V] [--way rest] [--side N] [--match WORD] [--random N] [--training core|loop|both] [--tries N] [--until T]
 
 A fault that is the same for the training core and for a foreign loop is played once, with the one that its case names (half
-of them each); --training plays it with this one or with both, --random draws the training too. Prints "passed: NAME (SECONDSs)"
+of them each); --training plays it with this one or with both, --random draws the training too. `--way rest` plays those of
+real/ over slurmrestd that do not name their way. Prints "passed: NAME (SECONDSs)"
 lines and what a failed case said; exit 0, 1 (a case failed) or 77 (no SLURM here).
 """
 import argparse
@@ -35,8 +36,9 @@ def environment(**more):
     return dict(os.environ, PYTHONPATH=TESTS + (":" + path if path else ""), **more)
 
 
-def cases(folder):
-    """[(script, case, training)] of all scripts; training: core, loop, or - where the case leaves no choice."""
+def cases(folder, way=""):
+    """[(script, case, training)] of all scripts; training: core, loop, or - where the case leaves no choice. `way`: rest, only those
+    that can go over slurmrestd, and do not anyway."""
     found = []
     for script in sorted(glob.glob(os.path.join(HERE, folder, "*.py"))):
         if os.path.basename(script).startswith("_"):
@@ -46,7 +48,8 @@ def cases(folder):
             print((listed.stdout + listed.stderr).strip().split("\n")[-1])
             return []
         listed.check_returncode()
-        found += [(script, *(line.split() + ["-"])[:2]) for line in listed.stdout.splitlines()]
+        words = [(line.split() + ["-", "-"])[:3] for line in listed.stdout.splitlines()]
+        found += [(script, case, training) for case, training, own in words if not way or own == "-"]
     return sorted(found, key=lambda c: LONGEST.index(c[1]) if c[1] in LONGEST else len(LONGEST))
 
 
@@ -96,13 +99,53 @@ def in_root(options, version):
         inner = ["env", f"STOKER_BIN={roots.INSIDE}/{bundle}", f"PYTHONPATH={roots.INSIDE}/tests", "python3", "tests/slurm/run.py",
                  "--training", "loop", "--side", str(options.side), "--match", options.match, "--tries", str(options.tries),
                  "--until", str(options.until)]
-        done = subprocess.run(roots.entering(version, inner), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+        inner += ["--way", options.way] if options.way else []
+        done = subprocess.Popen(roots.entering(version, inner), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
     except roots.Unavailable as reason:
         print(f"skipped: slurm: cases on {version} (0s)\nreason: no root of this SLURM: {reason}")
         return 77
-    for line in done.stdout.splitlines():  # the names say which SLURM it was
-        print(re.sub(r"^(passed|failed|skipped|again): slurm: ", rf"\1: slurm: {version} ", line), flush=True)
-    return done.returncode
+    for line in done.stdout:  # the names say which SLURM it was
+        print(re.sub(r"^(passed|failed|skipped|again): slurm: ", rf"\1: slurm: {version} ", line), end="", flush=True)
+    return done.wait()
+
+
+def draw(real, options):
+    seed = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
+    print(f"STOKER_SEED={seed}", flush=True)
+    by_chance = random.Random(seed)
+    once = [c for c in real if "random_faults" not in c[0]]
+    drawn = by_chance.choices(once, k=options.random) + [c for c in real if "random_faults" in c[0]]
+    return [trained_by([c], options.training if options.training in TRAININGS else by_chance.choice(TRAININGS))[0] for c in drawn]
+
+
+def play(options):
+    """All chosen cases on the SLURM that is here: exit code."""
+    way = options.way
+    os.environ["STOKER_WAY"] = way
+    real = [c for c in cases("real", way) if options.match in c[1]]
+    played = [c for c in cases("fake") if options.match in c[1]] if not way else []
+    chosen = draw(real, options) if options.random else trained_by(real, options.training)
+    if not real and not played:
+        return 0 if options.match else 77
+    failed = 0
+    # The played ones hardly compute: they wait beside the clusters.
+    with concurrent.futures.ThreadPoolExecutor(options.side) as pool, concurrent.futures.ThreadPoolExecutor(options.side + 1) as beside:
+        running = {pool.submit(run_case, *c, options.tries, options.until): c for c in chosen}
+        running.update({beside.submit(run_case, *c, options.tries, options.until): c for c in played})
+        for future in concurrent.futures.as_completed(running):
+            script, case, training = running[future]
+            code, said, seconds, before = future.result()
+            name = f"{way + ' ' if way else ''}{os.path.basename(script)[:-3]}.{case}" + (f", {training}" if training != "-" else "")
+            outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
+            failed += outcome == "failed"
+            for text in before:
+                print(f"again: slurm: {name} (it had failed)\n{text[-6000:]}", flush=True)
+            print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
+            if outcome == "skipped":
+                print(f"reason: {said.strip().splitlines()[-1] if said.strip() else ''}", flush=True)
+            elif outcome != "passed":
+                print(said[-6000:], flush=True)
+    return 1 if failed else 0
 
 
 def main():
@@ -113,46 +156,22 @@ def main():
     parser.add_argument("--training", default="", choices=[*TRAININGS, "both"], help="what trains in the cases that have the choice")
     parser.add_argument("--tries", type=int, default=1, help="how often a failed case is run at most")
     parser.add_argument("--until", type=float, default=float("inf"), metavar="T", help="seconds since 1970 after which no run begins")
-    parser.add_argument("--versions", action="store_true", help="the cases of real/ on every other version as well")
+    parser.add_argument("--way", default="", choices=["", "rest"], help="over slurmrestd")
+    parser.add_argument("--versions", action="store_true", help="also over slurmrestd, and on every other version, there over slurmrestd too")
     parser.add_argument("--version", default="", choices=["", *roots.SUITES], help="in a root with this version of SLURM, by the bundle beside STOKER_BIN")
     options = parser.parse_args()
     if options.version:
         return in_root(options, options.version)
-    real, played = ([c for c in cases(folder) if options.match in c[1]] for folder in ("real", "fake"))
-    chosen = trained_by(real, options.training)
-    if options.random:
-        seed = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
-        print(f"STOKER_SEED={seed}", flush=True)
-        draw = random.Random(seed)
-        once = [c for c in real if "random_faults" not in c[0]]
-        drawn = draw.choices(once, k=options.random) + [c for c in real if "random_faults" in c[0]]
-        chosen = [trained_by([c], options.training if options.training in TRAININGS else draw.choice(TRAININGS))[0] for c in drawn]
-    if not real and not played:
-        sys.exit(0 if options.match else 77)
-    failed = 0
-    # The played ones hardly compute: they wait beside the clusters.
-    with concurrent.futures.ThreadPoolExecutor(options.side) as pool, concurrent.futures.ThreadPoolExecutor(options.side + 1) as beside:
-        running = {pool.submit(run_case, *c, options.tries, options.until): c for c in chosen}
-        running.update({beside.submit(run_case, *c, options.tries, options.until): c for c in played})
-        for future in concurrent.futures.as_completed(running):
-            script, case, training = running[future]
-            code, said, seconds, before = future.result()
-            name = f"{os.path.basename(script)[:-3]}.{case}" + (f", {training}" if training != "-" else "")
-            outcome = {0: "passed", 77: "skipped"}.get(code, "failed")
-            failed += outcome == "failed"
-            for text in before:
-                print(f"again: slurm: {name} (it had failed)\n{text[-6000:]}", flush=True)
-            print(f"{outcome}: slurm: {name} ({seconds:.0f}s)", flush=True)
-            if outcome == "skipped":
-                print(f"reason: {said.strip().splitlines()[-1] if said.strip() else ''}", flush=True)
-            elif outcome != "passed":
-                print(said[-6000:], flush=True)
-    for version in roots.SUITES:
-        if options.versions:
-            failed += in_root(options, version) not in (0, 77)
-        elif not options.match and not inside():
-            print(f"SLURM {version} is not played here: ./dev test --slurm --long does it", flush=True)
-    return 1 if failed else 0
+    code = play(options)
+    if code != 77 and options.versions:
+        over_rest = argparse.Namespace(**{**vars(options), "way": "rest", "random": 0})
+        codes = [play(over_rest)]
+        for version in roots.SUITES:
+            codes += [in_root(options, version)] + [in_root(over_rest, version)] * (version in roots.REST)
+        code = 1 if {code, *codes} - {0, 77} else 0
+    elif not options.match and not options.way and not inside():
+        print("not played here: SLURM " + " and ".join(roots.SUITES) + ", and every case over slurmrestd: ./dev test --slurm --long does it", flush=True)
+    return code
 
 
 if __name__ == "__main__":

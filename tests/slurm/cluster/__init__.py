@@ -26,6 +26,7 @@ import tempfile
 import time
 
 from slurm.cluster.rest import Rest
+from slurm.cluster.users import free_user_id
 
 SLURM_CONF = """\
 ClusterName={name}
@@ -187,7 +188,7 @@ class Cluster(Rest):
     def make_user(self):
         self.home = os.path.join(self.folder, "home")
         with locked("/tmp/.stoker-test-users"):
-            subprocess.run(["useradd", "-M", "-U", "-d", self.home, "-s", "/bin/bash", self.user], check=True,
+            subprocess.run(["useradd", "-M", "-U", "-u", str(free_user_id()), "-d", self.home, "-s", "/bin/bash", self.user], check=True,
                            env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
         entry = pwd.getpwnam(self.user)
         self.uid, self.gid = entry.pw_uid, entry.pw_gid

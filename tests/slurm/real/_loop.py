@@ -1,6 +1,6 @@
 """A foreign training: counts, prints a line an iteration, saves its count now and then, resumes from it.
 
-    _loop.py TREE [--until N] [--every SECONDS] [--megatron] [--checkpoints] [--kill-switch-path FILE]
+    _loop.py TREE [--until N] [--every SECONDS] [--megatron] [--checkpoints] [--kill-switch-path FILE] [--saves-on-usr1]
 """
 import argparse
 import os
@@ -15,6 +15,7 @@ parser.add_argument("--every", type=float, default=0.1)
 parser.add_argument("--megatron", action="store_true", help="lines as Megatron-LM prints them")
 parser.add_argument("--checkpoints", action="store_true", help="saves and resumes as Megatron-LM does: iter_0000010, latest_checkpointed_iteration.txt")
 parser.add_argument("--kill-switch-path", default="", help="saves and leaves when this file is there")
+parser.add_argument("--saves-on-usr1", action="store_true", help="and notes each in TREE/asked")
 options = parser.parse_args()
 rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
 os.makedirs(options.tree, exist_ok=True)
@@ -43,6 +44,16 @@ resume = tracker if options.checkpoints else saved
 count = int(open(resume).read()) if os.path.exists(resume) else 0
 leaving = []
 signal.signal(signal.SIGTERM, lambda *_: leaving.append(1))
+
+
+def save_now(*_):
+    save(count)
+    with open(os.path.join(options.tree, "asked"), "a", encoding="utf-8") as f:
+        f.write(f"{rank}\n")
+
+
+if options.saves_on_usr1:
+    signal.signal(signal.SIGUSR1, save_now)
 while count < options.until:
     time.sleep(options.every)
     count += 1

@@ -5,7 +5,8 @@ never two live trainings on one checkpoint tree (each rank holds an exclusive lo
 line into `overlap`), the journal replays to the same state, and no more than one job of a run is left running.
 
 A fault that is the same for the training core and for a foreign command is a case `@with_either` of the two: it is played
-with the one it names, STOKER_TRAINING=core or loop plays it with the other. STOKER_WAY=rest plays every case over slurmrestd.
+with the one it names, STOKER_TRAINING=core or loop plays it with the other. STOKER_WAY=rest plays a case over slurmrestd, all but
+those that are `by_commands` and those that are about slurmrestd anyway.
 """
 import glob
 import json
@@ -47,6 +48,17 @@ def with_either(usual, **cluster):
         case.training, case.cluster = usual, cluster
         return case
     return mark
+
+
+def by_commands(case):
+    """A case about SLURM's commands themselves: nothing of it would go over slurmrestd."""
+    case.way = "commands"
+    return case
+
+
+def way_of(case):
+    """commands or rest, where a case leaves no choice; else "-"."""
+    return getattr(case, "way", "rest" if getattr(case, "cluster", {}).get("rest") else "-")
 
 
 def way_in():
@@ -193,11 +205,18 @@ class SlurmSite(Site):
         """The core writes its pid into its heartbeat page; the loop has none."""
         return super().rank_pid(rank) if self.training == "core" else self.wait(lambda: self.ranks().get(rank), 20, f"rank {rank}")
 
+    def by_rest(self, text):
+        """A RUN.yaml, over slurmrestd where the cluster of this case has one."""
+        if not self.cluster.rest:
+            return text
+        between = ", " if "{kind: slurm" in text else "\n  "
+        return text.replace("kind: slurm", f"kind: slurm{between}rest: {self.rest_of_run()}")
+
     def write_files(self, prefix, *arguments, **options):
         """The run files of the demo, on SLURM."""
         config = super().write_files(prefix, *arguments, **options)
         with open(config, encoding="utf-8") as f:
-            text = f.read().replace("kind: local", "kind: slurm")
+            text = self.by_rest(f.read().replace("kind: local", "kind: slurm"))
         with open(config, "w", encoding="utf-8") as f:
             f.write(text)
         return config
@@ -274,13 +293,15 @@ def main(*cases):
     if reason := why_not():
         _harness.skip(f"no SLURM can be started here: {reason}")
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(f"{c.__name__} {getattr(c, 'training', '-')}" for c in cases))
+        print("\n".join(f"{c.__name__} {getattr(c, 'training', '-')} {way_of(c)}" for c in cases))
         return
     chosen = [c for c in cases if not sys.argv[1:] or c.__name__ in sys.argv[1:]]
     failed, skipped = 0, 0
     for case in chosen:
         began = time.monotonic()
         try:
+            if way_in() and way_of(case) == "commands":
+                raise Unavailable("it is about SLURM's commands")
             with Cluster(**{**way_in(), **getattr(case, "cluster", {})}) as cluster:
                 site = SlurmSite(cluster, training=os.environ.get("STOKER_TRAINING") or getattr(case, "training", "loop"))
                 try:

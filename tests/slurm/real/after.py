@@ -2,7 +2,7 @@
 import os
 
 from e2e._harness import check
-from slurm.real._site import LIMIT, main, with_either
+from slurm.real._site import LIMIT, by_commands, main, with_either
 
 FOLLOW = """\
 #!/bin/bash
@@ -83,6 +83,7 @@ def follow(site):
     site.wait(lambda: not site.submissions(), LIMIT, "the training's jobs to end")
 
 
+@by_commands
 @with_either("core")
 def followers(site):
     follow(site)

@@ -6,7 +6,7 @@ import time
 
 from e2e._harness import check
 from slurm.cluster import processes_with
-from slurm.real._site import LIMIT, main, with_either
+from slurm.real._site import LIMIT, by_commands, main, with_either
 
 AWAY_S = 120  # two minutes, eight times SlurmdTimeout
 
@@ -60,6 +60,7 @@ def killed(site):
     check(len(site.submissions()) <= 1, f"more than one submission: {site.submissions()}")
 
 
+@by_commands
 @with_either("core")
 def killed_after_sbatch(site):
     """kill -9 of slurmctld right after sbatch's answer: the job is lost, its id given to a stranger; the run goes on once."""
@@ -86,6 +87,7 @@ echo "$out" """)
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@by_commands
 @with_either("loop", slurmd_timeout=3600)  # else slurmctld, as blind as we are, calls the nodes dead and ends the job
 def munge_stopped(site):
     """Without munge no client can ask: blind, not dead."""
@@ -101,6 +103,7 @@ def munge_stopped(site):
     check(site.status()["job"] == before["job"], "the run left its job")
 
 
+@by_commands
 @with_either("loop")
 def squeue_slow_failing_empty_garbage(site):
     """squeue answers late, fails, says nothing or rubbish: the run is left alone, and seen again afterwards."""
@@ -124,6 +127,7 @@ def squeue_slow_failing_empty_garbage(site):
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@by_commands
 @with_either("core")
 def sbatch_failing_empty_slow(site):
     """sbatch is refused; then it is slow, submits, and answers nothing: one submission in the end."""

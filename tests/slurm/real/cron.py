@@ -4,7 +4,7 @@ import shutil
 import time
 
 from e2e._harness import check
-from slurm.real._site import HERE, LIMIT, main
+from slurm.real._site import HERE, LIMIT, by_commands, main
 
 SCRIPT = os.path.join(HERE, "..", "..", "..", "deploy", "cron-emulation", "stoker-cron.slurm")
 
@@ -41,6 +41,7 @@ def lines(path):
     return open(path).read().count("\n") if os.path.exists(path) else 0
 
 
+@by_commands
 def keeps_itself_alive(site):
     """A pass has its successor in the queue, does what is due once, never twice at a time, and trims what is too much."""
     folder = install(site)

@@ -4,7 +4,7 @@ import signal
 import subprocess
 
 from e2e._harness import Failed, check
-from slurm.real._site import LIMIT, main, with_either
+from slurm.real._site import LIMIT, by_commands, main, with_either
 
 # What runs in place of the command when the daemon is to die: before SLURM heard of it, or after, before the answer.
 POINTS = {
@@ -15,6 +15,7 @@ POINTS = {
 }
 
 
+@by_commands
 @with_either("loop")
 def killed_at_each_point(site):
     """kill -9 of stokerd at each labelled point between intent, sbatch and acknowledgement: exactly one live job."""

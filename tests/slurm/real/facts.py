@@ -7,7 +7,7 @@ import time
 
 from e2e._harness import check
 from slurm.cluster import processes_with
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, by_commands, main
 
 
 def submit(site, text, *options):
@@ -45,6 +45,7 @@ def two_ranks(site, nodes, step_option="", *job_options):
     return job
 
 
+@by_commands
 def probe_needs_overlap(site):
     """A step into a running job waits endlessly for the CPUs that the job's own step has; with --overlap it is there at once."""
     job = submit(site, "srun --exact sleep 600\n", "-N1", "-n1", "-c1")
@@ -66,6 +67,7 @@ def probe_needs_overlap(site):
     site.cluster.run("srun", "--overlap", f"--jobid={raw}", "true")
 
 
+@by_commands
 def no_kill_wants_both(site):
     """A dead node: by default the job ends; with sbatch's --no-kill alone the step dies; with both it is still running with fewer nodes."""
     plain = two_ranks(site, "n01,n08")
@@ -81,6 +83,7 @@ def no_kill_wants_both(site):
     check(nodes == "n03", f"the node list shrinks: {nodes}")
 
 
+@by_commands
 def batch_host_dead(site):
     """A dead batch host: the job stays RUNNING, SLURM keeps the steps, and the batch step's node is none of the job's any more."""
     job = two_ranks(site, "n01,n02", "--no-kill", "--no-kill")
@@ -96,6 +99,7 @@ def batch_host_dead(site):
     check(any(processes_with("SLURMD_NODENAME=n02", site.cluster.folder)), "the other node's rank was ended")
 
 
+@by_commands
 def end_time_is_not_told(site):
     """SLURM_JOB_END_TIME is not set inside a job of 20.11 and 22.05, and is in 24.11: the wall is squeue's %e, in all of them."""
     out = os.path.join(site.cluster.scratch, "env.txt")
@@ -108,12 +112,14 @@ def end_time_is_not_told(site):
     check(int(wall[1]) - int(wall[0]) == 300, f"%S and %e: {wall}")
 
 
+@by_commands
 def users_do_not_drain(site):
     """An ordinary user's drain is refused."""
     done = site.cluster.run("scontrol", "update", "NodeName=n05", "State=DRAIN", "Reason=x", ok=False)
     check(done.returncode != 0 and "Invalid user id" in done.stderr, f"a user drained a node: {done.stderr}")
 
 
+@by_commands
 def queue_full_makes_sbatch_wait(site):
     """With MaxJobCount jobs in the queue sbatch is not refused: it says so, and tries again by itself for minutes."""
     submit(site, "sleep 600\n", "-N1", "--array=1-2")
@@ -132,6 +138,7 @@ def queue_full_makes_sbatch_wait(site):
 queue_full_makes_sbatch_wait.cluster = dict(more="MaxJobCount=3")
 
 
+@by_commands
 def filters_lie(site):
     """SQUEUE_PARTITION and its like: exit 0 and an empty list, with -t all too; a hidden partition needs -a."""
     job = submit(site, "sleep 600\n", "-N1")

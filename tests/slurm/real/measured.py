@@ -4,7 +4,7 @@ import os
 
 from e2e._harness import check
 from slurm.cluster import is_alive
-from slurm.real._site import LIMIT, main
+from slurm.real._site import LIMIT, by_commands, main
 
 # What an operator's shell, or the job that a daemon runs in, may leave behind.
 LITTER = {"SQUEUE_PARTITION": "service", "SQUEUE_NAMES": "other", "SQUEUE_ACCOUNT": "nobody", "SQUEUE_STATES": "PENDING", "SQUEUE_FORMAT": "%i",
@@ -12,6 +12,7 @@ LITTER = {"SQUEUE_PARTITION": "service", "SQUEUE_NAMES": "other", "SQUEUE_ACCOUN
           "SLURM_CLUSTERS": "elsewhere", "SLURM_JOB_ID": "1", "SLURM_TIME_FORMAT": "relative", "LC_ALL": "de_DE.UTF-8"}
 
 
+@by_commands
 def environment_of_the_daemon(site):
     """SQUEUE_PARTITION alone makes squeue print nothing with exit 0; SLURM_MEM_* of a surrounding job breaks srun: all of it is dropped."""
     site.start_daemon(env=LITTER)
@@ -25,6 +26,7 @@ def environment_of_the_daemon(site):
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@by_commands
 def comment_rewritten(site):
     """The site rewrites each job's comment: the job is known by its script's path, also by a daemon with a new state."""
     site.shim("sbatch", 'out=$("$REAL" "$@") || exit $?; scontrol update JobId="$out" Comment="charged to six@a100"; echo "$out"')
@@ -52,6 +54,7 @@ def limit_moved(site):
     check(after["job"].split("_")[1] == "2", f"not the next task: {after['job']}")
 
 
+@by_commands
 def export_none(site):
     """A job that was submitted with --export=NONE still finds its programs: srun always gets --export=ALL."""
     site.start_daemon()

@@ -17,7 +17,8 @@ import time
 import proved
 from e2e import _harness
 from e2e._harness import check
-from slurm.real._site import main
+from slurm.cluster import Unavailable
+from slurm.real._site import by_commands, main
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # As slurm/queue_poll.cpp and slurm/node_states.cpp ask.
@@ -280,8 +281,11 @@ def play(site, seeds, folder, known):
             lane.close()
 
 
+@by_commands
 def model_agrees(site):
     """Random operations: the model of SLURM that the simulator uses answers as SLURM does."""
+    if not os.path.exists(os.path.join(_harness.BIN, "slurm_model")):
+        raise Unavailable("the bundle in this root has no slurm_model")
     folder = os.path.join(site.cluster.scratch, "model")
     os.mkdir(folder)
     os.chown(folder, site.cluster.uid, site.cluster.gid)

@@ -10,7 +10,7 @@ import time
 
 from e2e._harness import Failed, check
 from slurm.cluster import NODES, is_alive, processes_with, stepds_of
-from slurm.real._site import LIMIT, main, with_either
+from slurm.real._site import LIMIT, by_commands, main, with_either
 
 FAULTS = int(os.environ.get("STOKER_FAULTS", "100" if os.environ.get("STOKER_LONG") else "6"))
 SEED = int(os.environ.get("STOKER_SEED", time.time_ns() % 100000))
@@ -204,6 +204,7 @@ def include_all(site):
     site.stoker("include", "n[01-08]", ok=False)
 
 
+@by_commands
 @with_either("loop")
 def faults_in_a_row(site):
     draw = random.Random(SEED)

@@ -8,10 +8,16 @@ from slurm.real._site import LIMIT, main, with_either
 
 
 def agents(site, node):
-    """Pids of stoker-agent on this node."""
-    return [pid for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder)
-            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "stoker-agent" and
-            b"guardian" not in open(f"/proc/{pid}/cmdline", "rb").read() and b"\0RANK=" not in environment_of(pid)]
+    """Pids of stoker-agent on this node; a bundle's is started by its own loader."""
+    found = []
+    for pid in processes_with(f"SLURMD_NODENAME={node}", site.cluster.folder):
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            words = f.read().split(b"\0")
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        agent = program == "stoker-agent" or (program == "ld.so" and any(w.endswith(b"/stoker-agent") for w in words[:6]))
+        if agent and b"guardian" not in b" ".join(words) and b"\0RANK=" not in environment_of(pid):
+            found.append(pid)
+    return found
 
 
 @with_either("core")

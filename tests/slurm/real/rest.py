@@ -4,8 +4,10 @@ import os
 import signal
 
 from e2e._harness import check
+from slurm.cluster import Unavailable
 from slurm.real._liar import LIES, Liar
 from slurm.real._site import LIMIT, PROGRESS, main, with_either
+from slurm.real.script import adopt, loops
 
 BLIND = LIMIT + 60
 
@@ -104,6 +106,53 @@ def rest_server_dies(site):
     check(len(site.submissions()) == 1, f"submissions: {site.submissions()}")
 
 
+@with_either("-", rest=True)
+def rest_each_version(site):
+    """Each version of the API in turn, alone, while the job runs: read, excluded, signalled, cancelled, submitted, and a token that ends."""
+    apis = site.cluster.rest_apis()
+    if len(apis) == 1:
+        raise Unavailable(f"{apis[0]} is the only version here: rest_life plays it")
+    start_daemon(site)
+    site.cluster.offer_rest(apis[0])
+    adopt(site, nodes=1, tasks=4, loop=" --saves-on-usr1", keys=("save_signal: USR1",))
+    asked = os.path.join(site.folder, "tree", "asked")
+    for turn, api in enumerate(apis, 1):
+        if turn > 1:
+            site.cluster.offer_rest(api)
+        before = site.wait_training(beyond=20, generation=turn)
+        doctor = site.stoker("doctor", os.path.join(site.folder, "run.yaml"), ok=False).stdout
+        check(api in doctor, f"doctor does not name {api}:\n{doctor}")
+        array = site.job_id()
+        site.stoker("exclude", "n08", "--reason", "a test")
+        site.wait(lambda a=array: "n08" in excluded_by_waiting(site, a), LIMIT, f"{api}: the waiting tasks to exclude n08")
+        site.stoker("include", "n08")
+        site.stoker("save", site.run)
+        site.wait(lambda n=turn: os.path.exists(asked) and len(open(asked, encoding="utf-8").readlines()) == n, LIMIT, f"{api}: the signal")
+        check(site.waiting_jobs(), f"{api}: nothing waits that could be cancelled")
+        site.stoker("pause", site.run, "--reason", "a test")
+        site.wait(lambda: not site.waiting_jobs(), LIMIT, f"{api}: nothing to wait in the queue")
+        site.stoker("resume", site.run, "--reason", "a test")
+        blind, sees = count(site, "scheduler_blind"), count(site, "scheduler_sees")
+        site.cluster.write_token(lifespan=3)
+        site.wait(lambda n=blind: count(site, "scheduler_blind") > n, BLIND, f"{api}: a token that ends to blind")
+        site.cluster.write_token()
+        site.wait(lambda n=sees: count(site, "scheduler_sees") > n, BLIND, f"{api}: the new token to be read")
+        after = site.wait_training(beyond=site.status()["iteration"])
+        check(after["job"] == before["job"] and after["restarts"] == before["restarts"], f"{api}: the running task was touched: {after}")
+        for pid in loops(site, after["nodes"][0]):  # the job ends, and the next one is submitted
+            os.kill(pid, signal.SIGKILL)
+        site.wait_training(generation=turn + 1, beyond=after["iteration"])
+    check("has expired at" in json.dumps(site.site_events()), "an expired token is not named")
+    site.stoker("stop", site.run, "--now", "--reason", "done")
+    site.wait(lambda: not site.submissions(), LIMIT, "everything to be cancelled")
+
+
+def excluded_by_waiting(site, array):
+    """The nodes that the waiting tasks exclude."""
+    shown = site.cluster.run("scontrol", "show", "job", "-o", array).stdout.splitlines()
+    return " ".join(word for line in shown if "JobState=PENDING" in line for word in line.split() if word.startswith("ExcNodeList="))
+
+
 @with_either("loop", rest=True)
 def rest_left(site):
     """A server that is gone for good: its RUN.yaml moves the run to SLURM's commands, and the dead server blinds nothing any more."""
@@ -161,4 +210,4 @@ def rest_lies(site):
 
 
 if __name__ == "__main__":
-    main(rest_life, rest_finish, rest_server_dies, rest_left, rest_socket, rest_lies)
+    main(rest_life, rest_finish, rest_server_dies, rest_each_version, rest_left, rest_socket, rest_lies)

@@ -45,7 +45,7 @@ def adopt(site, until=10_000_000, nodes=2, keys=(), no_kill="", loop="", ceiling
         array = re.search(r"array: \{tasks: 1,", text)
         check(array, f"no array of one task in\n{text}")
         text = text.replace(array.group(), f"array: {{tasks: {tasks},")
-    text = text.replace("train:\n", "train:\n" + "".join(f"  {key}\n" for key in keys))
+    text = site.by_rest(text.replace("train:\n", "train:\n" + "".join(f"  {key}\n" for key in keys)))
     with open(config, "w", encoding="utf-8") as f:
         f.write(text + HANG.replace("15s", ceiling) + more + f"directory: {site.directory}\n")
     site.stoker("check", config)
@@ -64,8 +64,10 @@ def job_taken_over(site):
     site.wait(site.running_jobs, LIMIT, "the job that was submitted by hand")
     config = os.path.join(site.folder, "run.yaml")
     site.stoker("adopt", "--job", job, "-o", config)
-    with open(config, "a", encoding="utf-8") as f:
-        f.write(HANG + f"directory: {site.directory}\n")
+    with open(config, encoding="utf-8") as f:
+        text = site.by_rest(f.read())
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(text + HANG + f"directory: {site.directory}\n")
     site.start_daemon()
     site.stoker("run", config, "--yes")
     before = site.wait_training(beyond=20)
