@@ -11,6 +11,7 @@
 
 #include "common/json.hpp"
 #include "common/node_list.hpp"
+#include "common/remedy.hpp"
 #include "core/policy.hpp"
 #include "wire/agent_event.hpp"
 
@@ -232,7 +233,7 @@ struct Diagnosed {
   bool fatal = false;         // something ended or will end of it
   bool from_kernel = false;   // the kernel's own word
   std::string summary;        // one sentence
-  std::string action;         // "restart" "restart_excluding" "rollback" "hold" "none"
+  RunAction action = RunAction::None;
   std::string advice;
   std::optional<Rank> rank;
   std::vector<NodeName> nodes;        // that the cause points at, the root's first

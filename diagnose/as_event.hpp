@@ -32,7 +32,7 @@ Event as_event(const Diagnosis& d, Generation generation, Attempt attempt) {
   e.fatal = d.fatal;
   e.from_kernel = d.root && d.from_kernel;
   e.summary = d.summary;
-  e.action = name_of(d.advice.action);
+  e.action = d.advice.action;
   e.advice = d.advice.text;
   if (d.rank) e.rank = Rank{*d.rank};
   for (const auto& node : d.nodes) e.nodes.emplace_back(node);

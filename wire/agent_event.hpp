@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/optional_name.hpp"
+#include "common/remedy.hpp"
 #include "wire/end_mark.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/lineage.hpp"
@@ -273,8 +275,9 @@ struct KernelLine {
   std::string text;         // at most 512 bytes
   std::optional<int> xid;
   std::string gpu_pci;
-  std::string gpu_uuid, gpu_serial;       // by NVML; "" = not known
-  std::string node_suspect, node_action;  // of the Xid catalogue; "" = its agent has none
+  std::string gpu_uuid, gpu_serial;        // by NVML; "" = not known
+  OptionalName<NodeSuspect> node_suspect;  // of the Xid catalogue; "" = its agent has none
+  OptionalName<NodeAction> node_action;
   STOKER_FIELDS(KernelLine, node, event_class, text, xid, gpu_pci, gpu_uuid, gpu_serial,
                 node_suspect, node_action)
 };

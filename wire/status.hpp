@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/optional_name.hpp"
+#include "common/remedy.hpp"
 
 namespace stoker::wire {
 
@@ -219,8 +221,8 @@ struct PublishedNode {
   double score = 0;     // suspicion score; 2 excludes
   bool parole = false;  // was excluded for evidence, and is not trusted again yet
   std::uint32_t accused = 0, falsely = 0;
-  std::vector<PublishedGpu> gpus;  // accused ones
-  std::string advice;              // what the newest evidence asks for: "reset_gpu", "" = nothing
+  std::vector<PublishedGpu> gpus;   // accused ones
+  OptionalName<NodeAction> advice;  // what the newest evidence asks for; "" = nothing
   STOKER_FIELDS(PublishedNode, node, state, excluded_until, evidence, score, parole, accused,
                 falsely, gpus, advice)
 };

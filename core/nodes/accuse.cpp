@@ -22,9 +22,11 @@ constexpr std::size_t kTooManyGuilty = 2;  // one fault does not sit in so many 
 // The catalogue's word on an Xid; where the agent has none: NVIDIA, "Xid Errors", r555.
 double weight_of(const wire::KernelLine& e) {
   if (e.event_class != "xid" || !e.xid) return kWeak;
-  if (e.node_suspect == "yes") return kConvicts;
-  if (e.node_suspect == "if_repeated") return kWeak;
-  if (e.node_suspect == "no") return 0;
+  if (const auto& suspect = e.node_suspect.get()) switch (*suspect) {
+      case NodeSuspect::Yes: return kConvicts;
+      case NodeSuspect::IfRepeated: return kWeak;
+      case NodeSuspect::No: return 0;
+    }
   constexpr int kFatal[] = {48, 74, 79, 94, 95, 119};
   return std::find(std::begin(kFatal), std::end(kFatal), *e.xid) != std::end(kFatal) ? kConvicts
                                                                                      : kWeak;
@@ -128,7 +130,7 @@ void on_kernel_line(Turn& turn, const wire::KernelLine& e) {
   evidence.gpu_uuid = e.gpu_uuid.substr(0, kNameKept);
   evidence.gpu_serial = e.gpu_serial.substr(0, kNameKept);
   evidence.gpu_pci = e.gpu_pci.substr(0, kNameKept);
-  evidence.action = e.node_action.substr(0, kNameKept);
+  evidence.action = e.node_action;
   const bool fatal = evidence.weight >= kConvicts;
   const bool accused = evidence.weight > 0;
   turn.say(fmt::format("kernel of {}: {}", e.node.text, e.text));

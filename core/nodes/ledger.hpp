@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "common/json.hpp"
+#include "common/optional_name.hpp"
+#include "common/remedy.hpp"
 #include "common/shared_map.hpp"
 #include "core/policy.hpp"
 
@@ -29,7 +31,7 @@ struct Evidence {
   double weight = -1;         // 1 convicts alone, 0 accuses no node; -1: kConvicts or kWeak
   std::string gpu_uuid = {};  // where it is one GPU's
   std::string gpu_serial = {}, gpu_pci = {};
-  std::string action = {};  // the Xid catalogue's for the node: "reset_gpu" "reboot" "drain" "rma"
+  OptionalName<NodeAction> action = {};  // the Xid catalogue's for the node
   STOKER_FIELDS(Evidence, at, wall, run, kind, text, weight, gpu_uuid, gpu_serial, gpu_pci, action)
 };
 

@@ -7,11 +7,14 @@ namespace stoker::core {
 namespace {
 
 // NVIDIA's words for the repair, as the Xid catalogue has them.
-std::string advice_text(const std::string& action) {
-  if (action == "reset_gpu") return "drain it and reset the GPU";
-  if (action == "reboot") return "drain and reboot it";
-  if (action == "drain") return "drain it and run the vendor's diagnostics";
-  if (action == "rma") return "drain it; the GPU may have to be replaced";
+std::string advice_text(const OptionalName<NodeAction>& asked) {
+  switch (asked.get().value_or(NodeAction::None)) {
+    case NodeAction::ResetGpu: return "drain it and reset the GPU";
+    case NodeAction::Reboot: return "drain and reboot it";
+    case NodeAction::Drain: return "drain it and run the vendor's diagnostics";
+    case NodeAction::Rma: return "drain it; the GPU may have to be replaced";
+    case NodeAction::None: break;
+  }
   return "read its kernel log and run the vendor's diagnostics before it is used again";
 }
 
@@ -29,7 +32,7 @@ wire::PublishedNode published_node(const NodeName& name, const NodeEntry& entry,
         entry.scheduler_reason.empty() ? "" : fmt::format(": {}", entry.scheduler_reason)));
   for (const Evidence& e : entry.evidence) {
     node.evidence.push_back(fmt::format("{} {}: {}", format_rfc3339(e.wall), e.kind, e.text));
-    if (!e.action.empty() && e.action != "none") node.advice = e.action;
+    if (e.action.get().value_or(NodeAction::None) != NodeAction::None) node.advice = e.action;
   }
   if (!entry.record) return node;
   const NodeRecord& record = *entry.record;

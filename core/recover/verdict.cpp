@@ -30,7 +30,7 @@ std::string verdict_text(const Diagnosed& d) {
 // not certain, is given another start first.
 // `counted`: this failure is in the budget already.
 bool restart_meets_it(const RunState& run, const Diagnosed& d, std::uint32_t counted) {
-  if (d.action != "hold" || d.failure_class == "slurm_cancelled") return false;
+  if (d.action != RunAction::Hold || d.failure_class == "slurm_cancelled") return false;
   const bool moved = run.live && run.progress.iteration > run.live->loaded;
   if (!moved && d.confidence >= kVerySure) return true;
   return run.failed_of == d.failure_class && run.budget.without_progress > counted;
@@ -49,7 +49,7 @@ Failure with_verdict(const RunState& run, Failure failure) {
   if (!d->exclude.empty()) {
     failure.nodes = d->exclude;
     failure.strong = true;
-  } else if (failure.kind == "rank_crash" && d->action != "restart_excluding") {
+  } else if (failure.kind == "rank_crash" && d->action != RunAction::RestartExcluding) {
     failure.nodes.clear();  // the program's fault speaks against no node
   }
   if (restart_meets_it(run, *d, 0)) failure.why_hold = d->advice;
@@ -74,7 +74,7 @@ Failure with_memory(RunState& run, Failure failure) {
   run.crash->moved = moved;
   const Diagnosed* d = verdict_of(run);
   const bool explained =
-      d != nullptr && (d->action == "restart" || d->action == "restart_excluding");
+      d != nullptr && (d->action == RunAction::Restart || d->action == RunAction::RestartExcluding);
   if (run.crash->same < (moved ? 2u : 3u) || explained || !failure.why_hold.empty()) return failure;
   failure.evidence += fmt::format(
       "; the same error at the same iteration {} times in a row: the cause is the configuration, "

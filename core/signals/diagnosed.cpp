@@ -96,7 +96,7 @@ void on_diagnosed(Turn& turn, const Diagnosed& told) {
   if (late) return;
   run.verdict = d;
   if (d.fatal && run.live && run.live->failed >= run.live->attempt) heed_late_verdict(turn);
-  if (d.action == "rollback" && d.confidence >= kSure)
+  if (d.action == RunAction::Rollback && d.confidence >= kSure)
     raise(turn, {Severity::Warning, AlertKind::named(d.failure_class),
                  fmt::format("{}: {}", turn.name().text, d.summary), way_back(run), ""});
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/json.hpp"
+#include "common/remedy.hpp"
 
 namespace stoker::diagnose {
 
@@ -47,9 +48,9 @@ enum class FailureClass {
 // Benign: looks like a failure but is not one; silences its line.
 enum class Severity { Fatal, Clue, Warning, Success, Benign };
 
-enum class NodeSuspect { No, IfRepeated, Yes };
-enum class RunAction { Restart, RestartExcluding, Rollback, Hold, None };
-enum class NodeAction { None, ResetGpu, Reboot, Drain, Rma };
+using stoker::NodeAction;
+using stoker::NodeSuspect;
+using stoker::RunAction;
 
 }  // namespace stoker::diagnose
 
@@ -92,18 +93,6 @@ struct stoker::EnumNames<stoker::diagnose::FailureClass> {
 template <>
 struct stoker::EnumNames<stoker::diagnose::Severity> {
   static constexpr std::array names{"fatal", "clue", "warning", "success", "benign"};
-};
-template <>
-struct stoker::EnumNames<stoker::diagnose::NodeSuspect> {
-  static constexpr std::array names{"no", "if_repeated", "yes"};
-};
-template <>
-struct stoker::EnumNames<stoker::diagnose::RunAction> {
-  static constexpr std::array names{"restart", "restart_excluding", "rollback", "hold", "none"};
-};
-template <>
-struct stoker::EnumNames<stoker::diagnose::NodeAction> {
-  static constexpr std::array names{"none", "reset_gpu", "reboot", "drain", "rma"};
 };
 
 namespace stoker::diagnose {

@@ -306,8 +306,8 @@ Status Script::do_kernel(Words& words) {
   e.event_class = "xid";
   e.xid = static_cast<int>(words.number("xid"));
   e.text = fmt::format("NVRM: Xid (PCI:0000:3b:00): {}", *e.xid);
-  e.node_suspect = words.value("suspect").value_or("");
-  e.node_action = words.value("action").value_or("");
+  e.node_suspect = OptionalName<NodeSuspect>(words.value("suspect").value_or(""));
+  e.node_action = OptionalName<NodeAction>(words.value("action").value_or(""));
   e.gpu_uuid = words.value("gpu").value_or("");
   e.gpu_serial = words.value("serial").value_or("");
   if (!e.gpu_uuid.empty()) e.gpu_pci = "0000:3b:00";
@@ -330,7 +330,10 @@ Status Script::do_logs(Words& words) {
   e.failure_class = words.next();
   e.generation = generation_;
   e.attempt = Attempt{static_cast<std::uint32_t>(words.number("attempt", attempt_.value))};
-  e.action = words.value("action").value_or("restart");
+  const std::string action = words.value("action").value_or("restart");
+  const auto known = enum_from<RunAction>(action);
+  if (!known) return fail("no action of a diagnosis", action);
+  e.action = *known;
   e.advice = "what a person does about " + e.failure_class;
   e.confidence = words.real("confidence", 0.9);
   e.nodes = words.nodes("nodes");

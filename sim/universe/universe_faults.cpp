@@ -51,7 +51,7 @@ wire::KernelLine lost_gpu(const NodeName& node) {
   line.text = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.";
   line.xid = 79;
   line.gpu_pci = "0000:3b:00";
-  line.node_suspect = "yes";
+  line.node_suspect = NodeSuspect::Yes;
   return line;
 }
 

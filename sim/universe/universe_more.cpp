@@ -116,13 +116,13 @@ bool Universe::lose_rows(Duration lasts) {
   line.event_class = "xid";
   line.xid = 63;
   line.gpu_pci = "0000:10:1c";
-  line.node_suspect = "if_repeated";
+  line.node_suspect = NodeSuspect::IfRepeated;
   line.text =
       "NVRM: Xid (PCI:0000:10:1c): 63, Row Remapper: New row marked for remapping, reset gpu to "
       "activate";
   tell_kernel(*g, line);
   line.xid = 64;
-  line.node_suspect = "yes";
+  line.node_suspect = NodeSuspect::Yes;
   line.text = "NVRM: Xid (PCI:0000:10:1c): 64, row remapper recording failure";
   time_.after(lasts, [this, line] {
     const SimGeneration* then = training_->live();

@@ -140,12 +140,12 @@ TEST_CASE("kernel lines: an Xid -> the catalogue's word and the serial number of
   auto line = kernel_event(NodeName("n1"),
                            "NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.");
   REQUIRE(line);
-  CHECK(line->node_suspect == "yes");
-  CHECK(line->node_action == "reboot");
+  CHECK(line->node_suspect == NodeSuspect::Yes);
+  CHECK(line->node_action == NodeAction::Reboot);
   name_gpu(*line, {{"0000:3b:00", "GPU-1", "1"}, {"0000:cb:00", "GPU-2", "2"}});
   CHECK(line->gpu_uuid == "GPU-2");
   CHECK(line->gpu_serial == "2");
-  CHECK(xid_event(NodeName("n1"), 43, "NVML: Xid 43").node_suspect == "no");
+  CHECK(xid_event(NodeName("n1"), 43, "NVML: Xid 43").node_suspect == NodeSuspect::No);
 }
 
 TEST_CASE("GPUs: an Xid event and a growing counter -> reported once each") {

@@ -17,7 +17,7 @@ wire::PublishedNode convicted() {
   node.accused = 3;
   node.falsely = 1;
   node.gpus = {{"GPU-8f6e0c1a", "1564720004631", "0000:3b:00", 1}};
-  node.advice = "reboot";
+  node.advice = NodeAction::Reboot;
   return node;
 }
 

@@ -4,6 +4,8 @@
 #include "common/hash.hpp"
 #include "common/hostlist.hpp"
 #include "common/json.hpp"
+#include "common/optional_name.hpp"
+#include "common/remedy.hpp"
 #include "common/time.hpp"
 
 using namespace stoker;
@@ -130,4 +132,14 @@ TEST_CASE("json: invalid numbers -> come back as they were; other text is refuse
     CHECK((std::isnan(value) ? std::isnan(**back) : **back == value));
   }
   CHECK_FALSE(from_json_text<double>("\"infinite\"", "test").has_value());
+}
+
+TEST_CASE("OptionalName: left out or of a later version -> none; known -> its value") {
+  using Action = OptionalName<NodeAction>;
+  CHECK(from_json<Action>(Json(""), "action")->get() == std::nullopt);
+  CHECK(from_json<Action>(Json("melt"), "action")->get() == std::nullopt);
+  CHECK(*from_json<Action>(Json("rma"), "action") == NodeAction::Rma);
+  CHECK_FALSE(from_json<Action>(Json(3), "action"));
+  CHECK(to_json_text(Action()) == "\"\"");
+  CHECK(to_json_text(Action(NodeAction::ResetGpu)) == "\"reset_gpu\"");
 }

@@ -6,7 +6,7 @@ import re
 import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-HEADERS = ["wire/status.hpp", "wire/site.hpp", "wire/held.hpp", "cli/init/draft.hpp", "cli/doctor/site_checks.hpp", "cli/show/documents.hpp"]
+HEADERS = ["common/remedy.hpp", "wire/status.hpp", "wire/site.hpp", "wire/held.hpp", "cli/init/draft.hpp", "cli/doctor/site_checks.hpp", "cli/show/documents.hpp"]
 DOCUMENTS = {"status": ("StatusDocument", "status.json of a run; an entry of `stoker status --json`"),
              "event": ("PublishedEvent", "a line of events.jsonl and of `stoker events --json`"),
              "node": ("PublishedNode", "a line of nodes.jsonl and of `stoker nodes --json`"),
@@ -63,6 +63,9 @@ def schema_of(kind, used):
     if inner:
         of = schema_of(inner.group(2).strip(), used)
         return {"anyOf": [of, {"type": "null"}]} if inner.group(1) == "optional" else {"type": "array", "items": of}
+    inner = re.fullmatch(r"OptionalName<(.*)>", kind)
+    if inner:
+        return {"anyOf": [{"enum": [""]}, schema_of(inner.group(1), used)]}
     inner = re.fullmatch(r"std::map<std::string, (.*)>", kind)
     if inner:
         return {"type": "object", "additionalProperties": schema_of(inner.group(1), used)}

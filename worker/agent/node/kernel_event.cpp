@@ -25,8 +25,8 @@ void ask_catalogue(wire::KernelLine& line) {
   const auto at = line.text.find("NVRM: Xid");
   const auto meaning = catalogue().xid(
       *line.xid, at == std::string::npos ? "" : std::string_view(line.text).substr(at));
-  line.node_suspect = name_of(meaning.node_suspect);
-  line.node_action = name_of(meaning.node_action);
+  line.node_suspect = meaning.node_suspect;
+  line.node_action = meaning.node_action;
 }
 
 }  // namespace
