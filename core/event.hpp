@@ -132,8 +132,10 @@ struct JobSeen {  // a job of ours, present in a good answer, or proven terminal
   int exit_code = 0, signal = 0;    // terminal ones
   std::uint32_t cancelled_by_uid = 0;
   bool cancelled_by_us = false;
+  bool forgotten =
+      false;  // not seen: concluded, since the scheduler does not know the job any more
   STOKER_FIELDS(JobSeen, token, job, restart, state, reason, nodes, ends_at, exit_code, signal,
-                cancelled_by_uid, cancelled_by_us)
+                cancelled_by_uid, cancelled_by_us, forgotten)
 };
 // The scheduler does not know the job any more: it said so twice, a minute apart, while it answered
 // for our cluster; or it has given the id away to another job. Not how the job ended: agents that

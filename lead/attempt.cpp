@@ -62,7 +62,7 @@ std::string obstacle(const State& state) {
   return "";
 }
 
-void ask_port(Turn& turn, std::string why, ChosenCheckpoint chosen) {
+void ask_port(Turn& turn, Why why, ChosenCheckpoint chosen) {
   State& state = turn.state;
   // A node may have been lost while the checkpoint was chosen.
   if (const std::string why_not = obstacle(state); !why_not.empty()) return leave(turn, 1, why_not);
@@ -127,7 +127,7 @@ void on(Turn& turn, CheckpointChosen event) {
   if (choice != nullptr)
     *choice = std::move(event.chosen);
   else
-    ask_port(turn, std::string(choosing->why), std::move(event.chosen));
+    ask_port(turn, Why(choosing->why), std::move(event.chosen));
 }
 
 void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {
@@ -140,7 +140,8 @@ void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {
   event.load = asked.chosen.name;
   event.iteration = asked.chosen.iteration;
   event.standby = is_warm(state, asked.nodes);
-  event.why = asked.why;
+  event.why = asked.why.text;
+  event.restart = asked.why.restart;
   turn.report(std::move(event));
   turn.act(StartAttempt{std::move(order), asked.nodes});
   state.exits.clear();

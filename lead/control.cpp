@@ -68,7 +68,7 @@ void take_stacks(Turn& turn) {
 }
 
 // In all other stages the next attempt is on its way already, or none follows.
-void restart(Turn& turn, const std::string& why) {
+void restart(Turn& turn, const Why& why) {
   if (Ask* ask = ask_of(turn)) *ask = Restart{why};
   if (const auto* running = turn.in<Running>(); running != nullptr && !running->failure)
     return stop_all(
@@ -86,8 +86,9 @@ void take_restart(Turn& turn, const wire::Control& control) {
   if (leaving) detail = "the run is leaving";
   turn.report(wire::Acknowledged{"restart", control.restart, detail});
   if (leaving || done) return;
-  restart(turn, fmt::format("control restart {}{}{}", control.restart,
-                            control.reason.empty() ? "" : ": ", control.reason));
+  restart(turn, {fmt::format("control restart {}{}{}", control.restart,
+                             control.reason.empty() ? "" : ": ", control.reason),
+                 control.restart});
 }
 
 void take_level(Turn& turn, const wire::Control& control) {

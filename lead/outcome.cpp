@@ -115,8 +115,8 @@ void orphaned(Turn& turn) {
   const std::uint32_t own = ++turn.state.restarts.own;
   const Duration grace = orders.orphan_grace;
   begin_attempt(turn,
-                {grace > Duration{} ? "orphaned for " + format_duration(grace)
-                                    : fmt::format("restart {} of {}", own, orders.restart_budget),
+                {{grace > Duration{} ? "orphaned for " + format_duration(grace)
+                                     : fmt::format("restart {} of {}", own, orders.restart_budget)},
                  waiting.choice});
 }
 

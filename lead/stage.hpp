@@ -27,9 +27,15 @@ struct NotChosen {};
 struct BeingChosen {};
 using Choice = std::variant<NotChosen, BeingChosen, ChosenCheckpoint>;
 
+// Why an attempt begins.
+struct Why {
+  std::string text;
+  std::uint64_t restart = 0;  // the counter of control.json that asked for it; 0 = none did
+};
+
 // The attempt that comes next, and why.
 struct Next {
-  std::string why;
+  Why why;
   Choice choice;
 };
 
@@ -52,11 +58,11 @@ struct Benching {  // nodes on parole are tested before they carry ranks
 };
 struct Choosing {  // waits for the choice of the checkpoint
   static constexpr const char* kKind = "choosing";
-  std::string why;
+  Why why;
 };
 struct AskingPort {  // the first node is asked for a free port
   static constexpr const char* kKind = "asking_port";
-  std::string why;
+  Why why;
   ChosenCheckpoint chosen;
   std::vector<NodeName> nodes;  // of the attempt
 };
@@ -64,7 +70,7 @@ struct AskingPort {  // the first node is asked for a free port
 // What was asked of the running attempt.
 struct GoOn {};
 struct Restart {
-  std::string why;
+  Why why;
 };
 struct Leave {
   std::string why;

@@ -70,7 +70,7 @@ State initial_state(Setup setup, ChosenCheckpoint resume,
   state.epoch = std::max(orders.epoch, state.done.epoch);
   for (const NodeName& node : setup.start.nodes) state.agents[node];
   state.agents[setup.node].presence = Present{};
-  state.stage = Gathering{{}, {"first start", std::move(resume)}};
+  state.stage = Gathering{{}, {{"first start"}, std::move(resume)}};
   state.leave_at = leave_at;
   state.setup = std::move(setup);
   return state;

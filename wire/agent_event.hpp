@@ -73,11 +73,12 @@ struct AttemptStarted {
   Attempt attempt;
   std::vector<NodeName> nodes;  // that carry ranks, in rank order
   std::uint32_t world_size = 0;
-  std::string load;      // checkpoint directory name, "" = from scratch or not known
-  Iteration iteration;   // of that checkpoint
-  bool standby = false;  // warm processes were used
-  std::string why;       // "first start", "control restart 3", "orphaned for 10min"
-  STOKER_FIELDS(AttemptStarted, attempt, nodes, world_size, load, iteration, standby, why)
+  std::string load;           // checkpoint directory name, "" = from scratch or not known
+  Iteration iteration;        // of that checkpoint
+  bool standby = false;       // warm processes were used
+  std::string why;            // "first start", "control restart 3: …", "orphaned for 10min"
+  std::uint64_t restart = 0;  // the restart of control.json that it follows; 0 = none
+  STOKER_FIELDS(AttemptStarted, attempt, nodes, world_size, load, iteration, standby, why, restart)
 };
 
 struct RankExited {

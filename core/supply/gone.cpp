@@ -45,7 +45,7 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
     end.token = s.token;
     end.job = JobId{s.job.job, task};
     end.state = JobState::Completed;
-    end.reason = "forgotten";
+    end.forgotten = true;
     turn.say(fmt::format("{} is gone: {}", job_text(end.job), gone.why));
     turn.go(s, Ending{task, end, turn.now()}, SupplyTrigger::TaskOver);
     return decide_end(turn, s);

@@ -259,7 +259,7 @@ void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
   const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
   if (reason.kind == ReasonClass::Waiting) return;
   const std::string why = fmt::format("{} ({})", seen.reason, reason.meaning);
-  if (seen.reason == "DependencyNeverSatisfied") {
+  if (reason.kind == ReasonClass::Never) {
     if (s.cancel_asked) return;
     turn.say(fmt::format("{} can never start: {}; it is cancelled and replaced", job_text(seen.job),
                          why));

@@ -13,7 +13,7 @@ constexpr KnownReason kReasons[] = {
     {"Resources", ReasonClass::Waiting, "waits for nodes that others use"},
     {"Priority", ReasonClass::Waiting, "other jobs have a higher priority"},
     {"BeginTime", ReasonClass::Waiting, "its begin time is not reached"},
-    {"DependencyNeverSatisfied", ReasonClass::Ours, "its dependency can never be satisfied"},
+    {"DependencyNeverSatisfied", ReasonClass::Never, "its dependency can never be satisfied"},
     {"Dependency", ReasonClass::Waiting, "an earlier job of this run has not ended"},
     {"JobArrayTaskLimit", ReasonClass::Waiting, "the task before it runs"},
     {"ReqNodeNotAvail*", ReasonClass::Waiting, "nodes that it needs are down, drained or reserved"},

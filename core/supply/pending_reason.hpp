@@ -11,7 +11,8 @@ namespace stoker::core::supply {
 enum class ReasonClass {
   Waiting,  // it will pass: Resources, Priority, BeginTime, …
   Person,   // a person must change something: limits, accounts, holds
-  Ours      // ours to fix: a dependency that can never be satisfied, nodes that we excluded
+  Ours,     // ours to fix: nodes that we excluded
+  Never     // it can never start: its dependency cannot be satisfied any more
 };
 struct Reason {
   ReasonClass kind = ReasonClass::Waiting;

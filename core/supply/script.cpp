@@ -99,8 +99,7 @@ std::optional<std::string> finished(const RunState& run, const JobSeen& end) {
   const FinishedWhen& when = run.policy.train.finished;
   const std::uint64_t at = run.progress.iteration.value;
   if (finished_by_file(run)) return fmt::format("{} is there", when.file);
-  if (end.state != JobState::Completed || end.exit_code != 0 || end.reason == "forgotten")
-    return std::nullopt;
+  if (end.state != JobState::Completed || end.exit_code != 0 || end.forgotten) return std::nullopt;
   if (when.exit_zero) return "it ended with exit code 0";
   const std::uint64_t last = last_iteration(run);
   if (!when.file.empty() || last == 0 || at < last) return std::nullopt;

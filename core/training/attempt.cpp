@@ -38,10 +38,8 @@ void on_attempt_started(Turn& turn, const wire::AttemptStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   live.outcome.reset();
-  // The agent repeats the whole sentence of the restart that it follows; the earlier decision has
-  // it.
-  const std::string why =
-      e.why.starts_with("control restart") ? e.why.substr(0, e.why.find(':')) : e.why;
+  // Of a restart the agent repeats the whole sentence; the decision before has it.
+  const std::string why = e.restart != 0 ? fmt::format("control restart {}", e.restart) : e.why;
   const std::string sentence = fmt::format(
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
       count_text(e.world_size, "rank"), nodes_text(e.nodes),

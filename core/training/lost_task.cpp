@@ -89,7 +89,7 @@ Failure failure_of(const Turn& turn, const TaskEnd& task) {
       failure.evidence = fmt::format("{} was preempted {}", job, where_text(run));
       break;
     case JobState::Completed:
-      failure.evidence = ending.end.reason == "forgotten"
+      failure.evidence = ending.end.forgotten
                              ? fmt::format(
                                    "{} is gone: the scheduler does not know it any more and its "
                                    "agents are silent, {}",
@@ -195,8 +195,8 @@ bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGenerati
     finish(turn, fmt::format("{}; {}", over, *why));
     return true;
   }
-  const bool left = end.state == JobState::Timeout ||
-                    (end.state == JobState::Completed && end.reason != "forgotten");
+  const bool left =
+      end.state == JobState::Timeout || (end.state == JobState::Completed && !end.forgotten);
   if (!left || !live || !script::moved(run, *live)) return false;
   turn.go(Queued{}, Trigger::TaskEnds,
           fmt::format("{} {}, after {} new iterations; the training continues in the next task",

@@ -188,7 +188,7 @@ void Training::stop_ranks(SimGeneration& g, wire::StopHow how) {
   const bool well = healthy(g);
   if (well && restart == nullptr && leave == nullptr)
     hooks_.broken("the lead ends ranks that are well, without a request");
-  if (well && restart != nullptr) hooks_.ends_well(restart->why);
+  if (well && restart != nullptr) hooks_.ends_well(restart->why.text);
   if (well && how == wire::StopHow::LeaveNow) {
     const auto& orders = newest_orders(false);
     const bool outdated = orders && orders->resume.mode == wire::ResumeMode::Exact &&

@@ -27,7 +27,8 @@ Status Script::do_generation(Words& words) {
   return say(e);
 }
 
-// attempt 1 nodes n[01-02] [from 80] [why "..."]  |  attempt ended code 137 rank 3 node n02
+// attempt 1 nodes n[01-02] [from 80] [restart 2] [why "..."]
+// attempt ended code 137 rank 3 node n02
 // end finished | end stopped [by bob]
 std::optional<wire::EndMark> Script::parse_end(Words& words) const {
   const auto kind = words.value("end");
@@ -74,6 +75,7 @@ Status Script::do_attempt(Words& words) {
   e.nodes = words.nodes("nodes");
   e.iteration = Iteration{words.number("from")};
   e.world_size = static_cast<std::uint32_t>(e.nodes.size()) * policy_.train.ranks_per_node;
+  e.restart = words.number("restart", 0);
   words.flag("why");
   e.why = words.quoted();
   attempt_ = e.attempt;

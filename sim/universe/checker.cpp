@@ -27,6 +27,13 @@ bool from_a_person(const core::EventBody& body) {
          std::holds_alternative<core::RunAdded>(body);
 }
 
+bool raises(const core::Decision& decision, std::string_view kind) {
+  return std::any_of(decision.actions.begin(), decision.actions.end(), [&](const auto& action) {
+    const auto* alert = std::get_if<core::SendAlert>(&action);
+    return alert != nullptr && alert->alert_kind == kind && !alert->resolved;
+  });
+}
+
 // Asked for once more after a failure: it was decided before.
 bool is_repeated(const core::SiteState& state, const EffectKey& key) {
   const auto open = state.open.find(key);
@@ -273,7 +280,7 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
     if (job == cluster_.jobs().end() || live->zombie) return;
     const SimTask& task = job->second.state.at(live->task);
     if (task.state == core::JobState::Running && training_.healthy(*live) &&
-        row.decision.reason.find("limbo") == std::string::npos)
+        !raises(row.decision, "limbo"))
       broken("took a task for over that runs: " + row.decision.reason);
   }
 }

@@ -24,9 +24,10 @@ struct House {
   Door door{{loop, [](const NodeName& node) { return node.text == "n02"; },
              [this](const Hello& hello, std::unique_ptr<Link> link) {
                known.push_back(hello.node.text);
-               link->replace_events(
-                   {[this](const Frame& frame) { heard.push_back(frame.content); },
-                    [this](const std::string& why) { heard.push_back("broken: " + why); }});
+               link->replace_events({[this](const Frame& frame) { heard.push_back(frame.content); },
+                                     [this](const Link::Broken& broken) {
+                                       heard.push_back("broken: " + broken.why);
+                                     }});
                links.push_back(std::move(link));
              },
              [this](std::string text) { notices.push_back(std::move(text)); }},

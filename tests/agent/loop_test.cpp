@@ -70,7 +70,7 @@ TEST_CASE("Link: the other side closes -> reported once, not watched any more") 
   int broken = 0;
   Link::Events events;
   events.frame = [](const Frame&) {};
-  events.broken = [&](const std::string&) { ++broken; };
+  events.broken = [&](const Link::Broken&) { ++broken; };
   const Link link(loop, std::move(pair.ours), std::move(events));
   CHECK(loop.watches(fd));
   pair.theirs.reset();

@@ -15,7 +15,7 @@ TEST_CASE("reason: each class -> waiting, a person, ours") {
   CHECK(classify_reason("QOSGrpNodeLimit").kind == ReasonClass::Person);
   CHECK(classify_reason("launch failed requeued held").kind == ReasonClass::Person);
   CHECK(classify_reason("PartitionTimeLimit").kind == ReasonClass::Person);
-  CHECK(classify_reason("DependencyNeverSatisfied").kind == ReasonClass::Ours);
+  CHECK(classify_reason("DependencyNeverSatisfied").kind == ReasonClass::Never);
   CHECK(classify_reason("BadConstraints").kind == ReasonClass::Person);
   CHECK(classify_reason("BadConstraints", true).kind == ReasonClass::Ours);
   CHECK(classify_reason("Resources", true).meaning.find("exclusions") != std::string::npos);

@@ -140,7 +140,7 @@ void Lead::on_known(const Hello& hello, std::unique_ptr<Link> link) {
   const NodeName node = hello.node;
   Link::Events events;
   events.frame = [this, node](const Frame& frame) { on_frame(node, frame); };
-  events.broken = [this, alive = alive_](const std::string&) {
+  events.broken = [this, alive = alive_](const Link::Broken&) {
     if (*alive) feed(look());
   };
   link->replace_events(std::move(events));

@@ -89,8 +89,8 @@ bool Door::accept_one() {
   const Id id = next_++;
   Link::Events events;
   events.frame = [this, id](const Frame& frame) { on_frame(id, frame); };
-  events.broken = [this, alive = alive_, id](const std::string& why) {
-    if (*alive) refuse(id, why.starts_with("frame") ? "not of this protocol" : "left");
+  events.broken = [this, alive = alive_, id](const Link::Broken& broken) {
+    if (*alive) refuse(id, broken.foreign ? "not of this protocol" : "left");
   };
   auto link = std::make_unique<Link>(wiring_.loop, std::move(fd), std::move(events), kHelloLimit);
   strangers_.emplace(

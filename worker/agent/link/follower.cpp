@@ -95,8 +95,8 @@ void Follower::on_found(std::shared_ptr<Found> found) {
   if (leaving_) return;
   Link::Events events;
   events.frame = [this](const Frame& frame) { on_frame(frame); };
-  events.broken = [this, alive = alive_](const std::string& why) {
-    if (*alive) on_lost(why);
+  events.broken = [this, alive = alive_](const Link::Broken& broken) {
+    if (*alive) on_lost(broken.why);
   };
   link_ = std::make_unique<Link>(loop_, std::move(found->socket), std::move(events));
   link_->secure({Seal(found->keys.to_lead), Seal(found->keys.to_follower)});

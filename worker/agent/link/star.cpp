@@ -60,12 +60,13 @@ Link::~Link() {
   if (socket_) loop_.forget(socket_.get());
 }
 
-void Link::break_off(const std::string& why) {
+void Link::break_off(const Broken& broken) {
   if (broken_) return;
   broken_ = true;
   loop_.forget(socket_.get());
   socket_.reset();
-  loop_.post([events = events_, why] { events->broken(why); });  // the owner may destroy us there
+  loop_.post(
+      [events = events_, broken] { events->broken(broken); });  // the owner may destroy us there
 }
 
 void Link::secure(Seals seals) {
@@ -88,14 +89,14 @@ void Link::read_some() {
   const ssize_t n = ::recv(socket_.get(), buffer, most, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0)
-    return break_off(n == 0 ? "connection closed" : errno_error(errno, "read", "").message());
+    return break_off({n == 0 ? "connection closed" : errno_error(errno, "read", "").message()});
   heard_at_ = monotonic_now();
   if (const auto fed = reader_.feed({buffer, static_cast<std::size_t>(n)}); !fed)
-    return break_off(fed.error().message());
+    return break_off({fed.error().message(), true});
   while (!broken_) {
     auto frame = reader_.next();
     if (!frame) return;
-    if (seals_ && !seals_->in.open(*frame)) return break_off("a frame with a wrong MAC");
+    if (seals_ && !seals_->in.open(*frame)) return break_off({"a frame with a wrong MAC"});
     const auto events = events_;  // the callback may replace them
     events->frame(*frame);
   }
@@ -108,7 +109,7 @@ void Link::send(char kind, std::string_view content) {
     ++dropped_;
     return;
   }
-  if (queued > kQueueLimit) return break_off("it does not read");
+  if (queued > kQueueLimit) return break_off({"it does not read"});
   out_ += encode_frame(kind, content, seals_ ? seals_->out.close(kind, content) : std::string());
   write_some();
 }
@@ -119,7 +120,7 @@ void Link::write_some() {
                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
-    if (n < 0) return break_off(errno_error(errno, "write", "").message());
+    if (n < 0) return break_off({errno_error(errno, "write", "").message()});
     out_begin_ += static_cast<std::size_t>(n);
   }
   if (out_begin_ == out_.size() || out_begin_ > (1u << 20)) {

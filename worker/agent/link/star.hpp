@@ -31,9 +31,13 @@ Result<LeadAddress> read_lead_address(const std::string& run_directory, Generati
 
 class Link {
  public:
+  struct Broken {
+    std::string why;
+    bool foreign = false;  // what came in is no frame of this protocol
+  };
   struct Events {
     std::function<void(const Frame&)> frame;
-    std::function<void(const std::string& why)> broken;  // once, last; may destroy the link later
+    std::function<void(const Broken&)> broken;  // once, last; may destroy the link later
   };
   struct Seals {
     Seal out, in;
@@ -60,7 +64,7 @@ class Link {
   void on_ready(short events);
   void read_some();
   void write_some();
-  void break_off(const std::string& why);
+  void break_off(const Broken& broken);
 
   Loop& loop_;
   os::Fd socket_;
