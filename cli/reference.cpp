@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/application.hpp"
+#include "common/manual_page.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -30,16 +31,6 @@ std::string options_table(const CLI::App& app) {
 }
 
 }  // namespace
-
-std::string option_name(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_name(true);
-  std::string name;
-  for (const std::string& s : option.get_snames()) name += (name.empty() ? "-" : ", -") + s;
-  for (const std::string& l : option.get_lnames()) name += (name.empty() ? "--" : ", --") + l;
-  if (option.get_expected_max() > 0 && !option.get_type_name().empty())
-    name += " " + option.get_type_name().substr(0, option.get_type_name().find(':'));
-  return name;
-}
 
 std::string render_cli_reference() {
   Console nowhere([](std::string_view) {}, [](std::string_view) {});

@@ -5,10 +5,6 @@
 #include <utility>
 #include <vector>
 
-namespace CLI {
-class Option;
-}
-
 namespace stoker::cli {
 
 std::string render_cli_reference();
@@ -16,8 +12,5 @@ std::string render_cli_reference();
 // (file name, text) in man(7): stoker.1 with the list of the commands, stoker-COMMAND.1 for each,
 // stoker-run.5 and stoker-train.5 with every key of RUN.yaml and TRAIN.yaml.
 std::vector<std::pair<std::string, std::string>> render_man_pages();
-
-// "-y, --yes", "--to ITERATION", or the name of a positional.
-std::string option_name(const CLI::Option& option);
 
 }  // namespace stoker::cli

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/manual_page.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/self.hpp"
@@ -23,6 +24,17 @@ namespace {
 using namespace stoker;
 
 constexpr int kUsage = 64;
+
+ManualHead manual() {
+  return {"stokerd",
+          STOKER_VERSION,
+          "the daemon of stoker: keeps training runs alive",
+          "Observes the scheduler, the agents of each run and its files; decides, journals and "
+          "acts: it submits, restarts, excludes nodes and alerts people. It runs in the foreground "
+          "as an ordinary user, one for each state directory. SIGTERM ends it; trainings go on "
+          "without it, and the next stokerd takes them up again.",
+          {{"stoker", 1}, {"stoker-agent", 1}, {"stoker-web", 1}, {"stoker-run", 5}}};
+}
 
 struct Arguments {
   std::string state;
@@ -115,6 +127,12 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_flag("--audit", arguments.audit,
                "replay the journal from its first row and compare; 0 the same, 1 not");
   app.set_version_flag("--version", "stokerd " STOKER_VERSION);
+  app.add_flag_callback("--manual",
+                        [&app] {
+                          std::fputs(manual_page(app, manual()).c_str(), stdout);
+                          throw CLI::Success();
+                        })
+      ->group("");  // for the packages
   app.footer(
       "Examples:\n"
       "  stokerd                              # in the foreground; SIGTERM leaves trainings "
@@ -122,7 +140,10 @@ void add_options(CLI::App& app, Arguments& arguments) {
       "  stokerd --once                       # from cron, or between jobs\n"
       "  stokerd --listen 127.0.0.1:9470      # with the page and /metrics\n"
       "  stokerd --listen 0.0.0.0:9470 --tls-cert host.pem --tls-key host.key\n"
-      "  stokerd --run RUN.yaml --until-end   # one run, until it is over");
+      "  stokerd --run RUN.yaml --until-end   # one run, until it is over\n"
+      "Exit status: 0 done, 1 failed, 64 usage; with --once 1 could not observe everything and 2 "
+      "a\n"
+      "  run needs a person; with --until-end 3 held and 4 stopped");
 }
 
 // Empty: go on as the daemon.

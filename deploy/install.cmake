@@ -15,6 +15,10 @@ install(CODE "
   file(REMOVE_RECURSE \"${manuals}\")
   file(MAKE_DIRECTORY \"${manuals}/man\")
   execute_process(COMMAND \"$<TARGET_FILE:stoker>\" docs \"${manuals}/man\" --man ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  foreach(program \"$<TARGET_FILE:stokerd>\" \"$<TARGET_FILE:stoker-agent>\")
+    get_filename_component(name \"\${program}\" NAME)
+    execute_process(COMMAND \"\${program}\" --manual OUTPUT_FILE \"${manuals}/man/\${name}.1\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
   foreach(shell bash zsh fish)
     execute_process(COMMAND \"$<TARGET_FILE:stoker>\" completion \${shell} OUTPUT_FILE \"${manuals}/\${shell}\"
       COMMAND_ERROR_IS_FATAL ANY)
@@ -25,6 +29,16 @@ foreach(section 1 5)
   install(DIRECTORY ${manuals}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT stoker
     FILES_MATCHING PATTERN "*.${section}.gz")
 endforeach()
+if(TARGET stoker-train)
+  set(manual ${CMAKE_BINARY_DIR}/manual-train)
+  install(CODE "
+    file(REMOVE_RECURSE \"${manual}\")
+    file(MAKE_DIRECTORY \"${manual}\")
+    execute_process(COMMAND \"$<TARGET_FILE:stoker-train>\" --manual OUTPUT_FILE \"${manual}/stoker-train.1\"
+      COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND gzip -9n \"${manual}/stoker-train.1\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT stoker-train)
+  install(FILES ${manual}/stoker-train.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT stoker-train)
+endif()
 install(FILES ${manuals}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME stoker
   COMPONENT stoker)
 install(FILES ${manuals}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _stoker

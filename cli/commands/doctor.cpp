@@ -55,15 +55,7 @@ int doctor(Context& context, const Options& options) {
     console.line(to_json_text(document));
     return good ? kDone : kFailed;
   }
-  for (const Finding& f : findings) {
-    const Ink ink = f.health == Health::Good   ? Ink::Green
-                    : f.health == Health::Note ? Ink::Yellow
-                                               : Ink::Red;
-    console.line(console.paint(ink, fmt::format("{:<5}", name_of(f.health))) +
-                 fmt::format(" {:<16} {}", f.check, printable(f.found)));
-    if (f.health != Health::Good && !f.fix.empty())
-      console.line(fmt::format("{:<22} fix: {}", "", printable(f.fix)));
-  }
+  console.out(finding_text(console, findings));
   return good ? kDone : kFailed;
 }
 

@@ -151,11 +151,12 @@ void show(const Console& console, const recipe::TrainConfig& config,
   row("checkpoints",
       fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
                   rounded_size(plan.checkpoints * plan.checkpoint_bytes)));
-  row("an iteration takes", plan.iteration_time
-                                ? format_duration(*plan.iteration_time)
-                                : "unknown: give --tflops, or plan again when the run has trained");
+  row("an iteration takes",
+      plan.iteration_time
+          ? format_duration(std::chrono::round<std::chrono::milliseconds>(*plan.iteration_time))
+          : "unknown: give --tflops, or plan again when the run has trained");
   if (plan.tflops)
-    row("TFLOPs per GPU",
+    row("TFLOP/s per GPU",
         fmt::format(
             "{:.2f} (legacy hardware convention{})", *plan.tflops,
             config.train.recompute == recipe::Recompute::Full ? ", recomputation counted" : ""));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <limits>
 
+#include "cli/diagnosis/diagnosis_page.hpp"
 #include "cli/show/console.hpp"
 #include "common/escape_html.hpp"
 #include "common/printable.hpp"
@@ -152,8 +153,8 @@ std::string diagnosis_html(const diagnose::Diagnosis& d, const std::vector<Scann
   for (const auto& e : d.followed)
     rows += table_row("Also", std::string(name_of(e.failure_class)) + " " + evidence_cell(e));
   if (!d.advice.text.empty())
-    rows +=
-        table_row("Do", fmt::format("{}: {}", name_of(d.advice.action), escaped(d.advice.text)));
+    rows += table_row("Do",
+                      fmt::format("{}: {}", advice_words(d.advice.action), escaped(d.advice.text)));
   for (const std::string& node : d.exclude)
     rows += table_row("", fmt::format("<code>stoker exclude {} --for 24h --reason '{}'</code>",
                                       escaped(node), name_of(d.failure_class)));

@@ -101,7 +101,7 @@ std::string command_of(const diagnose::Diagnosis& d) {
 std::string advice_block(const diagnose::Diagnosis& d, const Console& console) {
   std::string text;
   if (!d.advice.text.empty())
-    text += fmt::format("{}{}: {}\n", label(console, "DO"), name_of(d.advice.action),
+    text += fmt::format("{}{}: {}\n", label(console, "DO"), advice_words(d.advice.action),
                         printable(d.advice.text));
   if (!d.exclude.empty())
     text += fmt::format("{:10}stoker exclude {} --for 24h --reason '{}'\n", "",
@@ -112,6 +112,17 @@ std::string advice_block(const diagnose::Diagnosis& d, const Console& console) {
 }
 
 }  // namespace
+
+std::string_view advice_words(diagnose::RunAction action) {
+  switch (action) {
+    case diagnose::RunAction::Restart: return "restart";
+    case diagnose::RunAction::RestartExcluding: return "restart without the node";
+    case diagnose::RunAction::Rollback: return "roll back";
+    case diagnose::RunAction::Hold: return "hold";
+    case diagnose::RunAction::None: break;
+  }
+  return "nothing";
+}
 
 std::string diagnosis_page(const diagnose::Diagnosis& d, const DiagnosisScope& scope,
                            const Console& console) {

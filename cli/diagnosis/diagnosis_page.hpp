@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cli/show/console.hpp"
 #include "diagnose/cause/diagnosis.hpp"
@@ -17,5 +18,8 @@ struct DiagnosisScope {
 // All text of logs is made printable.
 std::string diagnosis_page(const diagnose::Diagnosis& diagnosis, const DiagnosisScope& scope,
                            const Console& console);
+
+// "restart without the node": what --json calls restart_excluding.
+std::string_view advice_words(diagnose::RunAction action);
 
 }  // namespace stoker::cli

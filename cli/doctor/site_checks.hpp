@@ -22,6 +22,9 @@ struct Finding {
   std::string fix;  // "" = nothing to do
 };
 
+// As `stoker doctor` prints them. finding_text.cpp
+std::string finding_text(const Console& console, const std::vector<Finding>& findings);
+
 std::vector<Finding> check_site(const Context& context);
 
 // What the agents of the runs that are under way said about their own nodes: one finding a node,

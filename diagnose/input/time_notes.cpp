@@ -41,11 +41,11 @@ std::vector<std::string> time_notes(const std::vector<const Finding*>& candidate
   constexpr std::size_t kSaidEach = 3;  // of more it is said once
   for (const std::uint32_t file : untimed) {
     const bool many = untimed.size() > kSaidEach;
-    note(
-        fmt::format("{}: failures that tell no time with a year; what was first in another "
-                    "log is judged by what explains what",
-                    many ? fmt::format("{} and {} more logs", logs[file].name, untimed.size() - 1)
-                         : logs[file].name));
+    note(fmt::format(
+        "{}: its failures have no date with a year; which failure of two logs came first is "
+        "judged by which of them can explain the other",
+        many ? fmt::format("{} and {} more logs", logs[file].name, untimed.size() - 1)
+             : logs[file].name));
     if (many) break;
   }
   const ScannedLog* before = nullptr;

@@ -98,7 +98,7 @@ TEST_CASE("plan: in text -> mesh, replica, bubble and stages, and what cannot be
   for (const char* part :
        {"tensor 4 x pipeline 12 (1f1b) x data 8", "48 GPUs, 3,17", "(18 B a parameter)",
         "7.9 % with 128 micro-batches, the full batch; 31.4 % with 24, from iteration 1",
-        "pipeline rank 0        5 layers, 12 in flight", "pipeline rank 11", "TFLOPs per GPU"})
+        "pipeline rank 0        5 layers, 12 in flight", "pipeline rank 11", "TFLOP/s per GPU"})
     CHECK_MESSAGE(said.out.find(part) != std::string::npos, part);
   CHECK(said.err == "");
 }

@@ -60,12 +60,19 @@ def units(root):
           "the system's unit has no filter")
 
 
-def manuals(root):
-    """Every command has its page, every key stands in its page, and mandoc finds nothing to complain about."""
+def manuals(root, train):
+    """Every program and command has its page, every option and key stands in its page, and mandoc finds nothing to complain about."""
+    say("dpkg-deb", "-x", train, root)
     commands = re.findall(r"^  ([a-z][a-z-]+)  ", say(os.path.join(root, "usr/bin/stoker"), "--help"), re.M)
     check(len(commands) > 30, f"--help names {len(commands)} commands")
     for command in ["", *(f"-{c}" for c in commands)]:
         check(os.path.exists(os.path.join(root, SECTIONS["1"], f"stoker{command}.1.gz")), f"no manual page of stoker{command}")
+    for program, words in (("stokerd", ("--until-end", "EXIT STATUS")), ("stoker-agent", ("SS stacks", "--ranks-per-node UINT")),
+                           ("stoker-train", ("SS export", "--dry-run", "26 the GPU failed"))):
+        with gzip.open(os.path.join(root, SECTIONS["1"], program + ".1.gz"), "rt", encoding="utf-8") as file:
+            text = file.read().replace("\\-", "-")
+        check(not [w for w in words if w not in text], f"{program}.1 lacks {[w for w in words if w not in text]}")
+        check("guardian" not in text and "local-" not in text and "--manual" not in text, f"{program}.1 shows what is hidden")
     for page, key in (("stoker-run.5.gz", r"recover.exclude.for"), ("stoker-train.5.gz", r"lr.decay_samples")):
         with gzip.open(os.path.join(root, SECTIONS["5"], page), "rt", encoding="utf-8") as file:
             check(f".B {key}\n" in file.read().replace("\\-", "-"), f"{page} has no {key}")
@@ -112,7 +119,7 @@ def main():
             check(set(packages) == {"stoker", "stoker-train"}, f"made: {sorted(packages)}")
             say("dpkg-deb", "-x", packages["stoker"], root)
         for name, test in {"made": made, "dependencies": lambda: dependencies(packages), "files": lambda: files(root),
-                           "units": lambda: units(root), "manual pages": lambda: manuals(root), "programs start": lambda: starts(root),
+                           "units": lambda: units(root), "manual pages": lambda: manuals(root, packages["stoker-train"]), "programs start": lambda: starts(root),
                            "cmake --install": lambda: prefix(build)}.items():
             try:
                 test()

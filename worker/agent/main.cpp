@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/manual_page.hpp"
 #include "common/printable.hpp"
 #include "wire/exit_code.hpp"
 #include "worker/agent/follow_checkpoint.hpp"
@@ -18,6 +19,17 @@ namespace {
 
 using namespace stoker;
 using namespace stoker::agent;
+
+ManualHead manual() {
+  return {"stoker-agent",
+          STOKER_VERSION,
+          "runs and guards the ranks of a training on one node",
+          "One runs on each node of an allocation; a job that stoker submits starts it. It starts "
+          "the ranks, captures their output, reads their progress, collects stacks and restarts "
+          "them as the daemon orders. One of the agents of a job is its lead and writes lead.jsonl "
+          "in the run directory, which stokerd reads.",
+          {{"stoker", 1}, {"stokerd", 1}, {"stoker-train", 1}, {"stoker-run", 5}}};
+}
 
 // "4711:123456" -> identity
 std::optional<os::ProcessIdentity> parse_identity(const std::string& text) {
@@ -117,6 +129,12 @@ int cmd_probe(const JobProbe& probe) {
 int main(int argc, char** argv) {
   CLI::App app("stoker-agent: runs and guards the ranks of a training on one node.");
   app.set_version_flag("--version", std::string(STOKER_VERSION));
+  app.add_flag_callback("--manual",
+                        [&app] {
+                          std::fputs(manual_page(app, manual()).c_str(), stdout);
+                          throw CLI::Success();
+                        })
+      ->group("");  // for the packages
   app.require_subcommand(1);
   RunOptions options;
   GuardianFlags guardian;

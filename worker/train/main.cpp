@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/manual_page.hpp"
 #include "worker/train/command/prepare_command.hpp"
 #include "worker/train/command/samples_command.hpp"
 #include "worker/train/command/schedule_command.hpp"
@@ -45,6 +46,17 @@ constexpr const char* kExamples =
     "Exit codes: 0 finished, 10 duration or signal (saved), 11 kill switch, 12 exit point,\n"
     "  20 peer lost, 21 checkpoint refused, 22 configuration, 23 disk full,\n"
     "  24 numbers differ that must be equal, 25 out of device memory, 26 the GPU failed.";
+
+ManualHead manual() {
+  return {"stoker-train",
+          STOKER_VERSION,
+          "the training core of stoker: trains a GPT",
+          "Trains what TRAIN.yaml describes, one process a rank. A training that is stopped at any "
+          "moment and started again goes on from its newest checkpoint, exact to the bit where the "
+          "build, the libraries, the machine and the topology are the same. Without a command it "
+          "trains; the commands prepare data and work on checkpoints.",
+          {{"stoker", 1}, {"stoker-agent", 1}, {"stoker-plan", 1}, {"stoker-train", 5}}};
+}
 
 #if defined(STOKER_CUDA)
 const auto kOpenGpu = open_gpu;
@@ -280,6 +292,12 @@ int run(int argc, char** argv) {
   CLI::App app{"Trains a GPT, with restarts that are exact to the bit."};
   app.footer(kExamples);
   app.set_version_flag("--version", "stoker-train " STOKER_VERSION);
+  app.add_flag_callback("--manual",
+                        [&app] {
+                          std::fputs(manual_page(app, manual()).c_str(), stdout);
+                          throw CLI::Success();
+                        })
+      ->group("");  // for the packages
   app.require_subcommand(0, 1);
   SessionOptions session;
   std::vector<std::string> accepted;
