@@ -2,14 +2,12 @@
 #include "cli/application.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
 #include "cli/show/documents.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
+#include "common/os/state_directory.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 
 namespace stoker::cli {
@@ -96,24 +94,6 @@ int unknown_command(const Console& console, const std::string& word) {
 
 }  // namespace
 
-std::string default_state(const std::map<std::string, std::string>& environment) {
-  const auto get = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
-  if (const std::string state = get("STOKER_STATE"); !state.empty()) return state;
-  if (const std::string xdg = get("XDG_STATE_HOME"); !xdg.empty()) return xdg + "/stoker";
-  std::string home = get("HOME");
-  if (home.empty()) {
-    struct passwd entry {};
-    struct passwd* found = nullptr;
-    std::string buffer(1u << 14, '\0');
-    ::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found);
-    home = found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "/";
-  }
-  return home + "/.local/state/stoker";
-}
-
 std::unique_ptr<Application> make_application(Context& context, const std::string& only) {
   auto a = std::make_unique<Application>();
   a->app = std::make_unique<CLI::App>(
@@ -166,7 +146,7 @@ int run_command(std::vector<std::string> arguments, Context& context) {
                                         : application->color == "never" ? ColorChoice::Never
                                                                         : ColorChoice::Auto));
   const std::string state =
-      application->state.empty() ? default_state(context.environment) : application->state;
+      application->state.empty() ? os::default_state(context.environment) : application->state;
   auto absolute = os::absolute_path(state);
   if (!absolute) {
     context.console.say(absolute.error().message());

@@ -22,7 +22,4 @@ std::unique_ptr<Application> make_application(Context& context, const std::strin
 // Runs `stoker` with these arguments (without argv[0]).
 int run(const std::vector<std::string>& arguments, Context& context);
 
-// `$STOKER_STATE`, else `$XDG_STATE_HOME/stoker`, else `~/.local/state/stoker`.
-std::string default_state(const std::map<std::string, std::string>& environment);
-
 }  // namespace stoker::cli

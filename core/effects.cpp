@@ -83,14 +83,25 @@ bool is_told(std::uint32_t failures) {
   return (failures & (failures - 1)) == 0;
 }
 
-// True when the request is no longer wanted: its job or its tasks are gone, no agent is to
-// leave any more, the rollback was given up, or another order or list took its place.
+// The task of a training that goes on: its restart came after the cancel was decided.
+bool is_of_training(const RunState* run, const Cancel& cancel) {
+  if (run == nullptr || !run->live || cancel.whole_array || cancel.job != run->live->job)
+    return false;
+  const TrainingKind kind = kind_of(run->training);
+  return kind == TrainingKind::Starting || kind == TrainingKind::Training ||
+         kind == TrainingKind::Suspect;
+}
+
+// True when the request is no longer wanted: its job or its tasks are gone, its training goes on,
+// no agent is to leave any more, the rollback was given up, or another order or list took its
+// place.
 bool is_stale(const Turn& turn, const Action& action) {
   const RunState* run = turn.run;
   if (const auto* write = std::get_if<WriteOrders>(&action))
     return run == nullptr || write->orders.number != run->order ||
            (write->orders.resume.mode == wire::ResumeMode::Exact &&
             run->exact_order != write->orders.number);
+  if (const auto* cancel = std::get_if<Cancel>(&action)) return is_of_training(run, *cancel);
   if (const auto* signal = std::get_if<SignalJob>(&action))
     return run == nullptr || !run->live || run->live->job != signal->job;
   if (const auto* kill = std::get_if<SetKillSwitch>(&action))

@@ -12,6 +12,7 @@
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/self.hpp"
+#include "common/os/state_directory.hpp"
 #include "common/printable.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
@@ -43,13 +44,6 @@ struct Arguments {
   std::string scheduler_folder, node_path;
   std::vector<std::string> admin;
 };
-
-std::string default_state() {
-  if (const char* state = std::getenv("STOKER_STATE")) return state;
-  if (const char* state = std::getenv("XDG_STATE_HOME")) return std::string(state) + "/stoker";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "") + "/.local/state/stoker";
-}
 
 int failed(const Error& error) {
   tell_stderr("stokerd: " + error.message());
@@ -171,7 +165,7 @@ int main(int argc, char** argv) {
   ::mallopt(M_ARENA_MAX, 2);  // a thread of ours needs no arena of its own
   CLI::App app("stokerd: keeps training runs alive", "stokerd");
   Arguments arguments;
-  arguments.state = default_state();
+  arguments.state = os::default_state();
   add_options(app, arguments);
   auto* scheduler = app.add_subcommand("local-scheduler")->group("");
   scheduler->add_option("--folder", arguments.scheduler_folder)->required();

@@ -45,6 +45,13 @@ void look_at_link(Turn& turn, const Link& link, Presence& presence, bool flooded
   }
 }
 
+// When it is given up.
+std::optional<Instant> due_of(const Presence& presence) {
+  if (const auto* closed = std::get_if<Closed>(&presence)) return closed->until;
+  if (const auto* lost = std::get_if<Lost>(&presence)) return lost->gone_at;
+  return std::nullopt;
+}
+
 void on_clear(Turn& turn, const NodeName& node, const wire::NodeClear& report) {
   if (report.attempt != turn.state.attempt) return;
   if (auto* running = turn.in<Running>()) running->holding.erase(node);
@@ -122,21 +129,25 @@ void on(Turn& turn, NodeSaid event) {
              event.report);
 }
 
+// Only a Tick makes an agent Closed or Lost.
 void look_at_links(Turn& turn, const Tick& tick) {
   for (const Link& link : tick.links) {
     const auto found = turn.state.agents.find(link.node);
     if (found == turn.state.agents.end()) continue;
     look_at_link(turn, link, found->second.presence, tick.flooded);
   }
+  auto& first = turn.state.give_up_at;
+  first.reset();
   for (auto& [node, agent] : turn.state.agents) {
-    if (const auto* closed = std::get_if<Closed>(&agent.presence);
-        closed != nullptr && turn.at >= closed->until) {
-      report_lost(turn, node, "connection closed");
-      agent.presence = Gone{};
-    } else if (const auto* lost = std::get_if<Lost>(&agent.presence);
-               lost != nullptr && turn.at >= lost->gone_at) {
-      agent.presence = Gone{};
+    const auto due = due_of(agent.presence);
+    if (!due) continue;
+    if (turn.at < *due) {
+      first = std::min(first.value_or(*due), *due);
+      continue;
     }
+    if (std::holds_alternative<Closed>(agent.presence))
+      report_lost(turn, node, "connection closed");
+    agent.presence = Gone{};
   }
   give_up_gone(turn);
   ask_again(turn);

@@ -92,7 +92,14 @@ void take_restart(Turn& turn, const wire::Control& control) {
 }
 
 void take_level(Turn& turn, const wire::Control& control) {
-  turn.state.done.level = control.level;
+  wire::Control& done = turn.state.done;
+  done.level = control.level;
+  done.leave_of = control.leave_of;
+  if (control.leave_of.value != 0 && control.leave_of < turn.state.attempt) {
+    turn.report(wire::Acknowledged{
+        "level", 1, fmt::format("attempt {} runs already", turn.state.attempt.value)});
+    return;
+  }
   turn.report(wire::Acknowledged{"level", 1, std::string(name_of(control.level))});
   const std::string why = control.reason.empty() ? "control" : control.reason;
   switch (control.level) {
@@ -148,7 +155,7 @@ void on(Turn& turn, ControlRead event) {
     turn.report(wire::Acknowledged{"stacks", control.stacks, stacks ? stacks->directory : ""});
   }
   if (control.restart > done.restart) take_restart(turn, control);
-  if (control.level != done.level) take_level(turn, control);
+  if (control.level != done.level || control.leave_of != done.leave_of) take_level(turn, control);
 }
 
 void on(Turn& turn, SwitchLeft event) {

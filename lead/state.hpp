@@ -69,6 +69,7 @@ struct State {
   std::map<NodeName, NodeSamples> samples;  // of the nodes that have reported
   wire::Beat beat;                          // the newest one of the newest attempt
   Instant beat_at;
+  std::optional<Instant> give_up_at;  // the first of the agents that are Closed or Lost
   std::optional<Instant> leave_at;  // the time limit
   Attempt attempt;
   std::map<Rank, wire::RankExited> exits;  // of the newest attempt

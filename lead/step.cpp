@@ -25,12 +25,6 @@ std::optional<Instant> due_of(const Stage& stage) {
                     stage);
 }
 
-std::optional<Instant> due_of_presence(const Presence& presence) {
-  if (const auto* closed = std::get_if<Closed>(&presence)) return closed->until;
-  if (const auto* lost = std::get_if<Lost>(&presence)) return lost->gone_at;
-  return std::nullopt;
-}
-
 const Choice* choice_of(const Stage& stage) {
   return std::visit(Overloaded{[](const Gathering& s) { return &s.next.choice; },
                                [](const Looking& s) { return &s.next.choice; },
@@ -141,8 +135,7 @@ std::optional<Instant> wake_at(const State& state) {
   earlier(state.leave_at);
   earlier(due_of(state.stage));
   if (state.stacks) earlier(state.stacks->until);
-  if (!std::holds_alternative<Leaving>(state.stage))
-    for (const auto& [node, agent] : state.agents) earlier(due_of_presence(agent.presence));
+  if (!std::holds_alternative<Leaving>(state.stage)) earlier(state.give_up_at);
   return wake;
 }
 

@@ -34,6 +34,7 @@ struct Control {
   std::uint64_t stacks = 0;       // collect the stacks of all ranks
   std::uint64_t restart = 0;      // restart the ranks inside the allocation
   Attempt restart_of;             // the attempt to end: a newer one has been started already
+  Attempt leave_of;               // the attempt to leave: a newer one goes on; 0: whichever runs
   std::vector<NodeName> exclude;  // nodes that the next attempt must not use (spares go in)
   std::string reason;             // a sentence, shown in the agent's log
   // Of the run, not of a generation: the first act of each job reads them.
@@ -41,7 +42,7 @@ struct Control {
   OrderNumber halt_order;  // newest one then; a job submitted by a newer one may begin
   Generation lifts;        // end marks up to this generation are lifted by a person
   STOKER_FIELDS(Control, version, run, epoch, generation, level, save, stacks, restart, restart_of,
-                exclude, reason, halt, halt_order, lifts)
+                leave_of, exclude, reason, halt, halt_order, lifts)
 };
 
 // switch/{save,stop,kill,pause,resume,restart}: optional JSON body of a switch file.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 
 namespace stoker::core {
 namespace {
@@ -24,6 +25,34 @@ bool is_hardware(const Evidence& evidence) {
 
 bool is_excluded(const NodeEntry& entry, Instant now) {
   return entry.excluded_until && *entry.excluded_until > now;
+}
+
+bool counts_against_cap(const NodeEntry& entry, Instant now) {
+  return is_excluded(entry, now) && !entry.by_operator;
+}
+
+bool has_bad_hardware(const NodeEntry& entry) {
+  return entry.record && entry.record->hardware;
+}
+
+// Of the nodes that count against the cap the least suspect one, unless its hardware is accused as
+// well: it may return, on parole, for one whose hardware is. "" = none.
+NodeName least_suspect(const NodeLedger& ledger, Instant now) {
+  NodeName least;
+  double lowest = 0;
+  for (const auto& [name, entry] : ledger.nodes) {
+    if (!counts_against_cap(entry, now) || has_bad_hardware(entry)) continue;
+    const double score = score_of(entry, now);
+    if (!least.empty() && score >= lowest) continue;
+    least = name;
+    lowest = score;
+  }
+  return least;
+}
+
+void end_exclusion(NodeEntry& entry) {
+  entry.excluded_until.reset();
+  entry.excluded_until_wall.reset();
 }
 
 void keep_evidence(NodeEntry& entry, const Evidence& evidence) {
@@ -111,8 +140,7 @@ void exclude_node(NodeLedger& ledger, const NodeName& node, const Evidence& evid
 
 void include_node(NodeLedger& ledger, const NodeName& node) {
   NodeEntry& entry = ledger.nodes[node];
-  entry.excluded_until.reset();
-  entry.excluded_until_wall.reset();
+  end_exclusion(entry);
   entry.by_operator = false;
   entry.evidence.clear();
 }
@@ -146,14 +174,19 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
 
   std::uint32_t automatic = 0;
   for (const auto& [name, other] : ledger.nodes)
-    if (is_excluded(other, now) && !other.by_operator) ++automatic;
+    if (counts_against_cap(other, now)) ++automatic;
   const std::uint32_t known = known_nodes(ledger);
   const auto cap =
       std::max<std::uint32_t>(1, static_cast<std::uint32_t>(known * policy.exclude_at_most));
-  if (automatic >= cap)
-    return {fmt::format("{} is not excluded: {} of {} nodes are excluded already, the maximum",
-                        node.text, automatic, known),
-            false};
+  NodeName in_its_place;
+  if (automatic >= cap) {
+    if (broken) in_its_place = least_suspect(ledger, now);
+    if (in_its_place.empty())
+      return {fmt::format("{} is not excluded: {} of {} nodes are excluded already, the maximum",
+                          node.text, automatic, known),
+              false};
+    end_exclusion(ledger.nodes[in_its_place]);
+  }
   const Duration length = convict(ledger, entry, evidence, policy.exclude_for);
   std::string why;
   if (again)
@@ -163,6 +196,11 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
     why = fmt::format(", after {} x {} within a day", same, evidence.kind);
   else if (!strong)
     why = fmt::format(", its suspicion score is {:.2f} (limit {:.0f})", score, kLemon);
+  if (!in_its_place.empty())
+    why += fmt::format(
+        "; {} returns on parole for it, whose hardware is not accused: {} of {} nodes are the "
+        "maximum",
+        in_its_place.text, automatic, known);
   return {fmt::format("{} is excluded for {}{}", node.text, format_duration(length), why), true,
           broken};
 }
@@ -184,18 +222,18 @@ std::vector<NodeName> exclusions_for_submit(const NodeLedger& ledger,
                                             const std::vector<NodeName>& fixed,
                                             std::uint32_t needed, Instant now) {
   std::vector<NodeName> result = fixed;
-  std::vector<std::pair<Instant, NodeName>> automatic;
+  std::vector<std::tuple<bool, Instant, NodeName>> automatic;
   for (const auto& [name, entry] : ledger.nodes) {
     if (!is_excluded(entry, now) || contains(result, name)) continue;
     if (entry.by_operator)
       result.push_back(name);
     else
-      automatic.emplace_back(*entry.excluded_until, name);
+      automatic.emplace_back(has_bad_hardware(entry), *entry.excluded_until, name);
   }
-  // Newest evidence first: what does not fit any more is the oldest.
+  // Bad hardware first, then the newest evidence: what does not fit any more is the oldest.
   std::sort(automatic.begin(), automatic.end(), std::greater<>());
   const bool cluster_known = ledger.nodes.size() >= needed;
-  for (const auto& [until, name] : automatic) {
+  for (const auto& [hardware, until, name] : automatic) {
     std::vector<NodeName> more = result;
     more.push_back(name);
     if (!cluster_known || usable_nodes(ledger, more) >= needed) result = std::move(more);

@@ -4,7 +4,8 @@
 // a day, or when the suspicion score, the sum of all weights, each halved every 30 days, is 2.
 // A node that returns is on parole: the next sign doubles the exclusion, a day of training well
 // ends it and counts the accusation as false where no kernel had confirmed it. Automatic exclusions
-// are capped, so that a software fault cannot exclude the cluster. A node that the scheduler
+// are capped, so that a software fault cannot exclude the cluster; at the cap a node whose hardware
+// is accused takes the place of the least suspect one whose is not. A node that the scheduler
 // reports down needs no exclusion.
 #pragma once
 
@@ -136,8 +137,8 @@ void exclude_node(NodeLedger& ledger, const NodeName& node, const Evidence& evid
 void include_node(NodeLedger& ledger, const NodeName& node);
 
 // The nodes a submission must avoid: `fixed` (RUN.yaml), then what operators and the ledger
-// exclude, as long as `needed` usable nodes remain; automatic exclusions are left out oldest first
-// when they do not.
+// exclude, as long as `needed` usable nodes remain; when they do not, automatic exclusions are left
+// out, those without accused hardware and the oldest first.
 std::vector<NodeName> exclusions_for_submit(const NodeLedger& ledger,
                                             const std::vector<NodeName>& fixed,
                                             std::uint32_t needed, Instant now);

@@ -111,7 +111,7 @@ void restart_inside(Turn& turn, const std::string& failure, const std::string& s
   RunState& run = turn.r();
   ++run.control.restart;
   run.control.restart_of = run.live ? run.live->attempt : Attempt{};
-  run.control.level = wire::Level::Run;
+  set_level(run, wire::Level::Run);
   training::Recovering next;
   next.rung = training::Rung::InAllocation;
   next.failure = failure;
@@ -122,7 +122,7 @@ void restart_inside(Turn& turn, const std::string& failure, const std::string& s
   write_control(turn, sentence);
 }
 
-void next_task(Turn& turn, const std::string& failure, const std::string& sentence) {
+void next_task(Turn& turn, const std::string& failure, const std::string& sentence, Attempt of) {
   RunState& run = turn.r();
   training::Recovering next;
   next.rung = training::Rung::NextTask;
@@ -133,7 +133,7 @@ void next_task(Turn& turn, const std::string& failure, const std::string& senten
   turn.go(next, Trigger::Fails, sentence);
   supply::update_exclusions(turn);
   if (run.live && !run.live->goodbye_at) {
-    run.control.level = wire::Level::LeaveNow;
+    set_level(run, wire::Level::LeaveNow, of);
     write_control(turn, sentence);
   }
   if (!turn.blind()) cancel_task(turn);

@@ -116,7 +116,7 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
   switch (ExitCode{outcome.code}) {
     case ExitCode::Left: return EndKind::Saved;
-    case ExitCode::KillSwitch: return EndKind::KillSwitch;
+    case ExitCode::KillSwitch: return outcome.told ? EndKind::Obeyed : EndKind::KillSwitch;
     case ExitCode::ExitPoint: return EndKind::ExitReached;
     default: return EndKind::Failed;
   }
@@ -166,6 +166,11 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
     case EndKind::Saved:
       return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
                    fmt::format("the training saved and exited {}; the next task continues",
+                               where_text(run)));
+    case EndKind::Obeyed:
+      return leave(turn, training::Goal::Next, wire::Level::LeaveNow,
+                   fmt::format("the ranks exited without saving {}, as their agents ordered; the "
+                               "next task continues",
                                where_text(run)));
     case EndKind::KillSwitch:
       cancel_waiting(turn);

@@ -45,8 +45,10 @@ inline constexpr Duration kRestartBound = 90s;
 void note_incident(Turn& turn, const std::string& kind);
 // The failure of a running generation: counts it, and takes the next rung.
 void recover(Turn& turn, const Failure& failure);
-// Ends the running task so that the next one resumes; from Recovering's first rung as well.
-void next_task(Turn& turn, const std::string& failure, const std::string& sentence);
+// Ends the running task so that the next one resumes; from Recovering's first rung as well. `of`:
+// the attempt that was to restart; where a newer one begins after all, the task goes on.
+void next_task(Turn& turn, const std::string& failure, const std::string& sentence,
+               Attempt of = {});
 // Asks for a restart of the ranks inside the allocation.
 void restart_inside(Turn& turn, const std::string& failure, const std::string& sentence);
 // Nodes of the allocation that the next attempt must not use, as many as can be spared.
@@ -64,7 +66,8 @@ struct Hold {
 void hold(Turn& turn, const Hold& hold);
 
 // How an attempt or a job ended, in the terms of the exit codes that stoker-train has.
-enum class EndKind { Finished, Saved, KillSwitch, ExitReached, Failed };
+// Obeyed: ordered to exit without saving.
+enum class EndKind { Finished, Saved, Obeyed, KillSwitch, ExitReached, Failed };
 EndKind classify(const RunState& run, const Outcome& outcome);
 // An attempt of the live generation ended by itself: what follows.
 void on_attempt_ended(Turn& turn, const Outcome& outcome);

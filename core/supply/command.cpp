@@ -30,6 +30,11 @@ void write_run_control(Turn& turn, const std::string& reason) {
   turn.act(WriteControl{control});
 }
 
+void set_level(RunState& run, wire::Level level, Attempt of) {
+  run.control.level = level;
+  run.control.leave_of = of;
+}
+
 Duration patience(const RunState& run, wire::Level level) {
   switch (level) {
     case wire::Level::SaveAndLeave:

@@ -13,6 +13,10 @@ void write_control(Turn& turn, const std::string& reason);
 // The same where no generation is live: its part about the run (halt, lifts).
 void write_run_control(Turn& turn, const std::string& reason);
 
+// What the live generation is to do, for the next write_control. `of`: the attempt that is to
+// leave; a newer one goes on. Without it: whichever runs.
+void set_level(RunState& run, wire::Level level, Attempt of = {});
+
 // Orders the live generation to exit and enters Stopping, which escalates (training/stopping.cpp).
 void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string& sentence);
 

@@ -38,7 +38,7 @@ void hear_after_the_end(Turn& turn, const Digest& digest) {
   if (turn.kind() == TrainingKind::Queued || turn.kind() == TrainingKind::Idle)
     return turn.go(training::Starting{turn.now()}, Trigger::JobRuns, text);
   turn.say(fmt::format("{}; the run is {}: it must exit", text, state_name(run.training)));
-  run.control.level = wire::Level::LeaveNow;
+  set_level(run, wire::Level::LeaveNow);
   write_control(turn, text);
 }
 

@@ -105,7 +105,7 @@ void decide_end(Turn& turn, Submission& s) {
   if (is_of_the_past(turn, s, ending)) return;
   const bool chain = chain_goes_on(run, s, ending.task, more);
   if (ending.end.state == JobState::NodeFail && run.live && !run.live->goodbye_at) {
-    run.control.level = wire::Level::LeaveNow;  // agents that only SLURM has lost, on any node
+    set_level(run, wire::Level::LeaveNow);  // agents that only SLURM has lost, on any node
     write_control(turn, "the scheduler reports the job as ended: the remaining agents must exit");
   }
   training::TaskEnd end{

@@ -63,7 +63,7 @@ void on_generation_started(Turn& turn, const wire::GenerationStarted& e) {
   run.live = live;
   run.over.reset();
   run.newest = std::max(run.newest, e.generation);
-  run.control.level = wire::Level::Run;
+  set_level(run, wire::Level::Run);
   if (e.asked) {  // what was asked of a generation that is gone must not be asked of this one
     run.control.save = e.asked->save;
     run.control.stacks = e.asked->stacks;
@@ -89,7 +89,7 @@ void on_generation_started(Turn& turn, const wire::GenerationStarted& e) {
       break;
     case training::RunningTask::Known: training::reactions_of(run).generation_starts(turn); break;
     case training::RunningTask::Unwanted:
-      run.control.level = wire::Level::LeaveNow;
+      set_level(run, wire::Level::LeaveNow);
       turn.say(fmt::format("the run is {}: it must exit", state_name(run.training)));
       break;
   }

@@ -26,7 +26,7 @@ void hold(Turn& turn, const Hold& hold) {
   run.planned_stop.reset();
   if (!hold.retry) {
     if (run.live && !run.live->goodbye_at && has_agents(run.policy)) {
-      run.control.level = wire::Level::LeaveNow;
+      set_level(run, wire::Level::LeaveNow);
       write_control(turn, hold.evidence);
     } else {
       cancel_task(turn);

@@ -242,6 +242,12 @@ bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const st
               fmt::format("{}; the training had saved and exited {}", over, where_text(run)));
       supply::ensure(turn, "");
       break;
+    case EndKind::Obeyed:
+      turn.go(Queued{}, Trigger::TaskEnds,
+              fmt::format("{}; the ranks had exited without saving {}, as their agents ordered",
+                          over, where_text(run)));
+      supply::ensure(turn, "");
+      break;
     case EndKind::KillSwitch:
     case EndKind::ExitReached:
       turn.go(

@@ -23,6 +23,18 @@ void stop_recovery(Turn& turn, const StopAsked& asked) {
   stop_running(turn, {wire::Level::LeaveNow, asked.by, asked.sentence});
 }
 
+// A restart that was given up came after all, and its agents go on: so does the task. Ranks that
+// begin in a task which is ended for another reason leave with it.
+void begin_recovered(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
+  RunState& run = turn.r();
+  if (turn.in<Recovering>()->rung == Rung::InAllocation) return begin_ranks(turn, e, sentence);
+  const Attempt given_up = run.control.leave_of;
+  if (given_up.value == 0 || e.attempt <= given_up) return begin_no_ranks(turn, e, sentence);
+  begin_ranks(turn, e, sentence + "; the restart came after all, so the task goes on");
+  set_level(run, wire::Level::Run);
+  write_control(turn, "");
+}
+
 void put_recovery_off(RunState& run, Instant now, Duration away) {
   auto& recovering = std::get<Recovering>(run.training);
   put_off(recovering.repeat_at, now, away);
@@ -62,7 +74,8 @@ void recover_again(Turn& turn) {
           turn, before.failure,
           fmt::format("limbo: no new attempt {} after the restart request; ending the task "
                       "so that the next one resumes",
-                      format_duration(turn.now() - before.since)));
+                      format_duration(turn.now() - before.since)),
+          run.control.restart_of);
     }
     if (recovering.repeat_at > turn.now()) return;
     recovering.repeat_at = recovering.give_up_at;
@@ -84,7 +97,7 @@ const Reactions& reactions(const Recovering&) {
       .task_runs = known_task,
       .task_ends = lose_recovered_task,
       .generation_starts = ignore,
-      .ranks_start = begin_ranks,
+      .ranks_start = begin_recovered,
       .iterates = ignore,
       .heartbeats = unwatched,
       .rank_exits = on_rank_failed,

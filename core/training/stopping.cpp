@@ -28,7 +28,7 @@ void leave(Turn& turn, training::Goal goal, wire::Level level, const std::string
   if (run.live && !has_agents(run.policy)) {
     script::ask_to_leave(turn, level);
   } else if (run.live && !run.live->goodbye_at) {
-    run.control.level = level;
+    set_level(run, level);
     write_control(turn, sentence);
   } else {
     cancel_task(turn);  // no agent to talk to
@@ -82,7 +82,7 @@ void end_stopped_task(Turn& turn, const TaskEnd& end) {
 }
 
 void order_generation_to_exit(Turn& turn) {
-  turn.r().control.level = turn.in<Stopping>()->level;
+  set_level(turn.r(), turn.in<Stopping>()->level);
 }
 
 void stop_again(Turn& turn, const StopAsked& asked) {
@@ -136,7 +136,7 @@ void escalate(Turn& turn) {
         fmt::format("the training did not save and exit within {}; requesting exit without saving",
                     format_duration(patience(run, wire::Level::SaveAndLeave)));
     turn.go(next, Trigger::Leaves, sentence);
-    run.control.level = next.level;
+    set_level(run, next.level);
     return write_control(turn, sentence);
   }
   if (turn.blind() || is_cancel_retried(turn)) {

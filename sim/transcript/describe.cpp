@@ -84,9 +84,11 @@ std::string text(const core::LookUpToken& a) {
 
 std::string text(const core::WriteControl& a) {
   const wire::Control& c = a.control;
-  return fmt::format("control generation={} epoch={} level={} save={} stacks={} restart={}{}{}{}",
-                     c.generation.value, c.epoch.value, name_of(c.level), c.save, c.stacks,
-                     c.restart, c.exclude.empty() ? "" : " without " + compress_hostlist(c.exclude),
+  return fmt::format("control generation={} epoch={} level={}{} save={} stacks={} restart={}{}{}{}",
+                     c.generation.value, c.epoch.value, name_of(c.level),
+                     c.leave_of.value == 0 ? "" : fmt::format(" of attempt {}", c.leave_of.value),
+                     c.save, c.stacks, c.restart,
+                     c.exclude.empty() ? "" : " without " + compress_hostlist(c.exclude),
                      c.halt.empty() ? "" : " halted",
                      c.lifts.value == 0 ? "" : fmt::format(" lifts={}", c.lifts.value));
 }

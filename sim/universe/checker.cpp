@@ -83,6 +83,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     }
   }
   check_exclusions(state);
+  check_condemned(row, state);
   check_idle(row);
   check_rate(row, resumed);
   if (const auto run = state.runs.find(row.event.run); run != state.runs.end()) {
@@ -304,34 +305,6 @@ void Checker::check_budget(const core::RunState& run, bool resumed) {
   if (run.budget.restarts - restarts_ > policy.restarts_without_progress + 1)
     broken(fmt::format("{} restarts without progress, {} are allowed",
                        run.budget.restarts - restarts_, policy.restarts_without_progress));
-}
-
-void Checker::check_exclusions(const core::SiteState& state) {
-  if (nodes_.shares(state.ledger.nodes)) return;  // time alone only ends exclusions
-  nodes_ = state.ledger.nodes;
-  std::uint32_t automatic = 0;
-  for (const auto& [name, node] : state.ledger.nodes)
-    if (node.excluded_until && *node.excluded_until > state.now && !node.by_operator) ++automatic;
-  const auto cap = std::max<std::uint32_t>(
-      1, static_cast<std::uint32_t>(scenario_.cluster.nodes *
-                                    scenario_.policy.recover.exclude_at_most));
-  if (automatic > cap)
-    broken(fmt::format("{} nodes excluded by itself, {} are allowed", automatic, cap));
-}
-
-// Its exclusion may be of a moment ago, and what fails may not be attributed to it at once.
-void Checker::fails_again(const SimGeneration& g, const NodeName& node) {
-  constexpr std::uint32_t kMost = 3;
-  const auto entry = nodes_.find(node);
-  if (entry == nodes_.end() || !entry->second.excluded_until ||
-      *entry->second.excluded_until <= now_)
-    return;
-  const auto good = std::count_if(cluster_.nodes().begin(), cluster_.nodes().end(),
-                                  [](const auto& n) { return n.second.up && !n.second.bad; });
-  if (++failed_again_[{g.number, node}] > kMost &&
-      good >= static_cast<std::ptrdiff_t>(g.attempt_nodes.size()))
-    broken(fmt::format("{} is excluded and failed {} times in one allocation, {} nodes are good",
-                       node.text, kMost + 1, good));
 }
 
 void Checker::acted(const core::Intent& intent, const SimJournal& journal) {

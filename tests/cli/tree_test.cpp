@@ -6,6 +6,7 @@
 #include "cli/completion.hpp"
 #include "cli/doctor/site_checks.hpp"
 #include "cli/reference.hpp"
+#include "common/os/state_directory.hpp"
 #include "configs/schema/describe.hpp"
 #include "site.hpp"
 
@@ -153,9 +154,14 @@ TEST_CASE("tree: --state before or after the command, else the environment") {
   CHECK(site.stoker({"--state", site.state(), "status", "hello", "--json"}, other).code == 0);
   CHECK(site.stoker({"status", "hello", "--json", "--state", site.state()}, other).code == 0);
   CHECK(site.stoker({"status", "hello", "--json"}, other).code == 1);
-  CHECK(default_state({{"XDG_STATE_HOME", "/x"}, {"HOME", "/h"}}) == "/x/stoker");
-  CHECK(default_state({{"HOME", "/h"}}) == "/h/.local/state/stoker");
-  CHECK(default_state({{"STOKER_STATE", "/s"}, {"HOME", "/h"}}) == "/s");
+}
+
+TEST_CASE("tree: the state directory by the environment; empty is not set, no HOME: the user's") {
+  CHECK(os::default_state({{"XDG_STATE_HOME", "/x"}, {"HOME", "/h"}}) == "/x/stoker");
+  CHECK(os::default_state({{"HOME", "/h"}}) == "/h/.local/state/stoker");
+  CHECK(os::default_state({{"STOKER_STATE", "/s"}, {"HOME", "/h"}}) == "/s");
+  CHECK(os::default_state({{"STOKER_STATE", ""}, {"HOME", "/h"}}) == "/h/.local/state/stoker");
+  CHECK(os::default_state({}) != "/.local/state/stoker");
 }
 
 TEST_CASE("tree: check -> exit 0, 2 and JSON") {

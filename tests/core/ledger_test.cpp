@@ -50,6 +50,40 @@ TEST_CASE("ledger: strong evidence against everybody -> no more than the cap is 
   CHECK(excluded_nodes(ledger, Instant{} + 2s) == std::vector<NodeName>{kN1});
 }
 
+TEST_CASE("ledger: bad hardware at the cap -> it takes the place of the least suspect other one") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  RecoverPolicy policy;
+  policy.exclude_at_most = 0.7;
+  note_evidence(ledger, kN1, evidence("hang", 1s), true, policy);
+  note_evidence(ledger, kN2, evidence("hang", 1s), true, policy);
+  note_evidence(ledger, kN2, evidence("slow", 2s), true, policy);
+  const Noted noted = note_evidence(ledger, kN3, evidence("xid", 3s), true, policy);
+  CHECK(noted.convicted);
+  CHECK(noted.text ==
+        "n3 is excluded for 1d; n1 returns on parole for it, whose hardware is not accused: 2 of 3 "
+        "nodes are the maximum");
+  CHECK(excluded_nodes(ledger, Instant{} + 4s) == std::vector<NodeName>{kN2, kN3});
+  CHECK(ledger.nodes.at(kN1).record->parole);
+}
+
+TEST_CASE("ledger: bad hardware at the cap, as all that are excluded -> it stays in") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  note_evidence(ledger, kN1, evidence("xid", 1s), true, {});
+  CHECK_FALSE(note_evidence(ledger, kN2, evidence("xid", 2s), true, {}).convicted);
+  exclude_node(ledger, kN1, evidence("operator", 3s), 1h);
+  CHECK(note_evidence(ledger, kN2, evidence("xid", 4s), true, {}).convicted);
+  CHECK(excluded_nodes(ledger, Instant{} + 5s) == std::vector<NodeName>{kN1, kN2});
+}
+
+TEST_CASE("ledger: the run needs one of two nodes -> the one with bad hardware stays out") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  RecoverPolicy policy;
+  policy.exclude_at_most = 0.7;
+  note_evidence(ledger, kN1, evidence("xid", 1s), true, policy);
+  note_evidence(ledger, kN2, evidence("hang", 2s), true, policy);
+  CHECK(exclusions_for_submit(ledger, {}, 2, Instant{} + 3s) == std::vector<NodeName>{kN1});
+}
+
 TEST_CASE("ledger: a run needs the nodes -> the exclusion is left out, an operator's stays") {
   NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
   note_evidence(ledger, kN1, evidence("hang", 1s), true, {});

@@ -169,6 +169,7 @@ void Script::control(sim::Words& words) {
   control.stacks = words.number("stacks", control.stacks);
   control.restart = words.number("restart", control.restart);
   control.restart_of = Attempt(static_cast<std::uint32_t>(words.number("of")));
+  control.leave_of = Attempt(static_cast<std::uint32_t>(words.number("leave-of")));
   if (const auto level = words.value("level"))
     control.level = enum_from<wire::Level>(*level).value_or(wire::Level::Run);
   if (const auto nodes = words.nodes("exclude"); !nodes.empty()) control.exclude = nodes;

@@ -24,7 +24,7 @@ GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budg
           "end-mark", "follow-once", "follow-proof", "follow-kept", "stale-attempt", "early-start", "claim", "lineage"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
-ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551, 35, 1605, 4953, 5854, 8733]  # seeds of chaos that found something
+ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551, 35, 1605, 4953, 5854, 8733, 20305, 20768]  # seeds of chaos that found something
 failed = 0
 
 
