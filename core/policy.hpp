@@ -111,11 +111,12 @@ struct RecoverPolicy {
   double exclude_at_most = 0.05;  // share of the nodes known; at least one node may always be
                                   // excluded when spares or other nodes remain
   bool exclude_drain = false;     // broken nodes may be drained for everybody
+  bool preflight = false;         // nodes are tested before the first start
   bool rollback_enabled = false;
   double rollback_lr_scale = 0.75;
   std::uint32_t rollback_at_most = 2;
   STOKER_FIELDS(RecoverPolicy, in_allocation, on_scancel, restarts_total, restarts_without_progress,
-                refill, exclude_for, exclude_at_most, exclude_drain, rollback_enabled,
+                refill, exclude_for, exclude_at_most, exclude_drain, preflight, rollback_enabled,
                 rollback_lr_scale, rollback_at_most)
 };
 

@@ -117,11 +117,13 @@ void on(Turn& turn, NodeSaid event) {
                         [&](wire::NodeBeat& r) { take_beat(turn, node, std::move(r)); },
                         [&](wire::Told& r) {
                           const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
+                          if (const auto* found = std::get_if<wire::HealthSources>(&r.body))
+                            on_gpus(turn, node, found->gpus.size());
                           turn.report(std::move(r.body));
                           if (saved) turn.act(TendCheckpoints{});
                         },
                         [&](const wire::StacksDone& r) { on_stacks(turn, r); },
-                        [&](const wire::Benched& r) { on_benched(turn, node, r); },
+                        [&](wire::Benched& r) { on_benched(turn, node, std::move(r)); },
                         [&](const wire::Signalled& r) {
                           save_and_leave(turn, fmt::format("signal {} to the agent of {}", r.signal,
                                                            node.text));

@@ -73,7 +73,8 @@ void try_goodbye(Turn& turn, const Tick& tick);
 
 // bench.cpp
 [[nodiscard]] bool begin_bench(Turn& turn, const Next& next);  // false: no node is to be tested
-void on_benched(Turn& turn, const NodeName& node, const wire::Benched& report);
+void on_benched(Turn& turn, const NodeName& node, wire::Benched report);
+void on_gpus(Turn& turn, const NodeName& node, std::size_t gpus);  // their test takes longer
 void end_bench(Turn& turn);
 
 // control.cpp: words from outside

@@ -48,12 +48,13 @@ struct Looking {  // does the training's kill switch lie there? Then nothing sta
   static constexpr const char* kKind = "looking";
   Next next;
 };
-struct Benching {  // nodes on parole are tested before they carry ranks
+struct Benching {  // nodes on parole, or all of them, are tested before they carry ranks
   static constexpr const char* kKind = "benching";
   Next next;
   std::set<NodeName> nodes, waiting;  // that take part; that have not answered
   wire::NodesBenched result;
-  Instant since, until;
+  std::map<NodeName, std::vector<wire::GpuFigures>> before;  // of the first round
+  Instant since, asked, until;
   int round = 1;
 };
 struct Choosing {  // waits for the choice of the checkpoint

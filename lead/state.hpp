@@ -41,12 +41,14 @@ using Presence = std::variant<Absent, Present, Closed, Lost, Gone>;
 struct Agent {
   Presence presence;
   std::uint32_t standbys = 0;  // warm and ready
+  std::size_t gpus = 0;        // that its NVML shows
   std::string stuck;           // processes there that cannot be killed
 };
 
 // Each paroled node is tested once a generation and accusation.
 struct Parole {
   std::set<NodeName> paroled, tested, poor;  // ever left out; tested here; that did badly
+  bool preflight = false;                    // all nodes are to be tested first
 };
 
 struct Restarts {
@@ -70,7 +72,7 @@ struct State {
   wire::Beat beat;                          // the newest one of the newest attempt
   Instant beat_at;
   std::optional<Instant> give_up_at;  // the first of the agents that are Closed or Lost
-  std::optional<Instant> leave_at;  // the time limit
+  std::optional<Instant> leave_at;    // the time limit
   Attempt attempt;
   std::map<Rank, wire::RankExited> exits;  // of the newest attempt
   std::string loaded;                      // by it; directory name, "" = none

@@ -61,6 +61,7 @@ State initial_state(Setup setup, ChosenCheckpoint resume,
   state.done.exclude.clear();
   const wire::Orders& orders = setup.start.orders;
   state.parole.paroled.insert(orders.bench.begin(), orders.bench.end());
+  state.parole.preflight = orders.preflight;
   state.epoch = std::max(orders.epoch, state.done.epoch);
   for (const NodeName& node : setup.start.nodes) state.agents[node];
   state.agents[setup.node].presence = Present{};

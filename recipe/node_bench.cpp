@@ -29,39 +29,56 @@ std::optional<double> median(std::vector<double> values) {
   return values[(values.size() - 1) / 2];  // the lower one: in doubt for the node
 }
 
+struct Others {
+  std::size_t count = 0;
+  std::map<std::string, std::vector<double>> values;  // of each figure
+};
+
+Others others_of(const std::vector<NodeName>& judged,
+                 const std::map<NodeName, NodeFigures>& figures) {
+  Others others;
+  for (const auto& [node, values] : figures) {
+    if (is_among(judged, node)) continue;
+    ++others.count;
+    for (const Share& share : kShares)
+      if (const auto value = figure_of(values, share.figure))
+        others.values[share.figure].push_back(*value);
+  }
+  return others;
+}
+
+bool are_all(const std::vector<NodeName>& tested, const std::map<NodeName, NodeFigures>& figures) {
+  return std::all_of(figures.begin(), figures.end(),
+                     [&](const auto& one) { return is_among(tested, one.first); });
+}
+
 }  // namespace
+
+bool is_among(const std::vector<NodeName>& nodes, const NodeName& node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
 
 std::vector<PoorFigure> judge_bench(const std::vector<NodeName>& tested,
                                     const std::map<NodeName, NodeFigures>& figures) {
-  const auto is_tested = [&](const NodeName& node) {
-    return std::find(tested.begin(), tested.end(), node) != tested.end();
-  };
-  std::size_t peers = 0;
-  std::map<std::string, std::vector<double>> others;
-  for (const auto& [node, values] : figures) {
-    if (is_tested(node)) continue;
-    ++peers;
-    for (const Share& share : kShares)
-      if (const auto value = figure_of(values, share.figure))
-        others[share.figure].push_back(*value);
-  }
+  const bool all_are = are_all(tested, figures);
   std::vector<PoorFigure> poor;
-  if (peers < kLeastPeers) return poor;
   for (const NodeName& node : tested) {
+    Others others = others_of(all_are ? std::vector<NodeName>{node} : tested, figures);
+    if (others.count < kLeastPeers) continue;
     const auto own = figures.find(node);
     if (own == figures.end()) {
-      poor.push_back({node, "", 0, 0});
+      poor.push_back({node, "", 0, 0, 0});
       continue;
     }
     std::optional<PoorFigure> worst;
     double depth = 1;  // value against what is just enough
     for (const Share& share : kShares) {
       const auto value = figure_of(own->second, share.figure);
-      const auto usual = median(others[share.figure]);
+      const auto usual = median(others.values[share.figure]);
       if (!value || !usual || *value >= share.least * *usual) continue;
       if (*value / (share.least * *usual) >= depth) continue;
       depth = *value / (share.least * *usual);
-      worst = PoorFigure{node, share.figure, *value, *usual};
+      worst = PoorFigure{node, share.figure, *value, *usual, share.least * *usual};
     }
     if (worst) poor.push_back(*worst);
   }
@@ -70,8 +87,9 @@ std::vector<PoorFigure> judge_bench(const std::vector<NodeName>& tested,
 
 std::string bench_text(const PoorFigure& poor) {
   if (poor.figure.empty()) return "did not finish its test though the others did";
-  return fmt::format("{} {:.3g}, {:.0f} % of the others' median {:.3g}", poor.figure, poor.value,
-                     100 * poor.value / poor.usual, poor.usual);
+  return fmt::format("{} {:.3g}, {:.0f} % of the others' median {:.3g}; {:.3g} is the limit",
+                     poor.figure, poor.value, 100 * poor.value / poor.usual, poor.usual,
+                     poor.limit);
 }
 
 }  // namespace stoker::recipe

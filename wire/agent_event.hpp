@@ -261,12 +261,33 @@ struct ArchiveFailed {  // it is tried again; reported once for each reason
   STOKER_FIELDS(ArchiveFailed, iteration, checkpoint, to, why, waiting)
 };
 
-struct NodesBenched {  // nodes on parole were tested beside some of the others, all at once
+struct GpuFigures {  // what one GPU of a tested node did: recipe/gpu_bench.hpp
+  GpuName gpu;
+  std::string model;  // "NVIDIA H200": only equal ones are compared
+  std::map<std::string, double> figures;
+  std::string note;  // what was not measured, and why
+  STOKER_FIELDS(GpuFigures, gpu, model, figures, note)
+};
+// A round of the test of nodes begins (NodesBenched reports the result); no attempt starts before
+// it is over.
+struct BenchBegan {
+  static constexpr const char* kKind = "bench_began";
+  std::vector<NodeName> tested;
+  bool preflight = false;
+  Duration at_most{};
+  STOKER_FIELDS(BenchBegan, tested, preflight, at_most)
+};
+// Nodes on parole were tested beside some of the others, all at once; before the first start
+// (recover.preflight) all nodes.
+struct NodesBenched {
   static constexpr const char* kKind = "nodes_benched";
-  std::vector<NodeName> tested;                               // on parole
+  std::vector<NodeName> tested;                               // who is judged
   std::map<NodeName, std::map<std::string, double>> figures;  // of all that answered
   double seconds = 0;
-  STOKER_FIELDS(NodesBenched, tested, figures, seconds)
+  bool preflight = false;
+  std::map<NodeName, std::vector<GpuFigures>> gpus;
+  std::map<NodeName, std::string> notes;  // why a node's GPUs were not tested
+  STOKER_FIELDS(NodesBenched, tested, figures, seconds, preflight, gpus, notes)
 };
 
 struct KernelLine {
@@ -313,8 +334,8 @@ using AgentBody =
     std::variant<GenerationStarted, AgentJoined, AgentLost, DamagedCheckpoint, AttemptStarted,
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
                  ResumeAudit, NumbersDiffer, Acknowledged, StacksWritten, CheckpointsDeleted,
-                 CheckpointArchived, ArchiveFailed, NodesBenched, HealthSources, KernelLine,
-                 ControlRefused, Notice, Goodbye>;
+                 CheckpointArchived, ArchiveFailed, BenchBegan, NodesBenched, HealthSources,
+                 KernelLine, ControlRefused, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

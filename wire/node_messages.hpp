@@ -68,7 +68,9 @@ struct TakeStacks {
 struct BenchNode {
   static constexpr const char* kKind = "bench";
   int version = 1;
-  STOKER_FIELDS(BenchNode, version)
+  bool disk = true;  // not where more nodes write at once than one file system is asked to bear
+  Duration burn{};   // of the GPUs
+  STOKER_FIELDS(BenchNode, version, disk, burn)
 };
 struct LeaveWith {
   static constexpr const char* kKind = "leave";
@@ -144,7 +146,9 @@ struct StacksDone {
 struct Benched {
   static constexpr const char* kKind = "benched";
   std::map<std::string, double> figures;  // what could be measured
-  STOKER_FIELDS(Benched, figures)
+  std::vector<GpuFigures> gpus;
+  std::string note;  // why no GPU was tested
+  STOKER_FIELDS(Benched, figures, gpus, note)
 };
 struct Signalled {  // the scheduler has sent the agent a signal: the end is near
   static constexpr const char* kKind = "signalled";

@@ -107,6 +107,7 @@ struct Orders {
   std::vector<Skip> skips;  // of all rollbacks of the line, for a start that falls back behind one
   std::vector<NodeName> exclude;  // nodes of the allocation that must carry no rank
   std::vector<NodeName> bench;    // on parole: tested beside others before they carry ranks
+  bool preflight = false;         // all nodes are tested before the first attempt
   std::map<std::string, std::string>
       progress;  // regular expressions {iteration, loss} of the user; empty = automatic
   std::map<std::string, std::string>
@@ -116,7 +117,7 @@ struct Orders {
                 hang_floor, save_signal, kill_switch, finished, exit_before_limit,
                 checkpoint_directory, checkpoint_format, verify_checkpoints, keep_last, keep_every,
                 keep_pin, keep_follow, archive_to, archive_every, archive_without_optimizer,
-                lr_scale, skip_samples, skips, exclude, bench, progress, digests)
+                lr_scale, skip_samples, skips, exclude, bench, preflight, progress, digests)
 };
 
 // How often agents tell the progress of their ranks: twenty times in the shortest silence that may

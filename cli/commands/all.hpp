@@ -8,6 +8,7 @@ namespace stoker::cli {
 Command cmd_ack();
 Command cmd_adopt();
 Command cmd_alerts();
+Command cmd_bench_node();
 Command cmd_bisect();
 Command cmd_check();
 Command cmd_chronicle();

@@ -11,6 +11,7 @@
 #include "cli/doctor/site_checks.hpp"
 #include "cli/init/draft.hpp"
 #include "common/json.hpp"
+#include "wire/bench_report.hpp"
 #include "wire/held.hpp"
 
 namespace stoker::cli {
@@ -55,6 +56,24 @@ struct DoctorDocument {
   bool ok = true;
   std::vector<DoctorFinding> findings;
   STOKER_FIELDS(DoctorDocument, ok, findings)
+};
+
+struct PoorNode {
+  NodeName node;
+  std::string gpu;     // its place on the bus; "" = it is the node's
+  std::string figure;  // "" = it did not finish, though the others did
+  double value = 0;
+  double usual = 0, limit = 0;  // of the others; both 0: the figure is bad by itself
+  std::string text;
+  STOKER_FIELDS(PoorNode, node, gpu, figure, value, usual, limit, text)
+};
+
+struct BenchDocument {
+  bool ok = true;
+  std::vector<wire::BenchReport> nodes;
+  std::vector<PoorNode> poor;
+  std::vector<NodeName> silent;  // that were asked and did not answer
+  STOKER_FIELDS(BenchDocument, ok, nodes, poor, silent)
 };
 
 struct CheckError {

@@ -1,5 +1,5 @@
-// Where stokerd keeps its state when no option names a folder: for the daemon and for whoever asks
-// it.
+// Where stokerd keeps its state when no option names a folder: for the daemon and for the programs
+// that ask it.
 #pragma once
 
 #include <map>

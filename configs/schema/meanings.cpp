@@ -80,6 +80,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"hang.phases.shutdown", "duration", "the same for leaving"},
       {"recover.in_allocation", "true, false", "restart the ranks without leaving the allocation"},
       {"recover.on_scancel", "hold, restart", "when the whole job was cancelled by hand"},
+      {"recover.preflight", "true, false",
+       "all nodes of the allocation are tested before the run's first start, their GPUs for a "
+       "minute (docs/recovery.md); agents do it, so not beside train.batch_script"},
       {"recover.restarts.total", "restarts", "budget, refilled by progress"},
       {"recover.restarts.without_progress", "restarts", "in a row; then the run is held"},
       {"recover.restarts.refill", "duration", "of progress that earns the whole budget back"},

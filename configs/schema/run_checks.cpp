@@ -367,6 +367,10 @@ CheckedRun check_run_config(std::string_view text, const RunSchemaContext& conte
     check_script(run.file);
   if (!core::has_agents(run.file.policy) && !run.file.policy.after.empty())
     check_agent(run.file, world);  // it runs the followers' commands
+  if (run.file.policy.recover.preflight && !core::has_agents(run.file.policy))
+    run.file.add_error("recover.preflight",
+                       "needs agents: a run of train.batch_script has none; `stoker bench-node` "
+                       "tests nodes by hand");
   if (run.file.policy.recover.exclude_drain &&
       run.file.policy.scheduler.kind != core::SchedulerKind::Slurm)
     run.file.add_error("recover.exclude.drain", "needs scheduler.kind: slurm");

@@ -89,6 +89,7 @@ void read_hang(MapReader& m, core::HangPolicy& p) {
 void read_recover(MapReader& m, core::RecoverPolicy& p) {
   m.read("in_allocation", p.in_allocation);
   m.read("on_scancel", p.on_scancel);
+  m.read("preflight", p.preflight);
   m.map("restarts", [&](MapReader& r) {
     read_between(r, "total", p.restarts_total, 0, 100000);
     read_between(r, "without_progress", p.restarts_without_progress, 1, 1000);

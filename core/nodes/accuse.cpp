@@ -9,7 +9,6 @@
 #include "core/nodes/node_view.hpp"
 #include "core/sentence.hpp"
 #include "core/supply/supply.hpp"
-#include "recipe/node_bench.hpp"
 
 namespace stoker::core {
 namespace {
@@ -140,29 +139,6 @@ void on_kernel_line(Turn& turn, const wire::KernelLine& e) {
                  fmt::format("{}: {}", e.node.text, e.text),
                  fmt::format("stoker nodes {}", turn.name().text), e.node.text});
   if (fatal) supply::update_exclusions(turn);
-}
-
-// The lead goes without a node that did badly by itself, as far as there are others.
-void on_nodes_benched(Turn& turn, const wire::NodesBenched& e) {
-  const auto poor = recipe::judge_bench(e.tested, e.figures);
-  const std::size_t others = e.figures.size() - std::min(e.figures.size(), e.tested.size());
-  std::vector<NodeName> passed;
-  for (const NodeName& node : e.tested) {
-    const auto found =
-        std::find_if(poor.begin(), poor.end(), [&](const auto& p) { return p.node == node; });
-    if (found == poor.end()) {
-      passed.push_back(node);
-      continue;
-    }
-    const std::string text = fmt::format("{} is on parole and failed its test: {}", node.text,
-                                         recipe::bench_text(*found));
-    turn.say(text);
-    turn.say(accuse_node(turn, node, evidence_of(turn, "bench", text), true));
-  }
-  if (!passed.empty())
-    turn.say(fmt::format("{} passed the test on parole in {:.1f}s, beside {}", nodes_text(passed),
-                         e.seconds, count_text(others, "other")));
-  if (!poor.empty()) supply::update_exclusions(turn);
 }
 
 // A computation that another node makes differently, twice alike, is the hardware's; a copy that

@@ -26,6 +26,8 @@ std::string acquit_accused(Turn& turn, const std::vector<NodeName>& named);
 void on_kernel_line(Turn& turn, const wire::KernelLine& e);
 void on_health_sources(Turn& turn, const wire::HealthSources& e);
 void on_numbers_differ(Turn& turn, const wire::NumbersDiffer& e);
+// benched.cpp
+void on_bench_began(Turn& turn, const wire::BenchBegan& e);
 void on_nodes_benched(Turn& turn, const wire::NodesBenched& e);
 
 }  // namespace stoker::core

@@ -40,6 +40,9 @@ inline constexpr double kSure = 0.6, kVerySure = 0.9;
 // An asked-for restart inside the allocation is given up after this: TERM, 20 s, KILL, proof,
 // barrier, start.
 inline constexpr Duration kRestartBound = 90s;
+// The agents have something to do before they restart the ranks, until then: the bound counts from
+// there.
+void await_restart(RunState& run, Instant until);
 
 // Remembers when and where the trouble began, unless it is part of one already.
 void note_incident(Turn& turn, const std::string& kind);

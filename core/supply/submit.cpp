@@ -201,6 +201,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
       orders.exclude.push_back(node);
   for (const auto& [name, entry] : turn.site.ledger.nodes)
     if (has_agents(policy) && entry.record && entry.record->parole) orders.bench.push_back(name);
+  orders.preflight = policy.recover.preflight && has_agents(policy) && run.newest == Generation{};
   orders.progress = policy.watch.progress;
   if (resume.mode == wire::ResumeMode::Exact)
     run.exact_order = run.order;

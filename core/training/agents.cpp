@@ -46,6 +46,7 @@ void dispatch_said(Turn& turn, const wire::AgentBody& body) {
                         [&](const wire::StacksWritten& e) { on_stacks(turn, e); },
                         [&](const wire::NumbersDiffer& e) { on_numbers_differ(turn, e); },
                         [&](const wire::HealthSources& e) { on_health_sources(turn, e); },
+                        [&](const wire::BenchBegan& e) { on_bench_began(turn, e); },
                         [&](const wire::NodesBenched& e) { on_nodes_benched(turn, e); },
                         [&](const wire::KernelLine& e) { on_kernel_line(turn, e); },
                         [&](const wire::Notice& e) { on_notice(turn, e); },

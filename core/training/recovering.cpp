@@ -10,7 +10,16 @@
 #include "core/timers.hpp"
 #include "core/training/reactions.hpp"
 
-namespace stoker::core::training {
+namespace stoker::core {
+
+void await_restart(RunState& run, Instant until) {
+  auto* recovering = std::get_if<training::Recovering>(&run.training);
+  if (recovering == nullptr || recovering->rung != training::Rung::InAllocation) return;
+  recovering->repeat_at = std::max(recovering->repeat_at, until);
+  recovering->give_up_at = std::max(recovering->give_up_at, until + kRestartBound);
+}
+
+namespace training {
 namespace {
 
 void lose_recovered_task(Turn& turn, const TaskEnd& end) {
@@ -114,4 +123,6 @@ const Reactions& reactions(const Recovering&) {
   return kRecovering;
 }
 
-}  // namespace stoker::core::training
+}  // namespace training
+
+}  // namespace stoker::core

@@ -179,8 +179,9 @@ void Training::bench(SimGeneration& g, std::vector<NodeName> nodes) {
   later(g, random_.between(5s, 15s), [this, nodes = std::move(nodes)](SimGeneration& then) {
     for (const NodeName& node : nodes) {
       if (then.lead.silent.contains(node)) continue;
-      const double speed = cluster_.slow().contains(node) ? 140.0 / 149 : 1;
-      then.lead.waiting.push_back(lead::NodeSaid{node, wire::Benched{{{"gemm_f32", speed}}}});
+      wire::Benched answer;
+      answer.figures["gemm_f32"] = cluster_.slow().contains(node) ? 140.0 / 149 : 1;
+      then.lead.waiting.push_back(lead::NodeSaid{node, std::move(answer)});
     }
     run(then);
   });

@@ -23,7 +23,9 @@ std::string text(const core::WriteOrders& a) {
   return fmt::format(
       "orders {} {} on {}+{} nodes{}{}{}", o.number.value, resume, o.nodes, o.spares,
       o.exclude.empty() ? "" : " without " + compress_hostlist(o.exclude),
-      o.bench.empty() ? "" : " testing " + compress_hostlist(o.bench),
+      o.preflight       ? " testing all"
+      : o.bench.empty() ? ""
+                        : " testing " + compress_hostlist(o.bench),
       o.keep_pin.empty() ? "" : fmt::format(" keeping {}", fmt::join(o.keep_pin, ",")));
 }
 

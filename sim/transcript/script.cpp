@@ -62,6 +62,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"differ", &Script::do_differ},
             {"damaged", &Script::do_damaged},
             {"deleted", &Script::do_deleted},
+            {"bench", &Script::do_bench},
             {"benched", &Script::do_benched},
             {"archived", &Script::do_archived},
             {"archive-failed", &Script::do_archive_failed},

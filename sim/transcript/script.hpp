@@ -63,6 +63,7 @@ class Script {
   Status do_damaged(Words& words);
   Status do_deleted(Words& words);
   Status do_archived(Words& words);
+  Status do_bench(Words& words);
   Status do_benched(Words& words);
   Status do_archive_failed(Words& words);
   Status do_audit(Words& words);

@@ -254,21 +254,6 @@ Status Script::do_archive_failed(Words& words) {
   return say(e);
 }
 
-// benched n02 gemm 0.3 disk 1: n02 is on parole; its figures as shares of the two others'; or hung
-Status Script::do_benched(Words& words) {
-  wire::NodesBenched e;
-  const NodeName node(words.next());
-  e.tested = {node};
-  for (const char* other : {"n01", "n03"})
-    e.figures[NodeName(other)] = {{"gemm_f32", 100}, {"memory_copy", 20}, {"disk_write", 500}};
-  if (!words.take("hung"))
-    e.figures[node] = {{"gemm_f32", 100 * words.real("gemm", 1)},
-                       {"memory_copy", 20},
-                       {"disk_write", 500 * words.real("disk", 1)}};
-  e.seconds = 2;
-  return say(e);
-}
-
 Status Script::do_audit(Words& words) {
   wire::ResumeAudit e;
   e.passed = words.next() == "passed";

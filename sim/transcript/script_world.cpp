@@ -5,6 +5,20 @@
 #include "sim/transcript/script.hpp"
 
 namespace stoker::sim {
+namespace {
+
+core::FollowerPolicy follower_of(Words& words, const std::string& name) {
+  core::FollowerPolicy follower;
+  follower.name = name;
+  follower.every = words.number("every", 100);
+  follower.command = {"evaluate.py", "{checkpoint}"};
+  follower.at_once = static_cast<std::uint32_t>(words.number("at_once", 1));
+  follower.tries = static_cast<std::uint32_t>(words.number("tries", 3));
+  follower.backlog = static_cast<std::uint32_t>(words.number("backlog", 3));
+  return follower;
+}
+
+}  // namespace
 
 Status Script::do_policy(Words& words) {
   core::RunPolicy& p = policy_;
@@ -57,21 +71,13 @@ Status Script::do_policy(Words& words) {
       words.duration("interval_floor", policy_.checkpoints.interval_floor);
   r.exclude_for = words.duration("exclude_for", r.exclude_for);
   if (const auto v = words.value("drain")) r.exclude_drain = *v == "yes";
+  if (const auto v = words.value("preflight")) r.preflight = *v == "yes";
   r.refill = words.duration("refill", r.refill);
   if (const auto v = words.value("rollback")) r.rollback_enabled = *v == "on";
   r.rollback_lr_scale = words.real("lr_scale", r.rollback_lr_scale);
   r.rollback_at_most = static_cast<std::uint32_t>(words.number("at_most", r.rollback_at_most));
   if (const auto v = words.value("in_allocation")) r.in_allocation = *v == "yes";
-  if (const auto name = words.value("after")) {
-    core::FollowerPolicy follower;
-    follower.name = *name;
-    follower.every = words.number("every", 100);
-    follower.command = {"evaluate.py", "{checkpoint}"};
-    follower.at_once = static_cast<std::uint32_t>(words.number("at_once", 1));
-    follower.tries = static_cast<std::uint32_t>(words.number("tries", 3));
-    follower.backlog = static_cast<std::uint32_t>(words.number("backlog", 3));
-    p.after = {follower};
-  }
+  if (const auto name = words.value("after")) p.after = {follower_of(words, *name)};
   if (const auto v = words.value("on_scancel"))
     r.on_scancel = *v == "restart" ? core::OnScancel::Restart : core::OnScancel::Hold;
   return ok();

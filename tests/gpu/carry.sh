@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 folder=${1:?tests/gpu/carry.sh FOLDER}
 limit=$((64 << 20))
-programs=(gpu_kernels gpu_state gpu_speed stoker-train)
+programs=(gpu_kernels gpu_state gpu_speed stoker-train stoker-agent)
 
 rm -rf "$folder/bin" "$folder/lib" "$folder/tests"
 mkdir -p "$folder/bin" "$folder/lib" "$folder/tests/gpu"

@@ -41,10 +41,16 @@ std::string of(const wire::AttemptEnded& e) {
 }
 
 std::string of(const wire::NodesBenched& e) {
-  std::string text = fmt::format("benched {} in {:.0f} s:", compress_hostlist(e.tested), e.seconds);
+  std::string text = fmt::format("benched {}{} in {:.0f} s:", e.preflight ? "first " : "",
+                                 compress_hostlist(e.tested), e.seconds);
   for (const auto& [node, figures] : e.figures)
     for (const auto& [name, value] : figures)
       text += fmt::format(" {} {} {}", node.text, name, value);
+  for (const auto& [node, gpus] : e.gpus)
+    for (const wire::GpuFigures& gpu : gpus)
+      for (const auto& [name, value] : gpu.figures)
+        text += fmt::format(" {}/{} {} {}", node.text, gpu.gpu.pci, name, value);
+  for (const auto& [node, note] : e.notes) text += fmt::format(" {} \"{}\"", node.text, note);
   return text;
 }
 
@@ -72,6 +78,11 @@ std::string report_text(const wire::AgentBody& body) {
                  [](const wire::AttemptStarted& e) { return of(e); },
                  [](const wire::RankExited& e) { return of(e); },
                  [](const wire::AttemptEnded& e) { return of(e); },
+                 [](const wire::BenchBegan& e) {
+                   return fmt::format("bench of {} begins{}, {:.0f} s at most",
+                                      compress_hostlist(e.tested), e.preflight ? " first" : "",
+                                      to_seconds(e.at_most));
+                 },
                  [](const wire::NodesBenched& e) { return of(e); },
                  [](const auto& e) { return std::string(std::decay_t<decltype(e)>::kKind); }},
       body);

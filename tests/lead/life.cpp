@@ -211,7 +211,9 @@ void Life::command(const NodeName& name, const wire::NodeCommand& command) {
   }
   if (std::holds_alternative<wire::BenchNode>(command) && !random_.chance(100))
     after(random_.between(1s, 20s), [this, name] {
-      say(name, wire::Benched{{{"gemm_f32", random_.chance(100) ? 0.1 : 1.0}}});
+      wire::Benched answer;
+      answer.figures["gemm_f32"] = random_.chance(100) ? 0.1 : 1.0;
+      say(name, std::move(answer));
     });
   if (std::holds_alternative<wire::LeaveWith>(command)) {
     end_ranks(name, random_.between(1ms, 2s), killed());

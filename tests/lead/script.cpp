@@ -63,6 +63,7 @@ void Script::make(sim::Words& words) {
   orders.save_signal = words.value("save-signal").value_or("");
   orders.exclude = words.nodes("exclude");
   orders.bench = words.nodes("bench");
+  orders.preflight = words.flag("preflight");
   orders.in_allocation = !words.flag("no-restarts");
   lead::Setup setup;
   setup.order = OrderNumber(1);
@@ -247,7 +248,18 @@ Status Script::happen(sim::Words& words) {
   } else if (verb == "benched") {
     wire::Benched benched;
     benched.figures["gemm_f32"] = words.real("gemm", 1);
+    benched.note = words.quoted();
+    if (const double share = words.real("gpu"); share > 0)
+      benched.gpus.push_back({{"0000:0a:00", "GPU-1", "1"},
+                              "H200",
+                              {{"gpu_gemm_bf16", 600 * share}, {"gpu_wrong", words.real("wrong")}},
+                              ""});
     say(NodeName(words.next()), std::move(benched));
+  } else if (verb == "gpus") {
+    wire::HealthSources sources;
+    sources.node = NodeName(words.next());
+    sources.gpus.resize(1);
+    say(sources.node, wire::Told{sources});
   } else if (verb == "signalled") {
     say(NodeName(words.next()), wire::Signalled{SIGTERM});
   } else {

@@ -6,7 +6,8 @@ import re
 import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-HEADERS = ["common/remedy.hpp", "wire/status.hpp", "wire/site.hpp", "wire/held.hpp", "cli/init/draft.hpp", "cli/doctor/site_checks.hpp", "cli/show/documents.hpp"]
+HEADERS = ["common/remedy.hpp", "wire/status.hpp", "wire/site.hpp", "wire/held.hpp", "wire/agent_event.hpp", "wire/bench_report.hpp",
+           "cli/init/draft.hpp", "cli/doctor/site_checks.hpp", "cli/show/documents.hpp"]
 DOCUMENTS = {"status": ("StatusDocument", "status.json of a run; an entry of `stoker status --json`"),
              "event": ("PublishedEvent", "a line of events.jsonl and of `stoker events --json`"),
              "node": ("PublishedNode", "a line of nodes.jsonl and of `stoker nodes --json`"),
@@ -16,6 +17,7 @@ DOCUMENTS = {"status": ("StatusDocument", "status.json of a run; an entry of `st
              "pulse": ("PulseDocument", "an entry of `stoker pulse --json`"),
              "silence": ("StatusSilence", "an entry of `stoker silence --list --json`"),
              "doctor": ("DoctorDocument", "`stoker doctor --json`"),
+             "bench_node": ("BenchDocument", "`stoker bench-node --json`"),
              "acting": ("ActingDocument", "what a command that acts prints with --json: save, stop, exclude, ack, ..."),
              "error": ("ErrorDocument", "what any command prints with --json when it has no answer"),
              "check": ("CheckDocument", "`stoker check RUN.yaml --json` with exit 0"),
@@ -49,7 +51,7 @@ def enums(text):
 
 
 def schema_of(kind, used):
-    if kind == "std::string":
+    if kind in ("std::string", "NodeName"):
         return {"type": "string"}
     if kind == "bool":
         return {"type": "boolean"}

@@ -35,7 +35,7 @@ TEST_CASE("judge_bench: clocked down -> convicted by its worst figure, with both
   CHECK(poor[0].node == kTested);
   CHECK(poor[0].figure == "memory_copy");
   CHECK(poor[0].usual == 20);
-  CHECK(bench_text(poor[0]) == "memory_copy 1, 5 % of the others' median 20");
+  CHECK(bench_text(poor[0]) == "memory_copy 1, 5 % of the others' median 20; 10 is the limit");
 }
 
 TEST_CASE("judge_bench: no answer though the others answered -> convicted") {
@@ -61,4 +61,13 @@ TEST_CASE("judge_bench: zeros, infinities, no numbers -> not measured") {
   for (auto& [node, own] : figures)
     if (node != kTested) own["memory_copy"] = std::numeric_limits<double>::infinity();
   CHECK(judge_bench({kTested}, figures).empty());
+}
+
+TEST_CASE("judge_bench: all are tested -> each against the rest") {
+  const auto figures = site({{"gemm_f32", 30}, {"memory_copy", 20}});
+  const std::vector<NodeName> all{NodeName("n01"), NodeName("n02"), NodeName("n03"), kTested};
+  const auto poor = judge_bench(all, figures);
+  REQUIRE(poor.size() == 1);
+  CHECK(poor[0].node == kTested);
+  CHECK(poor[0].limit == 50);
 }

@@ -9,7 +9,7 @@
 #include "common/printable.hpp"
 #include "wire/exit_code.hpp"
 #include "worker/agent/follow_checkpoint.hpp"
-#include "worker/agent/node/bench.hpp"
+#include "worker/agent/gpu/bench_command.hpp"
 #include "worker/agent/rank/guardian.hpp"
 #include "worker/agent/rank/job_stacks.hpp"
 #include "worker/agent/rank/stacks.hpp"
@@ -91,14 +91,17 @@ int cmd_guardian(GuardianFlags& flags) {
   return run_guardian(flags.plan);
 }
 
-int cmd_bench(const std::string& directory, bool json) {
-  const auto figures = bench_node(directory);
-  for (const BenchFigure& f : figures)
-    if (json)
-      fmt::print("{}\n", to_json_text(f));
-    else
-      fmt::print("{:<12} {:>10.1f} {:<8} {}\n", f.name, f.value, f.unit, printable(f.note));
-  return 0;
+void add_bench(CLI::App& app, BenchOptions& options) {
+  auto* bench = app.add_subcommand(
+      "bench", "what this node does: GEMM, memory, disk, network, and each of its GPUs");
+  auto* json = bench->add_flag("--json", options.json, "one JSON line a figure");
+  bench->add_flag("--report", options.report, "one JSON document, for stoker bench-node")
+      ->excludes(json);
+  bench->add_option("--directory", options.directory, "where the disk is measured");
+  bench->add_option("--burn", options.burn_s, "seconds that the GPUs compute for, 1 to 3600")
+      ->check(CLI::Range(1u, 3600u));
+  bench->add_flag("--gpus", options.gpus, "only the GPUs");
+  bench->footer("Example:\n  stoker-agent bench --burn 60");
 }
 
 int cmd_stacks(const std::vector<int>& pids) {
@@ -142,11 +145,8 @@ int main(int argc, char** argv) {
   add_run(app, options);
   add_follow(app, follow);
   add_guardian(app, guardian);
-  bool json = false;
-  std::string directory = ".";
-  auto* bench = app.add_subcommand("bench", "GEMM, memory, disk and network figures of this node");
-  bench->add_flag("--json", json, "one JSON line a figure");
-  bench->add_option("--directory", directory, "where the disk is measured");
+  BenchOptions bench;
+  add_bench(app, bench);
   std::vector<int> pids;
   auto* stacks = app.add_subcommand("stacks", "stacks of all threads of processes");
   JobProbe probe;
@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("run")) return run_agent(options);
   if (app.got_subcommand("follow")) return follow_checkpoint(follow);
   if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
-  if (app.got_subcommand("bench")) return cmd_bench(directory, json);
+  if (app.got_subcommand("bench")) return bench_command(bench);
   if (!probe.job.empty()) return cmd_probe(probe);
   if (!pids.empty()) return cmd_stacks(pids);
   tell_stderr("stoker-agent stacks: name process ids, or --job");

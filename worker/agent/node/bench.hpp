@@ -1,5 +1,5 @@
-// `stoker-agent bench`: what this node can do, measured in a few seconds: GEMM, memory, disk,
-// loopback network. Figures to compare nodes with each other, not to publish.
+// What this node can do without its GPUs, measured in a few seconds: GEMM, memory, disk, loopback
+// network. Figures to compare nodes with each other, not to publish.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct BenchFigure {
   STOKER_FIELDS(BenchFigure, name, value, unit, note)
 };
 
-// `directory`: where the disk is measured; what is written there is removed again.
+// `directory`: where the disk is measured; what is written there is removed again. "" = not at all.
 std::vector<BenchFigure> bench_node(const std::string& directory, std::size_t megabytes = 256);
 
 }  // namespace stoker::agent

@@ -73,7 +73,7 @@ void Node::perform(const NodeCommand& command) {
                  [this](const StartRanks& c) { this->start(c); },
                  [this](const StopRanks& c) { stop(c); }, [this](const SaveNow& c) { save(c); },
                  [this](const TakeStacks& c) { take_stacks(c); },
-                 [this](const BenchNode&) { bench(); }, [](const Welcome&) {},
+                 [this](const BenchNode& c) { bench(c); }, [](const Welcome&) {},
                  [](const LeaveWith&) {}, [](const Ping&) {}},
       command);
 }

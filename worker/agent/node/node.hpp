@@ -76,7 +76,7 @@ class Node {
   void save(const SaveNow& command);
   bool send_save_signal(Member& member);
   void take_stacks(const TakeStacks& command);
-  void bench();
+  void bench(const BenchNode& command);
 
   // node_standby.cpp
   void tend_standbys();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/os/files.hpp"
+#include "worker/agent/gpu/bench_command.hpp"
 #include "worker/agent/node/bench.hpp"
 #include "worker/agent/node/node.hpp"
 #include "worker/agent/rank/process_tree.hpp"
@@ -107,13 +108,15 @@ void Node::stop(const StopRanks& command) {
 }
 
 // Small enough for seventeen nodes at once on one file system.
-void Node::bench() {
+void Node::bench(const BenchNode& command) {
   constexpr std::size_t kMegabytes = 64;
-  std::thread([this, directory = wiring_.context.run_directory, alive = alive_,
+  std::thread([this, command, directory = wiring_.context.run_directory, alive = alive_,
                &loop = wiring_.loop] {
     Benched measured;
-    for (const BenchFigure& figure : bench_node(directory, kMegabytes))
+    const std::string disk = command.disk ? directory : "";
+    for (const BenchFigure& figure : bench_node(disk, kMegabytes))
       if (figure.value > 0) measured.figures[figure.name] = figure.value;
+    bench_gpus_aside(command.burn, measured);
     loop.post([this, alive, measured] {
       if (*alive) wiring_.report(measured);
     });

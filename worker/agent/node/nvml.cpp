@@ -20,14 +20,6 @@ bool find(void* library, const char* name, F& function) {
   return function != nullptr;
 }
 
-// "00000000:CB:00.0" -> "0000:cb:00"
-std::string normal_pci(const NvmlPci& pci) {
-  std::string text(pci.bus_id, ::strnlen(pci.bus_id, sizeof pci.bus_id));
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (const auto colon = text.find(':'); colon == 8) text.erase(0, 4);
-  return text.substr(0, text.find('.'));
-}
-
 std::string text_of(int (*ask)(void*, char*, unsigned), void* device) {
   char text[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
   if (ask == nullptr || ask(device, text, sizeof text - 1) != 0) return "";
@@ -36,8 +28,8 @@ std::string text_of(int (*ask)(void*, char*, unsigned), void* device) {
 
 }  // namespace
 
-std::optional<NvmlTable> load_nvml() {
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+std::optional<NvmlTable> load_nvml(const char* name) {
+  void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::nullopt;
   NvmlTable t;
   const bool all = find(library, "nvmlInit_v2", t.init) &&
@@ -55,7 +47,35 @@ std::optional<NvmlTable> load_nvml() {
   find(library, "nvmlDeviceGetUUID", t.uuid);
   find(library, "nvmlDeviceGetSerial", t.serial);
   find(library, "nvmlDeviceGetPowerUsage", t.power);
+  find(library, "nvmlDeviceGetClockInfo", t.clock);
+  find(library, "nvmlDeviceGetTemperature", t.temperature);
+  find(library, "nvmlDeviceGetCurrentClocksThrottleReasons", t.held_down);
   return t;
+}
+
+std::string normal_pci(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (const auto colon = text.find(':'); colon == 8) text.erase(0, 4);
+  return text.substr(0, text.find('.'));
+}
+
+std::vector<NvmlDevice> nvml_devices(const NvmlTable& table) {
+  std::vector<NvmlDevice> devices;
+  unsigned count = 0;
+  if (table.init() != 0) return devices;
+  if (table.count(&count) != 0) count = 0;
+  for (unsigned i = 0; i < count && i < kGpusLimit; ++i) {
+    NvmlDevice device;
+    NvmlPci pci;
+    if (table.handle(i, &device.handle) != 0) continue;
+    if (table.pci(device.handle, &pci) == 0)
+      device.name.pci = normal_pci({pci.bus_id, ::strnlen(pci.bus_id, sizeof pci.bus_id)});
+    device.name.uuid = text_of(table.uuid, device.handle);
+    device.name.serial = text_of(table.serial, device.handle);
+    devices.push_back(std::move(device));
+  }
+  if (devices.empty()) table.shutdown();
+  return devices;
 }
 
 void GpuWatcher::read_counters(Gpu& gpu) const {
@@ -73,19 +93,16 @@ void GpuWatcher::read_counters(Gpu& gpu) const {
 std::optional<GpuWatcher> GpuWatcher::make(const NvmlTable& table) {
   GpuWatcher watcher;
   watcher.table_ = table;
-  unsigned count = 0;
-  if (table.init() != 0) return std::nullopt;
-  if (table.count(&count) != 0 || count == 0 || table.event_set(&watcher.events_) != 0) {
+  const std::vector<NvmlDevice> devices = nvml_devices(table);
+  if (devices.empty()) return std::nullopt;
+  if (table.event_set(&watcher.events_) != 0) {
     table.shutdown();
     return std::nullopt;
   }
-  for (unsigned i = 0; i < count && i < kGpusLimit; ++i) {
+  for (const NvmlDevice& device : devices) {
     Gpu gpu;
-    NvmlPci pci;
-    if (table.handle(i, &gpu.handle) != 0) continue;
-    if (table.pci(gpu.handle, &pci) == 0) gpu.name.pci = normal_pci(pci);
-    gpu.name.uuid = text_of(table.uuid, gpu.handle);
-    gpu.name.serial = text_of(table.serial, gpu.handle);
+    gpu.handle = device.handle;
+    gpu.name = device.name;
     table.register_events(gpu.handle, kXidEvent, watcher.events_);  // not on every GPU: MIG, vGPU
     watcher.read_counters(gpu);
     watcher.gpus_.push_back(gpu);

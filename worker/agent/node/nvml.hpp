@@ -36,13 +36,26 @@ struct NvmlTable {  // 0 = NVML_SUCCESS
   int (*uuid)(void*, char*, unsigned length) = nullptr;
   int (*serial)(void*, char*, unsigned length) = nullptr;
   int (*power)(void*, unsigned* milliwatts) = nullptr;
+  int (*clock)(void*, int which, unsigned* megahertz) = nullptr;
+  int (*temperature)(void*, int sensor, unsigned* celsius) = nullptr;
+  int (*held_down)(void*, unsigned long long* reasons) = nullptr;  // the clocks, and by what
 };
 // Empty: libnvidia-ml.so.1 or one of its functions is not there.
-std::optional<NvmlTable> load_nvml();
+std::optional<NvmlTable> load_nvml(const char* library = "libnvidia-ml.so.1");
 
 struct GpuIdentity {
   std::string pci, uuid, serial;  // "" where the driver does not tell
 };
+// "00000000:CB:00.0" -> "0000:cb:00".
+std::string normal_pci(std::string text);
+
+struct NvmlDevice {
+  void* handle = nullptr;
+  GpuIdentity name;
+};
+// Starts NVML; the GPUs that it shows. Empty: it does not start, or the node has no GPU.
+std::vector<NvmlDevice> nvml_devices(const NvmlTable& table);
+
 struct GpuNews {
   GpuIdentity gpu;         // pci: "0000:cb:00"
   std::optional<int> xid;  // an Xid event; else a counter that grew

@@ -40,7 +40,9 @@ std::optional<std::vector<std::string>> preload_command(const std::vector<std::s
 }
 
 std::string_view python_standby() {
-  return embedded_files().front().text;
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.name == "worker/agent/rank/python_standby.py") return file.text;
+  return {};
 }
 
 }  // namespace stoker::agent
