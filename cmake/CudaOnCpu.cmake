@@ -9,6 +9,7 @@ file(GLOB_RECURSE cuda_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda_
 set_source_files_properties(${cuda_kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
 # What of the trainer knows CUDA, and an NCCL that moves bytes on the emulated streams.
 set(cuda_device ${CMAKE_SOURCE_DIR}/worker/train/device/cuda_device.cpp
+  ${CMAKE_SOURCE_DIR}/worker/train/device/cuda_graph.cpp
   ${CMAKE_SOURCE_DIR}/worker/train/comm/nccl_comm.cpp
   ${CMAKE_SOURCE_DIR}/worker/train/comm/nccl_pairs.cpp fake_nccl/moving_nccl.cpp)
 add_executable(test_cuda_on_cpu ${cuda_kernels} ${cuda_device} ${cuda_tests})

@@ -54,4 +54,16 @@ GpuError dropout(const DropoutKey& key, double p, std::uint64_t first, std::size
 GpuError dropout(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
                  const Bf16* in, Bf16* out, Stream stream);
 
+// The masks of several samples, one after the other, `count` elements each: bitwise as
+// dropout_mask. The device has the numbers of the samples, so a recorded launch draws for those
+// that are there when it runs; the key's own is not used.
+struct DropoutSamples {
+  const std::uint64_t* ids = nullptr;
+  std::size_t count = 0;
+};
+GpuError dropout_masks(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
+                       const DropoutSamples& samples, float* out, Stream stream);
+GpuError dropout_masks(const DropoutKey& key, double p, std::uint64_t first, std::size_t count,
+                       const DropoutSamples& samples, Bf16* out, Stream stream);
+
 }  // namespace stoker::kernels

@@ -1,6 +1,5 @@
-// Rows of packs, up to a width that a warp holds in its registers: a warp a row, each element read
-// once. Others: a block a row, which is read again for each pass (from the cache). The sums over
-// the rows are a kernel of their own.
+// Rows of packs that a warp (backward: a team of warps) holds in its registers: each element is
+// read once. Others: again for each pass, from the cache, and for the sums over the rows.
 #include <cmath>
 #include <type_traits>
 
@@ -87,24 +86,26 @@ __global__ void forward_packs(LayerNormForward<T> n) {
   const auto size = static_cast<float>(width);
   for (Index row = first_element() / kWarp; row < rows; row += all_threads() / kWarp) {
     const Index start = row_start(row, width);
-    Pack<T> x[kMost];
+    Held<T> x[kMost], value[kMost];
     float part = 0;
+    each_pack<kMost>(packs, [&](unsigned i, Index pack) {  // before any store: all at a time
+      x[i] = hold(n.residual + start + pack * kCount);
+      if (n.value != nullptr) value[i] = hold(n.value + start + pack * kCount);
+    });
     each_pack<kMost>(packs, [&](unsigned i, Index pack) {
-      const Index at = start + pack * kCount;
-      x[i] = load(n.residual + at);
       if (n.value != nullptr) {
-        const Pack<T> value = load(n.value + at);
-        for (unsigned j = 0; j < kCount; ++j)
-          put(x[i].values + j, widen(x[i].values[j]) + widen(value.values[j]));
-        store(n.sum + at, x[i]);
+        Pack<T> sum;
+        for (unsigned j = 0; j < kCount; ++j) put(sum.values + j, x[i][j] + value[i][j]);
+        store(n.sum + start + pack * kCount, sum);
+        x[i] = std::bit_cast<Held<T>>(sum);
       }
-      for (unsigned j = 0; j < kCount; ++j) part += widen(x[i].values[j]);
+      for (unsigned j = 0; j < kCount; ++j) part += x[i][j];
     });
     const float mean = warp_sum(part) / size;
     part = 0;
     each_pack<kMost>(packs, [&](unsigned i, Index) {
       for (unsigned j = 0; j < kCount; ++j) {
-        const float off = widen(x[i].values[j]) - mean;
+        const float off = x[i][j] - mean;
         part += off * off;
       }
     });
@@ -113,15 +114,110 @@ __global__ void forward_packs(LayerNormForward<T> n) {
       const Pack<T> weight = load(n.weight + pack * kCount), bias = load(n.bias + pack * kCount);
       Pack<T> out;
       for (unsigned j = 0; j < kCount; ++j)
-        put(out.values + j, (widen(x[i].values[j]) - mean) * rstd * widen(weight.values[j]) +
-                                widen(bias.values[j]));
+        put(out.values + j,
+            (x[i][j] - mean) * rstd * widen(weight.values[j]) + widen(bias.values[j]));
       store(n.normed + start + pack * kCount, out);
     });
     if (threadIdx.x % kWarp == 0) n.mean[row] = mean, n.rstd[row] = rstd;
   }
 }
 
-// The second pass reads the row again, from the cache: held in registers it would leave few warps.
+// A team of whole warps has the packs of a row side by side, one a thread, of several rows at a
+// time. So a thread has few columns to add up over the rows, and asks for many packs at once.
+constexpr unsigned kTeamRows = 4, kMostThreads = 512, kTeamSums = 2 * kTeamRows;
+
+inline unsigned team_threads(Index packs) {
+  return static_cast<unsigned>((packs + kWarp - 1) / kWarp * kWarp);
+}
+inline unsigned team_count(unsigned threads) {
+  return std::max(1u, kBlockThreads / threads);
+}
+
+// The team's sums of what each thread has, for all of its threads. `parts` is not written again
+// before the next barrier.
+__device__ inline void team_sums(float (&sums)[kTeamSums], float* parts, unsigned team,
+                                 unsigned threads) {
+  for (float& sum : sums) sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0)
+    for (unsigned i = 0; i < kTeamSums; ++i) parts[threadIdx.x / kWarp * kTeamSums + i] = sums[i];
+  __syncthreads();
+  const float* first = parts + team * threads / kWarp * kTeamSums;
+  for (unsigned i = 0; i < kTeamSums; ++i) sums[i] = first[i];
+  for (unsigned warp = 1; warp < threads / kWarp; ++warp)
+    for (unsigned i = 0; i < kTeamSums; ++i) sums[i] += first[warp * kTeamSums + i];
+}
+
+// workspace[block] = the sum over the block's teams, in their order.
+template <unsigned kCount>
+__device__ void put_teams(const float (&mine)[kCount], bool has, Index column, unsigned team,
+                          unsigned teams, float* shared, float* workspace) {
+  for (unsigned t = 0; t < teams; ++t) {
+    if (team == t && has)
+      for (unsigned j = 0; j < kCount; ++j)
+        shared[column + j] = t == 0 ? mine[j] : shared[column + j] + mine[j];
+    __syncthreads();
+  }
+  if (team == 0 && has)
+    for (unsigned j = 0; j < kCount; ++j) workspace[column + j] = shared[column + j];
+  __syncthreads();  // `shared` is free
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    backward_teams(LayerNormBackward<T> n, float* weights, float* biases, unsigned threads) {
+  constexpr unsigned kCount = Pack<T>::kCount, kParts = kMostThreads / kWarp * kTeamSums;
+  STOKER_SHARED(float, parts, 2 * kParts);
+  STOKER_SHARED(float, columns, kMostThreads* kCount);
+  const auto width = static_cast<Index>(n.width);
+  const auto size = static_cast<float>(width);
+  const unsigned team = threadIdx.x / threads, teams = blockDim.x / threads;
+  const Index column = static_cast<Index>(threadIdx.x % threads) * kCount;
+  const bool has = column < width;
+  Held<T> weight{};
+  if (has) weight = hold(n.weight + column);
+  float along[kCount] = {}, plain[kCount] = {};
+  const RowRange rows = group_rows(static_cast<Index>(n.rows), blockIdx.x, gridDim.x);
+  unsigned turn = 0;  // of `parts`: the last one is still read
+  for (Index at = rows.begin; at < rows.end; at += teams * kTeamRows, turn ^= 1) {
+    const Index row = at + team * kTeamRows;
+    Held<T> upstream[kTeamRows] = {}, x[kTeamRows] = {}, beside[kTeamRows] = {};
+    float mean[kTeamRows], rstd[kTeamRows], sums[kTeamSums] = {};
+    for (unsigned r = 0; r < kTeamRows; ++r) {
+      const Index known = std::min(row + r, rows.end - 1);
+      mean[r] = n.mean[known], rstd[r] = n.rstd[known];
+      if (!has || row + r >= rows.end) continue;
+      const Index start = row_start(row + r, width) + column;
+      upstream[r] = hold(n.upstream + start);
+      x[r] = hold(n.sum + start);
+      if (n.beside != nullptr) beside[r] = hold(n.beside + start);
+    }
+    for (unsigned r = 0; r < kTeamRows; ++r)
+      for (unsigned j = 0; j < kCount; ++j) {
+        const float up = upstream[r][j], g = up * weight[j];
+        const float hat = (x[r][j] - mean[r]) * rstd[r];
+        sums[2 * r] += g;
+        sums[2 * r + 1] += g * hat;
+        plain[j] += up;
+        along[j] += up * hat;
+      }
+    team_sums(sums, parts + turn * kParts, team, threads);
+    for (unsigned r = 0; r < kTeamRows; ++r) {
+      if (!has || row + r >= rows.end) continue;
+      const float level = sums[2 * r] / size, slope = sums[2 * r + 1] / size;
+      store(n.gradient + row_start(row + r, width) + column, rounded<T>([&](unsigned j) {
+              const float g = upstream[r][j] * weight[j];
+              const float hat = (x[r][j] - mean[r]) * rstd[r];
+              return (g - level - hat * slope) * rstd[r] + beside[r][j];
+            }));
+    }
+  }
+  const Index to = row_start(blockIdx.x, width);
+  put_teams(along, has, column, team, teams, columns, weights + to);
+  put_teams(plain, has, column, team, teams, columns, biases + to);
+}
+
+// Wider rows. The second pass reads the row again, from the cache: held in registers it would leave
+// few warps.
 template <class T>
 __global__ void backward_packs(LayerNormBackward<T> n) {
   constexpr unsigned kCount = Pack<T>::kCount;
@@ -206,6 +302,7 @@ GpuError with_packs(std::size_t packs, F f) {
     case 4: return f(std::integral_constant<unsigned, 4>{});
     case 5:
     case 6: return f(std::integral_constant<unsigned, 6>{});
+    case 7: return f(std::integral_constant<unsigned, 7>{});
     default: return f(std::integral_constant<unsigned, 8>{});
   }
 }
@@ -227,6 +324,9 @@ template <class T>
 GpuError gradients(const LayerNormBackward<T>& n, float* biases, Stream stream) {
   const auto rows = static_cast<Index>(n.rows), width = static_cast<Index>(n.width);
   if (in_packs(n.width, n.upstream, n.beside, n.sum, n.weight, n.gradient)) {
+    if (const unsigned threads = team_threads(width / Pack<T>::kCount); threads <= kMostThreads)
+      return launch(Grid{static_cast<unsigned>(row_groups(rows)), threads * team_count(threads)},
+                    stream, backward_teams<T>, n, n.workspace, biases, threads);
     const Grid grid{blocks_for(rows, kBlockWarps)};
     if (const GpuError e = launch(grid, stream, backward_packs<T>, n)) return e;
     return launch(stripes<T>(rows, width), stream, parameters_packs<T>, n, n.workspace, biases);

@@ -3,6 +3,8 @@
 // back on single elements.
 #pragma once
 
+#include <bit>
+
 #include "kernels/grid.hpp"
 
 namespace stoker::kernels {
@@ -20,6 +22,52 @@ __device__ Pack<T> load(const T* from) {
 template <class T>
 __device__ void store(T* to, const Pack<T>& pack) {
   *reinterpret_cast<Pack<T>*>(to) = pack;
+}
+
+// A pack that waits in registers: two elements of bf16 in each, where a Pack's take one each.
+template <class T>
+struct alignas(16) Held {
+  std::uint32_t words[4];
+  __device__ float operator[](unsigned i) const {
+    if constexpr (sizeof(T) == sizeof(float)) return std::bit_cast<float>(words[i]);
+    const std::uint32_t word = words[i / 2];
+    return std::bit_cast<float>(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  }
+};
+template <class T>
+__device__ Held<T> hold(const T* from) {
+#if defined(__CUDACC__)
+  return *reinterpret_cast<const Held<T>*>(from);
+#else
+  return std::bit_cast<Held<T>>(load(from));
+#endif
+}
+
+// What f(i) gives, rounded; stored in one piece.
+template <class T, class F>
+__device__ Held<T> rounded(F f) {
+  Held<T> held;
+  for (unsigned i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      held.words[i] = std::bit_cast<std::uint32_t>(f(i));
+    } else {
+      const float low = f(2 * i), high = f(2 * i + 1);
+#if defined(__CUDACC__)
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(held.words[i]) : "f"(high), "f"(low));
+#else
+      held.words[i] = static_cast<std::uint32_t>(to_bf16(high).bits) << 16 | to_bf16(low).bits;
+#endif
+    }
+  }
+  return held;
+}
+template <class T>
+__device__ void store(T* to, const Held<T>& held) {
+#if defined(__CUDACC__)
+  *reinterpret_cast<Held<T>*>(to) = held;
+#else
+  store(to, std::bit_cast<Pack<T>>(held));
+#endif
 }
 
 // Whether rows of `width` elements at these addresses are whole packs. Null counts as aligned.

@@ -109,6 +109,7 @@ TEST_CASE("CudaDevice: saved beside three more steps -> what was there when the 
     for (std::uint64_t i = 1; i <= 3; ++i) step(state, i);
     const std::string want = digest_of(state);
     Staging staging;
+    if (beside) staging.prepare(state, Mesh{}, 0);
     auto save = PendingSave::begin(alone, state, request_for(folder / "checkpoints"),
                                    beside ? &staging : nullptr);
     REQUIRE(save);
@@ -127,6 +128,64 @@ TEST_CASE("CudaDevice: saved beside three more steps -> what was there when the 
     CHECK(digest_of(loaded) == want);
     CHECK((beside || parameters_of(loaded) == parameters_of(state)));
   }
+}
+
+TEST_CASE("CudaDevice: recorded masks -> nothing yet; each replay has those of the samples then") {
+  const Lazy lazy;
+  const auto gpu = open_cuda(0).value();
+  constexpr std::size_t kEach = 1003, kSamples = 3, kBytes = kEach * kSamples * sizeof(float);
+  constexpr double kP = 0.3;
+  const kernels::DropoutKey key{11, 0, 5, kernels::DropoutSite::MlpOut};
+  auto* ids = static_cast<std::uint64_t*>(gpu->allocate(64, {0, 64}).value());
+  auto* masks = static_cast<float*>(gpu->allocate(kBytes, {0, kBytes}).value());
+  std::vector<float> got(kEach * kSamples), want(got.size());
+  void* const before = gpu->stream();
+  const auto recorded = gpu->record([&](void* stream) {
+    CHECK(gpu->stream() == stream);
+    gpu->dropout_masks(key, kP, 8, kEach, {ids, kSamples}, masks);
+    gpu->reduce_into({masks, kEach, Element::F32}, masks + kEach, Reduce::Sum);
+  });
+  REQUIRE(recorded != nullptr);
+  CHECK(gpu->stream() == before);
+  gpu->download(got.data(), masks, kBytes);
+  CHECK(got == want);  // zeros
+  for (const std::uint64_t first : {std::uint64_t{7}, std::uint64_t{1} << 40}) {
+    const std::uint64_t now[kSamples] = {first, first + 9, first * 3};
+    gpu->upload(ids, now, sizeof now);
+    recorded->replay();
+    gpu->download(got.data(), masks, kBytes);
+    cpu_device().dropout_masks(key, kP, 8, kEach, {now, kSamples}, want.data());
+    reduce_into({want.data(), kEach, Element::F32}, want.data() + kEach, Reduce::Sum);
+    CHECK(got == want);
+  }
+  CHECK(gpu->status());
+  gpu->release(ids, 64, {0, 64});
+  gpu->release(masks, kBytes, {0, kBytes});
+}
+
+TEST_CASE(
+    "CudaDevice: what is recorded throws or waits -> thrown on; none; then it records again") {
+  const Lazy lazy;
+  const auto gpu = open_cuda(0).value();
+  void* memory = gpu->allocate(64, {0, 64}).value();
+  const auto clear = [&](void*) { gpu->clear(memory, 64); };
+  CHECK_THROWS_AS(gpu->record([](void*) { throw std::runtime_error("no memory"); }),
+                  std::runtime_error);
+  CHECK(gpu->record([&](void* stream) {
+    clear(stream);
+    CHECK(gpu->query(stream) != 0);
+  }) == nullptr);
+  const std::vector<char> ones(64, 1), zeros(64);
+  std::vector<char> out(64);
+  gpu->upload(memory, ones.data(), 64);
+  const auto recorded = gpu->record(clear);
+  REQUIRE(recorded != nullptr);
+  gpu->download(out.data(), memory, 64);
+  CHECK(out == ones);
+  recorded->replay();
+  gpu->download(out.data(), memory, 64);
+  CHECK(out == zeros);
+  gpu->release(memory, 64, {0, 64});
 }
 
 TEST_CASE("CudaDevice: sums and larger ones, odd counts -> the CPU's bits") {

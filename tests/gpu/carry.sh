@@ -15,6 +15,7 @@ for program in "${programs[@]}"; do
   { ldd "build-cuda/bin/$program" || true; } | awk '$3 ~ "^/" {print $3}' |
     grep -Ev '/site-packages/|/cuda[-0-9.]*/|/lib(c|m|dl|rt|pthread|resolv|util|cudart|gcc_s|stdc\+\+)\.so' || true
 done | sort -u | xargs -r cp -Lt "$folder/lib"
+cp build-cuda/bin/gpu_free_order.so "$folder/bin"
 cp tests/gpu/run tests/gpu/*.py "$folder/tests/gpu"
 cp LICENSE "$folder"
 python3 tests/gpu/sources.py >"$folder/sources"

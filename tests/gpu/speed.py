@@ -1,5 +1,6 @@
-"""tests/gpu/speed.py STOKER_TRAIN OUT [CASE...]: tokens a second of stoker-train and of PyTorch, eager and compiled, on this card,
-with the same sizes, batch and sequence, one after the other. Random tokens. OUT/speed.json; a table on stdout."""
+"""tests/gpu/speed.py STOKER_TRAIN OUT [--alone] [CASE...]: tokens a second of stoker-train and of PyTorch, eager and compiled, on
+this card, with the same sizes, batch and sequence, one after the other. Random tokens. OUT/speed.json; a table. Variants
+of stoker-train: without CUDA graphs; with recomputation; with sums in any order (what equal bits cost). --alone: no PyTorch."""
 import json
 import os
 import re
@@ -14,17 +15,25 @@ import time
 TRAIN, OUT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCABULARY, BELOW, SEQUENCE = 50304, 50257, 1024
+PEER_LIMIT_S = 150  # compiling included
 SMALL = {"layers": 12, "hidden": 768, "heads": 12}
 LARGE = {"layers": 48, "hidden": 1600, "heads": 25}
-CASES = {"124M": {"model": SMALL, "batch": 32, "steps": 25, "warm": 8, "peers": ("eager", "compiled")},
-         "124M-batch-4": {"model": SMALL, "batch": 4, "steps": 40, "warm": 10, "peers": ("eager",)},
-         "1.5B": {"model": LARGE, "batch": 16, "steps": 12, "warm": 4, "save": 7, "peers": ("eager",)}}
+NO_GRAPHS = {"no graphs": {"STOKER_CUDA_GRAPHS": "off"}}
+COSTS = {"recompute full": {}, "free order": {"LD_PRELOAD": os.path.join(os.path.dirname(TRAIN), "gpu_free_order.so")}}
+BOTH = ("eager", "compiled")
+SHORT = {"steps": 60, "warm": 20, "variants": NO_GRAPHS}
+CASES = {"124M": {"model": SMALL, "batch": 32, "steps": 25, "warm": 8, "variants": COSTS, "peers": BOTH},
+         "124M-batch-4": {"model": SMALL, "batch": 4, "peers": BOTH, **SHORT},
+         "124M-batch-1": {"model": SMALL, "batch": 1, "peers": (), **SHORT},
+         "124M-batch-8": {"model": SMALL, "batch": 8, "peers": (), **SHORT},
+         "1.5B-batch-1": {"model": LARGE, "batch": 1, "steps": 30, "warm": 14, "variants": NO_GRAPHS, "peers": ()},
+         "1.5B": {"model": LARGE, "batch": 16, "steps": 48, "warm": 36, "save": 40, "variants": COSTS, "peers": BOTH}}
 CONFIG = """model: {{layers: {layers}, hidden: {hidden}, heads: {heads}, sequence: {sequence}, vocabulary: {vocabulary}, dropout: 0}}
 data: {{train: [{{prefix: ../random}}]}}
 batch: {{global: {batch}, micro: {batch}}}
-train: {{samples: {samples}, dtype: bf16, device: cuda}}
+train: {{samples: {samples}, dtype: bf16, device: cuda, recompute: {recompute}}}
 lr: {{max: 1.0e-4, decay_samples: 100000}}
-checkpoint: {{save: [{{every: {save}}}], asynchronous: true}}
+checkpoint: {{save: [{{every: {save}}}], asynchronous: {asynchronous}}}
 """
 
 
@@ -60,45 +69,67 @@ class MemoryWatch:
         self.thread.join()
 
 
-def stoker(name, case):
+def planned_gb(folder):
+    """What the dry run of this configuration says that the rank needs at most."""
+    done = subprocess.run([TRAIN, "--config", "train.yaml", "--dry-run", "--ranks", "1"], cwd=folder, text=True, capture_output=True)
+    sizes = re.findall(r"([0-9.]+) (B|KiB|MiB|GiB)", done.stdout.split("A rank needs at most:")[-1])
+    return round(float(sizes[2][0]) * 1024 ** ("B", "KiB", "MiB", "GiB").index(sizes[2][1]) / 1e9, 2) if len(sizes) > 2 else None
+
+
+def stoker(name, case, variant="", environment=None):
+    saves = variant == "" and "save" in case
+    steps, warm = (case["steps"], case["warm"]) if saves or "save" not in case else (12, 4)
     folder = os.path.join(OUT, "speed", name)
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     with open(os.path.join(folder, "train.yaml"), "w") as f:
         f.write(CONFIG.format(**case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"],
-                              samples=case["batch"] * case["steps"] * 10, save=case.get("save", 100000)))
-    lines, arrivals, began = [], [], time.monotonic()
+                              samples=case["batch"] * steps * 10,
+                              save=case["save"] if saves else 100000, asynchronous="true" if saves else "false",
+                              recompute="full" if variant == "recompute full" else "none"))
+    lines, arrivals, graphs, began = [], [], None, time.monotonic()
     with MemoryWatch() as memory, open(os.path.join(folder, "stderr"), "w+") as stderr:
-        child = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=stderr)
+        child = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=stderr,
+                                 env=dict(os.environ, **(environment or {})))
         for line in child.stdout:
+            if line.startswith("passes of "):
+                graphs = line.strip()
             found = re.findall(r"samples per second: ([0-9.]+)", line)
             lines += found
             arrivals += [time.monotonic() - began] * len(found)
-            if len(lines) == case["steps"]:
+            if len(lines) == steps:
                 break
         child.kill()  # it would save first
         child.wait()
         stderr.seek(0)
         said = stderr.read()
-    if len(lines) < case["steps"]:
+    if len(lines) < steps:
         return {"error": f"{len(lines)} iterations: {said.strip()[-300:]}"}
-    rate = statistics.median(float(x) for x in lines[case["warm"]:])
-    shutil.rmtree(folder)
+    rate = statistics.median(float(x) for x in lines[warm:])
     got = {"step_s": round(case["batch"] / rate, 5), "tokens_s": round(rate * SEQUENCE), "first_step_s": round(arrivals[0], 1),
            "peak_gb": round(memory.most * 1.048576e-3, 2)}
-    if "save" in case:  # how much later the iteration after the save came than the others did
+    if graphs:
+        got["graphs"] = graphs
+    if variant in ("", "recompute full"):
+        got["planned_gb"] = planned_gb(folder)
+    shutil.rmtree(folder)
+    if saves:  # how much later the iteration after the save came than the others did
         gaps = [after - before for before, after in zip(arrivals, arrivals[1:])]
-        got["save_held_s"] = round(gaps[case["save"] - 1] - statistics.median(gaps[case["warm"]:]), 3)
+        got["save_held_s"] = round(gaps[case["save"] - 1] - statistics.median(gaps[warm:]), 3)
     return got
 
 
 def peer(name, case, compiled):
-    sizes = dict(case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"], steps=case["steps"],
-                 warm=case["warm"], compile=compiled, tokens_below=BELOW)
+    sizes = dict(case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"], steps=min(case["steps"], 25),
+                 warm=min(case["warm"], 8), compile=compiled, tokens_below=BELOW)
     path = os.path.join(OUT, "speed", f"{name}.json")
     with open(path, "w") as f:
         json.dump(sizes, f)
-    done = subprocess.run([sys.executable, os.path.join(HERE, "peer_gpt2.py"), path], text=True, capture_output=True)
+    try:
+        done = subprocess.run([sys.executable, os.path.join(HERE, "peer_gpt2.py"), path], text=True, capture_output=True,
+                              timeout=PEER_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it took more than {PEER_LIMIT_S} s"}
     try:
         return json.loads(done.stdout.strip().split("\n")[-1])
     except ValueError:
@@ -109,14 +140,17 @@ def main():
     os.makedirs(os.path.join(OUT, "speed"), exist_ok=True)
     write_tokens(os.path.join(OUT, "speed", "random"), 2048)
     results = {}
-    for name in sys.argv[3:] or CASES:
+    names = [name for name in sys.argv[3:] if name != "--alone"]
+    for name in names or CASES:
         case = CASES[name]
         found = results[name] = {"batch": case["batch"], "sequence": SEQUENCE, "stoker": stoker(name, case)}
-        for kind in case["peers"]:
+        for variant, environment in case["variants"].items():
+            found["stoker " + variant] = stoker(name, case, variant, environment)
+        for kind in case["peers"] if "--alone" not in sys.argv else ():
             found["pytorch " + kind] = peer(name, case, kind == "compiled")
         for who, got in found.items():
             if isinstance(got, dict):
-                print(f"{name:14} {who:18} {json.dumps(got)}", flush=True)
+                print(f"{name:14} {who:21} {json.dumps(got)}", flush=True)
         with open(os.path.join(OUT, "speed.json"), "w") as f:
             json.dump(results, f, indent=1)
             f.write("\n")

@@ -14,6 +14,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __launch_bounds__(...)
 
 using dim3 = cuda_on_cpu::Dim3;
 inline const dim3& threadIdx = cuda_on_cpu::place.thread;

@@ -17,6 +17,8 @@ struct Stream {
   std::deque<Task> tasks;
   bool is_default = false;
   bool asleep = false;  // its tasks run when something waits for them, not before
+  std::unique_ptr<Kept> kept;
+  bool waited = false;  // while they were kept
 };
 struct Event {
   std::uint64_t recorded = 0, reached = 0;
@@ -24,7 +26,7 @@ struct Event {
 
 namespace {
 
-constexpr int kNotReady = 600, kNoMemory = 2;
+constexpr int kNotReady = 600, kNoMemory = 2, kNotWhileKept = 900;
 
 std::recursive_mutex mutex;  // of all below, and of the grid
 std::map<const char*, std::size_t> memories;
@@ -109,6 +111,10 @@ void with_memory(const std::function<void()>& use) {
 void enqueue(Stream* stream, Task task) {
   const std::lock_guard lock(mutex);
   Stream* to = stream_of(stream);
+  if (to->kept != nullptr) {
+    to->kept->push_back(std::move(task));
+    return;
+  }
   if (to->tasks.empty()) to->asleep = lazy && chance() % 4 != 0;
   to->tasks.push_back(std::move(task));
   if (!lazy)
@@ -170,6 +176,7 @@ void end_stream(Stream* stream) {
 int query(Stream* stream) {
   const std::lock_guard lock(mutex);
   Stream* of = stream_of(stream);
+  if (of->kept != nullptr) return of->waited = true, kNotWhileKept;
   if (of->tasks.empty()) return 0;
   (void)step_any();
   return of->tasks.empty() ? 0 : kNotReady;
@@ -180,11 +187,23 @@ int synchronize(Stream* stream) {
   for (;;) {
     {
       const std::lock_guard lock(mutex);
+      if (of->kept != nullptr) return of->waited = true, kNotWhileKept;
       if (of->tasks.empty()) return 0;
       if (step(*of) || step_any()) continue;
     }
     std::this_thread::yield();  // another rank's thread must come
   }
+}
+
+void begin_keeping(Stream* stream) {
+  const std::lock_guard lock(mutex);
+  stream->kept = std::make_unique<Kept>();
+  stream->waited = false;
+}
+std::unique_ptr<Kept> end_keeping(Stream* stream) {
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Kept> kept = std::move(stream->kept);
+  return stream->waited ? nullptr : std::move(kept);
 }
 
 Event* new_event() {

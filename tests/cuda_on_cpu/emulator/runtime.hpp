@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ Event* new_event();
 void end_event(Event* event);
 void record(Event* event, Stream* stream);
 void wait(Stream* stream, Event* event);
+// What is queued on the stream is kept instead, until end_keeping(). Null: something waited.
+using Kept = std::vector<Task>;
+void begin_keeping(Stream* stream);
+std::unique_ptr<Kept> end_keeping(Stream* stream);
 // Runs `use` while device memory may be touched.
 void with_memory(const std::function<void()>& use);
 

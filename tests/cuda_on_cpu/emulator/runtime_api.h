@@ -14,6 +14,7 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorECCUncorrectable = 214,
   cudaErrorNotReady = 600,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToDevice = 1,
@@ -32,6 +33,9 @@ struct cudaPointerAttributes {
 };
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+using cudaGraph_t = cuda_on_cpu::Kept*;
+using cudaGraphExec_t = const cuda_on_cpu::Kept*;
 
 namespace cuda_on_cpu {
 
@@ -117,6 +121,33 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (cuda_on_cpu::card().error != 0) return cuda_on_cpu::queued();
   return static_cast<cudaError_t>(cuda_on_cpu::query(cuda_on_cpu::of(stream)));
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  cuda_on_cpu::begin_keeping(cuda_on_cpu::of(stream));
+  return cuda_on_cpu::queued();
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = cuda_on_cpu::end_keeping(cuda_on_cpu::of(stream)).release();
+  return *graph != nullptr ? cudaSuccess : cudaErrorStreamCaptureInvalidated;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
+                                        unsigned long long) {
+  *ready = new cuda_on_cpu::Kept(*graph);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (cuda_on_cpu::card().error == 0)
+    for (const cuda_on_cpu::Task& task : *graph)
+      cuda_on_cpu::enqueue(cuda_on_cpu::of(stream), task);
+  return cuda_on_cpu::queued();
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  delete graph;
+  return cudaSuccess;
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(cuda_on_cpu::new_event());

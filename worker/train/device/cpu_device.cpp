@@ -91,16 +91,28 @@ class CpuDevice final : public Device {
     else
       sum.add(name, first, static_cast<const float*>(values.data), values.count);
   }
-  void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                    std::size_t count, float* out) override {
-    kernels::dropout_mask(key, p, first, count, out);
+  void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                     std::size_t count, const kernels::DropoutSamples& samples,
+                     float* out) override {
+    masks(key, p, first, count, samples, out);
   }
-  void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                    std::size_t count, kernels::Bf16* out) override {
-    kernels::dropout_mask(key, p, first, count, out);
+  void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                     std::size_t count, const kernels::DropoutSamples& samples,
+                     kernels::Bf16* out) override {
+    masks(key, p, first, count, samples, out);
   }
   void reduce_into(const Buffer& total, const void* next, Reduce how) override {
     train::reduce_into(total, next, how);
+  }
+
+ private:
+  template <class T>
+  static void masks(kernels::DropoutKey key, double p, std::uint64_t first, std::size_t count,
+                    const kernels::DropoutSamples& samples, T* out) {
+    for (std::size_t i = 0; i < samples.count; ++i) {
+      key.sample = samples.ids[i];
+      kernels::dropout_mask(key, p, first, count, out + i * count);
+    }
   }
 };
 
@@ -109,6 +121,10 @@ class CpuDevice final : public Device {
 Device& cpu_device() {
   static CpuDevice device;
   return device;
+}
+
+std::unique_ptr<Recorded> Device::record(const std::function<void(void* stream)>&) {
+  return nullptr;
 }
 
 bool is_out_of_memory(const Error& error) {

@@ -8,6 +8,7 @@
 
 #include "kernels/elementwise.hpp"
 #include "kernels/global_norm.hpp"
+#include "worker/train/device/cuda_graph.hpp"
 
 namespace stoker::train {
 namespace {
@@ -15,6 +16,11 @@ namespace {
 std::string words(int error) {
   return fmt::format("CUDA error {} ({})", error,
                      ::cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
 char* moved(void* memory, std::ptrdiff_t bytes) {
@@ -34,7 +40,8 @@ class Cuda final : public CudaDevice {
     if (fence_ != nullptr) ::cudaEventDestroy(fence_);
     if (computed_ != nullptr) ::cudaEventDestroy(computed_);
     for (const cudaStream_t stream : streams_) ::cudaStreamDestroy(stream);
-    if (copies_ != nullptr) ::cudaStreamDestroy(copies_);
+    for (const cudaStream_t own : {copies_, recorded_})
+      if (own != nullptr) ::cudaStreamDestroy(own);
   }
 
   Status open() {
@@ -53,7 +60,7 @@ class Cuda final : public CudaDevice {
 
   [[nodiscard]] const char* name() const override { return "cuda"; }
   [[nodiscard]] bool is_host() const override { return false; }
-  [[nodiscard]] void* stream() const override { return nullptr; }
+  [[nodiscard]] void* stream() const override { return compute_; }
   [[nodiscard]] void* new_stream() override {
     cudaStream_t stream = nullptr;
     if (!note(::cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"))
@@ -108,22 +115,23 @@ class Cuda final : public CudaDevice {
 
   void upload(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, std::size_t bytes) const override {
-    if (broken() || !note(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr), "copy") ||
-        !note(::cudaStreamSynchronize(nullptr), "waiting for a copy"))
+    if (broken() ||
+        !note(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, compute_), "copy") ||
+        !note(::cudaStreamSynchronize(compute_), "waiting for a copy"))
       std::memset(to, 0, bytes);
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     if (broken() || bytes == 0) return;
     guard(to, bytes);
     // The CPU's memory may change as soon as we return.
-    if (note(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr), "copy") &&
+    if (note(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, compute_), "copy") &&
         !holds(from))
-      note(::cudaStreamSynchronize(nullptr), "waiting for a copy");
+      note(::cudaStreamSynchronize(compute_), "waiting for a copy");
   }
 
   void download_beside(void* to, const void* from, std::size_t bytes) override {
     if (broken() || bytes == 0) return;
-    order(nullptr, copies_);
+    order(compute_, copies_);
     const bool queued =
         note(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copies_), "copy") &&
         note(::cudaEventRecord(fence_, copies_), "event");
@@ -145,7 +153,7 @@ class Cuda final : public CudaDevice {
   void clear(void* memory, std::size_t bytes) override {
     if (broken() || bytes == 0) return;
     guard(memory, bytes);
-    note(::cudaMemsetAsync(memory, 0, bytes, nullptr), "clearing memory");
+    note(::cudaMemsetAsync(memory, 0, bytes, compute_), "clearing memory");
   }
   void adamw(const kernels::AdamwStep& step, const kernels::AdamwRange<float>& range,
              const std::vector<std::uint64_t>& exempt) override {
@@ -162,7 +170,7 @@ class Cuda final : public CudaDevice {
       exempt_ = exempt;
     }
     note(kernels::adamw(step, range, {static_cast<std::uint64_t*>(bounds_), exempt.size()}, {},
-                        nullptr),
+                        compute_),
          "AdamW");
   }
   void adamw(const kernels::AdamwStep&, const kernels::AdamwRange<double>&,
@@ -172,16 +180,16 @@ class Cuda final : public CudaDevice {
   void round(const float* from, kernels::Bf16* to, std::size_t count) override {
     if (broken()) return;
     guard(to, count * sizeof *to);
-    note(kernels::round_to_bf16(from, to, count, nullptr), "rounding parameters");
+    note(kernels::round_to_bf16(from, to, count, compute_), "rounding parameters");
   }
   [[nodiscard]] double sum_of_squares(const Buffer& values) const override {
     double total = 0;
     if (values.element == Element::F64) return refuse_f64(), total;
-    if (broken() || !note(::cudaMemsetAsync(scratch_, 0, sizeof(Scratch), nullptr), "norm"))
+    if (broken() || !note(::cudaMemsetAsync(scratch_, 0, sizeof(Scratch), compute_), "norm"))
       return total;
     auto* s = static_cast<Scratch*>(scratch_);
     note(kernels::add_sum_of_squares(static_cast<const float*>(values.data), values.count,
-                                     s->partials, &s->total, nullptr),
+                                     s->partials, &s->total, compute_),
          "norm");
     download(&total, &s->total, sizeof total);
     return total;
@@ -189,40 +197,57 @@ class Cuda final : public CudaDevice {
   void add_digest(kernels::StateDigest& sum, std::string_view name, std::uint64_t first,
                   const Buffer& values) const override {
     if (values.element == Element::F64) return refuse_f64();
-    if (broken() || !note(::cudaMemsetAsync(scratch_, 0, sizeof(Scratch), nullptr), "digest"))
+    if (broken() || !note(::cudaMemsetAsync(scratch_, 0, sizeof(Scratch), compute_), "digest"))
       return;
     auto* s = static_cast<Scratch*>(scratch_);
     note(kernels::add_digest(name, first, static_cast<const float*>(values.data), values.count,
-                             &s->sums, nullptr),
+                             &s->sums, compute_),
          "digest");
     kernels::DigestSums sums;
     download(&sums, &s->sums, sizeof sums);
     sum.merge({sums.low, sums.high});
   }
-  void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                    std::size_t count, float* out) override {
+  void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                     std::size_t count, const kernels::DropoutSamples& samples,
+                     float* out) override {
     if (!broken())
-      note(kernels::dropout(key, p, first, count, static_cast<const float*>(nullptr), out, nullptr),
-           "dropout");
+      note(kernels::dropout_masks(key, p, first, count, samples, out, compute_), "dropout");
   }
-  void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                    std::size_t count, kernels::Bf16* out) override {
+  void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                     std::size_t count, const kernels::DropoutSamples& samples,
+                     kernels::Bf16* out) override {
     if (!broken())
-      note(kernels::dropout(key, p, first, count, static_cast<const kernels::Bf16*>(nullptr), out,
-                            nullptr),
-           "dropout");
+      note(kernels::dropout_masks(key, p, first, count, samples, out, compute_), "dropout");
   }
   void reduce_into(const Buffer& total, const void* next, Reduce how) override {
     if (broken()) return;
     guard(total.data, total.bytes());
     const auto typed = [&]<class T>(T* to) {
       const auto* from = static_cast<const T*>(next);
-      return how == Reduce::Sum ? kernels::add_into(to, from, total.count, nullptr)
-                                : kernels::max_into(to, from, total.count, nullptr);
+      return how == Reduce::Sum ? kernels::add_into(to, from, total.count, compute_)
+                                : kernels::max_into(to, from, total.count, compute_);
     };
     note(total.element == Element::F64 ? typed(static_cast<double*>(total.data))
                                        : typed(static_cast<float*>(total.data)),
          "adding up");
+  }
+
+  [[nodiscard]] bool records() const override {
+    const auto wanted = variable("STOKER_CUDA_GRAPHS");
+    return !wanted || *wanted != "off";
+  }
+  std::unique_ptr<Recorded> record(const std::function<void(void* stream)>& queue) override {
+    if (broken() || !records()) return nullptr;
+    if (recorded_ == nullptr &&
+        !note(::cudaStreamCreateWithFlags(&recorded_, cudaStreamNonBlocking), "making a stream"))
+      return nullptr;
+    struct Back {  // also where `queue` throws
+      cudaStream_t& compute;
+      ~Back() { compute = nullptr; }
+    } back{compute_ = recorded_};
+    return record_graph(
+        recorded_, [&] { queue(recorded_); },
+        [this](int error) { note(error, "launching what was recorded"); });
   }
 
  private:
@@ -262,13 +287,14 @@ class Cuda final : public CudaDevice {
       return begin < b.begin + b.count && b.begin < begin + bytes;
     };
     if (std::none_of(copied_.begin(), copied_.end(), meets)) return;
-    note(::cudaStreamWaitEvent(nullptr, fence_, 0), "event");
+    note(::cudaStreamWaitEvent(compute_, fence_, 0), "event");
     copied_.clear();
   }
 
   int ordinal_;
   std::string bus_;
-  cudaStream_t copies_ = nullptr;
+  cudaStream_t copies_ = nullptr, recorded_ = nullptr;
+  cudaStream_t compute_ = nullptr;  // the default stream; while something is recorded, that one
   std::vector<cudaStream_t> streams_;
   cudaEvent_t fence_ = nullptr, computed_ = nullptr;
   void* scratch_ = nullptr;
@@ -278,11 +304,6 @@ class Cuda final : public CudaDevice {
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Error> failed_;
 };
-
-std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-}
 
 std::string bus_of(int ordinal) {
   char text[64] = "";

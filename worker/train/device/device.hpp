@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,12 @@ namespace stoker::train {
 // Bytes [begin, end) of an allocation; what is outside of them is never used.
 struct UsedBytes {
   std::size_t begin = 0, end = 0;
+};
+
+class Recorded {
+ public:
+  virtual ~Recorded() = default;
+  virtual void replay() = 0;
 };
 
 class Device {
@@ -58,13 +65,22 @@ class Device {
   [[nodiscard]] virtual double sum_of_squares(const Buffer& values) const = 0;
   virtual void add_digest(kernels::StateDigest& sum, std::string_view name, std::uint64_t first,
                           const Buffer& values) const = 0;
-  // The mask in the type of `out`.
-  virtual void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                            std::size_t count, float* out) = 0;
-  virtual void dropout_mask(const kernels::DropoutKey& key, double p, std::uint64_t first,
-                            std::size_t count, kernels::Bf16* out) = 0;
+  // The masks of samples whose numbers are in this memory, one after the other.
+  virtual void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                             std::size_t count, const kernels::DropoutSamples& samples,
+                             float* out) = 0;
+  virtual void dropout_masks(const kernels::DropoutKey& key, double p, std::uint64_t first,
+                             std::size_t count, const kernels::DropoutSamples& samples,
+                             kernels::Bf16* out) = 0;
   // total[i] = total[i] + next[i], or the larger one.
   virtual void reduce_into(const Buffer& total, const void* next, Reduce how) = 0;
+
+  // Whether record() keeps anything.
+  [[nodiscard]] virtual bool records() const { return false; }
+  // Keeps what `queue` queues on the stream that it gets, and does none of it: replay() queues all
+  // of it again, in one call. So addresses stay the same, and nothing in it may wait. Null: it
+  // could not be kept. What `queue` throws is thrown on.
+  virtual std::unique_ptr<Recorded> record(const std::function<void(void* stream)>& queue);
 };
 
 Device& cpu_device();

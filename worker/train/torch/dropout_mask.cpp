@@ -6,23 +6,22 @@
 namespace stoker::train {
 namespace {
 
-// The same bits as below, drawn a sample at a time.
+// The same bits as below, in one launch.
 at::Tensor draw_on_device(const Pass& pass, std::uint32_t layer, kernels::DropoutSite site,
-                          std::int64_t first, at::Tensor mask) {
+                          std::int64_t first, const at::Tensor& mask) {
   const std::int64_t each = mask.numel() / pass.samples;
   const std::int64_t before = first % 4;  // the generator begins at multiples of four
-  at::Tensor drawn = at::empty({pass.samples, before + each}, mask.options());
-  for (std::int64_t i = 0; i < pass.samples; ++i) {
-    const kernels::DropoutKey key{pass.seed, (*pass.ids)[static_cast<std::size_t>(i)], layer, site};
-    const auto draw = [&](auto* out) {
-      pass.device->dropout_mask(key, pass.dropout, static_cast<std::uint64_t>(first - before),
-                                static_cast<std::size_t>(before + each), out);
-    };
-    if (mask.scalar_type() == at::kFloat)
-      draw(drawn[i].data_ptr<float>());
-    else
-      draw(static_cast<kernels::Bf16*>(drawn[i].data_ptr()));
-  }
+  const at::Tensor drawn = at::empty({pass.samples, before + each}, mask.options());
+  const kernels::DropoutKey key{pass.seed, 0, layer, site};
+  const auto draw = [&](auto* out) {
+    pass.device->dropout_masks(key, pass.dropout, static_cast<std::uint64_t>(first - before),
+                               static_cast<std::size_t>(before + each),
+                               {pass.device_ids, static_cast<std::size_t>(pass.samples)}, out);
+  };
+  if (mask.scalar_type() == at::kFloat)
+    draw(drawn.data_ptr<float>());
+  else
+    draw(static_cast<kernels::Bf16*>(drawn.data_ptr()));
   return drawn.narrow(1, before, each).reshape(mask.sizes());
 }
 

@@ -7,64 +7,18 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "worker/train/comm/self_comm.hpp"
 #include "worker/train/torch/dropout_mask.hpp"
 #include "worker/train/torch/head.hpp"
+#include "worker/train/torch/pass_trace.hpp"
+#include "worker/train/torch/repeats.hpp"
+#include "worker/train/torch/tensor_table.hpp"
 
 namespace stoker::train {
 namespace {
-
-at::ScalarType scalar_type(recipe::Dtype dtype) {
-  switch (dtype) {
-    case recipe::Dtype::F64: return at::kDouble;
-    case recipe::Dtype::F32: return at::kFloat;
-    case recipe::Dtype::Bf16: return at::kBFloat16;
-  }
-  return at::kFloat;
-}
-
-at::DeviceType place_of(const Device& device) {
-  return std::string_view(device.name()) == "cuda" ? at::kCUDA : at::kCPU;
-}
-
-TensorTable view_tables(FlatState& state, Comm& comm, const ModelOptions& options,
-                        const Operators& operators) {
-  const at::DeviceType place = place_of(state.device());
-  const auto values = at::TensorOptions().device(place).dtype(scalar_type(state.dtype()));
-  const auto wide = at::TensorOptions().device(place).dtype(
-      state.element() == Element::F64 ? at::kDouble : at::kFloat);
-  const auto flat_size = static_cast<std::int64_t>(state.table().flat_size);
-  const at::Tensor flat = at::from_blob(state.parameters(), {flat_size}, values);
-  const at::Tensor gradients = at::from_blob(state.gradients().data, {flat_size}, wide);
-  TensorTable table;
-  table.layout = &state.table();
-  table.comm = &comm;
-  table.deadline = options.deadline;
-  table.sequence = options.sequence_parallel && table.is_split();
-  table.operators = &operators;
-  for (const Parameter& p : state.table().parameters) {
-    const std::vector<std::int64_t> shape(p.box.extent.begin(), p.box.extent.end());
-    const auto offset = static_cast<std::int64_t>(p.offset);
-    const auto count = static_cast<std::int64_t>(p.count);
-    table.values.push_back(flat.narrow(0, offset, count).view(shape));
-    table.gradients.push_back(gradients.narrow(0, offset, count).view(shape));
-  }
-  return table;
-}
-
-struct Trace {  // of a stage's part of one micro-batch
-  Pass pass;
-  std::vector<std::uint64_t> ids;
-  at::Tensor inputs, labels;  // [T]
-  at::Tensor embedding_mask;
-  std::vector<BlockTrace> blocks;
-  at::Tensor last;  // input of the final norm
-  NormTrace norm;
-  Loss loss;
-  std::vector<Product> later;  // between the two halves of the backward pass
-};
 
 class Gpt final : public Model {
  public:
@@ -77,6 +31,8 @@ class Gpt final : public Model {
     const auto s = static_cast<std::int64_t>(config.sequence);
     causal_ = at::full({s, s}, -std::numeric_limits<double>::infinity(), table_.values[0].options())
                   .triu_(1);
+    if (may_repeat())
+      repeats_.emplace(*device_, operators, passes(), table_.gradients[0], comm.rank() == 0);
   }
 
   [[nodiscard]] std::size_t activation_bytes(const MicroBatch& batch) const override {
@@ -87,12 +43,16 @@ class Gpt final : public Model {
 
   Result<double> forward(Unit unit, const MicroBatch& batch, const Activation& input,
                          Activation& output) override {
-    return guarded([&] { return run(unit, batch, input, output, traces_[unit], true); });
+    return guarded([&] {
+      if (repeats_)
+        if (const auto loss = repeats_->forward(unit, batch)) return *loss;
+      return run(unit, batch, input, output, traces_[unit], true);
+    });
   }
 
   Result<double> evaluate(Unit unit, const MicroBatch& batch, const Activation& input,
                           Activation& output) override {
-    Trace trace;
+    PassTrace trace;
     return guarded([&] { return run(unit, batch, input, output, trace, false); });
   }
 
@@ -100,7 +60,7 @@ class Gpt final : public Model {
   Result<std::vector<double>> predict(std::span<const std::int64_t> tokens) {
     std::vector<double> logits;
     const auto done = guarded([&] {
-      Trace t;
+      PassTrace t;
       t.ids = {0};
       begin_pass(t, static_cast<std::int64_t>(tokens.size()), false);
       t.inputs = here(checked({tokens.data(), tokens.size()}).view({-1}).clone());
@@ -119,8 +79,11 @@ class Gpt final : public Model {
   Status backward(Unit unit, double scale, const Activation& upstream,
                   Activation& downstream) override {
     return settled(guarded([&] {
-      differentiate(unit, scale, upstream, downstream, nullptr);
-      traces_.erase(unit);
+      if (!repeats_ || !repeats_->backward(unit, scale)) {
+        differentiate(unit.stage, traces_.at(unit), scale, upstream, downstream, nullptr);
+        traces_.erase(unit);
+      }
+      if (repeats_) repeats_->end(unit);
       return 0.0;
     }));
   }
@@ -129,7 +92,7 @@ class Gpt final : public Model {
                         Activation& downstream) override {
     return settled(guarded([&] {
       std::vector<Product> later;
-      differentiate(unit, scale, upstream, downstream, &later);
+      differentiate(unit.stage, traces_.at(unit), scale, upstream, downstream, &later);
       traces_[unit] = {};  // the products hold what they need
       traces_[unit].later = std::move(later);
       return 0.0;
@@ -181,7 +144,7 @@ class Gpt final : public Model {
   }
 
   // A copy: what came from another stage lives as long as the trace.
-  at::Tensor tensor_of(const Trace& t, const Activation& activation) const {
+  at::Tensor tensor_of(const PassTrace& t, const Activation& activation) const {
     const std::int64_t tokens = t.pass.samples * t.pass.own_tokens;
     const auto hidden = static_cast<std::int64_t>(config_.hidden);
     const at::TensorOptions& options = table_.values[0].options();
@@ -211,7 +174,7 @@ class Gpt final : public Model {
     out.assign(bytes, bytes + plain.nbytes());
   }
 
-  at::Tensor embed(Trace& t) {
+  at::Tensor embed(PassTrace& t) {
     const auto& pass = t.pass;
     at::Tensor x = look_up(table_, pass, t.inputs);
     x.view({pass.samples, pass.own_tokens, x.size(1)})
@@ -223,7 +186,7 @@ class Gpt final : public Model {
     return x;
   }
 
-  void begin_pass(Trace& t, std::int64_t sequence, bool training) const {
+  void begin_pass(PassTrace& t, std::int64_t sequence, bool training) const {
     const Placement& place = table_.layout->placement;
     const auto heads = static_cast<std::int64_t>(config_.heads / place.tensor);
     t.pass.samples = static_cast<std::int64_t>(t.ids.size());
@@ -242,16 +205,48 @@ class Gpt final : public Model {
     t.pass.ids = training ? &t.ids : nullptr;
   }
 
-  void begin(const MicroBatch& batch, Trace& t, bool training) const {
+  void begin(const MicroBatch& batch, PassTrace& t, bool training) const {
     const auto s = static_cast<std::int64_t>(batch.sequence());
     TORCH_CHECK(batch.sequence() <= config_.sequence, "a sample of ", s,
                 " tokens is longer than the model's sequence of ", config_.sequence);
     t = {};
     t.ids = batch.samples;
     begin_pass(t, s, training);
-    const at::Tensor tokens = checked(batch.tokens).view({t.pass.samples, s + 1});
-    t.inputs = here(tokens.narrow(1, 0, s).clone(at::MemoryFormat::Contiguous).view({-1}));
-    t.labels = here(tokens.narrow(1, 1, s).clone(at::MemoryFormat::Contiguous).view({-1}));
+    const auto options = at::TensorOptions().device(table_.values[0].device()).dtype(at::kLong);
+    t.inputs = at::empty({t.pass.samples * s}, options);
+    t.labels = at::empty_like(t.inputs);
+    if (device_ != nullptr && t.pass.drops()) {
+      t.device_ids = at::empty({t.pass.samples}, options);
+      t.pass.device_ids =
+          reinterpret_cast<const std::uint64_t*>(t.device_ids.data_ptr<std::int64_t>());
+    }
+    fill(batch, t);
+  }
+
+  // What differs from one micro-batch to the next of its shape.
+  void fill(const MicroBatch& batch, PassTrace& t) const {
+    t.ids = batch.samples;
+    const std::int64_t samples = t.pass.samples, s = t.pass.sequence;
+    const at::Tensor tokens = checked(batch.tokens).view({samples, s + 1});
+    t.inputs.copy_(tokens.narrow(1, 0, s).reshape({-1}));
+    t.labels.copy_(tokens.narrow(1, 1, s).reshape({-1}));
+    if (t.device_ids.defined())
+      t.device_ids.copy_(at::from_blob(t.ids.data(), {samples}, at::kLong));
+  }
+
+  // The passes of a whole model on a device: nothing in them waits for another rank.
+  [[nodiscard]] bool may_repeat() const {
+    return device_ != nullptr && device_->records() && table_.layout->placement.stages == 1 &&
+           !table_.is_split();
+  }
+  Repeats::Passes passes() {
+    return {[this](const MicroBatch& batch, PassTrace& t) { begin(batch, t, true); },
+            [this](const MicroBatch& batch, PassTrace& t) { fill(batch, t); },
+            [this](PassTrace& t) { compute({}, {}, t, true); },
+            [this](PassTrace& t, double scale) {
+              Activation none;
+              differentiate(0, t, scale, none, none, nullptr);
+            }};
   }
 
   static std::uint32_t layer_of(const StagePart& part, std::uint32_t i) {
@@ -259,7 +254,7 @@ class Gpt final : public Model {
   }
 
   // The stage's i-th layer; keeps what the backward pass will not compute again.
-  at::Tensor keep_layer(Trace& t, const StagePart& part, std::uint32_t i, const at::Tensor& x) {
+  at::Tensor keep_layer(PassTrace& t, const StagePart& part, std::uint32_t i, const at::Tensor& x) {
     if (options_.recompute == recipe::Recompute::Full) {
       if (i % options_.recompute_every == 0) t.blocks[i].input = x;
       return block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, nullptr);
@@ -272,7 +267,7 @@ class Gpt final : public Model {
   }
 
   // Before the layer's backward pass: what keep_layer left out of it and of its stretch.
-  void complete_layer(Trace& t, const StagePart& part, std::uint32_t i) {
+  void complete_layer(PassTrace& t, const StagePart& part, std::uint32_t i) {
     const at::Tensor causal = causal_of(t.pass);
     if (options_.recompute == recipe::Recompute::Selective)
       table_.operators->complete(layer_of(part, i), t.pass, causal, t.blocks[i].attention);
@@ -286,8 +281,16 @@ class Gpt final : public Model {
   }
 
   double run(Unit unit, const MicroBatch& batch, const Activation& input, Activation& output,
-             Trace& t, bool training) {
+             PassTrace& t, bool training) {
     begin(batch, t, training);
+    const at::Tensor x = compute(unit, input, t, training);
+    if (is_last(unit.stage)) return t.loss.mean.item<double>();
+    put(x, output);
+    return 0;
+  }
+
+  // The last stage computes the loss, others return their activation.
+  at::Tensor compute(Unit unit, const Activation& input, PassTrace& t, bool training) {
     const StagePart& part = part_of(unit.stage);
     at::Tensor x = unit.stage == 0 ? embed(t) : tensor_of(t, input);
     if (training) t.blocks.resize(part.layers);
@@ -295,22 +298,18 @@ class Gpt final : public Model {
       x = training
               ? keep_layer(t, part, i, x)
               : block_forward(table_, layer_of(part, i), t.pass, causal_of(t.pass), x, nullptr);
-    if (!is_last(unit.stage)) {
-      put(x, output);
-      return 0;
-    }
+    if (!is_last(unit.stage)) return x;
     t.last = x;
     t.norm = norm_forward(table_, *table_.layout->final_norm, x);
     t.loss = loss_of(table_, t.pass, t.norm.norm, t.labels);
-    return t.loss.mean;
+    return x;
   }
 
-  void differentiate(Unit unit, double scale, const Activation& upstream, Activation& downstream,
-                     Later later) {
-    Trace& t = traces_.at(unit);
-    const StagePart& part = part_of(unit.stage);
+  void differentiate(std::uint32_t stage, PassTrace& t, double scale, const Activation& upstream,
+                     Activation& downstream, Later later) {
+    const StagePart& part = part_of(stage);
     at::Tensor x;
-    if (is_last(unit.stage)) {
+    if (is_last(stage)) {
       const double each = scale / static_cast<double>(t.labels.numel());
       x = norm_backward(table_, *table_.layout->final_norm,
                         loss_backward(table_, t.pass, t.loss, t.norm.norm, t.labels, each, later),
@@ -323,7 +322,7 @@ class Gpt final : public Model {
       x = block_backward(table_, layer_of(part, i), t.pass, t.blocks[i], x, later);
       t.blocks[i] = {};
     }
-    if (unit.stage > 0) {
+    if (stage > 0) {
       put(x, downstream);
       return;
     }
@@ -341,7 +340,8 @@ class Gpt final : public Model {
   Device* device_;  // null: the CPU
   TensorTable table_;
   at::Tensor causal_;
-  std::map<Unit, Trace> traces_;
+  std::map<Unit, PassTrace> traces_;
+  std::optional<Repeats> repeats_;
 };
 
 }  // namespace

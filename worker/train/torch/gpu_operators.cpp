@@ -10,6 +10,7 @@
 #include "kernels/cross_entropy.hpp"
 #include "kernels/embedding_gradient.hpp"
 #include "kernels/layer_norm.hpp"
+#include "worker/train/torch/gpu_recording.hpp"
 #include "worker/train/torch/operators.hpp"
 
 namespace stoker::train {
@@ -68,8 +69,8 @@ class GpuOperators final : public Operators {
     const at::Tensor space = workspace(width, gradient);
     auto *to = gradient.data_ptr<float>(), *parts = space.data_ptr<float>();
     must(is_bf16(x)
-             ? kernels::add_column_sums(bf16(x), rows, width, parts, to, nullptr)
-             : kernels::add_column_sums(x.data_ptr<float>(), rows, width, parts, to, nullptr),
+             ? kernels::add_column_sums(bf16(x), rows, width, parts, to, stream_now())
+             : kernels::add_column_sums(x.data_ptr<float>(), rows, width, parts, to, stream_now()),
          "the sums of columns");
   }
 
@@ -98,7 +99,7 @@ class GpuOperators final : public Operators {
     n.normed = bf16_out(t.norm);
     n.mean = t.mean.data_ptr<float>(), n.rstd = t.rstd.data_ptr<float>();
     n.rows = static_cast<std::size_t>(in.size(0)), n.width = static_cast<std::size_t>(in.size(1));
-    must(kernels::layer_norm(n, nullptr), "the layer norm");
+    must(kernels::layer_norm(n, stream_now()), "the layer norm");
     return t;
   }
 
@@ -122,7 +123,7 @@ class GpuOperators final : public Operators {
     n.bias_gradient = gradients.bias.data_ptr<float>();
     n.workspace = space.data_ptr<float>();
     n.rows = static_cast<std::size_t>(in.size(0)), n.width = width;
-    must(kernels::layer_norm_backward(n, nullptr), "the layer norm");
+    must(kernels::layer_norm_backward(n, stream_now()), "the layer norm");
     return below;
   }
 
@@ -174,8 +175,8 @@ class GpuOperators final : public Operators {
     c.losses = losses.data_ptr<float>();
     c.tokens = static_cast<std::size_t>(tokens), c.stride = static_cast<std::size_t>(stride);
     c.vocabulary = static_cast<std::size_t>(vocabulary);
-    must(kernels::cross_entropy(c, nullptr), "the cross entropy");
-    return {logits, losses.mean(at::kDouble).item<double>()};
+    must(kernels::cross_entropy(c, stream_now()), "the cross entropy");
+    return {logits, losses.mean(at::kDouble)};
   }
 
   [[nodiscard]] at::Tensor loss_backward(const Loss& loss, const at::Tensor& norm,
@@ -188,6 +189,11 @@ class GpuOperators final : public Operators {
     return like(at::mm(loss.kept, word, at::kFloat).mul_(each), norm);
   }
 
+  std::unique_ptr<Recorded> record(Device& device,
+                                   const std::function<void()>& queue) const override {
+    return record_torch(device, queue);
+  }
+
   void add_rows(const at::Tensor& tokens, const at::Tensor& upstream,
                 const at::Tensor& gradient) const override {
     if (tokens.numel() == 0) return;
@@ -198,9 +204,9 @@ class GpuOperators final : public Operators {
     const auto count = static_cast<std::size_t>(x.size(0)),
                width = static_cast<std::size_t>(x.size(1));
     must(is_bf16(x) ? kernels::embedding_gradient(ids, places, count, width, bf16(x),
-                                                  gradient.data_ptr<float>(), nullptr)
+                                                  gradient.data_ptr<float>(), stream_now())
                     : kernels::embedding_gradient(ids, places, count, width, x.data_ptr<float>(),
-                                                  gradient.data_ptr<float>(), nullptr),
+                                                  gradient.data_ptr<float>(), stream_now()),
          "the embedding's gradient");
   }
 

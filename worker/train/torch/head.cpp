@@ -40,7 +40,7 @@ Loss split_loss(const TensorTable& table, at::Tensor logits, const at::Tensor& l
   sums = over_ranks(table, sums, Reduce::Sum);
   const at::Tensor log_sum = sums[0].log();
   logits.sub_(log_sum.unsqueeze(1));
-  return {logits, (log_sum - sums[1]).mean(at::kDouble).item<double>()};
+  return {logits, (log_sum - sums[1]).mean(at::kDouble)};
 }
 
 }  // namespace

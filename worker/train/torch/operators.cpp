@@ -145,8 +145,8 @@ void Operators::complete(std::uint32_t layer, const Pass& pass, const at::Tensor
 
 Loss Operators::loss(const at::Tensor& norm, const at::Tensor& word,
                      const at::Tensor& labels) const {
-  Loss loss{at::log_softmax(wide_product(norm, word.t()), 1)};
-  loss.mean = -loss.kept.gather(1, labels.unsqueeze(1)).mean(at::kDouble).item<double>();
+  Loss loss{at::log_softmax(wide_product(norm, word.t()), 1), {}};
+  loss.mean = -loss.kept.gather(1, labels.unsqueeze(1)).mean(at::kDouble);
   return loss;
 }
 
@@ -160,6 +160,10 @@ at::Tensor Operators::loss_backward(const Loss& loss, const at::Tensor& norm,
   logits.mul_(each);
   stoker::train::add_product({this, word_gradient, logits, norm}, later);
   return like(at::mm(logits, wide(word)), norm);
+}
+
+std::unique_ptr<Recorded> Operators::record(Device&, const std::function<void()>&) const {
+  return nullptr;
 }
 
 void Operators::add_rows(const at::Tensor& tokens, const at::Tensor& upstream,

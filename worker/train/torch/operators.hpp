@@ -6,6 +6,8 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "worker/train/torch/pass.hpp"
@@ -43,7 +45,7 @@ void add_product(const Product& product, Later later);
 // `kept` is what the backward pass needs of the logits [T, vocabulary], and is used up by it.
 struct Loss {
   at::Tensor kept;
-  double mean = 0;  // of a token
+  at::Tensor mean;  // of a token: one number, f64
 };
 
 class Operators {
@@ -97,6 +99,10 @@ class Operators {
                                                  const at::Tensor& word, const at::Tensor& labels,
                                                  double each, const at::Tensor& word_gradient,
                                                  Later later) const;
+  // Device::record of what `queue` computes with LibTorch and these operators. What it allocates
+  // stays allocated as long as the recording.
+  virtual std::unique_ptr<Recorded> record(Device& device,
+                                           const std::function<void()>& queue) const;
   // gradient[tokens[i]] += upstream[i], row by row in their order; tokens [n], upstream [n,
   // hidden].
   virtual void add_rows(const at::Tensor& tokens, const at::Tensor& upstream,

@@ -20,6 +20,7 @@ struct Pass {
   std::uint64_t seed = 0;
   Device* device = nullptr;  // draws the dropout; null: the CPU
   const std::vector<std::uint64_t>* ids = nullptr;
+  const std::uint64_t* device_ids = nullptr;  // the same in the device's memory
   [[nodiscard]] bool drops() const { return ids != nullptr && dropout > 0; }
 };
 
