@@ -16,6 +16,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
 
 namespace stoker::os {
@@ -47,22 +48,12 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Status write_all(int fd, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(errno_error(errno, "cannot write", path));
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return ok();
-}
-
 Status write_new(const std::string& path, std::string_view content, Durability durability,
                  unsigned mode, bool exact = false) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return fail(errno_error(errno, "cannot create", path));
   if (exact) (void)set_mode(fd.get(), mode, "cannot set the mode", path);  // not all disks can
-  Status written = write_all(fd.get(), content, path);
+  Status written = write_open_file(fd.get(), path, content);
   if (written && durability == Durability::Synced && ::fsync(fd.get()) != 0)
     written = fail(errno_error(errno, "cannot fsync", path));
   if (!written) ::unlink(path.c_str());
@@ -115,6 +106,16 @@ Result<std::string> read_open_file(int fd, const std::string& path, std::size_t 
   }
 }
 
+Status write_open_file(int fd, const std::string& path, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(errno_error(errno, "cannot write", path));
+    content.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return ok();
+}
+
 Status replace_file(const std::string& path, std::string_view content, Durability durability,
                     unsigned mode) {
   return put_in_place(path, content, durability, mode, false);
@@ -136,7 +137,7 @@ Status append_file(const std::string& path, std::string_view content, Durability
     return fail("is a symbolic link: nothing is appended to what it names", path,
                 "name that file itself");
   if (!fd) return fail(errno_error(errno, "cannot open for append", path));
-  STOKER_TRY_STATUS(write_all(fd.get(), content, path));
+  STOKER_TRY_STATUS(write_open_file(fd.get(), path, content));
   if (durability == Durability::Synced && ::fsync(fd.get()) != 0)
     return fail(errno_error(errno, "cannot fsync", path));
   return ok();

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cerrno>
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <memory>
 #include <pwd.h>
 #include <string_view>
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 
 #include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
 
 namespace stoker::os {
@@ -24,17 +27,16 @@ Status refuse(const std::string& why, const std::string& path, const std::string
   return fail(std::string(kRefused) + why, path, hint);
 }
 
-Error link_error(int error, const std::string& path) {
-  if (error == ELOOP || error == ENOTDIR || error == EMLINK)
-    return refuse("it is a symbolic link, or lies behind one", path).error();
-  return errno_error(error, "cannot open", path);
-}
-
-Status judge(const struct stat& info, const std::string& path) {
+Status judge_owner(const struct stat& info, const std::string& path) {
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return refuse(fmt::format("it belongs to {}, not to {}", user_name_of(info.st_uid),
                               user_name_of(::geteuid())),
                   path, "remove it if you do not know where it comes from");
+  return ok();
+}
+
+Status judge(const struct stat& info, const std::string& path) {
+  STOKER_TRY_STATUS(judge_owner(info, path));
   if ((info.st_mode & kOthersWrite) != 0)
     return refuse(fmt::format("others may write it (mode {:04o})", info.st_mode & 07777u), path,
                   "chmod go-w " + path);
@@ -52,6 +54,12 @@ std::string user_name_of(unsigned uid) {
   return fmt::format("uid {}", uid);
 }
 
+Error open_error(int error, const std::string& path) {
+  if (error == ELOOP || error == ENOTDIR || error == EMLINK)
+    return refuse("it is a symbolic link, or lies behind one", path).error();
+  return errno_error(error, "cannot open", path);
+}
+
 bool is_refusal(const Error& error) {
   return error.what.starts_with(kRefused);
 }
@@ -67,6 +75,21 @@ Status check_own(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (S_ISLNK(info.st_mode)) return refuse("it is a symbolic link, or lies behind one", path);
   return judge(info, path);
+}
+
+Status check_owner(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  return judge_owner(info, path);
+}
+
+Status check_owner(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  STOKER_TRY_STATUS(judge_owner(info, path));
+  if (!S_ISLNK(info.st_mode)) return ok();
+  if (::stat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  return judge_owner(info, path);
 }
 
 Status check_keeps_ours(const std::string& folder) {
@@ -91,13 +114,13 @@ Result<std::string> read_own_file(const std::string& base, const std::string& na
     if (slash == std::string_view::npos) {
       const Fd file(::openat(folder.get(), part.c_str(),
                              O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-      if (!file) return fail(link_error(errno, path));
+      if (!file) return fail(open_error(errno, path));
       STOKER_TRY_STATUS(check_own(file.get(), path));
       return read_open_file(file.get(), path, limit);
     }
     rest.remove_prefix(slash + 1);
     Fd next(::openat(folder.get(), part.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!next) return fail(link_error(errno, path));
+    if (!next) return fail(open_error(errno, path));
     folder = std::move(next);
   }
 }
@@ -115,7 +138,7 @@ Status remove_own_folder(const std::string& base, const std::string& name,
     path += "/" + last;
     Fd next(::openat(folder.get(), last.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next && errno == ENOENT) return ok();
-    if (!next) return fail(link_error(errno, path));
+    if (!next) return fail(open_error(errno, path));
     parent = std::move(folder);
     folder = std::move(next);
   }
@@ -133,6 +156,34 @@ Status remove_own_folder(const std::string& base, const std::string& name,
       return fail(errno_error(errno, "cannot delete", path + "/" + file));
   }
   if (::unlinkat(parent.get(), last.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+    return fail(errno_error(errno, "cannot delete", path));
+  return ok();
+}
+
+Status remove_own_files(const std::string& base, const std::string& name,
+                        const std::string& first) {
+  const std::string path = base + "/" + name;
+  const Fd parent(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!parent) return fail(errno_error(errno, "cannot open", base));
+  Fd folder(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder && errno == ENOENT) return ok();
+  if (!folder) return fail(open_error(errno, path));
+  STOKER_TRY_STATUS(check_owner(folder.get(), path));
+  if (!first.empty() && ::unlinkat(folder.get(), first.c_str(), 0) != 0 && errno != ENOENT)
+    return fail(errno_error(errno, "cannot delete", path + "/" + first));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(folder.get()), ::closedir);
+  if (!entries) return fail(errno_error(errno, "cannot read directory", path));
+  const int fd = folder.release();  // closed with the list
+  std::vector<std::string> files;
+  errno = 0;
+  while (const dirent* entry = ::readdir(entries.get()))
+    if (const std::string_view file = entry->d_name; file != "." && file != "..")
+      files.emplace_back(file);
+  if (errno != 0) return fail(errno_error(errno, "cannot read directory", path));
+  for (const std::string& file : files)
+    if (::unlinkat(fd, file.c_str(), 0) != 0 && errno != ENOENT)
+      return fail(errno_error(errno, "cannot delete", path + "/" + file));
+  if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
     return fail(errno_error(errno, "cannot delete", path));
   return ok();
 }

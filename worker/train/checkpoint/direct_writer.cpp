@@ -29,14 +29,15 @@ void DirectWriter::Unmap::operator()(char* memory) const {
   ::munmap(memory, kBlock);
 }
 
-Result<std::unique_ptr<DirectWriter>> DirectWriter::create(const std::string& path,
+Result<std::unique_ptr<DirectWriter>> DirectWriter::create(const os::OwnFolder& folder,
+                                                           const std::string& name,
                                                            std::uint64_t expected) {
-  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  os::Fd fd;
-  if (expected >= kBlock) fd.reset(::open(path.c_str(), flags | O_DIRECT, 0644));
-  if (!fd) fd.reset(::open(path.c_str(), flags, 0644));
+  const std::string path = folder.path() + "/" + name;
+  auto fd = folder.create(name);
   if (!fd) return fail(write_error("cannot create", path));
-  std::unique_ptr<DirectWriter> writer(new DirectWriter(std::move(fd), path));
+  // Not by open(2): a file system that refuses it then may have made the file already.
+  if (expected >= kBlock) ::fcntl(fd->get(), F_SETFL, O_DIRECT);
+  std::unique_ptr<DirectWriter> writer(new DirectWriter(std::move(*fd), path));
   for (Block& block : writer->blocks_) {
     void* memory =
         ::mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -14,15 +14,17 @@
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/result.hpp"
 
 namespace stoker::train {
 
 class DirectWriter {
  public:
-  // Creates `path`; `expected` is about how many bytes will come. An Error of a full disk is
+  // Creates the file; `expected` is about how many bytes will come. An Error of a full disk is
   // distinguished by is_disk_full().
-  static Result<std::unique_ptr<DirectWriter>> create(const std::string& path,
+  static Result<std::unique_ptr<DirectWriter>> create(const os::OwnFolder& folder,
+                                                      const std::string& name,
                                                       std::uint64_t expected);
   ~DirectWriter();
   DirectWriter(const DirectWriter&) = delete;

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
 #include <future>
 #include <sys/resource.h>
@@ -12,6 +11,8 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_folder.hpp"
+#include "common/os/random.hpp"
 #include "watch/checkpoint_scan.hpp"
 #include "wire/lineage.hpp"
 
@@ -23,6 +24,7 @@ struct ShardReport {  // travels between ranks as it is: same program, same mach
   kernels::StateDigest digest;
   char xxh3[24] = {};
   char why[400] = {};
+  char suffix[16] = {};  // rank 0's: of the directory aside
 };
 
 void set_failure(ShardReport& report, const Error& error) {
@@ -43,9 +45,9 @@ std::string join(const std::string& directory, const std::string& name) {
 ShardReport write_own(const std::string& aside, const FlatState& state, FlatRange range,
                       const ShardId& id) {
   ShardReport report;
-  if (::mkdir(aside.c_str(), 0775) != 0 && errno != EEXIST) {
-    set_failure(report, errno_error(errno, "cannot make the directory", aside));
-    if (errno == ENOSPC || errno == EDQUOT) report.disk_full = 1;
+  // Rank 0 has made it; a network file system may not show it here yet.
+  if (::mkdir(aside.c_str(), 0755) != 0 && errno != EEXIST) {
+    set_failure(report, write_error("cannot make the directory", aside));
     return report;
   }
   // The digest is made beside the writing: both read the whole shard.
@@ -94,9 +96,9 @@ Status publish(const SaveRequest& request, const std::string& aside, Element ele
   m.digest = digest.hex();
   m.saved_at = wall_now();
   m.save_seconds = seconds;
-  STOKER_TRY_STATUS(os::sync_directory(aside));
-  STOKER_TRY_STATUS(
-      os::replace_file(join(aside, wire::kManifestName), to_json_text(m), os::Durability::Synced));
+  STOKER_TRY(folder, os::OwnFolder::open(aside));
+  STOKER_TRY_STATUS(folder.sync());
+  STOKER_TRY_STATUS(folder.put(wire::kManifestName, to_json_text(m)));
   const std::string path =
       join(request.directory, wire::checkpoint_name(m.iteration, m.generation));
   if (::rename(aside.c_str(), path.c_str()) != 0)
@@ -108,20 +110,28 @@ Status publish(const SaveRequest& request, const std::string& aside, Element ele
 // one is moved aside, once, under a name that no reader takes.
 Result<bool> already_saved(const std::string& path) {
   if (!os::exists(path)) return false;
-  const auto found = watch::check_checkpoint(path, watch::Depth::Content);
+  const auto found = watch::check_own_checkpoint(path, watch::Depth::Content);
   if (found) return true;
   for (int n = 1; n < 1000; ++n) {
     const std::string aside = fmt::format("{}.damaged.{}", path, n);
     if (os::exists(aside)) continue;
     if (::rename(path.c_str(), aside.c_str()) == 0) return false;
-    return fail(errno_error(errno, "cannot move the damaged checkpoint aside", path));
+    return fail(
+        errno_error(errno, "cannot move aside what is there (" + found.error().what + ")", path));
   }
   return fail("too many damaged checkpoints of this step", path, "remove them");
 }
 
-void remove_tree(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+// Rank 0: makes the directory aside; its suffix. Another user may have put something under the name
+// that all could foresee.
+Result<std::string> make_aside(const std::string& plain) {
+  std::string suffix;
+  for (int more = 3;; --more) {
+    if (::mkdir((plain + suffix).c_str(), 0755) == 0) return suffix;
+    if (errno != EEXIST || more == 0)
+      return fail(write_error("cannot make the directory", plain + suffix));
+    suffix = "." + os::random_hex(4);
+  }
 }
 
 void fill_failure(SaveReport& report, const std::vector<ShardReport>& shards) {
@@ -152,9 +162,9 @@ void remove_leftovers(const SaveRequest& request) {
     std::uint32_t attempt = 0;
     const char* begin = name.data() + at + mark.size();
     const auto [end, error] = std::from_chars(begin, name.data() + name.size(), attempt);
-    if (error == std::errc{} && end == name.data() + name.size() &&
-        attempt <= request.attempt.value)
-      remove_tree(join(request.directory, name));
+    const bool whole = end == name.data() + name.size() || *end == '.';
+    if (error == std::errc{} && whole && attempt <= request.attempt.value)
+      (void)os::remove_own_files(request.directory, name);
   }
 }
 
@@ -203,6 +213,22 @@ struct PendingSave::Shard {
   ShardReport report;
 };
 
+// Rank 0, before anything is written. ok: 1 go on, 2 already saved, 0 failed.
+void PendingSave::make_ready(Shard& ready) const {
+  const auto prepare = [&]() -> Status {
+    remove_leftovers(request_);
+    STOKER_TRY_STATUS(os::make_directories(request_.directory));
+    STOKER_TRY(already, already_saved(report_.path));
+    ready.report.ok = already ? 2 : 1;
+    if (already) return ok();
+    STOKER_TRY(suffix, make_aside(aside_));
+    std::memcpy(ready.report.suffix, suffix.data(),
+                std::min(suffix.size(), sizeof ready.report.suffix - 1));
+    return ok();
+  };
+  if (const Status done = prepare(); !done) set_failure(ready.report, done.error());
+}
+
 PendingSave::PendingSave(const FlatState& state, SaveRequest request)
     : element_(state.element()), request_(std::move(request)), began_(monotonic_now()) {
   const wire::Manifest& m = request_.manifest;
@@ -227,17 +253,9 @@ Status PendingSave::settle(Comm& comm, const FlatState& state) {
 Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatState& state,
                                                         SaveRequest request, Staging* staging) {
   std::unique_ptr<PendingSave> save(new PendingSave(state, std::move(request)));
-  ShardReport ready;  // ok: 1 go on, 2 already saved, 0 failed
-  if (comm.rank() == 0) {
-    remove_leftovers(save->request_);
-    Status folder = os::make_directories(save->request_.directory, 0775);
-    auto already = folder ? already_saved(save->report_.path) : Result<bool>(fail(folder.error()));
-    if (already)
-      ready.ok = *already ? 2 : 1;
-    else
-      set_failure(ready, already.error());
-  }
-  STOKER_TRY(plans, gather(comm, ready, "save begins", save->request_.deadline));
+  Shard ready;
+  if (comm.rank() == 0) save->make_ready(ready);
+  STOKER_TRY(plans, gather(comm, ready.report, "save begins", save->request_.deadline));
   if (plans[0].ok == 2) {
     STOKER_TRY_STATUS(save->settle(comm, state));
     return save;
@@ -247,6 +265,7 @@ Result<std::unique_ptr<PendingSave>> PendingSave::begin(Comm& comm, const FlatSt
     save->settled_ = true;
     return save;
   }
+  save->aside_ += plans[0].suffix;
   const ShardId id = shard_of(save->request_.manifest, comm.mesh(), comm.rank());
   const FlatRange range = own_range(state.table(), comm.mesh(), comm.rank());
   const bool beside = staging != nullptr;
@@ -281,7 +300,8 @@ Result<SaveReport> PendingSave::finish(Comm& comm) {
   if (first && report_.why.empty())
     if (Status published = publish(request_, aside_, element_, shards, report_.seconds); !published)
       set_failure(done, published.error());
-  if (first && (!report_.why.empty() || done.ok == 0)) remove_tree(aside_);
+  if (first && (!report_.why.empty() || done.ok == 0))
+    (void)os::remove_own_files(request_.directory, aside_.substr(request_.directory.size() + 1));
   STOKER_TRY(outcome, gather(comm, done, "save ends", request_.deadline));
   if (report_.why.empty()) fill_failure(report_, {outcome[0]});
   report_.saved = report_.why.empty();

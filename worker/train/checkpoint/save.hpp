@@ -1,6 +1,7 @@
 // Saving: every rank writes its shard of the flat state into a directory aside; when all shards are
 // on the disk, rank 0 writes the manifest, and renames the directory into place. A directory that
-// exists is never written into. What fails leaves nothing behind.
+// exists is never written into. What fails leaves nothing behind. In a folder where others write
+// too, the directory aside is ours alone, and no link leads what is written elsewhere.
 #pragma once
 
 #include <future>
@@ -71,6 +72,7 @@ class PendingSave {
   struct Shard;
   PendingSave(const FlatState& state, SaveRequest request);
   Status settle(Comm& comm, const FlatState& state);
+  void make_ready(Shard& ready) const;
 
   Element element_;
   SaveRequest request_;

@@ -165,13 +165,14 @@ std::vector<wire::ManifestRange> shard_ranges(const ParameterTable& table, FlatR
 
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
                                        FlatRange range, const ShardId& id) {
-  const std::string path = directory + "/" + shard_name(id), aside = path + ".tmp";
-  STOKER_TRY(out, DirectWriter::create(aside, 3 * range.size() * size_of(state.element())));
+  const std::string name = shard_name(id), aside = name + ".tmp";
+  STOKER_TRY(folder, os::OwnFolder::open(directory));
+  STOKER_TRY(out, DirectWriter::create(folder, aside, 3 * range.size() * size_of(state.element())));
   STOKER_TRY_STATUS(write_content(*out, state, range, id));
   STOKER_TRY_STATUS(out->finish());
-  if (::rename(aside.c_str(), path.c_str()) != 0)
-    return fail(write_error("cannot rename into place", path));
-  return wire::ManifestFile{shard_name(id), out->written(), hex64(out->digest())};
+  if (!folder.rename(aside, name))
+    return fail(write_error("cannot rename into place", directory + "/" + name));
+  return wire::ManifestFile{name, out->written(), hex64(out->digest())};
 }
 
 Status read_shard(const std::string& directory, const wire::ManifestFile& file,

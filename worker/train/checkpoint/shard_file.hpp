@@ -32,8 +32,8 @@ std::string shard_name(const ShardId& id);  // "shard-00000-of-00002.bin"
 std::vector<wire::ManifestRange> shard_ranges(const ParameterTable& table, FlatRange range,
                                               Element element, const ShardId& id);
 
-// Writes the shard into `directory`; what is there of it after an Error is for the caller to
-// remove.
+// Writes the shard into `directory`, which must be our own; what is there of it after an Error is
+// for the caller to remove.
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
                                        FlatRange range, const ShardId& id);
 

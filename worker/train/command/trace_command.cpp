@@ -180,7 +180,7 @@ Result<std::string> merge_traces(const TraceCommandOptions& o) {
       o.file,
       fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[\n{}\n]}}\n",
                   dump_json(other), merged.events),
-      os::Durability::Cached, 0664));
+      os::Durability::Cached));
   return o.json ? dump_json(as_json(merged, o.file)) + "\n" : as_text(merged, o.file);
 }
 

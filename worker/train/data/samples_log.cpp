@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/hash.hpp"
+#include "common/os/own_folder.hpp"
 #include "worker/train/data/byte_file.hpp"
 
 namespace stoker::train {
@@ -78,8 +79,14 @@ Result<SamplesLine> parse_samples_line(std::string_view text) {
 Result<SamplesLog> SamplesLog::open(const std::string& path) {
   SamplesLog log;
   log.path_ = path;
-  log.fd_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  constexpr int kFlags =
+      O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  log.fd_.reset(::open(path.c_str(), kFlags, 0644));
+  if (!log.fd_ && errno == ELOOP)
+    return fail("is a symbolic link: nothing is appended to what it names", path,
+                "name that file itself");
   if (!log.fd_) return fail(errno_error(errno, "cannot open for append", path));
+  STOKER_TRY_STATUS(os::check_owner(log.fd_.get(), path));
   struct stat info {};
   if (::fstat(log.fd_.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (!S_ISREG(info.st_mode)) return fail("not a regular file", path);

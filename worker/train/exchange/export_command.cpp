@@ -113,7 +113,8 @@ class Exporter {
     for (const std::size_t i : shard.tensors)
       entries.push_back({name_of_tensor(i), each_ == 8 ? "F64" : "F32", tensors_[i].shape});
     const std::string start = safetensors_start(entries);
-    STOKER_TRY(out, DirectWriter::create(folder_ + "/" + shard.file, start.size() + shard.bytes));
+    STOKER_TRY(folder, os::OwnFolder::open(folder_));
+    STOKER_TRY(out, DirectWriter::create(folder, shard.file, start.size() + shard.bytes));
     STOKER_TRY_STATUS(out->write(start.data(), start.size()));
     for (const std::size_t i : shard.tensors) {
       buffer_.resize(tensors_[i].parameter->count * each_);
@@ -171,7 +172,7 @@ int run_export(const ExportOptions& o) {
   std::string output = o.output;
   while (output.size() > 1 && output.back() == '/') output.pop_back();
   const std::string aside = fmt::format("{}.partial.{}", output, ::getpid());
-  if (Status made = os::make_directories(aside, 0775); !made)
+  if (Status made = os::make_directories(aside); !made)
     return failed(is_disk_full(made.error()) ? ExitCode::DiskFull : ExitCode::Configuration,
                   made.error());
   bool tokenizer = false;

@@ -109,7 +109,7 @@ class DryStart {
       run_.warnings.push_back(fmt::format("damaged checkpoint {}: {}", damaged.name, damaged.why));
     if (scan->newest)
       audit(*scan->newest);
-    else if (!scan->damaged.empty())
+    else if (scan->ours_damaged)
       refuse(ExitCode::CheckpointRefused, fmt::format("error: every checkpoint in {} is damaged",
                                                       config().checkpoint.directory));
     else

@@ -1,5 +1,6 @@
 #include "worker/train/loop/resume.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -86,7 +87,7 @@ Choice choose_newest(const ResumeParts& p) {
     complain(fmt::format("warning: {}/{} is not of this run's ancestry and is not loaded",
                          directory, name));
   if (scan->newest) return load(p, *start, scan->newest->path, scan->newest->manifest.generation);
-  if (!scan->damaged.empty())
+  if (scan->ours_damaged)
     return refuse({"every checkpoint is damaged", directory,
                    "restore one, or set STOKER_LOAD=none to begin from scratch"});
   return {};
@@ -94,10 +95,11 @@ Choice choose_newest(const ResumeParts& p) {
 
 // Found out now, not at the first save. A full disk is no reason: it may have room by then.
 Status try_directory(const std::string& directory) {
-  const std::string probe = directory + "/.writable";
-  Status made = os::make_directories(directory, 0775);
-  if (made) made = os::replace_file(probe, "", os::Durability::Cached, 0664);
-  ::unlink(probe.c_str());
+  std::string probe = directory + "/.writable.XXXXXX";
+  Status made = os::make_directories(directory);
+  if (made && ::mkdtemp(probe.data()) == nullptr)
+    made = fail(write_error("cannot make a folder in it", directory));
+  if (made) ::rmdir(probe.c_str());
   if (made || is_disk_full(made.error())) return ok();
   return fail("checkpoints cannot be saved: " + made.error().what, directory,
               "make it writable, or name another checkpoint.directory");

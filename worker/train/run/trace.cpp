@@ -113,7 +113,7 @@ Result<Trace> Trace::open(const TraceOptions& options, Place place) {
   const std::string path =
       trace_file_of(options.file, trace.place_.rank, trace.place_.mesh.world());
   const std::string probe = path + ".writable";  // found out now, not after the iterations
-  const Status made = os::replace_file(probe, "", os::Durability::Cached, 0664);
+  const Status made = os::replace_file(probe, "", os::Durability::Cached);
   ::unlink(probe.c_str());
   if (!made)
     return fail("no trace can be written: " + made.error().what, path,
@@ -259,7 +259,7 @@ void Trace::add_text(std::string& out, const Event& e, Iteration iteration) cons
 void Trace::write() {
   const std::uint32_t world = place_.mesh.world();
   const std::string path = trace_file_of(options_.file, place_.rank, world);
-  const Status written = os::replace_file(path, text(), os::Durability::Cached, 0664);
+  const Status written = os::replace_file(path, text(), os::Durability::Cached);
   if (!written) return complain("warning: no trace: " + written.error().message());
   if (lost_ > 0)
     complain(
