@@ -10,6 +10,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 
 namespace stoker::watch {
 namespace {
@@ -94,9 +95,14 @@ Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth) {
   return manifest;
 }
 
+Status check_writer(const std::string& path) {
+  STOKER_TRY_STATUS(os::check_owner(path));
+  return os::check_own(path + "/" + wire::kManifestName);
+}
+
 Result<wire::Manifest> check_own_checkpoint(const std::string& path, Depth depth) {
   if (!os::exists(path)) return fail("no such checkpoint", path);
-  STOKER_TRY_STATUS(os::check_own(path + "/" + wire::kManifestName));
+  STOKER_TRY_STATUS(check_writer(path));
   return check_checkpoint(path, depth);
 }
 
@@ -118,6 +124,8 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       candidates.emplace_back(*id, name);
   }
   std::sort(candidates.rbegin(), candidates.rend());
+  const os::Fd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const bool keeps_others_out = !folder || os::check_own(folder.get(), directory);
   for (const auto& [id, name] : candidates) {
     const std::string path = directory + "/" + name;
     if (!os::exists(path + "/" + wire::kManifestName)) {
@@ -130,6 +138,8 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       scan.newest = FoundCheckpoint{name, path, std::move(*manifest)};
       break;
     }
+    const bool planted = !keeps_others_out && !check_writer(path);
+    scan.ours_damaged |= !planted;
     scan.damaged.push_back({name, manifest.error().message()});
   }
   return scan;

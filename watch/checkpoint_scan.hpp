@@ -31,8 +31,11 @@ struct RefusedCheckpoint {
 struct CheckpointScan {
   std::optional<FoundCheckpoint> newest;   // good, and in the ancestry
   std::vector<RefusedCheckpoint> damaged;  // newer than that, newest first
-  std::vector<std::string> foreign;        // good names, outside the ancestry (late writers)
-  std::vector<std::string> unfinished;     // saves that never ended: no manifest, or still aside
+  // One of them may be the run's own: to begin from scratch would pass over what was saved. Not
+  // what another user wrote where others can put something.
+  bool ours_damaged = false;
+  std::vector<std::string> foreign;     // good names, outside the ancestry (late writers)
+  std::vector<std::string> unfinished;  // saves that never ended: no manifest, or still aside
 };
 
 // Looks at `directory`, newest first, until one is good. Without `lineage` every generation counts
@@ -43,8 +46,11 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
 // One checkpoint; the Error says what is wrong with which file.
 Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth);
 
-// The same for a start to resume from: the manifest must be our own user's file
-// (common/os/own_files.hpp), or another user could choose what is loaded.
+// Whether our own user or root wrote the checkpoint (common/os/own_files.hpp): the folder, a link
+// to it, and the manifest. Of another user's word nothing is loaded, deleted or copied away.
+Status check_writer(const std::string& path);
+
+// Both, for a start to resume from.
 Result<wire::Manifest> check_own_checkpoint(const std::string& path, Depth depth);
 
 // Reads and parses the manifest alone, with its own limits checked (plain file names, no file

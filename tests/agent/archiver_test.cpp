@@ -226,7 +226,8 @@ TEST_CASE(
   const std::string aside = a.to + "/archiving.run." + name + ".g000002";
   REQUIRE(::symlink(victim.c_str(), aside.c_str()) == 0);
   ArchiveCopy made;
-  CHECK_FALSE(a.copy(name, made));
+  CHECK(a.copy(name, made));
+  CHECK(os::exists(a.to + "/" + name + "/manifest.json"));
   CHECK(a.read(victim + "/precious") == "precious");
   CHECK_FALSE(os::exists(victim + "/shard-0.bin"));
 }
@@ -340,4 +341,42 @@ TEST_CASE("Archiver: what another user put under the name of a copy -> does not 
   REQUIRE(failure_in(reported) != nullptr);
   CHECK(failure_in(reported)->why.find("belongs to") != std::string::npos);
   CHECK(a.stays[10]);
+}
+
+TEST_CASE(
+    "Archiver: another user has names in a sticky archive -> the copies are made all the same") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to be another user needs root");
+    return;
+  }
+  Archive a;
+  const std::string first = a.add(10), second = a.add(20);
+  REQUIRE(::chmod(a.to.c_str(), 01777) == 0);
+  Names planted{"archiving.run." + first + ".g000002", "archiving.run." + first + ".g999999",
+                "archiving.run.step-000005.g000002.g000002", second};
+  for (const std::string& name : planted) {
+    REQUIRE(os::make_directories(a.to + "/" + name));
+    REQUIRE(::chown((a.to + "/" + name).c_str(), 65534, 65534) == 0);
+  }
+  a.add(30);
+  const auto reported = a.work();
+  CHECK(os::exists(a.to + "/" + first + "/manifest.json"));
+  CHECK(os::exists(a.to + "/step-000030.g000002/manifest.json"));
+  REQUIRE(failure_in(reported) != nullptr);
+  CHECK(failure_in(reported)->checkpoint == second);
+  CHECK_FALSE(a.stays[10]);
+  CHECK(a.stays[20]);
+  planted.insert(planted.end(), {first, "step-000030.g000002"});
+  std::sort(planted.begin(), planted.end());
+  CHECK(a.stored() == planted);
+}
+
+TEST_CASE("Archiver: killed beside another user's folder of its name -> ours goes on, then goes") {
+  Archive a;
+  const std::string name = a.add(10), taken = "archiving.run." + name + ".g000002";
+  a.write(a.to + "/" + taken, "no folder");
+  REQUIRE(os::make_directories(a.to + "/" + taken + ".0a1b2c3d"));
+  REQUIRE(os::make_directories(a.to + "/archiving.run.step-000005.g000002.g000002.0a1b2c3d"));
+  (void)a.work();
+  CHECK(a.stored() == Names{taken, name});
 }

@@ -236,3 +236,46 @@ TEST_CASE("Pruner: a link with the name of a leftover -> what it leads to stays"
   remove_pruned_leftovers(folder / "checkpoints");
   CHECK(std::filesystem::exists(folder / ("other/" + std::string(wire::kManifestName))));
 }
+
+TEST_CASE(
+    "Pruner: another user's checkpoint, newer than all -> it neither counts nor goes, once said") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  constexpr uid_t kStranger = 54321;
+  for (const char* given : {"", "/manifest.json"}) {  // one of them is enough
+    RunFolder run;
+    for (const std::uint64_t step : {22, 24, 26, 90, 95}) run.add(step, 2);
+    for (const char* name : {"step-000090.g000002", "step-000095.g000002"})
+      REQUIRE(::chown((run.checkpoints + "/" + name + given).c_str(), kStranger, kStranger) == 0);
+    const auto told = run.prune();
+    CHECK(run.names() == Names{"step-000024.g000002", "step-000026.g000002", "step-000090.g000002",
+                               "step-000095.g000002"});
+    REQUIRE(told.size() == 2);
+    const auto* notice = std::get_if<wire::Notice>(&told[0]);
+    REQUIRE(notice != nullptr);
+    CHECK(notice->text.find("uid 54321") != std::string::npos);
+  }
+}
+
+TEST_CASE("Pruner: the leftover's name is another user's -> the checkpoint goes all the same") {
+  RunFolder run;
+  for (const std::uint64_t step : {22, 24, 26}) run.add(step, 2);
+  const std::string planted = run.checkpoints + "/pruned.step-000022.g000002";
+  REQUIRE(os::make_directories(planted));
+  run.write("pruned.step-000022.g000002/theirs", "x");
+  if (::geteuid() == 0) REQUIRE(::chown(planted.c_str(), 54321, 54321) == 0);
+  (void)run.prune();
+  const auto names = run.names();
+  CHECK(std::count(names.begin(), names.end(), "step-000022.g000002") == 0);
+  CHECK(std::count(names.begin(), names.end(), "step-000024.g000002") == 1);
+  if (::geteuid() == 0) CHECK(os::exists(planted + "/theirs"));
+}
+
+TEST_CASE("remove_checkpoint: a folder is inside it -> that one stays, the manifest is gone") {
+  RunFolder run;
+  const std::string name = run.add(22, 2);
+  REQUIRE(os::make_directories(run.checkpoints + "/" + name + "/inside"));
+  run.write(name + "/inside/file", "mine");
+  CHECK_FALSE(remove_checkpoint(run.checkpoints, id_of(22, 2)));
+  CHECK(os::exists(run.checkpoints + "/pruned." + name + "/inside/file"));
+  CHECK_FALSE(os::exists(run.checkpoints + "/pruned." + name + "/manifest.json"));
+}

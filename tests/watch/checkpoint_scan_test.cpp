@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/hash.hpp"
@@ -139,4 +140,19 @@ TEST_CASE("check_checkpoint: a manifest with a path for a name -> refused") {
   const auto checked = check_checkpoint(folder.path + "/" + name + "/", Depth::Content);
   REQUIRE_FALSE(checked);
   CHECK(checked.error().message().find("is no name for a file") != std::string::npos);
+}
+
+TEST_CASE(
+    "scan_checkpoints: others put checkpoints where they can -> no reason to refuse a start") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  const Folder f;
+  const std::string name = f.add(10, 1);
+  REQUIRE(::chown((f.path + "/" + name).c_str(), 54321, 54321) == 0);
+  for (const mode_t mode : {0755, 01777}) {
+    REQUIRE(::chmod(f.path.c_str(), mode) == 0);
+    const auto scan = f.scan();
+    CHECK_FALSE(scan.newest);
+    CHECK(says(scan, name, "belongs to uid 54321"));
+    CHECK(scan.ours_damaged == (mode == 0755));
+  }
 }

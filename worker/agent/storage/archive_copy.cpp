@@ -13,7 +13,9 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/random.hpp"
 #include "kernels/state_digest.hpp"
 #include "watch/checkpoint_scan.hpp"
 
@@ -44,12 +46,19 @@ std::optional<wire::CheckpointId> unfinished(const std::string& name, const std:
   const std::string prefix = aside_prefix(run);
   if (!name.starts_with(prefix)) return {};
   const std::string_view rest = std::string_view(name).substr(prefix.size());
-  return wire::parse_checkpoint_name(rest.substr(0, rest.rfind('.')));
+  const auto end = rest.find('.', rest.find('.') + 1);
+  return wire::parse_checkpoint_name(rest.substr(0, end));
 }
 
-void remove_tree(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+bool is_there(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+// In an archive that is sticky others may have put folders and links beside ours.
+bool is_our_folder(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && os::check_owner(path);
 }
 
 // A piece of the source: a range of a tensor, or what lies between (header).
@@ -71,7 +80,7 @@ class Copier {
     manifest_ = std::move(manifest);
     name_ = wire::checkpoint_name(manifest_.iteration, manifest_.generation);
     copy_.path = rule_.to + "/" + name_;
-    if (os::exists(copy_.path)) return judge_present();
+    if (is_there(copy_.path)) return judge_present();
     STOKER_TRY_STATUS(take_over());
     if (!os::exists(aside_ + "/" + wire::kManifestName)) {
       for (const wire::ManifestFile& file : manifest_.files)
@@ -89,6 +98,7 @@ class Copier {
 
   // What has the name already, ours or another run's, is never replaced.
   Status judge_present() {
+    copy_.name_taken = !is_our_folder(copy_.path);
     STOKER_TRY_STATUS(os::check_own(copy_.path));
     const auto there = watch::check_checkpoint(copy_.path, watch::Depth::Content);
     if (!there) return fail(there.error());
@@ -101,20 +111,35 @@ class Copier {
     return ok();
   }
 
-  // The directory aside, with what an earlier try of ours or of an older generation has done.
-  Status take_over() {
-    const std::string stem = aside_prefix(manifest_.run) + name_;
-    aside_ = fmt::format("{}/{}.g{:06}", rule_.to, stem, by_.value);
+  // A folder of ours. Where another user has its name, it gets one that cannot be foreseen.
+  Status find_aside() {
+    const std::string stem = aside_prefix(manifest_.run) + name_ + ".";
+    const std::string own = fmt::format("{}g{:06}", stem, by_.value);
+    std::vector<std::string> older;
     STOKER_TRY(names, os::list_directory(rule_.to));
     for (const std::string& name : names) {
-      const std::string old = rule_.to + "/" + name;
-      if (!name.starts_with(stem + ".") || old == aside_) continue;
-      if (old > aside_) return fail("a younger generation copies it", old);
-      if (os::exists(aside_) || ::rename(old.c_str(), aside_.c_str()) != 0) remove_tree(old);
+      if (!name.starts_with(stem) || !is_our_folder(rule_.to + "/" + name)) continue;
+      if (name == own || name.starts_with(own + "."))
+        aside_ = rule_.to + "/" + name;
+      else if (name > own)
+        return fail("a younger generation copies it", rule_.to + "/" + name);
+      else
+        older.push_back(name);
     }
-    if (::mkdir(aside_.c_str(), 0755) != 0 && errno != EEXIST)
+    const bool found = !aside_.empty();
+    if (!found) aside_ = rule_.to + "/" + own;
+    if (!found && is_there(aside_)) aside_ += "." + os::random_hex(4);
+    for (const std::string& name : older)
+      if (is_there(aside_) || ::rename((rule_.to + "/" + name).c_str(), aside_.c_str()) != 0)
+        (void)os::remove_own_files(rule_.to, name);
+    if (!is_there(aside_) && ::mkdir(aside_.c_str(), 0755) != 0)
       return fail(errno_error(errno, "cannot make the directory", aside_));
-    // A link here, or a folder of another user, would lead what is removed and written elsewhere.
+    return ok();
+  }
+
+  // The directory aside, with what an earlier try of ours or of an older generation has done.
+  Status take_over() {
+    STOKER_TRY_STATUS(find_aside());
     STOKER_TRY_STATUS(os::set_mode(aside_, 0755, "cannot close it to others"));
     if (os::exists(aside_ + "/" + wire::kManifestName)) return ok();
     const std::string path = aside_ + "/" + kDone;
@@ -303,7 +328,7 @@ class Copier {
     const auto good = watch::check_checkpoint(aside_, watch::Depth::Content);
     const bool asked = good && good->without_optimizer == rule_.without_optimizer;
     if (!asked) {
-      remove_tree(aside_);
+      (void)os::remove_own_files(rule_.to, aside_.substr(rule_.to.size() + 1));
       return good ? fail("was begun under another setting; it starts over", copy_.path)
                   : fail("the copy does not read back: " + good.error().message(), copy_.path);
     }
@@ -362,7 +387,7 @@ void remove_archive_leftovers(const ArchiveRule& rule, const std::string& run,
   if (!names) return;
   for (const std::string& name : *names)
     if (const auto id = unfinished(name, run); id && !wanted.contains(*id))
-      remove_tree(rule.to + "/" + name);
+      (void)os::remove_own_files(rule.to, name);
 }
 
 }  // namespace stoker::agent

@@ -1,6 +1,8 @@
 // Copies checkpoints to another disk (checkpoints.archive): whole, or without the optimizer's
 // state, which gives a checkpoint of its own that inference can load and no start resumes from.
-//   - written below archiving.<run>.<name>.g<generation>, file by file (aside, fsynced, renamed),
+//   - written below archiving.<run>.<name>.g<generation>, or .<random> behind that where another
+//   user
+//     has this name; file by file (aside, fsynced, renamed),
 //     with a record of what is done: a copy that was killed goes on after its last whole file;
 //   - what is read is held against the manifest on the way; the manifest is written last, then
 //     every file of the copy is read back, and only then the directory gets its name;
@@ -50,7 +52,9 @@ struct CopyPulse {
 struct ArchiveCopy {
   std::string path;
   std::uint64_t bytes = 0;
-  bool source_damaged = false;  // with an Error: another try gives the same
+  // With an Error: another try gives the same.
+  bool source_damaged = false;
+  bool name_taken = false;  // by another user, in an archive that is sticky
 };
 
 // Blocks. `by`: the generation that copies. An Error leaves what is whole for the next try.

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <thread>
 #include <unistd.h>
 
+#include "worker/agent/aside.hpp"
 #include "worker/agent/storage/claim.hpp"
 
 namespace stoker::agent {
@@ -65,15 +65,15 @@ void Archiver::look() {
   pieces_ = pulse_->pieces;
   wiring_.loop.cancel(pulse_timer_);
   pulse_timer_ = wiring_.loop.after(kPulseEvery, [this] { check_pulse(); });
-  std::thread([this, alive = alive_, &loop = wiring_.loop,
-               job = Job{start_, rule_, wiring_.run_directory, wiring_.checkpoints, copied_,
-                         refused_, pulse_}] {
+  run_aside([this, alive = alive_, &loop = wiring_.loop,
+             job = Job{start_, rule_, wiring_.run_directory, wiring_.checkpoints, copied_, refused_,
+                       pulse_}] {
     step_back();
     Round round = run_round(job);
     loop.post([this, alive, round = std::move(round)]() mutable {
       if (*alive) on_round(std::move(round));
     });
-  }).detach();
+  });
 }
 
 Archiver::Round Archiver::run_round(const Job& job) {
@@ -82,7 +82,9 @@ Archiver::Round Archiver::run_round(const Job& job) {
   const auto newest = newest_generation(job.run_directory);
   if (!newest || *newest != job.start.generation) return round;  // the younger one's lead copies
   std::set<wire::CheckpointId> known;
-  auto complete = survey_checkpoints(job.checkpoints, job.start, known);
+  auto survey = survey_checkpoints(job.checkpoints, job.start, known);
+  round.foreign = std::move(survey.foreign);
+  auto& complete = survey.complete;
   std::erase_if(complete, [&](const auto& c) { return job.refused.contains(c.id); });
   auto copied = archived_checkpoints(job.rule, job.start.run.text);
   if (copied) round.copied = std::move(*copied);
@@ -120,8 +122,9 @@ void Archiver::copy_next(const Job& job, const std::vector<wire::CheckpointId>& 
   const auto newest = newest_generation(job.run_directory);
   if (!newest || *newest != job.start.generation) return;  // it was taken over
   round.failure = done.error().message();
-  round.more = copy.source_damaged && due.size() > 1;
-  if (copy.source_damaged) round.refused = id;
+  const bool hopeless = copy.source_damaged || copy.name_taken;
+  round.more = hopeless && due.size() > 1;
+  if (hopeless) round.refused = id;
   round.told.emplace_back(wire::ArchiveFailed{id.iteration, name, job.rule.to, round.failure,
                                               static_cast<std::uint32_t>(due.size())});
 }
@@ -131,6 +134,9 @@ void Archiver::on_round(Round round) {
   wiring_.loop.cancel(pulse_timer_);
   copied_ = std::move(round.copied);
   if (round.refused != wire::CheckpointId{}) refused_.insert(round.refused);
+  const bool pruner_tells = start_.orders.keep_last > 0;
+  if (!round.foreign.empty() && !pruner_tells && !std::exchange(foreign_told_, true))
+    wiring_.tell(wire::Notice{start_.lead, round.foreign});
   if (round.failure.empty() || round.failure != failure_)
     for (const wire::AgentBody& body : round.told) wiring_.tell(body);
   failure_ = round.failure;

@@ -40,9 +40,10 @@ class Archiver {
     std::set<wire::CheckpointId> copied;
     std::vector<wire::AgentBody> told;
     std::string failure;           // "" = none
+    std::string foreign;           // a checkpoint of another user, in one line
     bool done = false;             // a copy was made
     bool more = false;             // others are due
-    wire::CheckpointId refused{};  // damaged: not tried again
+    wire::CheckpointId refused{};  // not tried again: damaged, or its name is another user's
   };
   struct Job;
   static Round run_round(const Job& job);
@@ -55,7 +56,7 @@ class Archiver {
   ArchiveRule rule_;
   std::set<wire::CheckpointId> copied_, refused_;
   std::string failure_;  // reported
-  bool busy_ = false, again_ = false;
+  bool busy_ = false, again_ = false, foreign_told_ = false;
   Duration pause_{};
   Loop::Timer retry_ = 0, pulse_timer_ = 0;
   std::shared_ptr<CopyPulse> pulse_ = std::make_shared<CopyPulse>();

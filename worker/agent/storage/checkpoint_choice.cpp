@@ -23,7 +23,8 @@ ChosenCheckpoint choose_checkpoint(const std::string& directory, const wire::Lin
     chosen.error = scan.error().message();
     return chosen;
   }
-  for (const auto& refused : scan->damaged) chosen.damaged.push_back({refused.name, refused.why});
+  if (scan->newest || scan->ours_damaged)  // others' alone are no reason to stop
+    for (const auto& refused : scan->damaged) chosen.damaged.push_back({refused.name, refused.why});
   if (scan->newest) {
     chosen.name = scan->newest->name;
     chosen.iteration = scan->newest->manifest.iteration;

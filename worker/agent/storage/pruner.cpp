@@ -3,13 +3,14 @@
 #include "worker/agent/storage/pruner.hpp"
 
 #include <cerrno>
-#include <filesystem>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "common/os/files.hpp"
+#include "common/os/own_folder.hpp"
 #include "watch/checkpoint_scan.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/storage/claim.hpp"
 
 namespace stoker::agent {
@@ -23,56 +24,63 @@ bool is_directory(const std::string& path) {
 }
 
 // The manifest goes first: without it the rest does not count as a checkpoint, under any name.
-Status remove_aside(const std::string& path) {
-  if (::unlink((path + "/" + wire::kManifestName).c_str()) != 0 && errno != ENOENT)
-    return fail(errno_error(errno, "cannot delete", path));
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  if (error) return fail("cannot delete: " + error.message(), path);
-  return ok();
+Status remove_folder(const std::string& directory, const std::string& name) {
+  return os::remove_own_files(directory, name, wire::kManifestName);
+}
+
+bool is_there(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
 }
 
 }  // namespace
 
-std::vector<wire::SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
-                                                         const wire::Start& start,
-                                                         std::set<wire::CheckpointId>& known_good) {
-  std::vector<wire::SurveyedCheckpoint> complete;
+CheckpointSurvey survey_checkpoints(const std::string& directory, const wire::Start& start,
+                                    std::set<wire::CheckpointId>& known_good) {
+  CheckpointSurvey survey;
   const auto names = os::list_directory(directory);
-  if (!names) return complete;
+  if (!names) return survey;
   for (const std::string& name : *names) {
     const auto id = wire::parse_checkpoint_name(name);
     const std::string path = directory + "/" + name;
     if (!id || !wire::accepts(start.lineage, id->generation, id->iteration)) continue;
     if (!is_directory(path) || !os::exists(path + "/" + wire::kManifestName)) continue;
+    if (const Status ours = watch::check_writer(path); !ours) {
+      if (survey.foreign.empty())
+        survey.foreign = "a checkpoint that does not count: " + ours.error().message();
+      continue;
+    }
     const auto manifest = watch::read_manifest(path);
     if (manifest && manifest->run != start.run.text) continue;  // another run saves here too
     const bool read = start.orders.verify_checkpoints && !known_good.contains(*id);
     const auto depth = read ? watch::Depth::Content : watch::Depth::Sizes;
     const bool good = manifest && watch::check_checkpoint(path, depth);
     if (good) known_good.insert(*id);
-    complete.push_back({*id, good});
+    survey.complete.push_back({*id, good});
   }
-  return complete;
+  return survey;
 }
 
 Status remove_checkpoint(const std::string& directory, const wire::CheckpointId& id) {
   const std::string name = wire::checkpoint_name(id.iteration, id.generation);
   const std::string path = directory + "/" + name;
   if (!is_directory(path)) return fail("is no directory of its own; it is left alone", path);
-  std::string aside = directory + "/" + kAside + name;
-  if (::rename(path.c_str(), aside.c_str()) != 0)
-    return fail(errno_error(errno, "cannot move it aside to delete it", path));
-  return remove_aside(aside);
+  STOKER_TRY_STATUS(os::check_owner(path));
+  const std::string aside = kAside + name;
+  if (::rename(path.c_str(), (directory + "/" + aside).c_str()) == 0)
+    return remove_folder(directory, aside);
+  const int error = errno;
+  if (is_there(directory + "/" + aside)) return remove_folder(directory, name);  // another user's
+  return fail(errno_error(error, "cannot move it aside to delete it", path));
 }
 
 void remove_pruned_leftovers(const std::string& directory) {
   const auto names = os::list_directory(directory);
   if (!names) return;
   for (const std::string& name : *names)
-    if (name.starts_with(kAside) && is_directory(directory + "/" + name) &&  // not a link to one
+    if (name.starts_with(kAside) &&
         wire::parse_checkpoint_name(std::string_view(name).substr(std::string_view(kAside).size())))
-      (void)remove_aside(directory + "/" + name);
+      (void)remove_folder(directory, name);
 }
 
 Pruner::Pruner(Wiring wiring, const wire::Start& start)
@@ -96,11 +104,11 @@ void Pruner::saved() {
 void Pruner::look() {
   busy_ = true;
   again_ = false;
-  std::thread([this, alive = alive_, &loop = wiring_.loop, known = known_good_, start = start_,
-               run_directory = wiring_.run_directory, directory = wiring_.checkpoints] {
+  run_aside([this, alive = alive_, &loop = wiring_.loop, known = known_good_, start = start_,
+             run_directory = wiring_.run_directory, directory = wiring_.checkpoints] {
     Survey survey;
     survey.known_good = known;
-    survey.complete = survey_checkpoints(directory, start, survey.known_good);
+    survey.found = survey_checkpoints(directory, start, survey.known_good);
     Refused refused;  // the start has reported it
     if (const auto orders = newest_orders(run_directory, refused); orders && *orders) {
       survey.pin = (*orders)->keep_pin;
@@ -113,23 +121,26 @@ void Pruner::look() {
     loop.post([this, alive, survey = std::move(survey)]() mutable {
       if (*alive) on_survey(std::move(survey));
     });
-  }).detach();
+  });
 }
 
 void Pruner::on_survey(Survey survey) {
   known_good_ = std::move(survey.known_good);
+  if (!survey.found.foreign.empty() && !std::exchange(foreign_told_, true))
+    wiring_.tell(wire::Notice{start_.lead, survey.found.foreign});
   if (survey.pin) rule_.pin = *survey.pin;
   if (survey.follow) rule_.follow = *survey.follow;
   std::set<wire::CheckpointId> in_use = wiring_.held();
   in_use.merge(survey.ordered);
-  for (const wire::SurveyedCheckpoint& c : survey.complete)
+  const auto& complete = survey.found.complete;
+  for (const wire::SurveyedCheckpoint& c : complete)
     if (wiring_.must_stay && wiring_.must_stay(c.id)) in_use.insert(c.id);
   std::vector<wire::CheckpointId> gone;
   if (!survey.superseded)  // the younger generation's lead prunes from now on
-    gone = wire::choose_prunable(survey.complete, rule_, in_use);
+    gone = wire::choose_prunable(complete, rule_, in_use);
   if (gone.empty()) return on_removed({});
-  std::thread([this, alive = alive_, &loop = wiring_.loop, gone, node = start_.lead,
-               directory = wiring_.checkpoints] {
+  run_aside([this, alive = alive_, &loop = wiring_.loop, gone, node = start_.lead,
+             directory = wiring_.checkpoints] {
     remove_pruned_leftovers(directory);
     std::vector<wire::AgentBody> told;
     wire::CheckpointsDeleted deleted;
@@ -143,7 +154,7 @@ void Pruner::on_survey(Survey survey) {
     loop.post([this, alive, told] {
       if (*alive) on_removed(told);
     });
-  }).detach();
+  });
 }
 
 void Pruner::on_removed(const std::vector<wire::AgentBody>& told) {

@@ -2,8 +2,8 @@
 // generation. The rules, all of them on the side of keeping:
 //   - only after a newer one was saved and read back as good; when the newest complete one is
 //     damaged nothing is deleted;
-//   - only complete, good checkpoints of our own lineage and our own run; damaged, unfinished and
-//     strange directories are left alone;
+//   - only complete, good checkpoints of our own lineage and our own run, which our own user wrote;
+//     damaged, unfinished and strange directories are left alone, and do not count;
 //   - never the `last` newest good ones, a multiple of `every`, a pinned iteration, one that a
 //     follower is to be run on and the daemon has not heard of yet, or one that a start may resume
 //     from: the running attempt's, the chosen one, the newest orders' one;
@@ -27,14 +27,18 @@
 
 namespace stoker::agent {
 
-// The complete checkpoints of `start`'s lineage and run. `known_good` need no second reading; what
-// was found good is added. Blocks: reads the content of what is not known when `start` wants it.
-std::vector<wire::SurveyedCheckpoint> survey_checkpoints(const std::string& directory,
-                                                         const wire::Start& start,
-                                                         std::set<wire::CheckpointId>& known_good);
+struct CheckpointSurvey {
+  std::vector<wire::SurveyedCheckpoint> complete;
+  std::string foreign;  // one line about the first that another user wrote; "" = none
+};
+// The complete checkpoints of `start`'s lineage and run that our own user wrote. `known_good` need
+// no second reading; what was found good is added. Blocks: reads the content of what is not known
+// when `start` wants it.
+CheckpointSurvey survey_checkpoints(const std::string& directory, const wire::Start& start,
+                                    std::set<wire::CheckpointId>& known_good);
 
-// Renames it aside, then deletes. Error: it is no directory (a link is left alone), or the file
-// system refuses.
+// Renames it aside, then deletes. Error: it is no directory of our own (a link is left alone), or
+// the file system refuses.
 Status remove_checkpoint(const std::string& directory, const wire::CheckpointId& id);
 // Removes what a killed agent left of earlier removals.
 void remove_pruned_leftovers(const std::string& directory);
@@ -58,7 +62,7 @@ class Pruner {
 
  private:
   struct Survey {
-    std::vector<wire::SurveyedCheckpoint> complete;
+    CheckpointSurvey found;
     std::set<wire::CheckpointId> known_good, ordered;
     std::optional<std::vector<std::uint64_t>> pin;  // of the newest orders: spikes come and go
     std::optional<std::vector<wire::FollowRule>> follow;
@@ -72,7 +76,7 @@ class Pruner {
   wire::Start start_;
   wire::KeepRule rule_;
   std::set<wire::CheckpointId> known_good_;
-  bool busy_ = false, again_ = false;
+  bool busy_ = false, again_ = false, foreign_told_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
