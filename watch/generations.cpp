@@ -63,7 +63,8 @@ void Generations::find(std::vector<core::Input>& out) {
   // Those that began since we last looked, in this life or the one before.
   const Generation known = std::max(newest_, read_before_);
   std::erase_if(found, [&](Generation generation) {  // another user's words decide nothing
-    return generation > known &&
+    const bool read = generation > known || generation.value + kStillRead >= known.value;
+    return read && !files_.contains({generation, ""}) &&
            !os::check_own(options_.directory + "/" + wire::generation_name(generation));
   });
   if (found.empty()) return;

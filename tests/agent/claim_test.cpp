@@ -150,3 +150,24 @@ TEST_CASE("claim: one that another user made -> an error, not a rival to give wa
   REQUIRE_FALSE(planted.has_value());
   CHECK(planted.error().message().find("uid 54321") != std::string::npos);
 }
+
+TEST_CASE(
+    "mint: folders of another user have the next numbers -> the next free one, in our folder") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: a folder of another user needs root");
+    return;
+  }
+  RunFolder run;
+  for (const char* name : {"/gen-000001", "/gen-000002", "/gen-000004"}) {
+    REQUIRE(os::make_directories(run.context.run_directory + name));
+    REQUIRE(::chown((run.context.run_directory + name).c_str(), 54321, 0) == 0);
+  }
+  for (const std::uint32_t expected : {3u, 5u}) {
+    const auto minted = mint_generation(run.context, wire::Orders{}, ResumePoint{});
+    REQUIRE(minted.has_value());
+    CHECK(minted->start.generation == Generation(expected));
+    CHECK(newest_generation(run.context.run_directory) == Generation(expected));
+  }
+  run.context.generation = Generation(4);
+  CHECK_FALSE(mint_generation(run.context, wire::Orders{}, ResumePoint{}).has_value());
+}

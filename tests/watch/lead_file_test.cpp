@@ -1,6 +1,7 @@
 // Agents' files to inputs: digests that do not depend on how the bytes arrive, edges, silence,
 // damage, generations.
 #include <set>
+#include <unistd.h>
 
 #include "tests/folder.hpp"
 #include "watch/generations.hpp"
@@ -247,6 +248,23 @@ TEST_CASE(
   CHECK(std::get<core::AgentSaid>(out[2].body).generation == Generation(2));
   CHECK(std::get<core::AgentSaid>(out[3].body).from == "n02");
   CHECK(generations.directories().at(0) == folder / "gen-000002");
+}
+
+TEST_CASE("generations: folders of another user before and behind ours -> not one word of them") {
+  if (::geteuid() != 0) return;  // to make them another user's
+  const Folder folder;
+  for (const unsigned number : {1u, 2u, 3u, 4u}) {
+    const std::string name = wire::generation_name(Generation(number));
+    std::filesystem::create_directories(folder / name);
+    folder.append(name + "/lead.jsonl",
+                  line_of(wire::Goodbye{NodeName("n01"), true, 0, std::to_string(number)}, 1s));
+    if (number != 3) REQUIRE(::chown((folder / name).c_str(), 54321, 54321) == 0);
+  }
+  Generations generations({RunName("run"), folder.path, 30s, {}}, {});
+  std::vector<core::Input> out;
+  for (const Instant now : {at(0s), at(1s), at(2s)}) generations.poll(now, out);
+  REQUIRE(out.size() == 1);
+  CHECK(std::get<core::AgentSaid>(out[0].body).generation == Generation(3));
 }
 
 TEST_CASE("generations: many passed while the daemon was away -> each reported once, in order") {

@@ -50,6 +50,12 @@ std::optional<std::uint32_t> order_number(std::string_view name) {
   return number;
 }
 
+// Why a generation's folder is not ours to use; empty: it is, or it is not there.
+std::optional<Error> foreign_folder(const std::string& folder) {
+  const Status ours = os::check_own(folder);
+  return !ours && os::is_refusal(ours.error()) ? std::optional(ours.error()) : std::nullopt;
+}
+
 std::vector<Generation> generations_of(const std::string& run_directory) {
   std::vector<Generation> found;
   const auto names = os::list_directory(run_directory);
@@ -242,16 +248,25 @@ Result<Minted> mint_generation(const RunContext& context, const wire::Orders& or
   start.lead = context.lead;
   start.orders = orders;
   start.orders.digests = digests_of(context.run_directory, orders);
-  for (int tries = 0; tries < kMintTries; ++tries, next = next.next()) {
+  std::size_t passed = 0;
+  for (int tries = 0; tries < kMintTries; next = next.next()) {
+    const std::string folder = generation_directory(context, next);
+    if (const auto why = foreign_folder(folder)) {
+      if (context.generation || next == Generation(~0u)) return fail(*why);
+      if (passed++ == 0)
+        tell_stderr("stoker-agent: passed over, the next free number is taken: " + why->message());
+      continue;
+    }
+    ++tries;
     start.generation = next;
     start.lineage = wire::descend(point.parent ? point.parent->lineage : wire::Lineage{},
                                   point.iteration, next);
     start.at = wall_now();
-    const std::string folder = generation_directory(context, next);
     minted.path = folder + "/start.json";
     const auto mint = [&]() -> Result<bool> {
       STOKER_TRY_STATUS(os::make_directories(folder + "/ranks"));
       STOKER_TRY_STATUS(os::make_directories(folder + "/agents"));
+      if (foreign_folder(folder)) return false;  // made meanwhile
       // Its orders hold train.environment, which may have secrets in it.
       return os::claim_file(minted.path, to_json_text(start) + "\n", 0600);
     };
