@@ -54,7 +54,7 @@ std::string last_line(const std::string& path) {
 }
 
 Status start_process(const LocalOptions& options) {
-  STOKER_TRY_STATUS(os::make_directories(options.folder, 0700));
+  STOKER_TRY_STATUS(make_folder(options.folder));
   const os::Fd log = open_log(options.folder);
   if (!log) return fail(errno_error(errno, "cannot write", options.folder + "/scheduler.log"));
   os::SpawnOptions spawn;

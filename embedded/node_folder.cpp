@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::embedded {
 namespace {
@@ -17,10 +18,10 @@ namespace {
 constexpr std::size_t kExitRoom = 4096;  // exit.json never grows beyond one block
 
 template <class T>
-Result<std::optional<T>> read_optional(const std::string& path) {
-  if (!os::exists(path)) return std::optional<T>{};
-  STOKER_TRY(text, os::read_file(path, 1u << 20, true));
-  STOKER_TRY(value, from_json_text<T>(text, path));
+Result<std::optional<T>> read_optional(const std::string& folder, const std::string& name) {
+  STOKER_TRY(text, os::find_own_file(folder, name, 1u << 20));
+  if (!text) return std::optional<T>{};
+  STOKER_TRY(value, from_json_text<T>(*text, folder + "/" + name));
   return std::optional<T>(value);
 }
 
@@ -32,11 +33,12 @@ NodeFolder::NodeFolder(const std::string& cluster_folder, const JobId& job, std:
 
 Status NodeFolder::write_spec(const NodeSpec& spec) const {
   STOKER_TRY_STATUS(os::make_directories(path_, 0700));
+  STOKER_TRY_STATUS(os::check_own(path_));
   return os::replace_file(path_ + "/spec.json", to_json_text(spec), os::Durability::Cached, 0600);
 }
 
 Result<NodeSpec> NodeFolder::read_spec() const {
-  STOKER_TRY(text, os::read_file(path_ + "/spec.json", 8u << 20, true));
+  STOKER_TRY(text, os::read_own_file(path_, "spec.json", 8u << 20));
   return from_json_text<NodeSpec>(text, path_ + "/spec.json");
 }
 
@@ -45,16 +47,16 @@ Result<bool> NodeFolder::claim(const NodeAlive& alive) const {
 }
 
 Result<std::optional<NodeAlive>> NodeFolder::read_alive() const {
-  return read_optional<NodeAlive>(path_ + "/alive.json");
+  return read_optional<NodeAlive>(path_, "alive.json");
 }
 
 Result<std::optional<NodeExit>> NodeFolder::read_exit() const {
-  return read_optional<NodeExit>(path_ + "/exit.json");
+  return read_optional<NodeExit>(path_, "exit.json");
 }
 
 Status NodeFolder::reserve_exit() const {
   const std::string aside = path_ + "/exit.aside";
-  const os::Fd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const os::Fd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return fail(errno_error(errno, "cannot create", aside));
   const std::string blanks(kExitRoom, ' ');
   if (::pwrite(fd.get(), blanks.data(), blanks.size(), 0) != static_cast<ssize_t>(blanks.size()))
@@ -70,7 +72,7 @@ Status NodeFolder::write_exit(const NodeExit& exit) const {
   text.resize(kExitRoom, ' ');  // in place: no block is allocated now
   const std::string aside = path_ + "/exit.aside";
   const std::string final_name = path_ + "/exit.json";
-  const os::Fd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const os::Fd fd(::open(aside.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return fail(errno_error(errno, "cannot create", aside));
   if (::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
     return fail(errno_error(errno, "cannot write", aside));

@@ -4,6 +4,7 @@
 //   alive.json   claimed once by the node process as its first act; a second one leaves at once
 //   exit.json    how the agent ended, renamed into place when all its processes are gone
 //   output.log   stdout and stderr of the agent
+// What is in it says what is executed: it counts only if our own user or root wrote it.
 #pragma once
 
 #include <map>

@@ -75,7 +75,8 @@ Status NodeProcess::prepare() {
   signals_ = os::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return fail(errno_error(errno, "cannot create a signalfd", folder_.path()));
   STOKER_TRY_STATUS(folder_.reserve_exit());
-  log_ = os::Fd(::open(folder_.output().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+  log_ = os::Fd(::open(folder_.output().c_str(), kFlags, 0600));
   if (!log_) return fail(errno_error(errno, "cannot create", folder_.output()));
   return ok();
 }

@@ -64,7 +64,7 @@ void serve(Controller& controller, SocketServer& server, Duration idle_exit) {
 
 // `ready` stays open on failure: a waiting process must not look before the reason is in the log.
 Status serve_folder(const SchedulerProcessOptions& options, os::Fd& ready) {
-  STOKER_TRY_STATUS(os::make_directories(options.folder, 0700));
+  STOKER_TRY_STATUS(make_folder(options.folder));
   STOKER_TRY(lock, lock_folder(options.folder));
   if (!lock) {
     tell_ready(ready);

@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "embedded/requests.hpp"
 
@@ -20,12 +22,6 @@ namespace {
 constexpr std::size_t kMaxConnections = 32;
 constexpr Duration kRequestLimit = 5s;
 constexpr const char* kSocketName = "scheduler.sock";
-
-Result<os::Fd> open_folder(const std::string& folder) {
-  os::Fd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return fail(errno_error(errno, "cannot open", folder));
-  return fd;
-}
 
 sockaddr_un address_in(const os::Fd& folder) {
   sockaddr_un address{};
@@ -43,6 +39,19 @@ bool wait_for(int fd, short events, Instant end) {
 }
 
 }  // namespace
+
+Result<os::Fd> open_folder(const std::string& folder) {
+  os::Fd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail(errno_error(errno, "cannot open", folder));
+  STOKER_TRY_STATUS(os::check_own(fd.get(), folder));
+  return fd;
+}
+
+Status make_folder(const std::string& folder) {
+  STOKER_TRY_STATUS(os::make_directories(folder, 0700));
+  const auto made = open_folder(folder);
+  return made ? ok() : fail(made.error());
+}
 
 Result<os::Fd> connect_socket(const std::string& folder) {
   STOKER_TRY(directory, open_folder(folder));

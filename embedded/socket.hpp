@@ -13,6 +13,10 @@
 
 namespace stoker::embedded {
 
+// Makes a cluster folder, closed to others. Refused, here and wherever it is opened: one of another
+// user, or that others may write: what is in it says what is executed.
+Status make_folder(const std::string& folder);
+
 Result<os::Fd> connect_socket(const std::string& folder);
 
 // Sends `line` and reads one line back. Errors before the last byte was sent say so in `sent`.

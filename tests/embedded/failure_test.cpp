@@ -6,9 +6,11 @@
 #include <set>
 #include <sqlite3.h>
 #include <thread>
+#include <unistd.h>
 
 #include "cluster_fixture.hpp"
 #include "common/os/files.hpp"
+#include "embedded/node_folder.hpp"
 
 using namespace stoker;
 using namespace stoker::embedded;
@@ -205,4 +207,37 @@ TEST_CASE("failure: garbage on the socket -> refused, the cluster goes on") {
   CHECK(c.refusal(DrainNode{NodeName("../n01"), "x"}).find("Invalid node") != std::string::npos);
   CHECK(c.refusal(RequeueJob{{999, 1}}).find("Invalid job") != std::string::npos);
   CHECK(c.reaches({id.job, 1}, JobState::Running));
+}
+
+TEST_CASE(
+    "failure: the cluster's folder is another user's, or others may write it -> nothing runs") {
+  ClusterFixture c;
+  REQUIRE(std::filesystem::create_directories(c.options.folder));
+  std::filesystem::permissions(c.options.folder, std::filesystem::perms::all);
+  CHECK(c.refusal(Observe{{"run"}}).find("others may write it") != std::string::npos);
+  std::filesystem::permissions(c.options.folder, std::filesystem::perms::owner_all);
+  if (::geteuid() == 0) {  // to make it another user's
+    REQUIRE(::chown(c.options.folder.c_str(), 54321, 54321) == 0);
+    CHECK(c.refusal(Observe{{"run"}}).find("belongs to uid 54321") != std::string::npos);
+    CHECK(std::filesystem::is_empty(c.options.folder));
+    REQUIRE(::chown(c.options.folder.c_str(), 0, 0) == 0);
+  }
+  c.must(Observe{{"run"}});
+}
+
+TEST_CASE("NodeFolder: another user wrote what is to run, or owns the folder -> refused") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  ClusterFixture c;
+  const NodeFolder folder(c.path() + "/n01");
+  NodeSpec spec;
+  spec.argv = {"/bin/true"};
+  const std::string file = folder.path() + "/spec.json";
+  REQUIRE(folder.write_spec(spec));
+  REQUIRE(folder.read_spec());
+  REQUIRE(::chown(file.c_str(), 54321, 54321) == 0);
+  CHECK_FALSE(folder.read_spec());
+  REQUIRE(::chown(file.c_str(), 0, 0) == 0);
+  REQUIRE(::chown(folder.path().c_str(), 54321, 54321) == 0);
+  CHECK_FALSE(folder.read_spec());
+  CHECK_FALSE(folder.write_spec(spec));
 }
