@@ -218,6 +218,11 @@ def rule_shell():
     return safety.shell(CPP, read)
 
 
+def rule_threads():
+    """The agent lives on where no thread can be made."""
+    return safety.threads(CPP, read)
+
+
 def rule_links():
     """In directories that others can write, no symbolic link is followed."""
     return safety.links(CPP, read)

@@ -199,6 +199,14 @@ class Rules(unittest.TestCase):
         self.write(safety.PERMISSIONS_HOME, HEAD + "int f() {\n  return ::umask(0);\n}\n")
         self.assertEqual(list(lint.rule_permissions()), [])
 
+    def test_thread_of_the_agent(self):
+        for text in ("std::thread([] {}).detach()", "std::vector<std::jthread> all", "auto f = std::async(std::launch::async, [] {})"):
+            self.write("worker/agent/bad.cpp", HEAD)
+            self.breaks(lint.rule_threads, "worker/agent/bad.cpp", HEAD + f"void f() {{\n  {text};\n}}\n", "run_aside()")
+        self.write("worker/agent/bad.cpp", HEAD + "void f() {\n  std::this_thread::sleep_for(1s);\n  std::thread::hardware_concurrency();\n}\n")
+        self.write(safety.THREADS_HOME[1], HEAD + "void f() {\n  std::jthread t([] {});\n}\n")
+        self.assertEqual(list(lint.rule_threads()), [])
+
     def test_shell(self):
         for call in ('popen("ls", "r")', '::sys" "tem(p)'.replace('" "', ""), 'spawn({"/bin/sh", "-c", p})', '::execvp(p, a)'):
             self.write("core/bad.cpp", HEAD)

@@ -21,6 +21,10 @@ PERMISSIONS_HOME = "common/os/permissions.cpp"
 SHELL = r"(?<![\w.>])(?:::|std::)?(system|popen|wordexp|execlp|execvp|execvpe|posix_spawnp)\(|\"(?:/usr)?/bin/(?:ba|da|z|k)?sh\""
 SHELL_MAY = {"embedded/local_scheduler.cpp": "runs the set-up script that the user names in RUN.yaml; no text of ours is part of the command"}
 
+# std::thread throws where no thread can be made. std::async that may also wait for its get() does not.
+THREADS = r"\bstd::j?thread\b(?!::)|\bstd::async\((?:std::launch::async\s*,|\s*\[)"
+THREADS_HOME = ("worker/agent/aside.hpp", "worker/agent/aside.cpp")
+
 # Where a run's files are: its group, and whoever once was allowed to, may have put a link there.
 SHARED = ("watch/", "worker/agent/", "wire/")
 FOLLOWS = {
@@ -95,6 +99,15 @@ def shell(names, read):
         for number, line in enumerate(code_of(read(name)).split("\n"), 1):
             if re.search(SHELL, line):
                 yield f"{name}:{number}: a shell, or a program by PATH: start it by os::spawn with its arguments"
+
+
+def threads(names, read):
+    for name in of_product(names):
+        if not name.startswith("worker/agent/") or name in THREADS_HOME:
+            continue
+        for number, line in enumerate(code_of(read(name)).split("\n"), 1):
+            if re.search(THREADS, line):
+                yield f"{name}:{number}: a thread that cannot be made ends the agent: take run_aside() or try_thread() of {THREADS_HOME[0]}"
 
 
 def links(names, read):

@@ -10,13 +10,13 @@
 #include <set>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "watch/switch_folder.hpp"
+#include "worker/agent/aside.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -198,10 +198,10 @@ Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
 
 ControlWatch::ControlWatch(std::string run_directory, ControlSink sink)
     : stop_(std::make_shared<std::atomic<bool>>(false)) {
-  std::thread([watcher = Watcher{
-                   std::move(run_directory), std::move(sink), stop_, {}, {}, {}, {}}]() mutable {
+  run_aside([watcher = Watcher{
+                 std::move(run_directory), std::move(sink), stop_, {}, {}, {}, {}}]() mutable {
     watcher.run();
-  }).detach();
+  });
 }
 
 ControlWatch::~ControlWatch() {

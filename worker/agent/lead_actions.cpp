@@ -8,6 +8,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/printable.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/lead.hpp"
 #include "worker/agent/rank/stacks.hpp"
 #include "worker/agent/storage/checkpoint_choice.hpp"
@@ -43,11 +44,11 @@ lead::EndWritten write_mark(const std::string& run_directory, wire::EndMark mark
 }  // namespace
 
 void Lead::ask(std::function<lead::EventBody()> work) {
-  std::thread([this, alive = alive_, &loop = loop_, work = std::move(work)] {
+  run_aside([this, alive = alive_, &loop = loop_, work = std::move(work)] {
     loop.post([this, alive, answer = work()] {
       if (*alive) feed(answer);
     });
-  }).detach();
+  });
 }
 
 void Lead::perform(lead::Report& action) {
@@ -95,7 +96,7 @@ void Lead::perform(const lead::WriteEndMark& action) {
 }
 
 void Lead::perform(const lead::SetKillSwitch&) {
-  std::thread([path = kill_switch_of(context_, orders())] { set_kill_switch(path); }).detach();
+  run_aside([path = kill_switch_of(context_, orders())] { set_kill_switch(path); });
 }
 
 // The stacks are read again to group them.

@@ -14,6 +14,7 @@
 #include "wire/exit_code.hpp"
 #include "wire/heartbeat_page.hpp"
 #include "wire/run_directory.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/lead.hpp"
 #include "worker/agent/link/follower.hpp"
 #include "worker/agent/node/node_health.hpp"
@@ -113,6 +114,9 @@ int run_as_agent(const RunOptions& options, const std::string& mark, const Keepe
   if (!self) return complain(1, self.error());
   wire::keep_writers_out(context->run_directory);
   wire::sweep_heartbeat_pages();
+  if (!can_run_aside())
+    return complain(1, Error{"no thread can be made: a limit of processes or of memory is reached",
+                             context->node.text, "see `ulimit -u`; nothing was started here"});
   const Watchmen watchmen{*self, keeper.keeper, mark};
   Loop loop;
   if (context->is_lead()) return run_lead(*context, options, loop, watchmen, keeper);

@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "worker/agent/aside.hpp"
 #include "worker/agent/gpu/burn.hpp"
 #include "worker/agent/gpu/card.hpp"
 #include "worker/agent/gpu/gauges.hpp"
@@ -152,7 +152,7 @@ void test_all(const Shared& bench) {
   bench->gpus = gpus;
   bench->doing.assign(gpus.size(), "starting");
   for (std::size_t i = 0; i < gpus.size(); ++i)
-    std::thread([bench, i, gpu = gpus[i]] { test_gpu(bench, i, gpu); }).detach();
+    run_aside([bench, i, gpu = gpus[i]] { test_gpu(bench, i, gpu); });
   bench->changed.wait(lock, [&] {
     return std::all_of(bench->doing.begin(), bench->doing.end(),
                        [](const std::string& what) { return what.empty(); });
@@ -172,7 +172,7 @@ GpuBench bench_gpus(const CudaTable& cuda, const std::optional<NvmlTable>& nvml,
   bench->cuda = cuda;
   bench->nvml = nvml;
   bench->plan = plan;
-  std::thread([bench] { test_all(bench); }).detach();
+  run_aside([bench] { test_all(bench); });
   std::unique_lock lock(bench->mutex);
   const Duration limit = plan.burn + plan.beside;
   GpuBench result;

@@ -9,6 +9,7 @@
 
 #include "common/os/files.hpp"
 #include "common/printable.hpp"
+#include "worker/agent/aside.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -49,7 +50,7 @@ void Follower::begin() {
 
 // A thread: the run directory may hang. Opens what it finds each time, until the limit.
 void Follower::look_for_lead(Duration limit) {
-  std::thread([this, alive = alive_, limit, &loop = loop_, context = context_] {
+  run_aside([this, alive = alive_, limit, &loop = loop_, context = context_] {
     const Instant deadline = monotonic_now() + limit;
     std::string last = "the lead has not minted a generation";
     while (monotonic_now() < deadline && *alive) {
@@ -75,7 +76,7 @@ void Follower::look_for_lead(Duration limit) {
     loop.post([this, alive, last] {
       if (*alive) give_up(last);
     });
-  }).detach();
+  });
 }
 
 void Follower::make_node(const wire::Start& start) {

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <thread>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/node/node_health.hpp"
 #include "worker/agent/rank/guardian.hpp"
 
@@ -43,15 +43,15 @@ void Node::watch_health() {
       if (*alive) wiring_.report(Told{body});
     });
   };
-  std::thread([this, alive = alive_, &loop = wiring_.loop, node = wiring_.context.node,
-               stop = health_stop_, sink] {
+  run_aside([this, alive = alive_, &loop = wiring_.loop, node = wiring_.context.node,
+             stop = health_stop_, sink] {
     const GpuWatch watch = watch_gpus(node, stop, sink);
     const bool kernel = watch_kernel_log(node, stop, sink, watch.gpus);
     loop.post([this, alive, watts = watch.watts] {
       if (*alive) gpu_watts_ = watts;
     });
     sink(health_sources(node, kernel, watch.gpus));
-  }).detach();
+  });
 }
 
 Node::~Node() {

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/statvfs.h>
-#include <thread>
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/node/kernel_event.hpp"
 #include "worker/agent/node/nvml.hpp"
 #include "worker/agent/rank/stacks.hpp"
@@ -35,7 +35,7 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
                       HealthSink sink, std::vector<wire::GpuName> gpus) {
   os::Fd fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd || ::lseek(fd.get(), 0, SEEK_END) < 0) return false;
-  std::thread([fd = std::move(fd), node, stop, sink = std::move(sink), gpus = std::move(gpus)] {
+  run_aside([fd = std::move(fd), node, stop, sink = std::move(sink), gpus = std::move(gpus)] {
     char record[8192];  // one read is one record: "6,339,5140900,-;text\n KEY=value…"
     while (!*stop) {
       pollfd p{fd.get(), POLLIN, 0};
@@ -52,7 +52,7 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
         sink(std::move(*event));
       }
     }
-  }).detach();
+  });
   return true;
 }
 
@@ -72,8 +72,8 @@ GpuWatch watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool
   if (!watcher) return watch;
   for (GpuIdentity& gpu : watcher->gpus())
     watch.gpus.push_back({gpu.pci, std::move(gpu.uuid), std::move(gpu.serial)});
-  std::thread([watcher = std::move(*watcher), node, stop, sink = std::move(sink),
-               watts = watch.watts, gpus = watch.gpus]() mutable {
+  run_aside([watcher = std::move(*watcher), node, stop, sink = std::move(sink), watts = watch.watts,
+             gpus = watch.gpus]() mutable {
     while (!*stop) {
       *watts = watcher.watts();
       for (GpuNews& news : watcher.wait(1000)) {
@@ -87,7 +87,7 @@ GpuWatch watch_gpus(const NodeName& node, const std::shared_ptr<std::atomic<bool
         sink(std::move(line));
       }
     }
-  }).detach();
+  });
   return watch;
 }
 

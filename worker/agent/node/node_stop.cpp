@@ -3,9 +3,9 @@
 #include <csignal>
 #include <fmt/format.h>
 #include <map>
-#include <thread>
 
 #include "common/os/files.hpp"
+#include "worker/agent/aside.hpp"
 #include "worker/agent/gpu/bench_command.hpp"
 #include "worker/agent/node/bench.hpp"
 #include "worker/agent/node/node.hpp"
@@ -110,8 +110,8 @@ void Node::stop(const StopRanks& command) {
 // Small enough for seventeen nodes at once on one file system.
 void Node::bench(const BenchNode& command) {
   constexpr std::size_t kMegabytes = 64;
-  std::thread([this, command, directory = wiring_.context.run_directory, alive = alive_,
-               &loop = wiring_.loop] {
+  run_aside([this, command, directory = wiring_.context.run_directory, alive = alive_,
+             &loop = wiring_.loop] {
     Benched measured;
     const std::string disk = command.disk ? directory : "";
     for (const BenchFigure& figure : bench_node(disk, kMegabytes))
@@ -120,7 +120,7 @@ void Node::bench(const BenchNode& command) {
     loop.post([this, alive, measured] {
       if (*alive) wiring_.report(measured);
     });
-  }).detach();
+  });
 }
 
 void Node::take_stacks(const TakeStacks& command) {
@@ -131,12 +131,12 @@ void Node::take_stacks(const TakeStacks& command) {
                          os::descendants_of(member->process->guardian()),
                          rank_log(member->slot->rank)});
   const std::string folder = wiring_.context.run_directory + "/" + command.directory;
-  std::thread([this, targets, folder, command, alive = alive_, &loop = wiring_.loop] {
+  run_aside([this, targets, folder, command, alive = alive_, &loop = wiring_.loop] {
     const auto written = write_stacks(targets, folder);
     loop.post([this, alive, written, command] {
       if (*alive) wiring_.report(StacksDone{command.directory, written});
     });
-  }).detach();
+  });
 }
 
 }  // namespace stoker::agent

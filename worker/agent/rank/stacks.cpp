@@ -20,6 +20,8 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kToolLimit = 20s;
+constexpr auto kAsideOrLater =
+    std::launch::async | std::launch::deferred;  // where no thread can be
 constexpr std::size_t kToolBytes = 4u << 20;
 constexpr std::size_t kThreadsShown = 512;
 constexpr Duration kFaulthandlerLimit = 2s;
@@ -204,7 +206,7 @@ std::uint32_t write_stacks(const std::vector<StackTarget>& targets, const std::s
   if (first) first(written);
   std::vector<std::future<void>> pending;
   for (std::size_t i = 0; i < targets.size(); ++i)
-    pending.push_back(std::async(std::launch::async, [&, i] {
+    pending.push_back(std::async(kAsideOrLater, [&, i] {
       std::vector<std::string> frames;
       for (std::size_t p = 0; p < targets[i].pids.size(); ++p)
         frames.push_back(

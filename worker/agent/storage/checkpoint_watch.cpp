@@ -2,7 +2,8 @@
 #include "worker/agent/storage/checkpoint_watch.hpp"
 
 #include <future>
-#include <thread>
+
+#include "worker/agent/aside.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -25,9 +26,9 @@ std::optional<Iteration> CheckpointWatch::last_look() {
   using Found = decltype(watch::newest_foreign_checkpoint(directory_));
   std::promise<Found> promise;
   auto answer = promise.get_future();
-  std::thread([promise = std::move(promise), directory = directory_]() mutable {
+  run_aside([promise = std::move(promise), directory = directory_]() mutable {
     promise.set_value(watch::newest_foreign_checkpoint(directory));
-  }).detach();
+  });
   if (answer.wait_for(kLastLook) != std::future_status::ready) return std::nullopt;
   const Found found = answer.get();
   return found ? news_.last(*found) : std::nullopt;
@@ -35,7 +36,7 @@ std::optional<Iteration> CheckpointWatch::last_look() {
 
 void CheckpointWatch::look() {
   timer_ = 0;
-  std::thread([this, alive = alive_, &loop = loop_, directory = directory_] {
+  run_aside([this, alive = alive_, &loop = loop_, directory = directory_] {
     const auto found = watch::newest_foreign_checkpoint(directory);
     loop.post([this, alive, found] {
       if (!*alive) return;
@@ -43,7 +44,7 @@ void CheckpointWatch::look() {
         if (const auto saved = news_.take(*found)) saved_(*saved);
       timer_ = loop_.after(kLookEvery, [this] { look(); });
     });
-  }).detach();
+  });
 }
 
 }  // namespace stoker::agent

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
-#include <thread>
 
 #include "common/os/files.hpp"
 #include "common/printable.hpp"
+#include "worker/agent/aside.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -64,7 +64,7 @@ struct EventLog::State {
 
 EventLog::EventLog(std::string path) : state_(std::make_shared<State>()) {
   state_->path = std::move(path);
-  std::thread([state = state_] { state->run(); }).detach();
+  run_aside([state = state_] { state->run(); });
 }
 
 EventLog::~EventLog() {

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/agent/aside.hpp"
+
 namespace stoker::agent {
 namespace {
 constexpr std::size_t kJoinBytes = 256u << 10;  // neighbours of one file are joined up to here
@@ -68,7 +70,7 @@ struct LogWriter::State {
 LogWriter::LogWriter(LogLimits limits, Notice notice) : state_(std::make_shared<State>()) {
   state_->limits = limits;
   state_->notice = std::move(notice);
-  std::thread([state = state_] { run(state); }).detach();
+  run_aside([state = state_] { run(state); });
 }
 
 LogWriter::~LogWriter() {
