@@ -2,13 +2,16 @@
 #include "alerts/courier.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <curl/curl.h>
 #include <mutex>
+#include <netdb.h>
 #include <sys/socket.h>
 
 #include "alerts/secret.hpp"
 #include "common/os/files.hpp"
+#include "common/os/listener.hpp"
 #include "common/overloaded.hpp"
 
 namespace stoker::alerts {
@@ -25,8 +28,12 @@ void initialise_once() {
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
 }
 
-curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+std::string why_no_secret(const curl_sockaddr& address) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];  // NOLINT
+  if (::getnameinfo(&address.addr, address.addrlen, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "refused: it cannot be seen who listens; the secret was not sent";
+  return os::why_no_secret(host, static_cast<unsigned>(std::strtoul(port, nullptr, 10)));
 }
 
 long milliseconds(Duration d) {
@@ -44,6 +51,8 @@ struct Courier::Transfer {
   std::size_t at = 0, limit = kKeptOfAnswer, read = 0;
   bool cut_off = false;
   std::vector<std::string> secrets;
+  bool guarded = false;
+  std::string distrust;
   char detail[CURL_ERROR_SIZE] = "";  // NOLINT
 
   Transfer() { STOKER_CHECK(easy != nullptr, "curl_easy_init"); }
@@ -72,6 +81,23 @@ struct Courier::Transfer {
     return n;
   }
 
+  [[nodiscard]] bool is_mail() const { return limit == kKeptOfReplies; }
+  static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
+    auto& self = *static_cast<Transfer*>(target);
+    // A mail's password goes out before look() is asked.
+    if (self.guarded && self.is_mail()) {
+      self.distrust = why_no_secret(*address);
+      if (!self.distrust.empty()) return CURL_SOCKET_BAD;
+    }
+    return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  }
+  // Connected, be it by a request before, and nothing is sent yet.
+  static int look(void* target, char* address, char*, int port, int) {
+    auto& self = *static_cast<Transfer*>(target);
+    if (self.guarded) self.distrust = os::why_no_secret(address, static_cast<unsigned>(port));
+    return self.distrust.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+  }
+
   void prepare(const std::string& url, Duration timeout, const std::string& ca_file) {
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -79,13 +105,17 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, milliseconds(timeout));
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(timeout));
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Transfer::open);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
+    if (guarded) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
   }
 
   Answer answer(CURLcode code) const {
     Answer answer;
-    if (code == CURLE_OK || cut_off || limit == kKeptOfReplies)
+    if (code == CURLE_OK || cut_off || is_mail())
       curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer.status);
     if (code != CURLE_OK && !cut_off) {
       answer.error = curl_easy_strerror(code);
@@ -94,6 +124,8 @@ struct Courier::Transfer {
       if (tls && detail[0] != '\0') answer.error += std::string(": ") + detail;
       answer.error = masked(answer.error, secrets);
     }
+    if (code != CURLE_OK && !distrust.empty())
+      answer.error = distrust + "; insecure: true sends it all the same";
     curl_off_t seconds = 0;
     if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
       answer.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
@@ -143,6 +175,7 @@ void Courier::send(std::uint64_t id, const HttpRequest& request) {
   transfer->id = id;
   transfer->sent = request.body;
   transfer->secrets = request.secrets;
+  transfer->guarded = request.guarded;
   for (const auto& header : request.headers)
     transfer->headers = curl_slist_append(transfer->headers, header.c_str());
   transfer->headers = curl_slist_append(transfer->headers, "Expect:");
@@ -166,6 +199,7 @@ void Courier::send(std::uint64_t id, const MailRequest& request) {
   transfer->id = id;
   transfer->sent = request.message;
   transfer->secrets = request.secrets;
+  transfer->guarded = request.guarded;
   transfer->limit = kKeptOfReplies;
   for (const auto& to : request.to)
     transfer->recipients = curl_slist_append(transfer->recipients, ("<" + to + ">").c_str());

@@ -49,6 +49,7 @@ Result<HttpRequest> request_of(const std::string& url_file, DeadManCall call,
   request.headers.emplace_back("Content-Type: text/plain; charset=utf-8");
   request.timeout = kCallLimit;
   request.secrets = {text, url->path};
+  request.guarded = url->scheme == "http";
   return request;
 }
 

@@ -62,8 +62,9 @@ Status HttpSink::authorize(HttpRequest& request, const std::string& option_name,
 
 Result<Request> HttpSink::post_json(HttpRequest request, const Json& body) const {
   const auto url = parse_url(request.url);
-  if (!request.secrets.empty() && url && url->scheme == "http" && !url->loopback() &&
-      !is_insecure(policy_))
+  request.guarded =
+      !request.secrets.empty() && url && url->scheme == "http" && !is_insecure(policy_);
+  if (request.guarded && !url->loopback())
     return fail("a secret would go over plain http to " + url->host, object_of(policy_),
                 "use https, or set insecure: true");
   request.headers.push_back("Content-Type: application/json");
@@ -87,7 +88,7 @@ std::vector<SinkOption> http_options(UrlIs url, std::vector<SinkOption> more) {
   for (SinkOption& option : more) all.push_back(std::move(option));
   all.push_back({"timeout", "for the whole request; default 10s"});
   all.push_back({"ca_file", "certificates to trust instead of the system's"});
-  all.push_back({"insecure", "true: a secret may go over plain http"});
+  all.push_back({"insecure", "true: a secret may go over plain http, to whoever listens"});
   return all;
 }
 

@@ -17,8 +17,8 @@ class HttpSink : public Sink {
 
   // A request to the URL of the options, with `path` appended to it.
   [[nodiscard]] Result<HttpRequest> request_to(const std::string& path = {}) const;
-  // The same with a JSON body. Refuses to send a secret over plain http, unless to this host or
-  // with `insecure: true`.
+  // The same with a JSON body. Refuses to send a secret over plain http, unless to a server of
+  // ours, of root or of the system on this host, or with `insecure: true`.
   [[nodiscard]] Result<Request> post_json(HttpRequest request, const Json& body) const;
   // Adds "Authorization: <scheme><secret of the option's file>", where the option is given.
   Status authorize(HttpRequest& request, const std::string& option,

@@ -35,6 +35,7 @@ struct HttpRequest {
   Duration timeout = 10s;
   std::string ca_file = {};  // "" = the system's certificates
   std::vector<std::string> secrets = {};
+  bool guarded = false;  // in clear text to this host: not to another user (common/os/listener.hpp)
 };
 struct MailRequest {
   std::string url;        // smtp://host:port/own-name or smtps://…
@@ -46,6 +47,7 @@ struct MailRequest {
   Duration timeout = 30s;
   std::string ca_file = {};
   std::vector<std::string> secrets = {};
+  bool guarded = false;  // likewise
 };
 struct ExecRequest {
   std::vector<std::string> argv;

@@ -60,6 +60,7 @@ class EmailSink : public Sink {
       STOKER_TRY(password, read_secret(option_of(policy_, "password_file")));
       mail.password = password;
       mail.secrets = {password};
+      mail.guarded = option_of(policy_, "tls") == "none" && !is_insecure(policy_);
     }
     mail.message = mail_of(alert, mail.from, mail.to);
     STOKER_TRY(timeout, timeout_of(policy_, 30s));
@@ -149,7 +150,7 @@ SinkKind email_kind() {
            {"password_file", "file that holds the password alone"},
            {"ca_file", "certificates to trust instead of the system's"},
            {"timeout", "for the whole delivery; default 30s"},
-           {"insecure", "true: tls: none to another host"}},
+           {"insecure", "true: tls: none to another host, or to whoever listens on this one"}},
           check,
           make};
 }

@@ -11,7 +11,8 @@ std::string Url::origin() const {
 }
 
 bool Url::loopback() const {
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  const bool numbers = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || host == "[::1]" || (numbers && host.starts_with("127."));
 }
 
 Result<Url> parse_url(const std::string& text) {

@@ -2,22 +2,33 @@
 #include "common/printable.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <unistd.h>
+#include <utility>
 
 namespace stoker {
 namespace {
 
-// A character beyond ASCII that a terminal obeys or that reorders what a person reads: the controls
-// U+0080..U+009F, line and paragraph separators, and everything bidirectional (Unicode TR 9).
-bool is_command(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 2)
-    return (byte(0) == 0xC2 && byte(1) < 0xA0) || (byte(0) == 0xD8 && byte(1) == 0x9C);  // U+061C
-  if (character.size() != 3 || byte(0) != 0xE2) return false;
-  const bool marks = byte(1) == 0x80 && ((byte(2) >= 0xA8 && byte(2) <= 0xAE) ||  // U+2028..202E
-                                         byte(2) == 0x8E || byte(2) == 0x8F);     // U+200E, U+200F
-  const bool isolates = byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;    // U+2066..2069
-  return marks || isolates;
+// A character beyond ASCII that a terminal obeys, that reorders what a person reads or that is not
+// seen at all, so that two names look the same.
+bool is_harmful(char32_t c) {
+  constexpr std::pair<char32_t, char32_t> kHarmful[] = {
+      {0x80, 0x9F},     {0xAD, 0xAD},  // controls, the soft hyphen
+      {0x61C, 0x61C},   {0x180E, 0x180E},
+      {0x200B, 0x200F}, {0x2028, 0x202E},  // without width, bidirectional (Unicode TR 9), lines
+      {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
+      {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};  // annotations, tags
+  return std::any_of(std::begin(kHarmful), std::end(kHarmful),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
+}
+
+// Of a whole character beyond ASCII, as UTF-8.
+char32_t code_of(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  char32_t code = lead & (0x7Fu >> character.size());
+  for (const char c : character.substr(1))
+    code = code << 6 | (static_cast<unsigned char>(c) & 0x3F);
+  return code;
 }
 
 }  // namespace
@@ -34,7 +45,7 @@ std::string printable(std::string_view text) {
     bool good = c < 0x80 || more > 0;
     for (std::size_t k = 1; good && k <= more; ++k)
       good = i + k < text.size() && (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (good && is_command(text.substr(i, more + 1))) {
+    if (good && more > 0 && is_harmful(code_of(text.substr(i, more + 1)))) {
       out += '?';
       i += more + 1;
     } else if (!good) {

@@ -174,8 +174,10 @@ void on_effect_failed(Turn& turn, const EffectFailed& failed) {
   if (supply::Submission* s = submission_of(turn, effect->action))
     return supply::on_submit_failed(turn, *s, failed);
   if (is_of_follower(turn, effect->action, failed.why, true)) return;
-  if (std::holds_alternative<LookUpToken>(effect->action))
-    return turn.say(fmt::format("the search for the token failed: {}", failed.why));
+  if (const auto* search = std::get_if<LookUpToken>(&effect->action)) {
+    turn.say(fmt::format("the search for the token failed: {}", failed.why));
+    return supply::on_look_up_failed(turn, search->token, failed.why);
+  }
   if (is_moving_aside(effect->action))
     return turn.say(fmt::format("the kill switch cannot be moved aside: {}", failed.why));
   if (const auto* point = std::get_if<SetResumePoint>(&effect->action); point && turn.run)
@@ -206,7 +208,8 @@ void on_effect_unknown(Turn& turn, const EffectUnknown& unknown) {
   if (supply::Submission* s = submission_of(turn, effect->action))
     return supply::on_submit_unknown(turn, *s, unknown.why);
   if (is_of_follower(turn, effect->action, unknown.why, false)) return;
-  if (std::holds_alternative<LookUpToken>(effect->action)) return;  // the search has its own pace
+  if (const auto* search = std::get_if<LookUpToken>(&effect->action))  // it has its own pace
+    return supply::on_look_up_failed(turn, search->token, unknown.why);
   ++effect->failures;
   if (is_told(effect->failures))
     turn.say(fmt::format("no answer to {} ({}); trying again", unknown.action, unknown.why));

@@ -105,6 +105,10 @@ void add_options(CLI::App& app, Arguments& arguments) {
                             "needs a person");
   auto* run = app.add_option("--run", arguments.options.run_file,
                              "RUN.yaml to put under supervision at the start");
+  app.add_option("--run-text", arguments.options.run_text,
+                 "descriptor of its text, as a person has confirmed it; `stoker run --foreground`")
+      ->needs(run)
+      ->group("");
   app.add_flag("--until-end", arguments.options.until_end,
                "until that run ends: 0 finished, 3 held, 4 stopped")
       ->needs(run)

@@ -1,6 +1,9 @@
 #include "slurm/command_controller.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
 
 #include "slurm/client_call.hpp"
 #include "slurm/job_json.hpp"
@@ -20,6 +23,22 @@ bool says_over(const os::CommandOutput& output) {
 
 core::PortError acted_in_vain(const Error& error) {
   return {error, never_started(error) ? core::Certainty::Definite : core::Certainty::Unknown};
+}
+
+// The ids at the beginning of the lines that hold the token.
+std::set<std::uint64_t> jobs_with(const Token& token, std::string_view text) {
+  constexpr std::string_view kId = "JobId=";
+  std::set<std::uint64_t> ids;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    std::uint64_t id = 0;
+    if (line.find(token.text) == std::string_view::npos || !line.starts_with(kId)) continue;
+    const char* digits = line.data() + kId.size();
+    if (std::from_chars(digits, line.data() + line.size(), id).ec == std::errc{}) ids.insert(id);
+  }
+  return ids;
 }
 
 }  // namespace
@@ -92,10 +111,25 @@ Result<std::vector<JobDetail>> CommandController::details(const JobId& job) {
   return parse_job_details(output.out);
 }
 
+// Every user may write a token into the name or the comment of a job, newlines too, and would end
+// our submissions by it: whose a job is, is seen in the queue's rows, which no user can forge, and
+// what it carries in the job's own record.
 Result<bool> CommandController::shows(const Token& token) {
   STOKER_TRY(all, question({"scontrol", "-a", "show", "job", "-o"}));
   if (!all.status.ok()) return fail("scontrol failed: " + what_it_said(all), "scontrol");
-  return all.out.find(token.text) != std::string::npos;
+  const std::set<std::uint64_t> ids = jobs_with(token, all.out);
+  if (ids.empty()) return false;
+  STOKER_TRY(rows, queue({}));
+  std::set<std::uint64_t> of_others;
+  for (const QueueRow& row : rows)
+    if (!options_.user.empty() && row.user != options_.user)
+      of_others.insert({row.raw_id, row.id.job});
+  for (const std::uint64_t id : ids) {
+    if (of_others.contains(id)) continue;
+    STOKER_TRY(belongs, holder(id, token));
+    if (belongs == IdBelongs::ToToken) return true;
+  }
+  return false;
 }
 
 Result<IdBelongs> CommandController::holder(std::uint64_t job, const Token& token) {

@@ -42,7 +42,7 @@ class Controller {
   virtual Result<std::map<JobId, JobNumbers>> numbers(const std::vector<std::uint64_t>& jobs) = 0;
   // Of one job or of all tasks of an array. None: SLURM denies the id.
   virtual Result<std::vector<JobDetail>> details(const JobId& job) = 0;
-  // Asks once more, in another way than queue(): does any job carry this token?
+  // Asks once more, in another way than queue(): does a job of ours carry this token?
   virtual Result<bool> shows(const Token& token) = 0;
   virtual Result<IdBelongs> holder(std::uint64_t job, const Token& token) = 0;
   // All nodes, or one. `limit` zero: as long as any other question.

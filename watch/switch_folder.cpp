@@ -50,10 +50,22 @@ std::string kind_of_file(mode_t mode) {
 }
 
 // Who may rename files in some folder of another user can move one of them here: it is no order of
-// its owner. What is made here belongs to the folder's group, as the folder is setgid.
+// its owner. What is made here belongs to the folder's group, as the folder is setgid; what its
+// owner made in another such folder of the group does too, and may still have been moved.
 bool was_made_in(int folder, const struct stat& file) {
   struct stat here {};
   return ::fstat(folder, &here) == 0 && here.st_gid == file.st_gid;
+}
+
+// Whether its owner wrote it as a switch, as `stoker` does: any other file of his may have been
+// moved here by a member of the group.
+bool names_its_owner(const SwitchFile& file, const std::string& name) {
+  std::string text(kLargest, '\0');
+  const ssize_t got = ::pread(file.fd.get(), text.data(), text.size(), 0);
+  if (got < 0) return false;
+  text.resize(static_cast<std::size_t>(got));
+  const auto body = from_json_text<wire::SwitchBody>(text, name, {kLargest, 8});
+  return body && body->by == file.author;
 }
 
 // A member's whose umask closes it to us too: its order counts, its text is not known.
@@ -117,6 +129,8 @@ Result<std::optional<SwitchFile>> open_switch(int folder, const std::string& nam
   if (shared && !was_made_in(folder, about))
     return fail("it does not belong to the group " + rights.group +
                 ": it was moved here; make a new file in this folder");
+  if (shared && !names_its_owner(file, name))
+    file.author = "a member of " + rights.group + " (by a file of " + file.author + ")";
   file.is_shown = error == 0 && (!shared || (about.st_mode & S_IRGRP) != 0);
   return std::optional<SwitchFile>(std::move(file));
 }

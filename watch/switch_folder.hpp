@@ -1,7 +1,8 @@
 // The folder switch/ of a run, judged in one way by the daemon and, while that is silent, by the
 // agents. It is open to others, so each file is hostile until proven otherwise: opened without
 // following links and without blocking, a regular file with one name, at most 64 KiB, made in this
-// folder by somebody who may give orders. What the body claims (`by`) is only a claim.
+// folder by somebody who may give orders. What the body claims (`by`) is only a claim; where it is
+// the file's owner, the owner has written it as a switch.
 #pragma once
 
 #include <functional>
@@ -34,7 +35,7 @@ struct SwitchRights {
 struct SwitchFile {
   os::Fd fd;
   struct stat about {};
-  std::string author;     // who owns it
+  std::string author;     // who owns it; "a member of …": another may have moved it here
   bool is_shown = false;  // its text may be repeated: the group may read it
 };
 

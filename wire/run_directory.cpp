@@ -6,6 +6,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/writers.hpp"
 
 namespace stoker::wire {
 namespace {
@@ -21,6 +22,11 @@ constexpr Folder kFolders[] = {
     {"/claims", Folder::Use::Private}, {"/batch", Folder::Use::Private},
     {"/switch", Folder::Use::Switch},  {"/checkpoints", Folder::Use::Store}};
 
+// What stoker makes, follows or appends to at the top of a run directory.
+const std::vector<std::string> kOurs{"orders",       "claims",      "batch",        "switch",
+                                     "checkpoints",  "after",       "stacks",       "start.json",
+                                     "control.json", "status.json", "events.jsonl", "chronicle.md"};
+
 }  // namespace
 
 Status close_run_directory(const std::string& directory, std::vector<std::string>& closed) {
@@ -30,13 +36,15 @@ Status close_run_directory(const std::string& directory, std::vector<std::string
     struct stat info {};
     if (below && ::lstat(path.c_str(), &info) != 0) continue;
     if (below && S_ISLNK(info.st_mode)) {
-      if (folder.use == Folder::Use::Store) continue;  // each manifest is judged by itself
-      return os::check_own(path);                      // it says what is wrong
+      if (folder.use == Folder::Use::Store)
+        continue;                  // its owner's; each manifest is judged by itself
+      return os::check_own(path);  // it says what is wrong
     }
     const bool ours = below && info.st_uid == ::geteuid();
     if (folder.use == Folder::Use::Switch && ours) continue;
     STOKER_TRY(changed, os::close_to_others(path));
     if (changed) closed.push_back(path);
+    if (!below) STOKER_TRY_STATUS(os::check_entries(path, kOurs));
     if (folder.use == Folder::Use::Private && ours)
       STOKER_TRY_STATUS(os::set_mode(path, 0700, "cannot close it to others"));
   }

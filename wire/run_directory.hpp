@@ -11,7 +11,8 @@
 namespace stoker::wire {
 
 // Takes write permission from group and others where they must not have it, as older versions gave
-// it; `closed` names those folders. Error: a folder belongs to another user or is a symbolic link.
+// it; `closed` names those folders. Error: a folder belongs to another user or is a symbolic
+// link, or what has one of stoker's names there is another user's, who made it before.
 Status close_run_directory(const std::string& directory, std::vector<std::string>& closed);
 
 // For a process that is about to start a command there. A training executes what it loads again (a

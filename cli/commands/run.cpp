@@ -3,10 +3,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iostream>
 #include <memory>
+#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 
@@ -15,9 +17,9 @@
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
 #include "cli/read/run_file.hpp"
+#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
-#include "configs/schema/yaml_reader.hpp"
 #include "core/secrets.hpp"
 #include "slurm/batch_script.hpp"
 #include "slurm/submission.hpp"
@@ -120,11 +122,23 @@ int show_plan(const Context& context, const core::RunPolicy& policy) {
   return kDone;
 }
 
-// Becomes `stokerd` for this one run; its exit code is ours: 0 finished, 3 held, 4 stopped.
-int become_daemon(const Context& context, const core::RunPolicy& policy) {
+// Becomes `stokerd` for this one run; its exit code is ours: 0 finished, 3 held, 4 stopped. It gets
+// the text that was checked and confirmed, in a file without a name.
+int become_daemon(const Context& context, const core::RunPolicy& policy, const std::string& text) {
   const std::string program = os::own_program("stokerd");
-  std::vector<std::string> argv{program, "--state",          context.state,
-                                "--run", policy.config_path, "--until-end"};
+  const os::Fd file(::memfd_create("RUN.yaml", MFD_CLOEXEC));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0 || ::fcntl(file.get(), F_SETFD, 0) != 0)
+    return context.console.say(policy.config_path + ": its text cannot be given to stokerd"),
+           kFailed;
+  std::vector<std::string> argv{program,
+                                "--state",
+                                context.state,
+                                "--run",
+                                policy.config_path,
+                                "--run-text",
+                                std::to_string(file.get()),
+                                "--until-end"};
   std::vector<char*> pointers;
   for (std::string& argument : argv) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -186,10 +200,8 @@ int run(Context& context, const RunFlags& options) {
            kFailed;
   if (!confirm(context, policy, options)) return kFailed;
   if (options.dry_run) return show_plan(context, policy);
-  if (options.foreground) return become_daemon(context, policy);
-  const auto text = os::read_file(policy.config_path, configs::kLargestYaml);
-  if (!text) return console.say(text.error().message()), kFailed;
-  return submit(context, policy, *text, options.json);
+  if (options.foreground) return become_daemon(context, policy, checked->text);
+  return submit(context, policy, checked->text, options.json);
 }
 
 }  // namespace

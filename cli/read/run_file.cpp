@@ -1,15 +1,14 @@
 // Joins the strict reader with what only this build and this machine know.
 #include "cli/read/run_file.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
-#include <grp.h>
 #include <re2/re2.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "alerts/sink.hpp"
-#include "common/os/own_files.hpp"
+#include "common/os/files.hpp"
 #include "common/os/self.hpp"
+#include "common/os/writers.hpp"
 #include "diagnose/knowledge.hpp"
 
 namespace stoker::cli {
@@ -34,15 +33,6 @@ std::string regex_error(const std::string& expression) {
 }
 
 namespace {
-
-std::string group_name_of(gid_t group) {
-  std::vector<char> buffer(256u << 10);
-  struct group record {};
-  struct group* found = nullptr;
-  if (::getgrgid_r(group, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-    return record.gr_name;
-  return fmt::format("gid {}", group);
-}
 
 // A mistake in a site's signature file is one of the run's configuration.
 void check_signatures(configs::RunConfigFile& file) {
@@ -80,22 +70,23 @@ configs::CheckedRun check_run_text(const Context& context, const std::string& te
 }
 
 void warn_of_writers(const Console& console, const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return;
-  const std::string owner = os::user_name_of(info.st_uid);
-  const std::string group = group_name_of(info.st_gid);
-  std::string who;
-  if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    who = owner;
-  else if ((info.st_mode & S_IWOTH) != 0)
-    who = "everybody";
-  else if ((info.st_mode & S_IWGRP) != 0 && group != owner)  // many users have a group of their own
-    who = "group " + group;
-  if (!who.empty())
-    console.say(
-        fmt::format("{0}: {1} can write it, and so decides what is executed as you; keep it "
-                    "where only you can write: chmod go-w {0}",
-                    path, who));
+  constexpr const char* kSo = "and so decides what is executed as you";
+  if (const std::string who = os::other_writer(path); !who.empty())
+    return console.say(
+        fmt::format("{0}: {1} can write it, {2}; keep it where only you can write: "
+                    "chmod go-w {0}",
+                    path, who, kSo));
+  // Of a link both count: who may lead it elsewhere, and who may exchange what it leads to.
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  for (const std::filesystem::path& file : {std::filesystem::absolute(path, error), real}) {
+    const std::string folder = file.parent_path();
+    if (const std::string who = os::other_writer(folder); !who.empty())
+      return console.say(
+          fmt::format("{0}: {1} can put another file in the place of {2}, {3}; keep "
+                      "it where only you can write: chmod go-w {0}",
+                      folder, who, file.filename().string(), kSo));
+  }
 }
 
 int show_errors(const Console& console, const configs::Diagnostics& errors) {

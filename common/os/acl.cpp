@@ -33,6 +33,10 @@ Status remove_acls(int folder, const std::string& path) {
   return ok();
 }
 
+bool has_acl(int fd) {
+  return ::fgetxattr(fd, kAccess, nullptr, 0) >= 0;
+}
+
 Result<bool> take_write_from_default_acl(int folder, const std::string& path) {
   std::string acl(XATTR_SIZE_MAX, '\0');
   const ssize_t got = ::fgetxattr(folder, kDefault, acl.data(), acl.size());

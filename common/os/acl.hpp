@@ -12,6 +12,9 @@ namespace stoker::os {
 // it. `path` is for the message.
 Status remove_acls(int folder, const std::string& path);
 
+// Whether what is open has an ACL besides its mode.
+bool has_acl(int fd);
+
 // Of what is made in the folder, only its owner may write. True: others could.
 Result<bool> take_write_from_default_acl(int folder, const std::string& path);
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
@@ -28,6 +29,18 @@ Status set_mode(int fd, mode_t mode, const std::string& what, const std::string&
 Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what) {
   const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return fail(errno_error(errno, what, path));
+  STOKER_TRY_STATUS(set_mode(folder.get(), mode, what, path));
+  return remove_acls(folder.get(), path);
+}
+
+Status share_folder(const std::string& path, std::optional<gid_t> group, mode_t mode,
+                    const std::string& what) {
+  const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (!folder && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) return ok();
+  if (!folder) return fail(errno_error(errno, what, path));
+  if (group && ::fchown(folder.get(), static_cast<uid_t>(-1), *group) != 0)
+    return fail(errno_error(errno, what, path));
   STOKER_TRY_STATUS(set_mode(folder.get(), mode, what, path));
   return remove_acls(folder.get(), path);
 }

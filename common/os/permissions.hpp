@@ -2,6 +2,7 @@
 // one look shows what stoker opens to others.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/types.h>
 
@@ -16,6 +17,11 @@ Status set_mode(const std::string& path, mode_t mode, const std::string& what);
 Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path);
 // Of a folder, which a person may have put behind a link. Its ACLs go: the mode alone decides.
 Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what);
+
+// The same, and a group that has it. Of a link that lies there nothing changes: whoever may put one
+// there would choose the folder that is opened to the group, and who else made one decides alone.
+Status share_folder(const std::string& path, std::optional<gid_t> group, mode_t mode,
+                    const std::string& what);
 
 // While it lives, this process makes files with this umask: for bind(2), which takes no mode. The
 // umask belongs to all threads of the process: hold it for that call alone.

@@ -17,7 +17,7 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "its token (`scontrol token`), mode 600; read for each question, so that it can be renewed"},
       {"scheduler.rest.ca_file", "path", "certificates to trust; none: the system's"},
       {"scheduler.rest.insecure", "true, false",
-       "http to another host, where all can read the token"},
+       "http to another host, or to any user's server here"},
       {"scheduler.partition", "name", "SLURM partition"},
       {"scheduler.account", "name", "SLURM account"},
       {"scheduler.nodes", "nodes",

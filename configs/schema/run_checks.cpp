@@ -392,7 +392,9 @@ Result<CheckedRun> load_run_config(const std::string& path, RunSchemaContext con
   STOKER_TRY(absolute, os::absolute_path(path));
   context.file = path;
   context.config_path = absolute;
-  return check_run_config(text, context, world);
+  CheckedRun run = check_run_config(text, context, world);
+  run.text = std::move(text);
+  return run;
 }
 
 }  // namespace stoker::configs

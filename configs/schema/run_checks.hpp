@@ -25,6 +25,7 @@ struct CheckedRun {
   RunConfigFile file;                    // `file.errors` empty: `file.policy` may be submitted
   std::optional<TrainConfigFile> train;  // of `stoker-train --config TRAIN.yaml`
   std::string train_path;                // "" without one
+  std::string text;                      // what was checked, of load_run_config()
 };
 
 // The schema and, when that holds, the machine. In the policy, the program and TRAIN.yaml of the

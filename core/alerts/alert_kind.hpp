@@ -65,6 +65,7 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"rival", false, "another job trains in the same run directory"},
     AlertKindRow{"scheduler_blind", false, "the scheduler gives no usable answers"},
     AlertKindRow{"switch_refused", false, "a switch file was not obeyed"},
+    AlertKindRow{"policy_refused", false, "RUN.yaml was not read again: another user can write it"},
     AlertKindRow{"effect_failed", false, "something that was decided could not be done"},
     AlertKindRow{"quarantined", false, "an input made the daemon crash and was set aside"},
     AlertKindRow{"stale_daemon", false, "the agents follow a newer daemon than this one"},

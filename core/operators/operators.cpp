@@ -264,6 +264,17 @@ void on_stacks(Turn& turn, const OperatorAsked& asked) {
   write_control(turn, "stacks");
 }
 
+// A reload has no person who reads what RUN.yaml says: what another user may have written is not
+// taken.
+void on_reload_refused(Turn& turn, const OperatorAsked& asked) {
+  const auto why = asked.arguments.find("refused");
+  const std::string text = why == asked.arguments.end() ? "" : why->second;
+  turn.say(fmt::format("reload requested by {}; the policy stays: {}", asked.by, text));
+  raise(turn, {Severity::Warning, "policy_refused",
+               fmt::format("{} keeps its policy: {}", turn.name().text, text),
+               "stoker run " + turn.r().policy.config_path, ""});
+}
+
 }  // namespace
 
 void on_operator(Turn& turn, const OperatorAsked& asked) {
@@ -293,6 +304,8 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
     on_forget(turn, asked);
   else if (asked.verb == "rename")
     on_rename(turn, asked);
+  else if (asked.verb == "reload")
+    on_reload_refused(turn, asked);
   else
     turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
   if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files

@@ -16,6 +16,8 @@ namespace stoker::core::supply {
 namespace {
 
 constexpr std::uint32_t kPageAfter = 3;  // failed submissions in a row
+constexpr std::uint32_t kFailedLookUps = 6;
+constexpr Duration kLongSearch = 10min;
 
 Duration look_up_pause(std::uint32_t asked) {
   Duration pause = 2s;
@@ -102,6 +104,21 @@ void look_up_again(Turn& turn) {
       look_up(turn, s);
 }
 
+void on_look_up_failed(Turn& turn, const Token& token, const std::string& why) {
+  if (turn.run == nullptr) return;
+  const auto found = turn.r().supply.find(token);
+  if (found == turn.r().supply.end()) return;
+  const auto* unknown = std::get_if<Unknown>(&found->second.state);
+  if (unknown == nullptr) return;
+  const Duration for_long = turn.now() - unknown->since;
+  if (unknown->asked - unknown->absent < kFailedLookUps || for_long < kLongSearch) return;
+  raise(turn, {Severity::Critical, "submit_failed",
+               fmt::format("{} is not submitted: for {} it could not be seen whether a submission "
+                           "without an answer arrived: {}",
+                           turn.name().text, format_duration(for_long), why),
+               command_text(turn.name(), "why"), ""});
+}
+
 void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   RunState& run = turn.r();
   const auto found = run.supply.find(answer.token);
@@ -115,6 +132,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
     turn.go(s, Pending{}, SupplyTrigger::Answered);
     note_accepted(turn);
     turn.say(fmt::format("the token {} was found: {}", s.token.text, job_text(s.job)));
+    resolve(turn, "submit_failed");
     if (s.cancel_asked || s.rest_cancelled) turn.act(Cancel{s.token, s.job, true, false});
     return;
   }

@@ -71,6 +71,8 @@ void on_submit_done(Turn& turn, Submission& submission, const JobId& job);
 void on_submit_failed(Turn& turn, Submission& submission, const EffectFailed& failed);
 void on_submit_unknown(Turn& turn, Submission& submission, const std::string& why);
 void on_looked_up(Turn& turn, const TokenLookedUp& answer);
+// Of a submission without an answer: it is announced when this lasts.
+void on_look_up_failed(Turn& turn, const Token& token, const std::string& why);
 void look_up(Turn& turn, Submission& submission);
 
 // Accepted submissions in a row, without a completed iteration in between: a run that is submitted

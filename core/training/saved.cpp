@@ -13,6 +13,14 @@
 #include "core/supply/supply.hpp"
 
 namespace stoker::core {
+namespace {
+
+std::string store_of(const RunPolicy& policy) {
+  const std::string& folder = policy.checkpoints.directory;
+  return folder.starts_with('/') ? folder : policy.directory + "/" + folder;
+}
+
+}  // namespace
 
 void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
   RunState& run = turn.r();
@@ -61,9 +69,7 @@ void on_save_failed(Turn& turn, const wire::SaveFailed& e) {
       fmt::format("saving the checkpoint of iteration {} failed: {}", e.iteration.value, e.why));
   raise(turn, {Severity::Critical, "save_failed",
                fmt::format("{} cannot save: {}", turn.name().text, e.why),
-               fmt::format("df -h {}/{}", turn.r().policy.directory,
-                           turn.r().policy.checkpoints.directory),
-               ""});
+               "df -h " + store_of(turn.r().policy), ""});
 }
 
 void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e) {
@@ -73,8 +79,8 @@ void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e) {
     forget_saved(turn.r(), id->iteration);
   raise(turn, {Severity::Warning, "checkpoint_damaged",
                fmt::format("checkpoint {} of {} is damaged", e.checkpoint, turn.name().text),
-               fmt::format("stoker-train inspect {}/{}/{} --verify", turn.r().policy.directory,
-                           turn.r().policy.checkpoints.directory, e.checkpoint),
+               fmt::format("stoker-train inspect {}/{} --verify", store_of(turn.r().policy),
+                           e.checkpoint),
                e.checkpoint});
   if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
     heed_lost_target(turn, *id, "found damaged");

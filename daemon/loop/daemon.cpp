@@ -7,9 +7,11 @@
 
 #include <boost/asio/post.hpp>
 
-#include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/random.hpp"
 #include "common/os/self.hpp"
+#include "common/os/writers.hpp"
+#include "configs/schema/yaml_tree.hpp"
 #include "core/alerts/alerting.hpp"
 #include "core/operators/silences.hpp"
 #include "daemon/loop/log.hpp"
@@ -302,14 +304,17 @@ void Daemon::wake() {
   });
 }
 
-// --run: the file is taken under supervision at start.
+// --run: the file is taken under supervision at start. No person is asked then, so that no other
+// user may write it, unless its text has been confirmed before.
 void Daemon::ask_run_file(const std::string& path) {
   const auto give_up = [this](const std::string& why) {
     log(LogLevel::Error, why);
     end(DaemonExit::Failed);
   };
   const auto file = os::absolute_path(path);
-  const auto text = os::read_file(path, 1u << 20);
+  const os::Fd confirmed(options_.run_text);
+  const auto text = confirmed ? os::read_open_file(confirmed.get(), path, configs::kLargestYaml)
+                              : os::read_guarded_file(path, configs::kLargestYaml);
   if (!file || !text) return give_up((file ? text.error() : file.error()).message());
   wire::Request request;
   request.verb = "run";

@@ -41,6 +41,7 @@ struct DaemonOptions {
   bool once = false;          // one pass and out
   Duration slurm_pace = 15s;  // shortest time between two looks at SLURM's queue
   std::string run_file;       // a RUN.yaml to take under supervision at start, "" = none
+  int run_text = -1;          // its text, already confirmed, is read from here; -1 = from run_file
   bool until_end = false;     // with run_file: until that run is finished, held or stopped
 };
 
@@ -143,6 +144,8 @@ class Daemon {
   void ask_run_file(const std::string& path);  // --run
   void test_alerts(const wire::Request& request, Reply reply);
   void reload(const std::string& by, Reply reply);
+  std::optional<core::Input> read_again(const core::RunPolicy& old, const std::string& by,
+                                        std::string& why) const;
   std::optional<std::string> why_refused(const Peer& peer, const wire::Request& request);
 
   DaemonOptions options_;

@@ -12,9 +12,11 @@
 
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
-#include "common/os/permissions.hpp"
+#include "common/os/own_files.hpp"
+#include "common/os/writers.hpp"
 #include "configs/schema/run_checks.hpp"
 #include "configs/schema/run_schema.hpp"
+#include "configs/schema/yaml_tree.hpp"
 #include "core/engine/node_finder.hpp"
 #include "core/secrets.hpp"
 #include "daemon/loop/daemon.hpp"
@@ -317,32 +319,48 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
   });
 }
 
-// Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy.
+// What RUN.yaml says now: a new policy, or that the file was refused. Empty: as before. `why`: it
+// is not taken.
+std::optional<core::Input> Daemon::read_again(const core::RunPolicy& old, const std::string& by,
+                                              std::string& why) const {
+  const std::string& path = old.config_path;
+  const auto text = os::read_guarded_file(path, configs::kLargestYaml);
+  if (!text) {
+    why = text.error().message();
+    if (!os::is_refusal(text.error())) return std::nullopt;
+    return core::Input{
+        old.run, core::OperatorAsked{"reload", {{"refused", why}}, {}, by, "", ""}, {}};
+  }
+  auto context = schema_context(foundation_.state_directory);
+  context.file = context.config_path = path;
+  const auto read = configs::check_run_config(*text, context, world());
+  if (!read.file.errors.empty())
+    why = error_lines(read.file.errors);
+  else if (read.file.policy.run != old.run || read.file.policy.directory != old.directory)
+    why = path + ": run and directory cannot change; the old policy stays";
+  if (!why.empty() || read.file.policy == old) return std::nullopt;
+  return core::Input{old.run, core::PolicyChanged{read.file.policy, by}, {}};
+}
+
+// Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy,
+// and so does one that others may write: no person sees here what it says.
 void Daemon::reload(const std::string& by, Reply reply) {
   std::vector<core::RunPolicy> old;
   for (const auto& [name, run] : runs_) old.push_back(run.policy);
   errands_->post([this, old, by, reply] {
-    std::vector<core::Input> changes;
+    std::vector<core::Input> inputs;
     std::string errors;
+    std::size_t changes = 0;
     for (const core::RunPolicy& policy : old) {
-      auto read = configs::load_run_config(policy.config_path,
-                                           schema_context(foundation_.state_directory), world());
       std::string why;
-      if (!read)
-        why = read.error().message();
-      else if (!read->file.errors.empty())
-        why = error_lines(read->file.errors);
-      else if (read->file.policy.run != policy.run ||
-               read->file.policy.directory != policy.directory)
-        why = policy.config_path + ": run and directory cannot change; the old policy stays";
-      if (!why.empty())
-        errors += (errors.empty() ? "" : "\n") + why;
-      else if (!(read->file.policy == policy))
-        changes.push_back({policy.run, core::PolicyChanged{read->file.policy, by}, {}});
+      auto input = read_again(policy, by, why);
+      if (!why.empty()) errors += (errors.empty() ? "" : "\n") + why;
+      if (!input) continue;
+      changes += why.empty() ? 1 : 0;
+      inputs.push_back(std::move(*input));
     }
-    const std::string done =
-        fmt::format("{} of {} runs have a new policy", changes.size(), old.size());
-    turns_->submit(std::move(changes), [reply, errors, done](const std::vector<JournalRow>&) {
+    const std::string done = fmt::format("{} of {} runs have a new policy", changes, old.size());
+    turns_->submit(std::move(inputs), [reply, errors, done](const std::vector<JournalRow>&) {
       reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
     });
   });

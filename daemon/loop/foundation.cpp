@@ -12,6 +12,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/writers.hpp"
 #include "daemon/journal/recovery.hpp"
 #include "daemon/journal/restore.hpp"
 #include "daemon/loop/log.hpp"
@@ -60,6 +61,7 @@ Status close_state(const std::string& state) {
     return fail(fmt::format("the state directory belongs to {}", os::user_name_of(info.st_uid)),
                 state, "name one of your own with --state");
   STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
+  STOKER_TRY_STATUS(os::check_entries(state));  // who could write there may have put links there
   const auto names = os::list_directory(state);
   for (const std::string& name : names.value_or(std::vector<std::string>{})) {
     const std::string path = state + "/" + name;
@@ -93,9 +95,10 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   STOKER_TRY(state, os::absolute_path(state_directory));
   foundation.state_directory = state;
   foundation.backups = state + "/backups";
+  STOKER_TRY_STATUS(with_hint(os::make_directories(state, 0700)));
+  STOKER_TRY_STATUS(close_state(state));
   for (const std::string& folder : {foundation.backups, state + "/published"})
     STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0700)));
-  STOKER_TRY_STATUS(close_state(state));
   std::string file_system;
   STOKER_TRY(network, state_is_on_network(state, file_system));
   PossessionOptions options{state, network, kLeaseTimeout, {}};
@@ -128,15 +131,14 @@ Status share_state(const std::string& state, std::optional<gid_t> group) {
     std::string path;
     mode_t shared;
   };
-  for (const Folder& folder : {Folder{state, 0710}, Folder{state + "/published", 0750}}) {
-    Status set = ok();
-    if (group && ::chown(folder.path.c_str(), static_cast<uid_t>(-1), *group) != 0)
-      set = fail(errno_error(errno, "", ""));
-    if (set) set = os::set_folder_mode(folder.path, group ? folder.shared : 0700, "");
-    if (!set)
-      return fail("cannot set who may read it" + set.error().what, folder.path,
-                  "stokerd must run as the owner of its state directory");
-  }
+  for (const Folder& folder : {Folder{state + "/.", 0710}, Folder{state + "/published", 0750}})
+    if (auto set = os::share_folder(folder.path, group, group ? folder.shared : 0700,
+                                    "cannot set who may read it");
+        !set) {
+      Error error = set.error();
+      error.hint = "stokerd must run as the owner of its state directory";
+      return fail(error);
+    }
   return ok();
 }
 

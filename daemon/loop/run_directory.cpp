@@ -1,13 +1,10 @@
 // The folders of a run, and who may write in them.
 #include "wire/run_directory.hpp"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/writers.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 
@@ -17,7 +14,9 @@ Status make_run_directory(const core::RunPolicy& policy) {
   const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
   if (!policy.group.empty() && !gid)
     return fail("there is no such group", policy.group, "name another in RUN.yaml");
-  STOKER_TRY_STATUS(close_run_directory(policy));  // nothing planted is followed below
+  STOKER_TRY_STATUS(close_run_directory(policy));
+  // Who could write there before may have put anything there: links, a training's cache.
+  if (os::exists(policy.directory)) STOKER_TRY_STATUS(os::check_entries(policy.directory));
   struct Folder {
     const char* name;
     mode_t mode, shared;  // without a group, and with one
@@ -35,11 +34,9 @@ Status make_run_directory(const core::RunPolicy& policy) {
     STOKER_TRY_STATUS(os::make_directories(path, 0700));
     const bool is_private = folder.mode == folder.shared;
     if (there && !is_private && (!gid || *folder.name == '\0')) continue;  // it keeps its mode
-    const mode_t mode = gid ? folder.shared : folder.mode;
-    const std::string failed = "cannot give it to group " + policy.group;
-    if (gid && ::chown(path.c_str(), static_cast<uid_t>(-1), *gid) != 0)
-      return fail(errno_error(errno, failed, path));
-    STOKER_TRY_STATUS(os::set_folder_mode(path, mode, failed));
+    const std::string self = *folder.name == '\0' ? path + "/." : path;  // it may be behind a link
+    STOKER_TRY_STATUS(os::share_folder(self, gid, gid ? folder.shared : folder.mode,
+                                       "cannot give it to group " + policy.group));
   }
   return ok();
 }

@@ -14,6 +14,7 @@
 
 #include "common/json.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
 
@@ -74,6 +75,7 @@ struct Transfer {
   RestAnswer answer;
   std::size_t read = 0;
   bool too_long = false, refused = false;
+  bool guarded = false;  // a token goes in clear text to this host
 
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
@@ -82,9 +84,10 @@ struct Transfer {
   }
 
   // Connected, and nothing is sent yet.
-  static int look(void* target, char*, char*, int, int) {
+  static int look(void* target, char* address, char*, int port, int) {
     auto& self = *static_cast<Transfer*>(target);
     if (!self.path.empty()) self.distrust = why_not_trusted(self.socket, self.path);
+    if (self.guarded) self.distrust = os::why_no_secret(address, static_cast<unsigned>(port));
     return self.distrust.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
   }
 
@@ -223,6 +226,8 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   transfer.easy = handle.get();
   transfer.take = &take;
   transfer.path = path;
+  transfer.guarded =
+      !access_.token_file.empty() && !access_.insecure && access_.url.starts_with("http://");
   prepare(transfer, request, socket ? "http://localhost" : access_.url);
   curl_easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, headers.get());
   if (!access_.ca_file.empty())

@@ -1,6 +1,7 @@
 // HttpDoor: slurmrestd over HTTP, through libcurl: a Unix socket, https, or http to this host; no
-// redirects, no proxy for http, certificates are checked. The token's file is read for each
-// request, so that a renewed token needs no restart.
+// redirects, no proxy for http, certificates are checked. In clear text the token goes to root, to
+// ourselves or to a user of the system alone (common/os/listener.hpp). The token's file is read for
+// each request, so that a renewed token needs no restart.
 #pragma once
 
 #include "core/supply/rest_access.hpp"

@@ -230,10 +230,13 @@ Result<std::vector<JobDetail>> RestController::details(const JobId& job) {
 Result<bool> RestController::shows(const Token& token) {
   budget_.spend(options_.now());
   bool shown = false;
-  STOKER_TRY(reply, list("jobs", "jobs", {}, [&](const JsonItem& job) {
-               shown = shown || job.whole().find(token.text) != std::string_view::npos;
-               return ok();
-             }));
+  STOKER_TRY(
+      reply, list("jobs", "jobs", {}, [&](const JsonItem& job) {
+        const std::string user = job.text("user_name");
+        const bool of_another = !options_.user.empty() && !user.empty() && user != options_.user;
+        shown = shown || (!of_another && job.whole().find(token.text) != std::string_view::npos);
+        return ok();
+      }));
   if (reply.denied) return fail("slurmrestd: " + reply.said, door_.name());
   return shown;
 }

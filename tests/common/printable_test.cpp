@@ -22,6 +22,16 @@ TEST_CASE("printable: commands of terminals and bidirectional controls -> spaces
   CHECK(printable_lines("a\x1b\nb\r\n") == "a \nb \n");
 }
 
+TEST_CASE("printable: what is not seen -> ?, so that no name looks like another") {
+  for (const char* hidden : {"\xc2\xad", "\xe1\xa0\x8e", "\xe2\x80\x8b", "\xe2\x80\x8d",
+                             "\xe2\x81\xa0", "\xe2\x81\xaf", "\xef\xbb\xbf", "\xf3\xa0\x81\xa1"}) {
+    CAPTURE(hidden);
+    CHECK(printable(std::string("a") + hidden + "z") == "a?z");
+  }
+  for (const char* seen : {"\xe2\x80\x90", "\xe2\x80\x93", "\xe2\x82\xac", "\xf0\x9f\x94\xa5"})
+    CHECK(printable(seen) == seen);
+}
+
 TEST_CASE("last line: what a program said, not the rule that a launcher draws below it") {
   CHECK(last_line_of("a\nRuntimeError: x\r\n\n") == "RuntimeError: x");
   CHECK(last_line_of("  Exit code:    1\n-----------------------------\n") == "  Exit code:    1");

@@ -2,7 +2,9 @@
 the place of the umask who may read and write what is made, and a follower's command has a umask too. Needs root for three users."""
 import grp
 import os
+import signal
 import struct
+import subprocess
 import sys
 
 from e2e._harness import check, main, skip
@@ -110,10 +112,107 @@ def who_writes_the_configuration_is_named(site):
         check(said[0].endswith(f": {who}") if who else not said[1], f"{who} can write it, and this is said: {said}")
 
 
+def put_for(site, user, path, text):
+    """By a rename, as whoever writes the folder can."""
+    code = "import os, sys\np = sys.argv[1]\nopen(p + '.n', 'w').write(sys.stdin.read())\nos.chmod(p + '.n', 0o664)\nos.rename(p + '.n', p)"
+    site.as_user(user, "/usr/bin/python3", "-c", code, path, text=text, ok=True)
+
+
+def shared_config(site):
+    """RUN.yaml in the project folder of the group, and the text of one that executes a command as the owner."""
+    project = os.path.join(site.folder, "project")
+    os.mkdir(project)
+    os.chown(project, site.ids(OWNER)[0], grp.getgrnam(GROUP).gr_gid)
+    os.chmod(project, 0o2770)
+    path = os.path.join(project, site.run + ".yaml")
+    os.rename(site.config(), path)
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    mark = os.path.join(site.folder, "owned")
+    return path, text, text.replace(f"command: [/usr/bin/python3, {site.script}]", f"command: [/bin/sh, -c, 'id > {mark}; sleep 1000']")
+
+
+def a_reload_takes_no_file_of_others(site):
+    """A colleague puts another RUN.yaml in its place; SIGHUP and `stokerd --run` leave it alone, and an alert says so."""
+    site.start_daemon()
+    path, text, evil = shared_config(site)
+    said = site.stoker("run", path, "--yes").stderr
+    check(f"group {GROUP} can put another file in the place of {site.run}.yaml, and so decides" in said, f"no warning: {said}")
+    site.wait_iteration(5)
+    put_for(site, MATE, path, evil)
+    site.daemon.send_signal(signal.SIGHUP)
+    site.wait(lambda: any(a["kind"] == "policy_refused" and MATE in a["summary"] for a in site.status()["alerts"]), 30, "the alert")
+    check(not any(e["kind"] == "policy_changed" for e in site.events()), "the colleague's policy was taken")
+    site.stoker("restart", site.run, "--reason", "x", ok=False)
+    site.wait_state("training", 60)
+    site.kill_daemon(signal.SIGTERM)
+    done = site.as_user(OWNER, os.path.join(site.bin, "stokerd"), "--state", site.state, "--run", path, "--until-end")
+    site.start_daemon()
+    check(not site.marks(), "a colleague's command ran as the owner")
+    check(done.returncode != 0, "stokerd --run took the colleague's file")
+    os.unlink(path)
+    put_for(site, OWNER, path, text.replace("exit_before_limit: 4s", "exit_before_limit: 5s"))
+    os.chmod(path, 0o600)
+    site.daemon.send_signal(signal.SIGHUP)
+    site.wait(lambda: any(e["kind"] == "policy_changed" for e in site.events()), 30, "the owner's own change")
+    site.wait(lambda: not any(a["kind"] == "policy_refused" for a in site.status()["alerts"]), 20, "the end of the alert")
+
+
+def what_was_confirmed_is_what_runs(site):
+    """RUN.yaml is exchanged while `stoker run` waits for the answer."""
+    site.start_daemon()
+    path, text, evil = shared_config(site)
+    site.stoker("run", path, "--yes")
+    site.wait_iteration(5)
+    put_for(site, OWNER, path, text.replace("exit_before_limit: 4s", "exit_before_limit: 5s"))
+    master, terminal = os.openpty()
+    asking = subprocess.Popen([os.path.join(site.bin, "stoker"), "--state", site.state, "run", path], **site.become(OWNER),
+                              stdin=terminal, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    os.close(terminal)
+    try:
+        said = ""
+        while "go on?" not in said:
+            more = asking.stderr.read(1)
+            check(more, f"stoker run did not ask: {said}")
+            said += more
+        put_for(site, MATE, path, evil)
+        os.write(master, b"y\n")
+        rest = asking.communicate(timeout=60)[1]
+        check(asking.returncode == 0, f"{said}{rest}")
+    finally:
+        os.close(master)
+        if asking.poll() is None:
+            asking.kill()
+            asking.wait()
+    changes = [e["event"]["policy"] for e in site.events() if e["kind"] in ("run_added", "policy_changed")]
+    check(changes[-1]["train"]["command"][-1] == site.script, f"not what was confirmed: {changes[-1]['train']['command']}")
+
+
+def what_a_colleague_planted_is_refused(site):
+    """Links in a run directory that the group could write before: their target stays the owner's alone."""
+    private = os.path.join(site.folder, "private")
+    for folder, mode in ((private, 0o700), (site.directory, 0o2770)):
+        os.mkdir(folder)
+        os.chown(folder, site.ids(OWNER)[0], grp.getgrnam(GROUP).gr_gid)
+        os.chmod(folder, mode)
+    site.start_daemon()
+    for name in ("checkpoints", "after", "events.jsonl"):
+        planted = os.path.join(site.directory, name)
+        os.chmod(site.directory, 0o2770)
+        site.as_user(MATE, "ln", "-s", private, planted, ok=True)
+        done = site.stoker("run", site.config(), "--yes", ok=False)
+        check(done.returncode != 0 and planted in done.stderr and MATE in done.stderr, f"{name}: {done.stdout}{done.stderr}")
+        check(os.stat(private).st_mode & 0o777 == 0o700 and not os.listdir(private), f"{name}: the private folder was opened")
+        os.unlink(planted)
+    site.stoker("run", site.config(), "--yes")
+    site.wait_iteration(5)
+
+
 make_users()
 try:
     main(a_default_acl_gives_nothing_away, an_old_folder_keeps_its_readers, what_a_follower_makes_is_the_owners,
-         who_writes_the_configuration_is_named, site_of=SharedSite)
+         who_writes_the_configuration_is_named, a_reload_takes_no_file_of_others, what_was_confirmed_is_what_runs,
+         what_a_colleague_planted_is_refused, site_of=SharedSite)
 finally:
     remove_users()
     sys.stdout.flush()

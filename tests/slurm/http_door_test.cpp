@@ -6,6 +6,7 @@
 #include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -72,6 +73,48 @@ TEST_CASE("slurmrestd's door: a stranger listens in a folder of all users -> not
   CHECK(!answer.reached);
   CHECK(answer.error.find("refused: uid 54321 listens on it") == 0);
   CHECK(sent_with(0755).first.starts_with("GET /slurm/"));  // root's folder: put there by root
+}
+
+TEST_CASE("slurmrestd's door: a stranger listens on its port -> the token is not sent") {
+  const stoker::testing::Folder folder;
+  const std::string file = folder.write("token", "a.b.c\n");
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  const auto said_to = [&](uid_t listener, bool with_token, bool insecure) {
+    stoker::os::Fd server;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    std::thread([&] {  // a socket belongs to the user of the thread that makes it
+      REQUIRE(::syscall(SYS_setresuid, -1, listener, -1) == 0);
+      server.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      REQUIRE(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+      REQUIRE(::listen(server.get(), 8) == 0);
+    })
+        .join();
+    REQUIRE(::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    RestAnswer answer;
+    std::thread client([&] { answer = ask({url, with_token ? file : "", "", insecure}); });
+    const stoker::os::Fd peer(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::string said(4096, '\0');
+    said.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(0, ::recv(peer.get(), said.data(), said.size(), 0))));
+    ::shutdown(peer.get(), SHUT_RDWR);
+    client.join();
+    return std::pair(said, answer.error);
+  };
+  const auto has_token = [](const std::string& said) {
+    return said.find("X-SLURM-USER-TOKEN: a.b.c") != std::string::npos;
+  };
+  CHECK(has_token(said_to(::geteuid(), true, false).first));
+  if (::geteuid() != 0) return;
+  const auto [said, error] = said_to(54321, true, false);
+  CHECK(said.empty());
+  CHECK(error.find("refused: uid 54321 listens on 127.0.0.1 port ") == 0);
+  CHECK(has_token(said_to(54321, true, true).first));
+  CHECK(said_to(54321, false, false).first.starts_with("GET /slurm/"));  // there is no secret
+  CHECK(has_token(said_to(64, true, false).first));                      // a user of the system
 }
 
 TEST_CASE(

@@ -221,6 +221,27 @@ TEST_CASE("switch: a file of ours that a member moved here -> no order, and not 
   CHECK(refusal(s.poll()).find("moved here") != std::string::npos);
 }
 
+TEST_CASE(
+    "switch: a file of ours that a member may have moved here -> asked by the group, not us") {
+  Switches s;
+  if (!with_group(s)) return;
+  const std::string us = os::user_name_of(::geteuid());
+  const auto author = [&](const std::string& text) {
+    s.folder.write("save", text);
+    REQUIRE(::chown((s.folder / "save").c_str(), 0, kMember) == 0);
+    const auto inputs = s.poll();
+    REQUIRE(inputs.size() == 1);
+    std::filesystem::remove(s.folder / "save");
+    CHECK(s.poll().empty());
+    return std::get<core::OperatorAsked>(inputs[0].body).by;
+  };
+  const std::string a_member = "a member of daemon (by a file of " + us + ")";
+  CHECK(author("notes of the meeting") == a_member);
+  CHECK(author(R"({"by": "mallory", "reason": "x", "until": ""})") == a_member);
+  CHECK(author("{\"by\": \"" + us + R"(", "reason": "x", "until": ""})") ==
+        us);  // as stoker writes it
+}
+
 TEST_CASE("switch: a text that the group may not read -> the order counts, the text is not shown") {
   Switches s;
   if (!with_group(s)) return;

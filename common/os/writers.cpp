@@ -1,0 +1,77 @@
+#include "common/os/writers.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/acl.hpp"
+#include "common/os/fd.hpp"
+#include "common/os/own_files.hpp"
+
+namespace stoker::os {
+namespace {
+
+std::string group_name_of(gid_t group) {
+  std::vector<char> buffer(256u << 10);
+  struct group record {};
+  struct group* found = nullptr;
+  if (::getgrgid_r(group, &record, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return record.gr_name;
+  return fmt::format("gid {}", group);
+}
+
+}  // namespace
+
+std::string other_writer(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return "";
+  const std::string owner = user_name_of(info.st_uid);
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) return owner;
+  if (S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0) return "";
+  if ((info.st_mode & S_IWOTH) != 0) return "everybody";
+  if ((info.st_mode & S_IWGRP) == 0) return "";
+  const std::string group = group_name_of(info.st_gid);
+  // With an ACL these bits say what its users and groups may do at most.
+  return group != owner ? "group " + group : has_acl(fd) ? "whoever its ACL names" : "";
+}
+
+std::string other_writer(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  return file ? other_writer(file.get()) : "";
+}
+
+Result<std::string> read_guarded_file(const std::string& path, std::size_t limit) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file) return fail(errno_error(errno, "cannot open", path));
+  if (const std::string who = other_writer(file.get()); !who.empty())
+    return fail(fmt::format("refused: {} can write it, and so decides what is executed as {}", who,
+                            user_name_of(::geteuid())),
+                path, "make it yours alone: chown, chmod go-w " + path);
+  return read_open_file(file.get(), path, limit);
+}
+
+Status check_entries(const std::string& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT) continue;
+      return fail(errno_error(errno, "cannot look at it", path));
+    }
+    if (info.st_uid != ::geteuid() && info.st_uid != 0)
+      return fail(fmt::format("refused: it belongs to {}, who could write in this folder before",
+                              user_name_of(info.st_uid)),
+                  path, "move it away, or chown it if you know what it is");
+  }
+  return ok();
+}
+
+Status check_entries(const std::string& folder) {
+  STOKER_TRY(names, list_directory(folder));
+  return check_entries(folder, names);
+}
+
+}  // namespace stoker::os

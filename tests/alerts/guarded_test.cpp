@@ -1,0 +1,107 @@
+// A secret in clear text to a port of this host: every user may listen there while its server is
+// away.
+#include <doctest/doctest.h>
+#include <sys/syscall.h>
+#include <thread>
+
+#include "alerts/courier.hpp"
+#include "alerts/url.hpp"
+#include "common/os/files.hpp"
+#include "tests/alerts/local_server.hpp"
+#include "tests/folder.hpp"
+
+using namespace stoker;
+using namespace stoker::alerts;
+using stoker::alerts::testing::LocalServer;
+
+namespace {
+
+constexpr uid_t kStranger = 54321;
+
+// Listens as another user, and remembers what it was sent first.
+class StrangersPort {
+ public:
+  StrangersPort() {
+    std::thread([this] {  // a socket belongs to the user of the thread that makes it
+      REQUIRE(::syscall(SYS_setresuid, -1, kStranger, -1) == 0);
+      server_ = std::make_unique<LocalServer>();
+    })
+        .join();
+  }
+  LocalServer& server() { return *server_; }
+
+ private:
+  std::unique_ptr<LocalServer> server_;
+};
+
+Request request_of(const core::SinkPolicy& policy) {
+  RenderedAlert alert;
+  auto request = (*make_sink(policy))->request(alert, WallTime{});
+  REQUIRE(request.has_value());
+  return *request;
+}
+
+Answer answer_to(const Request& request) {
+  Courier courier;
+  courier.start(1, request);
+  for (int turn = 0; turn < 200; ++turn)
+    if (auto answers = courier.wait(100ms); !answers.empty()) return answers.front().second;
+  FAIL("no answer");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("guarded: a stranger listens -> the secret is not sent; insecure, or no secret -> sent") {
+  const stoker::testing::Folder folder;
+  const std::string secret = folder.write("secret", "Basic c2VjcmV0\n");
+  REQUIRE(os::replace_file(secret, "Basic c2VjcmV0\n", os::Durability::Cached, 0600));
+  const auto policy = [&](const LocalServer& server, bool with_secret, bool insecure) {
+    core::SinkPolicy sink{"am", "alertmanager", {{"url", server.url()}}};
+    if (with_secret) sink.options["authorization_file"] = secret;
+    if (insecure) sink.options["insecure"] = "true";
+    return sink;
+  };
+  LocalServer ours;
+  ours.start();
+  CHECK(answer_to(request_of(policy(ours, true, false))).status == 200);
+  if (::geteuid() != 0) return;
+  StrangersPort stranger;
+  stranger.server().start();
+  const Answer refused = answer_to(request_of(policy(stranger.server(), true, false)));
+  CHECK(refused.status == 0);
+  CHECK(refused.error.find("refused: uid 54321 listens on 127.0.0.1 port ") == 0);
+  CHECK(refused.error.find("insecure: true") != std::string::npos);
+  CHECK(stranger.server().asked() == 0);
+  CHECK(answer_to(request_of(policy(stranger.server(), false, false))).status == 200);
+  CHECK(answer_to(request_of(policy(stranger.server(), true, true))).status == 200);
+}
+
+TEST_CASE("guarded: any request, a mail before its password") {
+  if (::geteuid() != 0) return;
+  StrangersPort stranger;
+  stranger.server().start();
+  HttpRequest request;
+  request.url = stranger.server().url();
+  request.body = "{}";
+  request.guarded = true;
+  CHECK(answer_to(request).status == 0);
+  MailRequest mail;
+  mail.url = "smtp://127.0.0.1:" + parse_url(request.url)->port;
+  mail.from = "a@b.c";
+  mail.to = {"d@e.f"};
+  mail.user = "relay";
+  mail.password = "secret";
+  mail.guarded = true;
+  CHECK(answer_to(mail).error.find("refused: uid 54321 listens") == 0);
+  CHECK(stranger.server().asked() == 0);
+}
+
+TEST_CASE("url: this host by number or name; a name that begins like a number is none") {
+  for (const char* url :
+       {"http://127.0.0.1:1/", "http://127.9.9.9/", "http://localhost/", "http://[::1]/"})
+    CHECK(parse_url(url)->loopback());
+  for (const char* url :
+       {"http://127.example.org/", "http://127.0.0.1.example.org/", "http://10.0.0.1/"})
+    CHECK_FALSE(parse_url(url)->loopback());
+}
