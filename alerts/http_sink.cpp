@@ -88,7 +88,7 @@ std::vector<SinkOption> http_options(UrlIs url, std::vector<SinkOption> more) {
   for (SinkOption& option : more) all.push_back(std::move(option));
   all.push_back({"timeout", "for the whole request; default 10s"});
   all.push_back({"ca_file", "certificates to trust instead of the system's"});
-  all.push_back({"insecure", "true: a secret may go over plain http, to whoever listens"});
+  all.push_back({"insecure", "true: a secret may go over plain http, to any user that listens"});
   return all;
 }
 

@@ -141,18 +141,19 @@ Result<std::unique_ptr<Sink>> make(const core::SinkPolicy& policy) {
 }  // namespace
 
 SinkKind email_kind() {
-  return {"email",
-          {{"server", "smtp://host:587 or smtps://host:465", true},
-           {"from", "address of the sender", true},
-           {"to", "address or list of addresses", true},
-           {"tls", "starttls (default), tls or none"},
-           {"user", "for the relay"},
-           {"password_file", "file that holds the password alone"},
-           {"ca_file", "certificates to trust instead of the system's"},
-           {"timeout", "for the whole delivery; default 30s"},
-           {"insecure", "true: tls: none to another host, or to whoever listens on this one"}},
-          check,
-          make};
+  return {
+      "email",
+      {{"server", "smtp://host:587 or smtps://host:465", true},
+       {"from", "address of the sender", true},
+       {"to", "address or list of addresses", true},
+       {"tls", "starttls (default), tls or none"},
+       {"user", "for the relay"},
+       {"password_file", "file that holds the password alone"},
+       {"ca_file", "certificates to trust instead of the system's"},
+       {"timeout", "for the whole delivery; default 30s"},
+       {"insecure", "true: tls: none to another host, or to any user that listens on this one"}},
+      check,
+      make};
 }
 
 }  // namespace stoker::alerts

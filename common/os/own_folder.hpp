@@ -1,5 +1,5 @@
-// A folder of our own that is open: what is made, renamed and removed in it stays in it, whoever
-// gives its path to another folder meanwhile.
+// A folder of our own that is open: what is made, renamed and removed in it stays in it, also
+// when another user gives its path to another folder meanwhile.
 #pragma once
 
 #include <string>
@@ -32,12 +32,13 @@ class OwnFolder {
   std::string path_;
 };
 
-// Removes <base>/<name>, a folder of ours, and all files in it, `first` first. Never more than that:
-// no link is followed, and a folder inside stays, with this one. Gone already: success.
+// Removes <base>/<name>, a folder of ours, and all files in it, `first` first. Never more than
+// that: no link is followed, and a folder inside stays, with this one. Gone already: success.
 Status remove_own_files(const std::string& base, const std::string& name,
                         const std::string& first = "");
 
-// Whether it is our user's or root's, whoever may write it. Of a link: the link and what it names.
+// Whether it is our user's or root's, no matter who may write it. Of a link: the link and what it
+// names.
 Status check_owner(int fd, const std::string& path);
 Status check_owner(const std::string& path);
 

@@ -18,8 +18,9 @@ Status set_mode(int fd, mode_t mode, const std::string& what, const std::string&
 // Of a folder, which a person may have put behind a link. Its ACLs go: the mode alone decides.
 Status set_folder_mode(const std::string& path, mode_t mode, const std::string& what);
 
-// The same, and a group that has it. Of a link that lies there nothing changes: whoever may put one
-// there would choose the folder that is opened to the group, and who else made one decides alone.
+// The same, and a group that has it. Of a link that lies there nothing changes: a user who may put
+// one there would choose the folder that is opened to the group, and who else made one decides
+// alone.
 Status share_folder(const std::string& path, std::optional<gid_t> group, mode_t mode,
                     const std::string& what);
 

@@ -35,7 +35,7 @@ std::string other_writer(int fd) {
   if ((info.st_mode & S_IWGRP) == 0) return "";
   const std::string group = group_name_of(info.st_gid);
   // With an ACL these bits say what its users and groups may do at most.
-  return group != owner ? "group " + group : has_acl(fd) ? "whoever its ACL names" : "";
+  return group != owner ? "group " + group : has_acl(fd) ? "the users of its ACL" : "";
 }
 
 std::string other_writer(const std::string& path) {

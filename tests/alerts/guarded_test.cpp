@@ -97,7 +97,7 @@ TEST_CASE("guarded: any request, a mail before its password") {
   CHECK(stranger.server().asked() == 0);
 }
 
-TEST_CASE("url: this host by number or name; a name that begins like a number is none") {
+TEST_CASE("url: this host by number or name; a name that begins like a number is another host") {
   for (const char* url :
        {"http://127.0.0.1:1/", "http://127.9.9.9/", "http://localhost/", "http://[::1]/"})
     CHECK(parse_url(url)->loopback());

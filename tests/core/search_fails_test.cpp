@@ -1,5 +1,5 @@
 // A submission without an answer whose token cannot be looked up either: unknown stays unknown, and
-// a person hears of it.
+// a person is alerted.
 #include <algorithm>
 #include <doctest/doctest.h>
 

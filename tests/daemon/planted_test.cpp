@@ -63,7 +63,7 @@ TEST_CASE("planted in a run directory: links and files of a colleague -> refused
     CHECK(made.error().message().find(planted) != std::string::npos);
     CHECK(made.error().message().find("belongs to daemon") != std::string::npos);
     CHECK(shared.mode_of_secret() == 0700);
-    // Before each submission what stoker itself uses is looked at again.
+    // Before each submission what stoker itself uses is checked again.
     CHECK(close_run_directory(shared.policy()).has_value() == (name == std::string("cache")));
     fs::remove(planted);
     CHECK(make_run_directory(shared.policy()));

@@ -113,7 +113,7 @@ def who_writes_the_configuration_is_named(site):
 
 
 def put_for(site, user, path, text):
-    """By a rename, as whoever writes the folder can."""
+    """By a rename, as a user who may write the folder can."""
     code = "import os, sys\np = sys.argv[1]\nopen(p + '.n', 'w').write(sys.stdin.read())\nos.chmod(p + '.n', 0o664)\nos.rename(p + '.n', p)"
     site.as_user(user, "/usr/bin/python3", "-c", code, path, text=text, ok=True)
 

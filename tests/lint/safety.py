@@ -36,6 +36,7 @@ FOLLOWS = {
     "worker/agent/rank/job_stacks.cpp": "/proc", "worker/agent/rank/process_tree.cpp": "/proc", "worker/agent/rank/rank_process.cpp": "/proc",
     "worker/agent/rank/stacks.cpp": "/proc; what the tools wrote is read without following",
     "worker/agent/node/bench.cpp": "made with O_EXCL, which follows nothing",
+    "watch/checkpoint_scan.cpp": "the folder of checkpoints, which its owner may have put behind a link; its owner is checked",
     "worker/agent/storage/archive_copy.cpp": "its own record in the state of the job; copies are opened without following",
     "worker/agent/storage/claim.cpp": "a file that the user names",
     "wire/heartbeat_page.cpp": "a page in the private folder of the agent, named to the rank by its environment",
