@@ -203,6 +203,16 @@ def rule_test_folders():
                 yield f"{name}:{number}: a file that another test may have too: take testing::Folder (tests/folder.hpp)"
 
 
+def rule_foreseen_names():
+    """In a folder of all users another one may have put a link where a script of ours writes."""
+    for name in SCRIPTS:
+        if name.endswith(".py"):
+            continue
+        for number, line in enumerate(read(name).split("\n"), 1):
+            if re.search(r"/tmp/[\w.-]*\$|>>?\s*[\"']?/tmp/", line):
+                yield f"{name}:{number}: a name in /tmp that can be foreseen: take mktemp"
+
+
 def rule_cloexec():
     """No descriptor is inherited by the programs that we start."""
     return safety.cloexec(CPP, read)

@@ -86,6 +86,12 @@ class Rules(unittest.TestCase):
         bad = HEAD + 'const auto path = std::filesystem::temp_directory_path() / "stoker-x";\n'
         self.breaks(lint.rule_test_folders, "tests/core/bad_test.cpp", bad, "testing::Folder")
 
+    def test_name_in_tmp_that_can_be_foreseen(self):
+        self.breaks(lint.rule_foreseen_names, "dev", '#!/bin/sh\ncmake . >"/tmp/x.$$"\n', "mktemp")
+        for line, found in (("cat >> /tmp/x", 1), ("rm -f /tmp/x-$$", 1), ("output=$(mktemp)", 0)):
+            self.write("dev", "#!/bin/sh\n" + line + "\n")
+            self.assertEqual(len(list(lint.rule_foreseen_names())), found, line)
+
     def test_folder_without_a_row(self):
         self.breaks(lint.rule_layering, "extra/bad.cpp", HEAD, "no row")
 
