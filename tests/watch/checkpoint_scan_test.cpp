@@ -145,7 +145,7 @@ TEST_CASE("check_checkpoint: a manifest with a path for a name -> refused") {
 TEST_CASE(
     "scan_checkpoints: others put checkpoints where they can -> no reason to refuse a start") {
   if (::geteuid() != 0) return;  // to make it another user's
-  const Folder f;
+  Folder f;
   const std::string name = f.add(10, 1);
   REQUIRE(::chown((f.path + "/" + name).c_str(), 54321, 54321) == 0);
   for (const mode_t mode : {0755, 01777}) {
