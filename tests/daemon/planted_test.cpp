@@ -24,7 +24,7 @@ struct Shared : Folder {
   std::string run = *this / "run", secret = *this / "private";
 
   Shared() {
-    for (const std::string& path : {run, secret}) REQUIRE(::mkdir(path.c_str(), 0700) == 0);
+    for (const std::string& folder : {run, secret}) REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
     REQUIRE(::chmod(run.c_str(), 02770) == 0);
   }
   [[nodiscard]] mode_t mode_of_secret() const {
