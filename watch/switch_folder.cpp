@@ -130,7 +130,7 @@ Result<std::optional<SwitchFile>> open_switch(int folder, const std::string& nam
     return fail("it does not belong to the group " + rights.group +
                 ": it was moved here; make a new file in this folder");
   if (shared && !names_its_owner(file, name))
-    file.author = "a member of " + rights.group + " (by a file of " + file.author + ")";
+    file.author = "a member of the group " + rights.group + " (by a file of " + file.author + ")";
   file.is_shown = error == 0 && (!shared || (about.st_mode & S_IRGRP) != 0);
   return std::optional<SwitchFile>(std::move(file));
 }

@@ -74,7 +74,7 @@ TEST_CASE("agent's switch: a member's -> obeyed; moved here from elsewhere -> re
   run.of_member("stop");
   const auto seen = run.read("stop");
   REQUIRE((seen && *seen));
-  CHECK((*seen)->by == "daemon");
+  CHECK((*seen)->by == "a member of the group of the folder (by a file of daemon)");
   run.of_member("kill", 4711);
   CHECK(run.refusal("kill").find("moved here") != std::string::npos);
 }

@@ -178,7 +178,8 @@ TEST_CASE("switch: a file of a stranger -> refused; of a group member -> asked")
   s.files = s.start();
   const auto inputs = s.poll();
   REQUIRE(inputs.size() == 1);
-  CHECK(std::get<core::OperatorAsked>(inputs[0].body).by == "daemon");
+  CHECK(std::get<core::OperatorAsked>(inputs[0].body).by ==
+        "a member of the group daemon (by a file of daemon)");
   s.group = "no-such-group";
   s.cursors.clear();
   s.files = s.start();
@@ -225,6 +226,7 @@ TEST_CASE(
     "switch: a file of ours that a member may have moved here -> asked by the group, not us") {
   Switches s;
   if (!with_group(s)) return;
+  REQUIRE(::chown(s.folder.path.c_str(), 0, kMember) == 0);
   const std::string us = os::user_name_of(::geteuid());
   const auto author = [&](const std::string& text) {
     s.folder.write("save", text);
@@ -235,7 +237,7 @@ TEST_CASE(
     CHECK(s.poll().empty());
     return std::get<core::OperatorAsked>(inputs[0].body).by;
   };
-  const std::string a_member = "a member of daemon (by a file of " + us + ")";
+  const std::string a_member = "a member of the group daemon (by a file of " + us + ")";
   CHECK(author("notes of the meeting") == a_member);
   CHECK(author(R"({"by": "mallory", "reason": "x", "until": ""})") == a_member);
   CHECK(author("{\"by\": \"" + us + R"(", "reason": "x", "until": ""})") ==

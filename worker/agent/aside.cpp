@@ -2,6 +2,7 @@
 #include "worker/agent/aside.hpp"
 
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <mutex>
 #include <system_error>
@@ -71,12 +72,18 @@ void run_aside_soon(std::function<void()> work) {
   if (!Waiting::detach(work)) waiting().add(std::move(work));
 }
 
+// A thread inherits its creator's mask: none takes a signal that the agent's loop waits for.
 Thread try_thread(const std::function<void()>& work) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  Thread thread;
   try {
-    return std::jthread(work);
+    thread.emplace(work);
   } catch (const std::system_error&) {
-    return std::nullopt;
   }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
 }
 
 }  // namespace stoker::agent
