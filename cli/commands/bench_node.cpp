@@ -111,8 +111,9 @@ BenchDocument judge(std::vector<wire::BenchReport> reports, const std::vector<No
   }
   BenchDocument document;
   for (const recipe::PoorFigure& p : recipe::judge_bench(asked, figures))
-    document.poor.push_back(
-        {p.node, "", p.figure, p.value, p.usual, p.limit, recipe::bench_text(p)});
+    if (!p.figure.empty())  // without an answer: below
+      document.poor.push_back(
+          {p.node, "", p.figure, p.value, p.usual, p.limit, recipe::bench_text(p)});
   for (const recipe::PoorGpu& p : recipe::judge_gpus(asked, recipe::gpu_readings(gpus)))
     document.poor.push_back(
         {p.node, p.pci, p.figure, p.value, p.usual, p.limit, recipe::bench_text(p)});

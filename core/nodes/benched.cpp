@@ -99,17 +99,20 @@ void on_bench_began(Turn& turn, const wire::BenchBegan& e) {
 void on_nodes_benched(Turn& turn, const wire::NodesBenched& e) {
   const auto poor = recipe::judge_bench(e.tested, e.figures);
   const auto gpus = recipe::judge_gpus(e.tested, recipe::gpu_readings(e.gpus));
-  std::vector<NodeName> passed;
+  std::vector<NodeName> passed, silent;
   for (const NodeName& node : e.tested) {
     const auto found =
         std::find_if(poor.begin(), poor.end(), [&](const auto& p) { return p.node == node; });
     if (found != poor.end()) charge(turn, e, node, recipe::bench_text(*found));
     const bool failed = accuse_for_gpus(turn, e, gpus, node) > 0 || found != poor.end();
-    if (!failed) passed.push_back(node);
+    if (!failed) (e.figures.contains(node) ? passed : silent).push_back(node);
   }
   if (!passed.empty()) turn.say(passed_text(e, passed));
+  if (!silent.empty())
+    turn.say(fmt::format("{} did not answer within {:.1f}s, and too few others did: not tested",
+                         nodes_text(silent), e.seconds));
   say_untested(turn, e);
-  if (passed.size() < e.tested.size()) supply::update_exclusions(turn);
+  if (passed.size() + silent.size() < e.tested.size()) supply::update_exclusions(turn);
 }
 
 }  // namespace stoker::core

@@ -34,16 +34,19 @@ Status Script::do_bench(Words& words) {
   return say(e);
 }
 
-// benched n02 gemm 0.3 disk 1: n02 is on parole; its figures as shares of the two others'; or hung.
-// preflight: all three are tested. gpus: each has two, gpu_gemm 0.5 gpu_clock 0.8 gpu_held_down 0.9
-// gpu_wrong 3 are of n02's second one, which may be `unread "why"`; no-gpu "why": n02 has none.
+// benched n02 gemm 0.3 disk 1: n02 is on parole; its figures as shares of the two others'; or hung;
+// alone: the others did not answer. preflight: all three are tested. gpus: each has two, gpu_gemm
+// 0.5 gpu_clock 0.8 gpu_held_down 0.9 gpu_wrong 3 are of n02's second one, which may be `unread
+// "why"`; no-gpu "why": n02 has none.
 Status Script::do_benched(Words& words) {
   wire::NodesBenched e;
   const NodeName node(words.next());
   e.preflight = words.flag("preflight");
   const bool gpus = words.flag("gpus");
   e.tested = {node};
+  const bool alone = words.flag("alone");
   for (const char* other : {"n01", "n03"}) {
+    if (alone) break;
     const NodeName name(other);
     e.figures[name] = {{"gemm_f32", 100}, {"memory_copy", 20}, {"disk_write", 500}};
     if (e.preflight) e.tested.push_back(name);
