@@ -3,8 +3,9 @@ import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
-# What a machine lacks by nature: rights, a kind of processor, data that is not of this repository. Lack of time has its own words.
-BY_NATURE = re.compile(r"\broot\b|AVX2|FMA|GPU|seccomp|shared/|corpus|kernel.lines|^no time was left")
+# What a machine lacks by nature: rights, a kind of processor, another API of its SLURM, data that is not of this repository. Lack
+# of time has its own words.
+BY_NATURE = re.compile(r"\broot\b|AVX2|FMA|GPU|seccomp|shared/|corpus|kernel.lines|is the only version here|^no time was left")
 
 
 def may_skip(reason, installs=None):

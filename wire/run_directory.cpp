@@ -22,10 +22,10 @@ constexpr Folder kFolders[] = {
     {"/claims", Folder::Use::Private}, {"/batch", Folder::Use::Private},
     {"/switch", Folder::Use::Switch},  {"/checkpoints", Folder::Use::Store}};
 
-// What stoker makes, follows or appends to at the top of a run directory.
-const std::vector<std::string> kOurs{"orders",       "claims",      "batch",        "switch",
-                                     "checkpoints",  "after",       "stacks",       "start.json",
-                                     "control.json", "status.json", "events.jsonl", "chronicle.md"};
+// What stoker enters or appends to at the top of a run directory. Other files are replaced whole,
+// and count only if they are ours when they are read.
+const std::vector<std::string> kOurs{"orders",      "claims", "batch",  "switch",
+                                     "checkpoints", "after",  "stacks", "events.jsonl"};
 
 }  // namespace
 
@@ -44,11 +44,10 @@ Status close_run_directory(const std::string& directory, std::vector<std::string
     if (folder.use == Folder::Use::Switch && ours) continue;
     STOKER_TRY(changed, os::close_to_others(path));
     if (changed) closed.push_back(path);
-    if (!below) STOKER_TRY_STATUS(os::check_entries(path, kOurs));
     if (folder.use == Folder::Use::Private && ours)
       STOKER_TRY_STATUS(os::set_mode(path, 0700, "cannot close it to others"));
   }
-  return ok();
+  return os::check_entries(directory, kOurs);
 }
 
 void keep_writers_out(const std::string& directory) {
