@@ -237,9 +237,9 @@ SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_O
 
 
 def untorched(without=()):
-    """The folders of tests/ that hold unit tests and do not need LibTorch."""
+    """The folders of tests/ that hold unit tests and need neither LibTorch nor a GPU."""
     found = {os.path.basename(os.path.dirname(f)) for f in glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp"))}
-    return sorted(found - {"train_torch", *without})
+    return sorted(found - {"train_torch", "gpu", *without})
 
 
 def sanitizer(tally, options, preset, folders, programs=()):
