@@ -55,8 +55,8 @@ struct Outcome {
   int code = 0;
   Rank rank;
   NodeName node;
-  bool told = false;  // the ranks had been ordered to exit
-  STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node, told)
+  bool ordered = false;  // the ranks had been ordered to exit
+  STOKER_FIELDS(Outcome, attempt, all_zero, code, rank, node, ordered)
 };
 
 // The running generation: one job start that owns the run.

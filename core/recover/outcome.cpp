@@ -106,7 +106,8 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   if (outcome.all_zero) {
     if (is_stoker_train(run.policy)) return EndKind::Finished;
     // Ranks that were ordered to exit may end with 0: that is how they obey.
-    const bool ordered = outcome.told || std::holds_alternative<training::Stopping>(run.training) ||
+    const bool ordered = outcome.ordered ||
+                         std::holds_alternative<training::Stopping>(run.training) ||
                          std::holds_alternative<training::Recovering>(run.training);
     const FinishedWhen& when = run.policy.train.finished;
     const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
@@ -116,7 +117,7 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
   switch (ExitCode{outcome.code}) {
     case ExitCode::Left: return EndKind::Saved;
-    case ExitCode::KillSwitch: return outcome.told ? EndKind::Obeyed : EndKind::KillSwitch;
+    case ExitCode::KillSwitch: return outcome.ordered ? EndKind::Obeyed : EndKind::KillSwitch;
     case ExitCode::ExitPoint: return EndKind::ExitReached;
     default: return EndKind::Failed;
   }

@@ -57,8 +57,7 @@ void on_rank_exited(Turn& turn, const wire::RankExited& e) {
 void on_attempt_over(Turn& turn, const wire::AttemptEnded& e) {
   RunState& run = turn.r();
   if (e.attempt < run.live->attempt) return;
-  const bool ordered = e.told;  // to exit
-  const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node, ordered};
+  const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node, e.told};
   if (e.end) {
     run.live->outcome = outcome;
     return heed_end(turn, *e.end);

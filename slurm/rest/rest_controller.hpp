@@ -56,7 +56,7 @@ class RestController final : public Controller {
   struct Lost {  // no usable reply
     Error error;
     bool reached = true;  // the server may have done what it was asked to
-    long status = 0;      // of an answer that is none of slurmrestd's
+    long status = 0;      // of an answer that did not come from slurmrestd
   };
   using Outcome = std::variant<Reply, Lost>;
 

@@ -104,9 +104,9 @@ TEST_CASE("GPU bench: clocks held down by heat, a slow one -> named beside its r
 }
 
 TEST_CASE("GPU bench: no driver, no GPU, an old driver, a busy GPU, no NVML -> said, not bad") {
-  const auto none = load_cuda("libcuda-of-nobody.so.1");
-  REQUIRE_FALSE(none);
-  CHECK(none.error().message() == "libcuda-of-nobody.so.1 is not here: no NVIDIA driver");
+  const auto missing = load_cuda("libcuda-missing.so.1");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().message() == "libcuda-missing.so.1 is not here: no NVIDIA driver");
   CHECK(play("none=1").note == "the driver has no GPU");
   GpuBench bench = play("old=1");
   REQUIRE(bench.gpus.size() == 1);

@@ -71,16 +71,16 @@ class RunFolder {
   }
   // One pruning, as the lead does it after a save.
   std::vector<wire::AgentBody> prune(const std::set<wire::CheckpointId>& held = {}) {
-    std::vector<wire::AgentBody> told;
+    std::vector<wire::AgentBody> reported;
     Loop loop;
     Pruner pruner({loop, path, checkpoints, [held] { return held; }, must_stay,
-                   [&told](wire::AgentBody body) { told.push_back(std::move(body)); }},
+                   [&reported](wire::AgentBody body) { reported.push_back(std::move(body)); }},
                   start);
     pruner.saved();
     const Instant end = monotonic_now() + 5s;
     while (pruner.busy() && monotonic_now() < end) loop.turn(20ms);
     CHECK_FALSE(pruner.busy());
-    return told;
+    return reported;
   }
 
   std::string path, checkpoints;
@@ -132,10 +132,10 @@ TEST_CASE("Pruner: a save -> old ones of the ancestry go, it is reported") {
   run.add(20, 1);
   run.add(30, 2);
   run.add(40, 2);
-  const auto told = run.prune();
+  const auto reported = run.prune();
   CHECK(run.names() == Names{"step-000030.g000002", "step-000040.g000002"});
-  REQUIRE(told.size() == 1);
-  const auto* deleted = std::get_if<wire::CheckpointsDeleted>(&told[0]);
+  REQUIRE(reported.size() == 1);
+  const auto* deleted = std::get_if<wire::CheckpointsDeleted>(&reported[0]);
   REQUIRE(deleted != nullptr);
   CHECK(deleted->checkpoints == Names{"step-000010.g000001", "step-000020.g000001"});
 }
@@ -246,11 +246,11 @@ TEST_CASE(
     for (const std::uint64_t step : {22, 24, 26, 90, 95}) run.add(step, 2);
     for (const char* name : {"step-000090.g000002", "step-000095.g000002"})
       REQUIRE(::chown((run.checkpoints + "/" + name + given).c_str(), kStranger, kStranger) == 0);
-    const auto told = run.prune();
+    const auto reported = run.prune();
     CHECK(run.names() == Names{"step-000024.g000002", "step-000026.g000002", "step-000090.g000002",
                                "step-000095.g000002"});
-    REQUIRE(told.size() == 2);
-    const auto* notice = std::get_if<wire::Notice>(&told[0]);
+    REQUIRE(reported.size() == 2);
+    const auto* notice = std::get_if<wire::Notice>(&reported[0]);
     REQUIRE(notice != nullptr);
     CHECK(notice->text.find("uid 54321") != std::string::npos);
   }

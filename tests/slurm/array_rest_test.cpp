@@ -1,8 +1,7 @@
 // Arrays of which waiting tasks were cancelled: what squeue shows then, and what it does not.
 #include <doctest/doctest.h>
 
-#include "scripted_cluster.hpp"
-#include "slurm/slurm_scheduler.hpp"
+#include "scripted_scheduler.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
@@ -10,20 +9,6 @@ using namespace stoker::slurm::testing;
 using core::JobState;
 
 namespace {
-
-struct Queue {
-  ScriptedProcesses processes;
-  MemoryFiles files;
-  Instant now{};
-  SlurmScheduler scheduler{
-      processes, files, {"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [this] { return now; }}};
-  const Token token{"tr11-42-0badcafe"};
-
-  Queue() {
-    processes.answers["scontrol"] = {says("Configuration data\nClusterName = jean\n")};
-    processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
-  }
-};
 
 std::string mine(const std::string& state, const std::string& task = "1") {
   return row({"124", "123", task, state, "None", "1700000000", "1700072000", "1699990000",
@@ -35,7 +20,7 @@ std::string mine(const std::string& state, const std::string& task = "1") {
 
 // What Debian's 22.05.8 shows after `scancel --state=PENDING 123` while 123_1 runs.
 TEST_CASE("slurm observe: what is left of an array -> its rest is over, its task runs on") {
-  Queue f;
+  ScriptedScheduler f;
   const std::string left =
       row({"123", "123", "N/A", "CANCELLED", "JobArrayTaskLimit", "1700000100", "1700000100",
            "1699990000", "", "1000", "alice", "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh", "tr11",
@@ -55,7 +40,7 @@ TEST_CASE("slurm observe: what is left of an array -> its rest is over, its task
 }
 
 TEST_CASE("slurm cancel: of waiting tasks -> the rest was cancelled by us, the running one not") {
-  Queue f;
+  ScriptedScheduler f;
   f.processes.answers["squeue"] = {
       says(mine("RUNNING") + mine("PENDING", "2")),
       says(mine("CANCELLED") + row({"123", "123", "N/A", "CANCELLED", "None", "1", "1", "1", "",
@@ -75,7 +60,7 @@ TEST_CASE("slurm cancel: of waiting tasks -> the rest was cancelled by us, the r
 
 // A waiting task that was cancelled alone leaves no row at all.
 TEST_CASE("slurm observe: only ended tasks of an array, twice -> no task of it waits") {
-  Queue f;
+  ScriptedScheduler f;
   f.processes.answers["squeue"] = {says(mine("COMPLETED")), says("123_1 0 0\n"),
                                    says(mine("COMPLETED"))};
   const auto first = f.scheduler.observe({RunName("tr11")});

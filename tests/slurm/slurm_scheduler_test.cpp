@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "scripted_cluster.hpp"
+#include "scripted_scheduler.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
@@ -14,22 +14,9 @@ using core::JobState;
 
 namespace {
 
-const char* const kConfig = "Configuration data as of 2026-11-22T07:20:02\nClusterName = jean\n";
 const char* const kGone = "slurm_load_jobs error: Invalid job id specified\n";
 
-struct Fixture {
-  ScriptedProcesses processes;
-  MemoryFiles files;
-  Instant now{};
-  SlurmScheduler scheduler{
-      processes, files, {"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [this] { return now; }}};
-  const Token token{"tr11-42-0badcafe"};
-
-  Fixture() {
-    processes.answers["squeue"] = {says("")};
-    processes.answers["scontrol"] = {says(kConfig)};
-    processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
-  }
+struct Fixture : ScriptedScheduler {
   static std::string mine(const std::string& state, const std::string& task = "1",
                           const std::string& comment = "tr11-42-0badcafe") {
     return row({"124", "123", task, state, "None", "1700000000", "1700072000", "1699990000",

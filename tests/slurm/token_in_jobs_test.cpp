@@ -1,34 +1,14 @@
 // Whose job a token in SLURM's answers belongs to, before a submission.
 #include <doctest/doctest.h>
 
-#include "scripted_cluster.hpp"
-#include "slurm/slurm_scheduler.hpp"
+#include "scripted_scheduler.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
 using namespace stoker::slurm::testing;
 
-namespace {
-
-struct Submitter {
-  ScriptedProcesses processes;
-  MemoryFiles files;
-  Instant now{};
-  SlurmScheduler scheduler{
-      processes, files, {"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [this] { return now; }}};
-  const Token token{"tr11-42-0badcafe"};
-
-  Submitter() {
-    processes.answers["squeue"] = {says("")};
-    processes.answers["scontrol"] = {says("ClusterName = jean\n")};
-    processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
-  }
-};
-
-}  // namespace
-
 TEST_CASE("slurm submit: a job of ours that squeue hides -> nothing submitted, and why") {
-  Submitter f;
+  ScriptedScheduler f;
   f.processes.answers["scontrol"] = {says(
       "JobId=123 JobName=tr11 UserId=alice(1000) JobState=PENDING Comment=tr11-42-0badcafe\n")};
   const auto answer = f.scheduler.submit(example_request());
@@ -39,7 +19,7 @@ TEST_CASE("slurm submit: a job of ours that squeue hides -> nothing submitted, a
 }
 
 TEST_CASE("slurm submit: a stranger's job carries the token, and forges a record -> submitted") {
-  Submitter f;
+  ScriptedScheduler f;
   std::string rows =
       row({"777", "777", "N/A", "PENDING", "None", "1700000000", "1700072000", "1699990000", "",
            "4711", "mallory", "/home/mallory/x.sh", "x", "tr11-42-0badcafe"});
