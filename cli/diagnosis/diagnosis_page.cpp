@@ -1,4 +1,5 @@
-// One labelled block after the other; long lines of logs are cut to what a terminal shows.
+// One labelled block after the other; long lines of logs are cut to what a terminal shows,
+// sentences of stoker are not.
 #include "cli/diagnosis/diagnosis_page.hpp"
 
 #include <fmt/format.h>
@@ -135,7 +136,7 @@ std::string diagnosis_page(const diagnose::Diagnosis& d, const DiagnosisScope& s
   page += fmt::format("{}{} files, {} lines", label(console, "READ"), scope.files, scope.lines);
   if (d.last_iteration > 0) page += fmt::format(", last iteration {}", d.last_iteration);
   page += "\n";
-  for (const auto& note : d.notes) page += fmt::format("{:10}{}\n", "", cut(note));
+  for (const auto& note : d.notes) page += fmt::format("{:10}{}\n", "", printable(note));
   return page;
 }
 

@@ -60,7 +60,8 @@ struct Folder {  // of tries that are over
   Iteration iteration;
   Generation generation;
   bool leaving = false;  // it is being deleted
-  STOKER_FIELDS(Folder, iteration, generation, leaving)
+  Instant again;         // it could not be deleted: not tried before
+  STOKER_FIELDS(Folder, iteration, generation, leaving, again)
 };
 
 struct Follower {
@@ -70,7 +71,7 @@ struct Follower {
   std::uint64_t left_out = 0;  // of them, since it fell behind
   std::optional<Result> last;
   std::vector<Folder> folders;  // oldest first
-  std::uint64_t stuck = 0;      // folders that could not be deleted
+  std::uint64_t stuck = 0;      // times that one could not be deleted
   STOKER_FIELDS(Follower, open, newest, good, given_up, skipped, left_out, last, folders, stuck)
 };
 

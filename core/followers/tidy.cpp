@@ -11,7 +11,9 @@
 namespace stoker::core::followers {
 namespace {
 
-constexpr std::size_t kKept = 10;  // folders a follower, whose output people may want to read
+constexpr std::size_t kKept = 10;   // folders a follower, whose output people may want to read
+constexpr std::size_t kStuck = 50;  // older ones that cannot be deleted, and are tried again
+constexpr Duration kAgain = 6h;
 
 bool is_of(const Folder& folder, const Following& f) {
   return folder.iteration == f.iteration && folder.generation == f.generation;
@@ -29,7 +31,7 @@ std::vector<Folder>::iterator find(Follower& follower, const RemoveFollowFolder&
 void remember_folder(Follower& follower, const Following& following) {
   if (!following.job && following.tries == 0) return;  // it has none
   take_folder(follower, following);
-  follower.folders.push_back({following.iteration, following.generation, false});
+  follower.folders.push_back({following.iteration, following.generation, false, {}});
 }
 
 void take_folder(Follower& follower, const Following& following) {
@@ -47,7 +49,7 @@ void tidy(Turn& turn, const std::string& name) {
   if (turn.r().observe_only || follower.folders.size() <= kKept) return;
   for (std::size_t i = 0; i < follower.folders.size() - kKept; ++i) {
     Folder& folder = follower.folders[i];
-    if (folder.leaving) continue;
+    if (folder.leaving || turn.now() < folder.again) continue;
     folder.leaving = true;
     turn.act(RemoveFollowFolder{name, folder.iteration, folder.generation});
   }
@@ -67,16 +69,16 @@ void on_folder_not_removed(Turn& turn, const RemoveFollowFolder& action, const s
   Follower& follower = of->second;
   const auto folder = find(follower, action);
   if (folder == follower.folders.end()) return;
-  if (!proven) {
-    folder->leaving = false;
-    return;
-  }
-  follower.folders.erase(folder);
+  folder->leaving = false;
+  if (!proven) return;
+  folder->again = turn.now() + kAgain;
+  if (follower.folders.size() > kKept + kStuck) follower.folders.erase(folder);
   if (!std::has_single_bit(++follower.stuck)) return;
-  turn.say(fmt::format("the old folder {} cannot be deleted and is left alone: {}{}",
-                       wire::follow_folder(action.follower, action.iteration, action.generation),
-                       why,
-                       follower.stuck == 1 ? "" : fmt::format(" ({} so far)", follower.stuck)));
+  turn.say(
+      fmt::format("the old folder {} cannot be deleted, and is tried again in {}: {}{}",
+                  wire::follow_folder(action.follower, action.iteration, action.generation),
+                  format_duration(kAgain), why,
+                  follower.stuck == 1 ? "" : fmt::format(" (refused {} times)", follower.stuck)));
 }
 
 }  // namespace stoker::core::followers

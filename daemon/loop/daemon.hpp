@@ -144,8 +144,9 @@ class Daemon {
   void ask_run_file(const std::string& path);  // --run
   void test_alerts(const wire::Request& request, Reply reply);
   void reload(const std::string& by, Reply reply);
+  void reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply);
   std::optional<core::Input> read_again(const core::RunPolicy& old, const std::string& by,
-                                        std::string& why) const;
+                                        bool refused, std::string& why) const;
   std::optional<std::string> why_refused(const Peer& peer, const wire::Request& request);
 
   DaemonOptions options_;

@@ -320,9 +320,9 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
 }
 
 // What RUN.yaml says now: a new policy, or that the file was refused. Empty: as before. `why`: it
-// is not taken.
+// is not taken. `refused`: the last time it was, so that the same policy is news.
 std::optional<core::Input> Daemon::read_again(const core::RunPolicy& old, const std::string& by,
-                                              std::string& why) const {
+                                              bool refused, std::string& why) const {
   const std::string& path = old.config_path;
   const auto text = os::read_guarded_file(path, configs::kLargestYaml);
   if (!text) {
@@ -338,25 +338,35 @@ std::optional<core::Input> Daemon::read_again(const core::RunPolicy& old, const 
     why = error_lines(read.file.errors);
   else if (read.file.policy.run != old.run || read.file.policy.directory != old.directory)
     why = path + ": run and directory cannot change; the old policy stays";
-  if (!why.empty() || read.file.policy == old) return std::nullopt;
+  if (!why.empty() || (read.file.policy == old && !refused)) return std::nullopt;
   return core::Input{old.run, core::PolicyChanged{read.file.policy, by}, {}};
 }
 
 // Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy,
 // and so does one that others may write: no person sees here what it says.
 void Daemon::reload(const std::string& by, Reply reply) {
+  turns_->inspect([this, by, reply](core::Engine& engine, SqliteJournal&) {
+    std::set<RunName> refused;
+    for (const auto& [id, alert] : engine.state().alerts)
+      if (alert.kind == "policy_refused") refused.insert(alert.run);
+    asio::post(io_, [this, by, reply, refused] { reload_runs(by, refused, reply); });
+  });
+}
+
+void Daemon::reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply) {
   std::vector<core::RunPolicy> old;
   for (const auto& [name, run] : runs_) old.push_back(run.policy);
-  errands_->post([this, old, by, reply] {
+  errands_->post([this, old, by, refused, reply] {
     std::vector<core::Input> inputs;
     std::string errors;
     std::size_t changes = 0;
     for (const core::RunPolicy& policy : old) {
       std::string why;
-      auto input = read_again(policy, by, why);
+      auto input = read_again(policy, by, refused.contains(policy.run), why);
       if (!why.empty()) errors += (errors.empty() ? "" : "\n") + why;
       if (!input) continue;
-      changes += why.empty() ? 1 : 0;
+      const auto* changed = std::get_if<core::PolicyChanged>(&input->body);
+      changes += changed != nullptr && changed->policy != policy ? 1 : 0;
       inputs.push_back(std::move(*input));
     }
     const std::string done = fmt::format("{} of {} runs have a new policy", changes, old.size());
