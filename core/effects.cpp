@@ -22,8 +22,8 @@ constexpr Duration kNoRoomPause = 60s;  // room is noticed long before (DiskFull
 supply::Submission* submission_of(Turn& turn, const Action& action) {
   const auto* submit = std::get_if<Submit>(&action);
   if (submit == nullptr || turn.run == nullptr) return nullptr;
-  const auto found = turn.r().supply.find(submit->token);
-  return found == turn.r().supply.end() ? nullptr : &found->second;
+  const auto found = turn.r().jobs.supply.find(submit->token);
+  return found == turn.r().jobs.supply.end() ? nullptr : &found->second;
 }
 
 // Takes the effect out of the open ones; empty when it is not known (a repeated result).
@@ -98,9 +98,9 @@ bool is_of_training(const RunState* run, const Cancel& cancel) {
 bool is_stale(const Turn& turn, const Action& action) {
   const RunState* run = turn.run;
   if (const auto* write = std::get_if<WriteOrders>(&action))
-    return run == nullptr || write->orders.number != run->order ||
+    return run == nullptr || write->orders.number != run->asked.order ||
            (write->orders.resume.mode == wire::ResumeMode::Exact &&
-            run->exact_order != write->orders.number);
+            run->asked.exact_order != write->orders.number);
   if (const auto* cancel = std::get_if<Cancel>(&action)) return is_of_training(run, *cancel);
   if (const auto* signal = std::get_if<SignalJob>(&action))
     return run == nullptr || !run->live || run->live->job != signal->job;
@@ -111,19 +111,20 @@ bool is_stale(const Turn& turn, const Action& action) {
     return run == nullptr || !run->live || run->live->job != probe->job;
   if (const auto* drain = std::get_if<DrainNode>(&action))
     return is_drain_stale(turn.site, *drain, turn.now());
-  if (std::holds_alternative<SetResumePoint>(action)) return run == nullptr || !run->going_back;
+  if (std::holds_alternative<SetResumePoint>(action))
+    return run == nullptr || !run->asked.going_back;
   if (std::holds_alternative<LookAtTree>(action)) return run == nullptr || !script::looks(*run);
   const auto* change = std::get_if<SetExclusions>(&action);
   if (change == nullptr) return false;
   if (run == nullptr) return true;
-  const auto found = run->supply.find(change->token);
-  return found == run->supply.end() || found->second.waiting() == 0 ||
+  const auto found = run->jobs.supply.find(change->token);
+  return found == run->jobs.supply.end() || found->second.waiting() == 0 ||
          found->second.exclude != change->nodes;
 }
 
 // An order to a generation that is over is void; one about the run is not.
 bool is_wanted(const RunState& run) {
-  return run.live || !run.control.halt.empty() || run.control.lifts.value != 0;
+  return run.live || !run.asked.control.halt.empty() || run.asked.control.lifts.value != 0;
 }
 
 void schedule(Turn& turn, OpenEffect effect, Duration pause) {
@@ -237,7 +238,7 @@ void retry_effects(Turn& turn) {
     Action action = retry.effect.action;
     if (auto* control = std::get_if<WriteControl>(&action)) {
       if (turn.run == nullptr || !is_wanted(turn.r())) continue;
-      control->control = turn.r().control;
+      control->control = turn.r().asked.control;
       control->control.epoch = turn.site.epoch;
     }
     if (is_stale(turn, action)) continue;

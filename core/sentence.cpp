@@ -45,8 +45,8 @@ std::string count_text(std::uint64_t n, const char* noun) {
 }
 
 std::string where_text(const RunState& run) {
-  const std::uint64_t at = run.progress.iteration.value;
-  const std::uint64_t saved = run.checkpoint.iteration.value;
+  const std::uint64_t at = run.health.progress.iteration.value;
+  const std::uint64_t saved = run.health.checkpoint.iteration.value;
   if (at == 0) return "before the first iteration";
   if (saved == 0 && !has_agents(run.policy)) return fmt::format("at iteration {}", at);
   if (saved == 0) return fmt::format("at iteration {}, with no checkpoint yet", at);
@@ -64,7 +64,7 @@ std::string who_text(const OperatorAsked& asked) {
 
 std::string budget_text(const RunState& run) {
   const std::uint32_t total = run.policy.recover.restarts_total;
-  const std::uint32_t left = total - std::min(total, run.budget.spent);
+  const std::uint32_t left = total - std::min(total, run.recovery.budget.spent);
   return fmt::format("{} of {} restarts left", left, total);
 }
 

@@ -20,10 +20,10 @@ namespace {
 // Ages of progress do not: the nodes' own clocks measured them.
 void count_anew(RunState& run, Instant now, Duration away) {
   training::reactions_of(run).daemon_back(run, now, away);
-  for (auto& [token, s] : run.supply)
+  for (auto& [token, s] : run.jobs.supply)
     if (auto* ending = std::get_if<supply::Ending>(&s.state))
       training::put_off(ending->decide_at, now, away);
-  if (run.save) training::put_off(run.save->repeat_at, now, away);
+  if (run.asked.save) training::put_off(run.asked.save->repeat_at, now, away);
   if (run.live) run.live->lead_silent = false;
 }
 
@@ -61,9 +61,9 @@ void on_daemon_started(Turn& turn, const DaemonStarted& started) {
   for (auto& [name, run] : turn.site.runs) {
     turn.run = &run;
     count_anew(run, turn.now(), started.away);
-    run.daemon_away = started.away > 0ns;
-    if (run.live && run.control.generation == run.live->generation &&
-        run.control.epoch < started.epoch)
+    run.conditions.daemon_away = started.away > 0ns;
+    if (run.live && run.asked.control.generation == run.live->generation &&
+        run.asked.control.epoch < started.epoch)
       write_control(turn, "a newer daemon is in charge");  // the agents learn the epoch
   }
   turn.run = nullptr;
@@ -138,7 +138,7 @@ void on_quarantined(Turn& turn, const Quarantined& q) {
     raise(turn, {Severity::Critical, "quarantined",
                  fmt::format("{} is only observed: {}", turn.name().text, sentence),
                  command_text(turn.name(), "resume", "--reason \"...\""), ""});
-    turn.r().observe_only = true;
+    turn.r().conditions.observe_only = true;
   } else {
     raise(turn, {Severity::Critical, "quarantined", sentence, "stoker doctor", ""});
   }

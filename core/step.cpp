@@ -99,7 +99,7 @@ void dispatch(Turn& turn) {
 RunName owner_of(const SiteState& state, const Action& action, const RunName& event_run) {
   if (const auto* change = std::get_if<SetExclusions>(&action))
     for (const auto& [name, run] : state.runs)
-      if (run.supply.contains(change->token)) return name;
+      if (run.jobs.supply.contains(change->token)) return name;
   return run_of(action, event_run);
 }
 

@@ -37,7 +37,8 @@ void Turn::say(const std::string& sentence) {
 }
 
 void Turn::act(Action action) {
-  if (run != nullptr && run->observe_only && !std::holds_alternative<SendAlert>(action)) {
+  if (run != nullptr && run->conditions.observe_only &&
+      !std::holds_alternative<SendAlert>(action)) {
     say(fmt::format("{} withheld: the run is only observed", kind_of(action)));
     return;
   }
@@ -55,7 +56,7 @@ void Turn::go(TrainingState next, Trigger trigger, const std::string& sentence) 
     state.since_wall = event.wall;
     const bool copies =
         kind_of(next) == TrainingKind::Finished && !state.policy.checkpoints.archive_to.empty();
-    state.leftover_at = now() + wire::kLeftOver + (copies ? wire::kLastCopies : 0s);
+    state.jobs.leftover_at = now() + wire::kLeftOver + (copies ? wire::kLastCopies : 0s);
   }
   if (!sentence.empty()) state.why = sentence;
   state.training = std::move(next);

@@ -19,8 +19,9 @@ std::size_t jobs_of(const Follower& follower) {
 // Nothing is submitted while the run itself waits for nodes: they are the training's first.
 bool may_submit(const SiteState& site, const RunState& run) {
   const TrainingKind kind = kind_of(run.training);
-  return !run.paused && !run.observe_only && !site.blind_since && !run.no_room_since &&
-         run.rivals.empty() && kind != TrainingKind::Queued && kind != TrainingKind::Recovering;
+  return !run.asked.paused && !run.conditions.observe_only && !site.blind_since &&
+         !run.conditions.no_room_since && run.jobs.rivals.empty() && kind != TrainingKind::Queued &&
+         kind != TrainingKind::Recovering;
 }
 
 // Checkpoints come faster than the command is done with them: the oldest that waits is left out. A
@@ -63,7 +64,7 @@ void open(Turn& turn, const FollowerPolicy& policy, const Following& following) 
 // The last checkpoint of a finished run is followed at any iteration.
 void take_up_last(Turn& turn, const FollowerPolicy& policy) {
   RunState& run = turn.r();
-  const CheckpointFacts& facts = run.checkpoint;
+  const CheckpointFacts& facts = run.health.checkpoint;
   if (turn.kind() != TrainingKind::Finished) return;
   if (facts.iteration <= run.followers[policy.name].newest) return;
   const auto known = facts.known.find(facts.iteration.value);
@@ -191,9 +192,9 @@ std::vector<wire::FollowRule> rules(const RunState& run, std::optional<Iteration
 
 bool went_back(const RunState& run) {
   const auto now = rules(run);
-  return std::equal(now.begin(), now.end(), run.follow.begin(), run.follow.end(),
+  return std::equal(now.begin(), now.end(), run.asked.follow.begin(), run.asked.follow.end(),
                     [](const auto& a, const auto& b) { return a.every == b.every; }) &&
-         !std::equal(now.begin(), now.end(), run.follow.begin(),
+         !std::equal(now.begin(), now.end(), run.asked.follow.begin(),
                      [](const auto& a, const auto& b) { return a.behind >= b.behind; });
 }
 

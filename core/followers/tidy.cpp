@@ -46,7 +46,7 @@ bool is_leaving(const Follower& follower, const Following& following) {
 
 void tidy(Turn& turn, const std::string& name) {
   Follower& follower = turn.r().followers[name];
-  if (turn.r().observe_only || follower.folders.size() <= kKept) return;
+  if (turn.r().conditions.observe_only || follower.folders.size() <= kKept) return;
   for (std::size_t i = 0; i < follower.folders.size() - kKept; ++i) {
     Folder& folder = follower.folders[i];
     if (folder.leaving || turn.now() < folder.again) continue;

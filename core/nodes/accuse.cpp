@@ -64,7 +64,7 @@ std::string accuse_node(Turn& turn, const NodeName& node, Evidence evidence, boo
   if (noted.broken && drain_broken(turn, node, turn.site.ledger.nodes.at(node).evidence.back()))
     text += "; it is to be drained";
   if (!noted.convicted) return text;
-  auto& accused = turn.r().accused;
+  auto& accused = turn.r().recovery.accused;
   if (std::find(accused.begin(), accused.end(), node) == accused.end()) accused.push_back(node);
   const NodeEntry& entry = turn.site.ledger.nodes.at(node);
   raise(turn, {Severity::Warning, "node_convicted", fmt::format("{} ({})", noted.text, kind),
@@ -101,9 +101,10 @@ void end_parole(Turn& turn) {
 std::string acquit_accused(Turn& turn, const std::vector<NodeName>& named) {
   RunState& run = turn.r();
   std::vector<NodeName> freed;
-  if (run.accused.size() < kTooManyGuilty || run.budget.without_progress <= kTooManyGuilty)
+  if (run.recovery.accused.size() < kTooManyGuilty ||
+      run.recovery.budget.without_progress <= kTooManyGuilty)
     return "";
-  for (const NodeName& node : run.accused) {
+  for (const NodeName& node : run.recovery.accused) {
     const auto entry = turn.site.ledger.nodes.find(node);
     const bool before = std::find(named.begin(), named.end(), node) == named.end();
     if (!before || entry == turn.site.ledger.nodes.end() || !entry->second.record ||
@@ -114,7 +115,7 @@ std::string acquit_accused(Turn& turn, const std::vector<NodeName>& named) {
     resolve(turn, "node_convicted", node.text);
   }
   if (freed.empty()) return "";
-  std::erase_if(run.accused, [&](const NodeName& node) {
+  std::erase_if(run.recovery.accused, [&](const NodeName& node) {
     return std::find(freed.begin(), freed.end(), node) != freed.end();
   });
   return fmt::format(

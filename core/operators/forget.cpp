@@ -13,7 +13,7 @@ namespace {
 
 // A job of the run that may still be there; null: none.
 const supply::Submission* live_submission(const RunState& run) {
-  for (const auto& [token, s] : run.supply)
+  for (const auto& [token, s] : run.jobs.supply)
     if (s.live()) return &s;
   return nullptr;
 }
@@ -107,7 +107,7 @@ void on_rename(Turn& turn, const OperatorAsked& asked) {
   turn.run = &turn.site.runs.insert(std::move(node)).position->second;
   RunState& run = turn.r();
   run.policy.run = to;
-  if (!run.control.run.empty()) run.control.run = to;
+  if (!run.asked.control.run.empty()) run.asked.control.run = to;
   followers::on_renamed(run);
   for (auto& [id, alert] : turn.site.alerts)  // its id stays: receivers know the incident by it
     if (alert.run == name) alert.run = to;

@@ -57,7 +57,7 @@ void on_save(Turn& turn, const OperatorAsked& asked) {
                         ? " and no train.kill_switch"
                         : " and its kill switch would end the next task of its array too"));
   if (const auto at = number(asked, "at-iteration")) {
-    run.save_at = Iteration(*at);
+    run.asked.save_at = Iteration(*at);
     return turn.say(fmt::format("{}; at iteration {}", sentence, *at));
   }
   if (!turn.active() || !run.live || turn.in<training::Stopping>() != nullptr)
@@ -88,7 +88,7 @@ void plan_stop(Turn& turn, const OperatorAsked& asked, const std::string& senten
     planned.after_checkpoint = true;
     turn.say(fmt::format("{}; after the next checkpoint", sentence));
   }
-  run.planned_stop = planned;
+  run.asked.planned_stop = planned;
   cancel_waiting(turn);
 }
 
@@ -109,7 +109,7 @@ void on_pause(Turn& turn, const OperatorAsked& asked) {
   if (turn.kind() == TrainingKind::Finished || turn.kind() == TrainingKind::Stopped)
     return turn.reject(fmt::format("pause requested by {}; the run is {}", who_text(asked),
                                    state_name(run.training)));
-  run.paused = true;
+  run.asked.paused = true;
   turn.say(
       fmt::format("pause requested by {}: nothing is submitted until `resume`, queued tasks are "
                   "cancelled{}",
@@ -121,17 +121,17 @@ void on_pause(Turn& turn, const OperatorAsked& asked) {
 void on_resume(Turn& turn, const OperatorAsked& asked) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("resume requested by {}", who_text(asked));
-  const bool was_paused = run.paused;
-  const bool watched = run.observe_only;
-  run.paused = false;
-  run.observe_only = false;
-  run.planned_stop.reset();
+  const bool was_paused = run.asked.paused;
+  const bool watched = run.conditions.observe_only;
+  run.asked.paused = false;
+  run.conditions.observe_only = false;
+  run.asked.planned_stop.reset();
   const bool ending = is_over(run.training) || turn.kind() == TrainingKind::Stopping;
   if (ending && turn.kind() != TrainingKind::Finished) lift_end(turn, run.newest);
-  run.accepted.clear();
-  if (has(asked, "as-is")) run.trail.as_is = true;
+  run.jobs.accepted.clear();
+  if (has(asked, "as-is")) run.recovery.trail.as_is = true;
   if (was_paused || watched) resolve(turn, "quarantined");
-  if (run.live || turn.kind() == TrainingKind::Queued) run.resumed_live_at = turn.now();
+  if (run.live || turn.kind() == TrainingKind::Queued) run.asked.resumed_live_at = turn.now();
   training::reactions_of(run).resume(turn, sentence);
 }
 
@@ -147,10 +147,10 @@ void on_restart(Turn& turn, const OperatorAsked& asked) {
   if (turn.in<training::Stopping>() != nullptr)
     return turn.reject(fmt::format("{}; the training is already exiting", sentence));
   if (run.live) run.live->failed = run.live->attempt;
-  run.incident = Incident{"restart", turn.now(), turn.event.wall, run.progress.iteration,
-                          run.checkpoint.iteration};
+  run.recovery.incident = Incident{"restart", turn.now(), turn.event.wall,
+                                   run.health.progress.iteration, run.health.checkpoint.iteration};
   if (can_restart_inside(turn)) {
-    run.control.exclude = unusable_inside(turn, {});
+    run.asked.control.exclude = unusable_inside(turn, {});
     restart_inside(turn, "restart",
                    fmt::format("{}; restarting the ranks inside the allocation {}", sentence,
                                where_text(run)));
@@ -162,8 +162,8 @@ void on_restart(Turn& turn, const OperatorAsked& asked) {
 
 // Where the losses went wrong, if they did.
 std::optional<Iteration> onset_of(const RunState& run) {
-  if (run.loss.bad_from) return run.loss.bad_from;
-  if (run.loss.spike) return run.loss.spike->onset;
+  if (run.health.loss.bad_from) return run.health.loss.bad_from;
+  if (run.health.loss.spike) return run.health.loss.spike->onset;
   return std::nullopt;
 }
 
@@ -184,11 +184,11 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
     to = plan.to.value;
   }
   if (!to) return turn.reject(fmt::format("{}; --to ITERATION is missing", sentence));
-  const auto known = run.checkpoint.known.find(*to);
-  if (known == run.checkpoint.known.end()) {
+  const auto known = run.health.checkpoint.known.find(*to);
+  if (known == run.health.checkpoint.known.end()) {
     std::string have;
-    for (auto it = run.checkpoint.known.rbegin();
-         it != run.checkpoint.known.rend() && have.size() < 60; ++it)
+    for (auto it = run.health.checkpoint.known.rbegin();
+         it != run.health.checkpoint.known.rend() && have.size() < 60; ++it)
       have += fmt::format("{}{}", have.empty() ? "" : ", ", it->first);
     return turn.reject(
         fmt::format("{}; there is no checkpoint of iteration {} in this run's "
@@ -201,10 +201,10 @@ void on_rollback(Turn& turn, const OperatorAsked& asked) {
   if (!(lr_scale > 0) || lr_scale > 100)
     return turn.reject(fmt::format("{}; --lr-scale must be above 0 and at most 100", sentence));
   const std::uint64_t skip = number(asked, "skip-samples").value_or(plan.skip);
-  if (!run.control.halt.empty()) lift_end(turn, run.newest);
+  if (!run.asked.control.halt.empty()) lift_end(turn, run.newest);
   const std::string text = fmt::format(
-      "{}; rolling back from iteration {} to {}{}{}", sentence, run.progress.iteration.value, *to,
-      lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
+      "{}; rolling back from iteration {} to {}{}{}", sentence, run.health.progress.iteration.value,
+      *to, lr_scale == 1.0 ? "" : fmt::format(", learning rate x {}", lr_scale),
       skip == 0 ? "" : fmt::format(", skipping {} samples", skip));
   go_back(turn, {Iteration(*to), known->second, lr_scale, skip, ""}, asked.by, text);
   if (turn.kind() == TrainingKind::Held || turn.kind() == TrainingKind::Stopped)
@@ -259,7 +259,7 @@ void on_stacks(Turn& turn, const OperatorAsked& asked) {
   }
   if (!run.live || run.live->goodbye_at)
     return turn.reject(fmt::format("stacks requested by {}; no agents are there", who_text(asked)));
-  ++run.control.stacks;
+  ++run.asked.control.stacks;
   turn.say(fmt::format("stacks requested by {}", who_text(asked)));
   write_control(turn, "stacks");
 }

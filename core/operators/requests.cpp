@@ -31,30 +31,31 @@ void ask_save(Turn& turn, const std::string& by, const std::string& sentence) {
     script::ask_save(turn);
     return;
   }
-  ++run.control.save;
-  run.save = SaveRequest{run.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
+  ++run.asked.control.save;
+  run.asked.save =
+      SaveRequest{run.asked.control.save, by, turn.now(), turn.now() + kAckWithin, 0, false};
   turn.say(sentence);
   write_control(turn, sentence);
 }
 
 void stop_now(Turn& turn, wire::Level level, const std::string& by, const std::string& sentence) {
   RunState& run = turn.r();
-  run.planned_stop.reset();
+  run.asked.planned_stop.reset();
   training::reactions_of(run).stop(turn, {level, by, sentence});
 }
 
 void check_planned(Turn& turn) {
   RunState& run = turn.r();
-  if (run.save_at && run.progress.iteration >= *run.save_at) {
-    run.save_at.reset();
-    ask_save(
-        turn, "an operator",
-        fmt::format("iteration {} is reached: saving, as requested", run.progress.iteration.value));
+  if (run.asked.save_at && run.health.progress.iteration >= *run.asked.save_at) {
+    run.asked.save_at.reset();
+    ask_save(turn, "an operator",
+             fmt::format("iteration {} is reached: saving, as requested",
+                         run.health.progress.iteration.value));
   }
-  if (!run.planned_stop || !run.planned_stop->at_iteration ||
-      run.progress.iteration < *run.planned_stop->at_iteration)
+  if (!run.asked.planned_stop || !run.asked.planned_stop->at_iteration ||
+      run.health.progress.iteration < *run.asked.planned_stop->at_iteration)
     return;
-  const PlannedStop planned = *run.planned_stop;
+  const PlannedStop planned = *run.asked.planned_stop;
   stop_now(turn, wire::Level::SaveAndLeave, planned.by,
            fmt::format("iteration {} is reached: stopping, as {} asked",
                        planned.at_iteration->value, planned.by));
@@ -62,39 +63,39 @@ void check_planned(Turn& turn) {
 
 void on_acknowledged(Turn& turn, const wire::Acknowledged& e) {
   RunState& run = turn.r();
-  if (e.what == "save" && run.save && e.value >= run.save->counter) {
+  if (e.what == "save" && run.asked.save && e.value >= run.asked.save->counter) {
     if (!e.detail.empty()) {
-      turn.say(fmt::format("save request {} of {}: {}", e.value, run.save->by, e.detail));
-      run.save.reset();
+      turn.say(fmt::format("save request {} of {}: {}", e.value, run.asked.save->by, e.detail));
+      run.asked.save.reset();
       return;
     }
-    run.save->taken = true;
+    run.asked.save->taken = true;
     turn.say(fmt::format("the agents acknowledged save request {}", e.value));
   }
 }
 
 std::optional<Instant> planned_stop_at(const SiteState&, const RunState& run) {
-  return run.planned_stop ? run.planned_stop->at : std::nullopt;
+  return run.asked.planned_stop ? run.asked.planned_stop->at : std::nullopt;
 }
 
 void stop_as_planned(Turn& turn) {
-  const PlannedStop planned = *turn.r().planned_stop;
+  const PlannedStop planned = *turn.r().asked.planned_stop;
   stop_now(turn, wire::Level::SaveAndLeave, planned.by,
            fmt::format("the planned time is reached: stopping, as {} asked", planned.by));
 }
 
 std::optional<Instant> save_again_at(const SiteState&, const RunState& run) {
-  if (!run.save || run.save->taken) return std::nullopt;
-  return run.save->repeat_at;
+  if (!run.asked.save || run.asked.save->taken) return std::nullopt;
+  return run.asked.save->repeat_at;
 }
 
 void save_again(Turn& turn) {
   RunState& run = turn.r();
-  if (run.no_room_since) {
-    run.save->repeat_at = turn.now() + kBlindRetry;
+  if (run.conditions.no_room_since) {
+    run.asked.save->repeat_at = turn.now() + kBlindRetry;
     return;
   }
-  SaveRequest& save = *run.save;
+  SaveRequest& save = *run.asked.save;
   ++save.repeats;
   save.repeat_at = turn.now() + 30s * std::min(save.repeats + 1, 10);
   turn.say(fmt::format("save request {} was not acknowledged for {}; repeating it", save.counter,
@@ -113,13 +114,13 @@ std::optional<Instant> save_by_interval_at(const SiteState&, const RunState& run
 void save_by_interval(Turn& turn) {
   RunState& run = turn.r();
   const Duration interval = *save_interval(run);
-  run.interval_asked = turn.now();
+  run.asked.interval_asked = turn.now();
   const bool own = run.policy.checkpoints.interval_auto;
   ask_save(turn, "checkpoints.interval",
-           fmt::format(
-               "{} since the last save{}: saving", format_duration(interval),
-               own ? fmt::format(" (Daly, {} so far)", count_text(run.budget.restarts, "failure"))
-                   : ""));
+           fmt::format("{} since the last save{}: saving", format_duration(interval),
+                       own ? fmt::format(" (Daly, {} so far)",
+                                         count_text(run.recovery.budget.restarts, "failure"))
+                           : ""));
 }
 
 }  // namespace stoker::core

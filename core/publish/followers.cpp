@@ -32,7 +32,7 @@ std::vector<wire::StatusFollower> followers_of(const RunState& run) {
       out.good = follower.good;
       out.given_up = follower.given_up;
       out.skipped = follower.skipped;
-      out.behind = behind_of(follower, run.checkpoint.iteration);
+      out.behind = behind_of(follower, run.health.checkpoint.iteration);
       for (const followers::Following& f : follower.open)
         if (f.job)
           out.jobs.push_back({f.iteration.value,

@@ -16,8 +16,8 @@ std::string cause_of(const RunState& run) {
   if (std::holds_alternative<training::Queued>(run.training)) return "queue";
   if (std::holds_alternative<training::Starting>(run.training)) return "start";
   if (std::holds_alternative<training::Training>(run.training)) {
-    if (run.progress.phase == wire::Phase::Checkpoint) return "checkpoint";
-    return run.progress.iteration < run.goodput.reached ? "repeated" : "train";
+    if (run.health.progress.phase == wire::Phase::Checkpoint) return "checkpoint";
+    return run.health.progress.iteration < run.accounting.goodput.reached ? "repeated" : "train";
   }
   const bool over = std::holds_alternative<training::Held>(run.training) ||
                     std::holds_alternative<training::Stopped>(run.training) ||
@@ -34,42 +34,43 @@ void spend(Goodput& g, const std::string& cause, Duration time, double node_hour
 
 // The incident that goes on, or the one whose lost iterations are repeated now; null = none.
 IncidentCost* incident_of(RunState& run, const std::string& cause) {
-  Goodput& g = run.goodput;
-  if (run.incident && (g.incidents.empty() || g.incidents.back().since != run.incident->since)) {
+  Goodput& g = run.accounting.goodput;
+  if (run.recovery.incident &&
+      (g.incidents.empty() || g.incidents.back().since != run.recovery.incident->since)) {
     IncidentCost cost;
-    cost.kind = run.incident->kind;
-    cost.since = run.incident->since;
-    cost.wall = run.incident->wall;
-    cost.iteration = run.incident->iteration;
+    cost.kind = run.recovery.incident->kind;
+    cost.since = run.recovery.incident->since;
+    cost.wall = run.recovery.incident->wall;
+    cost.iteration = run.recovery.incident->iteration;
     ++g.costs[cost.kind].times;
     g.incidents.push_back(std::move(cost));
     if (g.incidents.size() > kIncidentsKept) g.incidents.erase(g.incidents.begin());
   }
   if (g.incidents.empty() || cause == "held") return nullptr;
-  return run.incident || cause == "repeated" ? &g.incidents.back() : nullptr;
+  return run.recovery.incident || cause == "repeated" ? &g.incidents.back() : nullptr;
 }
 
 void account_power(RunState& run, Duration lasted, double nodes) {
-  Goodput& g = run.goodput;
+  Goodput& g = run.accounting.goodput;
   const double hours = to_seconds(lasted) / 3600;
   g.all_node_hours += hours * nodes;
   const bool beats = std::holds_alternative<training::Training>(run.training) ||
                      std::holds_alternative<training::Starting>(run.training);
-  if (!beats || run.progress.gpu_watts <= 0) return;
-  g.measured_kwh += hours * run.progress.gpu_watts / 1000;
+  if (!beats || run.health.progress.gpu_watts <= 0) return;
+  g.measured_kwh += hours * run.health.progress.gpu_watts / 1000;
   g.measured_node_hours += hours * nodes;
 }
 
 double usual_step_hours(const RunState& run) {
-  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
-  const auto step =
-      found == run.phases.end() ? std::optional<Duration>() : found->second.durations.quantile(500);
+  const auto found = run.health.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  const auto step = found == run.health.phases.end() ? std::optional<Duration>()
+                                                     : found->second.durations.quantile(500);
   return step ? to_seconds(*step) / 3600 : 0;
 }
 
 // Samples of an iteration, by the two newest points of the trail.
 double batch_of(const RunState& run) {
-  const auto& points = run.trail.points;
+  const auto& points = run.recovery.trail.points;
   if (points.size() < 2) return 0;
   const TrailPoint& a = points[points.size() - 2];
   const TrailPoint& b = points.back();
@@ -81,16 +82,16 @@ double batch_of(const RunState& run) {
 }  // namespace
 
 void account(RunState& run, Instant now) {
-  Goodput& g = run.goodput;
+  Goodput& g = run.accounting.goodput;
   if (g.until == Instant{}) g.until = now;
   const Duration lasted = std::clamp<Duration>(now - g.until, 0ns, kLongest);
   g.until = now;
-  g.reached = std::max(g.reached, run.progress.iteration);
+  g.reached = std::max(g.reached, run.health.progress.iteration);
   if (lasted == 0ns) return;
   const std::string cause = cause_of(run);
   Duration good = cause == "train" ? lasted : Duration{};
-  if (cause == "train" && run.speed.slow) {
-    const double share = run.speed.slow->share();
+  if (cause == "train" && run.health.speed.slow) {
+    const double share = run.health.speed.slow->share();
     const Duration slow = from_seconds(to_seconds(lasted) * share / (1 + share));
     g.spent["slow"] += slow;
     good -= slow;
@@ -118,9 +119,9 @@ std::string hours_text(const RunState& run, double node_hours) {
 }
 
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
-  if (!run.incident || run.goodput.incidents.empty() || !run.live) return "";
-  const IncidentCost& cost = run.goodput.incidents.back();
-  if (cost.since != run.incident->since) return "";
+  if (!run.recovery.incident || run.accounting.goodput.incidents.empty() || !run.live) return "";
+  const IncidentCost& cost = run.accounting.goodput.incidents.back();
+  if (cost.since != run.recovery.incident->since) return "";
   const double again = static_cast<double>(repeated) * usual_step_hours(run) *
                        static_cast<double>(run.live->nodes.size());
   const std::string lost = hours_text(run, cost.node_hours);
@@ -142,7 +143,7 @@ std::optional<double> mfu(const RunState& run) {
 }
 
 std::optional<Energy> energy(const RunState& run) {
-  const Goodput& g = run.goodput;
+  const Goodput& g = run.accounting.goodput;
   const GoodputPolicy& p = run.policy.goodput;
   const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
   if (g.all_node_hours <= 0 || (gpus <= 0 && g.measured_node_hours <= 0)) return std::nullopt;
@@ -177,15 +178,16 @@ double ettr(const Goodput& goodput) {
 
 std::optional<SaveAdvice> save_advice(const RunState& run) {
   SaveAdvice advice;
-  advice.failures = run.budget.restarts;
-  const auto phase = run.phases.find(std::string(stoker::name_of(wire::Phase::Checkpoint)));
-  const auto usual = run.checkpoint.intervals.quantile(500);
-  if (phase == run.phases.end() || !usual || advice.failures == 0) return std::nullopt;
+  advice.failures = run.recovery.budget.restarts;
+  const auto phase = run.health.phases.find(std::string(stoker::name_of(wire::Phase::Checkpoint)));
+  const auto usual = run.health.checkpoint.intervals.quantile(500);
+  if (phase == run.health.phases.end() || !usual || advice.failures == 0) return std::nullopt;
   const auto cost = phase->second.durations.quantile(500);
   if (!cost || *cost <= 0ns) return std::nullopt;
   Duration ran{};
   for (const char* cause : {"train", "repeated", "slow", "checkpoint"})
-    if (const auto found = run.goodput.spent.find(cause); found != run.goodput.spent.end())
+    if (const auto found = run.accounting.goodput.spent.find(cause);
+        found != run.accounting.goodput.spent.end())
       ran += found->second;
   if (ran <= 0ns) return std::nullopt;
   advice.usual = *usual;

@@ -32,14 +32,14 @@ std::string where(const RunState& run) {
 
 std::string numbers(const RunState& run, Instant now) {
   std::string text;
-  const Progress& p = run.progress;
+  const Progress& p = run.health.progress;
   if (p.iteration.value != 0)
     text += p.total == 0 ? fmt::format(", iteration {}", p.iteration.value)
                          : fmt::format(", iteration {}/{}", p.iteration.value, p.total);
   if (p.loss) text += fmt::format(", loss {:.4f}", *p.loss);
-  if (run.checkpoint.iteration.value != 0)
-    text += fmt::format(", checkpoint {} of {} ago", run.checkpoint.iteration.value,
-                        format_duration(now - run.checkpoint.at));
+  if (run.health.checkpoint.iteration.value != 0)
+    text += fmt::format(", checkpoint {} of {} ago", run.health.checkpoint.iteration.value,
+                        format_duration(now - run.health.checkpoint.at));
   return text;
 }
 
@@ -58,7 +58,7 @@ std::string alert_text(const RunState& run, const std::string& what) {
 }
 
 std::string waiting_text(const RunState& run) {
-  for (const auto& [token, s] : run.supply) {
+  for (const auto& [token, s] : run.jobs.supply) {
     if (!s.live() || s.waiting() == 0) continue;
     const std::uint32_t first = s.array_tasks - s.waiting() + 1;
     const std::string tasks = first == s.array_tasks

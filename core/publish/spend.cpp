@@ -27,7 +27,8 @@ std::uint32_t level_of(const RunState& run) {
   const bool over = std::holds_alternative<training::Finished>(run.training) ||
                     std::holds_alternative<training::Stopped>(run.training);
   if (budget <= 0 || over) return 0;
-  const double spent = run.goodput.all_node_hours * run.policy.scheduler.gpus_per_node.value_or(0);
+  const double spent =
+      run.accounting.goodput.all_node_hours * run.policy.scheduler.gpus_per_node.value_or(0);
   return spent >= budget ? kSpent : spent >= budget * kWarn / 100 ? kWarn : 0;
 }
 
@@ -41,7 +42,7 @@ std::optional<bool> Spend::suffices() const {
 std::optional<Spend> spend_of(const RunState& run, WallTime wall) {
   const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
   if (gpus <= 0) return std::nullopt;
-  Spend spend{run.goodput.all_node_hours * gpus, run.policy.budget.gpu_hours, {}};
+  Spend spend{run.accounting.goodput.all_node_hours * gpus, run.policy.budget.gpu_hours, {}};
   const auto forecast = forecast_of(run, wall);
   if (forecast && run.live)  // no GPU is held in the queue; starts are part of its waits too
     spend.left = (forecast->left_s - forecast->waits_s) / 3600 * gpus *
@@ -62,9 +63,9 @@ std::string spend_text(const Spend& spend) {
 void watch_spend(Turn& turn) {
   RunState& run = turn.r();
   const std::uint32_t level = level_of(run);
-  if (level == run.spend_level) return;
-  const bool more = level > run.spend_level;
-  run.spend_level = level;
+  if (level == run.accounting.spend_level) return;
+  const bool more = level > run.accounting.spend_level;
+  run.accounting.spend_level = level;
   if (!more) resolve(turn, "gpu_budget");
   if (level == 0) return;
   const auto spend = spend_of(run, turn.event.wall);

@@ -21,12 +21,12 @@ namespace stoker::core {
 std::vector<std::string> conditions_of(const SiteState& state, const RunState& run) {
   std::vector<std::string> conditions;
   if (state.blind_since) conditions.emplace_back("scheduler_blind");
-  if (!run.rivals.empty()) conditions.emplace_back("rival");
-  if (run.paused) conditions.emplace_back("paused");
+  if (!run.jobs.rivals.empty()) conditions.emplace_back("rival");
+  if (run.asked.paused) conditions.emplace_back("paused");
   const bool fewer = run.live && !run.live->lost.empty();
-  if (run.observe_only || fewer) conditions.emplace_back("degraded");
-  if (run.no_room_since) conditions.emplace_back("disk_full");
-  if (run.daemon_away) conditions.emplace_back("daemon_away");
+  if (run.conditions.observe_only || fewer) conditions.emplace_back("degraded");
+  if (run.conditions.no_room_since) conditions.emplace_back("disk_full");
+  if (run.conditions.daemon_away) conditions.emplace_back("daemon_away");
   return conditions;
 }
 
@@ -48,7 +48,7 @@ namespace {
 void fill_job(wire::StatusDocument& doc, const RunState& run) {
   const supply::Submission* s = running_submission(run);
   if (s == nullptr)
-    for (const auto& [token, waiting] : run.supply)
+    for (const auto& [token, waiting] : run.jobs.supply)
       if (waiting.live() && waiting.job.job != 0) s = &waiting;
   if (s == nullptr) return;
   const std::uint32_t task = running_task(*s);
@@ -60,7 +60,7 @@ void fill_job(wire::StatusDocument& doc, const RunState& run) {
 }
 
 void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) {
-  const Progress& p = run.progress;
+  const Progress& p = run.health.progress;
   doc.iteration = p.iteration.value;
   doc.total = p.total;
   doc.consumed_samples = p.samples;
@@ -70,11 +70,11 @@ void fill_progress(wire::StatusDocument& doc, const RunState& run, Instant now) 
     doc.tflops = p.tflops;
     doc.step_s = p.step_ms / 1e3;
   }
-  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
-  if (found != run.phases.end())
+  const auto found = run.health.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  if (found != run.health.phases.end())
     if (const auto median = found->second.durations.quantile(500))
       doc.step_norm_s = to_seconds(*median);
-  for (const LossPoint& point : run.losses) doc.loss_history.push_back(point.loss);
+  for (const LossPoint& point : run.health.losses) doc.loss_history.push_back(point.loss);
   const bool moving = std::holds_alternative<training::Starting>(run.training) ||
                       std::holds_alternative<training::Training>(run.training) ||
                       std::holds_alternative<training::Suspect>(run.training);
@@ -107,27 +107,27 @@ void shorten(wire::StatusDocument& doc, std::uint64_t before) {
 }
 
 void fill_slow(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
-  if (!run.speed.slow && run.bisect.suspects.empty()) return;
+  if (!run.health.speed.slow && run.recovery.bisect.suspects.empty()) return;
   const auto names = [](const std::vector<NodeName>& nodes) {
     std::vector<std::string> texts;
     for (const NodeName& node : nodes) texts.push_back(node.text);
     return texts;
   };
   wire::StatusSlow slow;
-  slow.now = run.speed.slow.has_value();
-  slow.iteration = run.bisect.from.value;
-  if (run.speed.slow) {
-    slow.iteration = run.speed.slow->from.value;
-    slow.usual_s = run.speed.slow->usual_ms / 1e3;
-    slow.step_s = run.speed.slow->now_ms / 1e3;
-    if (const auto node = signals::slow_node(*run.speed.slow)) slow.node = node->text;
+  slow.now = run.health.speed.slow.has_value();
+  slow.iteration = run.recovery.bisect.from.value;
+  if (run.health.speed.slow) {
+    slow.iteration = run.health.speed.slow->from.value;
+    slow.usual_s = run.health.speed.slow->usual_ms / 1e3;
+    slow.step_s = run.health.speed.slow->now_ms / 1e3;
+    if (const auto node = signals::slow_node(*run.health.speed.slow)) slow.node = node->text;
   }
-  slow.suspects = names(run.bisect.suspects);
-  slow.of = run.bisect.of;
+  slow.suspects = names(run.recovery.bisect.suspects);
+  slow.of = run.recovery.bisect.of;
   slow.spare = static_cast<std::uint32_t>(spare_nodes(run));
   slow.next_out = names(bisected_out(run, slow.spare));
-  slow.starts_left = rounds_left(run.bisect.suspects.size(), slow.spare);
-  for (const BisectRound& r : run.bisect.rounds)
+  slow.starts_left = rounds_left(run.recovery.bisect.suspects.size(), slow.spare);
+  for (const BisectRound& r : run.recovery.bisect.rounds)
     slow.rounds.push_back({r.iteration.value, names(r.out), r.slow, r.left});
   if (const auto worth = restart_worth(run, wall)) {
     slow.restart_cost_s = to_seconds(worth->cost);
@@ -138,12 +138,12 @@ void fill_slow(wire::StatusDocument& doc, const RunState& run, WallTime wall) {
 }
 
 void fill_costs(wire::StatusGoodput& goodput, const RunState& run, double gpus) {
-  for (const auto& [cause, cost] : run.goodput.costs)
+  for (const auto& [cause, cost] : run.accounting.goodput.costs)
     goodput.causes.push_back(
         {cause, cost.times, to_seconds(cost.time), cost.node_hours, cost.node_hours * gpus});
   std::stable_sort(goodput.causes.begin(), goodput.causes.end(),
                    [](const auto& a, const auto& b) { return a.node_hours > b.node_hours; });
-  for (const IncidentCost& i : run.goodput.incidents)
+  for (const IncidentCost& i : run.accounting.goodput.incidents)
     goodput.incidents.push_back({i.kind, format_rfc3339(i.wall), i.iteration.value, i.repeated,
                                  to_seconds(i.time), i.node_hours, i.node_hours * gpus});
   goodput.mfu = mfu(run);
@@ -176,14 +176,15 @@ void fill_spares(wire::StatusDocument& doc, const SiteState& state, const RunSta
 }
 
 void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
-  if (whole(run.goodput) > 0ns) {
+  if (whole(run.accounting.goodput) > 0ns) {
     wire::StatusGoodput goodput;
-    goodput.whole_s = to_seconds(whole(run.goodput));
-    goodput.ettr = ettr(run.goodput);
-    for (const auto& [cause, time] : run.goodput.spent) goodput.spent_s[cause] = to_seconds(time);
-    goodput.lost_node_hours = run.goodput.node_hours;
+    goodput.whole_s = to_seconds(whole(run.accounting.goodput));
+    goodput.ettr = ettr(run.accounting.goodput);
+    for (const auto& [cause, time] : run.accounting.goodput.spent)
+      goodput.spent_s[cause] = to_seconds(time);
+    goodput.lost_node_hours = run.accounting.goodput.node_hours;
     const double gpus = run.policy.scheduler.gpus_per_node.value_or(0);
-    goodput.lost_gpu_hours = run.goodput.node_hours * gpus;
+    goodput.lost_gpu_hours = run.accounting.goodput.node_hours * gpus;
     fill_costs(goodput, run, gpus);
     doc.goodput = std::move(goodput);
   }
@@ -195,7 +196,7 @@ void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
 
 // What SLURM reports about the next task: "job 7_1: Priority (other jobs have a higher priority)".
 std::string waits_for(const RunState& run) {
-  for (const auto& [token, s] : run.supply)
+  for (const auto& [token, s] : run.jobs.supply)
     for (const auto& [number, task] : s.tasks)
       if (s.live() && task.state == JobState::Pending && !task.reason.empty() &&
           task.reason != "None")
@@ -210,9 +211,9 @@ std::string reason_of(const RunState& run) {
   const bool training = std::holds_alternative<training::Training>(run.training);
   const std::uint64_t from = run.live ? run.live->loaded.value : 0;
   if (std::holds_alternative<training::Queued>(run.training)) return run.why + waits_for(run);
-  if (!training || run.progress.iteration.value <= from) return run.why;
+  if (!training || run.health.progress.iteration.value <= from) return run.why;
   return fmt::format("{}; {} since then", run.why,
-                     count_text(run.progress.iteration.value - from, "iteration"));
+                     count_text(run.health.progress.iteration.value - from, "iteration"));
 }
 
 }  // namespace
@@ -237,19 +238,19 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
   }
   fill_progress(doc, run, now);
   fill_forecast(doc, run, wall);
-  if (run.checkpoint.iteration.value != 0)
-    doc.checkpoint =
-        wire::StatusCheckpoint{run.checkpoint.iteration.value, to_seconds(now - run.checkpoint.at)};
-  if (run.checkpoint.archived.value != 0)
-    doc.archive = wire::StatusArchive{run.checkpoint.archived.value,
-                                      to_seconds(now - run.checkpoint.archived_at),
-                                      run.checkpoint.archived_path};
+  if (run.health.checkpoint.iteration.value != 0)
+    doc.checkpoint = wire::StatusCheckpoint{run.health.checkpoint.iteration.value,
+                                            to_seconds(now - run.health.checkpoint.at)};
+  if (run.health.checkpoint.archived.value != 0)
+    doc.archive = wire::StatusArchive{run.health.checkpoint.archived.value,
+                                      to_seconds(now - run.health.checkpoint.archived_at),
+                                      run.health.checkpoint.archived_path};
   const RecoverPolicy& recover = run.policy.recover;
-  doc.restarts = run.budget.restarts;
+  doc.restarts = run.recovery.budget.restarts;
   doc.budget.restarts_total = recover.restarts_total;
   doc.budget.restarts_left =
-      recover.restarts_total - std::min(recover.restarts_total, run.budget.spent);
-  doc.budget.without_progress = run.budget.without_progress;
+      recover.restarts_total - std::min(recover.restarts_total, run.recovery.budget.spent);
+  doc.budget.without_progress = run.recovery.budget.without_progress;
   doc.budget.without_progress_limit = recover.restarts_without_progress;
   fill_slow(doc, run, wall);
   fill_goodput(doc, run);

@@ -35,8 +35,8 @@ struct Week {
 };
 
 Week week_of(const RunState& run) {
-  const WeeklyMark& mark = run.weekly;
-  const Goodput& g = run.goodput;
+  const WeeklyMark& mark = run.accounting.weekly;
+  const Goodput& g = run.accounting.goodput;
   Week week;
   for (const auto& [cause, time] : g.spent) {
     const auto before = mark.spent.find(cause);
@@ -108,8 +108,8 @@ std::string lost_line(const RunState& run, const Week& week) {
 
 std::string incident_lines(const RunState& run) {
   std::vector<const IncidentCost*> shown;
-  for (const IncidentCost& incident : run.goodput.incidents)
-    if (incident.wall >= run.weekly.made) shown.push_back(&incident);
+  for (const IncidentCost& incident : run.accounting.goodput.incidents)
+    if (incident.wall >= run.accounting.weekly.made) shown.push_back(&incident);
   if (shown.empty()) return "Incidents: none.\n";
   std::string text = "Incidents, newest first:\n";
   for (auto it = shown.rbegin(); it != shown.rend(); ++it) {
@@ -148,8 +148,8 @@ std::string spend_line(const RunState& run, const Week& week, WallTime wall) {
 
 std::string outlook(const RunState& run, WallTime wall) {
   std::string text = fmt::format("{} is {} at iteration {}", run.policy.run.text,
-                                 state_name(run.training), run.progress.iteration.value);
-  if (run.progress.total > 0) text += fmt::format(" of {}", run.progress.total);
+                                 state_name(run.training), run.health.progress.iteration.value);
+  if (run.health.progress.total > 0) text += fmt::format(" of {}", run.health.progress.total);
   const auto f = forecast_of(run, wall);
   if (!f) return text;
   return text + fmt::format("; finished in about {} (between {} and {})",
@@ -175,7 +175,7 @@ namespace {
 // Half a week: an hour that was moved in RUN.yaml, or by summer time, is not a second one. An hour
 // of the far future came from a clock that was wrong.
 bool was_made(const RunState& run, WallTime due, WallTime wall) {
-  const WallTime last = run.weekly.due;
+  const WallTime last = run.accounting.weekly.due;
   return last != WallTime{} && last <= wall + kWeek && due - last < kWeek / 2;
 }
 
@@ -195,10 +195,11 @@ WeeklyText weekly_text(const SiteState& site, const RunState& run, WallTime wall
                   format_rfc3339(wall).substr(0, 10), share(week, "train"),
                   count_text(week.incidents, "incident"), hours_text(run, week.node_hours));
   text.outlook = outlook(run, wall);
-  text.report = fmt::format(
-      "{} to {} UTC, {}.\n",
-      run.weekly.made == WallTime{} ? "From the beginning" : "From " + minute(run.weekly.made),
-      minute(wall), count_text(week.iterations, "new iteration"));
+  text.report = fmt::format("{} to {} UTC, {}.\n",
+                            run.accounting.weekly.made == WallTime{}
+                                ? "From the beginning"
+                                : "From " + minute(run.accounting.weekly.made),
+                            minute(wall), count_text(week.iterations, "new iteration"));
   text.report += time_line(week) + lost_line(run, week) + incident_lines(run) + node_line(site) +
                  spend_line(run, week, wall);
   return text;
@@ -208,8 +209,8 @@ void on_weekly_due(Turn& turn, const WeeklyDue& due) {
   RunState& run = turn.r();
   const bool asked = !due.asked_by.empty();
   if (!asked && was_made(run, due.due, turn.event.wall)) return;
-  if (!asked && run.weekly.due == WallTime{}) {
-    run.weekly.due = due.due;
+  if (!asked && run.accounting.weekly.due == WallTime{}) {
+    run.accounting.weekly.due = due.due;
     return;
   }
   const WeeklyText text = weekly_text(turn.site, run, turn.event.wall);
@@ -217,9 +218,9 @@ void on_weekly_due(Turn& turn, const WeeklyDue& due) {
                  : text.outlook);
   announce(turn, {Severity::Info, "weekly_digest", text.summary, "", "", text.report});
   if (asked) return;
-  const Goodput& g = run.goodput;
-  run.weekly = {due.due,      turn.event.wall,  g.spent,  g.costs,
-                g.node_hours, g.all_node_hours, g.reached};
+  const Goodput& g = run.accounting.goodput;
+  run.accounting.weekly = {due.due,      turn.event.wall,  g.spent,  g.costs,
+                           g.node_hours, g.all_node_hours, g.reached};
 }
 
 }  // namespace stoker::core

@@ -12,7 +12,7 @@ namespace stoker::core {
 void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e) {
   std::string names;
   std::vector<wire::CheckpointId> gone;
-  auto& known = turn.r().checkpoint.known;
+  auto& known = turn.r().health.checkpoint.known;
   for (const std::string& name : e.checkpoints) {
     names += (names.empty() ? "" : ", ") + name;
     const auto id = wire::parse_checkpoint_name(name);
@@ -26,7 +26,7 @@ void on_checkpoints_deleted(Turn& turn, const wire::CheckpointsDeleted& e) {
 }
 
 void on_archived(Turn& turn, const wire::CheckpointArchived& e) {
-  CheckpointFacts& facts = turn.r().checkpoint;
+  CheckpointFacts& facts = turn.r().health.checkpoint;
   if (e.iteration >= facts.archived) {
     facts.archived = e.iteration;
     facts.archived_at = turn.now();

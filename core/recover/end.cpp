@@ -13,44 +13,44 @@
 namespace stoker::core {
 
 std::uint64_t last_iteration(const RunState& run) {
-  return run.policy.train.finished.iteration.value_or(run.progress.total);
+  return run.policy.train.finished.iteration.value_or(run.health.progress.total);
 }
 
 std::string sign_of_end(const RunState& run) {
   if (!run.live) return "";
   const std::string of = fmt::format("generation {}: ", run.live->generation.value);
   if (run.live->goodbye_at) return of + "its agents left";
-  if (run.end) return of + run.end->why;
+  if (run.jobs.end) return of + run.jobs.end->why;
   if (has_agents(run.policy)) return "";
-  const std::uint64_t last = last_iteration(run), at = run.progress.iteration.value;
+  const std::uint64_t last = last_iteration(run), at = run.health.progress.iteration.value;
   if (last != 0 && at >= last)
     return of + fmt::format("iteration {} of {}, checkpoint {}", at, last,
-                            run.checkpoint.iteration.value);
-  if (!run.verdict || !run.verdict->fatal) return "";
-  return of + run.verdict->failure_class + ": " + run.verdict->summary;
+                            run.health.checkpoint.iteration.value);
+  if (!run.recovery.verdict || !run.recovery.verdict->fatal) return "";
+  return of + run.recovery.verdict->failure_class + ": " + run.recovery.verdict->summary;
 }
 
 bool is_near_end(const RunState& run) {
   // A digest may be 30 s old, and a busy controller needs some for a cancel.
   constexpr double kCancelNeedsMs = 60e3;
   constexpr std::uint64_t kShare = 20;  // a twentieth of a short training
-  const std::uint64_t last = last_iteration(run), at = run.progress.iteration.value;
+  const std::uint64_t last = last_iteration(run), at = run.health.progress.iteration.value;
   if (!run.live || last == 0 || at > last || !run.policy.train.finished.file.empty()) return false;
   const std::uint64_t left = last - at;
   if (left == 0) return true;
-  const double step_ms = run.progress.step_ms;
+  const double step_ms = run.health.progress.step_ms;
   return left <= last / kShare && step_ms > 0 &&
          static_cast<double>(left) * step_ms <= kCancelNeedsMs;
 }
 
 void cancel_unneeded(Turn& turn) {
   const RunState& run = turn.r();
-  if (!is_near_end(run) || run.paused) return;
+  if (!is_near_end(run) || run.asked.paused) return;
   std::uint32_t waiting = 0;
-  for (const auto& [token, s] : run.supply) waiting += s.waiting();
+  for (const auto& [token, s] : run.jobs.supply) waiting += s.waiting();
   if (waiting == 0) return;
   turn.say(fmt::format("iteration {} of {}: {} that {} would start for nothing; cancelling {}",
-                       run.progress.iteration.value, last_iteration(run),
+                       run.health.progress.iteration.value, last_iteration(run),
                        count_text(waiting, "task"), waiting == 1 ? "waits" : "wait",
                        waiting == 1 ? "it" : "them"));
   cancel_waiting(turn);
@@ -65,17 +65,17 @@ bool is_over(const TrainingState& state) {
 
 void halt(Turn& turn, const std::string& why) {
   RunState& run = turn.r();
-  run.control.halt =
+  run.asked.control.halt =
       fmt::format("the run is {}{}{}", state_name(run.training), why.empty() ? "" : ": ", why);
-  run.control.halt_order = run.order;
-  write_run_control(turn, run.control.halt);
+  run.asked.control.halt_order = run.asked.order;
+  write_run_control(turn, run.asked.control.halt);
 }
 
 void lift_end(Turn& turn, Generation through) {
   RunState& run = turn.r();
-  run.control.halt.clear();
-  run.control.lifts = std::max(run.control.lifts, through);
-  run.end.reset();
+  run.asked.control.halt.clear();
+  run.asked.control.lifts = std::max(run.asked.control.lifts, through);
+  run.jobs.end.reset();
   write_run_control(turn, "an operator resumed the run");
 }
 
@@ -86,19 +86,19 @@ void heed_end(Turn& turn, const wire::EndMark& end) {
   // same.
   const bool reached =
       end.kind == wire::End::Finished && run.live && run.live->generation == end.generation;
-  if ((end.generation <= run.control.lifts && !reached) || end.generation < run.newest)
+  if ((end.generation <= run.asked.control.lifts && !reached) || end.generation < run.newest)
     return turn.say(fmt::format("{}; that end mark is cleared or outdated", sentence));
   run.newest = end.generation;
-  run.end.reset();
+  run.jobs.end.reset();
   if (turn.kind() == TrainingKind::Finished) return;
-  run.progress.iteration = std::max(run.progress.iteration, end.iteration);
+  run.health.progress.iteration = std::max(run.health.progress.iteration, end.iteration);
   if (end.kind == wire::End::Finished) return finish(turn, end.why);
   if (turn.kind() == TrainingKind::Stopped) return;
   cancel_waiting(turn);
   turn.go(training::Stopped{end.by.empty() ? "the training" : end.by}, Trigger::Stops, sentence);
-  run.incident.reset();
-  run.save.reset();
-  run.planned_stop.reset();
+  run.recovery.incident.reset();
+  run.asked.save.reset();
+  run.asked.planned_stop.reset();
   resolve_failures(turn);
   if (end.by.empty()) return;  // as planned
   raise(turn, {Severity::Warning, "stopped_by_agents",
@@ -107,7 +107,7 @@ void heed_end(Turn& turn, const wire::EndMark& end) {
 }
 
 bool heed_known_end(Turn& turn) {
-  const auto end = std::exchange(turn.r().end, std::nullopt);
+  const auto end = std::exchange(turn.r().jobs.end, std::nullopt);
   if (!end || end->generation < turn.r().newest) return false;
   heed_end(turn, *end);
   return true;
@@ -126,7 +126,7 @@ void on_end_seen(Turn& turn, const EndSeen& seen) {
   const bool leaving = turn.active() && run.live && !run.live->goodbye_at &&
                        run.live->generation == seen.mark.generation;
   if (!leaving) return heed_end(turn, seen.mark);
-  run.end = seen.mark;  // its last reports are on their way, or its job ends without them
+  run.jobs.end = seen.mark;  // its last reports are on their way, or its job ends without them
 }
 
 }  // namespace stoker::core

@@ -25,10 +25,10 @@ void spend(Turn& turn, const Failure& failure) {
   RunState& run = turn.r();
   if (run.live) run.live->failed = run.live->attempt;
   note_incident(turn, failure.kind);
-  if (run.verdict) run.failed_of = run.verdict->failure_class;
-  run.save.reset();
+  if (run.recovery.verdict) run.recovery.failed_of = run.recovery.verdict->failure_class;
+  run.asked.save.reset();
   if (failure.free) return;
-  Budget& budget = run.budget;
+  Budget& budget = run.recovery.budget;
   ++budget.spent;
   ++budget.without_progress;
   ++budget.restarts;
@@ -74,9 +74,10 @@ std::vector<NodeName> bad_nodes_inside(const Turn& turn, const std::vector<NodeN
 
 void note_incident(Turn& turn, const std::string& kind) {
   RunState& run = turn.r();
-  if (!run.incident)
-    run.incident = Incident{kind, turn.now(), turn.event.wall, run.progress.iteration,
-                            run.checkpoint.iteration};
+  if (!run.recovery.incident)
+    run.recovery.incident =
+        Incident{kind, turn.now(), turn.event.wall, run.health.progress.iteration,
+                 run.health.checkpoint.iteration};
 }
 
 bool can_restart_inside(const Turn& turn) {
@@ -109,8 +110,8 @@ std::vector<NodeName> unusable_inside(const Turn& turn, const std::vector<NodeNa
 
 void restart_inside(Turn& turn, const std::string& failure, const std::string& sentence) {
   RunState& run = turn.r();
-  ++run.control.restart;
-  run.control.restart_of = run.live ? run.live->attempt : Attempt{};
+  ++run.asked.control.restart;
+  run.asked.control.restart_of = run.live ? run.live->attempt : Attempt{};
   set_level(run, wire::Level::Run);
   training::Recovering next;
   next.rung = training::Rung::InAllocation;
@@ -158,7 +159,7 @@ void recover(Turn& turn, const Failure& seen) {
   };
   if (!failure.why_hold.empty())
     return hold(turn, {"no_restart_helps", failure.evidence + nodes, failure.why_hold, {}});
-  if (const auto loop = signals::crash_loop(run.budget, run.policy.recover)) {
+  if (const auto loop = signals::crash_loop(run.recovery.budget, run.policy.recover)) {
     return hold(turn, {"crash_loop",
                        fmt::format("{}{}; {}", failure.evidence, nodes, *loop),
                        "read the last lines of the ranks' logs and fix the cause",
@@ -170,7 +171,7 @@ void recover(Turn& turn, const Failure& seen) {
     return tell();
   }
   const std::uint32_t limit = run.policy.recover.restarts_without_progress;
-  const bool last_chance = limit >= 2 && run.budget.without_progress == limit;
+  const bool last_chance = limit >= 2 && run.recovery.budget.without_progress == limit;
   const bool inside = failure.inside && can_restart_inside(turn);
   std::vector<NodeName> without, bad;
   if (inside) {
@@ -178,7 +179,7 @@ void recover(Turn& turn, const Failure& seen) {
     bad = bad_nodes_inside(turn, again, without);
   }
   if (inside && bad.empty() && !last_chance) {
-    run.control.exclude = without;
+    run.asked.control.exclude = without;
     restart_inside(turn, failure.kind,
                    fmt::format("{}{}; restarting the ranks inside the allocation{}, attempt {}; {}",
                                failure.evidence, nodes,
@@ -194,14 +195,14 @@ void recover(Turn& turn, const Failure& seen) {
 }
 
 void count_progress(RunState& run, Iteration iteration, Instant now) {
-  Budget& budget = run.budget;
+  Budget& budget = run.recovery.budget;
   if (iteration <= budget.best) return;
   budget.best = iteration;
   budget.without_progress = 0;
-  run.accused.clear();
-  run.disk_full = 0;
-  run.refused = 0;
-  run.failed_submits = 0;
+  run.recovery.accused.clear();
+  run.recovery.disk_full = 0;
+  run.recovery.refused = 0;
+  run.jobs.failed_submits = 0;
   const RecoverPolicy& policy = run.policy.recover;
   const Duration price = policy.refill / std::max(1u, policy.restarts_total);
   if (budget.spent == 0 || budget.earned_at == Instant{} || price <= 0ns) {

@@ -70,7 +70,7 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
                 {}});
     return true;
   }
-  if (ExitCode{code} == ExitCode::DeviceMemory && run.progress.iteration.value == 0) {
+  if (ExitCode{code} == ExitCode::DeviceMemory && run.health.progress.iteration.value == 0) {
     hold(turn, {"configuration",
                 fmt::format("{}; a restart would ask for the same memory", evidence),
                 "use more ranks, train.recompute or a smaller micro-batch in TRAIN.yaml: "
@@ -79,17 +79,18 @@ bool special_failure(Turn& turn, int code, const std::string& who, const std::st
     return true;
   }
   if (ExitCode{code} == ExitCode::DiskFull) {
-    if (++run.disk_full > kDiskRetries)
+    if (++run.recovery.disk_full > kDiskRetries)
       hold(turn, {"disk_full",
-                  fmt::format("{} for the {}th time", evidence, run.disk_full),
+                  fmt::format("{} for the {}th time", evidence, run.recovery.disk_full),
                   "free space where the checkpoints are written",
                   {}});
     else
-      hold(turn, {"disk_full", fmt::format("{}, the disk is full", evidence),
-                  "free space where the checkpoints are written", disk_pause(run.disk_full)});
+      hold(turn,
+           {"disk_full", fmt::format("{}, the disk is full", evidence),
+            "free space where the checkpoints are written", disk_pause(run.recovery.disk_full)});
     return true;
   }
-  if (ExitCode{code} == ExitCode::CheckpointRefused && ++run.refused >= 2) {
+  if (ExitCode{code} == ExitCode::CheckpointRefused && ++run.recovery.refused >= 2) {
     hold(turn, {"checkpoint_refused",
                 fmt::format("{} for the second time", evidence),
                 "see `stoker events` for the resume audit, then roll back or correct TRAIN.yaml",
@@ -110,9 +111,11 @@ EndKind classify(const RunState& run, const Outcome& outcome) {
                          std::holds_alternative<training::Stopping>(run.training) ||
                          std::holds_alternative<training::Recovering>(run.training);
     const FinishedWhen& when = run.policy.train.finished;
-    const std::uint64_t at = std::max(run.progress.iteration.value, run.checkpoint.iteration.value);
-    if (ordered && wire::ends_by_exit(when, run.progress.total)) return EndKind::Saved;
-    return wire::reached_end(when, at, run.progress.total) ? EndKind::Finished : EndKind::Failed;
+    const std::uint64_t at =
+        std::max(run.health.progress.iteration.value, run.health.checkpoint.iteration.value);
+    if (ordered && wire::ends_by_exit(when, run.health.progress.total)) return EndKind::Saved;
+    return wire::reached_end(when, at, run.health.progress.total) ? EndKind::Finished
+                                                                  : EndKind::Failed;
   }
   if (!is_stoker_train(run.policy)) return EndKind::Failed;
   switch (ExitCode{outcome.code}) {
@@ -159,11 +162,12 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   const std::string job = job_text(run.live->job);
   switch (classify(run, outcome)) {
     case EndKind::Finished:
-      return finish(
-          turn,
-          fmt::format("all {} ended with exit code 0 at iteration {}{}",
-                      count_text(run.live->world_size, "rank"), run.progress.iteration.value,
-                      run.progress.total == 0 ? "" : fmt::format(" of {}", run.progress.total)));
+      return finish(turn, fmt::format("all {} ended with exit code 0 at iteration {}{}",
+                                      count_text(run.live->world_size, "rank"),
+                                      run.health.progress.iteration.value,
+                                      run.health.progress.total == 0
+                                          ? ""
+                                          : fmt::format(" of {}", run.health.progress.total)));
     case EndKind::Saved:
       return leave(turn, training::Goal::Next, wire::Level::SaveAndLeave,
                    fmt::format("the training saved and exited {}; the next task continues",
@@ -197,7 +201,7 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
     failure.evidence = fmt::format(
         "all ranks ended with exit code 0 at iteration {} of {}, which "
         "is not the end",
-        run.progress.iteration.value, run.progress.total);
+        run.health.progress.iteration.value, run.health.progress.total);
   } else {
     failure.evidence =
         fmt::format("{} ended with {} {}", who, exit_text(outcome.code, 0), where_text(run));

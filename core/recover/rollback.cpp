@@ -20,7 +20,7 @@ constexpr const char* kBySelf = "stoker";
 // Tries since one helped: the newest first.
 std::uint32_t tries(const RunState& run) {
   std::uint32_t count = 0;
-  for (auto it = run.experiments.rbegin(); it != run.experiments.rend(); ++it) {
+  for (auto it = run.recovery.experiments.rbegin(); it != run.recovery.experiments.rend(); ++it) {
     if (it->judged && it->better) break;
     if (it->by == kBySelf) ++count;
   }
@@ -30,8 +30,8 @@ std::uint32_t tries(const RunState& run) {
 // Before this iteration the next try begins: the last one did not go back far enough if the loss
 // went wrong again without its having helped.
 Iteration begin_before(const RunState& run, Iteration onset) {
-  if (run.experiments.empty()) return onset;
-  const Experiment& last = run.experiments.back();
+  if (run.recovery.experiments.empty()) return onset;
+  const Experiment& last = run.recovery.experiments.back();
   const bool helped = last.judged && last.better;
   const std::uint64_t redone = last.left.value - std::min(last.left.value, last.to.value);
   const bool near = onset > last.to && onset.value <= last.left.value + redone;
@@ -40,7 +40,7 @@ Iteration begin_before(const RunState& run, Iteration onset) {
 
 std::string pinned_between(const RunState& run, Iteration to) {
   for (const std::uint64_t pin : run.policy.checkpoints.pin)
-    if (pin > to.value && pin <= run.progress.iteration.value)
+    if (pin > to.value && pin <= run.health.progress.iteration.value)
       return fmt::format("it would go past the pinned checkpoint of {}", pin);
   return "";
 }
@@ -82,7 +82,7 @@ void judge(Turn& turn, Experiment& e, std::optional<double> now, bool again) {
 RollbackPlan plan_rollback(const RunState& run, Iteration onset) {
   RollbackPlan plan;
   const Iteration before = begin_before(run, onset);
-  const auto& known = run.checkpoint.known;
+  const auto& known = run.health.checkpoint.known;
   auto found = known.lower_bound(before.value);
   if (run.policy.checkpoints.format != "stoker" || !has_agents(run.policy)) {
     plan.why_not = "automatic rollback needs checkpoints that stoker can read";
@@ -95,10 +95,10 @@ RollbackPlan plan_rollback(const RunState& run, Iteration onset) {
   --found;
   plan.to = Iteration(found->first);
   plan.generation = found->second;
-  plan.lr_scale = run.lr_scale * run.policy.recover.rollback_lr_scale;
-  if (const auto at = samples_at(run.trail, plan.to);
-      at && run.progress.samples > static_cast<std::uint64_t>(at->high))
-    plan.skip = run.progress.samples - static_cast<std::uint64_t>(at->high);
+  plan.lr_scale = run.asked.lr_scale * run.policy.recover.rollback_lr_scale;
+  if (const auto at = samples_at(run.recovery.trail, plan.to);
+      at && run.health.progress.samples > static_cast<std::uint64_t>(at->high))
+    plan.skip = run.health.progress.samples - static_cast<std::uint64_t>(at->high);
   plan.why_not = pinned_between(run, plan.to);
   return plan;
 }
@@ -118,29 +118,30 @@ std::string rollback_command(const RunState& run, const RollbackPlan& plan) {
 void go_back(Turn& turn, const RollbackPlan& plan, const std::string& by, const std::string& why) {
   RunState& run = turn.r();
   Experiment e;
-  e.number = run.experiments.empty() ? 1 : run.experiments.back().number + 1;
+  e.number = run.recovery.experiments.empty() ? 1 : run.recovery.experiments.back().number + 1;
   e.by = by;
   e.wall = turn.event.wall;
   e.to = plan.to;
-  e.left = run.progress.iteration;
+  e.left = run.health.progress.iteration;
   e.generation = plan.generation;
   e.through = run.newest;
   e.lr_scale = plan.lr_scale;
   e.skip = plan.skip;
-  const std::uint64_t onset = run.loss.bad_from ? run.loss.bad_from->value : 0;
-  e.not_finite = run.loss.told_not_finite;
+  const std::uint64_t onset = run.health.loss.bad_from ? run.health.loss.bad_from->value : 0;
+  e.not_finite = run.health.loss.told_not_finite;
   e.compare_from = Iteration(std::max(plan.to.value + 1, onset));
-  e.left_loss = mean_loss(run.trail.points, Iteration(e.compare_from.value - 1), e.left);
-  run.experiments.push_back(std::move(e));
-  if (run.experiments.size() > kExperimentsKept) run.experiments.erase(run.experiments.begin());
-  run.trail.rate_factor = plan.lr_scale;
-  run.trail.skip = plan.skip;
-  run.lr_scale = plan.lr_scale;
-  signals::forget_after(run.loss, plan.to);
+  e.left_loss = mean_loss(run.recovery.trail.points, Iteration(e.compare_from.value - 1), e.left);
+  run.recovery.experiments.push_back(std::move(e));
+  if (run.recovery.experiments.size() > kExperimentsKept)
+    run.recovery.experiments.erase(run.recovery.experiments.begin());
+  run.recovery.trail.rate_factor = plan.lr_scale;
+  run.recovery.trail.skip = plan.skip;
+  run.asked.lr_scale = plan.lr_scale;
+  signals::forget_after(run.health.loss, plan.to);
   resolve(turn, "loss_spike");
   supply::write_orders(turn, wire::Resume{wire::ResumeMode::Exact, plan.to, plan.generation},
                        plan.skip);
-  run.budget.best = plan.to;
+  run.recovery.budget.best = plan.to;
   if (turn.active()) return leave(turn, training::Goal::Next, wire::Level::LeaveNow, why);
   turn.say(why);
 }
@@ -149,9 +150,11 @@ bool heed_divergence(Turn& turn, AlertKind kind, const std::string& evidence) {
   RunState& run = turn.r();
   const RecoverPolicy& policy = run.policy.recover;
   turn.say(evidence);
-  for (Experiment& e : run.experiments)
-    if (!e.judged && run.progress.iteration < Iteration(e.left.value + 1)) judge(turn, e, {}, true);
-  const RollbackPlan plan = plan_rollback(run, run.loss.bad_from.value_or(run.progress.iteration));
+  for (Experiment& e : run.recovery.experiments)
+    if (!e.judged && run.health.progress.iteration < Iteration(e.left.value + 1))
+      judge(turn, e, {}, true);
+  const RollbackPlan plan =
+      plan_rollback(run, run.health.loss.bad_from.value_or(run.health.progress.iteration));
   const std::string summary = fmt::format("{}: {}", turn.name().text, evidence);
   if (!plan.why_not.empty()) {
     turn.say(fmt::format("cannot roll back: {}", plan.why_not));
@@ -190,11 +193,13 @@ std::vector<wire::Skip> skips_of(const std::vector<Experiment>& experiments) {
 
 void give_up_rollback(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
-  run.exact_order.reset();
-  if (!run.experiments.empty()) run.experiments.pop_back();  // nothing went back
-  run.lr_scale = run.experiments.empty() ? 1 : run.experiments.back().lr_scale;
-  run.trail.rate_factor = run.lr_scale;
-  run.trail.skip = run.experiments.empty() ? 0 : run.experiments.back().skip;  // taken again
+  run.asked.exact_order.reset();
+  if (!run.recovery.experiments.empty()) run.recovery.experiments.pop_back();  // nothing went back
+  run.asked.lr_scale =
+      run.recovery.experiments.empty() ? 1 : run.recovery.experiments.back().lr_scale;
+  run.recovery.trail.rate_factor = run.asked.lr_scale;
+  run.recovery.trail.skip =
+      run.recovery.experiments.empty() ? 0 : run.recovery.experiments.back().skip;  // taken again
   const auto* stopping = turn.in<training::Stopping>();
   const bool goes_on = stopping != nullptr ? stopping->goal == training::Goal::Next
                                            : turn.active() || turn.kind() == TrainingKind::Queued;
@@ -209,37 +214,41 @@ void give_up_rollback(Turn& turn, const std::string& sentence) {
 
 void heed_lost_target(Turn& turn, const wire::CheckpointId& lost, const std::string& how) {
   const RunState& run = turn.r();
-  if (!run.exact_order || run.experiments.empty() || run.experiments.back().to != lost.iteration)
+  if (!run.asked.exact_order || run.recovery.experiments.empty() ||
+      run.recovery.experiments.back().to != lost.iteration)
     return;
-  if (run.live && run.live->order == *run.exact_order) return;  // it trains from it
+  if (run.live && run.live->order == *run.asked.exact_order) return;  // it trains from it
   give_up_rollback(
       turn,
       fmt::format("the checkpoint {} was {} before a start took order {} that goes back to it",
                   wire::checkpoint_name(lost.iteration, lost.generation), how,
-                  run.exact_order->value));
+                  run.asked.exact_order->value));
 }
 
 void heed_older_orders(Turn& turn) {
   const RunState& run = turn.r();
-  if (!run.exact_order || !run.live || run.live->order >= *run.exact_order ||
+  if (!run.asked.exact_order || !run.live || run.live->order >= *run.asked.exact_order ||
       turn.in<training::Starting>() == nullptr)
     return;
   leave(turn, training::Goal::Next, wire::Level::LeaveNow,
         fmt::format(
             "it began by order {} before it could read order {}, which goes back{}: it exits so "
             "that the next start follows that order",
-            run.live->order.value, run.exact_order->value,
-            run.experiments.empty() ? "" : fmt::format(" to {}", run.experiments.back().to.value)));
+            run.live->order.value, run.asked.exact_order->value,
+            run.recovery.experiments.empty()
+                ? ""
+                : fmt::format(" to {}", run.recovery.experiments.back().to.value)));
 }
 
 void judge_experiments(Turn& turn) {
   RunState& run = turn.r();
-  if (run.experiments.empty()) return;
-  Experiment& e = run.experiments.back();
-  if (e.judged || run.progress.iteration < e.left || run.trail.points.empty() ||
-      run.trail.points.back().iteration < e.left)
+  if (run.recovery.experiments.empty()) return;
+  Experiment& e = run.recovery.experiments.back();
+  if (e.judged || run.health.progress.iteration < e.left || run.recovery.trail.points.empty() ||
+      run.recovery.trail.points.back().iteration < e.left)
     return;
-  judge(turn, e, mean_loss(run.trail.points, Iteration(e.compare_from.value - 1), e.left), false);
+  judge(turn, e, mean_loss(run.recovery.trail.points, Iteration(e.compare_from.value - 1), e.left),
+        false);
   if (e.better) {
     resolve(turn, "loss_diverged");
     resolve(turn, "loss_not_finite");

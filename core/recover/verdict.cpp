@@ -13,12 +13,15 @@ namespace {
 // Of the attempt that runs or has just ended; causes of the scheduler are reported by the
 // scheduler.
 const Diagnosed* verdict_of(const RunState& run) {
-  if (!run.verdict || !run.verdict->fatal || run.verdict->confidence < kSure) return nullptr;
-  if (run.live && run.verdict->generation.value != 0 &&
-      (run.verdict->generation != run.live->generation ||
-       (run.verdict->attempt.value != 0 && run.verdict->attempt != run.live->attempt)))
+  if (!run.recovery.verdict || !run.recovery.verdict->fatal ||
+      run.recovery.verdict->confidence < kSure)
     return nullptr;
-  return &*run.verdict;
+  if (run.live && run.recovery.verdict->generation.value != 0 &&
+      (run.recovery.verdict->generation != run.live->generation ||
+       (run.recovery.verdict->attempt.value != 0 &&
+        run.recovery.verdict->attempt != run.live->attempt)))
+    return nullptr;
+  return &*run.recovery.verdict;
 }
 
 std::string verdict_text(const Diagnosed& d) {
@@ -31,9 +34,10 @@ std::string verdict_text(const Diagnosed& d) {
 // `counted`: this failure is in the budget already.
 bool restart_meets_it(const RunState& run, const Diagnosed& d, std::uint32_t counted) {
   if (d.action != RunAction::Hold || d.failure_class == "slurm_cancelled") return false;
-  const bool moved = run.live && run.progress.iteration > run.live->loaded;
+  const bool moved = run.live && run.health.progress.iteration > run.live->loaded;
   if (!moved && d.confidence >= kVerySure) return true;
-  return run.failed_of == d.failure_class && run.budget.without_progress > counted;
+  return run.recovery.failed_of == d.failure_class &&
+         run.recovery.budget.without_progress > counted;
 }
 
 }  // namespace
@@ -61,25 +65,27 @@ Failure with_memory(RunState& run, Failure failure) {
   std::string words;
   for (const char c : failure.words)
     if (c < '0' || c > '9') words += c;
-  const Iteration at = run.progress.iteration;
+  const Iteration at = run.health.progress.iteration;
   const bool moved = run.live && at > run.live->loaded;
   constexpr std::uint64_t kNear = 2;  // iterations: a digest may miss the last ones
   const auto near = [&](Iteration before) {
     return std::max(at, before).value - std::min(at, before).value <= kNear;
   };
-  if (run.crash && run.crash->words == words && near(run.crash->iteration))
-    ++run.crash->same;
+  if (run.recovery.crash && run.recovery.crash->words == words &&
+      near(run.recovery.crash->iteration))
+    ++run.recovery.crash->same;
   else
-    run.crash = Crash{words, at, moved, 1};
-  run.crash->moved = moved;
+    run.recovery.crash = Crash{words, at, moved, 1};
+  run.recovery.crash->moved = moved;
   const Diagnosed* d = verdict_of(run);
   const bool explained =
       d != nullptr && (d->action == RunAction::Restart || d->action == RunAction::RestartExcluding);
-  if (run.crash->same < (moved ? 2u : 3u) || explained || !failure.why_hold.empty()) return failure;
+  if (run.recovery.crash->same < (moved ? 2u : 3u) || explained || !failure.why_hold.empty())
+    return failure;
   failure.evidence += fmt::format(
       "; the same error at the same iteration {} times in a row: the cause is the configuration, "
       "the data or the program",
-      run.crash->same);
+      run.recovery.crash->same);
   if (!failure.strong) failure.nodes.clear();
   failure.why_hold = "read the last lines of the rank's log and fix the cause";
   return failure;
@@ -92,11 +98,11 @@ void heed_late_verdict(Turn& turn) {
   if (recovering == nullptr || d == nullptr) return;
   if (restart_meets_it(run, *d, 1))
     return hold(turn, {"no_restart_helps", verdict_text(*d), d->advice, {}});
-  run.failed_of = d->failure_class;
+  run.recovery.failed_of = d->failure_class;
   if (d->exclude.empty() || recovering->rung != training::Rung::InAllocation || !run.live) return;
   const auto without = unusable_inside(turn, d->exclude);
-  if (without == run.control.exclude) return;
-  run.control.exclude = without;
+  if (without == run.asked.control.exclude) return;
+  run.asked.control.exclude = without;
   const std::string sentence = fmt::format("restarting without {}", nodes_text(without));
   turn.say(sentence);
   write_control(turn, sentence);

@@ -61,11 +61,11 @@ void accuse(Turn& turn, const Diagnosed& d) {
 // The exact command that goes back: before the onset where the losses showed one, else to the
 // newest checkpoint.
 std::string way_back(const RunState& run) {
-  Iteration onset(run.progress.iteration.value + 1);
-  if (run.loss.bad_from)
-    onset = *run.loss.bad_from;
-  else if (run.loss.spike)
-    onset = run.loss.spike->onset;
+  Iteration onset(run.health.progress.iteration.value + 1);
+  if (run.health.loss.bad_from)
+    onset = *run.health.loss.bad_from;
+  else if (run.health.loss.spike)
+    onset = run.health.loss.spike->onset;
   const RollbackPlan plan = plan_rollback(run, onset);
   return plan.why_not.empty() ? rollback_command(run, plan) : command_text(run.policy.run, "why");
 }
@@ -82,10 +82,10 @@ void on_diagnosed(Turn& turn, const Diagnosed& told) {
                       d.attempt < run.live->attempt));
   const bool taken_back = d.failure_class == "healthy";
   if (taken_back) {
-    if (!late && run.verdict)
+    if (!late && run.recovery.verdict)
       turn.say(fmt::format("the training continued after what its logs reported: {}",
-                           run.verdict->summary));
-    if (!late) run.verdict.reset();
+                           run.recovery.verdict->summary));
+    if (!late) run.recovery.verdict.reset();
     return;
   }
   turn.say(fmt::format("the logs{} say: {}{}, confidence {:.2f}",
@@ -94,7 +94,7 @@ void on_diagnosed(Turn& turn, const Diagnosed& told) {
                        d.confidence));
   if (!d.exclude.empty() && d.confidence >= kSure) accuse(turn, d);
   if (late) return;
-  run.verdict = d;
+  run.recovery.verdict = d;
   if (d.fatal && run.live && run.live->failed >= run.live->attempt) heed_late_verdict(turn);
   if (d.action == RunAction::Rollback && d.confidence >= kSure)
     raise(turn, {Severity::Warning, AlertKind::named(d.failure_class),

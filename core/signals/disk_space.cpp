@@ -34,8 +34,8 @@ void on_disk(Turn& turn, const DiskLow& disk) {
 
 void note_no_room(Turn& turn) {
   RunState& run = turn.r();
-  if (run.no_room_since) return;
-  run.no_room_since = turn.now();
+  if (run.conditions.no_room_since) return;
+  run.conditions.no_room_since = turn.now();
   turn.say(
       "the run directory is full: decisions reach the agents when space is free, and the agents' "
       "silence does not count until then");
@@ -48,10 +48,10 @@ void note_no_room(Turn& turn) {
 
 void note_room(Turn& turn) {
   RunState& run = turn.r();
-  if (!run.no_room_since) return;
+  if (!run.conditions.no_room_since) return;
   turn.say(fmt::format("the run directory has free space again after {}",
-                       format_duration(turn.now() - *run.no_room_since)));
-  run.no_room_since.reset();
+                       format_duration(turn.now() - *run.conditions.no_room_since)));
+  run.conditions.no_room_since.reset();
   resolve(turn, kDiskFull, run.policy.directory);
   for (Retry& retry : turn.site.retries)
     if (retry.effect.run == turn.name()) retry.at = turn.now();
@@ -61,7 +61,7 @@ void note_room(Turn& turn) {
 
 void on_disk_full(Turn& turn, const DiskFull& disk) {
   if (!disk.full) return note_room(turn);
-  if (turn.r().no_room_since) return;
+  if (turn.r().conditions.no_room_since) return;
   turn.say(disk.why);
   note_no_room(turn);
 }

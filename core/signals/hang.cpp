@@ -51,8 +51,8 @@ const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat&
   if (first.age_ms < 0 || second.age_ms < 0) return nullptr;
   if (first.iteration < second.iteration) return &first;
   std::int64_t quarter_ms = 20;
-  const auto found = run.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
-  if (found != run.phases.end())
+  const auto found = run.health.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
+  if (found != run.health.phases.end())
     if (const auto median = found->second.durations.quantile(500))
       quarter_ms = std::max(quarter_ms, median->count() / 4'000'000);
   const std::int64_t spread =
@@ -122,8 +122,8 @@ Duration undoubled_deadline(const RunState& run, wire::Phase phase) {
   const bool learns = has_agents(run.policy);
   Duration ceiling = std::max(policy.floor, ceiling_of(policy, phase));
   if (!learns && phase == wire::Phase::Startup) ceiling += policy.load;
-  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
-  if (found == run.phases.end()) return ceiling;
+  const auto found = run.health.phases.find(std::string(stoker::name_of(phase)));
+  if (found == run.health.phases.end()) return ceiling;
   const PhaseFacts& facts = found->second;
   const std::uint64_t enough =
       phase == wire::Phase::Iteration ? kIterationsToLearn : kPhasesToLearn;
@@ -134,8 +134,8 @@ Duration undoubled_deadline(const RunState& run, wire::Phase phase) {
 }
 
 Duration phase_deadline(const RunState& run, wire::Phase phase) {
-  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
-  const std::uint32_t factor = found == run.phases.end() ? 1 : found->second.factor;
+  const auto found = run.health.phases.find(std::string(stoker::name_of(phase)));
+  const std::uint32_t factor = found == run.health.phases.end() ? 1 : found->second.factor;
   return undoubled_deadline(run, phase) * std::clamp<std::uint32_t>(factor, 1, kLargestFactor);
 }
 

@@ -10,8 +10,8 @@
 namespace stoker::core::signals {
 
 Duration limit_margin(const RunState& run) {
-  const Duration margin = std::max<Duration>(run.policy.train.exit_before_limit,
-                                             from_seconds(2 * run.checkpoint.longest_seconds));
+  const Duration margin = std::max<Duration>(
+      run.policy.train.exit_before_limit, from_seconds(2 * run.health.checkpoint.longest_seconds));
   return std::min(margin, run.policy.scheduler.time_limit / 2);
 }
 
@@ -27,7 +27,7 @@ std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall)
 std::optional<std::string> chain_dry(const RunState& run) {
   std::uint32_t waiting = 0;
   bool running = false;
-  for (const auto& [token, s] : run.supply) {
+  for (const auto& [token, s] : run.jobs.supply) {
     if (!s.live()) continue;
     if (std::holds_alternative<supply::Running>(s.state)) {
       running = true;
@@ -55,7 +55,7 @@ std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy&
 
 std::optional<Instant> save_due_by(const RunState& run) {
   constexpr std::uint64_t kIntervalsToLearn = 3;
-  const CheckpointFacts& facts = run.checkpoint;
+  const CheckpointFacts& facts = run.health.checkpoint;
   if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0)
     return std::nullopt;
   return facts.at + std::max<Duration>({3 * *facts.intervals.quantile(500), run.policy.hang.floor,
@@ -65,7 +65,7 @@ std::optional<Instant> save_due_by(const RunState& run) {
 std::optional<std::string> save_overdue(const RunState& run, Instant now) {
   const auto due = save_due_by(run);
   if (!due || now < *due) return std::nullopt;
-  const CheckpointFacts& facts = run.checkpoint;
+  const CheckpointFacts& facts = run.health.checkpoint;
   return fmt::format("no checkpoint for {} (usual interval {}, limit {}), {}",
                      format_duration(now - facts.at),
                      format_duration(*facts.intervals.quantile(500)),

@@ -17,8 +17,8 @@ namespace {
 constexpr Duration kUnknownStart = 10min;  // of a start, while none was seen
 
 Duration usual(const RunState& run, wire::Phase phase, Duration unknown) {
-  const auto found = run.phases.find(std::string(stoker::name_of(phase)));
-  if (found == run.phases.end()) return unknown;
+  const auto found = run.health.phases.find(std::string(stoker::name_of(phase)));
+  if (found == run.health.phases.end()) return unknown;
   return found->second.durations.quantile(500).value_or(unknown);
 }
 
@@ -43,11 +43,11 @@ std::string worth_text(const RunState& run, WallTime wall) {
 // True: one node is left, and convicted, or none is.
 bool end_search(Turn& turn) {
   RunState& run = turn.r();
-  if (run.bisect.suspects.size() > 1) return false;
-  const Bisect over = std::move(run.bisect);
-  run.bisect = {};
+  if (run.recovery.bisect.suspects.size() > 1) return false;
+  const Bisect over = std::move(run.recovery.bisect);
+  run.recovery.bisect = {};
   if (over.suspects.empty()) {
-    if (run.speed.slow) run.speed.slow->no_single_node = true;
+    if (run.health.speed.slow) run.health.speed.slow->no_single_node = true;
   } else {
     accuse(turn, over.suspects.front(),
            fmt::format("of {} nodes the one in every slow attempt and in no fast one, in {} starts",
@@ -58,7 +58,7 @@ bool end_search(Turn& turn) {
 
 void begin_search(Turn& turn) {
   RunState& run = turn.r();
-  const signals::Slow& slow = *run.speed.slow;
+  const signals::Slow& slow = *run.health.speed.slow;
   if (const auto node = signals::slow_node(slow)) {
     accuse(turn, *node,
            fmt::format("its rank computes longest since iteration {}", slow.from.value));
@@ -70,19 +70,19 @@ void begin_search(Turn& turn) {
   std::vector<NodeName> nodes = run.live->attempt_nodes;
   std::sort(nodes.begin(), nodes.end());
   if (nodes.size() < 2) return;
-  if (run.bisect.suspects.empty()) {
-    run.bisect = {};
-    run.bisect.of = static_cast<std::uint32_t>(nodes.size());
-    run.bisect.from = slow.from;
-    run.bisect.suspects = nodes;
+  if (run.recovery.bisect.suspects.empty()) {
+    run.recovery.bisect = {};
+    run.recovery.bisect.of = static_cast<std::uint32_t>(nodes.size());
+    run.recovery.bisect.from = slow.from;
+    run.recovery.bisect.suspects = nodes;
   } else {
-    turn.say(observe(run.bisect, slow.from, nodes, true));
+    turn.say(observe(run.recovery.bisect, slow.from, nodes, true));
     if (end_search(turn)) return;
   }
   const auto out = bisected_out(run, spare_nodes(run));
   turn.say(fmt::format(
       "any of {} may slow it down; {}{}",
-      count_text(static_cast<std::uint32_t>(run.bisect.suspects.size()), "node"),
+      count_text(static_cast<std::uint32_t>(run.recovery.bisect.suspects.size()), "node"),
       out.empty() ? "no node can be spared to search for it"
                   : fmt::format("the next start that is due anyway leaves out {}", nodes_text(out)),
       worth_text(run, turn.event.wall)));
@@ -92,12 +92,12 @@ void begin_search(Turn& turn) {
 // too.
 void search_again(Turn& turn) {
   RunState& run = turn.r();
-  if (!run.speed.slow || run.speed.slow->no_single_node) return;
+  if (!run.health.speed.slow || run.health.speed.slow->no_single_node) return;
   const std::vector<NodeName> out = excluded_nodes(turn.site.ledger, turn.now());
   const auto& nodes = run.live->attempt_nodes;
   if (std::find_first_of(nodes.begin(), nodes.end(), out.begin(), out.end()) != nodes.end()) return;
   turn.say(fmt::format("still slow since iteration {}, and no node in it is accused",
-                       run.speed.slow->from.value));
+                       run.health.speed.slow->from.value));
   begin_search(turn);
 }
 
@@ -110,30 +110,31 @@ std::size_t spare_nodes(const RunState& run) {
 }
 
 std::vector<NodeName> bisected_out(const RunState& run, std::size_t free) {
-  return next_out(run.bisect, free);
+  return next_out(run.recovery.bisect, free);
 }
 
 std::optional<RestartWorth> restart_worth(const RunState& run, WallTime wall) {
-  if (!run.speed.slow || !run.live) return std::nullopt;
-  const double share = run.speed.slow->share();
+  if (!run.health.speed.slow || !run.live) return std::nullopt;
+  const double share = run.health.speed.slow->share();
   RestartWorth worth;
   worth.cost = usual(run, wire::Phase::Startup, kUnknownStart) + usual(run, wire::Phase::Load, 0s) +
-               from_seconds(run.checkpoint.longest_seconds);
+               from_seconds(run.health.checkpoint.longest_seconds);
   Duration rest = run.policy.scheduler.time_limit;
   if (const supply::Submission* s = running_submission(run))
     if (const auto task = s->tasks.find(running_task(*s));
         task != s->tasks.end() && task->second.ends_at)
       rest = *task->second.ends_at - wall;
-  if (run.progress.total > run.progress.iteration.value) {
-    const double left = static_cast<double>(run.progress.total - run.progress.iteration.value);
-    rest = std::min(rest, from_seconds(std::min(1e8, left * run.speed.slow->now_ms / 1000)));
+  if (run.health.progress.total > run.health.progress.iteration.value) {
+    const double left =
+        static_cast<double>(run.health.progress.total - run.health.progress.iteration.value);
+    rest = std::min(rest, from_seconds(std::min(1e8, left * run.health.speed.slow->now_ms / 1000)));
   }
   rest = std::min(rest, failure_interval(run));
   const std::size_t free = spare_nodes(run);
   worth.chance = 1;
-  if (!run.bisect.suspects.empty())
+  if (!run.recovery.bisect.suspects.empty())
     worth.chance = static_cast<double>(bisected_out(run, free).size()) /
-                   static_cast<double>(run.bisect.suspects.size());
+                   static_cast<double>(run.recovery.bisect.suspects.size());
   worth.gain = from_seconds(to_seconds(std::max<Duration>(0s, rest - worth.cost)) * share /
                             (1 + share) * worth.chance);
   return worth;
@@ -143,12 +144,18 @@ void watch_slow(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
   if (digest.iteration_ms.count == 0) return;
   const wire::Beat& beat = digest.last;
-  signals::SpeedPoint point{turn.now(),           beat.iteration_max,    digest.iteration_ms.p50,
-                            run.progress.tflops,  beat.consumed_samples, beat.consumed_tokens,
-                            run.live->world_size, beat.slowest};
-  const signals::SpeedVerdict v = signals::watch_speed(run.speed, point);
-  if (v.attempt_slow && !run.bisect.suspects.empty()) {
-    turn.say(observe(run.bisect, beat.iteration_max, run.live->attempt_nodes, *v.attempt_slow));
+  signals::SpeedPoint point{turn.now(),
+                            beat.iteration_max,
+                            digest.iteration_ms.p50,
+                            run.health.progress.tflops,
+                            beat.consumed_samples,
+                            beat.consumed_tokens,
+                            run.live->world_size,
+                            beat.slowest};
+  const signals::SpeedVerdict v = signals::watch_speed(run.health.speed, point);
+  if (v.attempt_slow && !run.recovery.bisect.suspects.empty()) {
+    turn.say(
+        observe(run.recovery.bisect, beat.iteration_max, run.live->attempt_nodes, *v.attempt_slow));
     end_search(turn);
   } else if (v.attempt_slow.value_or(false)) {
     search_again(turn);
@@ -161,7 +168,7 @@ void watch_slow(Turn& turn, const Digest& digest) {
   } else if (v.news == signals::SpeedNews::AsUsual) {
     turn.say(v.evidence);
     resolve(turn, "slow");
-    if (!v.attempt_slow) run.bisect = {};  // by itself: what comes later is something else
+    if (!v.attempt_slow) run.recovery.bisect = {};  // by itself: what comes later is something else
   }
 }
 

@@ -50,16 +50,16 @@ bool refuse_start(Turn& turn, const std::vector<wire::AuditItem>& items, Iterati
   const std::string found = items_text(items, false);
   const std::string head =
       fmt::format("resume audit from the log lines at iteration {}: {}", at.value, found);
-  if (run.trail.as_is || run.trail.check.changed) {
+  if (run.recovery.trail.as_is || run.recovery.trail.check.changed) {
     turn.say(fmt::format("{}; {}", head,
-                         run.trail.as_is
+                         run.recovery.trail.as_is
                              ? "accepted, as requested with --as-is"
                              : "the configuration was changed, so this may be intended"));
     raise(turn, {Severity::Warning, "resume_audit", fmt::format("{}: {}", turn.name().text, head),
                  command_text(turn.name(), "why"), ""});
-    run.trail.check = {};
-    run.trail.points.clear();  // of another recipe: nothing to hold the next start against
-    run.trail.as_is = false;
+    run.recovery.trail.check = {};
+    run.recovery.trail.points.clear();  // of another recipe: nothing to hold the next start against
+    run.recovery.trail.as_is = false;
     return false;
   }
   hold(turn, {"resume_audit",
@@ -96,15 +96,16 @@ std::vector<double> losses_before(const Trail& trail, Iteration iteration) {
 
 // The losses that are to come are those of the iterations after `from`.
 void go_on_from(RunState& run, Iteration from) {
-  const ResumeCheck& check = run.trail.check;
+  const ResumeCheck& check = run.recovery.trail.check;
   const bool starts_over = check.rolled_back || check.changed;
-  signals::go_on_from(run.loss, from,
-                      starts_over ? std::vector<double>{} : losses_before(run.trail, from));
+  signals::go_on_from(
+      run.health.loss, from,
+      starts_over ? std::vector<double>{} : losses_before(run.recovery.trail, from));
 }
 
 // The first iteration of an attempt, its first learning rate, its first losses. True: it is ended.
 bool audit_start(Turn& turn, const TrailPoint& point) {
-  Trail& trail = turn.r().trail;
+  Trail& trail = turn.r().recovery.trail;
   ResumeCheck& check = trail.check;
   if (check.due) {
     check.due = false;
@@ -143,7 +144,7 @@ bool audit_start(Turn& turn, const TrailPoint& point) {
 }
 
 bool audit_level(Turn& turn, const TrailPoint& point) {
-  Trail& trail = turn.r().trail;
+  Trail& trail = turn.r().recovery.trail;
   ResumeCheck& check = trail.check;
   if (!check.level_due || point.count == 0) return false;
   ++check.readings;
@@ -158,7 +159,7 @@ bool audit_level(Turn& turn, const TrailPoint& point) {
 
 // Equal counts of samples say nothing about their order; losses do: hard batches are hard again.
 void audit_order(Turn& turn) {
-  Trail& trail = turn.r().trail;
+  Trail& trail = turn.r().recovery.trail;
   if (!trail.check.order_due) return;
   const bool passed = trail.points.back().iteration >= trail.left.back().iteration;
   const auto alike = likeness(trail.points, trail.left, passed ? kAlikeLeast : 2 * kAlikeLeast);
@@ -178,8 +179,8 @@ void watch_losses(Turn& turn, const Digest& digest) {
   using signals::LossNews;
   RunState& run = turn.r();
   const signals::LossReading reading{turn.now(), digest.last.iteration_max, digest.losses,
-                                     run.progress.learning_rate};
-  const signals::LossVerdict v = signals::watch_loss(run.loss, reading);
+                                     run.health.progress.learning_rate};
+  const signals::LossVerdict v = signals::watch_loss(run.health.loss, reading);
   const auto alert = [&](Severity severity, AlertKind kind) {
     raise(turn, {severity, kind, fmt::format("{}: {}", turn.name().text, v.evidence),
                  command_text(turn.name(), "why"), ""});
@@ -189,7 +190,7 @@ void watch_losses(Turn& turn, const Digest& digest) {
     case LossNews::Blip:
     case LossNews::OneNotFinite: return turn.say(v.evidence);
     case LossNews::SpikeBegan:
-      turn.say(v.evidence + (run.loss.spike && run.loss.spike->sudden
+      turn.say(v.evidence + (run.health.loss.spike && run.health.loss.spike->sudden
                                  ? "; waiting: sudden spikes usually recover"
                                  : "; watching whether it recovers"));
       return alert(Severity::Warning, "loss_spike");
@@ -200,7 +201,7 @@ void watch_losses(Turn& turn, const Digest& digest) {
       return resolve(turn, "loss_diverged");
     case LossNews::FiniteAgain: turn.say(v.evidence); return resolve(turn, "loss_not_finite");
     case LossNews::ScaleCollapsed:
-      if (run.loss.scale_gone) return void(heed_divergence(turn, "loss_scale", v.evidence));
+      if (run.health.loss.scale_gone) return void(heed_divergence(turn, "loss_scale", v.evidence));
       turn.say(v.evidence);
       return alert(Severity::Warning, "loss_scale");
     case LossNews::ScaleRecovered: turn.say(v.evidence); return resolve(turn, "loss_scale");
@@ -213,7 +214,7 @@ void watch_losses(Turn& turn, const Digest& digest) {
 
 void begin_numbers(Turn& turn, Iteration from) {
   RunState& run = turn.r();
-  Trail& trail = run.trail;
+  Trail& trail = run.recovery.trail;
   const std::uint32_t ranks = trail.check.ranks;
   const bool changed = trail.check.changed;
   trail.check = {};
@@ -223,23 +224,25 @@ void begin_numbers(Turn& turn, Iteration from) {
   trail.check.saved = trail.saved;
   trail.check.ranks_before = ranks;
   trail.check.changed = changed;
-  trail.check.rolled_back = run.live && run.exact_order && run.live->order == *run.exact_order;
+  trail.check.rolled_back =
+      run.live && run.asked.exact_order && run.live->order == *run.asked.exact_order;
   trail.check.rate_factor = trail.rate_factor;
   trail.check.skip = trail.skip;
-  go_on_from(run, from.value > 0 ? from : run.progress.iteration);
-  signals::begin_attempt(run.speed);
+  go_on_from(run, from.value > 0 ? from : run.health.progress.iteration);
+  signals::begin_attempt(run.health.speed);
 }
 
 void forget_saved(RunState& run, Iteration iteration) {
-  auto& known = run.checkpoint.known;
+  auto& known = run.health.checkpoint.known;
   known.erase(iteration.value);
-  if (run.trail.saved == iteration)
-    run.trail.saved = Iteration(known.empty() ? 0 : known.rbegin()->first);
-  run.trail.check.saved = std::min(run.trail.check.saved, run.trail.saved);
+  if (run.recovery.trail.saved == iteration)
+    run.recovery.trail.saved = Iteration(known.empty() ? 0 : known.rbegin()->first);
+  run.recovery.trail.check.saved =
+      std::min(run.recovery.trail.check.saved, run.recovery.trail.saved);
 }
 
 void note_saved(Turn& turn, Iteration iteration) {
-  Trail& trail = turn.r().trail;
+  Trail& trail = turn.r().recovery.trail;
   trail.saved = std::max(trail.saved, iteration);
 }
 
@@ -249,13 +252,13 @@ void watch_numbers(Turn& turn, const Digest& digest) {
   if (turn.kind() != TrainingKind::Training || !told || digest.last.iteration_max.value == 0)
     return;
   TrailPoint point = point_of(digest);
-  point.rate_scale = run.lr_scale;
-  const bool advanced =
-      run.trail.points.empty() || point.iteration != run.trail.points.back().iteration;
+  point.rate_scale = run.asked.lr_scale;
+  const bool advanced = run.recovery.trail.points.empty() ||
+                        point.iteration != run.recovery.trail.points.back().iteration;
   if (audit_start(turn, point)) return;
-  if (run.checkpoint.known.empty()) note_saved(turn, digest.last.checkpoint);  // lines tell
+  if (run.health.checkpoint.known.empty()) note_saved(turn, digest.last.checkpoint);  // lines tell
   if (point.count > 0 && advanced) {
-    record(run.trail, point);
+    record(run.recovery.trail, point);
     if (audit_level(turn, point)) return;
     audit_order(turn);
     judge_experiments(turn);

@@ -29,7 +29,7 @@ Duration look_up_pause(std::uint32_t asked) {
 
 void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
   s.job = JobId{job.job, 0};
-  turn.r().failed_submits = 0;
+  turn.r().jobs.failed_submits = 0;
   note_accepted(turn);
   if (s.live() &&
       (std::holds_alternative<Intended>(s.state) || std::holds_alternative<Unknown>(s.state)))
@@ -49,24 +49,24 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   if (failed.burns && turn.in<training::Queued>() != nullptr)
     return hold(
         turn, {"kill_switch", fmt::format("nothing is submitted: {}", why), "remove the file", {}});
-  if (!run.no_room_since) ++run.failed_submits;  // its order could not be written
-  if (failed.starved && !run.without_exclusions) {
-    run.without_exclusions = true;
-    run.failed_submits = 0;
+  if (!run.conditions.no_room_since) ++run.jobs.failed_submits;  // its order could not be written
+  if (failed.starved && !run.jobs.without_exclusions) {
+    run.jobs.without_exclusions = true;
+    run.jobs.failed_submits = 0;
     raise(turn, {Severity::Warning, "exclusions_starve",
                  fmt::format("{} is submitted with all nodes, the excluded ones too: {}",
                              turn.name().text, why),
                  command_text(turn.name(), "nodes", "# then: stoker include NODE..."), ""});
   }
-  const Duration pause = submit_pause(std::max(1u, run.failed_submits));
+  const Duration pause = submit_pause(std::max(1u, run.jobs.failed_submits));
   auto* queued = turn.in<training::Queued>();
   turn.say(fmt::format("the scheduler rejected the submission: {}", why));
   if (queued != nullptr && running_submission(run) == nullptr) {
     queued->submit_at = turn.now() + pause;
-    turn.say(
-        fmt::format("trying again in {}, failure {}", format_duration(pause), run.failed_submits));
+    turn.say(fmt::format("trying again in {}, failure {}", format_duration(pause),
+                         run.jobs.failed_submits));
   }
-  if (run.failed_submits >= kPageAfter)
+  if (run.jobs.failed_submits >= kPageAfter)
     raise(turn, {Severity::Critical, "submit_failed",
                  fmt::format("{} cannot be submitted: {}", turn.name().text, why),
                  command_text(turn.name(), "why"), ""});
@@ -92,13 +92,13 @@ void look_up(Turn& turn, Submission& s) {
 
 std::optional<Instant> look_up_at(const SiteState&, const RunState& run) {
   std::optional<Instant> at;
-  for (const auto& [token, s] : run.supply)
+  for (const auto& [token, s] : run.jobs.supply)
     if (const auto* unknown = std::get_if<Unknown>(&s.state)) keep_earliest(at, unknown->ask_at);
   return at;
 }
 
 void look_up_again(Turn& turn) {
-  for (auto& [token, s] : turn.r().supply)
+  for (auto& [token, s] : turn.r().jobs.supply)
     if (const auto* unknown = std::get_if<Unknown>(&s.state);
         unknown != nullptr && unknown->ask_at <= turn.now())
       look_up(turn, s);
@@ -106,8 +106,8 @@ void look_up_again(Turn& turn) {
 
 void on_look_up_failed(Turn& turn, const Token& token, const std::string& why) {
   if (turn.run == nullptr) return;
-  const auto found = turn.r().supply.find(token);
-  if (found == turn.r().supply.end()) return;
+  const auto found = turn.r().jobs.supply.find(token);
+  if (found == turn.r().jobs.supply.end()) return;
   const auto* unknown = std::get_if<Unknown>(&found->second.state);
   if (unknown == nullptr) return;
   const Duration for_long = turn.now() - unknown->since;
@@ -121,8 +121,8 @@ void on_look_up_failed(Turn& turn, const Token& token, const std::string& why) {
 
 void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   RunState& run = turn.r();
-  const auto found = run.supply.find(answer.token);
-  if (found == run.supply.end())
+  const auto found = run.jobs.supply.find(answer.token);
+  if (found == run.jobs.supply.end())
     return turn.say(fmt::format("an answer about the unknown token {}", answer.token.text));
   Submission& s = found->second;
   auto* unknown = std::get_if<Unknown>(&s.state);
@@ -143,10 +143,11 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   turn.say(fmt::format("{} valid answers over {} do not contain the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));
   turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);
-  if (++run.failed_submits >= kPageAfter)  // a full queue looks so: sbatch waits until it is ended
+  if (++run.jobs.failed_submits >=
+      kPageAfter)  // a full queue looks so: sbatch waits until it is ended
     raise(turn, {Severity::Critical, "submit_failed",
                  fmt::format("{} cannot be submitted: {} submissions in a row were not answered",
-                             turn.name().text, run.failed_submits),
+                             turn.name().text, run.jobs.failed_submits),
                  command_text(turn.name(), "why"), ""});
   ensure(turn, "");
 }

@@ -15,7 +15,7 @@ void write_control(Turn& turn, const std::string& reason) {
 void write_run_control(Turn& turn, const std::string& reason) {
   RunState& run = turn.r();
   if (!has_agents(run.policy)) return;
-  wire::Control& control = run.control;
+  wire::Control& control = run.asked.control;
   control.run = run.policy.run;
   control.epoch = turn.site.epoch;
   control.generation = run.live ? run.live->generation : run.newest;
@@ -31,15 +31,15 @@ void write_run_control(Turn& turn, const std::string& reason) {
 }
 
 void set_level(RunState& run, wire::Level level, Attempt of) {
-  run.control.level = level;
-  run.control.leave_of = of;
+  run.asked.control.level = level;
+  run.asked.control.leave_of = of;
 }
 
 Duration patience(const RunState& run, wire::Level level) {
   switch (level) {
     case wire::Level::SaveAndLeave:
       if (!has_agents(run.policy)) return script::patience(run.policy);
-      return std::max<Duration>(2min, from_seconds(3 * run.checkpoint.longest_seconds));
+      return std::max<Duration>(2min, from_seconds(3 * run.health.checkpoint.longest_seconds));
     case wire::Level::LeaveNow: return 60s;
     case wire::Level::Run: return 0s;
   }
@@ -69,10 +69,10 @@ Cancel task_cancel_of(const supply::Submission& s) {
 
 supply::Submission* running_submission(RunState& run) {
   supply::Submission* newest = nullptr;  // an older one may count as running for want of proof
-  for (auto& [token, s] : run.supply)
+  for (auto& [token, s] : run.jobs.supply)
     if (runs(s) && (newest == nullptr || newest->order < s.order)) newest = &s;
   if (newest != nullptr) return newest;
-  for (auto& [token, s] : run.supply)
+  for (auto& [token, s] : run.jobs.supply)
     if (std::holds_alternative<supply::Ending>(s.state)) return &s;
   return nullptr;
 }
@@ -88,7 +88,7 @@ std::uint32_t running_task(const supply::Submission& submission) {
 }
 
 void cancel_task(Turn& turn) {
-  for (auto& [token, s] : turn.r().supply) {
+  for (auto& [token, s] : turn.r().jobs.supply) {
     if (!runs(s)) continue;
     s.cancel_asked = true;
     turn.act(task_cancel_of(s));
@@ -111,7 +111,7 @@ void cancel_again(Turn& turn, const std::string& sentence) {
 }
 
 void cancel_waiting(Turn& turn) {
-  for (auto& [token, s] : turn.r().supply) {
+  for (auto& [token, s] : turn.r().jobs.supply) {
     if (!s.live() || s.rest_cancelled || s.waiting() == 0) continue;
     const bool untouched = !runs(s) && !std::holds_alternative<supply::Ending>(s.state);
     Cancel cancel = cancel_of(s);
@@ -124,7 +124,7 @@ void cancel_waiting(Turn& turn) {
 }
 
 void cancel_all(Turn& turn) {
-  for (auto& [token, s] : turn.r().supply) {
+  for (auto& [token, s] : turn.r().jobs.supply) {
     if (!s.live()) continue;
     Cancel cancel = cancel_of(s);
     cancel.whole_array = true;

@@ -19,7 +19,7 @@ bool speaks(const Turn& turn, const Submission& s) {
   const RunState& run = turn.r();
   if (!run.live || run.live->token != s.token) return false;
   if (has_agents(run.policy)) return !run.live->goodbye_at && !run.live->lead_silent;
-  const Instant last = std::max(run.progress.newest, run.live->attempt_at);
+  const Instant last = std::max(run.health.progress.newest, run.live->attempt_at);
   return turn.now() - last < std::min(run.policy.hang.ceiling, script::kOrphanGrace);
 }
 
@@ -27,8 +27,8 @@ bool speaks(const Turn& turn, const Submission& s) {
 
 void on_job_gone(Turn& turn, const JobGone& gone) {
   RunState& run = turn.r();
-  const auto found = run.supply.find(gone.token);
-  if (found == run.supply.end() || !found->second.live()) return;
+  const auto found = run.jobs.supply.find(gone.token);
+  if (found == run.jobs.supply.end() || !found->second.live()) return;
   Submission& s = found->second;
   if (s.job.job != gone.job.job || std::holds_alternative<Ending>(s.state)) return;
   if (speaks(turn, s)) {

@@ -18,22 +18,24 @@ constexpr Duration kLastLines = 60s;
 
 void hear_after_the_end(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
-  if (run.live || !run.over || run.over->live.generation != digest.generation) return;
-  if (digest.generation != run.newest || digest.last.iteration_max <= run.over->iteration) return;
-  if (turn.now() - run.over->at < kLastLines) return;
-  const auto found = run.supply.find(run.over->live.token);
-  if (found == run.supply.end()) return;
+  if (run.live || !run.jobs.over || run.jobs.over->live.generation != digest.generation) return;
+  if (digest.generation != run.newest || digest.last.iteration_max <= run.jobs.over->iteration)
+    return;
+  if (turn.now() - run.jobs.over->at < kLastLines) return;
+  const auto found = run.jobs.supply.find(run.jobs.over->live.token);
+  if (found == run.jobs.supply.end()) return;
   Submission& s = found->second;
   if (running_task(s) != 0) return;  // a later task: the claims decide
-  const JobId job = run.over->live.job;
+  const JobId job = run.jobs.over->live.job;
   const std::string text = fmt::format(
       "{} was reported as ended {} ago, but its ranks completed iteration {}: it is running",
-      job_text(job), format_duration(turn.now() - run.over->at), digest.last.iteration_max.value);
+      job_text(job), format_duration(turn.now() - run.jobs.over->at),
+      digest.last.iteration_max.value);
   turn.go(s, Running{job.task}, SupplyTrigger::Runs);
   s.tasks[job.task].state = JobState::Running;
-  run.live = run.over->live;
-  run.over.reset();
-  run.incident.reset();  // it was not one
+  run.live = run.jobs.over->live;
+  run.jobs.over.reset();
+  run.recovery.incident.reset();  // it was not one
   raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
   if (turn.kind() == TrainingKind::Queued || turn.kind() == TrainingKind::Idle)
     return turn.go(training::Starting{turn.now()}, Trigger::JobRuns, text);

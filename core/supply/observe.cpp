@@ -23,12 +23,13 @@ Duration last_words(const RunState& run) {
 // How long they are awaited. A script whose logs have reported a fatal error has only lines that
 // were read but not yet reported: they come before the next Tick.
 Duration wait_for_words(const RunState& run) {
-  const bool error_reported = !has_agents(run.policy) && run.verdict && run.verdict->fatal;
+  const bool error_reported =
+      !has_agents(run.policy) && run.recovery.verdict && run.recovery.verdict->fatal;
   return error_reported ? std::min<Duration>(1s, last_words(run)) : last_words(run);
 }
 
 bool is_ours(const Turn& turn, const JobSeen& seen) {
-  return turn.r().supply.contains(seen.token) ||
+  return turn.r().jobs.supply.contains(seen.token) ||
          seen.token.text.starts_with(turn.name().text + "-");
 }
 
@@ -36,7 +37,7 @@ bool is_ours(const Turn& turn, const JobSeen& seen) {
 // lost journal) is adopted.
 Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
-  if (const auto found = run.supply.find(seen.token); found != run.supply.end())
+  if (const auto found = run.jobs.supply.find(seen.token); found != run.jobs.supply.end())
     return &found->second;
   if (!is_ours(turn, seen) || is_terminal(seen.state)) return nullptr;
   Submission s;
@@ -48,20 +49,20 @@ Submission* find_or_adopt(Turn& turn, const JobSeen& seen) {
   s.intended_at = turn.now();
   turn.say(fmt::format("{} carries a token of this run but is not in this journal; adopting it",
                        job_text(seen.job)));
-  return &run.supply.emplace(s.token, std::move(s)).first->second;
+  return &run.jobs.supply.emplace(s.token, std::move(s)).first->second;
 }
 
 // A job of a submission that was given up, or of none that is known, while another is live: one of
 // the two goes. A running one stays; else the one that is known.
 bool cancel_stranger(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
-  const auto own = run.supply.find(seen.token);
-  if (own != run.supply.end() && own->second.live()) return false;
+  const auto own = run.jobs.supply.find(seen.token);
+  if (own != run.jobs.supply.end() && own->second.live()) return false;
   if (is_terminal(seen.state) || !is_ours(turn, seen)) return false;
-  const auto other = std::find_if(run.supply.begin(), run.supply.end(), [&](const auto& entry) {
-    return entry.first != seen.token && entry.second.live();
-  });
-  if (other == run.supply.end()) return false;
+  const auto other = std::find_if(
+      run.jobs.supply.begin(), run.jobs.supply.end(),
+      [&](const auto& entry) { return entry.first != seen.token && entry.second.live(); });
+  if (other == run.jobs.supply.end()) return false;
   if (seen.state == JobState::Running && running_submission(run) == nullptr) {
     turn.say(fmt::format(
         "{} of the submission {} appeared late and runs; its waiting tasks are cancelled",
@@ -82,7 +83,7 @@ bool cancel_stranger(Turn& turn, const JobSeen& seen) {
 void burn(Turn& turn, Submission& s, const JobSeen& seen) {
   if (s.cancel_asked && is_terminal(seen.state)) return;
   turn.say(fmt::format("{} runs although the run is {}; cancelling it", job_text(seen.job),
-                       turn.r().paused && turn.kind() == TrainingKind::Idle
+                       turn.r().asked.paused && turn.kind() == TrainingKind::Idle
                            ? "paused"
                            : state_name(turn.r().training)));
   cancel_all(turn);
@@ -135,7 +136,7 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
     decide_end(turn, s);
   }
   if (!same) turn.go(s, Running{seen.job.task}, SupplyTrigger::Runs);
-  if (std::exchange(run.without_exclusions, false)) resolve(turn, "exclusions_starve");
+  if (std::exchange(run.jobs.without_exclusions, false)) resolve(turn, "exclusions_starve");
   switch (training::reactions_of(run).task_runs(run)) {
     case training::RunningTask::Unwanted: return burn(turn, s, seen);
     case training::RunningTask::Awaited:
@@ -169,7 +170,7 @@ void all_cancelled(Turn& turn, Submission& s, const JobSeen& seen, bool by_hand)
 }
 
 bool is_by_hand(const Turn& turn, const Submission& s, const JobSeen& seen) {
-  return !s.cancel_asked && !seen.cancelled_by_us && !turn.r().paused;
+  return !s.cancel_asked && !seen.cancelled_by_us && !turn.r().asked.paused;
 }
 
 // The tasks that were not started are gone from the queue. A task that runs is not touched by that.
@@ -279,7 +280,7 @@ void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
 
 void on_job_seen(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
-  run.daemon_away = false;
+  run.conditions.daemon_away = false;
   if (cancel_stranger(turn, seen)) return;
   Submission* s = find_or_adopt(turn, seen);
   if (s == nullptr)
@@ -328,8 +329,8 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
 
 void on_claimed(Turn& turn, const wire::GenerationStarted& e) {
   RunState& run = turn.r();
-  const auto found = run.supply.find(e.token);
-  if (found == run.supply.end() || !found->second.live()) return;
+  const auto found = run.jobs.supply.find(e.token);
+  if (found == run.jobs.supply.end() || !found->second.live()) return;
   JobSeen seen;
   seen.token = e.token;
   seen.job = e.job;
@@ -359,9 +360,10 @@ constexpr Duration kResumeOutlivesCancel = 2min;
 
 bool resumed_since(const Turn& turn, const JobSeen& seen) {
   const RunState& run = turn.r();
-  const auto s = run.supply.find(seen.token);
-  return run.resumed_live_at && turn.now() - *run.resumed_live_at <= kResumeOutlivesCancel &&
-         s != run.supply.end() && s->second.intended_at <= *run.resumed_live_at;
+  const auto s = run.jobs.supply.find(seen.token);
+  return run.asked.resumed_live_at &&
+         turn.now() - *run.asked.resumed_live_at <= kResumeOutlivesCancel &&
+         s != run.jobs.supply.end() && s->second.intended_at <= *run.asked.resumed_live_at;
 }
 
 void decide_hand_cancel(Turn& turn, const JobSeen& seen) {

@@ -18,13 +18,13 @@ constexpr Duration kWithin = 10min;
 }  // namespace
 
 void note_accepted(Turn& turn) {
-  auto& accepted = turn.r().accepted;
+  auto& accepted = turn.r().jobs.accepted;
   std::erase_if(accepted, [&](Instant at) { return at + kWithin <= turn.now(); });
   accepted.push_back(turn.now());
 }
 
 bool too_many(const Turn& turn) {
-  const auto& accepted = turn.r().accepted;
+  const auto& accepted = turn.r().jobs.accepted;
   return std::count_if(accepted.begin(), accepted.end(), [&](Instant at) {
            return at + kWithin > turn.now();
          }) >= static_cast<std::ptrdiff_t>(kMost);

@@ -16,18 +16,18 @@ constexpr std::size_t kRivalsKept = 8;
 }  // namespace
 
 std::string rival_text(const RunState& run) {
-  if (run.rivals.empty()) return "";
-  const std::size_t more = run.rivals.size() - 1;
-  return fmt::format("{}{}", run.rivals.front(),
+  if (run.jobs.rivals.empty()) return "";
+  const std::size_t more = run.jobs.rivals.size() - 1;
+  return fmt::format("{}{}", run.jobs.rivals.front(),
                      more == 0 ? "" : fmt::format(", and {} like it", more));
 }
 
 void on_rivals(Turn& turn, const RivalsSeen& seen) {
   RunState& run = turn.r();
-  const bool had = !run.rivals.empty();
-  run.rivals = seen.jobs;
-  if (run.rivals.size() > kRivalsKept) run.rivals.resize(kRivalsKept);
-  if (run.rivals.empty()) {
+  const bool had = !run.jobs.rivals.empty();
+  run.jobs.rivals = seen.jobs;
+  if (run.jobs.rivals.size() > kRivalsKept) run.jobs.rivals.resize(kRivalsKept);
+  if (run.jobs.rivals.empty()) {
     if (!had) return;
     turn.say("the job that was in the way is gone");
     resolve(turn, "rival");

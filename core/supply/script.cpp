@@ -29,14 +29,14 @@ void begin(Turn& turn, const supply::Submission& s, const JobSeen& seen) {
   live.nodes = live.attempt_nodes = seen.nodes;
   live.attempt = Attempt(1);
   live.world_size = static_cast<std::uint32_t>(seen.nodes.size()) * run.policy.train.ranks_per_node;
-  live.best = run.budget.best;
+  live.best = run.recovery.budget.best;
   live.attempt_at = turn.now();
   run.newest = live.generation;
   run.live = std::move(live);
-  run.verdict.reset();  // of the job before
+  run.recovery.verdict.reset();  // of the job before
   begin_numbers(turn, Iteration{});
-  run.progress.phase = wire::Phase::Startup;
-  run.progress.at = run.progress.phase_since = turn.now();
+  run.health.progress.phase = wire::Phase::Startup;
+  run.health.progress.at = run.health.progress.phase_since = turn.now();
   turn.say(fmt::format("generation {} of {} is a script without agents: its logs are followed",
                        run.newest.value, job_text(seen.job)));
 }
@@ -81,7 +81,7 @@ void ask_to_leave(Turn& turn, wire::Level level) {
 void on_kill_switch(Turn& turn, const SetKillSwitch& kill, const std::string& detail) {
   if (!detail.starts_with(SetKillSwitch::kPersons)) return;
   const std::string what = fmt::format("the kill switch {} was {}", kill.path, detail);
-  const auto& made = turn.r().supply;
+  const auto& made = turn.r().jobs.supply;
   const bool submits = std::any_of(made.begin(), made.end(), [](const auto& entry) {
     return std::holds_alternative<supply::Intended>(entry.second.state);
   });  // it fails for the same reason, and says so
@@ -97,7 +97,7 @@ Duration patience(const RunPolicy& policy) {
 
 std::optional<std::string> finished(const RunState& run, const JobSeen& end) {
   const FinishedWhen& when = run.policy.train.finished;
-  const std::uint64_t at = run.progress.iteration.value;
+  const std::uint64_t at = run.health.progress.iteration.value;
   if (finished_by_file(run)) return fmt::format("{} is there", when.file);
   if (end.state != JobState::Completed || end.exit_code != 0 || end.forgotten) return std::nullopt;
   if (when.exit_zero) return "it ended with exit code 0";
@@ -129,8 +129,9 @@ std::string no_way_back(const RunState& run, const OperatorAsked& asked) {
   for (const char* key : {"lr-scale", "skip-samples"})
     if (asked.arguments.contains(key))
       return fmt::format("--{} does not apply to a script; change it in the script itself", key);
-  return run.going_back ? fmt::format("a rollback to {} is under way", run.going_back->to.value)
-                        : "";
+  return run.asked.going_back
+             ? fmt::format("a rollback to {} is under way", run.asked.going_back->to.value)
+             : "";
 }
 
 }  // namespace
@@ -148,19 +149,19 @@ void roll_back(Turn& turn, const OperatorAsked& asked, const std::string& senten
   if (turn.kind() == TrainingKind::Finished || turn.in<training::Stopping>() != nullptr ||
       turn.in<training::Recovering>() != nullptr)
     return turn.reject(fmt::format("{}; the run is {}", sentence, state_name(run.training)));
-  run.going_back = GoingBack{Iteration(to), asked.by, false, false};
+  run.asked.going_back = GoingBack{Iteration(to), asked.by, false, false};
   turn.say(fmt::format("{}; looking for the checkpoint of {} first", sentence, to));
   turn.act(point_of(run.policy, Iteration(to), false));
 }
 
 void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string& failed) {
   RunState& run = turn.r();
-  if (!run.going_back || run.going_back->to != point.iteration ||
-      run.going_back->written != point.write)
+  if (!run.asked.going_back || run.asked.going_back->to != point.iteration ||
+      run.asked.going_back->written != point.write)
     return;
   const std::string back = fmt::format("the rollback to {}", point.iteration.value);
   if (!failed.empty()) {
-    run.going_back.reset();
+    run.asked.going_back.reset();
     if (point.write && turn.in<training::Queued>() != nullptr)
       return hold(turn, {"rollback_failed",
                          fmt::format("{} failed: {}", back, failed),
@@ -172,7 +173,7 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
                         command_text(turn.name(), "why"), ""});
   }
   if (!point.write) {
-    run.going_back->sure = true;
+    run.asked.going_back->sure = true;
     cancel_waiting(turn);
     const std::string sure = fmt::format("the checkpoint of {} is there", point.iteration.value);
     if (turn.active())
@@ -182,10 +183,10 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
     if (turn.in<training::Queued>() != nullptr) return supply::ensure(turn, "");
     return turn.say("it is set at the next `stoker resume`");
   }
-  const Iteration to = run.going_back->to;
-  run.going_back.reset();
-  run.budget.best = run.progress.iteration = to;
-  signals::forget_after(run.loss, to);
+  const Iteration to = run.asked.going_back->to;
+  run.asked.going_back.reset();
+  run.recovery.budget.best = run.health.progress.iteration = to;
+  signals::forget_after(run.health.loss, to);
   resolve(turn, "loss_spike");
   turn.say(fmt::format("{} is set; the previous contents are kept beside the files", back));
   if (turn.in<training::Queued>() != nullptr) supply::ensure(turn, "");
@@ -193,22 +194,22 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
 
 bool sets_resume_point(Turn& turn, const std::string& why) {
   RunState& run = turn.r();
-  if (!run.going_back || !run.going_back->sure) return false;
+  if (!run.asked.going_back || !run.asked.going_back->sure) return false;
   turn.go(training::Queued{}, Trigger::Submits,
           fmt::format("{}the checkpoint of {} is set as the one to resume from first",
-                      why.empty() ? "" : why + "; ", run.going_back->to.value));
-  if (!std::exchange(run.going_back->written, true))
-    turn.act(point_of(run.policy, run.going_back->to, true));
+                      why.empty() ? "" : why + "; ", run.asked.going_back->to.value));
+  if (!std::exchange(run.asked.going_back->written, true))
+    turn.act(point_of(run.policy, run.asked.going_back->to, true));
   return true;
 }
 
 bool moved(const RunState& run, const LiveGeneration& live) {
-  return run.budget.best > live.best;
+  return run.recovery.budget.best > live.best;
 }
 
 bool wait_for_stillness(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
-  const bool array = std::any_of(run.supply.begin(), run.supply.end(),
+  const bool array = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
                                  [](const auto& entry) { return entry.second.waiting() > 0; });
   if (array) {
     turn.say("the next task of its array starts at once: the array's only guard is its own %1");
@@ -266,9 +267,9 @@ void on_late_progress(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
   auto* queued = turn.in<training::Queued>();
   if (run.live || digest.generation != run.newest || queued == nullptr || !queued->submit_at ||
-      digest.last.iteration_max == run.progress.iteration)
+      digest.last.iteration_max == run.health.progress.iteration)
     return;
-  run.progress.iteration = digest.last.iteration_max;
+  run.health.progress.iteration = digest.last.iteration_max;
   queued->submit_at = turn.now() + kOrphanGrace;
   turn.say(
       fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",

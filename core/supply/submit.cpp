@@ -32,10 +32,11 @@ Token make_token(const Turn& turn, OrderNumber order) {
 
 void forget_old(RunState& run) {
   std::vector<std::pair<OrderNumber, Token>> over;
-  for (const auto& [token, s] : run.supply)
+  for (const auto& [token, s] : run.jobs.supply)
     if (!s.live()) over.emplace_back(s.order, token);
   std::sort(over.begin(), over.end());
-  for (std::size_t i = 0; i + kTerminalKept < over.size(); ++i) run.supply.erase(over[i].second);
+  for (std::size_t i = 0; i + kTerminalKept < over.size(); ++i)
+    run.jobs.supply.erase(over[i].second);
 }
 
 // What a job is submitted without: nodes excluded, and those that a bisection would do without, as
@@ -46,7 +47,8 @@ std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) 
   auto nodes = avoided_nodes(turn, needed);
   const std::size_t known = known_nodes(ledger);
   const std::size_t taken = nodes.size() + size_for(turn).with_spares;
-  if (run.without_exclusions || run.bisect.suspects.empty() || known <= taken) return nodes;
+  if (run.jobs.without_exclusions || run.recovery.bisect.suspects.empty() || known <= taken)
+    return nodes;
   for (const NodeName& node : bisected_out(run, known - taken))
     if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
   std::sort(nodes.begin(), nodes.end());
@@ -57,12 +59,12 @@ std::vector<NodeName> submitted_without(const Turn& turn, std::uint32_t needed) 
 // people want to look at, and what a follower is still to be run on.
 std::vector<std::uint64_t> pins_of(const RunState& run, bool with_followed = true) {
   std::vector<std::uint64_t> pins = run.policy.checkpoints.pin;
-  const auto& known = run.checkpoint.known;
-  if (run.loss.spike) {  // what a rollback would go back to, and once more
-    auto before = known.lower_bound(run.loss.spike->onset.value);
+  const auto& known = run.health.checkpoint.known;
+  if (run.health.loss.spike) {  // what a rollback would go back to, and once more
+    auto before = known.lower_bound(run.health.loss.spike->onset.value);
     for (int n = 0; n < 2 && before != known.begin(); ++n) pins.push_back((--before)->first);
   }
-  for (const signals::PastSpike& spike : run.loss.past) {
+  for (const signals::PastSpike& spike : run.health.loss.past) {
     const auto after = known.lower_bound(spike.end.value);
     auto before = known.lower_bound(spike.onset.value);
     if (after != known.end()) pins.push_back(after->first);
@@ -80,7 +82,7 @@ std::uint32_t planned_nodes(const RunState& run) {
   std::uint32_t nodes = 1;
   for (const NodesStep& step : run.policy.scheduler.nodes) {
     nodes = step.nodes;
-    if (step.until_samples == 0 || run.progress.samples < step.until_samples) break;
+    if (step.until_samples == 0 || run.health.progress.samples < step.until_samples) break;
   }
   return nodes;
 }
@@ -91,13 +93,13 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   const SchedulerPolicy& policy = run.policy.scheduler;
   const Size size = size_for(turn);
   Submit submit;
-  submit.token = make_token(turn, run.order);
-  submit.order = run.order;
+  submit.token = make_token(turn, run.asked.order);
+  submit.order = run.asked.order;
   submit.array_tasks = std::max(1u, policy.array_tasks);
   submit.nodes = size.with_spares;
   submit.time_limit = policy.time_limit;
   submit.exclude = submitted_without(turn, size.active);
-  if (run.order.value == 1) submit.begin = policy.begin;
+  if (run.asked.order.value == 1) submit.begin = policy.begin;
   submit.dependency = dependency;
 
   Submission s;
@@ -111,7 +113,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
     turn.act(SetKillSwitch{run.policy.train.kill_switch, false});
   turn.act(submit);
-  return run.supply.emplace(s.token, std::move(s)).first->second;
+  return run.jobs.supply.emplace(s.token, std::move(s)).first->second;
 }
 
 }  // namespace
@@ -120,7 +122,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
 std::vector<NodeName> avoided_nodes(const Turn& turn, std::uint32_t needed) {
   const RunState& run = turn.r();
   const auto& fixed = run.policy.scheduler.exclude;
-  if (run.without_exclusions) return fixed;
+  if (run.jobs.without_exclusions) return fixed;
   return exclusions_for_submit(turn.site.ledger, fixed, needed, turn.now());
 }
 
@@ -158,10 +160,10 @@ Size size_for(const Turn& turn) {
 void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_samples) {
   RunState& run = turn.r();
   const RunPolicy& policy = run.policy;
-  run.order = run.order.next();
+  run.asked.order = run.asked.order.next();
   wire::Orders orders;
   orders.run = policy.run;
-  orders.number = run.order;
+  orders.number = run.asked.order;
   orders.epoch = turn.site.epoch;
   orders.resume = resume;
   orders.command = policy.train.command;
@@ -171,8 +173,8 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.ranks_per_node = policy.train.ranks_per_node;
   orders.spares = policy.scheduler.spares;
   orders.in_allocation = policy.recover.in_allocation;
-  const std::uint32_t left =
-      policy.recover.restarts_total - std::min(policy.recover.restarts_total, run.budget.spent);
+  const std::uint32_t left = policy.recover.restarts_total -
+                             std::min(policy.recover.restarts_total, run.recovery.budget.spent);
   orders.restart_budget = std::min(left, policy.recover.restarts_without_progress);
   orders.hang_floor = policy.hang.floor;
   orders.save_signal = policy.train.save_signal;
@@ -184,18 +186,18 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.verify_checkpoints = policy.checkpoints.verify;
   orders.keep_last = policy.checkpoints.keep_last;
   orders.keep_every = policy.checkpoints.keep_every;
-  orders.keep_pin = run.pins = pins_of(run);
+  orders.keep_pin = run.asked.pins = pins_of(run);
   const bool back = resume.mode == wire::ResumeMode::Exact;
-  orders.keep_follow = run.follow =
+  orders.keep_follow = run.asked.follow =
       followers::rules(run, back ? std::optional(resume.iteration) : std::nullopt);
   orders.archive_to = policy.checkpoints.archive_to;
   orders.archive_every = policy.checkpoints.archive_every;
   orders.archive_without_optimizer = policy.checkpoints.archive_without_optimizer;
-  orders.lr_scale = run.lr_scale;
+  orders.lr_scale = run.asked.lr_scale;
   orders.skip_samples = skip_samples;
-  orders.skips = skips_of(run.experiments);
+  orders.skips = skips_of(run.recovery.experiments);
   orders.exclude = avoided_nodes(turn, orders.nodes);
-  run.searched = run.bisect.suspects.size();
+  run.recovery.searched = run.recovery.bisect.suspects.size();
   for (const NodeName& node : bisected_out(run, policy.scheduler.spares))  // as far as spares last
     if (std::find(orders.exclude.begin(), orders.exclude.end(), node) == orders.exclude.end())
       orders.exclude.push_back(node);
@@ -204,9 +206,9 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.preflight = policy.recover.preflight && has_agents(policy) && run.newest == Generation{};
   orders.progress = policy.watch.progress;
   if (resume.mode == wire::ResumeMode::Exact)
-    run.exact_order = run.order;
+    run.asked.exact_order = run.asked.order;
   else
-    run.exact_order.reset();
+    run.asked.exact_order.reset();
   turn.act(WriteOrders{orders});
 }
 
@@ -218,7 +220,7 @@ void submit(Turn& turn, const std::string& why) {
   if (too_many(turn) && allowed(turn.kind(), Trigger::Holds, TrainingKind::Held))
     return hold_submissions(turn, why);
   if (script::sets_resume_point(turn, why)) return;
-  if (!run.exact_order) write_orders(turn, wire::Resume{});
+  if (!run.asked.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,
           fmt::format("{}submitting {} on {}{}", why.empty() ? "" : why + "; ",
@@ -234,7 +236,7 @@ void ensure(Turn& turn, const std::string& why) {
   if (queued == nullptr) return;
   bool live = false;
   bool useful = false;
-  for (const auto& [token, s] : run.supply) {
+  for (const auto& [token, s] : run.jobs.supply) {
     live = live || s.live();
     useful = useful || s.waiting() > 0 || std::holds_alternative<Running>(s.state) ||
              (s.live() && next_runs(s, 0));
@@ -246,23 +248,24 @@ void ensure(Turn& turn, const std::string& why) {
     return resize_waiting(turn);
   }
   if (live) return turn.say(why);  // one that is being cancelled: wait for its proven end
-  if (run.paused)
+  if (run.asked.paused)
     return turn.go(
         training::Idle{}, Trigger::Drains,
         fmt::format("{}the run is paused, nothing is submitted", why.empty() ? "" : why + "; "));
   if (queued->tree || (queued->submit_at && *queued->submit_at > turn.now())) return turn.say(why);
-  if (!run.rivals.empty()) return turn.say(why);
+  if (!run.jobs.rivals.empty()) return turn.say(why);
   submit(turn, why);
 }
 
 void top_up(Turn& turn) {
   RunState& run = turn.r();
   const auto dry = signals::chain_dry(run);
-  if (!dry || run.paused || !turn.active() || turn.in<training::Stopping>() != nullptr) return;
+  if (!dry || run.asked.paused || !turn.active() || turn.in<training::Stopping>() != nullptr)
+    return;
   if (is_near_end(run)) return;
   const Submission* running = running_submission(run);
   if (running == nullptr || running->job.job == 0) return;
-  if (run.exact_order || !run.rivals.empty()) return;
+  if (run.asked.exact_order || !run.jobs.rivals.empty()) return;
   if (!has_agents(run.policy)) return;  // its next job waits for the proven end of this one
   if (too_many(turn)) return hold_submissions(turn, *dry);
   turn.say(fmt::format("{}; submitting the next array behind {}", *dry, job_text(running->job)));
@@ -272,44 +275,45 @@ void top_up(Turn& turn) {
 
 void follow_pins(Turn& turn) {
   RunState& run = turn.r();
-  if (run.policy.checkpoints.keep_last == 0 || run.exact_order || !has_agents(run.policy)) return;
+  if (run.policy.checkpoints.keep_last == 0 || run.asked.exact_order || !has_agents(run.policy))
+    return;
   if (turn.in<training::Training>() == nullptr) return;
-  if (pins_of(run) == run.pins) {
+  if (pins_of(run) == run.asked.pins) {
     if (!followers::went_back(run)) return;
     turn.say("checkpoints from here on are followed again");
     return write_orders(turn, wire::Resume{});
   }
-  const auto before = run.pins;
+  const auto before = run.asked.pins;
   write_orders(turn, wire::Resume{});
   const auto pins = pins_of(run, false);  // what waits for a follower is no news
   const bool news = !std::includes(before.begin(), before.end(), pins.begin(), pins.end());
   if (pins.empty() || (!news && !run.policy.after.empty())) return;
   turn.say(fmt::format("kept from deletion: {}; {}", fmt::join(pins, ", "),
-                       run.loss.spike ? "the loss is in a spike, and these lie before it"
-                                      : "they lie on both sides of a spike, or are pinned"));
+                       run.health.loss.spike ? "the loss is in a spike, and these lie before it"
+                                             : "they lie on both sides of a spike, or are pinned"));
 }
 
 void follow_search(Turn& turn) {
   RunState& run = turn.r();
-  if (run.searched == run.bisect.suspects.size() || run.exact_order) return;
+  if (run.recovery.searched == run.recovery.bisect.suspects.size() || run.asked.exact_order) return;
   if (turn.in<training::Training>() == nullptr) return;
   if (has_agents(run.policy)) write_orders(turn, wire::Resume{});
-  run.searched = run.bisect.suspects.size();
+  run.recovery.searched = run.recovery.bisect.suspects.size();
   update_exclusions(turn);
 }
 
 void follow_plan(Turn& turn) {
   RunState& run = turn.r();
-  if (run.policy.scheduler.nodes.size() < 2 || run.paused || run.exact_order) return;
+  if (run.policy.scheduler.nodes.size() < 2 || run.asked.paused || run.asked.exact_order) return;
   if (turn.in<training::Training>() == nullptr || running_submission(run) == nullptr) return;
   if (too_many(turn)) return;
   const std::uint32_t planned = planned_nodes(run);
-  for (auto& [token, s] : run.supply) {
+  for (auto& [token, s] : run.jobs.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.planned == 0 || s.planned == planned) continue;
     turn.say(
         fmt::format("{} samples are consumed: the plan needs {} from the next start on, but the "
                     "waiting tasks have {}; replacing them",
-                    run.progress.samples, count_text(planned, "node"), s.planned));
+                    run.health.progress.samples, count_text(planned, "node"), s.planned));
     cancel_waiting(turn);
     return top_up(turn);
   }
@@ -320,7 +324,7 @@ void resize_waiting(Turn& turn) {
   if (turn.in<training::Queued>() == nullptr || turn.site.ledger.nodes.empty()) return;
   const Size size = size_for(turn);
   const std::uint32_t usable = usable_nodes(turn.site.ledger, avoided_nodes(turn, size.active));
-  for (auto& [token, s] : run.supply) {
+  for (auto& [token, s] : run.jobs.supply) {
     const bool pending = std::holds_alternative<Pending>(s.state) && s.waiting() > 0;
     if (!pending || turn.site.ledger.nodes.size() < s.nodes || usable >= s.nodes ||
         size.with_spares >= s.nodes)
@@ -337,7 +341,7 @@ void resize_waiting(Turn& turn) {
 void update_exclusions(Turn& turn) {
   RunState& run = turn.r();
   const auto wanted = submitted_without(turn, size_for(turn).active);
-  for (auto& [token, s] : run.supply) {
+  for (auto& [token, s] : run.jobs.supply) {
     if (s.waiting() == 0 || s.job.job == 0 || s.exclude == wanted) continue;
     s.exclude = wanted;
     turn.act(SetExclusions{s.token, s.job, wanted});

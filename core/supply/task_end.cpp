@@ -28,19 +28,20 @@ bool chain_goes_on(const RunState& run, const Submission& s, std::uint32_t task,
       s.rest_cancelled || std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
         return entry.first > task && entry.second.state == JobState::Cancelled;
       });
-  return !rest && std::any_of(run.supply.begin(), run.supply.end(), [&](const auto& entry) {
-    return entry.first != s.token && entry.second.live() && entry.second.waiting() > 0;
-  });
+  return !rest &&
+         std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(), [&](const auto& entry) {
+           return entry.first != s.token && entry.second.live() && entry.second.waiting() > 0;
+         });
 }
 
 // What trains is of a later task: the end of an earlier one, seen late, is nothing to it.
 bool is_of_the_past(Turn& turn, const Submission& s, const Ending& ending) {
   const auto& live = turn.r().live;
   if (!live || live->goodbye_at) return false;
-  const auto other = turn.r().supply.find(live->token);
+  const auto other = turn.r().jobs.supply.find(live->token);
   const bool past = live->token == s.token
                         ? live->job.task > ending.task
-                        : other != turn.r().supply.end() && other->second.order > s.order;
+                        : other != turn.r().jobs.supply.end() && other->second.order > s.order;
   if (past)
     turn.say(fmt::format("{} is over ({}); generation {} of a later one is what trains",
                          job_text(ending.end.job), stoker::name_of(ending.end.state),
@@ -54,10 +55,10 @@ std::optional<LiveGeneration> take_live(Turn& turn, JobState end) {
   RunState& run = turn.r();
   std::optional<LiveGeneration> live = std::move(run.live);
   run.live.reset();
-  run.over.reset();
+  run.jobs.over.reset();
   if (live && has_agents(run.policy) && !live->goodbye_at && !live->outcome &&
       end != JobState::NodeFail)
-    run.over = Over{*live, turn.now(), run.progress.iteration};
+    run.jobs.over = Over{*live, turn.now(), run.health.progress.iteration};
   return live;
 }
 
@@ -65,7 +66,7 @@ std::optional<LiveGeneration> take_live(Turn& turn, JobState end) {
 
 void supersede(Turn& turn, const Token& token) {
   RunState& run = turn.r();
-  for (auto& [other, s] : run.supply) {
+  for (auto& [other, s] : run.jobs.supply) {
     const std::uint32_t task = running_task(s);
     if (other == token || task == 0) continue;
     if (std::holds_alternative<Running>(s.state)) {
@@ -78,7 +79,8 @@ void supersede(Turn& turn, const Token& token) {
     s.tasks[task].state = JobState::Completed;
     turn.say(fmt::format("{} is over: a later job of the run has its claim",
                          job_text({s.job.job, task})));
-    if (!run.live || !run.live->goodbye_at) ++run.budget.spent, ++run.budget.without_progress;
+    if (!run.live || !run.live->goodbye_at)
+      ++run.recovery.budget.spent, ++run.recovery.budget.without_progress;
     if (s.waiting() > 0)
       turn.go(s, Pending{}, SupplyTrigger::Decided);
     else
@@ -115,20 +117,20 @@ void decide_end(Turn& turn, Submission& s) {
       asked,
       chain,
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state))};
-  run.save.reset();
+  run.asked.save.reset();
   if (heed_known_end(turn)) return;
   training::reactions_of(run).task_ends(turn, end);
 }
 
 std::optional<Instant> decide_end_at(const SiteState&, const RunState& run) {
   std::optional<Instant> at;
-  for (const auto& [token, s] : run.supply)
+  for (const auto& [token, s] : run.jobs.supply)
     if (const auto* ending = std::get_if<Ending>(&s.state)) keep_earliest(at, ending->decide_at);
   return at;
 }
 
 void decide_ends(Turn& turn) {
-  for (auto& [token, s] : turn.r().supply)
+  for (auto& [token, s] : turn.r().jobs.supply)
     if (const auto* ending = std::get_if<Ending>(&s.state);
         ending != nullptr && ending->decide_at <= turn.now())
       return decide_end(turn, s);  // which may change the list; the next one is due at once

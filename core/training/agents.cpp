@@ -58,7 +58,7 @@ void dispatch_said(Turn& turn, const wire::AgentBody& body) {
 
 void on_agent_said(Turn& turn, const AgentSaid& said) {
   RunState& run = turn.r();
-  run.daemon_away = false;
+  run.conditions.daemon_away = false;
   const bool starts = std::holds_alternative<wire::GenerationStarted>(said.event.body);
   if (const auto* gone = std::get_if<wire::CheckpointsDeleted>(&said.event.body))
     return on_checkpoints_deleted(turn, *gone);  // gone is gone, from any source and at any time

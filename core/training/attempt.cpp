@@ -17,15 +17,15 @@ namespace stoker::core {
 void training::begin_attempt(Turn& turn, const wire::AttemptStarted& e) {
   RunState& run = turn.r();
   if (!is_foreign(run.policy)) followers::leave_line(turn, e.iteration);
-  run.verdict.reset();
+  run.recovery.verdict.reset();
   begin_numbers(turn, e.iteration);
-  run.progress.phase = wire::Phase::Startup;
-  run.progress.deadline = signals::phase_deadline(run, wire::Phase::Startup);
-  run.progress.phase_since = turn.now();
-  run.progress.iteration = e.iteration;
-  if (e.iteration.value == 0) run.progress.samples = run.progress.tokens = 0;
-  run.progress.slowest = e.iteration;
-  run.progress.oldest = run.progress.newest = run.progress.at = turn.now();
+  run.health.progress.phase = wire::Phase::Startup;
+  run.health.progress.deadline = signals::phase_deadline(run, wire::Phase::Startup);
+  run.health.progress.phase_since = turn.now();
+  run.health.progress.iteration = e.iteration;
+  if (e.iteration.value == 0) run.health.progress.samples = run.health.progress.tokens = 0;
+  run.health.progress.slowest = e.iteration;
+  run.health.progress.oldest = run.health.progress.newest = run.health.progress.at = turn.now();
   begin_parole(turn, e.nodes);
 }
 
@@ -67,12 +67,12 @@ void on_attempt_over(Turn& turn, const wire::AttemptEnded& e) {
 
 void on_phase_edge(Turn& turn, const wire::PhaseEdge& e) {
   RunState& run = turn.r();
-  Progress& p = run.progress;
+  Progress& p = run.health.progress;
   if (e.attempt != run.live->attempt) return;  // of another attempt: its phase died with it
   if (e.phase != p.phase) {
     if (p.phase != wire::Phase::Iteration && p.phase_since != Instant{}) {
       const Duration took = turn.now() - p.phase_since;
-      run.phases[std::string(stoker::name_of(p.phase))].durations.add(took);
+      run.health.phases[std::string(stoker::name_of(p.phase))].durations.add(took);
       note_length(turn, p.phase, took);
     }
     p.phase = e.phase;

@@ -13,24 +13,24 @@ namespace stoker::core {
 void finish(Turn& turn, const std::string& sentence) {
   RunState& run = turn.r();
   cancel_waiting(turn);  // in front of the halt: its lead leaves when it sees that
-  turn.go(training::Finished{run.progress.iteration}, Trigger::Completes, sentence);
-  run.incident.reset();
-  run.save.reset();
-  run.planned_stop.reset();
+  turn.go(training::Finished{run.health.progress.iteration}, Trigger::Completes, sentence);
+  run.recovery.incident.reset();
+  run.asked.save.reset();
+  run.asked.planned_stop.reset();
   resolve_failures(turn);
   announce(turn, {Severity::Info, "finished",
                   fmt::format("{} finished at iteration {}", turn.name().text,
-                              run.progress.iteration.value),
+                              run.health.progress.iteration.value),
                   command_text(turn.name(), "chronicle"), ""});
 }
 
 bool finished_by_file(const RunState& run) {
-  return run.finish_file && !run.policy.train.finished.file.empty();
+  return run.conditions.finish_file && !run.policy.train.finished.file.empty();
 }
 
 void on_finish_file(Turn& turn, const FinishFileSeen& seen) {
   RunState& run = turn.r();
-  run.finish_file = seen.there;
+  run.conditions.finish_file = seen.there;
   if (!seen.there) return turn.say(fmt::format("{} is gone", seen.path));
   training::reactions_of(run).finish_file(
       turn, fmt::format("{} exists: the training is finished", seen.path));

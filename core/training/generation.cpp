@@ -16,8 +16,8 @@ namespace stoker::core {
 namespace {
 
 bool task_is_over(const RunState& run, const wire::GenerationStarted& e) {
-  const auto s = run.supply.find(e.token);
-  if (s == run.supply.end()) return false;
+  const auto s = run.jobs.supply.find(e.token);
+  if (s == run.jobs.supply.end()) return false;
   if (std::holds_alternative<supply::Ending>(s->second.state)) return false;
   const auto task = s->second.tasks.find(e.job.task);
   return task != s->second.tasks.end() && is_terminal(task->second.state);
@@ -26,15 +26,15 @@ bool task_is_over(const RunState& run, const wire::GenerationStarted& e) {
 // Says which files are not what the generation before had.
 void note_digests(Turn& turn, const std::map<std::string, std::string>& digests) {
   if (digests.empty()) return;
-  turn.r().trail.check.changed = false;
+  turn.r().recovery.trail.check.changed = false;
   for (const auto& [path, digest] : digests)
-    if (const auto before = turn.r().digests.find(path);
-        before != turn.r().digests.end() && before->second != digest) {
-      turn.r().trail.check.changed = true;
+    if (const auto before = turn.r().conditions.digests.find(path);
+        before != turn.r().conditions.digests.end() && before->second != digest) {
+      turn.r().recovery.trail.check.changed = true;
       turn.say(fmt::format("{} has changed since the generation before (XXH3 {}, was {})", path,
                            digest.substr(0, 8), before->second.substr(0, 8)));
     }
-  turn.r().digests = digests;
+  turn.r().conditions.digests = digests;
 }
 
 }  // namespace
@@ -61,22 +61,22 @@ void on_generation_started(Turn& turn, const wire::GenerationStarted& e) {
   live.loaded = e.iteration;
   live.attempt_at = turn.now();
   run.live = live;
-  run.over.reset();
+  run.jobs.over.reset();
   run.newest = std::max(run.newest, e.generation);
   set_level(run, wire::Level::Run);
   if (e.asked) {  // what was asked of a generation that is gone must not be asked of this one
-    run.control.save = e.asked->save;
-    run.control.stacks = e.asked->stacks;
-    run.control.restart = e.asked->restart;
-    run.save.reset();
+    run.asked.control.save = e.asked->save;
+    run.asked.control.stacks = e.asked->stacks;
+    run.asked.control.restart = e.asked->restart;
+    run.asked.save.reset();
   }
-  run.control.exclude.clear();
-  const bool had_known = !run.checkpoint.known.empty();
-  std::erase_if(run.checkpoint.known,
+  run.asked.control.exclude.clear();
+  const bool had_known = !run.health.checkpoint.known.empty();
+  std::erase_if(run.health.checkpoint.known,
                 [&](const auto& known) { return known.first > e.iteration.value; });
   if (had_known)  // what is left of them is of this ancestry
-    run.trail.saved =
-        Iteration(run.checkpoint.known.empty() ? 0 : run.checkpoint.known.rbegin()->first);
+    run.recovery.trail.saved = Iteration(
+        run.health.checkpoint.known.empty() ? 0 : run.health.checkpoint.known.rbegin()->first);
   turn.say(fmt::format("generation {} of {} started on {}, {}", e.generation.value, job_text(e.job),
                        nodes_text(e.nodes),
                        e.iteration.value == 0

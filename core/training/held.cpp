@@ -22,8 +22,8 @@ void hold(Turn& turn, const Hold& hold) {
           fmt::format("{}; held: {}", hold.evidence,
                       hold.retry ? fmt::format("next try in {}", format_duration(*hold.retry))
                                  : "nothing is submitted until `stoker resume`"));
-  run.save.reset();
-  run.planned_stop.reset();
+  run.asked.save.reset();
+  run.asked.planned_stop.reset();
   if (!hold.retry) {
     if (run.live && !run.live->goodbye_at && has_agents(run.policy)) {
       set_level(run, wire::Level::LeaveNow);
@@ -61,7 +61,7 @@ void start_held_ranks(Turn& turn, const wire::AttemptStarted& e, const std::stri
 
 void resume_held(Turn& turn, const std::string& sentence) {
   forgive(turn);
-  if (turn.r().live && can_restart_inside(turn) && turn.r().control.level == wire::Level::Run)
+  if (turn.r().live && can_restart_inside(turn) && turn.r().asked.control.level == wire::Level::Run)
     return restart_inside(turn, "resumed", sentence);
   submit_resumed(turn, sentence);
 }
@@ -85,7 +85,7 @@ void leave_held(Turn& turn) {
   if (can_restart_inside(turn))
     return restart_inside(turn, "disk_full", "trying again after the pause");
   bool live = false;
-  for (const auto& [token, s] : run.supply) live = live || s.live();
+  for (const auto& [token, s] : run.jobs.supply) live = live || s.live();
   if (live)
     turn.go(Queued{}, Trigger::Submits, "trying again after the pause in the next task");
   else

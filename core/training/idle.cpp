@@ -7,11 +7,11 @@ namespace stoker::core::training {
 namespace {
 
 RunningTask task_of_idle(const RunState& run) {
-  return run.paused ? RunningTask::Unwanted : RunningTask::Awaited;
+  return run.asked.paused ? RunningTask::Unwanted : RunningTask::Awaited;
 }
 
 void add_idle_again(Turn& turn, bool) {
-  if (!turn.r().paused) supply::submit(turn, "nothing was queued");
+  if (!turn.r().asked.paused) supply::submit(turn, "nothing was queued");
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ std::string moved_wall(const Turn& turn, const supply::Ending& ending) {
   if (clock_jumped(turn))
     return fmt::format("the clock of this host was set forward by {} {} ago",
                        format_duration(step->by), format_duration(turn.now() - step->at));
-  const auto s = run.supply.find(ending.end.token);
-  if (s == run.supply.end()) return "";
+  const auto s = run.jobs.supply.find(ending.end.token);
+  if (s == run.jobs.supply.end()) return "";
   const auto task = s->second.tasks.find(ending.task);
   if (task == s->second.tasks.end() || !task->second.ends_at) return "";
   const Duration early = *task->second.ends_at - turn.event.wall;
@@ -116,9 +116,9 @@ Failure failure_of(const Turn& turn, const TaskEnd& task) {
 bool no_checkpoint(Turn& turn, const JobSeen& end, bool began) {
   constexpr int kRefused = 21;  // worker/agent: run.hpp
   RunState& run = turn.r();
-  if (began || end.exit_code != kRefused || ++run.refused < 2) return false;
-  run.refused = 0;
-  if (!run.exact_order) {
+  if (began || end.exit_code != kRefused || ++run.recovery.refused < 2) return false;
+  run.recovery.refused = 0;
+  if (!run.asked.exact_order) {
     hold(turn, {"checkpoint_refused",
                 fmt::format("{} exited with {}, like the one before: every checkpoint is damaged",
                             job_text(end.job), exit_text(kRefused, 0)),
@@ -126,10 +126,10 @@ bool no_checkpoint(Turn& turn, const JobSeen& end, bool began) {
                 {}});
     return true;
   }
-  give_up_rollback(turn,
-                   fmt::format("{} exited with {}, like the one before: the checkpoint that order "
-                               "{} goes back to is gone or damaged",
-                               job_text(end.job), exit_text(kRefused, 0), run.exact_order->value));
+  give_up_rollback(
+      turn, fmt::format("{} exited with {}, like the one before: the checkpoint that order "
+                        "{} goes back to is gone or damaged",
+                        job_text(end.job), exit_text(kRefused, 0), run.asked.exact_order->value));
   return true;
 }
 
@@ -143,11 +143,11 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
                                failure.strong);
   note_incident(turn, failure.kind);
   if (!failure.free) {
-    ++run.budget.spent;
-    ++run.budget.without_progress;
-    ++run.budget.restarts;
+    ++run.recovery.budget.spent;
+    ++run.recovery.budget.without_progress;
+    ++run.recovery.budget.restarts;
   }
-  if (const auto loop = signals::crash_loop(run.budget, run.policy.recover))
+  if (const auto loop = signals::crash_loop(run.recovery.budget, run.policy.recover))
     return hold(turn, {"crash_loop",
                        fmt::format("{}; {}", text, *loop),
                        "read the last lines of the job's log and fix the cause",
@@ -177,7 +177,7 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
     if (script::wait_for_stillness(turn, fmt::format("{}; {}", text, budget_text(run))))
       return tell();
   }
-  const bool more = std::any_of(run.supply.begin(), run.supply.end(),
+  const bool more = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
                                 [](const auto& entry) { return entry.second.waiting() > 0; });
   turn.go(Queued{}, Trigger::TaskEnds,
           fmt::format("{}{}; {}", text, more ? "; the next task continues" : "", budget_text(run)));
@@ -200,7 +200,7 @@ bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGenerati
   if (!left || !live || !script::moved(run, *live)) return false;
   turn.go(Queued{}, Trigger::TaskEnds,
           fmt::format("{} {}, after {} new iterations; the training continues in the next task",
-                      over, where_text(run), run.budget.best.value - live->best.value));
+                      over, where_text(run), run.recovery.budget.best.value - live->best.value));
   supply::ensure(turn, "");
   return true;
 }

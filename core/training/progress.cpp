@@ -18,19 +18,22 @@ namespace stoker::core {
 namespace {
 
 void remember_loss(RunState& run, std::uint64_t iteration, double loss) {
-  if (!run.losses.empty()) {
-    while (!run.losses.empty() && run.losses.back().iteration >= iteration)
-      run.losses.pop_back();  // a restart went back: the curve is the surviving history
-    if (!run.losses.empty() && iteration < run.losses.back().iteration + run.loss_stride) return;
+  if (!run.health.losses.empty()) {
+    while (!run.health.losses.empty() && run.health.losses.back().iteration >= iteration)
+      run.health.losses.pop_back();  // a restart went back: the curve is the surviving history
+    if (!run.health.losses.empty() &&
+        iteration < run.health.losses.back().iteration + run.health.loss_stride)
+      return;
   }
-  run.losses.push_back({iteration, loss});
-  if (run.losses.size() <= kLossPoints) return;
+  run.health.losses.push_back({iteration, loss});
+  if (run.health.losses.size() <= kLossPoints) return;
   std::vector<LossPoint> thinner;
-  for (std::size_t i = run.losses.size() % 2 == 0 ? 1 : 0; i < run.losses.size(); i += 2)
-    thinner.push_back(run.losses[i]);
+  for (std::size_t i = run.health.losses.size() % 2 == 0 ? 1 : 0; i < run.health.losses.size();
+       i += 2)
+    thinner.push_back(run.health.losses[i]);
   const std::uint64_t span = thinner.back().iteration - thinner.front().iteration;
-  run.loss_stride = std::max<std::uint64_t>(1, span / thinner.size());
-  run.losses = std::move(thinner);
+  run.health.loss_stride = std::max<std::uint64_t>(1, span / thinner.size());
+  run.health.losses = std::move(thinner);
 }
 
 double finite(double value) {
@@ -40,7 +43,7 @@ double finite(double value) {
 void fold(Turn& turn, const Digest& digest, const signals::Hang& hang) {
   RunState& run = turn.r();
   const wire::Beat& beat = digest.last;
-  Progress& p = run.progress;
+  Progress& p = run.health.progress;
   const auto ago = [&](std::int64_t ms) {
     return turn.now() - std::chrono::milliseconds(std::clamp<std::int64_t>(ms, 0, 1'000'000'000));
   };
@@ -51,7 +54,7 @@ void fold(Turn& turn, const Digest& digest, const signals::Hang& hang) {
   p.newest = ago(beat.newest_progress_age_ms);
   const Iteration before = p.iteration;
   p.iteration = std::max(run.live->loaded, beat.iteration_max);
-  if (p.iteration > before) run.accepted.clear();
+  if (p.iteration > before) run.jobs.accepted.clear();
   p.slowest = beat.iteration_min;
   if (beat.total != 0) p.total = beat.total;
   if (beat.consumed_samples != 0) p.samples = beat.consumed_samples;  // 0: not loaded yet
@@ -85,7 +88,7 @@ void note_resumed(Turn& turn, const Digest& digest) {
 void ease_limits(Turn& turn) {
   constexpr Duration kUnneeded = 24h;
   RunState& run = turn.r();
-  for (auto& [name, facts] : run.phases) {
+  for (auto& [name, facts] : run.health.phases) {
     const auto phase = enum_from<wire::Phase>(name);
     if (!phase || facts.factor <= 1 || turn.now() - facts.factor_needed < kUnneeded) continue;
     facts.factor /= 2;
@@ -98,13 +101,13 @@ void ease_limits(Turn& turn) {
 
 void note_advance(Turn& turn) {
   RunState& run = turn.r();
-  if (run.progress.iteration <= run.live->loaded) return;
-  if (run.progress.iteration > run.budget.best) {
-    for (auto& [phase, facts] : run.phases) facts.hits = 0;
+  if (run.health.progress.iteration <= run.live->loaded) return;
+  if (run.health.progress.iteration > run.recovery.budget.best) {
+    for (auto& [phase, facts] : run.health.phases) facts.hits = 0;
     resolve(turn, "hang_limit");
     ease_limits(turn);
   }
-  count_progress(run, run.progress.iteration, turn.now());
+  count_progress(run, run.health.progress.iteration, turn.now());
   training::reactions_of(run).iterates(turn);
 }
 
@@ -112,7 +115,7 @@ void note_advance(Turn& turn) {
 // this attempt saved, since it had reached it and had not begun there.
 void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   RunState& run = turn.r();
-  CheckpointFacts& facts = run.checkpoint;
+  CheckpointFacts& facts = run.health.checkpoint;
   const Iteration saved = beat.checkpoint;
   if (!is_foreign(run.policy) || saved <= run.live->loaded || saved > beat.iteration_max ||
       saved == facts.iteration)
@@ -131,31 +134,32 @@ void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
 }  // namespace
 
 void note_length(Turn& turn, wire::Phase phase, Duration longest) {
-  const auto found = turn.r().phases.find(std::string(stoker::name_of(phase)));
-  if (found != turn.r().phases.end() && found->second.factor > 1 &&
+  const auto found = turn.r().health.phases.find(std::string(stoker::name_of(phase)));
+  if (found != turn.r().health.phases.end() && found->second.factor > 1 &&
       longest > signals::undoubled_deadline(turn.r(), phase))
     found->second.factor_needed = turn.now();
 }
 
 void on_digest(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
-  run.daemon_away = false;
+  run.conditions.daemon_away = false;
   if (!run.live && !has_agents(run.policy)) return script::on_late_progress(turn, digest);
   supply::hear_after_the_end(turn, digest);
   if (!run.live || run.live->generation != digest.generation) return;
   if (digest.last.attempt != run.live->attempt || run.live->outcome) return;
   note_resumed(turn, digest);
   if (digest.iteration_ms.count > 0) {
-    run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
+    run.health.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(
         digest.iteration_ms);
     note_length(turn, wire::Phase::Iteration,
                 from_seconds(std::clamp(finite(digest.iteration_ms.max), 0.0, 1e9) / 1e3));
-    run.progress.step_ms = finite(digest.iteration_ms.p50);
+    run.health.progress.step_ms = finite(digest.iteration_ms.p50);
   }
   const signals::Hang hang = signals::detect_hang(run, digest.last);
   fold(turn, digest, hang);
-  if (run.save && run.save->taken && digest.last.saves_answered >= run.save->counter)
-    run.save.reset();
+  if (run.asked.save && run.asked.save->taken &&
+      digest.last.saves_answered >= run.asked.save->counter)
+    run.asked.save.reset();
   note_advance(turn);
   note_logged_checkpoint(turn, digest.last);
   if (training::reactions_of(run).heartbeats(turn, hang)) return;

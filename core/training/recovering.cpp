@@ -37,7 +37,7 @@ void stop_recovery(Turn& turn, const StopAsked& asked) {
 void begin_recovered(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
   RunState& run = turn.r();
   if (turn.in<Recovering>()->rung == Rung::InAllocation) return begin_ranks(turn, e, sentence);
-  const Attempt given_up = run.control.leave_of;
+  const Attempt given_up = run.asked.control.leave_of;
   if (given_up.value == 0 || e.attempt <= given_up) return begin_no_ranks(turn, e, sentence);
   begin_ranks(turn, e, sentence + "; the restart came after all, so the task goes on");
   set_level(run, wire::Level::Run);
@@ -71,7 +71,7 @@ void recover_again(Turn& turn) {
   auto& recovering = *turn.in<Recovering>();
   if (recovering.rung == Rung::InAllocation) {
     const bool gone = run.live && (run.live->goodbye_at || run.live->lead_silent);
-    if (run.no_room_since &&
+    if (run.conditions.no_room_since &&
         !(run.live && run.live->goodbye_at)) {  // neither the command nor the answer can be written
       if (recovering.repeat_at <= turn.now()) recovering.repeat_at = turn.now() + kBlindRetry;
       recovering.give_up_at = std::max(recovering.give_up_at, recovering.repeat_at);
@@ -84,12 +84,12 @@ void recover_again(Turn& turn) {
           fmt::format("limbo: no new attempt {} after the restart request; ending the task "
                       "so that the next one resumes",
                       format_duration(turn.now() - before.since)),
-          run.control.restart_of);
+          run.asked.control.restart_of);
     }
     if (recovering.repeat_at > turn.now()) return;
     recovering.repeat_at = recovering.give_up_at;
     turn.say("the restart request was not acknowledged yet; repeating it");
-    return write_control(turn, run.control.reason);
+    return write_control(turn, run.asked.control.reason);
   }
   if (recovering.repeat_at > turn.now()) return;
   recovering.repeat_at = turn.now() + (turn.blind() ? kBlindRetry : Duration(60s));

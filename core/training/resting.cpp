@@ -57,14 +57,15 @@ void refuse_stop(Turn& turn, const StopAsked& asked) {
 
 void forgive(Turn& turn) {
   RunState& run = turn.r();
-  run.budget.without_progress = 0;
-  run.budget.spent = std::min(run.budget.spent, run.policy.recover.restarts_total / 2);
-  run.disk_full = run.refused = run.failed_submits = 0;
+  run.recovery.budget.without_progress = 0;
+  run.recovery.budget.spent =
+      std::min(run.recovery.budget.spent, run.policy.recover.restarts_total / 2);
+  run.recovery.disk_full = run.recovery.refused = run.jobs.failed_submits = 0;
   resolve_failures(turn);
 }
 
 void submit_resumed(Turn& turn, const std::string& sentence) {
-  for (const auto& [token, s] : turn.r().supply)
+  for (const auto& [token, s] : turn.r().jobs.supply)
     if (s.live())  // still being cancelled: its proven end leads to the submission
       return turn.go(Queued{}, Trigger::Submits,
                      fmt::format("{}; waiting for the end of {}", sentence, job_text(s.job)));
@@ -84,12 +85,12 @@ void stay_until_resume(Turn& turn, bool) {
 // A run that is over (finished, stopped or held for an operator) has a task that still runs.
 std::optional<Instant> leftover_at(const SiteState&, const RunState& run) {
   if (!is_over(run.training) || running_submission(run) == nullptr) return std::nullopt;
-  return run.leftover_at;
+  return run.jobs.leftover_at;
 }
 
 void cancel_leftover(Turn& turn) {
   RunState& run = turn.r();
-  run.leftover_at = turn.now() + wire::kLeftOver;
+  run.jobs.leftover_at = turn.now() + wire::kLeftOver;
   cancel_again(turn, fmt::format("the run is {} but its task is still there; cancelling it",
                                  state_name(run.training)));
 }

@@ -109,10 +109,11 @@ std::optional<Instant> limbo_at(const SiteState&, const RunState& run) {
 std::optional<Instant> digest_at(const SiteState& site, const RunState& run) {
   const bool digests = is_watched(run) && run.live && run.live->attempt.value > 0 &&
                        !run.live->goodbye_at && !run.live->outcome && !run.live->lead_silent;
-  if (!digests || run.progress.deadline <= 0ns) return std::nullopt;
+  if (!digests || run.health.progress.deadline <= 0ns) return std::nullopt;
   const Duration beat = wire::beat_every(run.policy.hang.floor);
   const Duration early = has_agents(run.policy) ? beat / 2 : Duration(0s);
-  return std::max(run.progress.oldest + run.progress.deadline, site.now + beat) - early;
+  return std::max(run.health.progress.oldest + run.health.progress.deadline, site.now + beat) -
+         early;
 }
 
 }  // namespace stoker::core::training

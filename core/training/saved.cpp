@@ -24,7 +24,7 @@ std::string store_of(const RunPolicy& policy) {
 
 void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
   RunState& run = turn.r();
-  CheckpointFacts& facts = run.checkpoint;
+  CheckpointFacts& facts = run.health.checkpoint;
   if (facts.iteration.value != 0 && e.iteration > facts.iteration)
     facts.intervals.add(turn.now() - facts.at);
   facts.iteration = e.iteration;
@@ -33,7 +33,7 @@ void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
   facts.name = e.checkpoint;
   if (e.seconds > 0 && e.seconds < 86400) {  // a quick save may leave no edge of its phase
     facts.longest_seconds = std::max(facts.longest_seconds, e.seconds);
-    run.phases[std::string(stoker::name_of(wire::Phase::Checkpoint))].durations.add(
+    run.health.phases[std::string(stoker::name_of(wire::Phase::Checkpoint))].durations.add(
         from_seconds(e.seconds));
   }
   facts.known[e.iteration.value] = run.live->generation;
@@ -45,19 +45,19 @@ void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
   resolve(turn, "save_overdue");
   end_parole(turn);
   followers::take_up(turn, e.iteration, run.live->generation, e.checkpoint);
-  if (run.exact_order && run.live->order == *run.exact_order) {
+  if (run.asked.exact_order && run.live->order == *run.asked.exact_order) {
     turn.say("the rollback is complete: later starts use the newest checkpoint again");
-    run.exact_order.reset();
+    run.asked.exact_order.reset();
     supply::write_orders(turn, wire::Resume{});
     supply::top_up(turn);
   }
-  if (run.save && run.save->taken) {
-    turn.say(fmt::format("as {} asked", run.save->by));
-    run.save.reset();
+  if (run.asked.save && run.asked.save->taken) {
+    turn.say(fmt::format("as {} asked", run.asked.save->by));
+    run.asked.save.reset();
     resolve(turn, "save_unanswered");
   }
-  if (run.planned_stop && run.planned_stop->after_checkpoint) {
-    const PlannedStop planned = *run.planned_stop;
+  if (run.asked.planned_stop && run.asked.planned_stop->after_checkpoint) {
+    const PlannedStop planned = *run.asked.planned_stop;
     stop_now(turn, wire::Level::LeaveNow, planned.by,
              fmt::format("stopping after the checkpoint, as {} asked", planned.by));
   }

@@ -25,8 +25,8 @@ void hear_generation(Turn& turn) {
 void enter_training(Turn& turn) {
   RunState& run = turn.r();
   std::string sentence;
-  if (run.incident) {
-    const Incident& incident = *run.incident;
+  if (run.recovery.incident) {
+    const Incident& incident = *run.recovery.incident;
     const std::uint64_t from = run.live->loaded.value;
     const std::uint64_t reached = incident.iteration.value;
     const std::uint64_t repeated = reached > from ? reached - from : 0;
@@ -35,12 +35,13 @@ void enter_training(Turn& turn) {
                            count_text(repeated, "iteration"));
     if (const std::string cost = incident_cost_text(run, repeated); !cost.empty())
       sentence += "; " + cost;
-    if (!run.goodput.incidents.empty()) run.goodput.incidents.back().repeated = repeated;
+    if (!run.accounting.goodput.incidents.empty())
+      run.accounting.goodput.incidents.back().repeated = repeated;
   } else {
     sentence = fmt::format("training from iteration {}", run.live->loaded.value);
   }
   turn.go(Training{}, Trigger::Iterates, sentence);
-  run.incident.reset();
+  run.recovery.incident.reset();
   resolve_failures(turn);
 }
 
@@ -55,7 +56,7 @@ std::optional<Instant> agents_due(const SiteState&, const RunState& run) {
 void agents_silent(Turn& turn) {
   RunState& run = turn.r();
   auto& starting = *turn.in<Starting>();
-  if (run.no_room_since) {  // their reports cannot be written
+  if (run.conditions.no_room_since) {  // their reports cannot be written
     starting.silent_since = turn.now();
     return;
   }

@@ -123,7 +123,8 @@ void escalate(Turn& turn) {
     return;
   }
   const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
-  if (stopping.step == 0 && !gone && run.no_room_since) {  // the word to save could not be written
+  if (stopping.step == 0 && !gone &&
+      run.conditions.no_room_since) {  // the word to save could not be written
     stopping.escalate_at = turn.now() + kBlindRetry;
     return;
   }

@@ -26,7 +26,7 @@ void double_limit(Turn& turn, PhaseFacts& facts) {
 // The budget of false alarms is one a day and phase: the second doubles the phase's limit.
 void note_false_alarm(Turn& turn, wire::Phase phase) {
   constexpr Duration kBudgetOf = 24h;
-  PhaseFacts& facts = turn.r().phases[std::string(stoker::name_of(phase))];
+  PhaseFacts& facts = turn.r().health.phases[std::string(stoker::name_of(phase))];
   if (facts.false_alarms == 0 || facts.false_since + kBudgetOf <= turn.now()) {
     facts.false_since = turn.now();
     facts.false_alarms = 0;
@@ -42,7 +42,8 @@ void note_false_alarm(Turn& turn, wire::Phase phase) {
 // An incident that began with the suspicion is dropped; one that began before it continues.
 void drop_suspicion(Turn& turn, const training::Suspect& suspect, const std::string& sentence) {
   RunState& run = turn.r();
-  if (run.incident && run.incident->since >= run.since) run.incident.reset();
+  if (run.recovery.incident && run.recovery.incident->since >= run.since)
+    run.recovery.incident.reset();
   if (suspect.iterating)
     turn.go(training::Training{}, Trigger::Moves, sentence);
   else
@@ -146,7 +147,7 @@ void wait_for_lead_after(RunState& run, Instant now, Duration) {
 
 void suspect_hang(Turn& turn, const signals::Hang& hang) {
   RunState& run = turn.r();
-  PhaseFacts& facts = run.phases[std::string(stoker::name_of(hang.phase))];
+  PhaseFacts& facts = run.health.phases[std::string(stoker::name_of(hang.phase))];
   ++facts.hits;
   note_incident(turn, "hang");
   Suspect next;
@@ -154,7 +155,7 @@ void suspect_hang(Turn& turn, const signals::Hang& hang) {
   next.evidence = hang.evidence;
   next.nodes = hang.nodes;
   next.iterating = turn.in<Training>() != nullptr;
-  next.stacks = ++run.control.stacks;
+  next.stacks = ++run.asked.control.stacks;
   const Duration bound = has_agents(run.policy)
                              ? std::clamp<Duration>(run.policy.hang.floor / 4, 1s, 30s)
                              : probe::kAnswerWithin;
@@ -190,7 +191,7 @@ void suspect_lead(Turn& turn, const LeadSilent& silent) {
       fmt::format("the lead agent of generation {} has been silent for {} {}",
                   silent.generation.value, format_duration(silent.age), where_text(run));
   turn.go(next, Trigger::Silence,
-          run.no_room_since
+          run.conditions.no_room_since
               ? fmt::format(
                     "{}; its disk is full, so the silence does not count until there is free space",
                     next.evidence)
@@ -206,7 +207,8 @@ std::optional<Instant> verdict_at(const SiteState&, const RunState& run) {
 
 void give_verdict(Turn& turn) {
   auto& suspect = *turn.in<Suspect>();
-  if (suspect.symptom == Symptom::LeadSilent && (turn.blind() || turn.r().no_room_since)) {
+  if (suspect.symptom == Symptom::LeadSilent &&
+      (turn.blind() || turn.r().conditions.no_room_since)) {
     suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
     return;
   }

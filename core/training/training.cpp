@@ -12,14 +12,14 @@ namespace stoker::core::training {
 
 std::optional<Instant> save_overdue_at(const SiteState&, const RunState& run) {
   if (!std::holds_alternative<Training>(run.training) ||
-      run.overdue_told == run.checkpoint.iteration)
+      run.health.overdue_told == run.health.checkpoint.iteration)
     return std::nullopt;
   return signals::save_due_by(run);
 }
 
 void report_overdue_save(Turn& turn) {
   RunState& run = turn.r();
-  run.overdue_told = run.checkpoint.iteration;
+  run.health.overdue_told = run.health.checkpoint.iteration;
   const auto overdue = signals::save_overdue(run, turn.now());
   if (!overdue) return;
   turn.say(*overdue);

@@ -26,7 +26,7 @@ RunBrief brief_of(const core::SiteState& state, const core::RunState& run) {
   brief.policy = run.policy;
   brief.state = core::state_name(run.training);
   bool live = false;
-  for (const auto& [token, submission] : run.supply) {
+  for (const auto& [token, submission] : run.jobs.supply) {
     live = live || submission.live();
     if (submission.live() && submission.job.job != 0)
       brief.expected.push_back(

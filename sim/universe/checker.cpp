@@ -88,8 +88,8 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   check_rate(row, resumed);
   if (const auto run = state.runs.find(row.event.run); run != state.runs.end()) {
     if (run->second.live) known_ = run->second.live->generation;
-    const auto facts = run->second.phases.find("iteration");
-    doubled_ = facts != run->second.phases.end() && facts->second.factor > 1;
+    const auto facts = run->second.health.phases.find("iteration");
+    doubled_ = facts != run->second.health.phases.end() && facts->second.factor > 1;
   }
   blind_ = state.blind_since.has_value();
 }
@@ -141,7 +141,7 @@ void Checker::check_rollback(const core::JournalRow& row, const core::SiteState&
     if (lost_.contains(name))
       broken(fmt::format("goes back to {}, which is reported gone or damaged", name));
     if (from_a_person(row.event.body)) continue;
-    const Iteration reached = state.runs.at(row.event.run).progress.iteration;
+    const Iteration reached = state.runs.at(row.event.run).health.progress.iteration;
     for (const std::uint64_t pin : scenario_.policy.checkpoints.pin)
       if (pin > to.iteration.value && pin <= reached.value)
         broken(fmt::format("goes back to {}, past the pinned {}", to.iteration.value, pin));
@@ -288,23 +288,23 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
 
 void Checker::check_budget(const core::RunState& run, bool resumed) {
   const core::RecoverPolicy& policy = scenario_.policy.recover;
-  if (run.budget.best > best_) {
-    best_ = run.budget.best;
-    restarts_ = run.budget.restarts;
+  if (run.recovery.budget.best > best_) {
+    best_ = run.recovery.budget.best;
+    restarts_ = run.recovery.budget.restarts;
   }
-  if (run.budget.restarts < restarts_) restarts_ = run.budget.restarts;
-  if (run.budget.best < best_) {  // it went back: progress counts from there
-    best_ = run.budget.best;
-    restarts_ = run.budget.restarts;
+  if (run.recovery.budget.restarts < restarts_) restarts_ = run.recovery.budget.restarts;
+  if (run.recovery.budget.best < best_) {  // it went back: progress counts from there
+    best_ = run.recovery.budget.best;
+    restarts_ = run.recovery.budget.restarts;
   }
   const std::string where = core::state_name(run.training);
   if (resumed || where == "held" || where == "stopped") {
-    restarts_ = run.budget.restarts;  // whom a person resumes has a fresh budget
+    restarts_ = run.recovery.budget.restarts;  // whom a person resumes has a fresh budget
     return;
   }
-  if (run.budget.restarts - restarts_ > policy.restarts_without_progress + 1)
+  if (run.recovery.budget.restarts - restarts_ > policy.restarts_without_progress + 1)
     broken(fmt::format("{} restarts without progress, {} are allowed",
-                       run.budget.restarts - restarts_, policy.restarts_without_progress));
+                       run.recovery.budget.restarts - restarts_, policy.restarts_without_progress));
 }
 
 void Checker::acted(const core::Intent& intent, const SimJournal& journal) {
@@ -367,7 +367,7 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
         stuck(fmt::format("held ({}) and no alert was sent", held.alert_kind));
       continue;
     }
-    if (where == "idle" && run.paused) continue;
+    if (where == "idle" && run.asked.paused) continue;
     if (reached <= since || where == "suspect" || where == "idle")
       stuck(fmt::format("{} since {}, iteration {} then and {} now: {}", where,
                         format_duration(run.since - Instant{}), since.value, reached.value,

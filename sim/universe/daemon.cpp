@@ -145,7 +145,7 @@ void Daemon::plan_poll(Duration wait) {
 void Daemon::poll() {
   std::vector<core::JobExpected> expected;
   for (const auto& [name, run] : engine_->state().runs)
-    for (const auto& [token, s] : run.supply)
+    for (const auto& [token, s] : run.jobs.supply)
       if (s.live() && s.job.job != 0) expected.push_back({token, s.job});
   for (const auto& [name, run] : engine_->state().runs)
     for (const auto& [follower, of] : run.followers)

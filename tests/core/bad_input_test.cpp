@@ -178,8 +178,8 @@ TEST_CASE("bad input: no number in any numeric field of a digest -> journalled, 
         if (n < 60) field.second(d, value);
         t.tell(d);
       }
-      CHECK(t.run().progress.iteration == Iteration(80));
-      CHECK_FALSE(t.run().goodput.node_hours < 0);
+      CHECK(t.run().health.progress.iteration == Iteration(80));
+      CHECK_FALSE(t.run().accounting.goodput.node_hours < 0);
       t.whole();
     }
 }
@@ -189,8 +189,8 @@ TEST_CASE("bad input: no number in what agents say of saves -> journalled, read,
     Trained t;
     t.say(wire::CheckpointSaved{Iteration(40), "step-000040.g000001", 1, value});
     CHECK(t.where() == "training");
-    CHECK(t.run().checkpoint.iteration == Iteration(40));
-    CHECK(t.run().checkpoint.longest_seconds >= 0);
+    CHECK(t.run().health.checkpoint.iteration == Iteration(40));
+    CHECK(t.run().health.checkpoint.longest_seconds >= 0);
     t.whole();
   }
 }
@@ -203,7 +203,7 @@ TEST_CASE("bad input: counters that run backwards -> no rank is ended, the best 
   fewer.last.saves_answered = 0;
   t.tell(fewer);
   CHECK(t.where() == "training");
-  CHECK(t.run().budget.best == Iteration(41));
+  CHECK(t.run().recovery.budget.best == Iteration(41));
   t.say(wire::Acknowledged{"save", 0, ""});
   t.say(wire::PhaseEdge{Attempt(0), wire::Phase::Load, Iteration(0)});
   CHECK(t.where() == "training");
@@ -220,8 +220,8 @@ TEST_CASE("bad input: ranks that report the future -> taken as of this moment, n
     t.tell(d);
   }
   CHECK(t.where() == "training");
-  CHECK(t.run().progress.oldest <= t.world.clock.now());
-  CHECK(t.run().progress.phase_since <= t.world.clock.now());
+  CHECK(t.run().health.progress.oldest <= t.world.clock.now());
+  CHECK(t.run().health.progress.phase_since <= t.world.clock.now());
   // And a real silence is still one.
   Digest still = t.digest(60);
   still.last.progress_age_ms = still.last.newest_progress_age_ms = 3 * 3'600'000;

@@ -33,13 +33,13 @@ TEST_CASE("hang: nothing learned -> the ceiling of the phase; learned -> 3 x p99
   RunState run = run_with(10s, 30min);
   CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 30min);
   CHECK(signals::phase_deadline(run, wire::Phase::Evaluation) == run.policy.hang.evaluation);
-  run.phases["iteration"].durations.add(1s, 20);
+  run.health.phases["iteration"].durations.add(1s, 20);
   CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 10s);
-  run.phases["iteration"].durations.add(60s, 200);
+  run.health.phases["iteration"].durations.add(60s, 200);
   const Duration learned = signals::phase_deadline(run, wire::Phase::Iteration);
   CHECK(learned >= 180s);
   CHECK(learned <= 203s);
-  run.phases["iteration"].factor = 2;
+  run.health.phases["iteration"].factor = 2;
   CHECK(signals::phase_deadline(run, wire::Phase::Iteration) == 2 * learned);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("limit: margin -> at least twice the longest save, at most half of the
   run.policy.scheduler.time_limit = 20h;
   run.policy.train.exit_before_limit = 10min;
   CHECK(signals::limit_margin(run) == 10min);
-  run.checkpoint.longest_seconds = 900;
+  run.health.checkpoint.longest_seconds = 900;
   CHECK(signals::limit_margin(run) == 30min);
   run.policy.scheduler.time_limit = 10min;
   CHECK(signals::limit_margin(run) == 5min);

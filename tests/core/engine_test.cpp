@@ -90,7 +90,7 @@ TEST_CASE("engine: the journal refuses any turn of two runs -> the state stays a
   other.directory = "/runs/second";
   REQUIRE(world.feed({kDemo, RunAdded{demo_policy(), "alice"}, {}}));
   REQUIRE(world.feed({second, RunAdded{other, "alice"}, {}}));
-  const auto& supply = world.state().runs.at(kDemo).supply;
+  const auto& supply = world.state().runs.at(kDemo).jobs.supply;
   REQUIRE(supply.size() == 1);
   JobSeen end;
   end.token = supply.begin()->first;
@@ -185,7 +185,8 @@ TEST_CASE("engine: killed before the effects, at every start again -> one live s
   REQUIRE(world.advance_to(Instant{} + 1h));
   CHECK(world.scheduler.jobs().size() == 1);
   std::size_t live = 0;
-  for (const auto& [token, s] : world.state().runs.at(kDemo).supply) live += s.live() ? 1u : 0u;
+  for (const auto& [token, s] : world.state().runs.at(kDemo).jobs.supply)
+    live += s.live() ? 1u : 0u;
   CHECK(live == 1);
   CHECK(audit_journal(world.journal));
 }

@@ -51,7 +51,7 @@ void two_runs(sim::World& world) {
 }
 
 void stop_demo(sim::World& world) {
-  const auto& supply = world.state().runs.at(kDemo).supply;
+  const auto& supply = world.state().runs.at(kDemo).jobs.supply;
   REQUIRE(supply.size() == 1);
   JobSeen end;
   end.token = supply.begin()->first;
@@ -85,7 +85,7 @@ TEST_CASE("forget: stopped, but its job has not ended yet -> refused until it ha
   sim::World world;
   two_runs(world);
   REQUIRE(world.feed({kDemo, asked("stop"), {}}));
-  const auto& supply = world.state().runs.at(kDemo).supply;
+  const auto& supply = world.state().runs.at(kDemo).jobs.supply;
   REQUIRE(supply.begin()->second.live());
   const Decision refused = decide(world, kDemo, asked("forget"));
   CHECK(refused.rejected);
@@ -126,18 +126,18 @@ TEST_CASE("rename: a stopped run -> the same state under the new name, silences 
   CHECK(decide(world, kDemo, asked("rename", "new")).rejected);  // it is queued
   stop_demo(world);
   CHECK(decide(world, kDemo, asked("rename", "other")).reason.find("already") != std::string::npos);
-  const OrderNumber order = world.state().runs.at(kDemo).order;
+  const OrderNumber order = world.state().runs.at(kDemo).asked.order;
   const Decision done = decide(world, kDemo, asked("rename", "new"));
   CHECK_FALSE(done.rejected);
   CHECK(done.reason.find("`directory: /runs/demo`") != std::string::npos);
   REQUIRE(world.state().runs.contains(kNew));
   CHECK_FALSE(world.state().runs.contains(kDemo));
   CHECK(world.state().runs.at(kNew).policy.run == kNew);
-  CHECK(world.state().runs.at(kNew).order == order);
+  CHECK(world.state().runs.at(kNew).asked.order == order);
   CHECK(world.state().silences.at(0).match.at("run") == "new");
   CHECK(audit_journal(world.journal));
   REQUIRE(world.feed({kNew, asked("resume"), {}}));
-  CHECK(world.state().runs.at(kNew).order.value == order.value + 1);
+  CHECK(world.state().runs.at(kNew).asked.order.value == order.value + 1);
   CHECK(audit_journal(world.journal));
 }
 

@@ -17,8 +17,8 @@ RunState on_two_nodes() {
   run.live->nodes = NodeList::List{NodeName("n1"), NodeName("n2")};
   run.live->attempt_nodes = run.live->nodes;
   run.training = training::Training{};
-  run.progress.iteration = Iteration(100);
-  run.progress.phase = wire::Phase::Iteration;
+  run.health.progress.iteration = Iteration(100);
+  run.health.progress.phase = wire::Phase::Iteration;
   account(run, Instant{} + 1h);
   return run;
 }
@@ -27,25 +27,25 @@ RunState on_two_nodes() {
 
 TEST_CASE("goodput: an incident -> its down time and what is repeated then are its cost") {
   RunState run = on_two_nodes();
-  run.incident = Incident{"hang", Instant{} + 2h, {}, Iteration(100), Iteration(80)};
+  run.recovery.incident = Incident{"hang", Instant{} + 2h, {}, Iteration(100), Iteration(80)};
   account(run, Instant{} + 2h);
   run.training = training::Recovering{};
   account(run, Instant{} + 2h + 30min);  // down
   run.training = training::Training{};
-  run.incident.reset();
-  run.progress.iteration = Iteration(90);
+  run.recovery.incident.reset();
+  run.health.progress.iteration = Iteration(90);
   account(run, Instant{} + 2h + 30min);
   account(run, Instant{} + 3h);  // repeats
-  run.progress.iteration = Iteration(101);
+  run.health.progress.iteration = Iteration(101);
   account(run, Instant{} + 3h);
   account(run, Instant{} + 4h);  // trains
-  const CauseCost& hang = run.goodput.costs.at("hang");
+  const CauseCost& hang = run.accounting.goodput.costs.at("hang");
   CHECK(hang.times == 1);
   CHECK(hang.time == 1h);
   CHECK(hang.node_hours == doctest::Approx(2));
-  REQUIRE(run.goodput.incidents.size() == 1);
-  CHECK(run.goodput.incidents[0].node_hours == doctest::Approx(2));
-  CHECK(run.goodput.costs.count("repeated") == 0);
+  REQUIRE(run.accounting.goodput.incidents.size() == 1);
+  CHECK(run.accounting.goodput.incidents[0].node_hours == doctest::Approx(2));
+  CHECK(run.accounting.goodput.costs.count("repeated") == 0);
   CHECK(hours_text(run, 2) == "16.00 GPU hours");
 }
 
@@ -59,8 +59,8 @@ TEST_CASE("goodput: MFU -> FLOPs of the batch by those that the GPUs could do; u
   a.samples = 99 * 1000;
   b.iteration = Iteration(100);
   b.samples = 100 * 1000;
-  run.trail.points = {a, b};
-  run.phases["iteration"].durations.add(10s);
+  run.recovery.trail.points = {a, b};
+  run.health.phases["iteration"].durations.add(10s);
   REQUIRE(mfu(run));
   CHECK(*mfu(run) == doctest::Approx(1000 * 2e13 / (10 * 16 * 312e12)).epsilon(0.13));
 }
@@ -70,12 +70,12 @@ TEST_CASE("goodput: energy -> measured where it was, the model for the rest, and
   run.policy.goodput.gpu_watts = 500;
   run.policy.goodput.pue = 1;
   run.policy.goodput.co2_g_per_kwh = 100;
-  run.progress.gpu_watts = 4000;  // of 16 GPUs
+  run.health.progress.gpu_watts = 4000;  // of 16 GPUs
   account(run, Instant{} + 2h);
   REQUIRE(energy(run));
   CHECK(energy(run)->kwh == doctest::Approx(4));
   CHECK(energy(run)->how.starts_with("measured"));
-  run.progress.gpu_watts = 0;
+  run.health.progress.gpu_watts = 0;
   account(run, Instant{} + 3h);
   CHECK(energy(run)->kwh == doctest::Approx(12));
   CHECK(energy(run)->co2_kg == doctest::Approx(1.2));

@@ -15,9 +15,9 @@ RunState trained(Duration time, std::uint32_t failures, Duration save) {
   run.policy.train.command = {"/sw/stoker-train"};
   run.policy.checkpoints.interval_auto = true;
   run.policy.checkpoints.interval_floor = 1s;
-  run.goodput.spent["train"] = time;
-  run.budget.restarts = failures;
-  for (int i = 0; i < 5; ++i) run.phases["checkpoint"].durations.add(save);
+  run.accounting.goodput.spent["train"] = time;
+  run.recovery.budget.restarts = failures;
+  for (int i = 0; i < 5; ++i) run.health.phases["checkpoint"].durations.add(save);
   return run;
 }
 
@@ -27,7 +27,7 @@ TEST_CASE("save interval: auto -> Daly's for (trained + a day) / (failures + 1)"
   const RunState run = trained(24h * 9, 4, 60s);
   const auto found = save_interval(run);
   REQUIRE(found);
-  const auto cost = *run.phases.at("checkpoint").durations.quantile(500);
+  const auto cost = *run.health.phases.at("checkpoint").durations.quantile(500);
   CHECK(*found == recipe::daly_interval(cost, 48h));
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("save interval: more failures -> shorter; never below its floor") {
 
 TEST_CASE("save interval: no save was seen, or nothing is configured -> none") {
   RunState run = trained(48h, 1, 60s);
-  run.phases.clear();
+  run.health.phases.clear();
   CHECK(!save_interval(run));
   run = trained(48h, 1, 60s);
   run.policy.checkpoints.interval_auto = false;

@@ -32,9 +32,9 @@ TEST_CASE("search: it fails for ten minutes -> one alert, nothing submitted; fou
   CHECK(open() == 0);
   REQUIRE(world.advance_to(began + 30min));
   CHECK(open() == 1);
-  CHECK(world.state().runs.at(demo).supply.size() == 1);
+  CHECK(world.state().runs.at(demo).jobs.supply.size() == 1);
   world.scheduler.set_blind(false);
   REQUIRE(world.advance_to(began + 35min));
   CHECK(open() == 0);
-  CHECK(world.state().runs.at(demo).supply.begin()->second.job.job == 1);
+  CHECK(world.state().runs.at(demo).jobs.supply.begin()->second.job.job == 1);
 }

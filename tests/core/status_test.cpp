@@ -68,10 +68,10 @@ TEST_CASE("status: in the queue -> why the next task waits, in SLURM's word and 
   s.state = supply::Pending{};
   s.tasks[1].state = JobState::Pending;
   s.tasks[1].reason = "Priority";
-  run.supply.emplace(s.token, s);
+  run.jobs.supply.emplace(s.token, s);
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason ==
         "submitted as job 7; job 7_1: Priority (other jobs have a higher priority)");
-  run.supply.at(s.token).tasks[1].reason = "None";
+  run.jobs.supply.at(s.token).tasks[1].reason = "None";
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason == "submitted as job 7");
 }
 
@@ -80,13 +80,14 @@ TEST_CASE("status: a training run -> its forecast from what it has paid so far")
   RunState run;
   run.training = training::Training{};
   run.newest = Generation(2);
-  run.progress.iteration = Iteration(1000);
-  run.progress.total = 2000;
-  run.progress.step_ms = 1000;
-  run.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(1s, 1000);
+  run.health.progress.iteration = Iteration(1000);
+  run.health.progress.total = 2000;
+  run.health.progress.step_ms = 1000;
+  run.health.phases[std::string(stoker::name_of(wire::Phase::Iteration))].durations.add(1s, 1000);
   run.policy.scheduler.time_limit = 1h;
   run.policy.train.exit_before_limit = 10min;
-  run.goodput.spent = {{"train", 1200s}, {"checkpoint", 120s}, {"start", 100s}, {"queue", 400s}};
+  run.accounting.goodput.spent = {
+      {"train", 1200s}, {"checkpoint", 120s}, {"start", 100s}, {"queue", 400s}};
   const auto doc = status_of(site, run, Instant{}, WallTime{});
   REQUIRE(doc.eta_s);
   REQUIRE(doc.forecast);

@@ -19,7 +19,7 @@ std::string due(const DigestRule& rule, const char* wall, Duration offset = {}) 
 RunState run_with(const DigestRule& rule, const char* last) {
   RunState run;
   run.policy.alerts.digest = rule;
-  if (*last != '\0') run.weekly.due = at(last);
+  if (*last != '\0') run.accounting.weekly.due = at(last);
   return run;
 }
 

@@ -183,13 +183,13 @@ class Life {
   void check() {
     const core::RunState& run = engine_->state().runs.at(kRun);
     std::size_t living = 0;
-    for (const auto& [name, submission] : run.supply) living += submission.live() ? 1u : 0u;
+    for (const auto& [name, submission] : run.jobs.supply) living += submission.live() ? 1u : 0u;
     CHECK(living == 1);
     CHECK(scheduler_.jobs().size() == 1);
     CHECK(files_.content.contains("/runs/demo/orders/000001.json"));
-    CHECK(files_.content["/runs/demo/control.json"] == to_json_text(run.control) + "\n");
-    CHECK(run.control.save == 1);
-    CHECK(run.control.restart == 1);
+    CHECK(files_.content["/runs/demo/control.json"] == to_json_text(run.asked.control) + "\n");
+    CHECK(run.asked.control.save == 1);
+    CHECK(run.asked.control.restart == 1);
     CHECK(core::state_name(run.training) == std::string("recovering"));
     CHECK(engine_->state().open.empty());
     CHECK(journal_->open_intents()->empty());

@@ -75,7 +75,7 @@ void begin(core::Engine& engine, const RunName& run) {
   policy.train.command = {"stoker-train", "--config", "train.yaml"};
   REQUIRE(engine.start({}));
   REQUIRE(engine.feed({{run, core::RunAdded{policy, "alice"}, {}}}));
-  const Token token = engine.state().runs.at(run).supply.begin()->first;
+  const Token token = engine.state().runs.at(run).jobs.supply.begin()->first;
   wire::GenerationStarted generation;
   generation.generation = Generation(1);
   generation.token = token;

@@ -139,7 +139,7 @@ class History {
     life.wait(60s);
     REQUIRE(core::state_name(life.run().training) == std::string("finished"));
     said = life.fed;
-    restarts = life.run().budget.restarts;
+    restarts = life.run().recovery.budget.restarts;
     rows = life.journal().last_sequence().value;
   }
 
@@ -352,10 +352,10 @@ std::string live_on(const History& history, const std::string& path, std::uint64
   life.wait(5min, 15s);
   CHECK(core::state_name(life.run().training) == std::string("finished"));
   // What it submits while it reads on is taken back: nothing is left that could run.
-  for (const auto& [token, submission] : life.run().supply)
+  for (const auto& [token, submission] : life.run().jobs.supply)
     CHECK((!submission.live() || submission.cancel_asked || submission.rest_cancelled));
   CHECK(life.run().newest == Generation(2));
-  CHECK(life.run().checkpoint.iteration == Iteration(250));
+  CHECK(life.run().health.checkpoint.iteration == Iteration(250));
   if (held < history.rows) CHECK((held > history.rows / 2 || !life.fed.empty()));
   CHECK(core::state_name(life.run().training) == std::string("finished"));
   return "";
