@@ -35,9 +35,17 @@ void Controller::end_task(Task& task, EndCause cause) {
   if (!task.active()) return;
   begin_ending(task, cause, now_);
   changes_.tasks.insert(task.id);
-  for (std::size_t i = 0; i < task.runs.size(); ++i)
-    if (task.runs[i].phase == RunPhase::Starting || task.runs[i].phase == RunPhase::Running)
-      runner_.ask_to_leave(task, i);
+}
+
+// Once each, and only when the cause is durable: a scheduler process that is killed in between
+// would find a process ended by TERM and not know why. The next one asks again.
+void Controller::ask_to_leave() {
+  for (const auto& [id, task] : cluster_.tasks) {
+    if (!task.active() || task.cause == EndCause::None) continue;
+    for (std::size_t i = 0; i < task.runs.size(); ++i)
+      if (task.runs[i].phase == RunPhase::Starting || task.runs[i].phase == RunPhase::Running)
+        runner_.ask_to_leave(task, i);
+  }
 }
 
 // A node that is DOWN has no processes: what still runs there is killed at once.
@@ -67,7 +75,6 @@ void Controller::look_at_runs(Task& task) {
     if (look.seen == NodeRunner::Seen::Alive) {
       if (run.phase == RunPhase::Running) continue;
       run.phase = RunPhase::Running;
-      if (task.cause != EndCause::None) runner_.ask_to_leave(task, i);
       changes_.tasks.insert(task.id);
       continue;
     }
@@ -106,9 +113,7 @@ void Controller::settle_task(Task& task) {
   const EndCause cause = task.cause;
   settle(task, cluster_.jobs.at(task.id.job), now_);
   if (task.state != before || task.cause != cause) changes_.tasks.insert(task.id);
-  if (cause == EndCause::None && task.cause != EndCause::None)
-    for (std::size_t i = 0; i < task.runs.size(); ++i)
-      if (task.runs[i].phase == RunPhase::Running) runner_.ask_to_leave(task, i);
+  if (task.finished()) runner_.forget(task);
 }
 
 void Controller::start_tasks() {
@@ -142,27 +147,16 @@ void Controller::start_tasks() {
 }
 
 void Controller::forget_old() {
-  std::size_t finished = 0;
-  for (const auto& [id, task] : cluster_.tasks) finished += task.finished() ? 1 : 0;
-  for (auto job = cluster_.jobs.begin(); finished > kFinishedKept && job != cluster_.jobs.end();) {
-    const auto tasks = tasks_of(JobId{job->first, 0});
-    const bool over =
-        std::all_of(tasks.begin(), tasks.end(), [](const Task* task) { return task->finished(); });
-    if (!over) {
-      ++job;
-      continue;
-    }
-    finished -= tasks.size();
-    for (const Task* task : tasks) {
+  for (const std::uint64_t id : jobs_to_forget(cluster_, kFinishedKept)) {
+    for (const Task* task : tasks_of(JobId{id, 0})) {
       std::error_code ignored;  // a log that stays behind is harmless
       std::filesystem::remove_all(fmt::format("{}/jobs/{}", folder_, task->id.text()), ignored);
       changes_.tasks.erase(task->id);
     }
-    const std::uint64_t id = job->first;
     std::erase_if(cluster_.tasks, [id](const auto& entry) { return entry.first.job == id; });
     changes_.jobs.erase(id);
     changes_.forgotten.insert(id);
-    job = cluster_.jobs.erase(job);
+    cluster_.jobs.erase(id);
   }
 }
 
@@ -189,12 +183,14 @@ void Controller::advance(WallTime now) {
     if (!task.active()) continue;
     bury_dead_nodes(task);
     look_at_runs(task);
+    settle_task(task);  // before its wall is enforced: what ended in time has ended in time
     enforce(task);
     settle_task(task);
   }
   start_tasks();
   forget_old();
   (void)save();
+  ask_to_leave();
 }
 
 Duration Controller::wait(WallTime now) const {

@@ -47,6 +47,7 @@ class Controller {
   Result<Job> make_job(const SubmitJob& request) const;
   std::vector<Task*> tasks_of(const JobId& id);  // of the array, or the one
   void end_task(Task& task, EndCause cause);
+  void ask_to_leave();
   void bury_dead_nodes(Task& task);
   void look_at_runs(Task& task);
   void enforce(Task& task);

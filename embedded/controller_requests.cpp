@@ -77,7 +77,7 @@ Result<Job> Controller::make_job(const SubmitJob& request) const {
   STOKER_TRY(begin, parse_begin(request.begin, now_));
   STOKER_TRY(dependency, parse_dependency(request.dependency));
   for (const JobId& id : dependency.after)
-    if (cluster_.jobs.count(id.job) == 0)
+    if (cluster_.jobs.count(id.job) == 0 || (id.task != 0 && cluster_.tasks.count(id) == 0))
       return fail("Job dependency problem: no such job", id.text());
   Job job;
   job.id = cluster_.next_id;
@@ -232,10 +232,13 @@ Answer Controller::answer_to(const KillNode& request) {
 Answer Controller::answer_to(const RequeueJob& request) {
   const auto tasks = tasks_of(request.job);
   if (tasks.empty()) return refuse("Invalid job id specified: " + request.job.text());
+  bool any = false;
   for (Task* task : tasks) {
     end_task(*task, EndCause::Requeued);
+    any = any || task->cause == EndCause::Requeued;
     settle_task(*task);
   }
+  if (!any) return refuse("nothing of " + request.job.text() + " runs, so it is not requeued");
   return saved();
 }
 

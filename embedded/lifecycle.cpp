@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 
 namespace stoker::embedded {
 namespace {
@@ -109,6 +110,34 @@ void settle(Task& task, const Job& job, WallTime now) {
       return;
     case EndCause::Requeued: back_to_queue(task); return;
   }
+}
+
+std::vector<std::uint64_t> jobs_to_forget(const Cluster& cluster, std::size_t keep) {
+  struct Ended {
+    bool over = true;
+    WallTime last;
+    std::size_t tasks = 0;
+  };
+  std::size_t ended = 0;
+  for (const auto& [id, task] : cluster.tasks) ended += task.finished() ? 1 : 0;
+  if (ended <= keep) return {};
+  std::map<std::uint64_t, Ended> jobs;
+  for (const auto& [id, task] : cluster.tasks) {
+    Ended& job = jobs[id.job];
+    job.over = job.over && task.finished();
+    job.last = std::max(job.last, task.ended);
+    ++job.tasks;
+  }
+  std::erase_if(jobs, [](const auto& entry) { return !entry.second.over; });
+  std::vector<std::uint64_t> order;
+  for (const auto& [id, job] : jobs) order.push_back(id);
+  std::stable_sort(order.begin(), order.end(), [&jobs](std::uint64_t a, std::uint64_t b) {
+    return jobs.at(a).last < jobs.at(b).last;
+  });
+  std::size_t gone = 0;
+  while (gone < order.size() && ended > keep) ended -= jobs.at(order[gone++]).tasks;
+  order.resize(gone);
+  return order;
 }
 
 }  // namespace stoker::embedded

@@ -25,4 +25,9 @@ bool lose_node(Task& task, const Job& job, const NodeName& node);
 // wall comes. The job's exit is the highest of its nodes, as code:signal.
 void settle(Task& task, const Job& job, WallTime now);
 
+// Jobs that have ended, the one that ended first first, whose accounting goes so that at most
+// `keep` ended tasks are left. By their ends, not by their numbers: how a long job ended must be
+// known for a while, too.
+std::vector<std::uint64_t> jobs_to_forget(const Cluster& cluster, std::size_t keep);
+
 }  // namespace stoker::embedded

@@ -102,6 +102,7 @@ Status NodeRunner::start(const Job& job, const Task& task, std::size_t index) {
   STOKER_TRY(child, os::spawn(options));
   k.identity = child.identity;
   k.pidfd = std::move(child.pidfd);
+  k.asked = false;
   return ok();
 }
 
@@ -139,6 +140,7 @@ NodeRunner::Look NodeRunner::look(const Job& job, const Task& task, std::size_t 
   k.claimed = true;
   if (this_boot && identity.pid > 0) {
     if (auto fd = os::open_process(identity); fd && os::is_alive(identity)) {
+      if (k.identity != identity) k.asked = false;
       k.identity = identity;
       k.pidfd = std::move(*fd);
       return {Seen::Alive, {}, false};
@@ -158,7 +160,9 @@ NodeRunner::Look NodeRunner::look(const Job& job, const Task& task, std::size_t 
 
 void NodeRunner::ask_to_leave(const Task& task, std::size_t index) {
   Known& k = known(task, index);
-  if (k.pidfd) (void)os::send_signal(k.pidfd, SIGTERM);
+  if (!k.pidfd || k.asked) return;
+  k.asked = true;
+  (void)os::send_signal(k.pidfd, SIGTERM);
 }
 
 std::uint32_t NodeRunner::kill_all(const Task& task, std::size_t index) {

@@ -37,7 +37,8 @@ class NodeRunner {
   // processes before it counts as ended.
   Look look(const Job& job, const Task& task, std::size_t index);
 
-  void ask_to_leave(const Task& task, std::size_t index);  // TERM, then the node process's ladder
+  // TERM, then the node process's ladder; a process gets it once.
+  void ask_to_leave(const Task& task, std::size_t index);
   // KILL to everything of this run, the node process included. How many are left.
   std::uint32_t kill_all(const Task& task, std::size_t index);
 
@@ -52,7 +53,7 @@ class NodeRunner {
     os::ProcessIdentity identity;
     os::Fd pidfd;
     int starts = 0;
-    bool claimed = false;
+    bool claimed = false, asked = false;
   };
   using Key = std::tuple<JobId, std::uint32_t, NodeName>;
   Known& known(const Task& task, std::size_t index);

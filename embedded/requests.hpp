@@ -1,5 +1,7 @@
 // What a client may ask the scheduler process over its socket: one request, one answer, each one
 // JSON text that ends in a newline. The socket is 0600; the kernel says who asks (SO_PEERCRED).
+// What each does: docs/embedded-scheduler.md. To add one: a struct here with kKind, its place in
+// Request, answer_to() in controller.hpp, and its row in that document's table.
 #pragma once
 
 #include <optional>

@@ -75,9 +75,9 @@ class Site:
         self.run = name
         self.directory = os.path.join(self.folder, name)
 
-    def admin(self, *argv):
+    def admin(self, *argv, ok=True):
         """The operator of the embedded scheduler: kill-node, drain, resume, requeue, list."""
-        return run_program("stokerd", "local-admin", "--state", self.state, *argv, env=self.env)
+        return run_program("stokerd", "local-admin", "--state", self.state, *argv, ok=ok, env=self.env)
 
     # ---- files of a run
     def prepare_data(self, texts=None):

@@ -128,6 +128,30 @@ TEST_CASE("queue: requeued while running -> runs again with the same id, restart
   CHECK(c.read("restarts") == "0\n1\n");
 }
 
+TEST_CASE("queue: requeue of what does not run -> an error, and it stays as it is") {
+  ClusterFixture c;
+  SubmitJob job = c.script("true");
+  const JobId ended = c.submit(job);
+  REQUIRE(c.reaches({ended.job, 1}, JobState::Completed));
+  CHECK(c.refusal(RequeueJob{ended}).find("is not requeued") != std::string::npos);
+  SubmitJob later = c.script("true", "later");
+  later.begin = "+10min";
+  const JobId waits = c.submit(later);
+  CHECK(c.refusal(RequeueJob{{waits.job, 1}}).find("is not requeued") != std::string::npos);
+  CHECK(c.task({ended.job, 1}).state == JobState::Completed);
+  CHECK(c.task({waits.job, 1}).restart == 0);
+}
+
+TEST_CASE("queue: afterany of a task that its array does not have -> refused") {
+  ClusterFixture c;
+  const JobId id = c.submit(c.script("true"));
+  SubmitJob job = c.script("true", "other");
+  job.dependency = "afterany:" + JobId{id.job, 2}.text();
+  CHECK(c.refusal(job).find("no such job") != std::string::npos);
+  job.dependency = "afterany:" + JobId{id.job, 1}.text();
+  CHECK(c.refusal(job).empty());
+}
+
 TEST_CASE("queue: the same token twice -> one job; look-up finds it, finished too") {
   ClusterFixture c;
   const SubmitJob job = c.script("echo x >> runs");

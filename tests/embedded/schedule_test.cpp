@@ -224,6 +224,27 @@ TEST_CASE("lifecycle: signal 9 against exit 3 -> the signal is the job's exit") 
   CHECK(task.signal == SIGKILL);
 }
 
+TEST_CASE(
+    "lifecycle: too many ended tasks -> the jobs that ended first go, whole, a live one never") {
+  Cluster c = cluster_of(3);
+  const auto end = [&c](std::uint64_t job, std::uint32_t tasks, Duration at) {
+    add(c, "a", 1, tasks);
+    for (std::uint32_t t = 1; t <= tasks; ++t) {
+      c.tasks.at({job, t}).state = JobState::Completed;
+      c.tasks.at({job, t}).ended = kNow + at;
+    }
+  };
+  end(1, 1, 9s);  // long, and ended just now
+  end(2, 2, 1s);
+  end(3, 2, 2s);
+  end(4, 2, 3s);
+  c.tasks.at({3, 2}).state = JobState::Running;
+  CHECK(jobs_to_forget(c, 6).empty());
+  CHECK(jobs_to_forget(c, 5) == std::vector<std::uint64_t>{2});
+  CHECK(jobs_to_forget(c, 3) == std::vector<std::uint64_t>{2, 4});
+  CHECK(jobs_to_forget(c, 0) == std::vector<std::uint64_t>{2, 4, 1});
+}
+
 TEST_CASE("signal names: with and without SIG, numbers -> the number; else 0") {
   CHECK(signal_number("USR1") == SIGUSR1);
   CHECK(signal_number("SIGTERM") == SIGTERM);

@@ -256,8 +256,8 @@ class Embedded(World):
         return sorted(found, key=lambda j: (int(j[0]), int(j[1])))
 
     def scheduler(self, verb, job):
-        """cancel, hold, release, requeue of JOB or JOB_TASK, by hand."""
-        return self.site.admin(verb, job).stdout
+        """cancel, hold, release, requeue of JOB or JOB_TASK, by hand. A task that has just ended is not requeued: an error."""
+        return self.site.admin(verb, job, ok=verb != "requeue").stdout
 
     def node(self, verb, node):
         self.site.admin(verb, node)
