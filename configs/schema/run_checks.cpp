@@ -18,6 +18,7 @@
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
 #include "common/os/self.hpp"
+#include "common/os/way.hpp"
 #include "recipe/numerics.hpp"
 #include "recipe/plan.hpp"
 
@@ -188,6 +189,8 @@ void check_archive(RunConfigFile& file) {
   const bool there = ::stat(to.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
   if (const std::string why = there ? why_not_writable(to) : ""; !why.empty())
     file.add_error("checkpoints.archive.to", why);
+  else if (const Status way = os::check_way(to); !way)
+    file.add_error("checkpoints.archive.to", way.error().message());
   else if (const Status kept = there ? os::check_keeps_ours(to) : ok(); !kept)
     file.add_error("checkpoints.archive.to",
                    kept.error().message() + ", or make a folder of your own in it");

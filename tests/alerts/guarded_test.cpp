@@ -50,7 +50,74 @@ Answer answer_to(const Request& request) {
   return {};
 }
 
+// Keeps its connections, and remembers on which one each request came.
+class PatientServer {
+ public:
+  PatientServer() : thread_([this] { serve(); }) {}
+  ~PatientServer() {
+    stop_ = true;
+    thread_.join();
+  }
+  [[nodiscard]] std::string url() const { return socket_.url(); }
+  std::vector<std::size_t> connections() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  void serve() {
+    std::vector<os::Fd> clients;
+    while (!stop_) {
+      std::vector<pollfd> waiting{{socket_.descriptor(), POLLIN, 0}};
+      for (const os::Fd& client : clients) waiting.push_back({client.get(), POLLIN, 0});
+      if (::poll(waiting.data(), waiting.size(), 10) <= 0) continue;
+      for (std::size_t i = 1; i < waiting.size(); ++i)
+        if (waiting[i].revents != 0) answer(clients[i - 1], i);
+      if (waiting[0].revents != 0)
+        clients.emplace_back(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    }
+  }
+  void answer(const os::Fd& client, std::size_t number) {
+    char text[4096];  // NOLINT
+    const ssize_t got = ::read(client.get(), text, sizeof text);
+    if (got <= 0 || !std::string_view(text, static_cast<std::size_t>(got)).starts_with("POST"))
+      return;
+    {
+      const std::lock_guard lock(mutex_);
+      seen_.push_back(number);
+    }
+    constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    (void)!::write(client.get(), kAnswer.data(), kAnswer.size());
+  }
+
+  LocalServer socket_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::vector<std::size_t> seen_;
+  std::thread thread_;
+};
+
 }  // namespace
+
+TEST_CASE("guarded: a connection of before, which may be another user's -> a fresh one") {
+  PatientServer server;
+  HttpRequest plain;
+  plain.url = server.url();
+  plain.body = "{}";
+  HttpRequest guarded = plain;
+  guarded.guarded = true;
+  Courier courier;
+  for (const HttpRequest& request : {plain, plain, guarded, plain}) {
+    courier.start(1, request);
+    std::vector<std::pair<std::uint64_t, Answer>> answers;
+    for (int turn = 0; turn < 100 && answers.empty(); ++turn) answers = courier.wait(100ms);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers.front().second.status == 200);
+  }
+  std::string seen;
+  for (const std::size_t connection : server.connections()) seen += std::to_string(connection);
+  CHECK(seen == "1121");
+}
 
 TEST_CASE("guarded: a stranger listens -> the secret is not sent; insecure, or no secret -> sent") {
   const stoker::testing::Folder folder;

@@ -392,3 +392,44 @@ TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
         "set insecure: true");
   CHECK(ask("true").has_value());
 }
+
+// Each kind with the options that it needs, its secrets in files: none may go its own way.
+TEST_CASE("sinks: every kind over plain http to another host -> its secret is not sent") {
+  const Secrets secrets;
+  const std::string url = "http://bridge.example.org/hooks/abcdefghij";
+  const std::string hook = secrets.keep("hook", url), key = secrets.keep("key", "s3cr3t-key");
+  std::size_t tried = 0;
+  for (const SinkKind& kind : known_sinks()) {
+    core::SinkPolicy policy{"x", kind.kind, {}};
+    const auto has = [&](const std::string& name) {
+      return std::any_of(kind.options.begin(), kind.options.end(),
+                         [&](const SinkOption& option) { return option.name == name; });
+    };
+    if (!has("url") && !has("url_file")) continue;  // no HTTP
+    if (has("room")) policy.options["room"] = "!a:b";
+    if (has("topic")) policy.options["topic"] = "t";
+    if (has("url"))
+      policy.options["url"] = url;
+    else
+      policy.options["url_file"] = hook;
+    bool secret = !has("url");
+    for (const SinkOption& option : kind.options)
+      if (option.name.ends_with("_file") && option.name != "ca_file" && option.name != "url_file") {
+        policy.options[option.name] = key;
+        secret = true;
+      }
+    CAPTURE(kind.kind);
+    CHECK(secret);
+    const auto sink = make_sink(policy);
+    REQUIRE_MESSAGE(sink.has_value(), kind.kind);
+    const auto request = (*sink)->request(alert_of("fired"), kMayDay);
+    REQUIRE_FALSE(request.has_value());
+    CHECK(request.error().message().find("a secret would go over plain http") != std::string::npos);
+    if (has("template")) {
+      policy.options["template"] = "{\"text\": \"{title}\"}";
+      CHECK_FALSE((*make_sink(policy))->request(alert_of("fired"), kMayDay).has_value());
+    }
+    ++tried;
+  }
+  CHECK(tried >= 10);
+}
