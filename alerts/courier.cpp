@@ -110,7 +110,7 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
     if (guarded) {
-      // A connection of before may be another user's, who listened then: it is not looked at again.
+      // A connection of before may be another user's, who listened then: it is not checked again.
       curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
       curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
       curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");

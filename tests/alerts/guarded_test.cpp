@@ -50,6 +50,13 @@ Answer answer_to(const Request& request) {
   return {};
 }
 
+struct Secrets : stoker::testing::Folder {
+  [[nodiscard]] std::string keep(const std::string& name, const std::string& text) const {
+    REQUIRE(os::replace_file(*this / name, text + "\n", os::Durability::Cached, 0600));
+    return *this / name;
+  }
+};
+
 // Keeps its connections, and remembers on which one each request came.
 class PatientServer {
  public:
@@ -171,4 +178,60 @@ TEST_CASE("url: this host by number or name; a name that begins like a number is
   for (const char* url :
        {"http://127.example.org/", "http://127.0.0.1.example.org/", "http://10.0.0.1/"})
     CHECK_FALSE(parse_url(url)->loopback());
+}
+
+TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
+  const Secrets secrets;
+  const std::string hook = secrets.keep("hook", "http://chat.example.org/hooks/abcdefghij");
+  const auto ask = [&](const std::string& insecure) {
+    core::SinkPolicy policy{"chat", "slack", {{"url_file", hook}}};
+    if (!insecure.empty()) policy.options["insecure"] = insecure;
+    return (*make_sink(policy))->request(RenderedAlert{}, WallTime{});
+  };
+  REQUIRE_FALSE(ask("").has_value());
+  CHECK(ask("").error().message() ==
+        "alerts.sinks.chat: a secret would go over plain http to chat.example.org; use https, or "
+        "set insecure: true");
+  CHECK(ask("true").has_value());
+}
+
+// Each kind with the options that it needs, its secrets in files: none may go its own way.
+TEST_CASE("sinks: every kind over plain http to another host -> its secret is not sent") {
+  const Secrets secrets;
+  const std::string url = "http://bridge.example.org/hooks/abcdefghij";
+  const std::string hook = secrets.keep("hook", url), key = secrets.keep("key", "s3cr3t-key");
+  std::size_t tried = 0;
+  for (const SinkKind& kind : known_sinks()) {
+    core::SinkPolicy policy{"x", kind.kind, {}};
+    const auto has = [&](const std::string& name) {
+      return std::any_of(kind.options.begin(), kind.options.end(),
+                         [&](const SinkOption& option) { return option.name == name; });
+    };
+    if (!has("url") && !has("url_file")) continue;  // no HTTP
+    if (has("room")) policy.options["room"] = "!a:b";
+    if (has("topic")) policy.options["topic"] = "t";
+    if (has("url"))
+      policy.options["url"] = url;
+    else
+      policy.options["url_file"] = hook;
+    bool secret = !has("url");
+    for (const SinkOption& option : kind.options)
+      if (option.name.ends_with("_file") && option.name != "ca_file" && option.name != "url_file") {
+        policy.options[option.name] = key;
+        secret = true;
+      }
+    CAPTURE(kind.kind);
+    CHECK(secret);
+    const auto sink = make_sink(policy);
+    REQUIRE_MESSAGE(sink.has_value(), kind.kind);
+    const auto request = (*sink)->request(RenderedAlert{}, WallTime{});
+    REQUIRE_FALSE(request.has_value());
+    CHECK(request.error().message().find("a secret would go over plain http") != std::string::npos);
+    if (has("template")) {
+      policy.options["template"] = "{\"text\": \"{title}\"}";
+      CHECK_FALSE((*make_sink(policy))->request(RenderedAlert{}, WallTime{}).has_value());
+    }
+    ++tried;
+  }
+  CHECK(tried >= 10);
 }
