@@ -91,7 +91,7 @@ struct Courier::Transfer {
     }
     return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   }
-  // Connected, be it by a request before, and nothing is sent yet.
+  // Connected, and nothing is sent yet.
   static int look(void* target, char* address, char*, int port, int) {
     auto& self = *static_cast<Transfer*>(target);
     if (self.guarded) self.distrust = os::why_no_secret(address, static_cast<unsigned>(port));
@@ -109,7 +109,12 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
-    if (guarded) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    if (guarded) {
+      // A connection of before may be another user's, who listened then: it is not checked again.
+      curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+      curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+      curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    }
     if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
   }
 

@@ -29,6 +29,17 @@ void add_parts(const std::string& path, std::vector<std::string>& secrets) {
 
 }  // namespace
 
+Result<Request> HttpSink::request(const RenderedAlert& alert, WallTime now) const {
+  STOKER_TRY(request, compose(alert, now));
+  const auto url = parse_url(request.url);
+  request.guarded =
+      !request.secrets.empty() && url && url->scheme == "http" && !is_insecure(policy_);
+  if (request.guarded && !url->loopback())
+    return fail("a secret would go over plain http to " + url->host, object_of(policy_),
+                "use https, or set insecure: true");
+  return Request{std::move(request)};
+}
+
 Result<HttpRequest> HttpSink::request_to(const std::string& path) const {
   HttpRequest request;
   const std::string file = option("url_file");
@@ -60,16 +71,10 @@ Status HttpSink::authorize(HttpRequest& request, const std::string& option_name,
   return ok();
 }
 
-Result<Request> HttpSink::post_json(HttpRequest request, const Json& body) const {
-  const auto url = parse_url(request.url);
-  request.guarded =
-      !request.secrets.empty() && url && url->scheme == "http" && !is_insecure(policy_);
-  if (request.guarded && !url->loopback())
-    return fail("a secret would go over plain http to " + url->host, object_of(policy_),
-                "use https, or set insecure: true");
+HttpRequest HttpSink::with_json(HttpRequest request, const Json& body) {
   request.headers.push_back("Content-Type: application/json");
   request.body = dump_json(body);
-  return Request{std::move(request)};
+  return request;
 }
 
 std::string HttpSink::option(const std::string& name) const {

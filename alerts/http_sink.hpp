@@ -10,16 +10,23 @@
 namespace stoker::alerts {
 
 class HttpSink : public Sink {
+ public:
+  // What compose() makes. Refuses to send a secret over plain http, unless to a server of ours, of
+  // root or of the system on this host, or with `insecure: true`.
+  [[nodiscard]] Result<Request> request(const RenderedAlert& alert, WallTime now) const final;
+
  protected:
   // `default_url`: "" = the options must name one.
   explicit HttpSink(core::SinkPolicy policy, std::string default_url = {})
       : policy_(std::move(policy)), default_url_(std::move(default_url)) {}
 
+  // With each secret that it holds in `secrets`.
+  [[nodiscard]] virtual Result<HttpRequest> compose(const RenderedAlert& alert,
+                                                    WallTime now) const = 0;
   // A request to the URL of the options, with `path` appended to it.
   [[nodiscard]] Result<HttpRequest> request_to(const std::string& path = {}) const;
-  // The same with a JSON body. Refuses to send a secret over plain http, unless to a server of
-  // ours, of root or of the system on this host, or with `insecure: true`.
-  [[nodiscard]] Result<Request> post_json(HttpRequest request, const Json& body) const;
+  // The same with a JSON body.
+  static HttpRequest with_json(HttpRequest request, const Json& body);
   // Adds "Authorization: <scheme><secret of the option's file>", where the option is given.
   Status authorize(HttpRequest& request, const std::string& option,
                    const std::string& scheme) const;

@@ -15,7 +15,7 @@ class AlertmanagerSink : public HttpSink {
  public:
   explicit AlertmanagerSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime now) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime now) const override {
     STOKER_TRY(request, request_to("/api/v2/alerts"));
     STOKER_TRY_STATUS(authorize(request, "authorization_file", ""));
     Json labels = alert.labels;
@@ -30,7 +30,7 @@ class AlertmanagerSink : public HttpSink {
                    {"annotations", annotations},
                    {"startsAt", format_rfc3339(alert.since, true)},
                    {"endsAt", format_rfc3339(alert.resolved ? alert.at : now + kLasts, true)}};
-    return post_json(std::move(request), Json::array({one}));
+    return with_json(std::move(request), Json::array({one}));
   }
 
  protected:

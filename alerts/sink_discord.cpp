@@ -11,7 +11,7 @@ class DiscordSink : public HttpSink {
  public:
   explicit DiscordSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     request.url += request.url.find('?') == std::string::npos ? "?wait=true" : "&wait=true";
     const bool red = alert.severity == core::Severity::Critical;
@@ -22,7 +22,7 @@ class DiscordSink : public HttpSink {
                                : red          ? 0xc62828
                                               : 0xb26a00},
                      {"timestamp", format_rfc3339(alert.at, true)}};
-    return post_json(std::move(request), {{"username", "stoker"},
+    return with_json(std::move(request), {{"username", "stoker"},
                                           {"content", title},
                                           {"embeds", Json::array({embed})},
                                           {"allowed_mentions", {{"parse", Json::array()}}}});

@@ -12,13 +12,13 @@ class MatrixSink : public HttpSink {
  public:
   explicit MatrixSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to("/_matrix/client/v3/rooms/" + url_encoded(option("room")) +
                                    "/send/m.room.message/stoker-" +
                                    hex64(xxh3_64(alert.key.text + name()))));
     request.method = "PUT";
     STOKER_TRY_STATUS(authorize(request, "token_file", "Bearer "));
-    return post_json(std::move(request),
+    return with_json(std::move(request),
                      {{"msgtype", "m.text"}, {"body", cut(text_of(alert), 30000)}});
   }
 

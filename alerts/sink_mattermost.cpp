@@ -10,7 +10,7 @@ class MattermostSink : public HttpSink {
  public:
   explicit MattermostSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     const bool red = alert.severity == core::Severity::Critical;
     std::string text = "**" + plain_in_chat(verdict_of(alert)) + "**\n";
@@ -27,7 +27,7 @@ class MattermostSink : public HttpSink {
         {"title", plain_in_chat(title)},
         {"text", cut(text, 3500)},
         {"footer", cut("since " + format_rfc3339(alert.since) + ", incident " + alert.id, 300)}};
-    return post_json(std::move(request),
+    return with_json(std::move(request),
                      {{"username", "stoker"}, {"attachments", Json::array({attachment})}});
   }
 

@@ -22,7 +22,7 @@ class NtfySink : public HttpSink {
  public:
   explicit NtfySink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     STOKER_TRY_STATUS(authorize(request, "token_file", "Bearer "));
     while (request.url.ends_with('/')) request.url.pop_back();
@@ -34,7 +34,7 @@ class NtfySink : public HttpSink {
     request.url.resize(slash + 1);
     const bool red = alert.severity == core::Severity::Critical;
     const char* tag = alert.resolved ? "white_check_mark" : red ? "rotating_light" : "warning";
-    return post_json(std::move(request), {{"topic", topic},
+    return with_json(std::move(request), {{"topic", topic},
                                           {"title", title_of(alert)},
                                           {"message", cut(text_of(alert), 4000)},
                                           {"priority", priority_of(alert)},

@@ -23,7 +23,7 @@ class OpsgenieSink : public HttpSink {
  public:
   explicit OpsgenieSink(core::SinkPolicy policy) : HttpSink(std::move(policy), kService) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     const std::string alias =
         alert.id.size() <= 512 ? alert.id : "stoker-" + hex64(xxh3_64(alert.id));
     const bool firing = status_of(alert) == "firing";
@@ -33,11 +33,11 @@ class OpsgenieSink : public HttpSink {
                                                 "?identifierType=alias"));
     STOKER_TRY_STATUS(authorize(request, "key_file", "GenieKey "));
     if (!firing)
-      return post_json(std::move(request),
+      return with_json(std::move(request),
                        {{"source", "stoker"}, {"note", cut(verdict_of(alert), 2000)}});
     Json details(alert.labels);
     details["command"] = alert.command;
-    return post_json(std::move(request), {{"message", title_of(alert)},
+    return with_json(std::move(request), {{"message", title_of(alert)},
                                           {"alias", alias},
                                           {"description", cut(text_of(alert), 14000)},
                                           {"priority", priority_of(alert)},

@@ -23,7 +23,7 @@ class OtlpSink : public HttpSink {
  public:
   explicit OtlpSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to("/v1/logs"));
     STOKER_TRY_STATUS(authorize(request, "authorization_file", ""));
     Json attributes = Json::array();
@@ -42,7 +42,7 @@ class OtlpSink : public HttpSink {
                          {{"attributes", Json::array({attribute("service.name", "stoker"),
                                                       attribute("host.name", os::host_name())})}}},
                         {"scopeLogs", Json::array({scope})}};
-    return post_json(std::move(request), {{"resourceLogs", Json::array({resource})}});
+    return with_json(std::move(request), {{"resourceLogs", Json::array({resource})}});
   }
 
  protected:

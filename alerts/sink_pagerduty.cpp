@@ -25,7 +25,7 @@ class PagerdutySink : public HttpSink {
  public:
   explicit PagerdutySink(core::SinkPolicy policy) : HttpSink(std::move(policy), kService) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     STOKER_TRY(key, read_secret(option("routing_key_file")));
     request.secrets.push_back(key);
@@ -49,7 +49,7 @@ class PagerdutySink : public HttpSink {
                           {"custom_details", details}};
       event["client"] = "stoker";
     }
-    return post_json(std::move(request), event);
+    return with_json(std::move(request), event);
   }
 
  protected:

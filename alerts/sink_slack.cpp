@@ -31,7 +31,7 @@ class SlackSink : public HttpSink {
  public:
   explicit SlackSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     const std::string title = title_of(alert);
     Json blocks = Json::array();
@@ -53,7 +53,7 @@ class SlackSink : public HttpSink {
                                     {"text", escaped(cut("since " + format_rfc3339(alert.since) +
                                                              ", incident " + alert.id,
                                                          1000))}}})}});
-    return post_json(std::move(request),
+    return with_json(std::move(request),
                      {{"text", escaped(title + ". " + verdict_of(alert))}, {"blocks", blocks}});
   }
 

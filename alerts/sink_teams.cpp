@@ -31,7 +31,7 @@ class TeamsSink : public HttpSink {
  public:
   explicit TeamsSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     const char* color = alert.resolved                               ? "Good"
                         : alert.severity == core::Severity::Critical ? "Attention"
@@ -51,7 +51,7 @@ class TeamsSink : public HttpSink {
                     {"body", body}};
     const Json attachment{{"contentType", "application/vnd.microsoft.card.adaptive"},
                           {"content", card}};
-    return post_json(std::move(request),
+    return with_json(std::move(request),
                      {{"type", "message"}, {"attachments", Json::array({attachment})}});
   }
 

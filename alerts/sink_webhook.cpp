@@ -58,7 +58,7 @@ class WebhookSink : public HttpSink {
  public:
   explicit WebhookSink(core::SinkPolicy policy) : HttpSink(std::move(policy)) {}
 
-  Result<Request> request(const RenderedAlert& alert, WallTime) const override {
+  Result<HttpRequest> compose(const RenderedAlert& alert, WallTime) const override {
     STOKER_TRY(request, request_to());
     request.headers = {"Idempotency-Key: " + one_line(alert.key.text, 200)};
     STOKER_TRY_STATUS(authorize(request, "authorization_file", ""));
@@ -66,12 +66,12 @@ class WebhookSink : public HttpSink {
     if (pattern.empty()) {
       request.headers.emplace_back("Content-Type: application/json");
       request.body = dump_json(payload(alert, name()));
-      return Request{std::move(request)};
+      return request;
     }
     const std::string type = content_type(option("content_type"));
     request.headers.push_back("Content-Type: " + type);
     request.body = fill_template(pattern, fields_of(alert), type.find("json") != std::string::npos);
-    return Request{std::move(request)};
+    return request;
   }
 
   static std::string content_type(const std::string& given) {

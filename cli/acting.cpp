@@ -2,6 +2,8 @@
 #include "cli/acting.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <iostream>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -9,7 +11,9 @@
 
 #include "cli/read/published.hpp"
 #include "cli/show/documents.hpp"
+#include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/os/random.hpp"
 #include "wire/control.hpp"
 
@@ -70,21 +74,40 @@ bool may_move(const struct stat& folder, const struct stat& entry) {
          (folder.st_mode & S_ISVTX) == 0;
 }
 
+// The run's switch/, open: what is made goes there, also when its path is led elsewhere meanwhile.
+// Refused: a link, and a folder whose owner is not the run directory's.
+Result<os::Fd> open_switches(const std::string& run_directory) {
+  const std::string path = run_directory + "/switch";
+  struct stat run {
+  }, info{};
+  if (::stat(run_directory.c_str(), &run) != 0)
+    return fail(errno_error(errno, "cannot look at", run_directory));
+  os::Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return fail(os::open_error(errno, path));
+  if (::fstat(folder.get(), &info) != 0) return fail(errno_error(errno, "cannot look at", path));
+  if (info.st_uid != run.st_uid)
+    return fail(fmt::format("refused: it belongs to {}, the run directory to {}",
+                            os::user_name_of(info.st_uid), os::user_name_of(run.st_uid)),
+                path);
+  return folder;
+}
+
 // What another member made under the name must not keep the order out: a directory goes aside where
 // the owner asks, for others there is another spelling.
-std::string way_into(const std::string& folder, const std::string& verb) {
+std::string free_name(int folder, const std::string& verb) {
   constexpr unsigned kTries = 16;
   struct stat around {};
-  if (::stat(folder.c_str(), &around) != 0) return folder + "/" + verb;
+  if (::fstat(folder, &around) != 0) return verb;
   for (unsigned i = 0; i < kTries; ++i) {
-    std::string path = folder + "/" + spelling(verb, i);
+    std::string name = spelling(verb, i);
     struct stat there {};
-    if (::lstat(path.c_str(), &there) != 0) return path;
+    if (::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return name;
     if (!may_move(around, there)) continue;
-    const std::string aside = folder + "/.in-the-way-" + os::random_hex(8);
-    if (!S_ISDIR(there.st_mode) || ::rename(path.c_str(), aside.c_str()) == 0) return path;
+    const std::string aside = ".in-the-way-" + os::random_hex(8);
+    if (!S_ISDIR(there.st_mode) || ::renameat(folder, name.c_str(), folder, aside.c_str()) == 0)
+      return name;
   }
-  return folder + "/" + verb;
+  return verb;
 }
 
 bool is_published(const std::string& state, const wire::SiteRun& run) {
@@ -93,6 +116,19 @@ bool is_published(const std::string& state, const wire::SiteRun& run) {
   for (const wire::SiteRun& known : *runs)
     if (known == run) return true;
   return false;
+}
+
+// A run directory names its run itself, and another user may have made it: that name is not a run
+// of our daemon.
+int not_ours(const Context& context, const Deed& deed, const wire::SiteRun& run) {
+  return tell(context, deed,
+              {1,
+               false,
+               fmt::format("cannot {}: {} is not under the daemon of {}; name the state directory "
+                           "of its daemon with --state, or ask its owner",
+                           deed.request.verb, run.directory, context.state),
+               {}},
+              "none");
 }
 
 }  // namespace
@@ -117,12 +153,15 @@ Result<std::string> parse_moment(const std::string& text, WallTime now) {
 
 Result<std::string> write_switch_file(const std::string& run_directory, const std::string& verb,
                                       const std::string& reason) {
-  const std::string path = way_into(run_directory + "/switch", verb);
+  STOKER_TRY(folder, open_switches(run_directory));
+  const std::string name = free_name(folder.get(), verb);
+  const std::string path = run_directory + "/switch/" + name;
   const wire::SwitchBody body{user_name(), reason, ""};
   // The umask must not lock the group out: any member may look, and stokerd must read a member's.
   // No other may write into it or give it a second name: either would void or change the order.
-  STOKER_TRY_STATUS(
-      os::publish_file(path, to_json_text(body) + "\n", os::Durability::Synced, 0640));
+  const auto written = os::publish_file(fmt::format("/proc/self/fd/{}/{}", folder.get(), name),
+                                        to_json_text(body) + "\n", os::Durability::Synced, 0640);
+  if (!written) return fail(written.error().what, path, written.error().hint);
   return path;
 }
 
@@ -153,7 +192,8 @@ int act(const Context& context, Deed deed) {
     deed.request.run = run.run;
     ours = is_published(context.state, run);
   }
-  if (!ours && !deed.switch_file.empty())
+  if (!ours && deed.switch_file.empty()) return not_ours(context, deed, run);
+  if (!ours)
     return by_switch_file(context, deed, run,
                           run.directory + " is not under the daemon of " + context.state);
   const Answer answer = ask_daemon(context.state, deed.request);
@@ -174,6 +214,7 @@ int act_when_sure(const Context& context, Deed deed, bool yes) {
   const Console& console = context.console;
   const auto found = find_run(context.state, deed.request.run);
   if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
+  if (!is_published(context.state, *found)) return not_ours(context, deed, *found);
   Deed look = deed;
   look.request.run = found->run;
   look.request.dry_run = true;

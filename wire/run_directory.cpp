@@ -6,6 +6,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/way.hpp"
 #include "common/os/writers.hpp"
 
 namespace stoker::wire {
@@ -30,6 +31,7 @@ const std::vector<std::string> kOurs{"orders",      "claims", "batch",  "switch"
 }  // namespace
 
 Status close_run_directory(const std::string& directory, std::vector<std::string>& closed) {
+  STOKER_TRY_STATUS(os::check_way(directory));
   for (const Folder& folder : kFolders) {
     const std::string path = directory + folder.name;
     const bool below = *folder.name != '\0';

@@ -71,6 +71,18 @@ Finding check_descriptors() {
   return {"ulimit -n", Health::Good, found, ""};
 }
 
+// What docs/security.md promises about names that others make in shared folders rests on these.
+Finding check_link_protection() {
+  std::string off;
+  for (const char* name : {"protected_hardlinks", "protected_symlinks", "protected_regular"}) {
+    const auto text = os::read_file(std::string("/proc/sys/fs/") + name, 64);
+    if (text && text->starts_with("0")) off += (off.empty() ? "fs." : ", fs.") + std::string(name);
+  }
+  if (off.empty()) return {"kernel links", Health::Good, "links of others are guarded", ""};
+  return {"kernel links", Health::Note, off + " = 0",
+          "ask the administrator to set it to 1: docs/security.md says what rests on it"};
+}
+
 Finding check_clock() {
   timex t{};
   const int state = ::adjtimex(&t);
@@ -213,12 +225,19 @@ Finding check_sqlite(const std::string& version) {
 }
 
 std::vector<Finding> check_site(const Context& context) {
-  std::vector<Finding> findings{check_state(context),   check_sqlite(::sqlite3_libversion()),
-                                check_inotify(context), check_descriptors(),
-                                check_clock(),          check_curl(),
-                                check_kernel_log(),     check_stack_tools(context),
-                                check_shared_memory(),  check_programs(),
-                                check_daemon(context),  check_keeper(context)};
+  std::vector<Finding> findings{check_state(context),
+                                check_sqlite(::sqlite3_libversion()),
+                                check_inotify(context),
+                                check_descriptors(),
+                                check_link_protection(),
+                                check_clock(),
+                                check_curl(),
+                                check_kernel_log(),
+                                check_stack_tools(context),
+                                check_shared_memory(),
+                                check_programs(),
+                                check_daemon(context),
+                                check_keeper(context)};
   for (Finding& found : check_scheduler(context)) findings.push_back(std::move(found));
   return findings;
 }

@@ -1,8 +1,8 @@
 #include "common/os/files.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
@@ -18,13 +18,17 @@
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/random.hpp"
 
 namespace stoker::os {
 namespace {
 
+// In a folder of several users a name that they could foresee would be taken before us.
 std::string aside_name(const std::string& path) {
-  static std::atomic<unsigned> counter{0};
-  return fmt::format("{}.new.{}.{}", path, ::getpid(), counter.fetch_add(1));
+  std::uint64_t number = 0;
+  const std::string bytes = random_bytes(sizeof number);
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return fmt::format("{}.new.{}.{}", path, ::getpid(), number);
 }
 
 // "control.json.new.4711.3", and a claim's "….new.4711.3.host"

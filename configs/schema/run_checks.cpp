@@ -18,6 +18,7 @@
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
 #include "common/os/self.hpp"
+#include "common/os/way.hpp"
 #include "recipe/numerics.hpp"
 #include "recipe/plan.hpp"
 
@@ -184,19 +185,18 @@ void check_directory(RunConfigFile& file) {
 void check_archive(RunConfigFile& file) {
   const std::string& to = file.policy.checkpoints.archive_to;
   if (to.empty() || of_compute_nodes(file, to)) return;
-  struct stat s {};
-  const bool there = ::stat(to.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
+  const auto wrong = [&](const std::string& why) { file.add_error("checkpoints.archive.to", why); };
+  const bool there = os::exists(to + "/.");
   if (const std::string why = there ? why_not_writable(to) : ""; !why.empty())
-    file.add_error("checkpoints.archive.to", why);
+    wrong(why);
+  else if (const Status way = os::check_way(to); !way)
+    wrong(way.error().message());
   else if (const Status kept = there ? os::check_keeps_ours(to) : ok(); !kept)
-    file.add_error("checkpoints.archive.to",
-                   kept.error().message() + ", or make a folder of your own in it");
-  if (!there)
-    file.add_error("checkpoints.archive.to",
-                   "there is no directory \"" + to + "\"; make it: mkdir " + to);
+    wrong(kept.error().message() + ", or make a folder of your own in it");
+  if (!there) wrong("there is no directory \"" + to + "\"; make it: mkdir " + to);
   const std::string from = path_from(file.policy.directory, file.policy.checkpoints.directory);
   if (to == from || to.starts_with(from + "/"))
-    file.add_error("checkpoints.archive.to", "lies in the checkpoints' own directory " + from);
+    wrong("lies in the checkpoints' own directory " + from);
 }
 
 void check_expressions(RunConfigFile& file, const RunWorld& world) {

@@ -193,7 +193,11 @@ class Daemon {
 // <run directory>/{orders,claims,switch,checkpoints}; with a group readable for it, and switch/
 // writable.
 Status make_run_directory(const core::RunPolicy& policy);
-// No other user can put orders there (wire/run_directory.hpp); what had to be changed is logged.
+// Whether no other run has this directory, by another path either.
+Status check_alone(const std::string& directory, const std::map<RunName, std::string>& others);
+std::string shared_directory(const std::string& directory, const RunName& other);  // the refusal
+// No other user can put orders there (wire/run_directory.hpp), nor lead the way there or to the
+// checkpoints elsewhere; what had to be changed is logged.
 Status close_run_directory(const core::RunPolicy& policy);
 
 }  // namespace stoker::daemon

@@ -286,10 +286,7 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
                            policy.run.text, known->second.policy.directory)));
   for (const auto& [name, run] : runs_)
     if (fresh && run.policy.directory == policy.directory)
-      return reply(
-          refuse(fmt::format("{} is the directory of the run {}: give {} another one, or "
-                             "its RUN.yaml the name {}",
-                             policy.directory, name.text, policy.run.text, name.text)));
+      return reply(refuse(shared_directory(policy.directory, name)));
   Json data{{"run", policy.run.text},
             {"directory", policy.directory},
             {"known", !fresh},
@@ -302,8 +299,12 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
       response.data.update(data);
       asio::post(io_, [reply, response] { reply(response); });
     });
-  errands_->post([this, added, data, reply, state = foundation_.state_directory] {
-    Status made = make_run_directory(added.policy);
+  std::map<RunName, std::string> others;
+  for (const auto& [name, run] : runs_)
+    if (name != policy.run) others[name] = run.policy.directory;
+  errands_->post([this, added, data, reply, others, state = foundation_.state_directory] {
+    Status made = check_alone(added.policy.directory, others);
+    if (made) made = make_run_directory(added.policy);
     if (made) made = own_run_directory(added.policy.directory, state, added.by);
     core::RunAdded seen = added;
     seen.newest = newest_generation(added.policy.directory);

@@ -12,6 +12,7 @@
 
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/way.hpp"
 #include "common/os/writers.hpp"
 #include "daemon/journal/recovery.hpp"
 #include "daemon/journal/restore.hpp"
@@ -96,6 +97,7 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   foundation.state_directory = state;
   foundation.backups = state + "/backups";
   STOKER_TRY_STATUS(with_hint(os::make_directories(state, 0700)));
+  STOKER_TRY_STATUS(with_hint(os::check_way(state)));
   STOKER_TRY_STATUS(close_state(state));
   for (const std::string& folder : {foundation.backups, state + "/published"})
     STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0700)));

@@ -1,14 +1,34 @@
 // The folders of a run, and who may write in them.
 #include "wire/run_directory.hpp"
 
+#include <filesystem>
+#include <fmt/format.h>
+
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
+#include "common/os/way.hpp"
 #include "common/os/writers.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 
 namespace stoker::daemon {
+
+std::string shared_directory(const std::string& directory, const RunName& other) {
+  return fmt::format("{} is the directory of the run {}: each run needs one of its own", directory,
+                     other.text);
+}
+
+Status check_alone(const std::string& directory, const std::map<RunName, std::string>& others) {
+  const auto real = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::weakly_canonical(path, error);
+  };
+  const auto here = real(directory);
+  for (const auto& [name, other] : others)
+    if (!here.empty() && real(other) == here) return fail(shared_directory(directory, name));
+  return ok();
+}
 
 Status make_run_directory(const core::RunPolicy& policy) {
   const auto gid = policy.group.empty() ? std::nullopt : group_id(policy.group);
@@ -46,6 +66,8 @@ Status close_run_directory(const core::RunPolicy& policy) {
   Status done = wire::close_run_directory(policy.directory, closed);
   // Agents obey who may write there: with no group in RUN.yaml (any more) that is the owner alone.
   const std::string switches = policy.directory + "/switch";
+  const std::string& checkpoints = policy.checkpoints.directory;
+  if (done && checkpoints.starts_with('/')) done = os::check_way(checkpoints);
   if (done && policy.group.empty()) {
     const auto changed = os::close_to_others(switches);
     if (!changed) done = fail(changed.error());

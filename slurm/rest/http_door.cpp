@@ -17,6 +17,7 @@
 #include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::slurm {
 namespace {
@@ -48,15 +49,12 @@ std::string why_not_trusted(int socket, const std::string& path) {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &server, &size) != 0)
     return "it cannot be seen who listens on it";
   if (server.uid == 0 || server.uid == ::geteuid()) return "";
-  struct stat folder {};
-  const std::string parent = path.substr(0, path.rfind('/') + 1);
-  if (::stat(parent.c_str(), &folder) != 0) return "cannot look at its folder " + parent;
-  const bool closed = (folder.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  if (closed && (folder.st_uid == 0 || folder.st_uid == server.uid)) return "";
+  const std::string folder = os::open_folder_before(path, server.uid);
+  if (folder.empty()) return "";
   return fmt::format(
       "refused: {} listens on it, and {} is a folder where others may make a socket; nothing was "
       "sent",
-      os::user_name_of(server.uid), parent);
+      os::user_name_of(server.uid), folder);
 }
 
 RestAnswer unreached(std::string why) {

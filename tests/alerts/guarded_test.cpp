@@ -50,7 +50,81 @@ Answer answer_to(const Request& request) {
   return {};
 }
 
+struct Secrets : stoker::testing::Folder {
+  [[nodiscard]] std::string keep(const std::string& name, const std::string& text) const {
+    REQUIRE(os::replace_file(*this / name, text + "\n", os::Durability::Cached, 0600));
+    return *this / name;
+  }
+};
+
+// Keeps its connections, and remembers on which one each request came.
+class PatientServer {
+ public:
+  PatientServer() : thread_([this] { serve(); }) {}
+  ~PatientServer() {
+    stop_ = true;
+    thread_.join();
+  }
+  [[nodiscard]] std::string url() const { return socket_.url(); }
+  std::vector<std::size_t> connections() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  void serve() {
+    std::vector<os::Fd> clients;
+    while (!stop_) {
+      std::vector<pollfd> waiting{{socket_.descriptor(), POLLIN, 0}};
+      for (const os::Fd& client : clients) waiting.push_back({client.get(), POLLIN, 0});
+      if (::poll(waiting.data(), waiting.size(), 10) <= 0) continue;
+      for (std::size_t i = 1; i < waiting.size(); ++i)
+        if (waiting[i].revents != 0) answer(clients[i - 1], i);
+      if (waiting[0].revents != 0)
+        clients.emplace_back(::accept4(socket_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    }
+  }
+  void answer(const os::Fd& client, std::size_t number) {
+    char text[4096];  // NOLINT
+    const ssize_t got = ::read(client.get(), text, sizeof text);
+    if (got <= 0 || !std::string_view(text, static_cast<std::size_t>(got)).starts_with("POST"))
+      return;
+    {
+      const std::lock_guard lock(mutex_);
+      seen_.push_back(number);
+    }
+    constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    (void)!::write(client.get(), kAnswer.data(), kAnswer.size());
+  }
+
+  LocalServer socket_;
+  std::atomic<bool> stop_ = false;
+  std::mutex mutex_;
+  std::vector<std::size_t> seen_;
+  std::thread thread_;
+};
+
 }  // namespace
+
+TEST_CASE("guarded: a connection of before, which may be another user's -> a fresh one") {
+  PatientServer server;
+  HttpRequest plain;
+  plain.url = server.url();
+  plain.body = "{}";
+  HttpRequest guarded = plain;
+  guarded.guarded = true;
+  Courier courier;
+  for (const HttpRequest& request : {plain, plain, guarded, plain}) {
+    courier.start(1, request);
+    std::vector<std::pair<std::uint64_t, Answer>> answers;
+    for (int turn = 0; turn < 100 && answers.empty(); ++turn) answers = courier.wait(100ms);
+    REQUIRE(answers.size() == 1);
+    CHECK(answers.front().second.status == 200);
+  }
+  std::string seen;
+  for (const std::size_t connection : server.connections()) seen += std::to_string(connection);
+  CHECK(seen == "1121");
+}
 
 TEST_CASE("guarded: a stranger listens -> the secret is not sent; insecure, or no secret -> sent") {
   const stoker::testing::Folder folder;
@@ -104,4 +178,60 @@ TEST_CASE("url: this host by number or name; a name that begins like a number is
   for (const char* url :
        {"http://127.example.org/", "http://127.0.0.1.example.org/", "http://10.0.0.1/"})
     CHECK_FALSE(parse_url(url)->loopback());
+}
+
+TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
+  const Secrets secrets;
+  const std::string hook = secrets.keep("hook", "http://chat.example.org/hooks/abcdefghij");
+  const auto ask = [&](const std::string& insecure) {
+    core::SinkPolicy policy{"chat", "slack", {{"url_file", hook}}};
+    if (!insecure.empty()) policy.options["insecure"] = insecure;
+    return (*make_sink(policy))->request(RenderedAlert{}, WallTime{});
+  };
+  REQUIRE_FALSE(ask("").has_value());
+  CHECK(ask("").error().message() ==
+        "alerts.sinks.chat: a secret would go over plain http to chat.example.org; use https, or "
+        "set insecure: true");
+  CHECK(ask("true").has_value());
+}
+
+// Each kind with the options that it needs, its secrets in files: none may go its own way.
+TEST_CASE("sinks: every kind over plain http to another host -> its secret is not sent") {
+  const Secrets secrets;
+  const std::string url = "http://bridge.example.org/hooks/abcdefghij";
+  const std::string hook = secrets.keep("hook", url), key = secrets.keep("key", "s3cr3t-key");
+  std::size_t tried = 0;
+  for (const SinkKind& kind : known_sinks()) {
+    core::SinkPolicy policy{"x", kind.kind, {}};
+    const auto has = [&](const std::string& name) {
+      return std::any_of(kind.options.begin(), kind.options.end(),
+                         [&](const SinkOption& option) { return option.name == name; });
+    };
+    if (!has("url") && !has("url_file")) continue;  // no HTTP
+    if (has("room")) policy.options["room"] = "!a:b";
+    if (has("topic")) policy.options["topic"] = "t";
+    if (has("url"))
+      policy.options["url"] = url;
+    else
+      policy.options["url_file"] = hook;
+    bool secret = !has("url");
+    for (const SinkOption& option : kind.options)
+      if (option.name.ends_with("_file") && option.name != "ca_file" && option.name != "url_file") {
+        policy.options[option.name] = key;
+        secret = true;
+      }
+    CAPTURE(kind.kind);
+    CHECK(secret);
+    const auto sink = make_sink(policy);
+    REQUIRE_MESSAGE(sink.has_value(), kind.kind);
+    const auto request = (*sink)->request(RenderedAlert{}, WallTime{});
+    REQUIRE_FALSE(request.has_value());
+    CHECK(request.error().message().find("a secret would go over plain http") != std::string::npos);
+    if (has("template")) {
+      policy.options["template"] = "{\"text\": \"{title}\"}";
+      CHECK_FALSE((*make_sink(policy))->request(RenderedAlert{}, WallTime{}).has_value());
+    }
+    ++tried;
+  }
+  CHECK(tried >= 10);
 }

@@ -45,6 +45,7 @@ class LocalServer {
     thread_ = std::thread([this] { serve(); });
   }
   void set(Mood mood) { mood_ = mood; }
+  [[nodiscard]] int descriptor() const { return listener_.get(); }  // for a server of one's own
   [[nodiscard]] std::string url() const {
     return "http://127.0.0.1:" + std::to_string(port_) + "/hook";
   }

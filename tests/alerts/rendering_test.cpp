@@ -377,18 +377,3 @@ TEST_CASE("sinks: options that cannot work -> one clear line each") {
   CHECK(why({"x", "matrix", {{"url", "https://x"}, {"room", "#a:b"}, {"token_file", "/t"}}})
             .starts_with("room must be the id"));
 }
-
-TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
-  const Secrets secrets;
-  const std::string hook = secrets.keep("hook", "http://chat.example.org/hooks/abcdefghij");
-  const auto ask = [&](const std::string& insecure) {
-    core::SinkPolicy policy{"chat", "slack", {{"url_file", hook}}};
-    if (!insecure.empty()) policy.options["insecure"] = insecure;
-    return (*make_sink(policy))->request(alert_of("fired"), kMayDay);
-  };
-  REQUIRE_FALSE(ask("").has_value());
-  CHECK(ask("").error().message() ==
-        "alerts.sinks.chat: a secret would go over plain http to chat.example.org; use https, or "
-        "set insecure: true");
-  CHECK(ask("true").has_value());
-}

@@ -16,6 +16,7 @@
 #include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
+#include "common/os/way.hpp"
 #include "kernels/state_digest.hpp"
 #include "watch/checkpoint_scan.hpp"
 
@@ -75,6 +76,7 @@ class Copier {
       : from_(std::move(from)), rule_(rule), by_(by), pulse_(pulse), copy_(copy) {}
 
   Status run() {
+    STOKER_TRY_STATUS(os::check_way(rule_.to));
     STOKER_TRY_STATUS(os::check_keeps_ours(rule_.to));
     STOKER_TRY(manifest, watch::read_manifest(from_));
     manifest_ = std::move(manifest);
@@ -362,6 +364,7 @@ std::vector<wire::CheckpointId> choose_archivable(
 
 Result<std::set<wire::CheckpointId>> archived_checkpoints(const ArchiveRule& rule,
                                                           const std::string& run) {
+  STOKER_TRY_STATUS(os::check_way(rule.to));
   STOKER_TRY_STATUS(os::check_keeps_ours(rule.to));
   STOKER_TRY(names, os::list_directory(rule.to));
   std::set<wire::CheckpointId> copied;

@@ -1,0 +1,23 @@
+// The way that leads to a path: who else could lead it elsewhere, or put something at its end.
+#pragma once
+
+#include <string>
+#include <sys/types.h>
+
+#include "common/result.hpp"
+
+namespace stoker::os {
+
+// Whether each symbolic link on the way to `path`, `path` itself included, belongs to us, to root
+// or to a user of the system (a uid below 1000; in a user namespace also the overflow uid, in a
+// closed folder of its own). Another user's link, as in a sticky folder, could lead elsewhere at
+// any time. What does not exist leads nowhere: fine. Errors: is_refusal(), or a part of the way
+// cannot be read.
+Status check_way(const std::string& path);
+
+// The folder on the way to `path` (its links resolved) where a user other than root and `uid` could
+// put something in its place: another user's folder, or one that others may write, sticky or not.
+// "": no such folder. `path` itself need not exist.
+std::string open_folder_before(const std::string& path, uid_t uid);
+
+}  // namespace stoker::os

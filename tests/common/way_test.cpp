@@ -1,0 +1,67 @@
+// Who else could lead a path elsewhere.
+#include "common/os/way.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/os/own_files.hpp"
+#include "tests/folder.hpp"
+
+using namespace stoker;
+using stoker::testing::Folder;
+namespace fs = std::filesystem;
+
+namespace {
+constexpr uid_t kAnother = 54321;
+}
+
+TEST_CASE("way: links of our own, of the system, or nothing there -> fine; a circle -> an error") {
+  const Folder folder;
+  fs::create_directories(folder / "a/b");
+  fs::create_symlink("a/b", folder / "near");
+  fs::create_symlink(folder / "near", folder / "far");
+  CHECK(os::check_way(folder / "a/b"));
+  CHECK(os::check_way(folder / "far/to/come"));
+  CHECK(os::check_way("/proc/self/root"));
+  CHECK(os::check_way("not/there"));
+  fs::create_symlink(folder / "circle", folder / "circle");
+  const auto circle = os::check_way(folder / "circle");
+  REQUIRE_FALSE(circle);
+  CHECK_FALSE(os::is_refusal(circle.error()));
+  CHECK_FALSE(os::check_way(folder.write("file", "") + "/below"));
+}
+
+TEST_CASE("way: a link of another user anywhere on it -> refused, also behind links of our own") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to make links of other users needs root");
+    return;
+  }
+  const Folder folder;
+  fs::create_directories(folder / "target/below");
+  fs::create_symlink(folder / "target", folder / "theirs");
+  REQUIRE(::lchown((folder / "theirs").c_str(), kAnother, kAnother) == 0);
+  fs::create_symlink("theirs", folder / "ours");
+  for (const std::string& path :
+       {folder / "theirs", folder / "theirs/below", folder / "ours/below/deeper"}) {
+    const auto way = os::check_way(path);
+    REQUIRE_FALSE(way);
+    CHECK(os::is_refusal(way.error()));
+    CHECK(way.error().message().find("symbolic link of uid 54321") != std::string::npos);
+  }
+  // In a user namespace root's links are the overflow user's; another's folder is no such place.
+  REQUIRE(::lchown((folder / "theirs").c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(os::check_way(folder / "theirs"));
+  REQUIRE(::chown(folder.path.c_str(), 65534, 65534) == 0);
+  CHECK(os::check_way(folder / "theirs"));
+}
+
+TEST_CASE("way: a folder before a path that others may write, sticky too -> named") {
+  const Folder folder;  // in /tmp, which is sticky
+  fs::create_directories(folder / "a");
+  CHECK(os::open_folder_before("/etc/new", 0).empty());
+  CHECK_FALSE(os::open_folder_before(folder / "a/rest.sock", ::geteuid()).empty());
+  REQUIRE(::chmod((folder / "a").c_str(), 0777) == 0);
+  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()) == fs::canonical(folder / "a"));
+}
