@@ -75,11 +75,14 @@ Status check_way(const std::string& path) {
 std::string open_folder_before(const std::string& path, uid_t uid) {
   std::error_code error;
   const auto parent = std::filesystem::absolute(path, error).parent_path();
+  bool pinned = false;  // what lies in the folder is root's or ours: a sticky one keeps it there
   for (auto folder = std::filesystem::canonical(parent, error);; folder = folder.parent_path()) {
     struct stat info {};
     if (error || ::stat(folder.c_str(), &info) != 0) return error ? parent : folder;
     const bool closed = (info.st_mode & kOthersWrite) == 0;
-    if (!closed || (info.st_uid != 0 && info.st_uid != uid)) return folder;
+    if (!closed && (!pinned || (info.st_mode & S_ISVTX) == 0)) return folder;
+    if (info.st_uid != 0 && info.st_uid != uid) return folder;
+    pinned = info.st_uid == 0 || info.st_uid == ::geteuid();
     if (folder == folder.parent_path()) return "";
   }
 }

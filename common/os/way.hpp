@@ -15,9 +15,10 @@ namespace stoker::os {
 // cannot be read.
 Status check_way(const std::string& path);
 
-// The folder on the way to `path` (its links resolved) where a user other than root and `uid` could
-// put something in its place: another user's folder, or one that others may write, sticky or not.
-// "": no such folder. `path` itself need not exist.
+// The folder on the way to `path` (its links resolved) where a user other than root, `uid` and we
+// could put something in its place: another user's folder, or one that others may write, unless it
+// is sticky and what it has on the way is root's or ours. "": no such folder. `path` itself need
+// not exist.
 std::string open_folder_before(const std::string& path, uid_t uid);
 
 }  // namespace stoker::os

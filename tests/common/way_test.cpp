@@ -57,11 +57,20 @@ TEST_CASE("way: a link of another user anywhere on it -> refused, also behind li
   CHECK(os::check_way(folder / "theirs"));
 }
 
-TEST_CASE("way: a folder before a path that others may write, sticky too -> named") {
+TEST_CASE("way: a folder before a path that others may write -> named, unless sticky over ours") {
   const Folder folder;  // in /tmp, which is sticky
+  const auto real = [](const std::string& path) { return fs::canonical(path).string(); };
   fs::create_directories(folder / "a");
   CHECK(os::open_folder_before("/etc/new", 0).empty());
-  CHECK_FALSE(os::open_folder_before(folder / "a/rest.sock", ::geteuid()).empty());
-  REQUIRE(::chmod((folder / "a").c_str(), 0777) == 0);
-  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()) == fs::canonical(folder / "a"));
+  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()).empty());
+  CHECK(os::open_folder_before("/tmp/rest.sock", ::geteuid()) == real("/tmp"));
+  REQUIRE(::chmod((folder / "a").c_str(), 01777) == 0);
+  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()) == real(folder / "a"));
+  if (::geteuid() != 0) return;
+  REQUIRE(::chmod((folder / "a").c_str(), 0755) == 0);
+  REQUIRE(::chown((folder / "a").c_str(), kAnother, kAnother) == 0);
+  CHECK(os::open_folder_before(folder / "a/rest.sock", 0) == real(folder / "a"));
+  CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother).empty());  // in a folder of ours
+  REQUIRE(::chown(folder.path.c_str(), kAnother, kAnother) == 0);
+  CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother) == real("/tmp"));
 }
