@@ -36,6 +36,7 @@ std::uint64_t Cluster::submit(SimJob job) {
     task.priority = priority;
     task.by_user = job.held;
     task.exclude = job.exclude;
+    task.require = job.require;
     task.queued = time_.now();
   }
   hooks_.say(fmt::format("sbatch: job {} of {} tasks on {} nodes", job.id, job.tasks, job.nodes));
@@ -55,15 +56,25 @@ std::pair<SimJob*, std::uint32_t> Cluster::running(const std::string& name) {
 void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_code, int signal) {
   SimTask& task = job.state.at(number);
   task.state = JobState::Completing;
+  task.resent = false;
   // The reason of a failure takes the place of the user's hold.
   if (state == JobState::Failed || state == JobState::Timeout) task.by_user = false;
   const std::uint64_t id = job.id;
+  // A node that has finished is no longer shown; the others, and in the end all are.
+  if (task.nodes.size() > 1)
+    time_.after(kCompleting / 2, [this, id, number] {
+      const auto found = jobs_.find(id);
+      if (found == jobs_.end()) return;
+      SimTask& over = found->second.state.at(number);
+      if (over.state == JobState::Completing) over.node_list = over.nodes.back().text;
+    });
   time_.after(kCompleting, [this, id, number, state, exit_code, signal] {
     const auto found = jobs_.find(id);
     if (found == jobs_.end()) return;
     SimTask& over = found->second.state.at(number);
     if (over.state != JobState::Completing) return;  // requeued
     over.state = state;
+    over.node_list = compress_hostlist(over.nodes);
     over.exit_code = exit_code;
     over.signal = signal;
     over.ended = time_.now();
@@ -90,13 +101,14 @@ void Cluster::split(SimJob& job, std::uint32_t number) {
   std::find_if(job.state.begin(), job.state.end(), waits)->second.own = job.id;
 }
 
-void Cluster::task_left(std::uint64_t id, std::uint32_t number, int exit_code) {
+void Cluster::task_left(std::uint64_t id, std::uint32_t number, int exit_code, int signal) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   SimTask& task = found->second.state.at(number);
   task.processes = false;
   if (task.state != JobState::Running) return;
-  end(found->second, number, exit_code == 0 ? JobState::Completed : JobState::Failed, exit_code, 0);
+  const bool good = exit_code == 0 && signal == 0;
+  end(found->second, number, good ? JobState::Completed : JobState::Failed, exit_code, signal);
 }
 
 void Cluster::take_for_dead(std::uint64_t id, std::uint32_t number) {
@@ -114,15 +126,36 @@ void Cluster::node_dies(const NodeName& node) {
     SimNode& dead = nodes_.at(node);
     if (dead.up) return;
     dead.told_down = true;
-    // --no-kill: only the loss of the first node, which runs the batch script, ends a job.
     for (auto& [id, job] : jobs_)
       for (auto& [number, task] : job.state)
-        if (task.state == JobState::Running && task.nodes.front() == node) {
-          end(job, number, JobState::NodeFail, 1, 0);
-          hooks_.killed(job, number, false);
-        }
+        if (task.state == JobState::Running) fail_node(job, number, node, true);
   });
   time_.after(shape_.repair, [this, node] { repair(node); });
+}
+
+// With --no-kill a job only loses the node; the loss of the first one, which runs the batch script,
+// ends it.
+void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
+                        bool node_is_dead) {
+  SimTask& task = job.state.at(number);
+  const auto lost = std::find(task.nodes.begin(), task.nodes.end(), node);
+  if (lost == task.nodes.end()) return;
+  const bool host = lost == task.nodes.begin();
+  if (job.no_kill && task.nodes.size() > 1 && (!host || !node_is_dead)) {
+    task.nodes.erase(lost);
+    task.node_list = compress_hostlist(task.nodes);
+    if (!host) return;
+    end(job, number, JobState::Failed, 0, 9);  // slurmd lives, and has killed the script
+  } else if (job.requeue && !node_is_dead) {
+    hooks_.killed(job, number, false);
+    return put_back(job, number, JobState::NodeFail);
+  } else if (node_is_dead) {
+    end(job, number, JobState::NodeFail, 1, 0);
+  } else {  // with accounts, slurmctld does not wait for what the script on this node died of
+    const int signal = task.state == JobState::Suspended ? 9 : 15;
+    end(job, number, JobState::NodeFail, 0, host && shape_.accounts ? 0 : signal);
+  }
+  hooks_.killed(job, number, false);
 }
 
 void Cluster::repair(const NodeName& node) {
@@ -186,66 +219,106 @@ bool Cluster::may_start(const SimJob& job) const {
 
 // The highest priority first, then the longest in the queue, then tasks with a record of their own
 // in front of the array's: a waiting task that anybody touched overtakes the others.
-std::map<std::uint32_t, SimTask>::iterator Cluster::next_task(SimJob& job) const {
-  const auto rank = [](const auto& entry) {
-    const auto& [number, task] = entry;
+std::vector<std::uint32_t> Cluster::startable(const SimJob& job) const {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, task] : job.state)
+    if (task.state == JobState::Pending && task.priority != 0 && task.begin <= time_.now())
+      numbers.push_back(number);
+  const auto rank = [&job](std::uint32_t number) {
+    const SimTask& task = job.state.at(number);
     return std::tuple(-task.priority, task.queued, task.own == 0 || number == 0, number);
   };
-  auto best = job.state.end();
-  for (auto it = job.state.begin(); it != job.state.end(); ++it) {
-    const SimTask& task = it->second;
-    if (task.state != JobState::Pending || task.priority == 0 || task.begin > time_.now()) continue;
-    if (best == job.state.end() || rank(*it) < rank(*best)) best = it;
-  }
-  return best;
+  std::sort(numbers.begin(), numbers.end(),
+            [&rank](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
+  return numbers;
 }
 
-bool Cluster::try_start(SimJob& job) {
-  if (!may_start(job)) return false;
-  const auto next = next_task(job);
-  if (next == job.state.end()) return false;
+// Those that it requires, and the first others. Too few: it cannot start now.
+std::vector<NodeName> Cluster::nodes_for(const SimJob& job, const SimTask& task) const {
+  const auto in = [](const std::vector<NodeName>& list, const NodeName& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
   std::vector<NodeName> chosen;
-  for (const auto& [name, node] : nodes_) {
-    if (chosen.size() == job.nodes) break;
-    if (node.told_down || !node.up || node.drained) continue;
-    const auto& never = next->second.exclude;
-    if (std::find(never.begin(), never.end(), name) == never.end()) chosen.push_back(name);
-  }
-  if (chosen.size() < job.nodes) return false;
-  SimTask& task = next->second;
-  split(job, next->first);
+  const auto take = [&](bool required) {
+    for (const auto& [name, node] : nodes_) {
+      if (chosen.size() == job.nodes) break;
+      if (node.told_down || !node.up || node.drained || in(task.exclude, name)) continue;
+      if (in(task.require, name) == required) chosen.push_back(name);
+    }
+  };
+  take(true);
+  if (chosen.size() < task.require.size()) return {};
+  take(false);
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+void Cluster::start(SimJob& job, std::uint32_t number, std::vector<NodeName> nodes) {
+  split(job, number);
+  SimTask& task = job.state.at(number);
   task.state = JobState::Running;
   task.started = time_.now();
   task.ends_at = time_.now() + job.limit;
-  task.nodes = std::move(chosen);
+  task.nodes = std::move(nodes);
   task.node_list = compress_hostlist(task.nodes);
   task.processes = true;
   task.exit_code = task.signal = 0;
   task.by_user = false;
-  const std::uint32_t number = next->first;
   hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number, task.node_list));
   time_.at(task.ends_at, [this] { poll(); });
   hooks_.started(job, number);
-  return true;
+}
+
+bool Cluster::try_start(SimJob& job) {
+  if (!may_start(job)) return false;
+  for (const std::uint32_t number : startable(job)) {
+    std::vector<NodeName> nodes = nodes_for(job, job.state.at(number));
+    if (nodes.size() < job.nodes) continue;
+    start(job, number, std::move(nodes));
+    return true;
+  }
+  return false;
 }
 
 void Cluster::poll() {
-  for (auto it = jobs_.begin(); it != jobs_.end();) {
-    SimJob& job = it->second;
-    bool forgotten = true;
-    for (auto& [number, task] : job.state) {
+  for (auto& [id, job] : jobs_)
+    for (auto& [number, task] : job.state)
       if (task.state == JobState::Running && task.ends_at <= time_.now()) {
         hooks_.say(fmt::format("slurm: job {}_{} is over its time limit", job.id, number));
         end(job, number, JobState::Timeout, 0, 15);
         hooks_.killed(job, number, true);
       }
-      forgotten = forgotten && core::is_terminal(task.state) &&
-                  task.ended + shape_.remembers <= time_.now();
-    }
-    it = forgotten ? jobs_.erase(it) : std::next(it);
-  }
+  purge(shape_.remembers);
   for (auto& [id, job] : jobs_)
     if (try_start(job)) break;
+}
+
+// Record by record; what an array itself is kept in stays until all of its tasks are over.
+void Cluster::purge(Duration age) {
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    SimJob& job = it->second;
+    const bool over = std::all_of(job.state.begin(), job.state.end(), [](const auto& entry) {
+      return core::is_terminal(entry.second.state);
+    });
+    bool forgotten = true;
+    for (auto& [number, task] : job.state) {
+      const bool base = job.array && (task.own == 0 || task.own == job.id);
+      const bool old = core::is_terminal(task.state) && task.ended + age <= time_.now();
+      if (!task.unlisted && old && (over || !base)) task.unlisted = task.purged = true;
+      forgotten = forgotten && task.unlisted;
+    }
+    if (forgotten && shape_.accounts) accounts_.emplace(it->first, job);
+    it = forgotten ? jobs_.erase(it) : std::next(it);
+  }
+}
+
+// It reports once more to slurmdbd how the jobs that it remembers have ended.
+void Cluster::controller_restarts() {
+  for (auto& [id, job] : jobs_)
+    for (auto& [number, task] : job.state) {
+      if (core::is_terminal(task.state) && !task.unlisted) task.resent = true;
+      if (task.state == JobState::Pending && task.own == 0) job.reloaded = true;
+    }
 }
 
 }  // namespace stoker::sim

@@ -24,6 +24,14 @@ struct SimNode {
   std::string reason;      // of an administrator
 };
 
+// How an attempt of a task ended, as slurmdbd has it. Pending: no attempt has.
+struct SimAccount {
+  core::JobState state = core::JobState::Pending;
+  int exit_code = 0, signal = 0;
+  std::string node_list;
+  bool resent = false;  // by a slurmctld that was restarted since
+};
+
 struct SimTask {
   core::JobState state = core::JobState::Pending;
   Instant started, ends_at, ended;
@@ -39,7 +47,12 @@ struct SimTask {
   std::uint32_t restarts = 0;
   Instant queued;         // submitted or requeued
   Instant begin;          // not before, after a requeue
-  bool unlisted = false;  // cancelled out of the array's record: no answer shows it any more
+  bool unlisted = false;  // no answer but sacct's shows it any more
+  bool purged =
+      false;  // for it has ended long ago; else it was cancelled out of the array's record
+  std::vector<NodeName> require;
+  bool resent = false;        // ended before the last restart of slurmctld, which reports it again
+  SimAccount attempt_before;  // that was requeued
 };
 
 struct SimJob {
@@ -47,14 +60,16 @@ struct SimJob {
   std::string name, comment, command, directory;
   std::uint32_t tasks = 1, nodes = 1, split = 0;  // split: records of single tasks so far
   Duration limit{};
-  std::vector<NodeName> exclude;  // as submitted
-  std::uint64_t after = 0;        // afterany
+  std::vector<NodeName> exclude, require;  // as submitted
+  bool no_kill = false;                    // --no-kill: the loss of a node is no end
+  std::uint64_t after = 0;                 // afterany
   bool singleton = false;
   std::uint32_t throttle = 1;  // tasks at once
   bool requeue = false;        // --requeue
   bool held = false;           // --hold
   Instant submitted, eligible;
-  bool array = false;  // submitted with --array
+  bool array = false;     // submitted with --array
+  bool reloaded = false;  // its record had tasks when slurmctld was restarted
   // By task, from 1. 0: the array's record after its last waiting task was cancelled; it is
   // cancelled then, but a requeue starts it like a task.
   std::map<std::uint32_t, SimTask> state;
@@ -70,6 +85,8 @@ enum class Verdict {
   Finished,
   NotPending,
   NotSuspended,
+  NotRunning,
+  InvalidNodes,
   Disabled,
   Denied
 };
@@ -94,13 +111,16 @@ class Cluster {
   Verdicts requeue(std::uint64_t id, std::uint32_t task);
   Verdicts suspend(std::uint64_t id, std::uint32_t task, bool suspended);
   Verdicts set_exclusions(std::uint64_t id, std::uint32_t task, const std::vector<NodeName>& nodes);
+  Verdicts require_nodes(std::uint64_t id, std::uint32_t task, const std::vector<NodeName>& nodes);
   Verdicts set_limit(std::uint64_t id, std::uint32_t task, Duration limit);
+  Verdicts set_end(std::uint64_t id, std::uint32_t task, Instant end);
   enum class NodeWord { Down, Drain, Resume };
   // False: the node is in no state for that.
   bool set_node(const NodeName& node, NodeWord word, const std::string& reason);
 
-  void task_left(std::uint64_t id, std::uint32_t task, int exit_code);  // its batch script ended
-  void take_for_dead(std::uint64_t id, std::uint32_t task);             // although it lives
+  // Its batch script ended, with a code or by a signal.
+  void task_left(std::uint64_t id, std::uint32_t task, int exit_code, int signal = 0);
+  void take_for_dead(std::uint64_t id, std::uint32_t task);  // although it lives
   void node_dies(const NodeName& node);
   void repair(const NodeName& node);
   void repair_all();
@@ -108,10 +128,14 @@ class Cluster {
   void jam(Instant until);                // nothing starts until then
   bool preempt(const std::string& name);  // the running task of this name
   bool cut_limit(const std::string& name, Duration rest);
-  void poll();  // starts what can start, ends what is over its limit, forgets
+  void poll();               // starts what can start, ends what is over its limit, forgets
+  void purge(Duration age);  // forgets what ended so long ago (MinJobAge)
+  void controller_restarts();
 
   [[nodiscard]] const std::map<std::uint64_t, SimJob>& jobs() const { return jobs_; }
   std::map<std::uint64_t, SimJob>& jobs() { return jobs_; }
+  // What slurmctld has forgotten and slurmdbd has not, where there is one.
+  [[nodiscard]] const std::map<std::uint64_t, SimJob>& accounts() const { return accounts_; }
   std::map<NodeName, SimNode>& nodes() { return nodes_; }
   [[nodiscard]] bool is_up(const NodeName& node) const { return nodes_.at(node).up; }
   [[nodiscard]] const std::set<NodeName>& slow() const { return slow_; }
@@ -126,12 +150,15 @@ class Cluster {
   void take_out(SimJob& job, const Record& record, std::uint32_t only);
   void end(SimJob& job, std::uint32_t task, core::JobState state, int exit_code, int signal);
   bool try_start(SimJob& job);
+  void start(SimJob& job, std::uint32_t task, std::vector<NodeName> nodes);
   [[nodiscard]] bool may_start(const SimJob& job) const;
-  [[nodiscard]] std::map<std::uint32_t, SimTask>::iterator next_task(SimJob& job) const;
+  [[nodiscard]] std::vector<std::uint32_t> startable(const SimJob& job) const;
+  [[nodiscard]] std::vector<NodeName> nodes_for(const SimJob& job, const SimTask& task) const;
+  void fail_node(SimJob& job, std::uint32_t task, const NodeName& node, bool node_is_dead);
   enum class Splits { No, Yes };
   template <class What>
   Verdicts on_records(std::uint64_t id, std::uint32_t task, Splits splits, What what);
-  void put_back(SimJob& job, std::uint32_t task);
+  void put_back(SimJob& job, std::uint32_t task, core::JobState ended);
 
   Timeline& time_;
   Random& random_;
@@ -140,7 +167,7 @@ class Cluster {
   std::uint64_t last_id_ = 1000;
   std::int64_t last_priority_ = 0xffff0000;  // falls with each submission and each release
   Instant jammed_until_;
-  std::map<std::uint64_t, SimJob> jobs_;
+  std::map<std::uint64_t, SimJob> jobs_, accounts_;
   std::map<NodeName, SimNode> nodes_;
   std::set<NodeName> slow_;
 };

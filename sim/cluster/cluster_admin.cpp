@@ -83,8 +83,10 @@ Verdicts Cluster::hold(std::uint64_t id, std::uint32_t only, bool held) {
 }
 
 // The task waits again, in its record. What it ended with is shown until it starts.
-void Cluster::put_back(SimJob& job, std::uint32_t number) {
+void Cluster::put_back(SimJob& job, std::uint32_t number, JobState ended) {
   SimTask& task = job.state.at(number);
+  task.attempt_before = {ended, task.exit_code, task.signal, task.node_list, task.resent};
+  task.resent = false;
   task.state = JobState::Pending;
   task.started = task.ends_at = task.ended = Instant{};
   task.nodes.clear();
@@ -103,7 +105,7 @@ Verdicts Cluster::requeue(std::uint64_t id, std::uint32_t only) {
     if (first.state == JobState::Pending) return Verdict::Pending;
     for (const std::uint32_t number : record) {
       if (!has_ended(first)) hooks_.killed(job, number, true);
-      put_back(job, number);
+      put_back(job, number, core::is_terminal(first.state) ? first.state : JobState::Requeued);
     }
     return Verdict::Done;
   });
@@ -136,6 +138,27 @@ Verdicts Cluster::set_exclusions(std::uint64_t id, std::uint32_t only,
   });
 }
 
+// Of a waiting task. That slurmctld lets a running one shrink, nothing here does.
+Verdicts Cluster::require_nodes(std::uint64_t id, std::uint32_t only,
+                                const std::vector<NodeName>& nodes) {
+  return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
+    if (has_ended(first)) return Verdict::Finished;
+    if (first.state != JobState::Pending) return Verdict::InvalidNodes;
+    for (const std::uint32_t number : record) job.state.at(number).require = nodes;
+    return Verdict::Done;
+  });
+}
+
+Verdicts Cluster::set_end(std::uint64_t id, std::uint32_t only, Instant end) {
+  return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
+    if (has_ended(first)) return Verdict::Finished;
+    if (first.state != JobState::Running) return Verdict::NotRunning;
+    job.state.at(record.front()).ends_at = end;
+    time_.at(end, [this] { poll(); });
+    return Verdict::Done;
+  });
+}
+
 Verdicts Cluster::set_limit(std::uint64_t id, std::uint32_t only, Duration limit) {
   return on_records(id, only, Splits::Yes, [&](SimJob& job, const Record& record, SimTask first) {
     if (has_ended(first)) return Verdict::Finished;
@@ -156,14 +179,8 @@ bool Cluster::set_node(const NodeName& name, NodeWord word, const std::string& r
   if (word != NodeWord::Down) return poll(), true;
   for (auto& [id, job] : jobs_)
     for (auto& [number, task] : job.state) {
-      const bool suspended = task.state == JobState::Suspended;
-      if (task.state != JobState::Running && !suspended) continue;
-      if (std::find(task.nodes.begin(), task.nodes.end(), name) == task.nodes.end()) continue;
-      hooks_.killed(job, number, false);
-      if (job.requeue)
-        put_back(job, number);
-      else
-        end(job, number, JobState::NodeFail, 0, suspended ? 9 : 15);
+      if (task.state == JobState::Running || task.state == JobState::Suspended)
+        fail_node(job, number, name, false);
     }
   return true;
 }

@@ -19,6 +19,8 @@ const char* text_of(Verdict verdict) {
     case Verdict::Finished: return "Job has already finished";
     case Verdict::NotPending: return "Job is no longer pending execution";
     case Verdict::NotSuspended: return "Job is not suspended";
+    case Verdict::NotRunning: return "Job is not running";
+    case Verdict::InvalidNodes: return "Invalid node name specified";
     case Verdict::Disabled: return "Requested operation is presently disabled";
     case Verdict::Denied: return "Access/permission denied";
   }
@@ -74,7 +76,8 @@ os::CommandOutput SlurmText::said(const Verdicts& verdicts, std::uint64_t id) co
   return answer(verdicts, found == cluster_.jobs().end() ? nullptr : &found->second, id);
 }
 
-// scontrol update JobId=… ExcNodeList=… TimeLimit=…, or NodeName=… State=… Reason=…
+// scontrol update JobId=… ExcNodeList=… NodeList=… TimeLimit=… EndTime=now+…, or NodeName=… State=…
+// Reason=…
 os::CommandOutput SlurmText::update(const Argv& argv) {
   std::map<std::string, std::string> words;
   for (const std::string& word : argv)
@@ -92,9 +95,16 @@ os::CommandOutput SlurmText::update(const Argv& argv) {
   Verdicts verdicts{{Verdict::Done, {}}};
   if (const auto minutes = words.find("TimeLimit"); minutes != words.end())
     verdicts = cluster_.set_limit(job.job, job.task, std::stoi(minutes->second) * 1min);
-  if (const auto list = words.find("ExcNodeList"); list != words.end())
-    verdicts = cluster_.set_exclusions(
-        job.job, job.task, expand_hostlist(list->second).value_or(std::vector<NodeName>{}));
+  if (const auto end = words.find("EndTime"); end != words.end())
+    verdicts = cluster_.set_end(job.job, job.task,
+                                time_.now() + std::stoi(end->second.substr(4)) * 1s);  // "now+S"
+  const auto nodes = [&words](const char* key) {
+    return expand_hostlist(words[key]).value_or(std::vector<NodeName>{});
+  };
+  if (words.contains("ExcNodeList"))
+    verdicts = cluster_.set_exclusions(job.job, job.task, nodes("ExcNodeList"));
+  if (words.contains("NodeList"))
+    verdicts = cluster_.require_nodes(job.job, job.task, nodes("NodeList"));
   return said(verdicts, job.job);
 }
 

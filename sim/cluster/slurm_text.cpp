@@ -28,13 +28,14 @@ os::CommandOutput refuses(std::string err, int code = 1) {
 }
 const char* kGone = "slurm_load_jobs error: Invalid job id specified\n";
 
+}  // namespace
+
 std::string after(const std::vector<std::string>& argv, std::string_view flag) {
   for (std::size_t i = 0; i + 1 < argv.size(); ++i)
     if (argv[i] == flag) return argv[i + 1];
   return "";
 }
 
-// The job numbers of "1100,1200_3"; empty: all.
 std::set<std::uint64_t> numbers_of(std::string_view list) {
   std::set<std::uint64_t> ids;
   while (!list.empty()) {
@@ -45,16 +46,18 @@ std::set<std::uint64_t> numbers_of(std::string_view list) {
   return ids;
 }
 
-std::string seconds(Instant at) {
+std::string epoch_seconds(Instant at) {
   return at == Instant{} ? "N/A" : std::to_string(1'777'600'000 + (at - Instant{}) / 1s);
 }
 
-std::uint64_t raw_id(const SimJob& job, const SimTask& task) {
-  return task.own != 0 ? task.own : job.id;
-}
-// "1100_3", or "1100" of a job without tasks and of what is left of a cancelled array (task 0).
 std::string full_id(const SimJob& job, std::uint32_t number) {
   return job.array && number != 0 ? fmt::format("{}_{}", job.id, number) : std::to_string(job.id);
+}
+
+namespace {
+
+std::uint64_t raw_id(const SimJob& job, const SimTask& task) {
+  return task.own != 0 ? task.own : job.id;
 }
 
 // What an answer shows of a job: its tasks by number; what is left of a cancelled array as task 0.
@@ -79,9 +82,9 @@ void add_field(std::string& out, char letter, const SimJob& job, std::uint32_t n
     case 'K': out += job.array && number != 0 ? std::to_string(number) : "N/A"; return;
     case 'T': out += name_of(task.state); return;
     case 'r': out += reason_of(task); return;
-    case 'S': out += seconds(task.started); return;
-    case 'e': out += seconds(task.ends_at); return;
-    case 'V': out += seconds(job.submitted + 1s); return;
+    case 'S': out += epoch_seconds(task.started); return;
+    case 'e': out += epoch_seconds(task.ends_at); return;
+    case 'V': out += epoch_seconds(job.submitted + 1s); return;
     case 'N': out += task.node_list; return;
     case 'U': out += "1000"; return;
     case 'u': out += "trainer"; return;
@@ -116,9 +119,6 @@ os::CommandOutput SlurmText::rows(const Argv& argv) {
     if (!wanted.empty() && !wanted.contains(id)) continue;
     found = true;
     for (const auto& [number, task] : shown(job)) {
-      if (number != 0 && core::is_terminal(task.state) &&
-          task.ended + shape_.remembers <= time_.now())
-        continue;
       for (std::size_t i = 0; i < format.size(); ++i)
         if (format[i] == '%' && i + 1 < format.size())
           add_field(out, format[++i], job, number, task);
@@ -211,6 +211,10 @@ std::string array_text(const SimJob& job, std::uint32_t number) {
                      number == 0 ? 0xfffffffe : number);  // NO_VAL, as 22.05 prints it
 }
 
+std::string list_or_null(const std::vector<NodeName>& nodes) {
+  return nodes.empty() ? "(null)" : compress_hostlist(nodes);
+}
+
 }  // namespace
 
 os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
@@ -223,11 +227,12 @@ os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
           "JobId={} {}JobName={} UserId=trainer(1000) JobState={} "
           "Reason=None Dependency=(null) Requeue={} Restarts={} BatchFlag=1 Reboot=0 "
           "ExitCode={}:{} "
-          "ReqNodeList=(null) ExcNodeList={} NumNodes={} Command={} WorkDir={} Comment={}\n",
+          "ReqNodeList={} ExcNodeList={} NodeList={} NumNodes={} Command={} WorkDir={} "
+          "Comment={}\n",
           raw_id(job, task), array_text(job, number), job.name, name_of(task.state),
           job.requeue ? 1 : 0, task.restarts, task.exit_code, task.signal,
-          task.exclude.empty() ? "(null)" : compress_hostlist(task.exclude), job.nodes, job.command,
-          job.directory, job.comment);
+          list_or_null(task.require), list_or_null(task.exclude), task.node_list, job.nodes,
+          job.command, job.directory, job.comment);
   }
   if (out.empty()) return wanted.empty() ? says("No jobs in the system\n") : refuses(kGone);
   return says(out);
@@ -236,7 +241,10 @@ os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
 os::CommandOutput SlurmText::scontrol(const Argv& argv) {
   const bool shows = std::find(argv.begin(), argv.end(), "show") != argv.end();
   if (shows && argv.back() == "config")
-    return says("Configuration data as of now\nBOOT_TIME = 1\nClusterName             = sim\n");
+    return says(
+        fmt::format("Configuration data as of now\nAccountingStorageType   = "
+                    "accounting_storage/{}\nBOOT_TIME = 1\nClusterName             = sim\n",
+                    shape_.accounts ? "slurmdbd" : "none"));
   if (shows && argv[argv.size() - 2] == "step") return says(steps(argv.back(), true));
   if (shows) return show_jobs(argv);
   if (argv.size() > 2 && argv[1] == "update") return update(argv);
@@ -271,6 +279,8 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
     if (key == "comment") job.comment = value;
     if (key == "requeue") job.requeue = true;
     if (key == "hold") job.held = true;
+    if (key == "no-kill") job.no_kill = true;
+    if (key == "nodelist") job.require = expand_hostlist(value).value_or(std::vector<NodeName>{});
     if (key == "chdir") job.directory = value;
     if (key == "array") {
       job.array = true;
@@ -312,6 +322,7 @@ Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Durati
   if (argv.front() == "sinfo") return nodes();
   if (argv.front() == "sbatch") return sbatch(argv);
   if (argv.front() == "scancel") return scancel(argv);
+  if (argv.front() == "sacct" && shape_.accounts) return accounts(argv);
   return fail("command not found in PATH", argv.front());
 }
 

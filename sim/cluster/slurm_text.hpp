@@ -14,6 +14,14 @@
 
 namespace stoker::sim {
 
+// The word after a flag of a command; "": without one.
+std::string after(const std::vector<std::string>& argv, std::string_view flag);
+// The job numbers of "1100,1200_3"; empty: all.
+std::set<std::uint64_t> numbers_of(std::string_view list);
+// "1100_3", or "1100" of a job without tasks and of what is left of a cancelled array (task 0).
+std::string full_id(const SimJob& job, std::uint32_t number);
+std::string epoch_seconds(Instant at);  // "N/A": never
+
 class SlurmText : public core::Processes {
  public:
   SlurmText(Cluster& cluster, SimFiles& files, Timeline& time, Random& random,
@@ -39,6 +47,7 @@ class SlurmText : public core::Processes {
   os::CommandOutput act(const std::string& verb, const JobId& job);
   os::CommandOutput scancel(const Argv& argv);
   os::CommandOutput nodes();
+  os::CommandOutput accounts(const Argv& argv);  // slurm_accounts.cpp
   Result<os::CommandOutput> sbatch(const Argv& argv);
   void bend(std::string& text);
 

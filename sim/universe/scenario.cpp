@@ -29,6 +29,7 @@ void read_cluster(configs::MapReader& m, ClusterShape& c) {
   positive(m, "repair", c.repair);
   positive(m, "remembers", c.remembers);
   m.read("tells_nodes", c.tells_nodes);
+  m.read("accounts", c.accounts);
   positive(m, "poll", c.poll);
 }
 

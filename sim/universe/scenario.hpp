@@ -156,6 +156,7 @@ struct ClusterShape {
   Duration repair = 12h;          // of a bad or dead node
   Duration remembers = 5min;      // how long squeue shows a job that has ended (MinJobAge)
   bool tells_nodes = true;        // sinfo answers
+  bool accounts = false;          // there is a slurmdbd, and sacct answers
   Duration requeue_delay = 121s;  // before a requeued task may start again (cred_expire + 1 s)
   Duration poll = 60s;  // how often the daemon looks at the queue while nothing is on its way
 };

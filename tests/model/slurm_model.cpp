@@ -1,7 +1,9 @@
 // The simulator's SLURM behind a pipe, for tests/slurm/real/model.py. A line in, a line out, both
 // JSON: {"argv": […], "script": "…"} is a command (the script is the batch script that its last
-// word names), {"end": JOB, "task": N, "code": C} ends a task's script, {"pass": SECONDS} lets time
-// pass. The answer to a command: {"rc": N, "out": "…", "err": "…"}.
+// word names), {"end": JOB, "task": N, "code": C, "signal": S} ends a task's script, {"restart":
+// true} restarts the controller, {"purge": true} lets it forget what has ended, {"pass": SECONDS}
+// lets time pass. The answer to a command: {"rc": N, "out": "…", "err": "…"}. Its argument: how
+// many nodes.
 #include <fmt/format.h>
 #include <iostream>
 
@@ -15,6 +17,8 @@ namespace {
 
 class Model {
  public:
+  Model(std::uint32_t nodes, bool accounts) : shape_(shape(nodes, accounts)) {}
+
   json answer(const json& asked) {
     json said = json::object();
     if (asked.contains("argv")) {
@@ -30,8 +34,10 @@ class Model {
       const std::uint64_t id = asked["end"];
       const std::uint32_t task =
           cluster_.jobs().at(id).array ? asked["task"].get<std::uint32_t>() : 1;
-      cluster_.task_left(id, task, asked["code"]);
+      cluster_.task_left(id, task, asked["code"], asked["signal"]);
     }
+    if (asked.contains("restart")) cluster_.controller_restarts();
+    if (asked.contains("purge")) cluster_.purge(0s);
     settle(asked.contains("pass") ? asked["pass"].get<int>() * 1s : 20s);
     return said;
   }
@@ -46,31 +52,35 @@ class Model {
     }
   }
 
-  static sim::ClusterShape shape() {
+  static sim::ClusterShape shape(std::uint32_t nodes, bool accounts) {
     sim::ClusterShape shape;
-    shape.nodes = 1;
+    shape.nodes = nodes;
+    shape.accounts = accounts;
     shape.queue_wait = shape.task_gap = 0s;
     shape.remembers = 24h;
     shape.requeue_delay = 16s;
     return shape;
   }
 
+  sim::ClusterShape shape_;
   sim::Timeline time_;
   sim::Random random_{1};
   sim::SimFiles files_;
   sim::Cluster cluster_{
       time_,
       random_,
-      shape(),
+      shape_,
       {[](const sim::SimJob&, std::uint32_t) {}, [](const sim::SimJob&, std::uint32_t, bool) {},
        [](const std::string&) {}}};
-  sim::SlurmText text_{cluster_, files_, time_, random_, shape()};
+  sim::SlurmText text_{cluster_, files_, time_, random_, shape_};
 };
 
 }  // namespace
 
-int main() {
-  Model model;
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto nodes = words.empty() ? 1 : static_cast<std::uint32_t>(std::stoul(words.front()));
+  Model model(nodes, words.size() > 1);
   for (std::string line; std::getline(std::cin, line);)
     std::cout << model.answer(json::parse(line)).dump() << std::endl;
 }

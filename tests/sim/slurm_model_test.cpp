@@ -1,84 +1,14 @@
 // The simulator's SLURM answers as slurmctld 22.05.8 did: each expectation was captured there, with
 // its job ids replaced. tests/slurm/real/model.py compares the two on random operations.
-#include <doctest/doctest.h>
-#include <fmt/format.h>
+#include "tests/sim/slurm_model.hpp"
 
-#include "sim/cluster/slurm_text.hpp"
+#include <doctest/doctest.h>
 
 using namespace stoker;
 using namespace stoker::sim;
 
-namespace {
-
-struct Slurm {
-  Timeline time;
-  Random random{1};
-  SimFiles files;
-  ClusterShape shape = small();
-  Cluster cluster{time,
-                  random,
-                  shape,
-                  {[](const SimJob&, std::uint32_t) {}, [](const SimJob&, std::uint32_t, bool) {},
-                   [](const std::string&) {}}};
-  SlurmText text{cluster, files, time, random, shape};
-
-  static ClusterShape small() {
-    ClusterShape shape;
-    shape.nodes = 1;
-    shape.queue_wait = shape.task_gap = 0s;
-    shape.remembers = 24h;
-    shape.requeue_delay = 16s;
-    return shape;
-  }
-  void pass(Duration length) {
-    const Instant end = time.now() + length;
-    while (time.now() < end) {
-      time.run_until(time.now() + 1s, [] { return false; });
-      cluster.poll();
-    }
-  }
-  os::CommandOutput run(std::vector<std::string> argv) {
-    os::SpawnOptions options;
-    options.argv = std::move(argv);
-    os::CommandOutput output = text.run(options, 1min).value();
-    pass(2s);
-    return output;
-  }
-  // "" when it exits with 0.
-  std::string error(std::vector<std::string> argv) {
-    const os::CommandOutput output = run(std::move(argv));
-    CHECK(output.err.empty() == output.status.ok());
-    return output.err;
-  }
-  // Job 1100, then 1200 …
-  std::string submit(const std::string& options) {
-    std::string script = "#!/bin/bash\n";
-    for (std::size_t at = 0; at < options.size();) {
-      const std::size_t end = std::min(options.find(' ', at), options.size());
-      script += "#SBATCH " + options.substr(at, end - at) + "\n";
-      at = end + 1;
-    }
-    (void)files.replace("/x.sh", script + "#SBATCH --nodes=1\n#SBATCH --time=02:00:00\n");
-    std::string id = run({"sbatch", "--parsable", "/x.sh"}).out;
-    id.pop_back();
-    return id;
-  }
-  std::string rows() { return run({"squeue", "-o", "%K %T %r"}).out; }
-  std::string numbers(const std::string& id) {
-    std::string out =
-        run({"squeue", "-j", id, "-O", "JobArrayID:64,RestartCnt:16,exit_code:16"}).out;
-    std::string narrow;
-    for (const char c : out)
-      if (c != ' ' || (!narrow.empty() && narrow.back() != ' ' && narrow.back() != '\n'))
-        narrow += c;
-    return narrow;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("model of SLURM: scancel of an array -> its waiting tasks stay, one by one") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-3%1 --requeue");
   CHECK(slurm.error({"scancel", id}) == "");
   slurm.pass(6s);
@@ -89,7 +19,7 @@ TEST_CASE("model of SLURM: scancel of an array -> its waiting tasks stay, one by
 
 TEST_CASE(
     "model of SLURM: a task that waits in a cancelled array's record -> requeued with all of it") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-3%1 --requeue");
   slurm.run({"scancel", id});
   slurm.pass(6s);
@@ -102,7 +32,7 @@ TEST_CASE(
 }
 
 TEST_CASE("model of SLURM: the waiting tasks cancelled -> a row without a task number") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-3%1 --requeue");
   CHECK(slurm.error({"scancel", "--state=PENDING", id}) == "");
   CHECK(slurm.rows() == "N/A CANCELLED None\n1 RUNNING None\n");
@@ -110,7 +40,7 @@ TEST_CASE("model of SLURM: the waiting tasks cancelled -> a row without a task n
 }
 
 TEST_CASE("model of SLURM: what is left of an array, requeued -> runs like a task") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-3%1 --hold --requeue");
   for (const char* task : {"_1", "_2", "_3"}) slurm.run({"scancel", id + task});
   CHECK(slurm.rows() == "N/A CANCELLED None\n");
@@ -122,14 +52,14 @@ TEST_CASE("model of SLURM: what is left of an array, requeued -> runs like a tas
 }
 
 TEST_CASE("model of SLURM: one waiting task cancelled by its state -> all waiting ones are") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-4%1 --no-requeue");
   CHECK(slurm.error({"scancel", "--state=PENDING", id + "_3"}) == "");
   CHECK(slurm.rows() == "N/A CANCELLED None\n1 RUNNING None\n");
 }
 
 TEST_CASE("model of SLURM: scancel of what has ended -> an error only when selected by state") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--no-requeue");
   slurm.cluster.task_left(1100, 1, 1);
   slurm.pass(6s);
@@ -139,7 +69,7 @@ TEST_CASE("model of SLURM: scancel of what has ended -> an error only when selec
 }
 
 TEST_CASE("model of SLURM: an array of which tasks have ended -> an answer for each record") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-3%3 --requeue");
   slurm.cluster.task_left(1100, 3, 3);
   slurm.cluster.task_left(1100, 1, 3);
@@ -153,7 +83,7 @@ TEST_CASE("model of SLURM: an array of which tasks have ended -> an answer for e
 }
 
 TEST_CASE("model of SLURM: a suspended job that is requeued -> an administrator's hold") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--requeue");
   CHECK(slurm.error({"scontrol", "suspend", id}) == "");
   const std::string denied = "Access/permission denied for job 1100\n";
@@ -165,7 +95,7 @@ TEST_CASE("model of SLURM: a suspended job that is requeued -> an administrator'
 }
 
 TEST_CASE("model of SLURM: held while it runs, failed, requeued -> an administrator's hold") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-2%2 --requeue");
   CHECK(slurm.error({"scontrol", "hold", id + "_1"}) == "");
   CHECK(slurm.error({"scontrol", "hold", id + "_2"}) == "");
@@ -177,7 +107,7 @@ TEST_CASE("model of SLURM: held while it runs, failed, requeued -> an administra
 }
 
 TEST_CASE("model of SLURM: a requeued task -> its last exit code until it starts") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--requeue");
   slurm.cluster.task_left(1100, 1, 3);
   slurm.pass(6s);
@@ -189,7 +119,7 @@ TEST_CASE("model of SLURM: a requeued task -> its last exit code until it starts
 }
 
 TEST_CASE("model of SLURM: a waiting task that was updated -> starts before the others") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-6%1 --no-requeue --hold");
   slurm.cluster.task_left(1100, 1, 0);
   CHECK(slurm.error({"scontrol", "update", "JobId=" + id + "_6", "ExcNodeList=n0008"}) == "");
@@ -208,7 +138,7 @@ TEST_CASE("model of SLURM: a waiting task that was updated -> starts before the 
 
 // As 22.05.8 does: priorities 59 for what is left of the array, 58 for _1, 57 for _4, 56 for _2.
 TEST_CASE("model of SLURM: a released array -> its rest first, then single tasks, newest first") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const std::string id = slurm.submit("--array=1-6%1 --no-requeue --hold");
   for (const char* task : {"_2", "_4", "_1"})
     CHECK(slurm.error({"scontrol", "update", "JobId=" + id + task, "TimeLimit=3000"}) == "");
@@ -222,7 +152,7 @@ TEST_CASE("model of SLURM: a released array -> its rest first, then single tasks
 
 TEST_CASE(
     "model of SLURM: a node down, drained, resumed -> as sinfo shows it, and what ran there") {
-  Slurm slurm;
+  ModelSlurm slurm;
   const auto update = [&](const std::string& state) {
     return slurm.error({"scontrol", "update", "NodeName=n0001", "State=" + state, "Reason=fan"});
   };

@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
 LIMIT_S = 900 if not os.environ.get("STOKER_LONG") else 4 * 3600  # a hundred faults in a row
 # Cases that take longest go first, so that no worker is left alone with them at the end.
-LONGEST = ["model_agrees", "stopped", "stopped_while_a_job_ends", "killed_at_each_point", "munge_stopped",
+LONGEST = ["model_agrees", "model_agrees_with_accounts", "stopped", "stopped_while_a_job_ends", "killed_at_each_point", "munge_stopped",
            "squeue_slow_failing_empty_garbage", "agents_fall_silent", "faults_in_a_row", "nobody_left_to_tell",
            "rate_of_questions", "script_in_limbo", "id_given_to_a_stranger",
            "forgotten_by_slurmctld", "squeue_fails_lies_and_is_slow", "script_loses_a_node", "no_kill_wants_both", "probe_that_fails",

@@ -1,4 +1,4 @@
-"""A real SLURM for one test: slurmctld, eight slurmd and munged on loopback, everything under one temporary folder.
+"""A real SLURM for one test: slurmctld, a slurmd for each node (eight) and munged on loopback, everything under one temporary folder.
 `Cluster(accounting=True)` also has slurmdbd and a MariaDB; `Cluster(rest=True)` a slurmrestd on loopback, which wants a token,
 and one on a socket of the user's own.
 
@@ -62,9 +62,9 @@ MinJobAge={min_job_age}
 FirstJobId={first_job}
 SlurmdParameters=config_overrides
 {more}
-NodeName=n[01-08] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs={cpus} RealMemory=1000
-PartitionName=main Nodes=n[01-08] Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:4
-PartitionName=service Nodes=n[01-08] MaxTime=INFINITE State=UP OverSubscribe=YES:8
+NodeName=n[01-{last}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] CPUs={cpus} RealMemory=1000
+PartitionName=main Nodes=n[01-{last}] Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES:4
+PartitionName=service Nodes=n[01-{last}] MaxTime=INFINITE State=UP OverSubscribe=YES:8
 """
 ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
@@ -132,7 +132,7 @@ def free_ports(count):
 
 class Cluster(Rest):
     def __init__(self, slurmd_timeout=15, min_job_age=300, more="", scheduler_parameters="sched_interval=5,bf_interval=5",
-                 keep=False, accounting=False, return_to_service=2, cred_expire=120, cpus=4, rest=False):
+                 keep=False, accounting=False, return_to_service=2, cred_expire=120, cpus=4, rest=False, nodes=8):
         reason = why_not(accounting, rest)
         if reason:
             raise Unavailable(reason)
@@ -145,6 +145,7 @@ class Cluster(Rest):
                             scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000),
                             return_to_service=return_to_service, cred_expire=cred_expire, cpus=cpus)
         self.accounting, self.rest = accounting, rest
+        self.nodes = [f"n{i:02}" for i in range(1, nodes + 1)]
         self.conf = os.path.join(self.folder, "slurm.conf")
         self.munge_socket = os.path.join(self.folder, "munge", "socket")
         self.daemons = {}
@@ -170,11 +171,11 @@ class Cluster(Rest):
         if self.accounting:
             self.start_database()
         self.start_controller()
-        for node in NODES:
+        for node in self.nodes:
             self.start_node(node)
         if self.rest:
             self.start_rest()
-        self.wait(lambda: self.idle_nodes() == len(NODES), 60, "all nodes idle")
+        self.wait(lambda: self.idle_nodes() == len(self.nodes), 60, "all nodes idle")
         return self
 
     def close(self):
@@ -200,10 +201,10 @@ class Cluster(Rest):
     def write_files(self):
         for name, mode in (("state", 0o755), ("spool", 0o755), ("run", 0o755), ("log", 0o755), ("munge", 0o755)):
             os.mkdir(os.path.join(self.folder, name), mode)
-        self.controller_port = free_ports(12)
+        self.controller_port = free_ports(len(self.nodes) + 4)
         if self.rest:
             self.make_rest_key()
-        ports = dict(port=self.controller_port + 9, database_port=self.controller_port + 10)
+        ports = dict(port=self.port(1), database_port=self.port(2))
         accounting = ACCOUNTING.format(folder=self.folder, **ports) if self.accounting else "AccountingStorageType=accounting_storage/none"
         path = os.path.join(self.folder, "slurmdbd.conf")
         with open(path, "w", encoding="utf-8") as f:
@@ -214,8 +215,12 @@ class Cluster(Rest):
                 f.write("CgroupPlugin=disabled\n")
         with open(self.conf, "w", encoding="utf-8") as f:
             f.write(SLURM_CONF.format(name=self.name, folder=self.folder, controller_port=self.controller_port,
-                                      accounting=accounting, first_port=self.controller_port + 1, last_port=self.controller_port + 8,
-                                      **self.options))
+                                      accounting=accounting, first_port=self.controller_port + 1,
+                                      last_port=self.port(0), last=self.nodes[-1][1:], **self.options))
+
+    def port(self, beyond):
+        """0: the last node's; 1: slurmdbd's; 2: MariaDB's; 3: slurmrestd's (the nodes' are behind the controller's)."""
+        return self.controller_port + len(self.nodes) + beyond
 
     def version(self):
         """(22, 5) of the SLURM that is here."""
@@ -243,7 +248,7 @@ class Cluster(Rest):
 
     def start_database(self):
         """MariaDB and slurmdbd in this folder, root's, on loopback; the cluster and its user are known to them."""
-        data, port = os.path.join(self.folder, "database"), self.controller_port + 10
+        data, port = os.path.join(self.folder, "database"), self.port(2)
         socket_path = os.path.join(self.folder, "database.sock")
         self.run("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root", "--auth-root-authentication-method=normal",
                  "--skip-test-db", "--force", root=True)  # also where the host's own name cannot be looked up

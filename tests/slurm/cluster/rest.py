@@ -15,7 +15,7 @@ class Rest:
         with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
             f.write(secrets.token_bytes(32))
         self.options["more"] += f"\nAuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={key}"
-        self.rest_url = f"http://127.0.0.1:{self.controller_port + 11}"
+        self.rest_url = f"http://127.0.0.1:{self.port(3)}"
         self.rest_socket = os.path.join(self.scratch, "rest.sock")
         self.token_file = os.path.join(self.scratch, "token")
 
@@ -39,7 +39,7 @@ class Rest:
         become = ["setpriv", "--reuid=daemon", "--regid=daemon", "--clear-groups"]
         self.start_daemon("slurmrestd", [*become, "slurmrestd", "-f", self.conf, *self.rest_plugins(), "-a", "rest_auth/jwt",
                                          self.rest_url.removeprefix("http://")], SLURM_JWT="daemon")
-        self.wait(lambda: self.listens(self.controller_port + 11), 20, "slurmrestd")
+        self.wait(lambda: self.listens(self.port(3)), 20, "slurmrestd")
 
     def offer_rest(self, api):
         """Another server in the place of the first, with this version alone."""
