@@ -47,6 +47,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"train.preload_cuda", "true, false",
        "the idle interpreters initialise CUDA (torch.cuda.init); without it one that has taken a "
        "GPU is ended"},
+      {"train.preload_learned", "true, false",
+       "they also import the installed modules that the script was seen to import; false: only "
+       "those of `train.preload`"},
       {"train.setup", "path", "script sourced before the agent starts"},
       {"train.agent", "path", "stoker-agent; none: the one beside stokerd"},
       {"train.kill_switch", "path", "a foreign training's own switch file: it saves and leaves"},

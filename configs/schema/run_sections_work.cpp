@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::uint32_t kMaxNodes = 16384;
 constexpr std::uint32_t kMaxRanksPerNode = 256;
-constexpr const char* kPreload = "STOKER_PRELOAD";           // wire/environment.hpp
-constexpr const char* kPreloadCuda = "STOKER_PRELOAD_CUDA";  // likewise
+constexpr const char* kPreload = "STOKER_PRELOAD";                 // wire/environment.hpp
+constexpr const char* kPreloadCuda = "STOKER_PRELOAD_CUDA";        // likewise
+constexpr const char* kPreloadLearned = "STOKER_PRELOAD_LEARNED";  // worker/agent/rank/preload.hpp
 
 bool one_line(const std::string& text) {
   return text.find_first_of(std::string_view("\n\r\0", 3)) == std::string::npos;
@@ -113,6 +114,8 @@ void read_python(MapReader& m, core::TrainPolicy& p) {
   m.read("preload_cuda", cuda);
   m.check("preload_cuda", !cuda || !preload.empty(),
           "needs train.preload: it says what its standbys may hold");
+  bool learned = true;
+  m.read("preload_learned", learned);
   if (preload.empty()) return;
   m.check("preload", p.batch_script.empty(),
           "has no use beside batch_script: nothing of ours is inside its jobs");
@@ -124,6 +127,7 @@ void read_python(MapReader& m, core::TrainPolicy& p) {
                       program));
   p.environment.emplace(kPreload, names);
   if (cuda) p.environment.emplace(kPreloadCuda, "1");
+  if (!learned) p.environment.emplace(kPreloadLearned, "0");
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 #include "worker/agent/rank/preload.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sstream>
+
+#include "worker/agent/rank/rank_environment.hpp"
 
 using namespace stoker::agent;
 using Words = std::vector<std::string>;
@@ -26,4 +30,20 @@ TEST_CASE("preload: no interpreter, no script, nothing to import -> no standby")
 
 TEST_CASE("preload: the helper is part of the program") {
   CHECK(python_standby().find("STOKER_STANDBY_FD") != std::string_view::npos);
+}
+
+TEST_CASE("preload: what the order of a rank sets is what its helper watches in learned modules") {
+  StartRanks order;
+  order.set_load = true;
+  order.attempt = Attempt(1);
+  stoker::wire::Start start;
+  start.run = RunName("r");
+  const std::string_view text = python_standby();
+  const std::size_t from = text.find("OF_RANK = frozenset(\"\"\"") + 23;
+  std::istringstream watched(std::string(text.substr(from, text.find("\"\"\"", from) - from)));
+  std::map<std::string, bool> names;
+  for (std::string name; watched >> name;) names[name] = true;
+  const auto set = rank_environment(start, order, 0, "/dev/shm/page");
+  CHECK(names.size() == set.size());
+  for (const auto& [name, value] : set) CHECK_MESSAGE(names.contains(name), name);
 }

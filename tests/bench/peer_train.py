@@ -1,6 +1,6 @@
 """A small data-parallel training for other launchers: at step 25 of its first life rank 1 kills itself; rank 0 prints the time
-of each step, saves every 10 and resumes from there. Before its death rank 1 waits for the seconds of the second argument, in
-which a launcher can make standbys."""
+of each step, saves every 10 and resumes from there. Before its death rank 1 waits for the seconds of the second argument, or until
+the file CHECKPOINT.go is there: a launcher can make standbys meanwhile."""
 import os
 import signal
 import sys
@@ -36,6 +36,8 @@ for step in range(step + 1, 61):
         torch.save({"net": net.state_dict(), "adam": adam.state_dict(), "step": step}, path + ".aside")
         os.rename(path + ".aside", path)
     if first_life and me == 1 and step == 25:
-        time.sleep(float(sys.argv[2]))
+        until = time.monotonic() + float(sys.argv[2])
+        while time.monotonic() < until and not os.path.exists(path + ".go"):
+            time.sleep(0.05)
         print(f"DIES {time.time():.4f}", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -3,14 +3,13 @@ does not import again. The modules are small ones of the test; ./dev bench resta
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 
-from e2e._agent import ROOT, check, run_cases, wait_for
+from e2e._agent import check, run_cases, wait_for
+from e2e._standby import HELPER, TRAIN, folder_with, imports, standby, started, wait_two_standbys
 
-HELPER = os.path.join(ROOT, "worker", "agent", "rank", "python_standby.py")
 SEEN = """
 import json, multiprocessing, os, sys
 import heavy
@@ -35,36 +34,10 @@ if __name__ == "__main__":
 """
 
 
-def folder_with(script=SEEN, heavy="WORD = 'first'\n"):
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="stoker-standby-"))
-    for name, text in (("train.py", script), ("heavy.py", heavy)):
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            file.write(text)
-    return folder
-
-
-def standby(folder, command, at, between=lambda: None, order=None, modules="heavy,json", cuda=False):
-    """Starts the helper as the agent does; what happens between its import and its order is the caller's."""
-    ours, theirs = socket.socketpair()
-    env = dict(os.environ, STOKER_STANDBY_FD=str(theirs.fileno()), **({"STOKER_PRELOAD_CUDA": "1"} if cuda else {}))
-    env.pop("RANK", None)
-    process = subprocess.Popen(command[:at] + [HELPER, modules, str(at)] + command, cwd=folder, env=env, text=True,
-                               pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    theirs.close()
-    ours.settimeout(60)
-    ready = ours.recv(1)
-    between()
-    if order is not None and ready == b"R":
-        ours.sendall(json.dumps({"version": 1, "environment": order}).encode() + b"\n")
-    ours.close()
-    out, err = process.communicate(timeout=60)
-    return ready, process.returncode, out, err
-
-
 def as_the_interpreter(_):
     """a script and a module see what the plain interpreter shows them, and their exit code is theirs"""
     for words in (["train.py", "--size", "3"], ["-O", "train.py", "7"], ["-m", "train", "5"], ["-X", "utf8", "-m", "train", "0"]):
-        folder = folder_with()
+        folder = folder_with(SEEN)
         command = [sys.executable] + words
         at = next(i for i, w in enumerate(command) if i > 0 and w in ("-m", "train.py"))
         plain = subprocess.run(command, cwd=folder, env=dict(os.environ, RANK="3"), text=True, capture_output=True, timeout=60)
@@ -78,7 +51,7 @@ def as_the_interpreter(_):
 
 def ends_quietly(_):
     """no order: it ends with 0 and without a word; a module that does not exist: it ends with its error before it is ready"""
-    folder = folder_with()
+    folder = folder_with(SEEN)
     command = [sys.executable, "train.py", "0"]
     ready, code, out, err = standby(folder, command, 1)
     check((ready, code, out, err) == (b"R", 0, "", ""), str((ready, code, out, err)))
@@ -88,7 +61,7 @@ def ends_quietly(_):
 
 def changed_files(_):
     """a module whose file changed after the import is imported from the beginning; a changed script is simply the new one"""
-    folder = folder_with()
+    folder = folder_with(SEEN)
 
     def change():
         with open(os.path.join(folder, "heavy.py"), "w", encoding="utf-8") as file:
@@ -145,46 +118,6 @@ def open_gpu_is_seen(_):
         os.symlink(device, link)
         check(helper.holds_gpu(folder), f"{device} is not seen")
         os.unlink(link)
-
-
-HEAVY = """
-import os
-with open(os.path.join(os.path.dirname(__file__), "imports"), "a") as file:
-    file.write(f"{os.getpid()} {os.environ.get('RANK', 'standby')}\\n")
-"""
-TRAIN = """
-sys.path.insert(0, os.path.dirname(__file__))
-import heavy
-from heartbeat_client import Heartbeat
-print(f"attempt {os.environ['STOKER_ATTEMPT']} rank {os.environ['RANK']} pid {os.getpid()}", flush=True)
-beat = Heartbeat()
-beat.phase("iteration")
-for i in range(1, 100000):
-    beat.step(i, loss=1.0, seconds=0.02)
-    time.sleep(0.02)
-"""
-
-
-def imports(a):
-    path = os.path.join(a.directory, "imports")
-    return [line.split() for line in open(path).read().splitlines()] if os.path.exists(path) else []
-
-
-def started(allocation, script, modules="heavy", **more):
-    """An allocation that runs `script` with standbys of `modules`."""
-    a = allocation(orders={"environment": {"STOKER_PRELOAD": modules}, "orphan_grace": 0}, **more)
-    a.script(script)
-    with open(os.path.join(a.directory, "heavy.py"), "w", encoding="utf-8") as file:
-        file.write(HEAVY)
-    a.start()
-    return a
-
-
-def wait_two_standbys(a):
-    """Two standbys that the lead knows of."""
-    wait_for(lambda: sum(who == "standby" for _, who in imports(a)) == 2, what="two standbys")
-    beats = len(a.events("beat"))
-    wait_for(lambda: len(a.events("beat")) > beats + 3, what="beats that tell the lead of both")
 
 
 def under_agents(allocation):

@@ -86,6 +86,9 @@ class Node {
   // The command of a Python training's standby; empty: train.preload names none, or not its kind.
   [[nodiscard]] std::optional<std::vector<std::string>> preloads() const;
   [[nodiscard]] std::string standby_path(std::string_view ending) const;  // ".log", ".py"
+  Status write_python_standby();
+  void learn_from(RankPlan& plan);  // the rank writes down what its script imports
+  const std::string& learned_list();
 
   NodeWiring wiring_;
   wire::Start start_;
@@ -102,6 +105,7 @@ class Node {
   std::unique_ptr<CheckpointWatch> checkpoint_watch_;
   std::vector<std::unique_ptr<RankProcess>> standbys_;
   std::uint32_t standby_failures_ = 0;
+  std::optional<std::string> learned_list_;  // path; "" = none, or it cannot be made
   Instant created_, started_{}, beat_at_{};
   Loop::Timer sample_timer_ = 0, term_timer_ = 0, kill_timer_ = 0;
   std::shared_ptr<std::atomic<bool>> health_stop_ = std::make_shared<std::atomic<bool>>(false);

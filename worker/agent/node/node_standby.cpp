@@ -2,6 +2,7 @@
 // training iterates, so that the next attempt starts in milliseconds (wire/standby.hpp). A Python
 // training has one that has imported the modules of train.preload (preload.hpp).
 #include <algorithm>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "common/os/files.hpp"
 #include "wire/environment.hpp"
 #include "worker/agent/node/node.hpp"
+#include "worker/agent/rank/guardian.hpp"
 #include "worker/agent/rank/preload.hpp"
 
 namespace stoker::agent {
@@ -80,19 +82,49 @@ std::string Node::standby_path(std::string_view ending) const {
                      ending);
 }
 
+Status Node::write_python_standby() {
+  return os::replace_file(standby_path(".py"), python_standby(), os::Durability::Cached, 0600);
+}
+
+// Kept in memory: an import writes there, on thousands of nodes at once.
+const std::string& Node::learned_list() {
+  if (learned_list_) return *learned_list_;
+  learned_list_.emplace();
+  if (const auto wanted = base_.find(kPreloadLearned);
+      wanted != base_.end() && wanted->second == "0")
+    return *learned_list_;
+  for (const std::string& path :
+       {fmt::format("/dev/shm/{}modules", shm_prefix(wiring_.watchmen.mark)),
+        standby_path(".modules")}) {
+    const os::Fd made(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made) continue;
+    learned_list_ = path;
+    break;
+  }
+  return *learned_list_;
+}
+
+void Node::learn_from(RankPlan& plan) {
+  if (!wants_standbys()) return;
+  auto preload = preloads();
+  if (!preload || learned_list().empty() || !write_python_standby()) return;
+  plan.command = std::move(*preload);
+  plan.environment[kPreloadList] = learned_list();
+}
+
 void Node::spawn_standby() {
   RankPlan plan;
   plan.command = start_.orders.command;
+  plan.environment = base_;
   if (auto preload = preloads()) {
-    const auto written =
-        os::replace_file(standby_path(".py"), python_standby(), os::Durability::Cached, 0600);
-    if (!written) {
+    if (const auto written = write_python_standby(); !written) {
       standby_failures_ = kFailuresAllowed;
       return notice("no warm standby: " + written.error().message());
     }
     plan.command = std::move(*preload);
+    if (!learned_list().empty()) plan.environment[kPreloadList] = learned_list();
   }
-  plan.environment = base_;
   plan.standby = true;
   if (!wiring_.context.standalone) plan.working_directory = wiring_.context.run_directory;
   const std::string path = standby_path(".log");

@@ -8,6 +8,11 @@
 
 namespace stoker::agent {
 
+// "0": standbys import only what train.preload names, not what the script was seen to import.
+inline constexpr const char* kPreloadLearned = "STOKER_PRELOAD_LEARNED";
+// To python_standby.py: the file with what was learned. The helper takes it away again.
+inline constexpr const char* kPreloadList = "STOKER_PRELOAD_LIST";
+
 // `python [options] script …` or `python [options] -m module …` as `helper` (python_standby.py)
 // runs it, with the modules of `preload` ("torch,numpy") imported. Empty: another program, an
 // interpreter without a script, or a `preload` that names nothing.

@@ -79,6 +79,8 @@ Result<std::unique_ptr<RankProcess>> RankProcess::start(Loop& loop, const Watchm
     options.keep_fds.push_back(standby.second.get());
     options.argv.insert(options.argv.end(), {"--standby", std::to_string(standby.second.get())});
   }
+  if (plan.after.count() > 0)
+    options.argv.insert(options.argv.end(), {"--after-ms", std::to_string(plan.after.count())});
   options.argv.push_back("--");
   options.argv.insert(options.argv.end(), plan.command.begin(), plan.command.end());
   options.working_directory = plan.working_directory;
@@ -173,9 +175,10 @@ void RankProcess::on_standby() {
   char byte = 0;
   const ssize_t n = ::recv(standby_.get(), &byte, 1, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (n == 1 && byte == wire::kStandbyReady && !ready_) {
+  if (n == 1 && byte == wire::kStandbyReady) {  // again where it has begun again
+    const bool first = !ready_;
     ready_ = true;
-    if (events_.ready) events_.ready();
+    if (first && events_.ready) events_.ready();
     return;
   }
   loop_.forget(standby_.get());
