@@ -67,9 +67,7 @@ TEST_CASE(
   auto again = row(2, core::SchedulerSees{}, "training again");
   again.decision.from = "recovering";
   again.decision.to = "training";
-  core::RunPolicy policy;
-  policy.run = RunName("hello");
-  const std::string told = core::chronicle({moved, again}, policy);
+  const std::string told = core::chronicle({moved, again}, RunName("hello"));
   CHECK(told.find("Rank 3 on n02 exited with 137.") != std::string::npos);
   for (int life = 0; life < 2; ++life) {
     RunPublisher publisher(folder.path, RunName("hello"));
