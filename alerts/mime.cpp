@@ -59,9 +59,9 @@ std::string cell(const std::string& name, const std::string& value) {
   if (name != "Next") return text;
   std::string html;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(" | ", begin), text.size());
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
     html += (html.empty() ? "<code>" : "<br><code>") + text.substr(begin, end - begin) + "</code>";
-    begin = end + 3;
+    begin = end + 1;
   }
   return html;
 }

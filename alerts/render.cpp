@@ -148,12 +148,13 @@ std::string look_of(const RenderedAlert& alert) {
   return site ? "stoker doctor" : "stoker why " + alert.run;
 }
 
-// Commands to paste, the first one first: what helps, why it happened, whose it is now.
+// Commands to paste, a line each: what helps, why it happened, whose it is now.
 std::string next_of(const RenderedAlert& alert) {
-  if (status_of(alert) != "firing" || alert.severity == core::Severity::Info) return "";
+  if (status_of(alert) != "firing") return "";
+  if (alert.severity == core::Severity::Info) return alert.command;
   std::string text = alert.command;
   for (const std::string& command : {look_of(alert), "stoker ack " + alert.id})
-    if (!alert.command.starts_with(command)) text += (text.empty() ? "" : " | ") + command;
+    if (!alert.command.starts_with(command)) text += (text.empty() ? "" : "\n") + command;
   return text;
 }
 
@@ -188,7 +189,12 @@ std::vector<std::pair<std::string, std::string>> details_of(const RenderedAlert&
 
 std::string detail_lines(const RenderedAlert& alert) {
   std::string text;
-  for (const auto& [name, value] : details_of(alert)) text += name + ": " + value + "\n";
+  for (const auto& [name, value] : details_of(alert)) {
+    text += name + ": ";
+    for (const char c : value)
+      text += c == '\n' ? "\n" + std::string(name.size() + 2, ' ') : std::string(1, c);
+    text += "\n";
+  }
   return text;
 }
 
@@ -198,8 +204,8 @@ std::string text_of(const RenderedAlert& alert) {
   if (!alert.instead_of.empty())
     text += "Sent here because another sink failed: " + alert.instead_of + "\n";
   const std::string done = done_of(alert);  // the first line may hold all of the sentence
-  if (!alert.reason.empty() && (done.empty() || !verdict.ends_with(done)))
-    text += "What stoker saw and did: " + alert.reason + "\n";
+  const bool repeats = done.empty() ? alert.reason == alert.summary : verdict.ends_with(done);
+  if (!alert.reason.empty() && !repeats) text += "What stoker saw and did: " + alert.reason + "\n";
   text += detail_lines(alert);
   text += "Since: " + format_rfc3339(alert.since) + "\nIncident: " + alert.id + "\n";
   if (!alert.report.empty()) text += "\n" + alert.report;

@@ -61,7 +61,7 @@ std::string title_of(const RenderedAlert& alert);
 // Whether a person has to act, and the command: "Act now: stoker resume tr11", or what stoker did
 // instead: "No need to get up: restarting the ranks …".
 std::string verdict_of(const RenderedAlert& alert);
-// What else there is to say, each with its name: impact, run, loss, next (commands), page.
+// What else there is to say, each with its name: impact, run, loss, next (a command a line), page.
 std::vector<std::pair<std::string, std::string>> details_of(const RenderedAlert& alert);
 // The same as lines: "Impact: …\nRun: …\n".
 std::string detail_lines(const RenderedAlert& alert);

@@ -41,8 +41,8 @@ TEST_CASE("render: a critical alert -> what, how grave, why, and the command") {
   CHECK(text_of(alert) ==
         "CRITICAL tr11: n04 has failed. Act now: stoker exclude n04 --reason 'Xid 79'\n"
         "What stoker saw and did: Xid 79 on n04\n"
-        "Next: stoker exclude n04 --reason 'Xid 79' | stoker why tr11 | stoker ack "
-        "tr11/node_fault/12\n"
+        "Next: stoker exclude n04 --reason 'Xid 79'\n      stoker why tr11\n"
+        "      stoker ack tr11/node_fault/12\n"
         "Since: 2022-05-01T03:56:11Z\nIncident: tr11/node_fault/12\n");
   CHECK(pulse_line(alert) ==
         "[2022-05-01 03:56:11] ***ALERT: tr11: n04 has failed (critical). Xid 79 on n04 Run: "
@@ -70,7 +70,7 @@ TEST_CASE("render: what stoker handled -> said in the first line, the details be
         "Impact: no training since 03:55 UTC; 6 iterations to repeat\n"
         "Run: recovering at iteration 146 of 500 (29.2 %), loss 2.2\n"
         "Loss: █▅▁ 4 to 2.2\n"
-        "Next: stoker why tr11 --last 5 | stoker ack tr11/hang/31\n"
+        "Next: stoker why tr11 --last 5\n      stoker ack tr11/hang/31\n"
         "Page: https://login1.example.org:9470/#/run/tr11\n"
         "Since: 2022-05-01T03:56:11Z\nIncident: tr11/hang/31\n");
   alert.resolved = true;

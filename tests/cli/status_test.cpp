@@ -103,7 +103,6 @@ TEST_CASE("status: a stale held run with an alert -> marked, with the command to
         R"(* hello  held [scheduler_blind] [stale]
   since       2026-05-01T03:00:00Z (2h ago)
   why         first iteration of generation 2 after 12s
-  to do       nothing: no alert is open
   job         none
   progress    iteration 12,500 of 50,000 (25.0 %), 400,000 samples
   checkpoint  none yet

@@ -101,7 +101,7 @@ def one_thread(site, relay):
     check("Act now: stoker resume" in first or "Look now" in first, f"the first line: {first}")
     lines = critical["bodies"]["text/plain"].splitlines()
     check(any(line.startswith("Run: held at iteration ") for line in lines), f"how the run stands: {lines}")
-    check(any(line.startswith("Next: ") and "stoker ack " in line for line in lines), f"commands to paste: {lines}")
+    check(any(line.startswith("Next: stoker ") for line in lines) and f"      stoker ack {headers['x-stoker-incident']}" in lines, f"commands to paste: {lines}")
     check("Page: https://login1.example.org:9470/#/run/run" in lines, f"the link: {lines}")
     html = critical["bodies"]["text/html"]
     check("<html>" in html and '<a href="https://login1.example.org:9470/#/run/run">' in html, f"the HTML: {html}")
