@@ -1,4 +1,4 @@
-// What an alert tells about its run beside its own sentence: what the failure costs, how the run
+// What an alert knows about its run beside its own sentence: what the failure costs, how the run
 // stands, and its recent losses. Written into the alert when it is sent, so that each receiver has
 // the same figures.
 #pragma once

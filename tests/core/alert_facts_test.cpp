@@ -1,4 +1,4 @@
-// What an alert tells about its run: what the failure costs, how the run stands, its losses.
+// What an alert knows about its run: what the failure costs, how the run stands, its losses.
 #include "core/alerts/alert_facts.hpp"
 
 #include <doctest/doctest.h>
