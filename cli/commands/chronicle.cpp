@@ -22,8 +22,6 @@ int chronicle(Context& context, const ChronicleOptions& options) {
   if (!opened) return console.say(opened.error().message()), kFailed;
   auto& [run, file] = *opened;
   std::vector<core::JournalRow> rows;
-  core::RunPolicy policy;
-  policy.run = RunName(run.run);
   JournalRows published;
   std::size_t unknown = 0;
   const Status read = file.read(std::nullopt, 0, [&](const wire::PublishedEvent& e) {
@@ -32,18 +30,18 @@ int chronicle(Context& context, const ChronicleOptions& options) {
       ++unknown;
       return;
     }
-    if (const auto* added = std::get_if<core::RunAdded>(&row->event.body)) policy = added->policy;
-    if (const auto* changed = std::get_if<core::PolicyChanged>(&row->event.body))
-      policy = changed->policy;
+    if (!row->event.run.empty()) row->event.run = RunName(run.run);  // it may have had another
     rows.push_back(*std::move(row));
   });
   if (!read) return console.say(read.error().message()), kFailed;
   if (unknown + file.unreadable() > 0)
     console.say(std::to_string(unknown + file.unreadable()) +
                 " events could not be read and are not in the story");
-  const std::string text = printable_lines(core::chronicle(rows, policy));
+  const auto status = read_status(run, Reach::Answered);
+  const wire::StatusGoodput* account = status && status->goodput ? &*status->goodput : nullptr;
+  const std::string text = printable_lines(core::chronicle(rows, RunName(run.run), account));
   if (options.json)
-    console.line(dump_json(Json{{"run", policy.run.text}, {"markdown", text}}));
+    console.line(dump_json(Json{{"run", run.run}, {"markdown", text}}));
   else
     console.out(text);
   return kDone;

@@ -8,6 +8,7 @@
 #include "cli/report/chart.hpp"
 #include "cli/report/html.hpp"
 #include "cli/show/render_status.hpp"
+#include "core/publish/goodput.hpp"
 
 namespace stoker::cli::postmortem {
 namespace {
@@ -43,9 +44,7 @@ std::string goodput_text(const wire::StatusDocument& s) {
 }
 std::string lost_text(const wire::StatusDocument& s) {
   if (!s.goodput) return "–";
-  return s.goodput->lost_gpu_hours > 0
-             ? fmt::format("{:.2f} GPU hours", s.goodput->lost_gpu_hours)
-             : fmt::format("{:.2f} node hours", s.goodput->lost_node_hours);
+  return core::cost_text(s.goodput->lost_gpu_hours, s.goodput->lost_node_hours);
 }
 
 std::string losses(const Source& run, const Source& other) {

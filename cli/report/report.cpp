@@ -3,6 +3,7 @@
 #include "cli/report/report.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -10,8 +11,10 @@
 #include "cli/report/comparison.hpp"
 #include "cli/report/html.hpp"
 #include "cli/report/style.hpp"
+#include "cli/show/incident_text.hpp"
 #include "cli/show/render_status.hpp"
 #include "core/publish/downsample.hpp"
+#include "core/publish/goodput.hpp"
 
 namespace stoker::cli::postmortem {
 namespace {
@@ -59,11 +62,6 @@ std::string counted(std::uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", with_commas(count), what, count == 1 ? "" : "s");
 }
 
-std::string hours(double gpu_hours, double node_hours) {
-  return gpu_hours > 0 ? fmt::format("{:.2f} GPU hours", gpu_hours)
-                       : fmt::format("{:.2f} node hours", node_hours);
-}
-
 std::string figures(const Source& run) {
   const wire::StatusDocument& s = run.status;
   std::string text = figure(
@@ -73,7 +71,7 @@ std::string figures(const Source& run) {
   if (s.goodput) {
     text += figure("goodput", fmt::format("{} of {}", percent(s.goodput->ettr),
                                           span_text(s.goodput->whole_s)));
-    text += figure("lost", hours(s.goodput->lost_gpu_hours, s.goodput->lost_node_hours));
+    text += figure("lost", core::cost_text(s.goodput->lost_gpu_hours, s.goodput->lost_node_hours));
     if (s.goodput->mfu) text += figure("MFU", percent(*s.goodput->mfu));
     if (s.goodput->energy)
       text += figure("energy", fmt::format("{:.1f} kWh", s.goodput->energy->kwh));
@@ -84,12 +82,18 @@ std::string figures(const Source& run) {
   return "<dl class=\"figures\">" + text + "</dl>\n";
 }
 
+std::string sentence_of_to_do(const wire::StatusDocument& s) {
+  std::string text = to_do_line(s) + ".";
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 std::string must_do(const wire::StatusDocument& s) {
   std::string rows;
   for (const wire::StatusAlert& alert : s.alerts)
     rows += fmt::format("<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
                         escaped(alert.severity), escaped(alert.summary), escaped(alert.command));
-  if (rows.empty()) return "<p>Nothing: no alert is open.</p>\n";
+  if (rows.empty()) return "<p>" + escaped(sentence_of_to_do(s)) + "</p>\n";
   return "<div class=\"scroll\"><table class=\"todo\"><tr><th>severity</th><th>what</th><th>what "
          "to "
          "run</th></tr>" +
@@ -129,8 +133,8 @@ std::string goodput(const wire::StatusDocument& s) {
     rows += fmt::format(
         "<tr><td>{}</td><td class=\"number\">{}</td><td>{}</td><td "
         "class=\"number\">{}</td></tr>\n",
-        escaped(cost.cause), cost.times == 0 ? "" : std::to_string(cost.times), span_text(cost.s),
-        hours(cost.gpu_hours, cost.node_hours));
+        escaped(cause_words(cost.cause)), cost.times == 0 ? "" : std::to_string(cost.times),
+        span_text(cost.s), core::cost_text(cost.gpu_hours, cost.node_hours));
   if (!rows.empty())
     rows =
         "<div class=\"scroll\"><table><tr><th>cause</th><th class=\"number\">times</th>"
@@ -156,7 +160,7 @@ std::string incident_row(const wire::StatusDocument& s, const core::HistoryIncid
                          bool details) {
   std::string cost;
   if (const auto* known = cost_of(s, incident))
-    cost = fmt::format("; {}, {} repeated", hours(known->gpu_hours, known->node_hours),
+    cost = fmt::format("; {}, {} repeated", core::cost_text(known->gpu_hours, known->node_hours),
                        counted(known->repeated, "iteration"));
   else if (incident.repeated > 0)
     cost = fmt::format("; {} repeated", counted(incident.repeated, "iteration"));
@@ -267,8 +271,8 @@ std::string assemble(const Source& run, const std::optional<Source>& against, Wa
              "<style>{}</style></head><body>\n<h1>{}</h1>\n<p class=\"muted\">{}</p>\n",
              escaped(s.run), kStyle, escaped(s.run), period) +
          verdict(s) + figures(run) + section("What is to be done", must_do(s)) +
-         section("Where the time went", goodput(s)) + section("Charts", charts(run, now)) +
          section("Incidents", incidents(run, incidents_in_full)) +
+         section("Where the time went", goodput(s)) + section("Charts", charts(run, now)) +
          (against ? comparison(run, *against) : "") + section("Nodes", nodes(run)) +
          section("Checkpoints", checkpoints(run)) + section("Configuration", configuration(run)) +
          "</body></html>\n";

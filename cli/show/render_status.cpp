@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "cli/show/follower_text.hpp"
+#include "cli/show/incident_text.hpp"
 #include "common/hostlist.hpp"
 #include "core/nodes/spares.hpp"
+#include "core/publish/goodput.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -96,7 +98,8 @@ std::string goodput_line(const wire::StatusGoodput& g) {
     if (found == g.spent_s.end() || found->second < 0.0005 * g.whole_s) continue;
     text += fmt::format(", {} {:.1f} %", cause, 100 * found->second / g.whole_s);
   }
-  if (g.lost_gpu_hours > 0) text += fmt::format("; {:.1f} GPU hours lost", g.lost_gpu_hours);
+  if (g.lost_gpu_hours > 0)
+    text += fmt::format("; {} lost", core::cost_text(g.lost_gpu_hours, g.lost_node_hours));
   return text;
 }
 
@@ -104,11 +107,10 @@ std::string causes_line(const wire::StatusGoodput& g) {
   std::string text;
   for (std::size_t i = 0; i < g.causes.size() && i < 5; ++i) {
     const wire::StatusCost& c = g.causes[i];
-    const bool gpus = c.gpu_hours > 0;
-    if ((gpus ? c.gpu_hours : c.node_hours) < 0.05) continue;  // "0.0" says nothing
-    text += fmt::format("{}{}{} {:.1f} {} hours", text.empty() ? "" : ", ", printable(c.cause),
+    if (std::max(c.gpu_hours, c.node_hours) < 0.005) continue;  // "0.00" says nothing
+    text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", cause_words(printable(c.cause)),
                         c.times > 0 ? fmt::format(" ({} x)", c.times) : "",
-                        gpus ? c.gpu_hours : c.node_hours, gpus ? "GPU" : "node");
+                        core::cost_text(c.gpu_hours, c.node_hours));
   }
   return text;
 }
@@ -124,9 +126,19 @@ std::string saves_line(const wire::StatusSaves& s) {
                      s.failures, s.failures == 1 ? "failure" : "failures", seconds_text(s.mtbf_s));
 }
 
+// Thousands of them must not hide the run's state: the gravest are shown.
 std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
+  constexpr std::size_t kShown = 20;
+  std::vector<const wire::StatusAlert*> alerts;
+  for (const wire::StatusAlert& alert : s.alerts) alerts.push_back(&alert);
+  if (alerts.size() > kShown)
+    std::stable_partition(alerts.begin(), alerts.end(),
+                          [](const auto* alert) { return alert->severity == "critical"; });
+  const std::size_t more = alerts.size() - std::min(alerts.size(), kShown);
+  alerts.resize(alerts.size() - more);
   std::string text;
-  for (const wire::StatusAlert& alert : s.alerts) {
+  for (const wire::StatusAlert* each : alerts) {
+    const wire::StatusAlert& alert = *each;
     const Ink ink = alert.severity == "critical" ? Ink::Red : Ink::Yellow;
     text +=
         row("alert", console.paint(ink, printable(alert.severity)) + " " +
@@ -134,6 +146,7 @@ std::string alert_lines(const wire::StatusDocument& s, const Console& console) {
                          " [" + printable(alert.id) + "]");
     if (!alert.command.empty()) text += row("", "do: " + printable(alert.command));
   }
+  if (more > 0) text += row("", "and " + with_commas(more) + " more: stoker alerts");
   return text;
 }
 
@@ -205,6 +218,8 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
   if (s.stale) text += console.paint(Ink::Yellow, " [stale]");
   text += "\n" + row("since", ago(s.since, now));
   if (!s.reason.empty()) text += row("why", printable(s.reason));
+  if (const std::string what = to_do_line(s); !what.empty()) text += row("to do", what);
+  for (const std::string& line : incident_lines(s, now)) text += row("incident", line);
   text += row("job", job_line(s));
   text += row("progress", progress_line(s));
   if (s.loss) {

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "common/escape_markdown.hpp"
 #include "common/printable.hpp"
+#include "core/publish/goodput.hpp"
 #include "core/recover/resumed.hpp"
+#include "core/sentence.hpp"
 
 namespace stoker::core {
 
@@ -22,27 +23,34 @@ struct Chapter {
   std::uint64_t reached = 0;  // iteration when it began
   std::vector<std::string> lines;
   bool trouble = true;
-  std::string kind;
+};
+
+// A chapter that is over: what it cost is known by the run's account, and grows while iterations
+// are repeated.
+struct Loss {
+  WallTime from, to;
+  Duration lasted{};
+  std::uint64_t repeated = 0;
 };
 
 struct Story {
   RunName run;
   Sequence told;
   bool began = false;
-  double gpus_per_node = 0;
-  double step_s = 0;  // of the newest iterations
-  std::string text;
+  std::vector<std::pair<std::string, std::optional<Loss>>> pieces;  // text, then its loss
   std::optional<Chapter> open;
   std::uint64_t iteration = 0, loaded = 0, repeated = 0;
-  std::size_t nodes = 0;
   Instant first, last;
   Duration lost{};
   std::size_t incidents = 0;
-  struct Kind {
-    std::size_t times = 0;
-    double node_hours = 0;
-  };
-  std::map<std::string, Kind> kinds;  // of the alert that announced it
+
+  [[nodiscard]] std::size_t length() const {
+    return pieces.size() + (pieces.empty() ? 0 : pieces.back().first.size());
+  }
+  void add(const std::string& text) {
+    if (pieces.empty() || pieces.back().second) pieces.emplace_back();
+    pieces.back().first += text;
+  }
 };
 
 namespace {
@@ -99,16 +107,6 @@ std::string title_of(const Decision& decision) {
   return decision.reason.substr(0, decision.reason.find(';'));
 }
 
-// The kind of its alert; "" = it has none.
-std::string kind_of_trouble(const JournalRow& row) {
-  for (const Action& action : row.decision.actions)
-    if (const auto* alert = std::get_if<SendAlert>(&action); alert != nullptr && !alert->resolved)
-      if (const auto kind = alert->labels.find("kind");
-          kind != alert->labels.end() && kind->second != "node_convicted")
-        return kind->second;
-  return "";
-}
-
 // What people call a kind of trouble; the others by their own name.
 std::string cause_text(const std::string& kind) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
@@ -123,7 +121,6 @@ std::string cause_text(const std::string& kind) {
       {"cancelled_by_hand", "jobs cancelled by hand"},
       {"checkpoint_refused", "refused checkpoints"},
       {"loss_spike", "loss spikes"},
-      {"gpu_budget", "GPU budget"},
   };
   for (const auto& [name, words] : kWords)
     if (name == kind) return std::string(words);
@@ -144,74 +141,64 @@ void note_start(Story& story, const JournalRow& row) {
 void track(Story& story, const JournalRow& row) {
   if (const auto* digest = std::get_if<Digest>(&row.event.body)) {
     story.iteration = std::max(story.loaded, digest->last.iteration_max.value);
-    if (digest->iteration_ms.count > 0 && digest->iteration_ms.p50 > 0)
-      story.step_s = digest->iteration_ms.p50 / 1e3;
     return;
   }
   const auto* said = std::get_if<AgentSaid>(&row.event.body);
   if (said == nullptr) return;
   if (const auto* e = std::get_if<wire::AttemptStarted>(&said->event.body)) {
     story.loaded = e->iteration.value;
-    story.nodes = e->nodes.size();
     if (!story.open) story.iteration = story.loaded;
   } else if (const auto* e2 = std::get_if<wire::PhaseEdge>(&said->event.body)) {
     story.iteration = std::max(story.iteration, e2->iteration.value);
-  } else if (const auto* e3 = std::get_if<wire::GenerationStarted>(&said->event.body)) {
-    if (story.nodes == 0) story.nodes = e3->nodes.size();
   }
 }
 
-std::string hours_text(const Story& story, double node_hours) {
-  if (story.gpus_per_node > 0)
-    return fmt::format("{:.2f} GPU hours", node_hours * story.gpus_per_node);
-  return fmt::format("{:.3f} node hours", node_hours);
-}
-
-double node_hours(const Story& story, Duration lost) {
-  return to_seconds(lost) / 3600 * static_cast<double>(story.nodes);
-}
-
-std::string costs_text(const Story& story) {
+std::string costs_text(const wire::StatusGoodput* account) {
+  if (account == nullptr) return "";
   std::string text;
-  for (const auto& [kind, cost] : story.kinds)
-    text += fmt::format("* {}: {} x, {}\n", cause_text(kind), cost.times,
-                        hours_text(story, cost.node_hours));
+  for (const wire::StatusCost& cost : account->causes)
+    if (cost.times > 0)
+      text += fmt::format("* {}: {} x, {}\n", cause_text(cost.cause), cost.times,
+                          cost_text(cost.gpu_hours, cost.node_hours));
   if (!text.empty()) text = "\nBy cause, with what was repeated:\n\n" + text;
   return text;
 }
 
+// The account's own figures of the incidents that began in the chapter; it keeps the newest ones.
+std::string loss_text(const Loss& loss, const wire::StatusGoodput* account) {
+  std::string text = fmt::format("\nLost: {} to repeat, {}", count_text(loss.repeated, "iteration"),
+                                 format_duration(loss.lasted));
+  if (account == nullptr) return text + ".\n\n";
+  double gpu_hours = 0, node_hours = 0;
+  bool known = false;
+  for (const wire::StatusIncident& incident : account->incidents) {
+    const auto at = parse_rfc3339(incident.time);
+    if (!at || *at < std::chrono::floor<std::chrono::seconds>(loss.from) || *at > loss.to) continue;
+    known = true;
+    gpu_hours += incident.gpu_hours;
+    node_hours += incident.node_hours;
+  }
+  if (known) text += fmt::format("; {} with what was repeated", cost_text(gpu_hours, node_hours));
+  return text + ".\n\n";
+}
+
 void close(Story& story, const JournalRow& row) {
   const Chapter& chapter = *story.open;
-  story.text += heading(chapter.title, chapter.wall);
-  for (const std::string& line : chapter.lines) story.text += line + "\n";
+  story.add(heading(chapter.title, chapter.wall));
+  for (const std::string& line : chapter.lines) story.add(line + "\n");
   if (chapter.trouble) {
     const Duration lost = row.event.at - chapter.at;
     const bool again = row.decision.to == "training";
     const std::uint64_t repeat =
         again && chapter.reached > story.loaded ? chapter.reached - story.loaded : 0;
-    const double repeated_hours =
-        static_cast<double>(repeat) * story.step_s / 3600 * static_cast<double>(story.nodes);
-    const double hours = node_hours(story, lost);
-    story.text += fmt::format(
-        "\nLost: {} {} to repeat, {}, {}{}.\n", repeat, repeat == 1 ? "iteration" : "iterations",
-        format_duration(lost), hours_text(story, hours),
-        repeated_hours > 0 ? fmt::format(" and {} to repeat", hours_text(story, repeated_hours))
-                           : "");
-    Story::Kind& kind = story.kinds[chapter.kind];
-    ++kind.times;
-    kind.node_hours += hours + repeated_hours;
+    story.pieces.back().second = Loss{chapter.wall, row.event.wall, lost, repeat};
     story.lost += lost;
     story.repeated += repeat;
     ++story.incidents;
+  } else {
+    story.add("\n");
   }
-  story.text += "\n";
   story.open.reset();
-}
-
-const RunPolicy* policy_of(const JournalRow& row) {
-  if (const auto* added = std::get_if<RunAdded>(&row.event.body)) return &added->policy;
-  if (const auto* changed = std::get_if<PolicyChanged>(&row.event.body)) return &changed->policy;
-  return nullptr;
 }
 
 // What the training's own numbers showed: a spike, a slower step, how a rollback turned out.
@@ -255,11 +242,9 @@ void tell(Story& story, const JournalRow& row) {
   if (!story.open && !d.reason.empty()) {
     const bool planned = changed && d.to == "stopping";
     if (trouble || planned) {
-      story.open = Chapter{title_of(d), row.event.wall, row.event.at,        story.iteration,
-                           {},          trouble,        kind_of_trouble(row)};
+      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, trouble};
     } else if (changed && (d.to == "finished" || d.to == "stopped" || d.from.empty())) {
-      story.open =
-          Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, false, ""};
+      story.open = Chapter{title_of(d), row.event.wall, row.event.at, story.iteration, {}, false};
     }
   }
   const auto* said = std::get_if<AgentSaid>(&row.event.body);
@@ -267,14 +252,13 @@ void tell(Story& story, const JournalRow& row) {
       said != nullptr && std::holds_alternative<wire::DamagedCheckpoint>(said->event.body);
   if (story.open) {
     story.open->trouble = story.open->trouble || trouble;
-    if (story.open->kind.empty()) story.open->kind = kind_of_trouble(row);
     const bool worth = changed || said != nullptr || worth_a_note(row);
     if (!d.reason.empty() && worth) story.open->lines.push_back(line);
     const bool over =
         d.to == "training" || d.to == "finished" || d.to == "stopped" || d.to == "held";
     if (changed && over) close(story, row);
   } else if (!d.reason.empty() && (worth_a_note(row) || damaged || d.rejected)) {
-    story.text += line + "\n\n";
+    story.add(line + "\n\n");
   }
 }
 
@@ -297,28 +281,28 @@ bool Chronicle::tell(const JournalRow& row) {
   story.told = row.seq;
   const bool site_note = row.event.run.empty() && worth_a_note(row);
   if (row.event.run != story.run && !(story.began && site_note)) return false;
-  if (const RunPolicy* policy = policy_of(row))
-    story.gpus_per_node = policy->scheduler.gpus_per_node.value_or(0);
-  const std::size_t length = story.text.size();
+  const std::size_t length = story.length();
   const std::size_t lines = story.open ? story.open->lines.size() : 0;
   const bool was_open = story.open.has_value();
   if (!story.began) {
     story.began = true;
     story.first = row.event.at;
-    story.text += fmt::format("{} was put under supervision {} UTC.\n\n", story.run.text,
-                              minute(row.event.wall));
+    story.add(fmt::format("{} was put under supervision {} UTC.\n\n", story.run.text,
+                          minute(row.event.wall)));
   }
   story.last = row.event.at;
   note_start(story, row);
   core::tell(story, row);
   track(story, row);
-  return story.text.size() != length || story.open.has_value() != was_open ||
+  return story.length() != length || story.open.has_value() != was_open ||
          (story.open && story.open->lines.size() != lines);
 }
 
-std::string Chronicle::text() const {
+std::string Chronicle::text(const wire::StatusGoodput* account) const {
   const Story& story = *story_;
-  std::string text = fmt::format("# Chronicle of {}\n\n", story.run.text) + story.text;
+  std::string text = fmt::format("# Chronicle of {}\n\n", story.run.text);
+  for (const auto& [words, loss] : story.pieces)
+    text += words + (loss ? loss_text(*loss, account) : "");
   if (story.open) {
     text += heading(story.open->title, story.open->wall);
     for (const std::string& line : story.open->lines) text += line + "\n";
@@ -326,17 +310,17 @@ std::string Chronicle::text() const {
   }
   const Duration whole = story.last - story.first;
   return text +
-         fmt::format("## So far\n\n{} {} in {}; {} iterations repeated, {} lost ({}).\n",
-                     story.incidents, story.incidents == 1 ? "incident" : "incidents",
-                     format_duration(whole), story.repeated, format_duration(story.lost),
-                     hours_text(story, node_hours(story, story.lost))) +
-         costs_text(story);
+         fmt::format("## So far\n\n{} in {}; {} repeated, {} without training.\n",
+                     count_text(story.incidents, "incident"), format_duration(whole),
+                     count_text(story.repeated, "iteration"), format_duration(story.lost)) +
+         costs_text(account);
 }
 
-std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy) {
-  Chronicle story(policy.run);
+std::string chronicle(const std::vector<JournalRow>& rows, const RunName& run,
+                      const wire::StatusGoodput* account) {
+  Chronicle story(run);
   for (const JournalRow& row : rows) story.tell(row);
-  return story.text();
+  return story.text(account);
 }
 
 }  // namespace stoker::core

@@ -1,6 +1,6 @@
 // The chronicle: the run's story in Markdown, in the tone of the logs that people kept by hand:
 // what happened, the evidence, what was done, iterations and time lost. A pure function of the
-// journal.
+// journal, and of the account that status shows for what it cost: there is one account of a run.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine/journal.hpp"
+#include "wire/status.hpp"
 
 namespace stoker::core {
 
@@ -24,14 +25,16 @@ class Chronicle {
   // True when there is something new to read. Rows of other runs, and rows added before, are
   // nothing new.
   bool tell(const JournalRow& row);
-  [[nodiscard]] std::string text() const;
+  // `account`: of the run's status, null = without GPU hours.
+  [[nodiscard]] std::string text(const wire::StatusGoodput* account = nullptr) const;
   [[nodiscard]] Sequence told() const;  // the last row
 
  private:
   std::unique_ptr<Story> story_;
 };
 
-// `rows`: the journal, in order; rows of other runs are left out. `policy`: of the run.
-std::string chronicle(const std::vector<JournalRow>& rows, const RunPolicy& policy);
+// `rows`: the journal, in order; rows of other runs are left out.
+std::string chronicle(const std::vector<JournalRow>& rows, const RunName& run,
+                      const wire::StatusGoodput* account = nullptr);
 
 }  // namespace stoker::core

@@ -117,6 +117,11 @@ std::string hours_text(const RunState& run, double node_hours) {
   return fmt::format("{:.2f} node hours", node_hours);
 }
 
+std::string cost_text(double gpu_hours, double node_hours) {
+  return gpu_hours > 0 || node_hours <= 0 ? fmt::format("{:.2f} GPU hours", gpu_hours)
+                                          : fmt::format("{:.2f} node hours", node_hours);
+}
+
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
   if (!run.incident || run.goodput.incidents.empty() || !run.live) return "";
   const IncidentCost& cost = run.goodput.incidents.back();
@@ -125,8 +130,8 @@ std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
                        static_cast<double>(run.live->nodes.size());
   const std::string lost = hours_text(run, cost.node_hours);
   const std::string with_repeats = hours_text(run, cost.node_hours + std::max(0.0, again));
-  if (lost == with_repeats) return lost + " lost";
-  return fmt::format("{} lost, {} with the repeated iterations", lost, with_repeats);
+  if (lost == with_repeats) return lost + " lost so far";
+  return fmt::format("{} lost so far, about {} with the repeated iterations", lost, with_repeats);
 }
 
 std::optional<double> mfu(const RunState& run) {

@@ -53,8 +53,11 @@ double ettr(const Goodput& goodput);
 Duration whole(const Goodput& goodput);  // without `held`
 // "1.25 GPU hours", or node hours where scheduler.gpus_per_node is not given.
 std::string hours_text(const RunState& run, double node_hours);
-// What the incident that is over cost and will: "0.53 GPU hours, 1.20 with what is repeated". ""
-// without one, or without nodes.
+// The same of figures that were published; "0.00 GPU hours" where both are 0.
+std::string cost_text(double gpu_hours, double node_hours);
+// What the incident that is over cost and will: "0.53 GPU hours lost so far, about 1.20 GPU hours
+// with the repeated iterations"; the account goes on while they are repeated. "" without one, or
+// without nodes.
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated);
 
 // Model FLOPs utilisation of the usual iteration (PaLM, Chowdhery et al. 2022, appendix B): empty

@@ -91,29 +91,42 @@ Status RunPublisher::append(const std::vector<core::JournalRow>& rows) {
     newest = row.seq;
     lines += to_json_text(core::published_event(row)) + "\n";
   }
-  STOKER_TRY_STATUS(write_chronicle(rows));
+  STOKER_TRY_STATUS(tell(rows));
   if (!lines.empty()) STOKER_TRY_STATUS(append_events(directory_ + "/events.jsonl", lines));
   last_ = newest;
   open_ = true;
   return ok();
 }
 
-Status RunPublisher::write_chronicle(const std::vector<core::JournalRow>& rows) {
+Status RunPublisher::tell(const std::vector<core::JournalRow>& rows) {
   if (run_.empty()) return ok();
   for (const core::JournalRow& row : rows) {
     history_->take(row);
     story_is_new_ = story_.tell(row) || story_is_new_;
   }
-  if (!story_is_new_) return ok();
-  STOKER_TRY_STATUS(
-      os::publish_file(directory_ + "/chronicle.md", story_.text(), os::Durability::Cached));
+  return story_is_new_ ? write_chronicle() : ok();
+}
+
+Status RunPublisher::write_chronicle() {
+  STOKER_TRY_STATUS(os::publish_file(directory_ + "/chronicle.md",
+                                     story_.text(account_ ? &*account_ : nullptr),
+                                     os::Durability::Cached));
   story_is_new_ = false;
   return ok();
+}
+
+// What an incident costs grows after its last row, while iterations are repeated.
+Status RunPublisher::take_account(const wire::StatusDocument& status) {
+  if (run_.empty() || !status.goodput) return ok();
+  const bool same = account_ && account_->incidents == status.goodput->incidents;
+  account_ = status.goodput;
+  return same || story_.told() == Sequence(0) ? ok() : write_chronicle();
 }
 
 Status RunPublisher::write_status(const wire::StatusDocument& status) {
   auto written = os::publish_file(directory_ + "/status.json", to_json_text(status) + "\n",
                                   os::Durability::Cached);
+  if (written) (void)take_account(status);  // without room now: with the next incident's rows
   const bool no_room = !written && os::is_no_room(written.error());
   without_room_ = no_room ? without_room_ + 1 : 0;
   with_room_ = written ? with_room_ + 1 : 0;

@@ -50,14 +50,17 @@ class RunPublisher {
   [[nodiscard]] std::shared_ptr<const SharedHistory> history() const { return history_; }
 
  private:
-  Status write_chronicle(const std::vector<core::JournalRow>& rows);
+  Status tell(const std::vector<core::JournalRow>& rows);
+  Status write_chronicle();
+  Status take_account(const wire::StatusDocument& status);
 
   std::string directory_;
   RunName run_;
   Sequence last_;
   std::shared_ptr<SharedHistory> history_;
   core::Chronicle story_;
-  bool story_is_new_ = false;  // not written yet
+  bool story_is_new_ = false;                   // not written yet
+  std::optional<wire::StatusGoodput> account_;  // of the newest status, for the story
   bool open_ = false;
   int without_room_ = 0, with_room_ = 0;  // writes in a row
   std::optional<core::DiskFull> room_news_;

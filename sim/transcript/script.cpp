@@ -239,7 +239,9 @@ std::string Script::answer(const std::string& question) {
     return core::pulse_line(state, found->second, world_.clock.now(), world_.clock.wall()) + "\n";
   if (question == "chronicle") {
     const auto rows = world_.journal.rows_after(Sequence{}, 1u << 20);
-    for (const char c : core::chronicle(*rows, found->second.policy)) {
+    const auto account =
+        core::status_of(state, found->second, world_.clock.now(), world_.clock.wall()).goodput;
+    for (const char c : core::chronicle(*rows, found->first, account ? &*account : nullptr)) {
       if (c == '\n' && (out.empty() || out.back() == '\n')) out += '|';
       out += c;
     }

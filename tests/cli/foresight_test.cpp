@@ -68,7 +68,7 @@ TEST_CASE("nodes, status: spares, causes, MFU and energy -> shown with their num
             "hello: 50 known, 48 needed, 1 out, 1 to spare; 0.40 lost a day: out of spares in "
             "3.1 days; 7 excluded for evidence so far, 2 false positives") != std::string::npos);
   const std::string status = site.stoker({"status", "hello"}).out;
-  CHECK(status.find("hang (2 x) 8.0 GPU hours, start 4.0 GPU hours") != std::string::npos);
+  CHECK(status.find("hang (2 x) 8.00 GPU hours, start 4.00 GPU hours") != std::string::npos);
   CHECK(status.find("41.0 % while it iterates, 37.0 % of all time") != std::string::npos);
   CHECK(status.find("12.5 kWh, 0.7 kg CO2, model: 400 W a GPU") != std::string::npos);
 }

@@ -3,50 +3,15 @@
 // renews the files; the diff is then reviewed like code.
 #include <fmt/format.h>
 #include <re2/re2.h>
-#include <sstream>
 
 #include "cli/doctor/site_checks.hpp"
-#include "core/nodes/node_view.hpp"
-#include "core/publish/status.hpp"
-#include "sim/transcript/script.hpp"
-#include "site.hpp"
+#include "story.hpp"
 
 using namespace stoker;
 using namespace stoker::cli;
 using namespace stoker::cli::test;
 
 namespace {
-
-const std::string kOutput = STOKER_SOURCE_DIR "/tests/cli/output/";
-
-// Lives the story and publishes what it came to; the run is named "demo" there.
-void publish_story(const Site& site) {
-  std::vector<wire::PublishedEvent> events;
-  sim::Script script(
-      [&](const core::JournalRow& row) { events.push_back(core::published_event(row)); });
-  std::istringstream story(os::read_file(kOutput + "story.txt").value());
-  for (std::string line; std::getline(story, line);) {
-    if (line.empty() || line.front() == '#') continue;
-    sim::Words words(line);
-    REQUIRE(script.advance(words).has_value());
-    REQUIRE_MESSAGE(script.run(words).has_value(), line);
-  }
-  const sim::World& world = script.world();
-  const auto& [name, run] = *world.state().runs.begin();
-  auto status = core::status_of(world.state(), run, world.state().now, world.state().wall);
-  status.published = format_rfc3339(world.state().wall);
-  status.directory = site.directory();
-  wire::SiteDocument all;
-  all.runs.push_back({name.text, site.directory(), {}});
-  all.alerts = core::alerts_of(world.state(), RunName{});
-  std::string nodes;
-  for (const auto& node : core::nodes_of(world.state(), world.state().now))
-    nodes += to_json_text(node) + "\n";
-  site.write(site.state() + "/published/site.json", to_json_text(all));
-  site.write(site.state() + "/published/nodes.jsonl", nodes);
-  site.write(site.directory() + "/status.json", to_json_text(status));
-  site.publish_events(events);
-}
 
 // Without what depends on the hour and the folder of the test.
 std::string steady(const Site& site, std::string text) {
@@ -143,7 +108,7 @@ TEST_CASE("output: doctor's findings of fixed answers -> the text that was revie
 
 TEST_CASE("output: one story -> what each command prints, as it was reviewed") {
   const Site site;
-  publish_story(site);
+  publish_story(site, kOutput + "story.txt");
   const std::map<std::string, std::vector<std::string>> outputs{
       {"status", {"status", "demo"}},
       {"why", {"why", "demo", "--last", "6"}},

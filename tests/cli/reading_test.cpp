@@ -189,6 +189,24 @@ TEST_CASE("alerts: open ones -> with the command to run") {
   CHECK(json->at(0).at("run") == "hello");
 }
 
+TEST_CASE("alerts: 10,000 open ones -> all listed; status and top show the state and the gravest") {
+  const Site site;
+  auto s = training_status();
+  for (int i = 0; i < 10000; ++i)
+    s.alerts.push_back({fmt::format("hello/node_fault/{}", i), i == 9000 ? "critical" : "warning",
+                        "node_fault", fmt::format("n{:05} has failed", i), std::string(300, 'x'),
+                        "stoker nodes", "2026-05-01T03:00:00Z", false});
+  site.publish(s);
+  CHECK(parse_json(site.stoker({"alerts", "--json"}).out, "x")->size() == 10000);
+  const std::string status = site.stoker({"status", "hello"}).out;
+  CHECK(lines_of(status) < 80);
+  CHECK(status.find("critical n09000 has failed") != std::string::npos);
+  CHECK(status.find("and 9,980 more: stoker alerts\n") != std::string::npos);
+  const std::string top = site.stoker({"top", "--once"}, {{"COLUMNS", "80"}, {"LINES", "24"}}).out;
+  CHECK(lines_of(top) == 24);
+  CHECK(top.find("10000 alerts") != std::string::npos);
+}
+
 TEST_CASE("alerts: of the site -> listed before those of the runs") {
   const Site site;
   wire::SiteDocument document;

@@ -21,6 +21,7 @@ TEST_CASE("status: a training run -> its block") {
         R"(* hello  training
   since       2026-05-01T03:00:00Z (2h ago)
   why         first iteration of generation 2 after 12s
+  to do       nothing: no alert is open
   job         12_4 RUNNING, generation 2.1, nodes n[01-02]
   progress    iteration 12,500 of 50,000 (25.0 %), 400,000 samples
   loss        2.5  ^+-,.__  lr 0.0006
@@ -47,17 +48,17 @@ TEST_CASE(
   CHECK(folded("a word  kept   as it is", 80) == "a word  kept   as it is");
 }
 
-TEST_CASE("status: hours and TFLOPs that would read 0.0 -> left out") {
+TEST_CASE("status: hours and TFLOPs that would read 0 -> left out") {
   auto s = training_status();
   s.tflops = 0.04;
   s.goodput = wire::StatusGoodput{};
-  s.goodput->causes = {{"hang", 1, 20, 0.02, 0}};
+  s.goodput->causes = {{"hang", 1, 20, 0.004, 0}};
   std::string text = render_status(s, kNow, plain());
   CHECK(text.find("TFLOPs") == std::string::npos);
   CHECK(text.find("lost to") == std::string::npos);
   s.goodput->causes.push_back({"rank_crash", 2, 4000, 2.2, 0});
   text = render_status(s, kNow, plain());
-  CHECK(text.find("  lost to     rank_crash (2 x) 2.2 node hours\n") != std::string::npos);
+  CHECK(text.find("  lost to     rank crash (2 x) 2.20 node hours\n") != std::string::npos);
 }
 
 TEST_CASE("status: GPU hours -> against the budget, and whether the forecast fits") {

@@ -1,5 +1,6 @@
 // RunPublisher: published files are derived from rows, each row once, after any history.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <sstream>
 
@@ -67,9 +68,7 @@ TEST_CASE(
   auto again = row(2, core::SchedulerSees{}, "training again");
   again.decision.from = "recovering";
   again.decision.to = "training";
-  core::RunPolicy policy;
-  policy.run = RunName("hello");
-  const std::string told = core::chronicle({moved, again}, policy);
+  const std::string told = core::chronicle({moved, again}, RunName("hello"));
   CHECK(told.find("Rank 3 on n02 exited with 137.") != std::string::npos);
   for (int life = 0; life < 2; ++life) {
     RunPublisher publisher(folder.path, RunName("hello"));
@@ -79,6 +78,28 @@ TEST_CASE(
     CHECK(os::read_file(folder / "chronicle.md")->find("This is not over.") != std::string::npos);
     REQUIRE(publisher.append({moved, again}));
     CHECK(*os::read_file(folder / "chronicle.md") == told);
+  }
+}
+
+TEST_CASE("publisher: what an incident costs grows after its last row -> the story follows") {
+  Folder folder;
+  auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137");
+  moved.decision.from = "training";
+  moved.decision.to = "recovering";
+  auto again = row(2, core::SchedulerSees{}, "training again");
+  again.decision.from = "recovering";
+  again.decision.to = "training";
+  RunPublisher publisher(folder.path, RunName("hello"));
+  REQUIRE(publisher.append({moved, again}));
+  wire::StatusDocument status;
+  status.goodput = wire::StatusGoodput{};
+  for (const double hours : {0.25, 1.5}) {
+    status.goodput->incidents = {
+        {"rank_crash", format_rfc3339(moved.event.wall), 100, 20, 60, hours / 8, hours}};
+    REQUIRE(publisher.write_status(status));
+    const std::string told = os::read_file(folder / "chronicle.md").value();
+    CHECK(told.find(fmt::format("; {:.2f} GPU hours with what was repeated.", hours)) !=
+          std::string::npos);
   }
 }
 

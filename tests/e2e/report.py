@@ -111,7 +111,7 @@ def one_file(site):
     links = re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?([^"\')\s>]+)', html)
     check(not links and "http" not in html, f"it asks for something elsewhere: {links}")
     good = status["goodput"]
-    for wanted in (f"{100 * good['ettr']:.1f} %", f"{good['lost_gpu_hours']:.2f} GPU hours", "rank_crash", "50 iterations repeated",
+    for wanted in (f"{100 * good['ettr']:.1f} %", f"{good['lost_gpu_hours']:.2f} GPU hours", "rank crash", "50 iterations repeated",
                    "1 incident and 0 planned stops", "400 of 1,000", "df -h"):
         check(wanted in html, f"the report lacks {wanted!r}")
     for chart in ("Loss", "Gradient norm", "Learning rate", "Step time", "Throughput", "Goodput so far"):
