@@ -46,13 +46,41 @@ std::string date_of(WallTime at) {
                      kMonths.at(t.tm_mon % 12), t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
 }
 
+std::string row(const std::string& name, const std::string& html) {
+  return fmt::format("<tr><td valign=\"top\" style=\"color:#666\">{}</td><td>{}</td></tr>\n", name,
+                     html);
+}
+
+// A curve needs characters of one width, a command is pasted, an address is opened.
+std::string cell(const std::string& name, const std::string& value) {
+  const std::string text = escape_html(value);
+  if (name == "Loss") return "<code style=\"font-size:120%\">" + text + "</code>";
+  if (name == "Page") return fmt::format("<a href=\"{}\">{}</a>", text, text);
+  if (name != "Next") return text;
+  std::string html;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    html += (html.empty() ? "<code>" : "<br><code>") + text.substr(begin, end - begin) + "</code>";
+    begin = end + 1;
+  }
+  return html;
+}
+
 std::string html_of(const RenderedAlert& alert) {
   const bool red = alert.severity == core::Severity::Critical && status_of(alert) == "firing";
   const char* colour = alert.resolved ? "#2e7d32" : red ? "#c62828" : "#b26a00";
   std::string html = fmt::format(
       "<html><body><p style=\"font-size:120%;color:{}\"><b>{}</b></p>\n<p><b>{}</b></p>\n", colour,
       escape_html(title_of(alert)), escape_html(verdict_of(alert)));
-  html += "<pre style=\"white-space:pre-wrap\">" + escape_html(text_of(alert)) + "</pre>\n";
+  html += "<table cellpadding=\"3\">\n";
+  if (!alert.instead_of.empty())
+    html += row("Sent here", escape_html("because another sink failed: " + alert.instead_of));
+  if (!alert.reason.empty()) html += row("What stoker saw and did", escape_html(alert.reason));
+  for (const auto& [name, value] : details_of(alert)) html += row(name, cell(name, value));
+  html += row("Since", format_rfc3339(alert.since)) + row("Incident", escape_html(alert.id));
+  html += "</table>\n";
+  if (!alert.report.empty())
+    html += "<pre style=\"white-space:pre-wrap\">" + escape_html(alert.report) + "</pre>\n";
   return html + "</body></html>\n";
 }
 

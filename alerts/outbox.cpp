@@ -60,7 +60,7 @@ Status OutboxAlerts::accept(const EffectKey& key, const core::SendAlert& alert,
     const std::lock_guard lock(mutex_);
     if (keys_.contains(key)) return ok();
     const WallTime now = options_.now();
-    RenderedAlert rendered = render(key, alert, now, now);
+    RenderedAlert rendered = render(key, alert, now, now, policy.page);
     const std::string status = status_of(rendered);
     if (status != "firing") drop_held(alert.id, rendered.resolved);
     const auto sent = sent_.find(alert.id);
@@ -176,7 +176,7 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
       if (sent == sent_.end()) {
         if (!new_to_all(alert)) continue;
         const EffectKey key(alert.id + "/after-silence");
-        const RenderedAlert rendered = render(key, alert, now, now);
+        const RenderedAlert rendered = render(key, alert, now, now, policy.page);
         if (keys_.contains(key)) continue;
         if (const auto put = put_in(rendered, route(rendered, policy), policy); !put)
           note(put.error().message());
@@ -186,7 +186,7 @@ void OutboxAlerts::repeat_open(const std::vector<core::SendAlert>& open,
       std::uint32_t times = 0;
       for (const auto& [name, sink] : sent->second.sinks) times += sink.times;
       const EffectKey key(alert.id + "/again-" + std::to_string(times));
-      RenderedAlert rendered = render(key, alert, sent->second.since, now);
+      RenderedAlert rendered = render(key, alert, sent->second.since, now, policy.page);
       rendered.update = rendered.repeated = true;
       std::vector<Routed> routed = route(rendered, policy);
       std::erase_if(routed, [&](const Routed& sink) {

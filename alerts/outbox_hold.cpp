@@ -125,7 +125,7 @@ void OutboxAlerts::escalate(const core::SendAlert& alert, const core::AlertPolic
     if (name != kPulseSink && !sink.held)
       first[name] = sink.first == WallTime{} ? sent.since : sink.first;
   const EffectKey key(fmt::format("{}/escalated-{}", alert.id, first.size()));
-  RenderedAlert rendered = render(key, alert, sent.since, now);
+  RenderedAlert rendered = render(key, alert, sent.since, now, policy.page);
   rendered.update = true;
   const auto further = escalation_of(rendered, first, policy.rules, now);
   if (!further || keys_.contains(key)) return;

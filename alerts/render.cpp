@@ -11,6 +11,12 @@ namespace stoker::alerts {
 namespace {
 constexpr const char* kAcknowledgedBy = "acknowledged_by";  // of the action; no label for receivers
 
+// Of the page that stokerd serves; a run's name needs no encoding.
+std::string page_of(std::string page, const std::string& run) {
+  while (page.ends_with('/')) page.pop_back();
+  return page + (run.empty() || run == "site" ? "/#/" : "/#/run/" + run);
+}
+
 std::string stamp(WallTime at) {
   std::string text = format_rfc3339(at).substr(0, 19);
   text[10] = ' ';
@@ -70,7 +76,7 @@ std::string lines_of(const std::string& text) {
 }  // namespace
 
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,
-                     WallTime at) {
+                     WallTime at, const std::string& page) {
   RenderedAlert out;
   out.key = key;
   out.id = alert.id;
@@ -82,11 +88,15 @@ RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTim
   out.reason = one_line(alert.reason, 2000);
   out.command = one_line(alert.command, 1000);
   out.report = lines_of(alert.report);
+  out.impact = one_line(alert.impact, 300);
+  out.progress = one_line(alert.progress, 300);
+  out.curve = one_line(alert.curve, 300);
   out.resolved = alert.resolved;
   out.labels = alert.labels;
   if (const auto by = out.labels.extract(kAcknowledgedBy))
     out.acknowledged_by = one_line(by.mapped(), 100);
   if (!out.run.empty()) out.labels["run"] = out.run;
+  if (!page.empty()) out.page = page_of(page, out.run);
   out.labels["kind"] = alert.alert_kind;
   out.labels["severity"] = std::string(name_of(alert.severity));
   out.since = since;
@@ -125,16 +135,41 @@ std::string title_of(const RenderedAlert& alert) {
   return cut_characters(head_of(alert), kLongestTitle - more.size()) + more;
 }
 
+namespace {
+
+// The decision's sentence begins with what happened; this is the rest of it. "" = it is all one.
+std::string done_of(const RenderedAlert& alert) {
+  if (!alert.reason.starts_with(alert.summary + "; ")) return "";
+  return alert.reason.substr(alert.summary.size() + 2);
+}
+
+std::string look_of(const RenderedAlert& alert) {
+  const bool site = alert.run.empty() || alert.run == "site";
+  return site ? "stoker doctor" : "stoker why " + alert.run;
+}
+
+// Commands to paste, a line each: what helps, why it happened, whose it is now.
+std::string next_of(const RenderedAlert& alert) {
+  if (status_of(alert) != "firing") return "";
+  if (alert.severity == core::Severity::Info) return alert.command;
+  std::string text = alert.command;
+  for (const std::string& command : {look_of(alert), "stoker ack " + alert.id})
+    if (!alert.command.starts_with(command)) text += (text.empty() ? "" : "\n") + command;
+  return text;
+}
+
+}  // namespace
+
 std::string verdict_of(const RenderedAlert& alert) {
   if (alert.resolved)
     return "No action needed: resolved after " + format_duration(alert.at - alert.since);
   if (!alert.acknowledged_by.empty()) return alert.acknowledged_by + " looks after it";
-  const bool site = alert.run.empty() || alert.run == "site";
-  const std::string look = site ? "stoker doctor" : "stoker why " + alert.run;
   switch (alert.severity) {
     case core::Severity::Critical:
-      return alert.command.empty() ? "Look now: " + look : "Act now: " + alert.command;
+      return alert.command.empty() ? "Look now: " + look_of(alert) : "Act now: " + alert.command;
     case core::Severity::Warning:
+      if (const std::string done = done_of(alert); !done.empty())
+        return "No need to get up: " + one_line(done, 500);
       return alert.command.empty() ? "No action needed now"
                                    : "No need to get up; to look into it: " + alert.command;
     case core::Severity::Info: break;
@@ -142,11 +177,36 @@ std::string verdict_of(const RenderedAlert& alert) {
   return "For information only";
 }
 
+std::vector<std::pair<std::string, std::string>> details_of(const RenderedAlert& alert) {
+  std::vector<std::pair<std::string, std::string>> details{{"Impact", alert.impact},
+                                                           {"Run", alert.progress},
+                                                           {"Loss", alert.curve},
+                                                           {"Next", next_of(alert)},
+                                                           {"Page", alert.page}};
+  std::erase_if(details, [](const auto& detail) { return detail.second.empty(); });
+  return details;
+}
+
+std::string detail_lines(const RenderedAlert& alert) {
+  std::string text;
+  for (const auto& [name, value] : details_of(alert)) {
+    text += name + ": ";
+    for (const char c : value)
+      text += c == '\n' ? "\n" + std::string(name.size() + 2, ' ') : std::string(1, c);
+    text += "\n";
+  }
+  return text;
+}
+
 std::string text_of(const RenderedAlert& alert) {
-  std::string text = head_of(alert) + ". " + verdict_of(alert) + "\n";
+  const std::string verdict = verdict_of(alert);
+  std::string text = head_of(alert) + ". " + verdict + "\n";
   if (!alert.instead_of.empty())
     text += "Sent here because another sink failed: " + alert.instead_of + "\n";
-  if (!alert.reason.empty()) text += "What stoker saw and did: " + alert.reason + "\n";
+  const std::string done = done_of(alert);  // the first line may hold all of the sentence
+  const bool repeats = done.empty() ? alert.reason == alert.summary : verdict.ends_with(done);
+  if (!alert.reason.empty() && !repeats) text += "What stoker saw and did: " + alert.reason + "\n";
+  text += detail_lines(alert);
   text += "Since: " + format_rfc3339(alert.since) + "\nIncident: " + alert.id + "\n";
   if (!alert.report.empty()) text += "\n" + alert.report;
   return text;
@@ -165,6 +225,11 @@ std::map<std::string, std::string> fields_of(const RenderedAlert& alert) {
           {"reason", alert.reason},
           {"command", alert.command},
           {"report", alert.report},
+          {"impact", alert.impact},
+          {"progress", alert.progress},
+          {"curve", alert.curve},
+          {"next", next_of(alert)},
+          {"page", alert.page},
           {"text", text_of(alert)},
           {"since", format_rfc3339(alert.since)},
           {"at", format_rfc3339(alert.at)},

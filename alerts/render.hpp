@@ -1,10 +1,12 @@
 // RenderedAlert: an alert as every sink needs it: turned into text and labels once. The text
-// answers first "do I have to act?": how grave, which run, what happened, what to do; then what
-// stoker saw and did (the decision's own sentence).
+// answers first "do I have to act?": how grave, which run, what happened, what stoker did or what
+// to do; then the evidence (the decision's own sentence), what it costs, how the run stands,
+// commands to paste and where to look.
 #pragma once
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/json.hpp"
@@ -39,13 +41,16 @@ struct RenderedAlert {
   std::string escalated;           // why it goes to a further sink; "" = routed here
   std::string thread;              // incident whose message holds it; "" = its own
   std::vector<GroupedAlert> also;  // in the same message
+  std::string impact, progress, curve;  // of core::SendAlert
+  std::string page;                     // the run's page; "" = alerts.page is not set
   STOKER_FIELDS(RenderedAlert, key, id, severity, kind, run, summary, reason, command, resolved,
                 labels, since, at, report, acknowledged_by, update, repeated, instead_of, escalated,
-                thread, also)
+                thread, also, impact, progress, curve, page)
 };
 
+// `page`: alerts.page of RUN.yaml.
 RenderedAlert render(const EffectKey& key, const core::SendAlert& alert, WallTime since,
-                     WallTime at);
+                     WallTime at, const std::string& page = {});
 
 // "firing", "acknowledged" or "resolved".
 std::string status_of(const RenderedAlert& alert);
@@ -53,10 +58,15 @@ std::string status_of(const RenderedAlert& alert);
 std::string word_of(const RenderedAlert& alert);
 // "CRITICAL tr11: rank 3 crashed": one line of at most 80 characters.
 std::string title_of(const RenderedAlert& alert);
-// Whether a person has to act, and the command: "Act now: stoker resume tr11".
+// Whether a person has to act, and the command: "Act now: stoker resume tr11", or what stoker did
+// instead: "No need to get up: restarting the ranks …".
 std::string verdict_of(const RenderedAlert& alert);
+// What else there is to say, each with its name: impact, run, loss, next (a command a line), page.
+std::vector<std::pair<std::string, std::string>> details_of(const RenderedAlert& alert);
+// The same as lines: "Impact: …\nRun: …\n".
+std::string detail_lines(const RenderedAlert& alert);
 // First line: the word, the run, what, the verdict. Then one line each: what stoker saw and did,
-// since when, the id; then the report.
+// the details, since when, the id; then the report.
 std::string text_of(const RenderedAlert& alert);
 // Everything by name, for templates and commands: title, text, status, severity, run, kind, …
 std::map<std::string, std::string> fields_of(const RenderedAlert& alert);

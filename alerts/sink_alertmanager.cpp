@@ -24,12 +24,15 @@ class AlertmanagerSink : public HttpSink {
     Json annotations{
         {"summary", title_of(alert)}, {"description", alert.reason}, {"action", verdict_of(alert)}};
     if (!alert.command.empty()) annotations["command"] = alert.command;
+    if (!alert.impact.empty()) annotations["impact"] = alert.impact;
+    if (!alert.progress.empty()) annotations["progress"] = alert.progress;
     if (!alert.acknowledged_by.empty()) annotations["acknowledged_by"] = alert.acknowledged_by;
     if (!alert.instead_of.empty()) annotations["instead_of"] = alert.instead_of;
-    const Json one{{"labels", labels},
-                   {"annotations", annotations},
-                   {"startsAt", format_rfc3339(alert.since, true)},
-                   {"endsAt", format_rfc3339(alert.resolved ? alert.at : now + kLasts, true)}};
+    Json one{{"labels", labels},
+             {"annotations", annotations},
+             {"startsAt", format_rfc3339(alert.since, true)},
+             {"endsAt", format_rfc3339(alert.resolved ? alert.at : now + kLasts, true)}};
+    if (!alert.page.empty()) one["generatorURL"] = alert.page;
     return post_json(std::move(request), Json::array({one}));
   }
 

@@ -17,6 +17,7 @@ class MattermostSink : public HttpSink {
     if (!alert.instead_of.empty())
       text += "Sent here because another sink failed: " + plain_in_chat(alert.instead_of) + "\n";
     if (!alert.reason.empty()) text += plain_in_chat(alert.reason) + "\n";
+    text += plain_in_chat(detail_lines(alert));
     if (!alert.report.empty()) text += plain_in_chat(alert.report);
     const std::string title = title_of(alert);
     const Json attachment{

@@ -34,11 +34,13 @@ class NtfySink : public HttpSink {
     request.url.resize(slash + 1);
     const bool red = alert.severity == core::Severity::Critical;
     const char* tag = alert.resolved ? "white_check_mark" : red ? "rotating_light" : "warning";
-    return post_json(std::move(request), {{"topic", topic},
-                                          {"title", title_of(alert)},
-                                          {"message", cut(text_of(alert), 4000)},
-                                          {"priority", priority_of(alert)},
-                                          {"tags", Json::array({tag, alert.kind})}});
+    Json body{{"topic", topic},
+              {"title", title_of(alert)},
+              {"message", cut(text_of(alert), 4000)},
+              {"priority", priority_of(alert)},
+              {"tags", Json::array({tag, alert.kind})}};
+    if (!alert.page.empty()) body["click"] = alert.page;
+    return post_json(std::move(request), body);
   }
 
  protected:

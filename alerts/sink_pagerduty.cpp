@@ -37,6 +37,8 @@ class PagerdutySink : public HttpSink {
                    {"reason", alert.reason},
                    {"since", format_rfc3339(alert.since)}};
       if (!alert.command.empty()) details["command"] = alert.command;
+      if (!alert.impact.empty()) details["impact"] = alert.impact;
+      if (!alert.progress.empty()) details["progress"] = alert.progress;
       if (!alert.report.empty()) details["report"] = cut(alert.report, 20000);
       if (!alert.instead_of.empty()) details["instead_of"] = alert.instead_of;
       event["payload"] = {{"summary", cut(title_of(alert) + ". " + verdict_of(alert), 1024)},
@@ -48,6 +50,10 @@ class PagerdutySink : public HttpSink {
                           {"class", alert.kind},
                           {"custom_details", details}};
       event["client"] = "stoker";
+      if (!alert.page.empty()) {
+        event["client_url"] = alert.page;
+        event["links"] = Json::array({{{"href", alert.page}, {"text", "the run's page"}}});
+      }
     }
     return post_json(std::move(request), event);
   }

@@ -44,6 +44,8 @@ class SlackSink : public HttpSink {
       blocks.push_back(
           section("Sent here because another sink failed: " + escaped(alert.instead_of)));
     if (!alert.reason.empty()) blocks.push_back(section(escaped(alert.reason)));
+    if (const std::string details = detail_lines(alert); !details.empty())
+      blocks.push_back(section(escaped(details)));
     if (!alert.report.empty())
       blocks.push_back(section("```" + escaped(cut(alert.report, 2400)) + "```"));
     blocks.push_back(

@@ -42,6 +42,7 @@ class TeamsSink : public HttpSink {
     if (!alert.instead_of.empty())
       body.push_back(block("Sent here because another sink failed: " + alert.instead_of));
     if (!alert.reason.empty()) body.push_back(block(cut(alert.reason, 4000)));
+    add_lines(body, detail_lines(alert));
     add_lines(body, cut(alert.report, 12000));
     body.push_back(
         block("since " + format_rfc3339(alert.since) + ", incident " + cut(alert.id, 300)));

@@ -22,7 +22,7 @@ void add_grouped(Json& list, const RenderedAlert& alert) {
                     {"annotations", {{"summary", other.title}, {"reason", other.reason}}},
                     {"startsAt", format_rfc3339(other.since, true)},
                     {"endsAt", alert.resolved ? format_rfc3339(alert.at, true) : kNever},
-                    {"generatorURL", ""},
+                    {"generatorURL", alert.page},
                     {"fingerprint", hex64(xxh3_64(other.id))}});
   }
 }
@@ -34,6 +34,8 @@ Json payload(const RenderedAlert& alert, const std::string& receiver) {
   Json annotations{{"summary", title_of(alert)}, {"reason", alert.reason}};
   if (!alert.command.empty()) annotations["command"] = alert.command;
   if (!alert.report.empty()) annotations["report"] = alert.report;
+  if (!alert.impact.empty()) annotations["impact"] = alert.impact;
+  if (!alert.progress.empty()) annotations["progress"] = alert.progress;
   if (!alert.acknowledged_by.empty()) annotations["acknowledged_by"] = alert.acknowledged_by;
   if (!alert.instead_of.empty()) annotations["instead_of"] = alert.instead_of;
   if (!alert.escalated.empty()) annotations["escalated"] = alert.escalated;
@@ -42,16 +44,20 @@ Json payload(const RenderedAlert& alert, const std::string& receiver) {
                  {"annotations", annotations},
                  {"startsAt", format_rfc3339(alert.since, true)},
                  {"endsAt", alert.resolved ? format_rfc3339(alert.at, true) : kNever},
-                 {"generatorURL", ""},
+                 {"generatorURL", alert.page},
                  {"fingerprint", hex64(xxh3_64(alert.id))}};
   Json list = Json::array({one});
   add_grouped(list, alert);
-  return {
-      {"version", "4"},         {"groupKey", "{}:{id=\"" + alert.id + "\"}"},
-      {"truncatedAlerts", 0},   {"status", status},
-      {"receiver", receiver},   {"groupLabels", {{"alertname", alert.kind}, {"run", alert.run}}},
-      {"commonLabels", labels}, {"commonAnnotations", annotations},
-      {"externalURL", ""},      {"alerts", list}};
+  return {{"version", "4"},
+          {"groupKey", "{}:{id=\"" + alert.id + "\"}"},
+          {"truncatedAlerts", 0},
+          {"status", status},
+          {"receiver", receiver},
+          {"groupLabels", {{"alertname", alert.kind}, {"run", alert.run}}},
+          {"commonLabels", labels},
+          {"commonAnnotations", annotations},
+          {"externalURL", alert.page},
+          {"alerts", list}};
 }
 
 class WebhookSink : public HttpSink {

@@ -169,8 +169,10 @@ struct SendAlert {  // to every sink of the routes that match; at least once, by
   bool resolved = false;
   std::map<std::string, std::string> labels;  // run, node, generation
   std::string report;  // text to pass on, of several lines: a node's for its administrators
+  std::string impact;  // what it costs; "" = nothing that is known
+  std::string progress, curve;  // of the run at that moment: where it stands, its recent losses
   STOKER_FIELDS(SendAlert, id, severity, alert_kind, summary, reason, command, resolved, labels,
-                report)
+                report, impact, progress, curve)
 };
 
 using Action =

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/overloaded.hpp"
+#include "core/alerts/alert_facts.hpp"
 #include "core/alerts/alerting.hpp"
 #include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
@@ -159,6 +160,7 @@ Stepped step(SiteState before, const Event& event) {
   if (known) {  // it may have left the list, or have another name now
     const auto still = state.runs.find(event.run);
     decision.to = still == state.runs.end() ? decision.from : state_name(still->second.training);
+    if (still != state.runs.end()) add_facts(decision, still->second, event.wall);
   }
   for (std::size_t i = 0; i < decision.actions.size(); ++i) {
     const auto failures = turn.repeated.find(i);

@@ -88,8 +88,9 @@ void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
     if (const auto before = known->find(name); before != known->end() && before->second == seen)
       return;
   if (!is_switch(name))
-    return refuse(name, seen, "no such switch; there are save, stop, kill, pause, resume, restart",
-                  wall, out);
+    return refuse(name, seen,
+                  "no such switch; there are save, stop, kill, pause, resume, restart, ack", wall,
+                  out);
   const bool old = wall.time_since_epoch().count() - seen.changed >= kSettled.count();
   const auto unsettled = unsettled_.find(name);
   if (!old && (unsettled == unsettled_.end() || unsettled->second != seen)) {

@@ -1,9 +1,9 @@
-// Switch files: switch/{save,stop,kill,pause,resume,restart}, any case, put there by any member of
-// the run's group (or the daemon's own user where no group is set). A good one (switch_folder.hpp)
-// becomes OperatorAsked with the owner's login name as author. Reported once; ConsumeSwitch renames
-// it away. The folder is sticky: only its author and stokerd rename a file there. At most ten
-// orders of one member are taken in a minute, the next ones later, and ten refusals of all are
-// reported: a user who makes and changes files must not fill the journal.
+// Switch files: switch/{save,stop,kill,pause,resume,restart,ack}, any case, put there by any member
+// of the run's group (or the daemon's own user where no group is set). A good one
+// (switch_folder.hpp) becomes OperatorAsked with the owner's login name as author. Reported once;
+// ConsumeSwitch renames it away. The folder is sticky: only its author and stokerd rename a file
+// there. At most ten orders of one member are taken in a minute, the next ones later, and ten
+// refusals of all are reported: a user who makes and changes files must not fill the journal.
 #pragma once
 
 #include <map>

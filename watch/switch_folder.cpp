@@ -24,8 +24,8 @@ constexpr std::size_t kLargest = 64u << 10;
 constexpr std::size_t kLongestReason = 500;
 constexpr std::size_t kLongestWord = 64;
 constexpr std::size_t kMostNames = 10'000;  // read of the folder; the plain names are looked for
-constexpr std::array<std::string_view, 6> kVerbs{"save",  "stop",   "kill",
-                                                 "pause", "resume", "restart"};
+constexpr std::array<std::string_view, 7> kVerbs{"save",   "stop",    "kill", "pause",
+                                                 "resume", "restart", "ack"};
 
 std::string upper_case(std::string_view text) {
   std::string all(text);

@@ -17,7 +17,7 @@
 
 namespace stoker::watch {
 
-// save, stop, kill, pause, resume, restart, in any case.
+// save, stop, kill, pause, resume, restart, ack, in any case.
 bool is_switch(const std::string& name);
 std::string lower_case(std::string text);
 

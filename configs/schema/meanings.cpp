@@ -157,6 +157,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"alerts.digest", "map",
        "`{day: mon, at: \"09:00\", zone: local, to: [mail]}`: once a week, what the week was like: "
        "goodput, incidents, nodes, GPU hours, forecast; `to` has no default"},
+      {"alerts.page", "address",
+       "where people open the page of this daemon, `https://login1.example.org:9470`: each message "
+       "then links to its run"},
       {"alerts.dead_man.url_file", "path",
        "file with the URL that is called while stokerd observes the run; /start and /fail are "
        "appended; a receiver such as Healthchecks raises the alarm when the calls stop"},

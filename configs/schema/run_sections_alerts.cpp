@@ -217,6 +217,15 @@ void read_rules(MapReader& m, const core::AlertPolicy& p, core::AlertRules& rule
   });
 }
 
+// Messages show it as a link, so it holds nothing that ends one.
+bool is_web_address(const std::string& text) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]/_~%";
+  const std::size_t host = text.starts_with("https://") ? 8 : 7;
+  return (host == 8 || text.starts_with("http://")) && text.size() > host && text.size() <= 200 &&
+         text[host] != '/' && text.find_first_not_of(kLetters) == std::string::npos;
+}
+
 // A digest does not go to a receiver that pages people or expects an end.
 void check_digest_sink(MapReader& m, const core::AlertPolicy& p, const std::string& name) {
   for (const core::SinkPolicy& sink : p.sinks)
@@ -256,6 +265,9 @@ void read_alerts(MapReader& m, core::AlertPolicy& p, const RunSchemaContext& con
   m.list("routes", [&](ValueReader& item) { read_route(item, p); });
   read_rules(m, p, p.rules);
   read_digest(m.at("digest"), p);
+  m.read("page", p.page);
+  m.check("page", p.page.empty() || is_web_address(p.page),
+          "must be http:// or https://, a host and nothing that needs encoding");
   m.map("dead_man", [&](MapReader& d) {
     d.read("url_file", p.dead_man_url_file);
     if (!p.dead_man_url_file.empty())

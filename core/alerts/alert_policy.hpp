@@ -86,9 +86,11 @@ struct AlertPolicy {
   GroupRule group;  // where there are no routes
   AlertRules rules;
   std::optional<DigestRule> digest;
+  std::string page;  // address at which people open the page; "" = messages name none
   std::string dead_man_url_file;
   Duration dead_man_every = 5min;
-  STOKER_FIELDS(AlertPolicy, sinks, routes, group, rules, digest, dead_man_url_file, dead_man_every)
+  STOKER_FIELDS(AlertPolicy, sinks, routes, group, rules, digest, page, dead_man_url_file,
+                dead_man_every)
 };
 
 }  // namespace stoker::core

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "core/alerts/alert_facts.hpp"
 #include "core/operators/silences.hpp"
 
 namespace stoker::core {
@@ -43,6 +44,8 @@ std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& ru
   for (const auto& [id, alert] : site.alerts)
     if (alert.run == run && !alert.quiet && !is_silenced(site, alert, now))
       open.push_back(make_action(alert, false, alert.reason));
+  if (const auto found = site.runs.find(run); found != site.runs.end())
+    for (SendAlert& alert : open) add_facts(alert, found->second, site.wall);
   return open;
 }
 
@@ -134,16 +137,31 @@ void resolve_failures(Turn& turn) {
     if (row.failure) resolve(turn, AlertKind::named(row.name));
 }
 
-void acknowledge(Turn& turn, const std::string& id, const std::string& by) {
+void acknowledge(Turn& turn, const std::string& id, const std::string& by,
+                 const std::string& note) {
   const auto found = turn.site.alerts.find(id);
   if (found == turn.site.alerts.end())
     return turn.reject(fmt::format("no open alert has the id \"{}\"", id));
   AlertState& alert = found->second;
   const bool again = std::exchange(alert.acknowledged, true);
   alert.acknowledged_by = by;
-  const std::string sentence = fmt::format("{} acknowledged the alert {}", by, id);
+  const std::string sentence = fmt::format("{} acknowledged the alert {}{}", by, id,
+                                           note.empty() ? "" : ": \"" + note + "\"");
   turn.say(sentence);
   if (!again && !silenced(turn, alert)) turn.act(make_action(alert, false, sentence));
+}
+
+void acknowledge_run(Turn& turn, const std::string& by, const std::string& words) {
+  std::vector<std::string> ids;
+  for (const auto& [id, alert] : turn.site.alerts) {
+    if (alert.run != run_of(turn)) continue;
+    if (id == words) ids.clear();
+    if (!alert.acknowledged || id == words) ids.push_back(id);
+    if (id == words) break;
+  }
+  if (ids.empty())
+    turn.say(fmt::format("acknowledged by {}; no alert of {} is open", by, turn.name().text));
+  for (const std::string& id : ids) acknowledge(turn, id, by, id == words ? "" : words);
 }
 
 }  // namespace stoker::core

@@ -36,6 +36,9 @@ void resolve_failures(Turn& turn);
 std::vector<SendAlert> alerts_to_repeat(const SiteState& site, const RunName& run, Instant now);
 
 // Recipients of the alert learn who handles it; repeated: only the name changes.
-void acknowledge(Turn& turn, const std::string& id, const std::string& by);
+void acknowledge(Turn& turn, const std::string& id, const std::string& by, const std::string& note);
+// Of the run what is open: by a switch file. `words`: those of the file; an id among them is the
+// only one.
+void acknowledge_run(Turn& turn, const std::string& by, const std::string& words);
 
 }  // namespace stoker::core

@@ -280,13 +280,16 @@ void on_reload_refused(Turn& turn, const OperatorAsked& asked) {
 void on_operator(Turn& turn, const OperatorAsked& asked) {
   if (asked.verb == "exclude" || asked.verb == "include") return on_nodes(turn, asked);
   if (asked.verb == "silence") return on_silence(turn, asked);
-  if (asked.verb == "ack") {
+  const bool by_file = asked.via == "switch file";
+  if (asked.verb == "ack" && !by_file) {
     const auto id = asked.arguments.find("id");
-    return acknowledge(turn, id == asked.arguments.end() ? "" : id->second, asked.by);
+    return acknowledge(turn, id == asked.arguments.end() ? "" : id->second, asked.by, asked.reason);
   }
   if (turn.run == nullptr)
     return turn.reject(fmt::format("no run \"{}\" is under supervision", turn.event.run.text));
-  if (asked.verb == "save")
+  if (asked.verb == "ack")
+    acknowledge_run(turn, asked.by + " (by switch file)", asked.reason);
+  else if (asked.verb == "save")
     on_save(turn, asked);
   else if (asked.verb == "stop" || asked.verb == "kill")
     on_stop(turn, asked);
@@ -308,7 +311,7 @@ void on_operator(Turn& turn, const OperatorAsked& asked) {
     on_reload_refused(turn, asked);
   else
     turn.reject(fmt::format("unknown run command \"{}\"", asked.verb));
-  if (asked.via == "switch file") {  // as its author spelled it: STOP and stop are two files
+  if (by_file) {  // as its author spelled it: STOP and stop are two files
     resolve(turn, "switch_refused");
     const auto file = asked.arguments.find("file");
     turn.act(ConsumeSwitch{file == asked.arguments.end() ? asked.verb : file->second});

@@ -41,12 +41,45 @@ TEST_CASE("render: a critical alert -> what, how grave, why, and the command") {
   CHECK(text_of(alert) ==
         "CRITICAL tr11: n04 has failed. Act now: stoker exclude n04 --reason 'Xid 79'\n"
         "What stoker saw and did: Xid 79 on n04\n"
+        "Next: stoker exclude n04 --reason 'Xid 79'\n      stoker why tr11\n"
+        "      stoker ack tr11/node_fault/12\n"
         "Since: 2022-05-01T03:56:11Z\nIncident: tr11/node_fault/12\n");
   CHECK(pulse_line(alert) ==
         "[2022-05-01 03:56:11] ***ALERT: tr11: n04 has failed (critical). Xid 79 on n04 Run: "
         "stoker exclude n04 --reason 'Xid 79' ***\n");
   CHECK(alert.labels.at("run") == "tr11");
   CHECK(alert.labels.at("severity") == "critical");
+}
+
+TEST_CASE("render: what stoker handled -> said in the first line, the details below it") {
+  core::SendAlert alert;
+  alert.id = "tr11/hang/31";
+  alert.alert_kind = "hang";
+  alert.summary = "rank 3 on n02 stalled for 92s";
+  alert.reason = "rank 3 on n02 stalled for 92s; n02 is excluded; restarting the ranks";
+  alert.command = "stoker why tr11 --last 5";
+  alert.impact = "no training since 03:55 UTC; 6 iterations to repeat";
+  alert.progress = "recovering at iteration 146 of 500 (29.2 %), loss 2.2";
+  alert.curve = "█▅▁ 4 to 2.2";
+  const auto rendered =
+      render(EffectKey("k"), alert, kMayDay, kMayDay, "https://login1.example.org:9470/");
+  CHECK(verdict_of(rendered) == "No need to get up: n02 is excluded; restarting the ranks");
+  CHECK(text_of(rendered) ==
+        "WARNING tr11: rank 3 on n02 stalled for 92s. No need to get up: n02 is excluded; "
+        "restarting the ranks\n"
+        "Impact: no training since 03:55 UTC; 6 iterations to repeat\n"
+        "Run: recovering at iteration 146 of 500 (29.2 %), loss 2.2\n"
+        "Loss: █▅▁ 4 to 2.2\n"
+        "Next: stoker why tr11 --last 5\n      stoker ack tr11/hang/31\n"
+        "Page: https://login1.example.org:9470/#/run/tr11\n"
+        "Since: 2022-05-01T03:56:11Z\nIncident: tr11/hang/31\n");
+  alert.resolved = true;
+  alert.command.clear();
+  CHECK(text_of(render(EffectKey("k"), alert, kMayDay, kMayDay + 5min)).find("Next: ") ==
+        std::string::npos);
+  alert.id = "site/scheduler_blind/2";
+  const auto site = render(EffectKey("k"), alert, kMayDay, kMayDay, "http://localhost:9470");
+  CHECK(site.page == "http://localhost:9470/#/");
 }
 
 TEST_CASE("render: resolved and info -> a PULSE line; hostile text -> one line") {

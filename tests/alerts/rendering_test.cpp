@@ -9,29 +9,15 @@
 #include "alerts/try_out.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
+#include "one_of_each.hpp"
 
 using namespace stoker;
 using namespace stoker::alerts;
+using namespace stoker::alerts::test;
 
 namespace {
 
 constexpr WallTime kMayDay{std::chrono::seconds(1651377371)};  // 2022-05-01 03:56:11 UTC
-
-class Secrets {
- public:
-  Secrets() {
-    path = (std::filesystem::temp_directory_path() / "stoker-render-XXXXXX").string();
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-  }
-  ~Secrets() { std::filesystem::remove_all(path); }
-  Secrets(const Secrets&) = delete;
-  Secrets& operator=(const Secrets&) = delete;
-  [[nodiscard]] std::string keep(const std::string& name, const std::string& text) const {
-    REQUIRE(os::replace_file(path + "/" + name, text + "\n", os::Durability::Cached, 0600));
-    return path + "/" + name;
-  }
-  std::string path;
-};
 
 RenderedAlert digest() {
   core::SendAlert alert;
@@ -83,48 +69,18 @@ RenderedAlert alert_of(const std::string& moment) {
   alert.reason = "rank 3 on n02 ended with signal 11; no restart is left; @all look";
   alert.labels = {{"run", "tr11"}, {"subject", "n02"}};
   alert.resolved = moment == "resolved";
+  alert.impact = "no training since 03:51 UTC; 20 iterations to repeat; 1.25 GPU hours lost so far";
+  alert.progress = "held at iteration 120 of 500 (24.0 %), loss 2.2, newest checkpoint 100";
+  alert.curve = "█▆▅▃▂▁ 2.45 to 2.2";
   if (!alert.resolved) alert.command = "stoker resume tr11 --reason \"...\"";
   if (moment == "fired") alert.report = "Node n02\n.signal 11\n";
   if (moment == "acknowledged") alert.labels["acknowledged_by"] = "ann";
   const WallTime at = moment == "fired" ? kMayDay : kMayDay + 5min;
-  auto rendered = render(EffectKey("tr11/12/" + moment), alert, kMayDay, at);
+  auto rendered =
+      render(EffectKey("tr11/12/" + moment), alert, kMayDay, at, "https://login1:9470/");
   rendered.update = moment != "fired";
   if (moment == "fired") rendered.instead_of = "page: answer 400";
   return rendered;
-}
-
-std::vector<core::SinkPolicy> one_of_each(const Secrets& secrets) {
-  const std::string hook =
-      secrets.keep("hook", "https://hooks.example.org/services/T0/B0/secret-hook");
-  const std::string key = secrets.keep("key", "0123456789abcdef0123456789abcdef");
-  return {
-      {"mail",
-       "email",
-       {{"server", "smtp://relay.example.org:587"},
-        {"from", "stoker@example.org"},
-        {"to", R"(["oncall@example.org","team@example.org"])"},
-        {"user", "stoker"},
-        {"password_file", key}}},
-      {"am", "alertmanager", {{"url", "http://am.example.org:9093"}}},
-      {"chat", "slack", {{"url_file", hook}}},
-      {"own", "mattermost", {{"url_file", hook}}},
-      {"game", "discord", {{"url_file", hook}}},
-      {"office", "teams", {{"url_file", hook}}},
-      {"page", "pagerduty", {{"routing_key_file", key}}},
-      {"duty", "opsgenie", {{"key_file", key}}},
-      {"phone", "ntfy", {{"url", "https://ntfy.example.org/my-topic"}, {"token_file", key}}},
-      {"room",
-       "matrix",
-       {{"url", "https://matrix.example.org"}, {"room", "!r:example.org"}, {"token_file", key}}},
-      {"logs", "otlp", {{"url", "https://otlp.example.org"}}},
-      {"hook", "webhook", {{"url", "https://bridge.example.org/x"}}},
-      {"form",
-       "webhook",
-       {{"url", "https://bridge.example.org/x"},
-        {"template", R"({"text": "{title}", "more": {"why": "{reason}"}, "sev": "{severity}"})"}}},
-      {"run", "exec", {{"command", R"(["/usr/bin/notify","--to","a,b"])"}}},
-      {"file", "pulse", {{"path", "/var/log/pulse.log"}}},
-  };
 }
 
 // The host's name and JSON's one line would make the files differ between hosts and hard to read.
@@ -228,6 +184,7 @@ TEST_CASE("rendering: long texts -> within each receiver's limits") {
   std::string wide;
   for (int i = 0; i < 5000; ++i) wide += "é";
   alert.summary = alert.reason = alert.command = wide;
+  alert.impact = alert.progress = alert.curve = wide;
   for (int i = 0; i < 100; ++i) alert.report += wide + "\n";
   const auto rendered = render(EffectKey("k"), alert, kMayDay, kMayDay);
   for (const core::SinkPolicy& policy : one_of_each(secrets)) {

@@ -63,7 +63,7 @@ class Relay:
 def hold(site, sinks, to):
     """A run on hold: its critical alert goes to `to`."""
     text = ", ".join(f"{name}: {sink}" for name, sink in sinks.items())
-    more = f"alerts: {{sinks: {{{text}}}, routes: [{{severity: warning, to: [{to}], repeat: 1h}}]}}"
+    more = f"alerts: {{page: \"https://login1.example.org:9470\", sinks: {{{text}}}, routes: [{{severity: warning, to: [{to}], repeat: 1h}}]}}"
     site.start_daemon()
     site.stoker("run", site.write_files(os.path.join(site.folder, "data"), more=more, **HELD), "--yes")
     return site.wait_state("held", 90)
@@ -99,7 +99,12 @@ def one_thread(site, relay):
     check(len(headers["subject"]) <= 80, headers["subject"])
     first = critical["bodies"]["text/plain"].splitlines()[0]
     check("Act now: stoker resume" in first or "Look now" in first, f"the first line: {first}")
-    check("<html>" in critical["bodies"]["text/html"], "no HTML")
+    lines = critical["bodies"]["text/plain"].splitlines()
+    check(any(line.startswith("Run: held at iteration ") for line in lines), f"how the run stands: {lines}")
+    check(any(line.startswith("Next: stoker ") for line in lines) and f"      stoker ack {headers['x-stoker-incident']}" in lines, f"commands to paste: {lines}")
+    check("Page: https://login1.example.org:9470/#/run/run" in lines, f"the link: {lines}")
+    html = critical["bodies"]["text/html"]
+    check("<html>" in html and '<a href="https://login1.example.org:9470/#/run/run">' in html, f"the HTML: {html}")
     open_alerts = json.loads(site.stoker("alerts", "--json", ok=False).stdout)
     incident = headers["x-stoker-incident"]
     check(incident in [a["id"] for a in open_alerts], f"{incident} is not in {open_alerts}")

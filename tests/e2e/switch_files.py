@@ -1,4 +1,4 @@
-"""Switch files by any group member: save, pause, resume, stop, kill; hostile ones are refused and reported."""
+"""Switch files by any group member: save, pause, resume, stop, kill, ack; hostile ones are refused and reported."""
 import json
 import os
 import signal
@@ -63,4 +63,24 @@ def hostile_files_are_refused(site):
     check(now["state"] == "training", f"a hostile switch file acted: {now['state']}")
 
 
-main(save_goes_on, stop_saves_and_leaves, kill_works_on_a_hung_training, hostile_files_are_refused)
+def ack_says_who_looks_after_it(site):
+    """Of a held run: its alerts are acknowledged, nothing else changes; a second file finds nothing to acknowledge."""
+    site.start_daemon()
+    site.stoker("run", site.write_files(os.path.join(site.folder, "data"), command="sh, -c, 'echo no luck; exit 3'",
+                                        without_progress=1, restarts=1), "--yes")
+    site.wait_state("held", 90)
+
+    def alerts():
+        return json.loads(site.stoker("alerts", "--json", ok=False).stdout)
+    site.wait(lambda: any(not a["acknowledged"] for a in alerts()), 20, "an open alert")
+    drop(site, "ack", "I look at it")
+    site.wait(lambda: alerts() and all(a["acknowledged"] for a in alerts()), 20, "the acknowledgement")
+    check(site.status()["state"] == "held", "an acknowledgement moved the run")
+    said = [e["reason"] for e in site.events() if "acknowledged the alert" in e["reason"]]
+    check(said and "(by switch file)" in said[-1] and '"I look at it"' in said[-1], f"{said}")
+    check(not os.path.exists(os.path.join(site.directory, "switch", "ack")), "the file is still there")
+    drop(site, "ACK")
+    site.wait(lambda: any("no alert of run is open" in e["reason"] for e in site.events()), 20, "the second file")
+
+
+main(ack_says_who_looks_after_it, save_goes_on, stop_saves_and_leaves, kill_works_on_a_hung_training, hostile_files_are_refused)
