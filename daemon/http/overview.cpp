@@ -70,8 +70,14 @@ Json overview(const SiteView& view) {
     entry["level"] = std::string(name_of(level));
     runs.push_back(std::move(entry));
   }
-  const auto out = std::count_if(view.nodes.begin(), view.nodes.end(),
-                                 [](const auto& node) { return node.state != "ok"; });
+  constexpr std::size_t kNamesShown = 5;
+  std::size_t out = 0;
+  Json names = Json::array();
+  for (const auto& node : view.nodes) {
+    if (node.state == "ok") continue;
+    if (++out <= kNamesShown) names.push_back(node.node + " " + node.state);
+  }
+  if (out > kNamesShown) names.push_back(fmt::format("and {} more", out - kNamesShown));
   return {{"level", std::string(name_of(worst))},
           {"sentence", site_sentence(worst, view)},
           {"runs", std::move(runs)},
@@ -79,6 +85,7 @@ Json overview(const SiteView& view) {
           {"failing", view.failing},
           {"held", view.held},
           {"nodes_out", out},
+          {"nodes_out_names", std::move(names)},
           {"health", view.health}};
 }
 

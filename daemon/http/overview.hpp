@@ -12,7 +12,7 @@ enum class Level { Critical, Warning, Ok, Over };
 Level level_of(const wire::StatusDocument& run);
 
 // {"level", "sentence", "runs": status documents with "level", worst first, "alerts", "failing",
-//  "nodes_out", "health"}
+//  "nodes_out", "nodes_out_names", "health"}
 Json overview(const SiteView& view);
 
 }  // namespace stoker::daemon

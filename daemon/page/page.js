@@ -19,6 +19,21 @@ function heldCount(run) {
   return held ? ` (${held} held back)` : null;
 }
 
+// What happened in the last day, and what it cost.
+function lately(run) {
+  const since = Date.now() - 86400e3;
+  const recent = ((run.goodput || {}).incidents || []).filter(one => Date.parse(one.time) >= since);
+  if (!recent.length) return null;
+  const last = recent[recent.length - 1];
+  const sum = name => recent.reduce((total, one) => total + one[name], 0);
+  return el('p', {class: 'muted'}, `Last 24 hours: ${counted(recent.length, 'incident')}, `,
+            `${hours(sum('gpu_hours'), sum('node_hours'))}, `,
+            `${counted(sum('repeated'), 'iteration')} repeated; the newest: `,
+            `${last.kind.replaceAll('_', ' ')} at ${utc(last.time)}.`);
+}
+
+const lost = run => (run.goodput ? hours(run.goodput.lost_gpu_hours, run.goodput.lost_node_hours) : '–');
+
 function runCard(run) {
   const level = LEVELS[run.level];
   const usual = run.step_norm_s ? ` / ${age(run.step_norm_s)}` : '';
@@ -26,6 +41,7 @@ function runCard(run) {
     el('h2', {}, el('a', {href: linkTo(run.run)}, run.run), ' ',
        el('span', {class: 'badge ' + run.level}, level.sign, ' ', run.state)),
     el('p', {class: 'reason'}, run.reason),
+    lately(run),
     run.alerts.length ? el('p', {class: 'alert-count ' + run.level}, `${run.alerts.length} open `,
                            run.alerts.length === 1 ? 'alert: ' : 'alerts: ', run.alerts[0].summary,
                            heldCount(run))
@@ -38,6 +54,7 @@ function runCard(run) {
        figure('Checkpoint', run.checkpoint ? age(run.checkpoint.age_s) + ' old' : 'none'),
        figure('Time left', age(run.eta_s)),
        figure('Goodput', run.goodput ? percent(run.goodput.ettr) : '–'),
+       figure('Lost', lost(run)),
        figure('Restarts left', `${run.budget.restarts_left} of ${run.budget.restarts_total}`)));
 }
 
@@ -48,7 +65,7 @@ function siteNotes() {
     notes.push(`alert sink ${sink.sink} (${sink.kind}) of ${sink.run} does not deliver: ${sink.why}`);
   if (site.health.scheduler_trouble) notes.push('scheduler: ' + site.health.scheduler_trouble);
   if (site.nodes_out)
-    notes.push(`nodes that are excluded, suspect or down: ${site.nodes_out}`);
+    notes.push(`nodes that are excluded, suspect or down: ${site.nodes_out} (${site.nodes_out_names.join(', ')})`);
   return notes.length ? el('ul', {class: 'card notes'}, notes.map(note => el('li', {}, note))) : null;
 }
 

@@ -6,6 +6,12 @@ function figure(name, value, note) {
             el('dd', {}, value, note ? el('small', {}, note) : null));
 }
 
+function spent(spend) {
+  if (!spend) return '';
+  const budget = spend.budget ? ` of ${number(spend.budget)}` : '';
+  return `${spend.gpu_hours.toFixed(2)}${budget} GPU hours spent`;
+}
+
 function figures(run) {
   const f = run.forecast, step = run.step_norm_s;
   const left = f ? `${age(f.low_s)} to ${age(f.high_s)}` : '';
@@ -19,6 +25,7 @@ function figures(run) {
            run.checkpoint ? `iteration ${number(run.checkpoint.iteration)}` : ''),
     figure('Goodput', run.goodput ? percent(run.goodput.ettr) : '–',
            run.goodput && run.goodput.mfu ? `MFU ${percent(run.goodput.mfu)}` : ''),
+    figure('Lost', lost(run), spent(run.spend)),
     figure('Restarts', String(run.restarts),
            `${run.budget.restarts_left} of ${run.budget.restarts_total} left`),
     figure('Job', run.job || 'none', run.nodes.length ? counted(run.nodes.length, 'node') : ''));
@@ -31,7 +38,7 @@ function heldText(held) {
 }
 
 function alertList(alerts, allHeld) {
-  if (!alerts.length) return null;
+  if (!alerts.length) return el('p', {class: 'muted'}, 'Nothing to do: no alert is open.');
   return el('ul', {class: 'alerts'}, alerts.map(alert =>
     el('li', {class: 'alert ' + alert.severity},
        el('b', {}, alert.severity, ': '), alert.summary,
@@ -44,7 +51,13 @@ function alertList(alerts, allHeld) {
          el('p', {class: 'held'}, heldText(held))))));
 }
 
-function incidentList(incidents) {
+// Its cost by status, which counts from two seconds around its first sign.
+function costOf(incident, costs) {
+  const found = costs.find(cost => Math.abs(Date.parse(cost.time) - Date.parse(incident.from)) <= 2000);
+  return found ? `, ${hours(found.gpu_hours, found.node_hours)}` : '';
+}
+
+function incidentList(incidents, costs) {
   if (!incidents.length) return el('p', {class: 'muted'}, 'No incident so far.');
   return el('div', {}, [...incidents].reverse().slice(0, 50).map(incident =>
     el('details', {class: 'incident' + (incident.planned ? ' planned' : '')},
@@ -52,7 +65,8 @@ function incidentList(incidents) {
           el('span', {class: 'muted'},
              incident.to ? ' — ' + age((Date.parse(incident.to) - Date.parse(incident.from)) / 1000)
                          : ' — not over',
-             incident.repeated ? `, ${counted(incident.repeated, 'iteration')} repeated` : '')),
+             incident.repeated ? `, ${counted(incident.repeated, 'iteration')} repeated` : '',
+             costOf(incident, costs))),
        el('ol', {}, incident.lines.map(line =>
           el('li', {}, el('time', {}, utcClock(line.time)), ' ', line.text))))));
 }
@@ -108,6 +122,7 @@ class RunPage {
   constructor(name) {
     this.name = name;
     this.begun = 0;
+    this.costs = [];  // of the incidents, by status
     const place = () => el('div');
     this.head = place();
     this.line = place();
@@ -130,6 +145,7 @@ class RunPage {
   // What the overview has anyway.
   update(run) {
     const level = LEVELS[run.level];
+    this.costs = (run.goodput || {}).incidents || [];
     show(this.head,
       el('p', {class: 'back'}, el('a', {href: '#/'}, '← all runs')),
       el('h1', {}, run.run, ' ', el('span', {class: 'badge ' + run.level},
@@ -158,9 +174,10 @@ class RunPage {
     const starts = incidents.incidents.map(incident => Date.parse(incident.from));
     const begin = Math.min(this.begun || Date.now(), ...starts);
     show(this.line, timeline(incidents.incidents, begin, Date.now()));
-    if (JSON.stringify(incidents) !== this.told) {
-      this.told = JSON.stringify(incidents);
-      show(this.list, incidentList(incidents.incidents));
+    const told = JSON.stringify([incidents, this.costs]);
+    if (told !== this.told) {
+      this.told = told;
+      show(this.list, incidentList(incidents.incidents, this.costs));
     }
     show(this.heat, nodes.nodes.length ? heatMap(nodes)
                                        : el('p', {class: 'muted'}, 'No node is in use.'));

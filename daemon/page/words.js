@@ -69,6 +69,12 @@ function bytes(count) {
   return number(count) + ' ' + units[i];
 }
 
+// "0.04 GPU hours", as status and report have it; node hours where GPUs a node are not known.
+function hours(gpuHours, nodeHours) {
+  return gpuHours > 0 || !nodeHours ? `${(gpuHours || 0).toFixed(2)} GPU hours`
+                                    : `${nodeHours.toFixed(2)} node hours`;
+}
+
 const utc = time => new Date(time).toISOString().slice(0, 19).replace('T', ' ') + ' UTC';
 const utcClock = time => new Date(time).toISOString().slice(11, 19);
 
