@@ -46,6 +46,8 @@ function runCard(run) {
                            run.alerts.length === 1 ? 'alert: ' : 'alerts: ', run.alerts[0].summary,
                            heldCount(run))
                       : null,
+    run.alerts.length && run.alerts[0].command
+      ? el('p', {}, 'Run: ', el('code', {}, run.alerts[0].command)) : null,
     progressBar(run.iteration, run.total),
     el('dl', {class: 'row'},
        figure('Iteration', number(run.iteration), run.total ? `of ${number(run.total)}` : ''),
