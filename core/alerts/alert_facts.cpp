@@ -30,13 +30,13 @@ std::string minute(WallTime wall) {
 
 // Of the failure that the run is in: since when, what will be repeated, what is lost so far.
 std::string cost_so_far(const RunState& run) {
-  const Incident& incident = *run.incident;
+  const Incident& incident = *run.recovery.incident;
   const std::uint64_t reached = incident.iteration.value, kept = incident.checkpoint.value;
   std::string text = fmt::format("no training since {}", minute(incident.wall));
   if (reached > kept)
     text += fmt::format("; {} to repeat", count_text(reached - kept, "iteration"));
-  if (run.goodput.incidents.empty()) return text;
-  const IncidentCost& cost = run.goodput.incidents.back();
+  if (run.accounting.goodput.incidents.empty()) return text;
+  const IncidentCost& cost = run.accounting.goodput.incidents.back();
   if (cost.since == incident.since && cost.node_hours > 0)
     text += fmt::format("; {} lost so far", hours_text(run, cost.node_hours));
   return text;
@@ -44,8 +44,8 @@ std::string cost_so_far(const RunState& run) {
 
 // Of the failure that has just ended.
 std::string cost_of_the_last(const RunState& run) {
-  if (run.goodput.incidents.empty()) return "";
-  const IncidentCost& cost = run.goodput.incidents.back();
+  if (run.accounting.goodput.incidents.empty()) return "";
+  const IncidentCost& cost = run.accounting.goodput.incidents.back();
   std::string text = fmt::format("{} without training, {}", format_duration(cost.time),
                                  hours_text(run, cost.node_hours));
   if (cost.repeated > 0)
@@ -56,30 +56,30 @@ std::string cost_of_the_last(const RunState& run) {
 
 // Of the whole run.
 std::string cost_of_all(const RunState& run) {
-  const Duration all = whole(run.goodput);
+  const Duration all = whole(run.accounting.goodput);
   if (all <= 0ns) return "";
-  return fmt::format("goodput {:.1f} % of {}; {} lost", 100 * ettr(run.goodput),
-                     format_duration(all), hours_text(run, run.goodput.node_hours));
+  return fmt::format("goodput {:.1f} % of {}; {} lost", 100 * ettr(run.accounting.goodput),
+                     format_duration(all), hours_text(run, run.accounting.goodput.node_hours));
 }
 
 std::string impact_of(const SendAlert& alert, const RunState& run) {
   if (is_over(run)) return cost_of_all(run);
   if (!is_failure(alert.alert_kind)) return "";
-  if (run.incident && !alert.resolved) return cost_so_far(run);
+  if (run.recovery.incident && !alert.resolved) return cost_so_far(run);
   const bool goes_on = std::holds_alternative<training::Training>(run.training);
   return alert.resolved && goes_on ? cost_of_the_last(run) : "";
 }
 
 std::string progress_of(const RunState& run, WallTime wall) {
-  const Progress& p = run.progress;
+  const Progress& p = run.health.progress;
   std::string text = fmt::format("{} at iteration {}", state_name(run.training), p.iteration.value);
   if (p.total > 0)
     text +=
         fmt::format(" of {} ({:.1f} %)", p.total,
                     100 * static_cast<double>(p.iteration.value) / static_cast<double>(p.total));
   if (p.loss) text += fmt::format(", loss {:.4g}", *p.loss);
-  if (run.checkpoint.iteration.value != 0)
-    text += fmt::format(", newest checkpoint {}", run.checkpoint.iteration.value);
+  if (run.health.checkpoint.iteration.value != 0)
+    text += fmt::format(", newest checkpoint {}", run.health.checkpoint.iteration.value);
   if (const auto forecast = forecast_of(run, wall))
     text += fmt::format(", about {} to the end", format_duration(from_seconds(forecast->left_s)));
   return text;
@@ -110,7 +110,7 @@ void add_facts(SendAlert& alert, const RunState& run, WallTime wall) {
   if (alert.alert_kind == "weekly_digest") return;  // its report has them
   alert.impact = impact_of(alert, run);
   alert.progress = progress_of(run, wall);
-  alert.curve = curve_of(run.losses);
+  alert.curve = curve_of(run.health.losses);
 }
 
 void add_facts(Decision& decision, const RunState& run, WallTime wall) {
