@@ -1,5 +1,5 @@
 """Where tests and benches keep what the next call uses again: a folder that no other user can make or fill. Programs are executed
-from it, so its owner and mode are looked at each time; a folder of /tmp with a name that can be foreseen may be a stranger's."""
+from it, so its owner and mode are checked each time; a folder of /tmp with a name that can be foreseen may be a stranger's."""
 import os
 import stat
 

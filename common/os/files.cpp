@@ -260,7 +260,7 @@ Result<std::vector<std::string>> find_matching_paths(const std::string& pattern)
     for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
   ::globfree(&matches);
   if (looked_at > kMostNames)
-    return fail(fmt::format("more than {} names would have to be looked at", kMostNames), pattern,
+    return fail(fmt::format("more than {} names would have to be read", kMostNames), pattern,
                 "name a narrower pattern");
   return paths;
 }

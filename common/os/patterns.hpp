@@ -1,5 +1,5 @@
 // Shell patterns (*, ?, [...]) of people, which may stand for a whole file system ("/*/*/*"): so
-// many names are looked at and no more.
+// many names are read and no more.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace stoker::os {
 
 constexpr std::size_t kMostNames = 100'000;
 
-// matching_paths(). Error: more than kMostNames names would have to be looked at.
+// matching_paths(). Error: more than kMostNames names would have to be read.
 Result<std::vector<std::string>> find_matching_paths(const std::string& pattern);
 
 }  // namespace stoker::os
