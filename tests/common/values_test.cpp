@@ -31,7 +31,7 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("hash: a FIFO in a file's place -> refused, and nobody waits for a writer") {
+TEST_CASE("hash: a FIFO in a file's place -> refused at once, without waiting for a writer") {
   const stoker::testing::Folder folder;
   REQUIRE(::mkfifo((folder / "shard").c_str(), 0600) == 0);
   CHECK(xxh3_64_file(folder / "shard").error().what == "not a regular file");
