@@ -32,7 +32,8 @@ TEST_CASE("tensorboard: the version record at wall time 1.0 -> the golden bytes"
         "86bf577a");
 }
 
-TEST_CASE("tensorboard: a FIFO has the file's name -> an error at once, without waiting for a reader") {
+TEST_CASE(
+    "tensorboard: a FIFO has the file's name -> an error at once, without waiting for a reader") {
   const stoker::testing::Folder folder;
   const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   for (auto second = now; second < now + 5; ++second) {
