@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 #include <xxhash.h>
@@ -42,8 +43,11 @@ std::uint64_t xxh3_64(std::string_view bytes) {
 }
 
 Result<std::uint64_t> xxh3_64_file(const std::string& path) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail(errno_error(errno, "cannot open", path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  if (!S_ISREG(info.st_mode)) return fail("not a regular file", path);
   Xxh3Stream stream;
   std::vector<char> buffer(1u << 20);
   while (true) {

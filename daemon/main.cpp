@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/manual_page.hpp"
+#include "common/os/descriptors.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/self.hpp"
@@ -190,6 +191,7 @@ int main(int argc, char** argv) {
   arguments.admin = admin->remaining();
   const std::string program = os::own_program("stokerd");
   if (const auto status = hidden(app, arguments, program)) return *status;
+  os::raise_descriptor_limit();
   os::make_private();  // what is for others is published with its mode
   arguments.options.state_directory = arguments.state;
   arguments.options.program = program;

@@ -41,7 +41,7 @@ int diagnose_logs(Context& context, const DiagnoseOptions& options) {
   for (const auto& note : inputs.notes) diagnosis.notes.push_back(note);
   if (!options.html.empty()) {
     const auto written = os::replace_file(options.html, diagnosis_html(diagnosis, scanned.logs),
-                                          os::Durability::Cached);
+                                          os::Durability::Cached, 0600);
     if (!written) return console.say(written.error().message()), kFailed;
   }
   if (options.json) {

@@ -91,7 +91,8 @@ int write_report(Context& context, const ReportOptions& options) {
   const std::string html = postmortem::report_html(*source, against, wall_now());
   if (options.output.empty() || options.output == "-")
     return console.out(printable_lines(html)), kDone;
-  if (const auto written = os::replace_file(options.output, html, os::Durability::Cached); !written)
+  if (const auto written = os::replace_file(options.output, html, os::Durability::Cached, 0600);
+      !written)
     return console.say(written.error().message()), kFailed;
   console.say(fmt::format("{}: the report of {}, {} KiB; open it in a browser", options.output,
                           source->status.run, (html.size() + 1023) / 1024));

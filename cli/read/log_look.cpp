@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/read/line_file.hpp"
-#include "common/os/files.hpp"
+#include "common/os/patterns.hpp"
 #include "diagnose/input/parse_file.hpp"
 #include "diagnose/parse/iteration_line.hpp"
 
@@ -14,18 +14,21 @@ constexpr std::uint64_t kLines = 20'000;
 constexpr std::size_t kFiles = 10'000, kTemplates = 3;
 
 // The file that was written last; "" = none of the patterns stands for one.
-std::string newest_file(const std::vector<std::string>& patterns) {
+std::string newest_file(const std::vector<std::string>& patterns, std::string& error) {
   std::string newest;
   timespec when{};
   std::size_t seen = 0;
-  for (const std::string& pattern : patterns)
-    for (const std::string& path : os::matching_paths(pattern)) {
+  for (const std::string& pattern : patterns) {
+    const auto paths = os::find_matching_paths(pattern);
+    if (!paths) error = paths.error().message();
+    for (const std::string& path : paths.value_or(std::vector<std::string>{})) {
       struct stat s {};
       if (++seen > kFiles || ::stat(path.c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
       const bool later = s.st_mtim.tv_sec > when.tv_sec ||
                          (s.st_mtim.tv_sec == when.tv_sec && s.st_mtim.tv_nsec > when.tv_nsec);
       if (newest.empty() || later) newest = path, when = s.st_mtim;
     }
+  }
   return newest;
 }
 
@@ -46,8 +49,9 @@ std::optional<diagnose::UserPattern> own_pattern(const std::map<std::string, std
 std::optional<LogLook> look_at_newest_log(const std::vector<std::string>& patterns,
                                           const std::map<std::string, std::string>& progress) {
   LogLook look;
-  look.path = newest_file(patterns);
-  if (look.path.empty()) return std::nullopt;
+  look.path = newest_file(patterns, look.error);
+  if (look.path.empty() && look.error.empty()) return std::nullopt;
+  if (look.path.empty()) return look;
   const auto own = own_pattern(progress, look.error);
   std::string form;
   diagnose::MetricsReader reader(

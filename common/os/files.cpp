@@ -17,6 +17,7 @@
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
+#include "common/os/patterns.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
 
@@ -245,13 +246,31 @@ Result<std::string> tree_print(const std::string& path) {
   return fmt::format("{:016x} of {}", print, entries);
 }
 
-std::vector<std::string> matching_paths(const std::string& pattern) {
+Result<std::vector<std::string>> find_matching_paths(const std::string& pattern) {
+  static thread_local std::size_t looked_at;  // glob(3) hands its functions nothing of ours
+  looked_at = 0;
   glob_t matches{};
+  matches.gl_opendir = [](const char* path) -> void* {
+    return ++looked_at > kMostNames ? nullptr : ::opendir(path);
+  };
+  matches.gl_readdir = [](void* folder) {
+    return ++looked_at > kMostNames ? nullptr : ::readdir(static_cast<DIR*>(folder));
+  };
+  matches.gl_closedir = [](void* folder) { ::closedir(static_cast<DIR*>(folder)); };
+  matches.gl_lstat = [](const char* path, struct stat* info) { return ::lstat(path, info); };
+  matches.gl_stat = [](const char* path, struct stat* info) { return ::stat(path, info); };
   std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+  if (::glob(pattern.c_str(), GLOB_ALTDIRFUNC, nullptr, &matches) == 0)
     for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
   ::globfree(&matches);
+  if (looked_at > kMostNames)
+    return fail(fmt::format("more than {} names would have to be read", kMostNames), pattern,
+                "name a narrower pattern");
   return paths;
+}
+
+std::vector<std::string> matching_paths(const std::string& pattern) {
+  return find_matching_paths(pattern).value_or(std::vector<std::string>{});
 }
 
 bool exists(const std::string& path) {

@@ -17,7 +17,9 @@ constexpr Duration kLookForLogs = 10s;
 // A script's progress is in its logs alone: they are found before the end of its job is judged, 7 s
 // after it (SchedulerTraits::last_words).
 constexpr Duration kLookForScriptLogs = 3s;
-constexpr std::size_t kMostLogs = 4096;
+constexpr std::size_t kNamed = 8;  // logs that are followed from one look on; more are counted
+constexpr std::size_t kMostPlaces = 20'000;  // of logs, as they were left
+constexpr const char* kAllLogs = "watch.logs and watch.kernel_logs";
 constexpr std::size_t kPiece = 1u << 20;
 constexpr Duration kSilence = 3s;
 
@@ -32,12 +34,6 @@ std::string node_of(const std::string& pattern, const std::string& path) {
   const auto behind = pattern.size() - at - 2;
   if (path.size() <= at + behind) return "";
   return path.substr(at, path.size() - at - behind);
-}
-
-std::string with_star(std::string pattern) {
-  for (auto at = pattern.find("%N"); at != std::string::npos; at = pattern.find("%N"))
-    pattern.replace(at, 2, "*");
-  return pattern;
 }
 
 bool is_failure(const wire::AgentBody& body) {
@@ -148,31 +144,81 @@ void LogWatch::find_logs(std::vector<core::Input>& out) {
   if (generation_.value > 0 && os::exists(main) && take_up(out))
     follow(main, {folder + "/main.log", false, ""}, false);
 
-  std::size_t found = 0;
-  const auto add = [&](const std::string& pattern, bool kernel) {
-    for (const std::string& path : os::matching_paths(with_star(pattern))) {
-      ++found;
-      if (logs_.contains(path) || logs_.size() >= kMostLogs || !take_up(out)) continue;
-      follow(path, {path, kernel, node_of(pattern, path)}, !known_);
-      if (!cursors_.contains(path))
-        note(path, known_ ? "followed" : "followed from its present end", out);
-    }
-    // Gone since it was read: it may have been renamed, and still grow.
+  find_named(main, out);
+}
+
+void LogWatch::find_named(const std::string& main, std::vector<core::Input>& out) {
+  const auto& [logs, kernel_logs] = std::tie(policy_.watch.logs, policy_.watch.kernel_logs);
+  const std::size_t room = room_.most();
+  const LogChoice choice = choose_logs(logs, kernel_logs, room);
+  if (choice.found > choice.logs.size()) leave_others(choice, main);
+  std::vector<std::string> begun;
+  for (const FoundLog& found : choice.logs) {
+    if (logs_.contains(found.path) || !take_up(out)) continue;
+    follow(found.path, {found.path, found.kernel, node_of(found.pattern, found.path)}, !known_);
+    if (!cursors_.contains(found.path)) begun.push_back(found.path);
+  }
+  tell_followed(begun, out);
+  // Gone since it was read: it may have been renamed, and still grow.
+  const auto add_gone = [&](const std::string& pattern, bool kernel) {
     for (const auto& [path, cursor] : cursors_)
-      if (!logs_.contains(path) && logs_.size() < kMostLogs &&
+      if (!logs_.contains(path) && logs_.size() < room &&
           ::fnmatch(with_star(pattern).c_str(), path.c_str(), FNM_PATHNAME) == 0 && take_up(out))
         follow(path, {path, kernel, node_of(pattern, path)}, false);
   };
-  for (const std::string& pattern : policy_.watch.logs) add(pattern, false);
-  for (const std::string& pattern : policy_.watch.kernel_logs) add(pattern, true);
-  const bool wanted = !policy_.watch.logs.empty() || !policy_.watch.kernel_logs.empty();
-  if (known_ || !wanted) return;
+  for (const std::string& pattern : logs) add_gone(pattern, false);
+  for (const std::string& pattern : kernel_logs) add_gone(pattern, true);
+  room_.take(logs_.size());
+  tell_left_out(choice, out);
+  if (known_ || (logs.empty() && kernel_logs.empty())) return;
   known_ = true;
-  note("watch.logs and watch.kernel_logs",
-       fmt::format("{} logs are there; those to come are read from their beginning", found), out);
+  note(kAllLogs,
+       fmt::format("{} logs are there; those to come are read from their beginning", choice.found),
+       out);
   core::Cursor marker;
   marker.path = key_of(policy_.run);
   out.back().cursors.push_back(std::move(marker));
+}
+
+// Others are more important now. One that is followed again later goes on where it was left.
+void LogWatch::leave_others(const LogChoice& choice, const std::string& main) {
+  std::set<std::string_view> chosen{main};
+  for (const FoundLog& found : choice.logs) chosen.insert(found.path);
+  std::erase_if(logs_, [&](const auto& entry) {
+    const auto& [path, log] = entry;
+    if (chosen.contains(path)) return false;
+    core::Cursor cursor = log.tail.cursor();
+    cursor.parser_state = to_json_text(
+        Place{generation_, attempt_, cursor.offset, cursor.line, scan_ ? scan_->told() : ""});
+    if (cursors_.size() < kMostPlaces) cursors_.insert_or_assign(path, std::move(cursor));
+    return true;
+  });
+}
+
+void LogWatch::tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out) {
+  const char* how = known_ ? "followed" : "followed from its present end";
+  if (paths.size() <= kNamed) {
+    for (const std::string& path : paths) note(path, how, out);
+    return;
+  }
+  if (known_ && left_out_ > 0) return;  // who makes so many logs makes no events, too
+  note(kAllLogs, fmt::format("{} logs are {}, {} is one", paths.size(), how, paths.front()), out);
+  for (const std::string& path : paths)
+    out.back().cursors.push_back(cursor_of(path, logs_.at(path)));
+}
+
+void LogWatch::tell_left_out(const LogChoice& choice, std::vector<core::Input>& out) {
+  for (const Error& error : choice.too_wide)
+    if (too_wide_.insert(error.object).second)
+      note(error.object, "not followed: " + Error{error.what, "", error.hint}.message(), out);
+  const std::size_t left_out = choice.found - choice.logs.size();
+  if (left_out > 2 * left_out_)
+    note(kAllLogs,
+         fmt::format("{} of {} logs are not followed: the limit of open files leaves room for {}; "
+                     "your own and the newest come first",
+                     left_out, choice.found, choice.logs.size()),
+         out);
+  if (left_out > 2 * left_out_ || left_out == 0) left_out_ = left_out;
 }
 
 void LogWatch::follow(const std::string& path, diagnose::LiveSource source, bool from_end) {

@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/engine/engine.hpp"
+#include "daemon/logs/log_choice.hpp"
 #include "daemon/logs/log_knowledge.hpp"
 #include "daemon/logs/script_progress.hpp"
 #include "diagnose/match/live_scan.hpp"
@@ -53,6 +55,10 @@ class LogWatch {
   };
   bool take_up(std::vector<core::Input>& out);
   void find_logs(std::vector<core::Input>& out);
+  void find_named(const std::string& main, std::vector<core::Input>& out);
+  void leave_others(const LogChoice& choice, const std::string& main);
+  void tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out);
+  void tell_left_out(const LogChoice& choice, std::vector<core::Input>& out);
   void follow(const std::string& path, diagnose::LiveSource source, bool from_end);
   void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
                   const diagnose::LiveSource& source);
@@ -76,6 +82,9 @@ class LogWatch {
   Generation generation_;
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;
+  LogRoom room_;
+  std::size_t left_out_ = 0;        // as it was reported
+  std::set<std::string> too_wide_;  // patterns that were reported
   std::optional<Instant> looked_;
   bool more_ = false;
   bool failed_ = false;          // the newest verdict is a fatal one

@@ -6,6 +6,7 @@
 
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
+#include "worker/agent/hidden_values.hpp"
 
 using namespace stoker;
 using namespace stoker::agent;
@@ -65,6 +66,17 @@ TEST_CASE("follow: a command that ends well -> its environment, its last line, a
   CHECK(end->token == kToken);
   CHECK(end->words == "run 1000 evaluate bleu");
   CHECK_FALSE(end->ordered);
+}
+
+TEST_CASE("follow: a command prints values of its environment -> they are hidden in its words") {
+  const Folder folder;
+  auto order = order_in(folder, {"/bin/sh", "-c", "echo \"$KEY$METRIC $LONG $KEY\"; exit 1"});
+  order.environment["KEY"] = "hunter2";
+  order.environment["LONG"] = "hunter2-and-more";
+  CHECK(follow(folder, order) == 1);
+  CHECK(end_in(folder)->words == "(hidden)bleu (hidden) (hidden)");
+  CHECK(without_values("no hunter2, nothing", {{"KEY", "hunter2"}, {"NO", "no"}}) ==
+        "no (hidden), nothing");
 }
 
 TEST_CASE("follow: a command that fails -> its code and its last line, on one printable line") {

@@ -175,6 +175,7 @@ TEST_CASE("slot: a lot of output -> its last 2 KiB") {
     h.slot.feed(1, "line " + std::to_string(i) + "\n", monotonic_now());
   CHECK(h.slot.last_lines().size() <= 2048);
   CHECK(h.slot.last_lines().ends_with("line 999\n"));
+  CHECK(h.slot.last_lines().starts_with("line "));
 }
 
 TEST_CASE(

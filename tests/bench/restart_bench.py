@@ -9,6 +9,7 @@ import tempfile
 import time
 
 from e2e._harness import Site, run_program
+from kept import kept
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPE = dict(layers=4, hidden=64, ffn=256, sequence=32, micro=2, global_batch=4, ramp_start=4, ramp_samples=4,
@@ -79,7 +80,7 @@ def our_restart_seconds(rounds=5):
 
 def peer_environment():
     """A virtual environment with torch and nvidia-resiliency-ext; None with the reason when it cannot be made."""
-    folder = os.environ.get("STOKER_BENCH_VENV") or os.path.join(tempfile.gettempdir(), f"stoker-bench-venv-{os.getuid()}")
+    folder = os.environ.get("STOKER_BENCH_VENV") or kept("bench-venv")
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(os.path.join(folder, "complete")):
         print("making a virtual environment with torch (about two minutes, 6 GB) …", file=sys.stderr, flush=True)

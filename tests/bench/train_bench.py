@@ -5,10 +5,10 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 
 from checkpoint_bench import dd_rate
 from e2e._harness import Site, run_program
+from kept import kept
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = dict(layers=4, hidden=256, ffn=1024, sequence=128, micro=4, global_batch=4, ramp_start=4, ramp_samples=4,
@@ -63,7 +63,7 @@ def iteration():
         eager = statistics.median(eager_iteration_seconds(python))
         yield dict(name="iteration: speed / PyTorch eager", value=eager / ours, unit="x", goal=">= 1.0", ok=eager / ours >= 1.0,
                    note=f"Debian's python3-torch: {1000 * eager:.1f} ms")
-        venv = os.path.join(tempfile.gettempdir(), f"stoker-bench-venv-{os.getuid()}", "bin", "python")
+        venv = os.path.join(kept("bench-venv"), "bin", "python")
         if os.path.exists(venv):
             wheel = statistics.median(eager_iteration_seconds(venv))
             yield dict(name="iteration: speed / PyPI's PyTorch", value=wheel / ours, unit="x", goal="", ok=True,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "common/os/patterns.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -87,6 +88,14 @@ TEST_CASE("files: a shell pattern -> the paths that exist, sorted; what matches 
   CHECK(os::matching_paths(folder / "c.txt") == std::vector{folder / "c.txt"});
   CHECK(os::matching_paths(folder / "*.gone").empty());
   CHECK(os::matching_paths("").empty());
+  CHECK(os::find_matching_paths(folder / "*.log").value() == os::matching_paths(folder / "*.log"));
+  std::filesystem::create_directory(folder / "wide");
+  for (int i = 0; i < 320; ++i)
+    std::filesystem::create_directory_symlink(folder / "wide",
+                                              folder / ("wide/" + std::to_string(i)));
+  CHECK(os::find_matching_paths(folder / "wide/*").value().size() == 320);
+  CHECK(os::matching_paths(folder / "wide/*/*/*").empty());
+  CHECK(os::find_matching_paths(folder / "wide/*/*/*").error().what.find("more than 100000") == 0);
 }
 
 TEST_CASE("files: what lies below a folder -> the same word until something is written there") {

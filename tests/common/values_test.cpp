@@ -1,5 +1,6 @@
 // Hashes, times, hostlists and JSON: known values, and what hostile text is answered with.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "common/hash.hpp"
 #include "common/hostlist.hpp"
@@ -7,6 +8,7 @@
 #include "common/optional_name.hpp"
 #include "common/remedy.hpp"
 #include "common/time.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 
@@ -28,6 +30,13 @@ struct Sample {
 };
 
 }  // namespace
+
+TEST_CASE("hash: a FIFO in a file's place -> refused at once, without waiting for a writer") {
+  const stoker::testing::Folder folder;
+  REQUIRE(::mkfifo((folder / "shard").c_str(), 0600) == 0);
+  CHECK(xxh3_64_file(folder / "shard").error().what == "not a regular file");
+  CHECK(xxh3_64_file(folder.write("file", "abc")).value() == xxh3_64("abc"));
+}
 
 TEST_CASE("hash: the check values of RFC 3720 and of XXH3, whole and in pieces") {
   CHECK(crc32c("123456789") == 0xe3069283U);

@@ -2,6 +2,8 @@
 #include "daemon/logs/log_watch.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/folder.hpp"
 
@@ -23,8 +25,11 @@ struct Watched {
     watch.poll(now, heard);
     std::vector<core::Diagnosed> verdicts;
     kinds.clear();
+    notes.clear();
     for (const core::Input& input : heard) {
       kinds.emplace_back(core::kind_of(input.body));
+      if (const auto* f = std::get_if<core::LogFollowed>(&input.body))
+        notes.push_back(f->path + ": " + f->detail);
       if (const auto* d = std::get_if<core::Diagnosed>(&input.body)) verdicts.push_back(*d);
       for (const core::Cursor& cursor : input.cursors) {
         std::erase_if(cursors, [&](const core::Cursor& c) { return c.path == cursor.path; });
@@ -40,7 +45,7 @@ struct Watched {
   core::RunPolicy policy;
   LogKnowledge knowledge;
   std::vector<core::Cursor> cursors;
-  std::vector<std::string> kinds;
+  std::vector<std::string> kinds, notes;
   Instant now{100s};
 };
 
@@ -57,6 +62,29 @@ wire::RankExited exited(std::uint32_t attempt_number, const std::string& last) {
   e.code = 1;
   e.last_lines = last;
   return e;
+}
+
+// While it lives, this process may open only so many files.
+struct Descriptors {
+  explicit Descriptors(rlim_t limit) {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    rlimit few = before;
+    few.rlim_cur = limit;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~Descriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  rlimit before{};
+};
+
+std::size_t open_below(const std::string& folder) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    if (std::filesystem::read_symlink(entry, ignored).string().starts_with(folder + "/")) ++files;
+  }
+  return files;
 }
 
 constexpr const char* kOom =
@@ -198,4 +226,94 @@ TEST_CASE("log watch: logs that stop growing after an error -> a silence, ever l
   w.poll(watch, {w.said(attempt(2))});
   w.poll(watch);
   CHECK(watch.silences() <= 2);
+}
+
+TEST_CASE("log watch: more logs than there are descriptors for -> a quarter of them, one line") {
+  Watched w;
+  const Descriptors few(256);
+  w.policy.watch.logs = {w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch);
+  for (int i = 0; i < 300; ++i) w.folder.append("m" + std::to_string(i) + ".log", "a\n");
+  w.poll(watch);
+  CHECK(open_below(w.folder.path) == 64);
+  REQUIRE(w.notes.size() == 2);
+  CHECK(w.notes[0].find("64 logs are followed, ") != std::string::npos);
+  CHECK(w.notes[1].find("236 of 300 logs are not followed") != std::string::npos);
+  for (int i = 300; i < 320; ++i) w.folder.append("m" + std::to_string(i) + ".log", "a\n");
+  w.poll(watch);
+  CHECK(w.notes.empty());
+
+  Watched other;  // all runs together: a half
+  other.policy.watch.logs = w.policy.watch.logs;
+  LogWatch second = other.start(), third = other.start();
+  other.poll(second);
+  other.poll(third);
+  CHECK(open_below(w.folder.path) == 128);
+}
+
+TEST_CASE("log watch: too many logs of a stranger -> ours and the newest are followed") {
+  Watched w;
+  const Descriptors few(64);
+  const auto stranger = [&](const std::string& name) {
+    w.folder.append(name, "a\n");
+    if (::geteuid() == 0) REQUIRE(::chown((w.folder / name).c_str(), 4711, 4711) == 0);
+  };
+  w.policy.watch.logs = {w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch, {w.said(attempt(1))});
+  for (int i = 0; i < 40; ++i) stranger("a" + std::to_string(i) + ".log");
+  w.poll(watch);
+  w.folder.append("train.log", "starting\n");
+  for (int i = 0; i < 40; ++i) {
+    stranger("b" + std::to_string(i) + ".log");
+    const std::filesystem::path path = w.folder / ("b" + std::to_string(i) + ".log");
+    const auto later = ::geteuid() == 0 ? std::chrono::hours(1) : std::chrono::hours(-1);
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() + later);
+  }
+  w.poll(watch);
+  CHECK(open_below(w.folder.path) == 16);
+  w.folder.append("train.log", kOom);
+  const auto verdicts = w.poll(watch);
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].evidence.front().find("train.log:2:") != std::string::npos);
+}
+
+TEST_CASE("log watch: a log that was left for others -> goes on where it was") {
+  Watched w;
+  w.policy.watch.logs = {w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch, {w.said(attempt(1))});
+  w.folder.append("old.log", std::string("starting\n") + kOom);
+  CHECK(w.poll(watch).size() == 1);
+  std::filesystem::last_write_time(
+      w.folder / "old.log", std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  {
+    const Descriptors few(64);
+    for (int i = 0; i < 16; ++i) w.folder.append("m" + std::to_string(i) + ".log", "a\n");
+    w.poll(watch);
+    CHECK(open_below(w.folder / "old.log") == 0);
+  }
+  w.poll(watch, {w.said(attempt(2))});
+  CHECK(w.poll(watch).empty());
+  w.folder.append("old.log", kOom);
+  const auto verdicts = w.poll(watch);
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].evidence.front().find("old.log:3:") != std::string::npos);
+}
+
+TEST_CASE("log watch: a pattern for the whole file system -> given up, said once") {
+  Watched w;
+  std::filesystem::create_directory(w.folder / "d");
+  for (int i = 0; i < 320; ++i)
+    std::filesystem::create_directory_symlink(w.folder / "d",
+                                              w.folder / ("d/" + std::to_string(i)));
+  w.policy.watch.logs = {w.folder / "d/*/*/*", w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch);
+  REQUIRE(w.notes.size() == 2);
+  CHECK(w.notes[0].find("d/*/*/*: not followed: more than 100000 names") != std::string::npos);
+  w.folder.append("train.log", "starting\n");
+  w.poll(watch);
+  CHECK(w.notes == std::vector<std::string>{w.folder / "train.log: followed"});
 }

@@ -9,6 +9,7 @@ import sys
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "deploy"))
 import wheel
+from kept import kept
 
 DEBIAN = "/usr/bin/python3"
 LIBRARIES = ["torch==2.2.2", "numpy<2", "transformers==4.40.2", "accelerate==0.30.1", "lightning==2.2.5",
@@ -30,7 +31,7 @@ def torch_python():
     named = os.environ.get("STOKER_TORCH_PYTHON")
     if named or not os.environ.get("STOKER_LONG"):
         return named or (DEBIAN if os.path.exists(DEBIAN) else sys.executable)
-    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker", "torch-python")
+    folder = kept("torch-python")
     python = os.path.join(folder, "bin", "python")
     for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", *LIBRARIES]):
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=1800)

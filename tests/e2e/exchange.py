@@ -10,9 +10,9 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 
 from _train import ROOT, Training, check, run_test
+from kept import kept
 
 JUDGE = os.path.join(ROOT, "tests", "e2e", "_transformers.py")
 
@@ -119,7 +119,7 @@ def library():
         return os.environ["STOKER_TRANSFORMERS"]
     if not os.environ.get("STOKER_LONG"):
         return None
-    folder = os.path.join(tempfile.gettempdir(), f"stoker-transformers-{os.getuid()}")
+    folder = kept("transformers")
     python = os.path.join(folder, "bin", "python")
     for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "torch", "transformers", "numpy"]):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=1800)

@@ -105,6 +105,7 @@ def one_file(site):
     status = site.publish("hello", lambda i: 9 - i / 100)
     path = os.path.join(site.folder, "report.html")
     site.stoker("report", "hello", "-o", path)
+    check(os.stat(path).st_mode & 0o777 == 0o600, "others may read the report of a closed run directory")
     html = read(path)
     check(len(html.encode()) <= 2 << 20, "more than 2 MiB")
     check("<script" not in html and "&lt;script&gt;alert(1)" in html and "<b>disk" not in html, "text of the run became a tag")

@@ -35,7 +35,7 @@ void idx(std::string_view bytes) {
 void npy(std::string_view bytes) {
   const std::string path = scratch_file("index.npy", bytes);
   for (const std::uint64_t columns : {1u, 2u, 3u}) {
-    const auto array = train::read_npy(path, columns);
+    const auto array = train::read_npy(train::ByteFile::open(path).value(), columns);
     if (array) must(array->bytes().size() <= bytes.size(), "no more than the file holds");
   }
 }

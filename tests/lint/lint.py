@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import english  # noqa: E402
+import foreseen  # noqa: E402
 import fuzz_sources  # noqa: E402
 import gpu_results  # noqa: E402
 import included  # noqa: E402
@@ -204,13 +205,8 @@ def rule_test_folders():
 
 
 def rule_foreseen_names():
-    """In a folder of all users another one may have put a link where a script of ours writes."""
-    for name in SCRIPTS:
-        if name.endswith(".py"):
-            continue
-        for number, line in enumerate(read(name).split("\n"), 1):
-            if re.search(r"/tmp/[\w.-]*\$|>>?\s*[\"']?/tmp/", line):
-                yield f"{name}:{number}: a name in /tmp that can be foreseen: take mktemp"
+    """In a folder of all users another one may have put a link where ours writes, or a program where ours executes."""
+    return foreseen.findings(CPP + SCRIPTS, read)
 
 
 def rule_cloexec():

@@ -91,6 +91,17 @@ class Rules(unittest.TestCase):
         for line, found in (("cat >> /tmp/x", 1), ("rm -f /tmp/x-$$", 1), ("output=$(mktemp)", 0)):
             self.write("dev", "#!/bin/sh\n" + line + "\n")
             self.assertEqual(len(list(lint.rule_foreseen_names())), found, line)
+        self.write("dev", "#!/bin/sh\n")
+        for name, line, found in (("tests/bad.py", 'venv = os.path.join(tempfile.gettempdir(), f"stoker-venv-{os.getuid()}")', 1),
+                                  ("tests/bad.py", 'with open("/tmp/.stoker-test-users", "a") as lock:', 1),
+                                  ("tests/bad.py", 'with tempfile.TemporaryDirectory(dir="/tmp") as folder:', 0),
+                                  ("tests/e2e/strangers.py", 'trap = f"/tmp/stoker-{os.getuid()}"', 0),
+                                  ("core/bad.cpp", 'std::ofstream("/tmp/stoker.log");', 1),
+                                  ("core/bad.cpp", 'auto path = std::filesystem::temp_directory_path() / "stoker";', 1),
+                                  ("core/bad.cpp", 'char name[] = "/tmp/stoker-cli-XXXXXX";', 0)):
+            self.write(name, (HEAD if name.endswith(".cpp") else "") + line + "\n")
+            lint.CPP, lint.SCRIPTS = [n for n in (name,) if n.endswith(".cpp")], [n for n in (name,) if n.endswith(".py")]
+            self.assertEqual(len(list(lint.rule_foreseen_names())), found, line)
 
     def test_folder_without_a_row(self):
         self.breaks(lint.rule_layering, "extra/bad.cpp", HEAD, "no row")

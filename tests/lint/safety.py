@@ -134,9 +134,7 @@ PRINTS_MAY = {
     "daemon/loop/log.cpp": "cleans it", "daemon/main.cpp": "numbers, our own words, and cleaned lines",
     "worker/agent/main.cpp": "cleaned stacks",
     "worker/agent/gpu/bench_command.cpp": "figures, JSON, and cleaned notes",
-    "worker/train/main.cpp": "the help", "worker/train/run/say.cpp": "the training's own log: raw, cleaned where it is shown",
-    "worker/train/command/prepare_command.cpp": "numbers, and paths that the user names",
-    "worker/train/command/samples_command.cpp": "text of the data set goes through harmless()",
+    "worker/train/main.cpp": "the help", "worker/train/run/say.cpp": "cleans it, but for JSON",
 }
 # In cli/, what is not made of our own words must be cleaned in the call, or be JSON (which has no control characters).
 CLEANS = r"\b(?:printable(?:_lines)?|dump_json|to_json_text)\("

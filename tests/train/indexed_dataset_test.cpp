@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <stdlib.h>
 #include <thread>
+#include <unistd.h>
 
+#include "common/hash.hpp"
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
 #include "worker/train/data/training_data.hpp"
@@ -196,6 +198,99 @@ TEST_CASE("index cache: a damaged or torn cache -> built again; an unwritable fo
   CHECK(noted->problem.has_value());
   CHECK(noted->index == first->index);
   CHECK(md5_hex("abc") == "900150983cd24fb0d6963f7d28e17f72");
+}
+
+TEST_CASE("index cache: of files that others can have written -> in memory, nothing is written") {
+  const Folder folder;
+  write_documents(folder / "d", some_documents(40));
+  const auto data = IndexedDataset::open(folder / "d");
+  const SampleIndexSpec spec{0, 40, 30, 8, 1234, 0.80};
+  const auto first = load_or_build_index(folder / "cache", *data, spec);
+  const auto refused = [&](const std::string& path, const char* why) {
+    CAPTURE(path);
+    const std::string before = os::read_file(path).value();
+    const auto again = load_or_build_index(folder / "cache", *data, spec);
+    CHECK_FALSE(again->from_cache);
+    CHECK(again->index == first->index);
+    REQUIRE(again->problem.has_value());
+    CHECK(again->problem->message().find(why) != std::string::npos);
+    CHECK(again->problem->hint.find("in memory") != std::string::npos);
+    CHECK(os::read_file(path).value() == before);
+  };
+  const auto names = os::list_directory(folder / "cache").value();
+  for (const std::string& name : names) {
+    const std::string path = folder / "cache/" + name;
+    std::filesystem::permissions(path, std::filesystem::perms(0666));
+    refused(path, "refused: ");
+    std::filesystem::permissions(path, std::filesystem::perms(0644));
+    std::filesystem::rename(path, folder / "moved");
+    std::filesystem::create_symlink(folder / "moved", path);
+    refused(path, "symbolic link");
+    std::filesystem::rename(folder / "moved", path);
+    if (::geteuid() == 0) {
+      REQUIRE(::chown(path.c_str(), 4711, 4711) == 0);
+      refused(path, "uid 4711");
+      REQUIRE(::chown(path.c_str(), 0, 0) == 0);
+    }
+    CHECK(load_or_build_index(folder / "cache", *data, spec)->from_cache);
+  }
+}
+
+TEST_CASE("index cache: values that lead out of the data -> built again") {
+  const Folder folder;
+  write_documents(folder / "d", some_documents(40));
+  const auto data = IndexedDataset::open(folder / "d");
+  const SampleIndexSpec spec{0, 40, 30, 8, 1234, 0.80};
+  const auto good = load_or_build_index(folder / "cache", *data, spec);
+  const std::string stem = folder / "cache/" + md5_hex(good->description) + "-GPTDataset";
+  const auto stamp = [](const IntegerArray& array) {
+    const auto bytes = array.bytes();
+    return hex64(xxh3_64({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  };
+  using Values = std::vector<std::int32_t>;
+  const auto changed = [](const IntegerArray& array, std::size_t at, std::int64_t value) {
+    return std::visit(
+        [&](auto values) {
+          values.at(at) = static_cast<typename decltype(values)::value_type>(value);
+          return IntegerArray(std::move(values));
+        },
+        array.storage());
+  };
+  const auto from_cache = [&](const SampleIndex& index) {
+    REQUIRE(write_npy(stem + "-document_index.npy", index.document_index, 1).has_value());
+    REQUIRE(write_npy(stem + "-sample_index.npy", index.sample_index, 2).has_value());
+    REQUIRE(write_npy(stem + "-shuffle_index.npy", index.shuffle_index, 1).has_value());
+    const std::string text = good->description + "\ndocument_index " + stamp(index.document_index) +
+                             "\nsample_index " + stamp(index.sample_index) + "\nshuffle_index " +
+                             stamp(index.shuffle_index) + "\n";
+    REQUIRE(os::replace_file(stem + "-description.txt", text, os::Durability::Cached).has_value());
+    const auto read = load_or_build_index(folder / "cache", *data, spec);
+    CHECK(read->index == good->index);
+    return read->from_cache;
+  };
+  CHECK(from_cache(good->index));
+  SampleIndex index = good->index;
+  for (const std::int64_t value : {-1, 40, 0x7fffffff}) {
+    index.document_index = changed(good->index.document_index, 3, value);
+    CHECK_FALSE(from_cache(index));
+  }
+  index = good->index;
+  for (const std::size_t at : {0u, 1u, 4u, 5u, 7u})
+    for (const std::int64_t value : {-1, 0x7fffffff}) {
+      index.sample_index = changed(good->index.sample_index, at, value);
+      CHECK_FALSE(from_cache(index));
+    }
+  index.sample_index = changed(good->index.sample_index, 5, good->index.sample_index[5] + 1);
+  CHECK_FALSE(from_cache(index));  // a sample too long, the next too short
+  index = good->index;
+  index.shuffle_index = changed(index.shuffle_index, 2, static_cast<std::int64_t>(index.samples()));
+  CHECK_FALSE(from_cache(index));
+  index.shuffle_index = IntegerArray(Values{0, 1, 2});
+  CHECK_FALSE(from_cache(index));
+  index.shuffle_index = IntegerArray(Values{});
+  index.sample_index = IntegerArray(Values{});
+  index.document_index = IntegerArray(Values{});
+  CHECK_FALSE(from_cache(index));
 }
 
 TEST_CASE("index cache: many at once -> every one has the same index") {

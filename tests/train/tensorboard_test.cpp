@@ -1,8 +1,13 @@
 // TensorBoard's bytes against records taken from its own writer's format, and the seeds' log line.
 #include "worker/train/loop/tensorboard.hpp"
 
+#include <chrono>
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/os/files.hpp"
+#include "tests/folder.hpp"
 #include "worker/train/loop/log_line.hpp"
 
 using namespace stoker;
@@ -25,6 +30,18 @@ TEST_CASE("tensorboard: the version record at wall time 1.0 -> the golden bytes"
         "1800000000000000a37f4b22"
         "09000000000000f03f1a0d627261696e2e4576656e743a32"
         "86bf577a");
+}
+
+TEST_CASE(
+    "tensorboard: a FIFO has the file's name -> an error at once, without waiting for a reader") {
+  const stoker::testing::Folder folder;
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  for (auto second = now; second < now + 5; ++second) {
+    const std::string name = "events.out.tfevents." + std::to_string(second) + "." +
+                             os::host_name() + "." + std::to_string(::getpid());
+    REQUIRE(::mkfifo((folder / name).c_str(), 0600) == 0);
+  }
+  CHECK(Tensorboard::open(folder.path, Iteration(0)).error().what.find("cannot create") == 0);
 }
 
 TEST_CASE("tensorboard: scalar 3.5 of step 7 at wall time 2.0 -> the golden payload and crc") {

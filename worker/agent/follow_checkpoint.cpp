@@ -22,6 +22,7 @@
 #include "wire/environment.hpp"
 #include "wire/exit_code.hpp"
 #include "wire/run_directory.hpp"
+#include "worker/agent/hidden_values.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -173,7 +174,7 @@ wire::FollowEnd run_order(const FollowOptions& options, const wire::FollowOrder&
   end.code = status->code;
   end.signal = status->signal;
   end.seconds = to_seconds(monotonic_now() - began);
-  end.words = last_words(path);
+  end.words = last_words(path, order.environment);
   return end;
 }
 
@@ -205,7 +206,8 @@ std::vector<std::string> filled_command(const wire::FollowOrder& order,
   return argv;
 }
 
-std::string last_words(const std::string& output_path) {
+std::string last_words(const std::string& output_path,
+                       const std::map<std::string, std::string>& environment) {
   const os::Fd fd(::open(output_path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return "";
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);
@@ -217,6 +219,7 @@ std::string last_words(const std::string& output_path) {
     text.pop_back();
   const auto line = text.find_last_of("\r\n");
   if (line != std::string::npos) text.erase(0, line + 1);
+  text = without_values(std::move(text), environment);
   return printable(text.substr(0, wire::kLongestWords));
 }
 

@@ -23,7 +23,9 @@ int follow_checkpoint(const FollowOptions& options);
 // Arguments with their placeholders replaced; others stay as they are.
 std::vector<std::string> filled_command(const wire::FollowOrder& order,
                                         const std::string& checkpoint);
-// The last line of what a command printed that says something, printable and cut to kLongestWords.
-std::string last_words(const std::string& output_path);
+// The last line of what a command printed that says something, without values of its environment,
+// printable and cut to kLongestWords.
+std::string last_words(const std::string& output_path,
+                       const std::map<std::string, std::string>& environment);
 
 }  // namespace stoker::agent

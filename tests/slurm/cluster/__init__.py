@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 
+from slurm.cluster.janitor import USERS
 from slurm.cluster.rest import Rest
 from slurm.cluster.users import free_user_id
 
@@ -110,7 +111,7 @@ def why_not(accounting=False, rest=False):
 
 @contextlib.contextmanager
 def locked(path):
-    """One process at a time on this machine."""
+    """One process at a time on this machine; in a folder of root's, where no other user can put a link or a FIFO."""
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -188,7 +189,7 @@ class Cluster(Rest):
 
     def make_user(self):
         self.home = os.path.join(self.folder, "home")
-        with locked("/tmp/.stoker-test-users"):
+        with locked(USERS):
             subprocess.run(["useradd", "-M", "-U", "-u", str(free_user_id()), "-d", self.home, "-s", "/bin/bash", self.user], check=True,
                            env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
         entry = pwd.getpwnam(self.user)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+USERS = "/run/stoker-test-users.lock"  # held while a user is made or removed; only root writes /run
+
 
 def belongs(pid, folder, uid):
     """The folder is in its environment, command line, working directory or program; or the user's process."""
@@ -65,7 +67,7 @@ def main():
         uid = None
     sweep(folder, uid, {os.getpid(), parent})
     if uid is not None:
-        with open("/tmp/.stoker-test-users", "a") as lock:
+        with open(USERS, "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             subprocess.run(["userdel", user], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
@@ -73,4 +75,5 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@
 #include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
 #include "worker/agent/aside.hpp"
+#include "worker/agent/hidden_values.hpp"
 #include "worker/agent/node/node_health.hpp"
 #include "worker/agent/rank/guardian.hpp"
 
@@ -243,7 +244,7 @@ void Node::on_exit(Member& member, const os::ExitStatus& status) {
   gone.exit.signal = status.signal;
   gone.exit.core = status.core;
   gone.exit.expected = leaving_;
-  gone.exit.last_lines = member.slot->last_lines();
+  gone.exit.last_lines = without_values(member.slot->last_lines(), start_.orders.environment);
   exits_.push_back(gone);
   send_beat(monotonic_now());  // how far it came, in front of its end
   wiring_.report(std::move(gone));

@@ -22,6 +22,11 @@ bool may_tell(const wire::AgentBody& body) {
          std::holds_alternative<wire::NumbersDiffer>(body) ||
          std::holds_alternative<wire::Notice>(body);
 }
+
+// Whole lines: half a secret at the beginning would not be known as one.
+std::string end_of(const std::string& tail) {
+  return tail.substr(tail.find('\n', tail.size() - kTailBytes) + 1);
+}
 }  // namespace
 
 RankSlot::RankSlot(NodeName node, Rank r, Attempt attempt, const diagnose::ProgressReader& progress,
@@ -66,7 +71,7 @@ void RankSlot::on_line(std::string_view line, int stream, Instant now) {
   sinks_.merged(text);
   const auto shown = line.substr(0, kTailBytes / 2);
   tail_.append(shown).push_back('\n');
-  if (tail_.size() > 4 * kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  if (tail_.size() > 4 * kTailBytes) tail_ = end_of(tail_);
   if (stream == 1 && line.starts_with(wire::kEventLinePrefix)) {
     on_event_line(line.substr(std::string_view(wire::kEventLinePrefix).size()));
     return;
@@ -249,7 +254,7 @@ RankSample RankSlot::take_sample(Instant now) {
 }
 
 std::string RankSlot::last_lines() const {
-  return tail_.size() <= kTailBytes ? tail_ : tail_.substr(tail_.size() - kTailBytes);
+  return tail_.size() <= kTailBytes ? tail_ : end_of(tail_);
 }
 
 }  // namespace stoker::agent

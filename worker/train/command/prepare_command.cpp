@@ -2,15 +2,16 @@
 // writes tokens.
 #include "worker/train/command/prepare_command.hpp"
 
-#include <cstdio>
 #include <fmt/format.h>
 
 #include "common/os/files.hpp"
+#include "common/printable.hpp"
 #include "common/time.hpp"
 #include "worker/train/data/bpe_training.hpp"
 #include "worker/train/data/byte_file.hpp"
 #include "worker/train/data/indexed_dataset.hpp"
 #include "worker/train/data/tokenizer.hpp"
+#include "worker/train/run/say.hpp"
 
 namespace stoker::train {
 namespace {
@@ -27,9 +28,9 @@ class Progress {
     if (now - told_ < 2s) return;
     told_ = now;
     const double seconds = to_seconds(now - begin_);
-    fmt::print(stderr, "prepare: {} {:.1f} of {:.1f} MB, {:.1f} MB/s\n", what_,
-               static_cast<double>(done_) / 1e6, static_cast<double>(total_) / 1e6,
-               static_cast<double>(done_) / 1e6 / seconds);
+    tell_stderr(fmt::format("prepare: {} {:.1f} of {:.1f} MB, {:.1f} MB/s", what_,
+                            static_cast<double>(done_) / 1e6, static_cast<double>(total_) / 1e6,
+                            static_cast<double>(done_) / 1e6 / seconds));
   }
 
  private:
@@ -80,13 +81,14 @@ Result<Merges> merges_for(const PrepareOptions& o, std::uint64_t total) {
   sink.read = [&](std::uint64_t n) { progress.add(n); };
   for (const std::string& path : o.texts)
     STOKER_TRY_STATUS(read_documents(path, o.documents, sink));
-  const Merges merges = trainer.train(
-      *o.train_vocabulary, [](std::uint64_t n) { fmt::print(stderr, "prepare: {} merges\n", n); });
+  const Merges merges = trainer.train(*o.train_vocabulary, [](std::uint64_t n) {
+    tell_stderr(fmt::format("prepare: {} merges", n));
+  });
   if (merges.empty())
     return fail("no pair of characters occurs twice: nothing to learn a vocabulary from");
   if (merges.size() + 257 < *o.train_vocabulary)
-    fmt::print(stderr, "prepare: the text gives a vocabulary of {}, not {}\n", merges.size() + 257,
-               *o.train_vocabulary);
+    tell_stderr(fmt::format("prepare: the text gives a vocabulary of {}, not {}",
+                            merges.size() + 257, *o.train_vocabulary));
   return merges;
 }
 
@@ -109,7 +111,8 @@ Status write_tokens(const PrepareOptions& o, std::uint64_t total, Tokenizer& tok
   for (const std::string& path : o.texts) {
     const std::uint64_t before = writer.documents();
     STOKER_TRY_STATUS(read_documents(path, o.documents, sink));
-    if (writer.documents() == before) fmt::print(stderr, "prepare: {}: empty, left out\n", path);
+    if (writer.documents() == before)
+      tell_stderr(fmt::format("prepare: {}: empty, left out", path));
   }
   if (writer.documents() == 0) return fail("the text is empty", {}, "give a file with text in it");
   return ok();
@@ -119,7 +122,7 @@ Status write_tokens(const PrepareOptions& o, std::uint64_t total, Tokenizer& tok
 
 Result<int> run_prepare(const PrepareOptions& o) {
   if (const auto usage = usage_error(o)) {
-    fmt::print(stderr, "stoker-train prepare: {}\n", *usage);
+    tell_stderr(fmt::format("stoker-train prepare: {}", *usage));
     return 2;
   }
   STOKER_TRY(total, total_size(o.texts));
@@ -133,8 +136,8 @@ Result<int> run_prepare(const PrepareOptions& o) {
   STOKER_TRY_STATUS(write_tokens(o, total, *tokenizer, writer));
   STOKER_TRY_STATUS(save_tokenizer(o.prefix, *tokenizer, merges));
   STOKER_TRY_STATUS(writer.commit());
-  fmt::print("{}: {} documents, {} tokens, vocabulary {}\n", o.prefix, writer.documents(),
-             writer.tokens(), tokenizer->vocabulary());
+  say(fmt::format("{}: {} documents, {} tokens, vocabulary {}", o.prefix, writer.documents(),
+                  writer.tokens(), tokenizer->vocabulary()));
   return 0;
 }
 

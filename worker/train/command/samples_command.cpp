@@ -1,34 +1,22 @@
-// Text of the data is foreign: control characters are shown as \xNN, so that it cannot steer a
-// terminal.
+// Text of the data is foreign: say() makes it printable, so that it cannot steer a terminal.
 #include "worker/train/command/samples_command.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <fmt/format.h>
 #include <memory>
 
 #include "common/json.hpp"
+#include "common/printable.hpp"
 #include "configs/schema/train_schema.hpp"
 #include "recipe/sequence_plan.hpp"
 #include "wire/exit_code.hpp"
 #include "worker/train/data/samples_log.hpp"
 #include "worker/train/data/tokenizer.hpp"
 #include "worker/train/data/training_data.hpp"
+#include "worker/train/run/say.hpp"
 
 namespace stoker::train {
 namespace {
-
-std::string harmless(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += c;
-  }
-  return out;
-}
 
 // What the log says about the iteration, else what the configuration implies.
 Result<SamplesLine> find_line(const SamplesOptions& options, const recipe::TrainConfig& config,
@@ -39,11 +27,11 @@ Result<SamplesLine> find_line(const SamplesOptions& options, const recipe::Train
     const auto found = history->lines.find(options.iteration);
     logged = found != history->lines.end();
     if (logged) return found->second;
-    fmt::print(stderr, "samples: {} does not have iteration {}; computed from {}\n", path,
-               options.iteration.value, options.config);
+    tell_stderr(fmt::format("samples: {} does not have iteration {}; computed from {}", path,
+                            options.iteration.value, options.config));
   } else {
-    fmt::print(stderr, "samples: {}; computed from {}\n", history.error().message(),
-               options.config);
+    tell_stderr(
+        fmt::format("samples: {}; computed from {}", history.error().message(), options.config));
   }
   STOKER_TRY(plan, recipe::BatchPlan::make(config.batch));
   const std::uint64_t total = plan.train_iterations(config.train.samples);
@@ -65,8 +53,8 @@ struct Decoders {
     for (const recipe::DataSource& source : data.train) {
       auto tokenizer = load_tokenizer(source.prefix);
       if (!tokenizer)
-        fmt::print(stderr, "samples: {}; ids are shown instead of text\n",
-                   tokenizer.error().message());
+        tell_stderr(
+            fmt::format("samples: {}; ids are shown instead of text", tokenizer.error().message()));
       all.by_source.push_back(tokenizer ? *std::move(tokenizer) : nullptr);
     }
     return all;
@@ -96,7 +84,7 @@ void print_sample(std::uint64_t id, const std::string& prefix,
   for (const SamplePiece& p : pieces)
     where +=
         fmt::format(", document {} tokens {}-{}", p.document, p.offset, p.offset + p.length - 1);
-  fmt::print("--- sample {}: {}{}\n{}\n", id, prefix, where, harmless(text));
+  say(fmt::format("--- sample {}: {}{}\n{}", id, prefix, where, text));
 }
 
 Json sample_json(std::uint64_t id, const Sample& sample, const std::string& prefix,
@@ -124,8 +112,8 @@ Status print_all(const SamplesOptions& options, const recipe::TrainConfig& confi
     for (const auto& [source, count] : data.source_counts(line.first, line.last))
       sources += fmt::format("; {}: {}", config.data.train[source].prefix, count);
     if (config.train.curriculum) sources += fmt::format("; {} tokens of each", sequence);
-    fmt::print("iteration {}: samples {}-{}{}\n", line.iteration.value, line.first, line.last,
-               sources);
+    say(fmt::format("iteration {}: samples {}-{}{}", line.iteration.value, line.first, line.last,
+                    sources));
   }
   for (std::uint64_t id = line.first; id <= line.last; ++id) {
     STOKER_TRY(sample, data.sample(id));
@@ -138,7 +126,7 @@ Status print_all(const SamplesOptions& options, const recipe::TrainConfig& confi
     else
       print_sample(id, prefix, pieces, text);
   }
-  if (options.json) fmt::print("{}\n", dump_json(document));
+  if (options.json) say_json(document);
   return ok();
 }
 
@@ -147,7 +135,7 @@ Status print_all(const SamplesOptions& options, const recipe::TrainConfig& confi
 Result<int> run_samples(const SamplesOptions& options) {
   STOKER_TRY(file, configs::load_train_config(options.config));
   if (!file.errors.empty()) {
-    for (const configs::Diagnostic& d : file.errors) fmt::print(stderr, "{}\n", d.text());
+    for (const configs::Diagnostic& d : file.errors) tell_stderr(d.text());
     return wire::number_of(wire::ExitCode::Configuration);
   }
   const recipe::TrainConfig& config = file.config;

@@ -9,14 +9,28 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 
 namespace stoker::train {
 
 Result<ByteFile> ByteFile::open(const std::string& path) {
+  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return fail(errno_error(errno, "cannot open", path));
+  return opened(std::move(fd), path);
+}
+
+Result<ByteFile> ByteFile::open_own(const std::string& path) {
+  os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+  if (!fd) return fail(os::open_error(errno, path));
+  STOKER_TRY_STATUS(os::check_own(fd.get(), path));
+  return opened(std::move(fd), path);
+}
+
+Result<ByteFile> ByteFile::opened(os::Fd fd, const std::string& path) {
   ByteFile file;
   file.path_ = path;
-  file.fd_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.fd_) return fail(errno_error(errno, "cannot open", path));
+  file.fd_ = std::move(fd);
   struct stat info {};
   if (::fstat(file.fd_.get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (!S_ISREG(info.st_mode)) return fail("not a regular file", path);

@@ -17,6 +17,8 @@ class ByteFile {
  public:
   // A regular file, opened for reading; its size is taken now.
   static Result<ByteFile> open(const std::string& path);
+  // The same of a file that only our own user can have written (os::check_own); no link.
+  static Result<ByteFile> open_own(const std::string& path);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -24,6 +26,8 @@ class ByteFile {
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
 
  private:
+  static Result<ByteFile> opened(os::Fd fd, const std::string& path);
+
   os::Fd fd_;
   std::uint64_t size_ = 0;
   std::string path_;

@@ -1,5 +1,5 @@
-// See the header. Nothing here is trusted: what is read must match its checksum and the shape that
-// the spec asks for.
+// See the header. Nothing here is trusted: what is read must be a file of our own user, match its
+// checksum and have the shape that the spec asks for.
 #include "worker/train/data/index_cache.hpp"
 
 #include <fmt/format.h>
@@ -8,6 +8,8 @@
 #include "common/hash.hpp"
 #include "common/json.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
+#include "worker/train/data/byte_file.hpp"
 
 namespace stoker::train {
 namespace {
@@ -23,16 +25,28 @@ std::string stamp(const std::string& description, const SampleIndex& index) {
                      checksum(index.shuffle_index));
 }
 
-Result<SampleIndex> read_index(const std::string& stem, const std::string& description) {
-  STOKER_TRY(noted, os::read_file(stem + "-description.txt", 1u << 20));
+Result<IntegerArray> read_array(const std::string& path, std::uint64_t columns) {
+  STOKER_TRY(file, ByteFile::open_own(path));
+  return read_npy(file, columns);
+}
+
+Result<SampleIndex> read_index(const std::string& stem, const std::string& description,
+                               const SampleIndexSpec& spec, std::span<const std::int32_t> lengths) {
+  constexpr std::uint64_t kLongest = 1u << 20;
+  const std::string path = stem + "-description.txt";
+  STOKER_TRY(file, ByteFile::open_own(path));
+  if (file.size() > kLongest) return fail("too long for a description", path);
+  std::string noted(file.size(), '\0');
+  STOKER_TRY_STATUS(file.read(0, std::as_writable_bytes(std::span(noted))));
   SampleIndex index;
-  STOKER_TRY(documents, read_npy(stem + "-document_index.npy", 1));
-  STOKER_TRY(samples, read_npy(stem + "-sample_index.npy", 2));
-  STOKER_TRY(shuffle, read_npy(stem + "-shuffle_index.npy", 1));
+  STOKER_TRY(documents, read_array(stem + "-document_index.npy", 1));
+  STOKER_TRY(samples, read_array(stem + "-sample_index.npy", 2));
+  STOKER_TRY(shuffle, read_array(stem + "-shuffle_index.npy", 1));
   index.document_index = std::move(documents);
   index.sample_index = std::move(samples);
   index.shuffle_index = std::move(shuffle);
   if (noted != stamp(description, index)) return fail("does not match its description", stem);
+  STOKER_TRY_STATUS(check_sample_index(spec, lengths, index));
   return index;
 }
 
@@ -78,15 +92,20 @@ Result<CachedIndex> load_or_build_index(const std::string& folder, const Indexed
   cached.description = describe_index(data, spec);
   const std::string stem = folder + "/" + md5_hex(cached.description) + "-GPTDataset";
   if (!folder.empty()) {
-    if (auto found = read_index(stem, cached.description)) {
+    auto found = read_index(stem, cached.description, spec, data.lengths());
+    if (found) {
       cached.index = *std::move(found);
       cached.from_cache = true;
       return cached;
     }
+    if (os::is_refusal(found.error())) {
+      cached.problem = found.error();
+      cached.problem->hint = "the index is built in memory; name a data.cache that is yours alone";
+    }
   }
   STOKER_TRY(built, build_sample_index(spec, data.lengths()));
   cached.index = std::move(built);
-  if (!folder.empty())
+  if (!folder.empty() && !cached.problem)
     if (const Status written = write_index(folder, stem, cached.description, cached.index);
         !written)
       cached.problem = written.error();

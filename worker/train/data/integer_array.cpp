@@ -6,8 +6,6 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "worker/train/data/byte_file.hpp"
-
 namespace stoker::train {
 namespace {
 
@@ -49,8 +47,7 @@ Status write_npy(const std::string& path, const IntegerArray& array, std::uint64
   return out.commit();
 }
 
-Result<IntegerArray> read_npy(const std::string& path, std::uint64_t columns) {
-  STOKER_TRY(file, ByteFile::open(path));
+Result<IntegerArray> read_npy(const ByteFile& file, std::uint64_t columns) {
   constexpr std::uint64_t kMaxHeader = 512;
   std::string head(std::min(kMaxHeader, file.size()), '\0');
   STOKER_TRY_STATUS(file.read(0, std::as_writable_bytes(std::span(head))));
@@ -67,7 +64,7 @@ Result<IntegerArray> read_npy(const std::string& path, std::uint64_t columns) {
       return read_values<std::int64_t>(file, length, n);
     }
   }
-  return fail("not the .npy array that was expected", path);
+  return fail("not the .npy array that was expected", file.path());
 }
 
 }  // namespace stoker::train

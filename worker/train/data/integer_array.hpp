@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/result.hpp"
+#include "worker/train/data/byte_file.hpp"
 
 namespace stoker::train {
 
@@ -41,6 +42,6 @@ class IntegerArray {
 // columns, columns).
 Status write_npy(const std::string& path, const IntegerArray& array, std::uint64_t columns);
 // Reads what write_npy wrote; the content is hostile: type, shape and size of the file must agree.
-Result<IntegerArray> read_npy(const std::string& path, std::uint64_t columns);
+Result<IntegerArray> read_npy(const ByteFile& file, std::uint64_t columns);
 
 }  // namespace stoker::train

@@ -76,7 +76,7 @@ class TrainingData {
   // Names the order of the data: equal digests give equal samples. For the checkpoint and the
   // resume audit.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
-  // Index caches that could not be written: worth a line, no reason to stop.
+  // Index caches that are refused or could not be written: worth a line, no reason to stop.
   [[nodiscard]] std::vector<Error> problems() const;
 
  private:

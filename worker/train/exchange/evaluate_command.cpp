@@ -90,7 +90,7 @@ void tell(const Losses& losses, const recipe::TrainConfig& c, Iteration iteratio
   Json document = as_json("blended", losses.blended);
   document["iteration"] = iteration.value;
   document["sets"] = sets;
-  say(dump_json(document));
+  say_json(document);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "common/printable.hpp"
 #include "worker/train/data/tokenizer.hpp"
 #include "worker/train/exchange/checkpoint_parameters.hpp"
 #include "worker/train/run/exit_code.hpp"
@@ -77,13 +76,13 @@ int run_generate(const GenerateOptions& o, const MakePredictor& make) {
   if (!written) return failed(ExitCode::Failed, written.error());
   const std::string text = text_of(*written, **tokenizer);
   if (o.json)
-    say(dump_json(Json{{"prompt", o.prompt},
-                       {"prompt_tokens", written->prompt},
-                       {"tokens", written->tokens},
-                       {"log_probabilities", written->log_probabilities},
-                       {"text", text}}));
+    say_json(Json{{"prompt", o.prompt},
+                  {"prompt_tokens", written->prompt},
+                  {"tokens", written->tokens},
+                  {"log_probabilities", written->log_probabilities},
+                  {"text", text}});
   else
-    say(printable_lines(o.prompt + text));
+    say(o.prompt + text);
   return 0;
 }
 

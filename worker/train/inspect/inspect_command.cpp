@@ -53,7 +53,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   const auto depth = options.verify ? watch::Depth::Content : watch::Depth::Sizes;
   STOKER_TRY(manifest, watch::check_checkpoint(options.checkpoint, depth));
   if (options.json)
-    say(dump_json(document(manifest, options.verify)));
+    say_json(document(manifest, options.verify));
   else
     print_text(manifest, options.verify);
   return 0;

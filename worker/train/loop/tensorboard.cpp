@@ -74,7 +74,9 @@ Result<Tensorboard> Tensorboard::open(const std::string& folder, Iteration from)
   const std::string path =
       fmt::format("{}/events.out.tfevents.{}.{}.{}", folder, static_cast<std::int64_t>(wall),
                   os::host_name(), ::getpid());
-  os::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
+  os::Fd fd(::open(path.c_str(),
+                   O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                   0644));
   if (!fd) return fail(errno_error(errno, "cannot create", path));
   Tensorboard board(std::move(fd), path);
   std::string head = tensorboard_record(tensorboard_version_event(wall));

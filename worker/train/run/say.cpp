@@ -3,6 +3,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "common/printable.hpp"
+
 namespace stoker::train {
 namespace {
 
@@ -15,11 +17,15 @@ void write_line(int fd, std::string line) {
 }  // namespace
 
 void say(std::string_view line) {
-  write_line(STDOUT_FILENO, std::string(line));
+  write_line(STDOUT_FILENO, printable_lines(line));
+}
+
+void say_json(const Json& document) {
+  write_line(STDOUT_FILENO, dump_json(document));
 }
 
 void complain(std::string_view line) {
-  write_line(STDERR_FILENO, "stoker-train: " + std::string(line));
+  write_line(STDERR_FILENO, "stoker-train: " + printable_lines(line));
 }
 
 void complain(const Error& error) {
@@ -27,7 +33,7 @@ void complain(const Error& error) {
 }
 
 void tell_event(const wire::AgentBody& body) {
-  say(wire::kEventLinePrefix + dump_json(Json(body)));
+  write_line(STDOUT_FILENO, wire::kEventLinePrefix + dump_json(Json(body)));
 }
 
 }  // namespace stoker::train
