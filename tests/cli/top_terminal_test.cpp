@@ -227,7 +227,7 @@ TEST_CASE("watch: status --watch with COLUMNS -> cut, the worst run first, ends 
   CHECK(said.code == 0);
   CHECK(said.out ==
         "* hello  finished [stale]\n  since       2026-05-01T03:0~\n"
-        "  why         first iteration~\n... 8 more lines: stoker top ~\n");
+        "  why         first iteration~\n... 9 more lines: stoker top ~\n");
 }
 
 TEST_CASE(
