@@ -76,7 +76,6 @@ void add_guardian(CLI::App& app, GuardianFlags& flags) {
   guardian->group("");  // not for people
   guardian->add_option("--socket", flags.plan.socket)->required();
   guardian->add_option("--standby", flags.plan.standby);
-  guardian->add_option("--after-ms", flags.plan.after_ms)->check(CLI::Range(0, 1000));
   guardian->add_option("--agent", flags.agent)->required();
   guardian->add_option("--keeper", flags.keeper)->required();
   guardian->add_option("--mark", flags.plan.mark)->required();

@@ -19,9 +19,6 @@ namespace {
 constexpr Duration kSampleEvery = 150ms;
 constexpr Duration kSampleEarly = 20ms;  // until all ranks iterate: a restart is reported at once
 constexpr Duration kEarly = 60s;
-// Rank 0 hosts torch's store. A rank that asks for it before it listens sleeps 0.25 to 0.75 s, and
-// one of many ranks nearly always would.
-constexpr std::chrono::milliseconds kFirstRankAlone = 100ms;
 constexpr std::uint32_t kSharedRankLogs = 256;  // ranks beyond keep their log on their node
 
 }  // namespace
@@ -219,7 +216,6 @@ Status Node::start_member(Member& member, const StartRanks& command) {
   plan.environment = base_;
   for (const auto& [key, value] : place) plan.environment[key] = value;
   if (!wiring_.context.standalone) plan.working_directory = wiring_.context.run_directory;
-  if (member.slot->rank.value > 0) plan.after = kFirstRankAlone;
   if (member.local == 0) learn_from(plan);
   STOKER_TRY(process,
              RankProcess::start(wiring_.loop, wiring_.watchmen, plan, member_events(member)));

@@ -141,7 +141,6 @@ int run_guardian(const GuardianPlan& plan) {
   options.stderr_fd = STDERR_FILENO;
   options.parent_death_signal = SIGKILL;
   if (plan.standby >= 0) options.keep_fds.push_back(plan.standby);
-  ::poll(nullptr, 0, plan.after_ms);  // every signal is blocked; orders are read behind it
   const auto started = os::spawn(options);
   if (!started) {
     tell(plan.socket, GuardianWord::CannotStart, 0, started.error().message());

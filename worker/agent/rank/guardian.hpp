@@ -46,7 +46,6 @@ struct GuardianOrder {
 struct GuardianPlan {
   int socket = -1;
   int standby = -1;  // passed on to the command, closed here
-  int after_ms = 0;  // what to wait in front of the command
   os::ProcessIdentity agent, keeper;
   std::string mark;
   std::vector<std::string> command;

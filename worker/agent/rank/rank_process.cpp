@@ -79,8 +79,6 @@ Result<std::unique_ptr<RankProcess>> RankProcess::start(Loop& loop, const Watchm
     options.keep_fds.push_back(standby.second.get());
     options.argv.insert(options.argv.end(), {"--standby", std::to_string(standby.second.get())});
   }
-  if (plan.after.count() > 0)
-    options.argv.insert(options.argv.end(), {"--after-ms", std::to_string(plan.after.count())});
   options.argv.push_back("--");
   options.argv.insert(options.argv.end(), plan.command.begin(), plan.command.end());
   options.working_directory = plan.working_directory;

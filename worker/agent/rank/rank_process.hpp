@@ -29,7 +29,6 @@ struct RankPlan {
   std::map<std::string, std::string> environment;
   std::string working_directory;
   bool standby = false;               // gives it a socket in STOKER_STANDBY_FD
-  std::chrono::milliseconds after{};  // its guardian waits so long first
 };
 
 class RankProcess {
