@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::size_t kPiece = 256u << 10;
 constexpr std::size_t kLongestLineKept = 1u << 20;
+constexpr off_t kHole = 1 << 20;  // smaller ones are read as the zeros that they are
 
 Result<os::Fd> open_log(const std::string& path) {
   // Not blocking: opening a FIFO would wait for a writer that never comes.
@@ -71,13 +73,26 @@ struct LogReader::Impl {
   std::string_view pending;  // plain bytes that are not in `held` yet
   std::string held;
   std::size_t given = 0;  // of `held`, with the last answer
-  std::uint64_t cut = 0;
+  std::uint64_t cut = 0, hole_bytes = 0;
   bool skipping = false;  // the rest of a line that was cut
   std::vector<std::string> notes;
+
+  // Holes of a sparse file hold nothing, but may be terabytes.
+  void leap_over_hole() {
+    const off_t at = ::lseek(fd, 0, SEEK_CUR);
+    if (at < 0) return;  // a pipe
+    off_t data = ::lseek(fd, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) data = ::lseek(fd, 0, SEEK_END);
+    if (data - at < kHole)
+      ::lseek(fd, at, SEEK_SET);
+    else
+      hole_bytes += static_cast<std::uint64_t>(data - at);
+  }
 
   // The next bytes of the file; empty: the end, or they cannot be read.
   std::string_view stored() {
     if (got > 0) return {piece.data(), std::exchange(got, 0)};
+    if (fd >= 0 && !unpacker) leap_over_hole();
     const ssize_t more = fd < 0 ? 0 : read_again(fd, piece.data(), piece.size());
     if (more < 0) notes.push_back(errno_error(errno, "reading stopped", "").message());
     return {piece.data(), static_cast<std::size_t>(std::max<ssize_t>(more, 0))};
@@ -144,7 +159,9 @@ struct LogReader::Impl {
       if (pending.empty()) {
         if (fetch()) continue;
         if (cut > 0) notes.emplace_back("lines over 1 MiB were cut");
-        cut = 0;
+        if (hole_bytes > 0)
+          notes.push_back(fmt::format("{} bytes of nothing (holes) left out", hole_bytes));
+        cut = hole_bytes = 0;
         return give(held.size());
       }
       if (skipping) {

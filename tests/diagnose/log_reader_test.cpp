@@ -257,6 +257,31 @@ TEST_CASE("utf-16: pairs, a half pair, a lone half -> one character each") {
   CHECK_FALSE(Utf16Text::told_by(std::string(300, '\0')));
 }
 
+TEST_CASE("log reader: holes of terabytes -> leapt over, one note; a small one is read as zeros") {
+  const testing::Folder folder;
+  const std::string path = folder.write("sparse.log", "first\n");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
+  folder.append("sparse.log", "last\n");
+  std::filesystem::resize_file(path, std::uintmax_t{2} << 40);
+  auto reader = LogReader::open(path);
+  REQUIRE(reader);
+  std::string text;
+  for (auto block = reader->next(); !block.empty() && text.size() < (4u << 20);
+       block = reader->next())
+    text += block;
+  std::erase(text, '\0');  // of the blocks that hold the lines
+  CHECK(text == "first\nlast\n");
+  REQUIRE(reader->notes().size() >= 1);
+  CHECK(reader->notes().back().find(" bytes of nothing (holes) left out") != std::string::npos);
+
+  folder.write("small.log", "a");
+  std::filesystem::resize_file(folder / "small.log", 64 << 10);
+  auto small = LogReader::open(folder / "small.log");
+  REQUIRE(small);
+  CHECK(small->next().size() == 64u << 10);
+  CHECK(small->notes().empty());
+}
+
 TEST_CASE("parse file: a packed log that was cut off -> its iterations and a note") {
   const testing::Folder folder;
   const std::string packed = gzipped(
