@@ -17,16 +17,16 @@ RunState failed_run() {
   run.policy.run = RunName("hello");
   run.policy.scheduler.gpus_per_node = 8;
   run.training = training::Recovering{};
-  run.progress.iteration = Iteration(160);
-  run.progress.total = 500;
-  run.progress.loss = 2.25;
-  run.checkpoint.iteration = Iteration(140);
-  run.incident = Incident{"rank_crash", Instant(1h), kNoon, Iteration(160), Iteration(140)};
+  run.health.progress.iteration = Iteration(160);
+  run.health.progress.total = 500;
+  run.health.progress.loss = 2.25;
+  run.health.checkpoint.iteration = Iteration(140);
+  run.recovery.incident = Incident{"rank_crash", Instant(1h), kNoon, Iteration(160), Iteration(140)};
   IncidentCost cost;
   cost.since = Instant(1h);
   cost.node_hours = 0.5;
   cost.time = 15min;
-  run.goodput.incidents = {cost};
+  run.accounting.goodput.incidents = {cost};
   return run;
 }
 
@@ -57,8 +57,8 @@ TEST_CASE("alert facts: no failure, or of the site -> nothing that it did not co
 TEST_CASE("alert facts: the end of a failure -> what it cost, and that repeating goes on") {
   RunState run = failed_run();
   run.training = training::Training{};
-  run.incident.reset();
-  run.goodput.incidents.back().repeated = 20;
+  run.recovery.incident.reset();
+  run.accounting.goodput.incidents.back().repeated = 20;
   CHECK(facts_of("rank_crash", run, true).impact ==
         "15min without training, 4.00 GPU hours; 20 iterations are repeated now, which costs more: "
         "stoker status hello");
@@ -67,18 +67,18 @@ TEST_CASE("alert facts: the end of a failure -> what it cost, and that repeating
 TEST_CASE("alert facts: a finished run -> what all of it cost") {
   RunState run = failed_run();
   run.training = training::Finished{};
-  run.goodput.spent = {{"train", 9h}, {"down", 1h}};
-  run.goodput.node_hours = 2;
+  run.accounting.goodput.spent = {{"train", 9h}, {"down", 1h}};
+  run.accounting.goodput.node_hours = 2;
   CHECK(facts_of("finished", run).impact == "goodput 90.0 % of 10h; 16.00 GPU hours lost");
 }
 
 TEST_CASE("alert facts: losses -> a curve of the newest, without what is no number") {
   RunState run = failed_run();
-  run.losses = {{1, 4.0}, {2, 3.0}, {3, std::numeric_limits<double>::quiet_NaN()}, {4, 2.0}};
+  run.health.losses = {{1, 4.0}, {2, 3.0}, {3, std::numeric_limits<double>::quiet_NaN()}, {4, 2.0}};
   CHECK(facts_of("slow", run).curve == "█▅▁ 4 to 2");
-  run.losses.resize(1);
+  run.health.losses.resize(1);
   CHECK(facts_of("slow", run).curve.empty());
-  run.losses.assign(100, {1, 3.0});
+  run.health.losses.assign(100, {1, 3.0});
   std::size_t bars = 0;
   for (const char c : facts_of("slow", run).curve) bars += c == '\xe2' ? 1 : 0;
   CHECK(bars == 30);
