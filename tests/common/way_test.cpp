@@ -63,7 +63,7 @@ TEST_CASE("way: a folder before a path that others may write -> named, unless st
   fs::create_directories(folder / "a");
   CHECK(os::open_folder_before("/etc/new", 0).empty());
   CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()).empty());
-  CHECK(os::open_folder_before("/tmp/rest.sock", ::geteuid()) == real("/tmp"));
+  CHECK(os::open_folder_before(folder.path + ".sock", ::geteuid()) == real("/tmp"));
   REQUIRE(::chmod((folder / "a").c_str(), 01777) == 0);
   CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()) == real(folder / "a"));
   if (::geteuid() != 0) return;

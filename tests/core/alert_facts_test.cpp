@@ -21,7 +21,8 @@ RunState failed_run() {
   run.health.progress.total = 500;
   run.health.progress.loss = 2.25;
   run.health.checkpoint.iteration = Iteration(140);
-  run.recovery.incident = Incident{"rank_crash", Instant(1h), kNoon, Iteration(160), Iteration(140)};
+  run.recovery.incident =
+      Incident{"rank_crash", Instant(1h), kNoon, Iteration(160), Iteration(140)};
   IncidentCost cost;
   cost.since = Instant(1h);
   cost.node_hours = 0.5;

@@ -142,9 +142,8 @@ class Cluster(Rest):
         self.name = "test" + secrets.token_hex(3)
         self.user = "stoker" + secrets.token_hex(3)
         self.keep = keep or bool(os.environ.get("STOKER_KEEP"))
-        self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more,
-                            scheduler_parameters=scheduler_parameters, first_job=random.randrange(1000, 60_000_000),
-                            return_to_service=return_to_service, cred_expire=cred_expire, cpus=cpus)
+        self.options = dict(slurmd_timeout=slurmd_timeout, min_job_age=min_job_age, more=more, scheduler_parameters=scheduler_parameters,
+                            first_job=random.randrange(1000, 60_000_000), return_to_service=return_to_service, cred_expire=cred_expire, cpus=cpus)
         self.accounting, self.rest = accounting, rest
         self.nodes = [f"n{i:02}" for i in range(1, nodes + 1)]
         self.conf = os.path.join(self.folder, "slurm.conf")

@@ -28,7 +28,7 @@ struct RankPlan {
   std::vector<std::string> command;
   std::map<std::string, std::string> environment;
   std::string working_directory;
-  bool standby = false;               // gives it a socket in STOKER_STANDBY_FD
+  bool standby = false;  // gives it a socket in STOKER_STANDBY_FD
 };
 
 class RankProcess {
