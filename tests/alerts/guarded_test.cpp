@@ -8,6 +8,7 @@
 #include "alerts/url.hpp"
 #include "common/os/files.hpp"
 #include "tests/alerts/local_server.hpp"
+#include "tests/alerts/one_of_each.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;
@@ -49,13 +50,6 @@ Answer answer_to(const Request& request) {
   FAIL("no answer");
   return {};
 }
-
-struct Secrets : stoker::testing::Folder {
-  [[nodiscard]] std::string keep(const std::string& name, const std::string& text) const {
-    REQUIRE(os::replace_file(*this / name, text + "\n", os::Durability::Cached, 0600));
-    return *this / name;
-  }
-};
 
 // Keeps its connections, and remembers on which one each request came.
 class PatientServer {
@@ -181,7 +175,7 @@ TEST_CASE("url: this host by number or name; a name that begins like a number is
 }
 
 TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
-  const Secrets secrets;
+  const stoker::alerts::test::Secrets secrets;
   const std::string hook = secrets.keep("hook", "http://chat.example.org/hooks/abcdefghij");
   const auto ask = [&](const std::string& insecure) {
     core::SinkPolicy policy{"chat", "slack", {{"url_file", hook}}};
@@ -197,7 +191,7 @@ TEST_CASE("sinks: a secret over plain http to another host -> not sent") {
 
 // Each kind with the options that it needs, its secrets in files: none may go its own way.
 TEST_CASE("sinks: every kind over plain http to another host -> its secret is not sent") {
-  const Secrets secrets;
+  const stoker::alerts::test::Secrets secrets;
   const std::string url = "http://bridge.example.org/hooks/abcdefghij";
   const std::string hook = secrets.keep("hook", url), key = secrets.keep("key", "s3cr3t-key");
   std::size_t tried = 0;

@@ -208,7 +208,7 @@ TEST_CASE("doctor: this machine -> every question answered, JSON, a fix for what
   const auto said = site.stoker({"doctor", "--json"}, {{"PATH", "/usr/bin:/bin"}});
   const auto json = parse_json(said.out, "x");
   REQUIRE(json.has_value());
-  CHECK(json->at("findings").size() == 13);
+  CHECK(json->at("findings").size() == 14);
   CHECK((said.code == 0) == json->at("ok").get<bool>());
   for (const Json& finding : json->at("findings"))
     if (finding.at("level") == "bad") CHECK_FALSE(finding.at("fix").get<std::string>().empty());
