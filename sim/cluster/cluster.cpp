@@ -269,15 +269,15 @@ void Cluster::start(SimJob& job, std::uint32_t number, std::vector<NodeName> nod
   hooks_.started(job, number);
 }
 
+// Once a task finds no nodes, slurmctld passes over the other tasks of its array.
 bool Cluster::try_start(SimJob& job) {
   if (!may_start(job)) return false;
-  for (const std::uint32_t number : startable(job)) {
-    std::vector<NodeName> nodes = nodes_for(job, job.state.at(number));
-    if (nodes.size() < job.nodes) continue;
-    start(job, number, std::move(nodes));
-    return true;
-  }
-  return false;
+  const std::vector<std::uint32_t> numbers = startable(job);
+  if (numbers.empty()) return false;
+  std::vector<NodeName> nodes = nodes_for(job, job.state.at(numbers.front()));
+  if (nodes.size() < job.nodes) return false;
+  start(job, numbers.front(), std::move(nodes));
+  return true;
 }
 
 void Cluster::poll() {

@@ -28,12 +28,14 @@ std::string rest_id(const SimJob& job) {
   return fmt::format("{}_[{}%{}]", job.id, numbers, job.throttle);
 }
 
-// Sent when the job's end began: only a script's own end had its code by then, and a restarted
-// slurmctld sends again what it has, and no longer who cancelled the job.
+// Sent when the job's end began: only a script's own end had its code by then, and what was
+// cancelled while it waited has that of the attempt before. A restarted slurmctld sends again what
+// it has, and no longer who cancelled the job.
 std::string state_and_exit(const SimAccount& row) {
   const bool own = row.state == JobState::Completed || row.state == JobState::Failed;
   const bool by = row.state == JobState::Cancelled && !row.resent;
-  const bool whole = own || (row.resent && core::is_terminal(row.state));
+  const bool waited = row.state == JobState::Cancelled && row.node_list.empty();
+  const bool whole = own || waited || (row.resent && core::is_terminal(row.state));
   const int code = row.exit_code < 128 ? row.exit_code : row.exit_code - 128;  // as sacct does
   return fmt::format("{}{}\x1f{}:{}", name_of(row.state), by ? " by 1000" : "", whole ? code : 0,
                      whole ? row.signal : 0);

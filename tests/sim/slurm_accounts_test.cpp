@@ -75,3 +75,14 @@ TEST_CASE("model of SLURM: no slurmdbd -> no sacct") {
   options.argv = {"sacct", "-j", "1100"};
   CHECK(!slurm.text.run(options, 1min));
 }
+
+TEST_CASE("model of SLURM: failed, requeued, cancelled while it waits -> sacct repeats the code") {
+  ModelSlurm slurm(1, true);
+  const std::string id = slurm.submit("--nodes=1 --requeue --comment=t");
+  slurm.cluster.task_left(1100, 1, 3);
+  slurm.pass(6s);
+  CHECK(slurm.error({"scontrol", "requeue", id}) == "");
+  CHECK(slurm.error({"scancel", id}) == "");
+  slurm.pass(6s);
+  CHECK(slurm.accounts(id).find("CANCELLED by 1000 3:0 None assigned") != std::string::npos);
+}

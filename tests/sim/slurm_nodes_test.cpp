@@ -63,14 +63,18 @@ TEST_CASE("model of SLURM: a job that completes -> only nodes that have not fini
   CHECK(slurm.places() == "N/A COMPLETED n[0001-0003]\n");
 }
 
-TEST_CASE("model of SLURM: another list of nodes -> for what waits; the rest is not in its way") {
+TEST_CASE(
+    "model of SLURM: another list of nodes -> for what waits; the rest before it is in its way") {
   ModelSlurm slurm(2);
   const std::string id = slurm.submit("--array=1-3%3 --nodes=1 --nodelist=n0001 --hold");
   CHECK(slurm.error({"scontrol", "update", "JobId=" + id + "_2", "NodeList=n0002"}) == "");
   slurm.run({"scontrol", "update", "NodeName=n0001", "State=DRAIN", "Reason=fan"});
   slurm.run({"scontrol", "release", id});
   slurm.pass(4s);
-  CHECK(slurm.places() == "1 PENDING \n2 RUNNING n0002\n3 PENDING \n");
+  CHECK(slurm.places() == "1 PENDING \n2 PENDING \n3 PENDING \n");
+  slurm.run({"scontrol", "update", "NodeName=n0001", "State=RESUME"});
+  slurm.pass(8s);
+  CHECK(slurm.places() == "1 RUNNING n0001\n2 RUNNING n0002\n3 RUNNING n0001\n");
   CHECK(slurm.error({"scontrol", "update", "JobId=" + id + "_2", "NodeList=n0001"}) ==
         "1100_2: Invalid node name specified\n");
 }
@@ -93,4 +97,20 @@ TEST_CASE("model of SLURM: a script that dies of a signal -> FAILED, with the si
   slurm.pass(6s);
   CHECK(slurm.places() == "N/A FAILED n0001\n");
   CHECK(slurm.numbers("1100") == "1100 0 9 \n");
+}
+
+// Of an array of two each task has a record of its own once one was updated, and the first one in
+// line finds no node; of three, the updated one overtakes the array's record.
+TEST_CASE("model of SLURM: a task of an array finds no node -> its others are passed over") {
+  for (const char* tasks : {"2", "3"}) {
+    CAPTURE(tasks);
+    ModelSlurm slurm(2);
+    set_down(slurm, "n0002");
+    const std::string id =
+        slurm.submit(std::string("--nodes=1 --nodelist=n0002 --array=1-") + tasks + "%3");
+    CHECK(slurm.error({"scontrol", "update", "JobId=" + id + "_2", "NodeList=n0001"}) == "");
+    slurm.pass(20s);
+    const bool runs = slurm.places().find("2 RUNNING n0001\n") != std::string::npos;
+    CHECK(runs == (std::string(tasks) == "3"));
+  }
 }
