@@ -222,7 +222,7 @@ def main():
         site = Site("undisturbed", keep=options.keep)
     iterations = ITERATIONS_SLURM if options.slurm else ITERATIONS
     shape = dict(nodes=2, spares=1, samples=samples(iterations), save_every=10, time_limit="2min" if options.slurm else "50s",
-                 exit_before_limit="6s", hidden=96, ffn=384, sequence=96)
+                 exit_before_limit="6s", hidden=96, ffn=384, sequence=96, floor="5s")
     good = False
     try:
         print(bold("stoker keeps a training alive: 2 nodes x 2 ranks, one spare node, "

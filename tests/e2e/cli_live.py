@@ -45,7 +45,8 @@ def read_all(site, away):
         check(not away or "no daemon is running" in done.stderr or argv[0] in ("doctor", "logs"), f"{what} does not say so")
         check(away or "no daemon" not in done.stderr, f"{what}: {done.stderr}")
         plain = site.stoker(*argv, ok=False)
-        check(plain.returncode == done.returncode and plain.stdout.strip(), f"{what} says nothing to people")
+        same = plain.returncode == done.returncode or argv == ["doctor"]  # it asks the machine, which changes
+        check(same and plain.stdout.strip(), f"{what} says nothing to people: exit {plain.returncode}, {done.returncode}: {plain.stderr}")
         check("\033" not in plain.stdout + plain.stderr, f"{what}: colours in a pipe")
     status = json.loads(site.stoker("status", site.run, "--json").stdout)
     check(status["stale"] is away, f"stale is {status['stale']}")
@@ -66,10 +67,14 @@ def reading_with_and_without_a_daemon(site):
     site.wait(lambda: any(n["node"] == "n02" and n["excluded_until"] for n in
                           map(json.loads, site.stoker("nodes", "--json").stdout.splitlines())), 20, "the excluded nodes")
     check("n[02-03]" in site.stoker("nodes").stdout, "nodes are not folded into a hostlist")
-    site.stoker("include", "n[02-03]", "--reason", "mended")
+    site.stoker("include", "n[02-03]", "--reason", "repaired")
+
+    def excluded():
+        return [n["node"] for n in map(json.loads, site.stoker("nodes", "--json").stdout.splitlines()) if n["excluded_until"]]
+    site.wait(lambda: not excluded(), 20, "the end of the exclusion")
     slip = site.stoker("exclude", "n01", "n2", "--reason", "a slip of the pen", ok=False)
     check(slip.returncode == 1 and "there is no node n2; near: n0" in slip.stderr, f"an unknown node: {slip.returncode} {slip.stderr}")
-    check(not any(json.loads(n)["excluded_until"] for n in site.stoker("nodes", "--json").stdout.splitlines()), "a refused list excluded something")
+    check(not excluded(), f"a refused list excluded something: {excluded()}")
     stacks = site.stoker("stacks", site.run)
     check("rank" in stacks.stdout + stacks.stderr, f"stacks: {stacks.stdout}{stacks.stderr}")
     again = site.stoker("run", site.config)
