@@ -1,6 +1,7 @@
 // Socket first, file second; the answer of either is one line on standard output.
 #include "cli/acting.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -118,8 +119,16 @@ bool is_published(const std::string& state, const wire::SiteRun& run) {
   return false;
 }
 
-// A run directory names its run itself, and another user may have made it: that name is not a run
-// of our daemon.
+// A run directory names its run itself, and another user may have made it: the run of our daemon
+// that has this name is another one.
+bool names_another(const std::string& state, const wire::SiteRun& run) {
+  const auto runs = published_runs(state);
+  if (!runs) return true;
+  return std::any_of(runs->begin(), runs->end(), [&](const wire::SiteRun& known) {
+    return known.run == run.run && known.directory != run.directory;
+  });
+}
+
 int not_ours(const Context& context, const Deed& deed, const wire::SiteRun& run) {
   return tell(context, deed,
               {1,
@@ -192,8 +201,9 @@ int act(const Context& context, Deed deed) {
     deed.request.run = run.run;
     ours = is_published(context.state, run);
   }
-  if (!ours && deed.switch_file.empty()) return not_ours(context, deed, run);
-  if (!ours)
+  if (!ours && deed.switch_file.empty() && names_another(context.state, run))
+    return not_ours(context, deed, run);
+  if (!ours && !deed.switch_file.empty())
     return by_switch_file(context, deed, run,
                           run.directory + " is not under the daemon of " + context.state);
   const Answer answer = ask_daemon(context.state, deed.request);
@@ -214,7 +224,7 @@ int act_when_sure(const Context& context, Deed deed, bool yes) {
   const Console& console = context.console;
   const auto found = find_run(context.state, deed.request.run);
   if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
-  if (!is_published(context.state, *found)) return not_ours(context, deed, *found);
+  if (names_another(context.state, *found)) return not_ours(context, deed, *found);
   Deed look = deed;
   look.request.run = found->run;
   look.request.dry_run = true;
