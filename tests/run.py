@@ -24,7 +24,7 @@ from ledger import Ledger, Progress
 from tally import Tally, closing_words, outcomes
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
-E2E_LIMIT_S = 900  # on two busy cores; quiet, none takes a third of it
+E2E_LIMIT_S = 1500  # on two busy cores; quiet, none takes a fifth of it
 E2E_SIDE = 3  # end-to-end tests side by side: they wait most of their time
 # Those that take longest go first, so that none is left alone at the end.
 LONGEST = ["exact_restart", "demo_story", "recipes", "bad_input", "damaged_journal", "after", "archive", "dry_run", "parallel_training",

@@ -231,7 +231,7 @@ def main():
         site.start_daemon()
         print(f"First without trouble, for comparison ({iterations} iterations):", flush=True)
         site.stoker("run", site.write_files(prefix, **dict(shape, time_limit="10min")), "--yes")
-        progress(site, "undisturbed run", iterations, 800)
+        progress(site, "undisturbed run", iterations, 1200)
         reference = site.digest()
         site.use_run("disturbed")
         site.stoker("run", site.write_files(prefix, **shape), "--yes")
