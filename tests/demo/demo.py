@@ -40,7 +40,7 @@ class Demo:
         events = self.site.events()
         return events[-1]["seq"] if events else 0
 
-    def act(self, what, do, until, seconds=150, tell=None, lost=None):
+    def act(self, what, do, until, seconds=300, tell=None, lost=None):
         """Does it, waits until stoker has dealt with it, and prints both in two lines.
 
         `tell` gives stoker's line where no decision was needed, `lost` the seconds where they are not those of the act.
