@@ -24,13 +24,14 @@ int chronicle(Context& context, const ChronicleOptions& options) {
   std::vector<core::JournalRow> rows;
   JournalRows published;
   std::size_t unknown = 0;
+  const RunName name(run.run);
   const Status read = file.read(std::nullopt, 0, [&](const wire::PublishedEvent& e) {
     auto row = published.row_of(e);
     if (!row) {
       ++unknown;
       return;
     }
-    if (!row->event.run.empty()) row->event.run = RunName(run.run);  // it may have had another
+    if (!row->event.run.empty()) row->event.run = name;  // it may have had another
     rows.push_back(*std::move(row));
   });
   if (!read) return console.say(read.error().message()), kFailed;
