@@ -85,7 +85,7 @@ struct LiveGeneration {
 struct Over {
   LiveGeneration live;
   Instant at;
-  Iteration iteration;  // the newest that was heard of then
+  Iteration iteration;  // the newest that was known then
   STOKER_FIELDS(Over, live, at, iteration)
 };
 

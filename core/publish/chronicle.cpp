@@ -271,7 +271,7 @@ Chronicle::~Chronicle() = default;
 Chronicle::Chronicle(Chronicle&&) noexcept = default;
 Chronicle& Chronicle::operator=(Chronicle&&) noexcept = default;
 
-Sequence Chronicle::told() const {
+Sequence Chronicle::last_row() const {
   return story_->told;
 }
 

@@ -27,7 +27,7 @@ class Chronicle {
   bool tell(const JournalRow& row);
   // `account`: of the run's status, null = without GPU hours.
   [[nodiscard]] std::string text(const wire::StatusGoodput* account = nullptr) const;
-  [[nodiscard]] Sequence told() const;  // the last row
+  [[nodiscard]] Sequence last_row() const;  // that it has read
 
  private:
   std::unique_ptr<Story> story_;

@@ -189,7 +189,7 @@ void LogWatch::leave_others(const LogChoice& choice, const std::string& main) {
     if (chosen.contains(path)) return false;
     core::Cursor cursor = log.tail.cursor();
     cursor.parser_state = to_json_text(
-        Place{generation_, attempt_, cursor.offset, cursor.line, scan_ ? scan_->told() : ""});
+        Place{generation_, attempt_, cursor.offset, cursor.line, scan_ ? scan_->reported() : ""});
     if (cursors_.size() < kMostPlaces) cursors_.insert_or_assign(path, std::move(cursor));
     return true;
   });
@@ -235,7 +235,7 @@ void LogWatch::follow(const std::string& path, diagnose::LiveSource source, bool
     if (place.generation == generation_) {
       attempt_ = std::max(attempt_, place.attempt);
       scan_again(path, *cursor, place, source);
-      scan_->set_told(place.told);
+      scan_->set_reported(place.told);
     }
     cursor->parser_state.clear();
   }
@@ -336,8 +336,8 @@ void LogWatch::note(const std::string& path, const std::string& detail,
 core::Cursor LogWatch::cursor_of(const std::string& path, const Log& log) const {
   core::Cursor cursor = log.tail.cursor();
   cursor.path = key_of(policy_.run) + path;
-  cursor.parser_state =
-      to_json_text(Place{generation_, attempt_, log.offset, log.line, scan_ ? scan_->told() : ""});
+  cursor.parser_state = to_json_text(
+      Place{generation_, attempt_, log.offset, log.line, scan_ ? scan_->reported() : ""});
   return cursor;
 }
 

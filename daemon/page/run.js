@@ -174,9 +174,9 @@ class RunPage {
     const starts = incidents.incidents.map(incident => Date.parse(incident.from));
     const begin = Math.min(this.begun || Date.now(), ...starts);
     show(this.line, timeline(incidents.incidents, begin, Date.now()));
-    const told = JSON.stringify([incidents, this.costs]);
-    if (told !== this.told) {
-      this.told = told;
+    const shown = JSON.stringify([incidents, this.costs]);
+    if (shown !== this.shown) {
+      this.shown = shown;
       show(this.list, incidentList(incidents.incidents, this.costs));
     }
     show(this.heat, nodes.nodes.length ? heatMap(nodes)

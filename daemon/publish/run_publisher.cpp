@@ -120,7 +120,7 @@ Status RunPublisher::take_account(const wire::StatusDocument& status) {
   if (run_.empty() || !status.goodput) return ok();
   const bool same = account_ && account_->incidents == status.goodput->incidents;
   account_ = status.goodput;
-  return same || story_.told() == Sequence(0) ? ok() : write_chronicle();
+  return same || story_.last_row() == Sequence(0) ? ok() : write_chronicle();
 }
 
 Status RunPublisher::write_status(const wire::StatusDocument& status) {

@@ -35,7 +35,7 @@ class RunPublisher {
   [[nodiscard]] Sequence last() const { return last_; }
   // Rows behind this one are wanted: the story is built from the first row after each start.
   [[nodiscard]] Sequence wanted_after() const {
-    return run_.empty() ? last_ : std::min(last_, story_.told());
+    return run_.empty() ? last_ : std::min(last_, story_.last_row());
   }
   // Appends those rows that are not there yet. `rows` ascend. An error leaves no torn line behind
   // that the next open() would not cut off; call open() again before the next append.

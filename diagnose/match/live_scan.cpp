@@ -37,7 +37,7 @@ void LiveScan::forget() {
   places_.clear();
   scanners_.clear();
   looked_at_ = 0;
-  told_.clear();
+  reported_.clear();
 }
 
 bool LiveScan::is_ours(const Finding& finding) const {
@@ -62,8 +62,8 @@ std::optional<Diagnosis> LiveScan::news() {
   if (diagnosis.failure_class == FailureClass::Unknown) return std::nullopt;
   const bool healthy = diagnosis.failure_class == FailureClass::Healthy;
   std::string now = healthy ? "" : identity(diagnosis);
-  if (now == told_) return std::nullopt;
-  told_ = std::move(now);
+  if (now == reported_) return std::nullopt;
+  reported_ = std::move(now);
   return diagnosis;
 }
 

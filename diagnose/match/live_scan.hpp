@@ -35,8 +35,8 @@ class LiveScan {
   // The cause, if it differs from the last one reported; `healthy` when the training outlived it.
   std::optional<Diagnosis> news();
   // What was reported last, for a reader that starts again there; "" = nothing.
-  [[nodiscard]] const std::string& told() const { return told_; }
-  void set_told(std::string told) { told_ = std::move(told); }
+  [[nodiscard]] const std::string& reported() const { return reported_; }
+  void set_reported(std::string verdict) { reported_ = std::move(verdict); }
 
  private:
   [[nodiscard]] bool is_ours(const Finding& finding) const;
@@ -46,7 +46,7 @@ class LiveScan {
   std::map<std::string, std::size_t> places_;
   std::vector<std::unique_ptr<LogScanner>> scanners_;
   std::uint64_t looked_at_ = 0;  // sum of the scanners' versions
-  std::string told_;
+  std::string reported_;
 };
 
 }  // namespace stoker::diagnose

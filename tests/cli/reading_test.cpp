@@ -216,9 +216,9 @@ TEST_CASE("alerts: of the site -> listed before those of the runs") {
                              "2026-05-01T03:00:00Z", false});
   site.write(site.directory() + "/status.json", to_json_text(training_status()));
   site.write(site.state() + "/published/site.json", to_json_text(document));
-  const std::string told = site.stoker({"alerts"}).out;
-  CHECK(told.find("critical  the site  squeue gives no good answer") != std::string::npos);
-  CHECK(told.find("ack stoker ack site/scheduler_blind/9") != std::string::npos);
+  const std::string page = site.stoker({"alerts"}).out;
+  CHECK(page.find("critical  the site  squeue gives no good answer") != std::string::npos);
+  CHECK(page.find("ack stoker ack site/scheduler_blind/9") != std::string::npos);
   const auto json = parse_json(site.stoker({"alerts", "--json"}).out, "x");
   REQUIRE(json->size() == 1);
   CHECK(json->at(0).at("run") == "");

@@ -58,18 +58,27 @@ TEST_CASE("publisher: a torn last line -> cut off and written again") {
   CHECK(published(folder) == std::vector<std::uint64_t>{1, 2, 3});
 }
 
-TEST_CASE(
-    "publisher: an incident -> the story that `stoker chronicle` prints, once, after a restart "
-    "too") {
-  Folder folder;
+namespace {
+
+std::pair<core::JournalRow, core::JournalRow> a_crash_and_its_end() {
   auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137");
   moved.decision.from = "training";
   moved.decision.to = "recovering";
   auto again = row(2, core::SchedulerSees{}, "training again");
   again.decision.from = "recovering";
   again.decision.to = "training";
-  const std::string told = core::chronicle({moved, again}, RunName("hello"));
-  CHECK(told.find("Rank 3 on n02 exited with 137.") != std::string::npos);
+  return {moved, again};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "publisher: an incident -> the story that `stoker chronicle` prints, once, after a restart "
+    "too") {
+  Folder folder;
+  const auto [moved, again] = a_crash_and_its_end();
+  const std::string story = core::chronicle({moved, again}, RunName("hello"));
+  CHECK(story.find("Rank 3 on n02 exited with 137.") != std::string::npos);
   for (int life = 0; life < 2; ++life) {
     RunPublisher publisher(folder.path, RunName("hello"));
     REQUIRE(publisher.open());
@@ -77,18 +86,13 @@ TEST_CASE(
     REQUIRE(publisher.append({moved}));
     CHECK(os::read_file(folder / "chronicle.md")->find("This is not over.") != std::string::npos);
     REQUIRE(publisher.append({moved, again}));
-    CHECK(*os::read_file(folder / "chronicle.md") == told);
+    CHECK(*os::read_file(folder / "chronicle.md") == story);
   }
 }
 
 TEST_CASE("publisher: what an incident costs grows after its last row -> the story follows") {
   Folder folder;
-  auto moved = row(1, core::SchedulerSees{}, "rank 3 on n02 exited with 137");
-  moved.decision.from = "training";
-  moved.decision.to = "recovering";
-  auto again = row(2, core::SchedulerSees{}, "training again");
-  again.decision.from = "recovering";
-  again.decision.to = "training";
+  const auto [moved, again] = a_crash_and_its_end();
   RunPublisher publisher(folder.path, RunName("hello"));
   REQUIRE(publisher.append({moved, again}));
   wire::StatusDocument status;
@@ -97,8 +101,8 @@ TEST_CASE("publisher: what an incident costs grows after its last row -> the sto
     status.goodput->incidents = {
         {"rank_crash", format_rfc3339(moved.event.wall), 100, 20, 60, hours / 8, hours}};
     REQUIRE(publisher.write_status(status));
-    const std::string told = os::read_file(folder / "chronicle.md").value();
-    CHECK(told.find(fmt::format("; {:.2f} GPU hours with what was repeated.", hours)) !=
+    const std::string story = os::read_file(folder / "chronicle.md").value();
+    CHECK(story.find(fmt::format("; {:.2f} GPU hours with what was repeated.", hours)) !=
           std::string::npos);
   }
 }

@@ -65,7 +65,7 @@ TEST_CASE("live scan: two further iterations after an error -> taken back") {
     if (auto news = live.log(live.iteration(i))) last = std::move(news);
   REQUIRE(last.has_value());
   CHECK(last->failure_class == FailureClass::Healthy);
-  CHECK(live.scan->told().empty());
+  CHECK(live.scan->reported().empty());
 }
 
 TEST_CASE(
@@ -73,11 +73,11 @@ TEST_CASE(
     "there -> is none") {
   Live live;
   REQUIRE(live.log(kOom).has_value());
-  const std::string told = live.scan->told();
+  const std::string reported = live.scan->reported();
   live.scan->forget();
   REQUIRE(live.log(kOom).has_value());
   Live again;
-  again.scan->set_told(told);
+  again.scan->set_reported(reported);
   CHECK_FALSE(again.log(kOom).has_value());
 }
 

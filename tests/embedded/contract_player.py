@@ -18,18 +18,18 @@ class Lane(Site):
     """One sequence of operations."""
 
     # ---- requests
-    def request(self, told, by_model, kind, by_admin=(), **fields):
+    def request(self, words, by_model, kind, by_admin=(), **fields):
         """Asks, and leaves the worlds in which the contract answers the same."""
         way = self.draw.random()
         if by_admin and way < 0.15:
-            told += " (local-admin)"
+            words += " (local-admin)"
             done = self.scheduler.admin(*by_admin)
             answer = dict(good=done.returncode == 0, error=done.stderr)
         else:
             killed = self.draw.uniform(0, 0.004) if way > 0.93 and kind not in ("requeue", "shutdown") else None
-            told += " (killed -9 while asked, and asked again)" if killed is not None else ""
+            words += " (killed -9 while asked, and asked again)" if killed is not None else ""
             answer = self.scheduler.ask(kind, killed_after=killed, **fields)
-        self.story.append(told)
+        self.story.append(words)
         after = [w.copy() for w in self.worlds]
         self.worlds = [w for w in after if by_model(w, answer) == answer["good"]]
         if not self.worlds:
