@@ -1,5 +1,6 @@
 // Reading commands on files that are long, torn or hostile.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/read/event_file.hpp"
