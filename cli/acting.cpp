@@ -1,7 +1,6 @@
 // Socket first, file second; the answer of either is one line on standard output.
 #include "cli/acting.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -111,22 +110,16 @@ std::string free_name(int folder, const std::string& verb) {
   return verb;
 }
 
-bool is_published(const std::string& state, const wire::SiteRun& run) {
-  const auto runs = published_runs(state);
-  if (!runs) return false;
-  for (const wire::SiteRun& known : *runs)
-    if (known == run) return true;
-  return false;
-}
-
 // A run directory names its run itself, and another user may have made it: the run of our daemon
-// that has this name is another one.
-bool names_another(const std::string& state, const wire::SiteRun& run) {
+// that has this name may be another one.
+enum class Whose { OurDaemon, NoRunOfIt, AnotherRun };
+
+Whose whose(const std::string& state, const wire::SiteRun& run) {
   const auto runs = published_runs(state);
-  if (!runs) return true;
-  return std::any_of(runs->begin(), runs->end(), [&](const wire::SiteRun& known) {
-    return known.run == run.run && known.directory != run.directory;
-  });
+  if (!runs) return Whose::AnotherRun;
+  for (const wire::SiteRun& known : *runs)
+    if (known.run == run.run) return known == run ? Whose::OurDaemon : Whose::AnotherRun;
+  return Whose::NoRunOfIt;
 }
 
 int not_ours(const Context& context, const Deed& deed, const wire::SiteRun& run) {
@@ -193,19 +186,18 @@ int act(const Context& context, Deed deed) {
     deed.request.reason = "no reason given";
   }
   wire::SiteRun run;
-  bool ours = true;
+  Whose place = Whose::OurDaemon;
   if (!deed.request.run.empty()) {
     auto found = find_run(context.state, deed.request.run);
     if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
     run = *std::move(found);
     deed.request.run = run.run;
-    ours = is_published(context.state, run);
+    place = whose(context.state, run);
   }
-  if (!ours && deed.switch_file.empty() && names_another(context.state, run))
-    return not_ours(context, deed, run);
-  if (!ours && !deed.switch_file.empty())
+  if (place != Whose::OurDaemon && !deed.switch_file.empty())
     return by_switch_file(context, deed, run,
                           run.directory + " is not under the daemon of " + context.state);
+  if (place == Whose::AnotherRun) return not_ours(context, deed, run);
   const Answer answer = ask_daemon(context.state, deed.request);
   if (answer.reach == Reach::Answered) {
     const bool agreed = answer.response.ok && !deed.request.dry_run;
@@ -224,7 +216,7 @@ int act_when_sure(const Context& context, Deed deed, bool yes) {
   const Console& console = context.console;
   const auto found = find_run(context.state, deed.request.run);
   if (!found) return tell(context, deed, {1, false, found.error().message(), {}}, "none");
-  if (names_another(context.state, *found)) return not_ours(context, deed, *found);
+  if (whose(context.state, *found) == Whose::AnotherRun) return not_ours(context, deed, *found);
   Deed look = deed;
   look.request.run = found->run;
   look.request.dry_run = true;

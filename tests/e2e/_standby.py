@@ -5,7 +5,7 @@ import socket
 import subprocess
 import tempfile
 
-from e2e._agent import ROOT, wait_for
+from e2e._agent import ROOT, STEPS, wait_for
 
 HELPER = os.path.join(ROOT, "worker", "agent", "rank", "python_standby.py")
 
@@ -44,14 +44,8 @@ with open(os.path.join(os.path.dirname(__file__), "imports"), "a") as file:
 TRAIN = """
 sys.path.insert(0, os.path.dirname(__file__))
 import heavy
-from heartbeat_client import Heartbeat
 print(f"attempt {os.environ['STOKER_ATTEMPT']} rank {os.environ['RANK']} pid {os.getpid()}", flush=True)
-beat = Heartbeat()
-beat.phase("iteration")
-for i in range(1, 100000):
-    beat.step(i, loss=1.0, seconds=0.02)
-    time.sleep(0.02)
-"""
+""" + STEPS
 
 
 def imports(a):
