@@ -2,11 +2,9 @@
 #include "alerts/courier.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <curl/curl.h>
 #include <mutex>
-#include <netdb.h>
 #include <sys/socket.h>
 
 #include "alerts/secret.hpp"
@@ -26,14 +24,6 @@ constexpr int kLongestWaitMs = 60'000;
 void initialise_once() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-}
-
-std::string why_no_secret(const curl_sockaddr& address) {
-  char host[NI_MAXHOST], port[NI_MAXSERV];  // NOLINT
-  if (::getnameinfo(&address.addr, address.addrlen, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "refused: it cannot be seen who listens; the secret was not sent";
-  return os::why_no_secret(host, static_cast<unsigned>(std::strtoul(port, nullptr, 10)));
 }
 
 long milliseconds(Duration d) {
@@ -84,18 +74,15 @@ struct Courier::Transfer {
   [[nodiscard]] bool is_mail() const { return limit == kKeptOfReplies; }
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    // A mail's password goes out before look() is asked.
-    if (self.guarded && self.is_mail()) {
-      self.distrust = why_no_secret(*address);
-      if (!self.distrust.empty()) return CURL_SOCKET_BAD;
-    }
-    return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (!self.guarded)
+      return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    auto made = os::connect_to_trusted(&address->addr, address->addrlen);
+    self.distrust = std::move(made.distrust);
+    return made.socket ? made.socket.release() : CURL_SOCKET_BAD;
   }
-  // Connected, and nothing is sent yet.
-  static int look(void* target, char* address, char*, int port, int) {
-    auto& self = *static_cast<Transfer*>(target);
-    if (self.guarded) self.distrust = os::why_no_secret(address, static_cast<unsigned>(port));
-    return self.distrust.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+  static int connected(void* target, curl_socket_t, curlsocktype) {
+    return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED
+                                                   : CURL_SOCKOPT_OK;
   }
 
   void prepare(const std::string& url, Duration timeout, const std::string& ca_file) {
@@ -107,8 +94,8 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(timeout));
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Transfer::open);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
-    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
-    curl_easy_setopt(easy, CURLOPT_PREREQDATA, this);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
     if (guarded) {
       // A connection of before may be another user's, who listened then: it is not checked again.
       curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
@@ -120,10 +107,12 @@ struct Courier::Transfer {
 
   Answer answer(CURLcode code) const {
     Answer answer;
-    if (code == CURLE_OK || cut_off || is_mail())
-      curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer.status);
-    if (code != CURLE_OK && !cut_off) {
-      answer.error = curl_easy_strerror(code);
+    // What follows the status of an HTTP answer does not matter; a mail was not taken by then.
+    const bool enough = code == CURLE_OK || (cut_off && !is_mail());
+    if (enough || is_mail()) curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer.status);
+    if (!enough) {
+      answer.error =
+          cut_off ? "the server's answers are longer than what is read" : curl_easy_strerror(code);
       const bool tls = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
                        code == CURLE_SSL_CACERT_BADFILE;
       if (tls && detail[0] != '\0') answer.error += std::string(": ") + detail;

@@ -3,6 +3,7 @@
 
 #include "alerts/secret.hpp"
 #include "alerts/url.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::alerts {
 
@@ -32,9 +33,12 @@ void add_parts(const std::string& path, std::vector<std::string>& secrets) {
 Result<Request> HttpSink::request(const RenderedAlert& alert, WallTime now) const {
   STOKER_TRY(request, compose(alert, now));
   const auto url = parse_url(request.url);
-  request.guarded =
-      !request.secrets.empty() && url && url->scheme == "http" && !is_insecure(policy_);
-  if (request.guarded && !url->loopback())
+  const bool plain = url && url->scheme == "http" && !is_insecure(policy_);
+  const bool here = plain && url->loopback();
+  // Who takes a port of this host while its server is away must not get what our alerts say, nor
+  // confirm that they were delivered.
+  request.guarded = here;
+  if (plain && !here && !request.secrets.empty())
     return fail("a secret would go over plain http to " + url->host, object_of(policy_),
                 "use https, or set insecure: true");
   return Request{std::move(request)};
@@ -58,6 +62,7 @@ Result<HttpRequest> HttpSink::request_to(const std::string& path) const {
   STOKER_TRY(timeout, timeout_of(policy_, 10s));
   request.timeout = timeout;
   request.ca_file = option("ca_file");
+  if (!request.ca_file.empty()) STOKER_TRY_STATUS(os::check_own_target(request.ca_file));
   return request;
 }
 
@@ -93,7 +98,8 @@ std::vector<SinkOption> http_options(UrlIs url, std::vector<SinkOption> more) {
   for (SinkOption& option : more) all.push_back(std::move(option));
   all.push_back({"timeout", "for the whole request; default 10s"});
   all.push_back({"ca_file", "certificates to trust instead of the system's"});
-  all.push_back({"insecure", "true: a secret may go over plain http, to any user that listens"});
+  all.push_back(
+      {"insecure", "true: plain http may take a secret, and go to any user of this host"});
   return all;
 }
 

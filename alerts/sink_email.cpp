@@ -9,6 +9,7 @@
 #include "alerts/secret.hpp"
 #include "alerts/url.hpp"
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 
 namespace stoker::alerts {
 
@@ -66,6 +67,7 @@ class EmailSink : public Sink {
     STOKER_TRY(timeout, timeout_of(policy_, 30s));
     mail.timeout = timeout;
     mail.ca_file = option_of(policy_, "ca_file");
+    if (!mail.ca_file.empty()) STOKER_TRY_STATUS(os::check_own_target(mail.ca_file));
     return Request{std::move(mail)};
   }
 

@@ -76,7 +76,8 @@ class WebhookSink : public HttpSink {
     }
     const std::string type = content_type(option("content_type"));
     request.headers.push_back("Content-Type: " + type);
-    request.body = fill_template(pattern, fields_of(alert), type.find("json") != std::string::npos);
+    request.body =
+        fill_template(pattern, fields_of(alert), field_form(type).value_or(FieldForm::Json));
     return request;
   }
 
@@ -95,8 +96,13 @@ Status check(const core::SinkPolicy& policy) {
   const auto known = fields_of(RenderedAlert{});
   if (const auto fields = check_template(pattern, known); !fields)
     return fail(fields.error().what, object);
-  const bool json = WebhookSink::content_type(type).find("json") != std::string::npos;
-  if (!pattern.empty() && json && !parse_json(fill_template(pattern, known, true), object))
+  const auto form = field_form(WebhookSink::content_type(type));
+  if (!pattern.empty() && !form)
+    return fail("how a field is written in " + one_line(type, 100) + " is not known", object,
+                "known content types: …/json, application/x-www-form-urlencoded, …/xml, …/html, "
+                "text/plain");
+  if (form == FieldForm::Json && !pattern.empty() &&
+      !parse_json(fill_template(pattern, known, *form), object))
     return fail("the template is no JSON; another content_type may be given", object);
   return ok();
 }

@@ -1,8 +1,12 @@
 // One walk over the text for both.
 #include "alerts/template.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
 #include <functional>
 
+#include "alerts/url.hpp"
 #include "common/json.hpp"
 
 namespace stoker::alerts {
@@ -33,7 +37,45 @@ std::string json_escaped(const std::string& value) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
+std::string markup_escaped(const std::string& value) {
+  std::string out;
+  for (const char c : value) switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  return out;
+}
+
+std::string written(const std::string& value, FieldForm form) {
+  switch (form) {
+    case FieldForm::Json: return json_escaped(value);
+    case FieldForm::Form: return url_encoded(value);
+    case FieldForm::Markup: return markup_escaped(value);
+    case FieldForm::Text: break;
+  }
+  return value;
+}
+
 }  // namespace
+
+std::optional<FieldForm> field_form(const std::string& content_type) {
+  std::string type = content_type.substr(0, content_type.find(';'));
+  std::transform(type.begin(), type.end(), type.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  while (type.ends_with(' ')) type.pop_back();
+  const auto is = [&type](std::string_view end) {  // "application/json", "application/x+json"
+    return type.ends_with(fmt::format("/{}", end)) || type.ends_with(fmt::format("+{}", end));
+  };
+  if (is("json")) return FieldForm::Json;
+  if (is("x-www-form-urlencoded")) return FieldForm::Form;
+  if (is("xml") || is("html")) return FieldForm::Markup;
+  if (type.starts_with("text/")) return FieldForm::Text;
+  return std::nullopt;
+}
 
 Status check_template(const std::string& text, const std::map<std::string, std::string>& known) {
   std::string unknown, names;
@@ -48,13 +90,13 @@ Status check_template(const std::string& text, const std::map<std::string, std::
 }
 
 std::string fill_template(const std::string& text, const std::map<std::string, std::string>& fields,
-                          bool json) {
+                          FieldForm form) {
   std::string out;
   walk(
       text, [&out](std::string_view piece) { out += piece; },
       [&](const std::string& name) {
         const auto found = fields.find(name);
-        if (found != fields.end()) out += json ? json_escaped(found->second) : found->second;
+        if (found != fields.end()) out += written(found->second, form);
       });
   return out;
 }

@@ -13,11 +13,15 @@ namespace {
 // seen at all, so that two names look the same.
 bool is_harmful(char32_t c) {
   constexpr std::pair<char32_t, char32_t> kHarmful[] = {
-      {0x80, 0x9F},     {0xAD, 0xAD},  // controls, the soft hyphen
-      {0x61C, 0x61C},   {0x180E, 0x180E},
-      {0x200B, 0x200F}, {0x2028, 0x202E},  // without width, bidirectional (Unicode TR 9), lines
-      {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
-      {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};  // annotations, tags
+      {0x80, 0x9F},       {0xAD, 0xAD},      // controls, the soft hyphen
+      {0x34F, 0x34F},     {0x61C, 0x61C},    // a joiner, an Arabic mark
+      {0x115F, 0x1160},   {0x3164, 0x3164},  // Hangul fillers, which look like blanks
+      {0xFFA0, 0xFFA0},   {0x2800, 0x2800},  // likewise; the empty Braille pattern
+      {0x17B4, 0x17B5},   {0x180B, 0x180F},  // vowels and selectors that are not seen
+      {0x200B, 0x200F},   {0x2028, 0x202E},  // without width, bidirectional (Unicode TR 9), lines
+      {0x2060, 0x206F},   {0xFE00, 0xFE0F},  // likewise; selectors of variants
+      {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFFB},  // the byte order mark, annotations
+      {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}};  // of music; tags, selectors
   return std::any_of(std::begin(kHarmful), std::end(kHarmful),
                      [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
@@ -29,6 +33,14 @@ char32_t code_of(std::string_view character) {
   for (const char c : character.substr(1))
     code = code << 6 | (static_cast<unsigned char>(c) & 0x3F);
   return code;
+}
+
+// No longer form of a character that has a shorter one, no half of a pair, nothing beyond Unicode
+// (RFC 3629).
+bool is_shortest(char32_t code, std::size_t more) {
+  if (more == 1) return code >= 0x80;
+  if (more == 2) return code >= 0x800 && (code < 0xD800 || code > 0xDFFF);
+  return code >= 0x10000 && code <= 0x10FFFF;
 }
 
 }  // namespace
@@ -45,7 +57,9 @@ std::string printable(std::string_view text) {
     bool good = c < 0x80 || more > 0;
     for (std::size_t k = 1; good && k <= more; ++k)
       good = i + k < text.size() && (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (good && more > 0 && is_harmful(code_of(text.substr(i, more + 1)))) {
+    const char32_t code = good && more > 0 ? code_of(text.substr(i, more + 1)) : 0;
+    good = good && (more == 0 || is_shortest(code, more));
+    if (good && more > 0 && is_harmful(code)) {
       out += '?';
       i += more + 1;
     } else if (!good) {

@@ -6,6 +6,7 @@
 namespace stoker::slurm {
 namespace {
 
+constexpr int kMostEndless = 64;
 constexpr int kDeepest = 64;  // of what is nested in one word; deeper, the rest is one piece
 
 bool is_blank(char c) {
@@ -186,7 +187,10 @@ class Lexer {
     end_command();
     command_.conditional = goes_on;
     for (const Waiting& w : std::exchange(waiting_, {})) {
+      if (endless_ >= kMostEndless) return;
+      const std::size_t begin = at_;
       std::string text = read_document(text_, at_, w.delimiter);
+      if (at_ == begin) ++endless_;
       if (w.command < commands_.size())
         commands_[w.command].documents.push_back({std::move(text), w.delimiter.plain});
     }
@@ -198,6 +202,7 @@ class Lexer {
   RawCommand command_;
   std::vector<RawCommand> commands_;
   std::vector<Waiting> waiting_;
+  int endless_ = 0;  // documents without an end so far; each was looked for to the text's end
 };
 
 }  // namespace

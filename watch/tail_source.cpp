@@ -10,6 +10,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::watch {
 
@@ -50,12 +51,10 @@ bool is_rotation(std::string_view end) {
 }  // namespace
 
 Result<std::optional<OpenedFile>> open_regular(const std::string& path) {
+  STOKER_TRY(opened, os::open_on_way(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!opened) return std::optional<OpenedFile>{};
   OpenedFile file;
-  file.fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.fd) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::optional<OpenedFile>{};
-    return fail(errno_error(errno, "cannot open", path));
-  }
+  file.fd = std::move(*opened);
   struct stat about {};
   if (::fstat(file.fd.get(), &about) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (!S_ISREG(about.st_mode)) return fail("is no regular file", path);

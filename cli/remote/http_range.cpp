@@ -15,6 +15,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr long kMostRedirects = 5, kConnectMs = 10'000, kIdleSeconds = 30;
+constexpr std::uint64_t kMostExplained = 64u << 10;  // of an error's page
 constexpr long kSureSeconds = 2;  // a file older than this when it was sent has one state a date
 
 curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
@@ -40,10 +41,11 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* tar
   RangeAnswer& answer = t.headers.answer;
   long status = 0;
   curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status);
-  if (status != 200 && status != 206) return bytes;  // an explaining page; not read
   std::string_view part(data, bytes);
   const std::uint64_t at = t.read;
   t.read += bytes;
+  if (status != 200 && status != 206)  // an explaining page; not kept, and no matter how long
+    return t.read > kMostExplained ? 0 : bytes;
   if (status == 206) {
     if (answer.body.size() + bytes > t.request->bytes) t.overflow = true;
     if (!t.overflow) answer.body.append(part);
@@ -141,7 +143,9 @@ RangeAnswer HttpRange::get(const RangeRequest& request) {
     answer.begin =
         request.from ? std::min(*request.from, transfer.read) : transfer.read - answer.body.size();
   }
-  if (code != CURLE_OK && !answer.too_large) {
+  const bool kept = answer.status == 200 || answer.status == 206;
+  const bool explained = !kept && transfer.read > kMostExplained;  // cut off, and said all
+  if (code != CURLE_OK && !answer.too_large && !explained) {
     answer.error =
         transfer.overflow ? "the server sends more than was asked for" : curl_easy_strerror(code);
     if (code != CURLE_PARTIAL_FILE && code != CURLE_OPERATION_TIMEDOUT) answer.status = 0;

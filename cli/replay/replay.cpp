@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMostNodes = 4096, kBlock = 256u << 10, kMostProgress = 20'000'000;
 constexpr std::int64_t kTogether = 1000;  // lines of one block are at most this far apart, in ms
 constexpr std::uint64_t kOutOfStep = 2;   // ranks may print an iteration later than others
+// A look at the findings takes as long as there are many: then it waits for some blocks.
+constexpr std::size_t kFindingsABlock = 64, kMostUnranked = 1000;
 constexpr std::uint32_t kMostRanks = 1u << 20;
 
 struct Progress {
@@ -113,6 +115,7 @@ class Driver {
     STOKER_TRY_STATUS(run_.begin(shown_.first_ms));
     MergedLine line;
     while (merge_.next(line)) STOKER_TRY_STATUS(take(line));
+    unranked_ = kMostUnranked;
     return flush();
   }
 
@@ -169,6 +172,8 @@ class Driver {
     const auto& source = merge_.sources()[source_];
     scan_.lines({source.name, source.kernel_log, ""}, before_, block_);
     block_.clear();
+    if (++unranked_ < std::min(scan_.findings() / kFindingsABlock, kMostUnranked)) return ok();
+    unranked_ = 0;
     const auto news = scan_.news();
     if (!news) return ok();
     const bool goes_on = next_ < shown_.progress.size() && !shown_.progress[next_].restarted;
@@ -183,6 +188,7 @@ class Driver {
   std::string block_;
   std::size_t source_ = SIZE_MAX;
   std::uint64_t before_ = 0;  // lines of the source in front of the block
+  std::size_t unranked_ = 0;  // blocks since the last look at the findings
   std::int64_t since_ = 0, now_ = INT64_MIN;
 };
 

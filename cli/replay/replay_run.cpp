@@ -12,6 +12,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::size_t kMostKept = 10'000;  // detections, and sentences
+constexpr std::size_t kMostNamed = 500;    // nodes that are none of the run's, see diagnosed()
 constexpr double kSure = 0.6;              // as the decider has it (core/recover/recover.hpp)
 
 std::int64_t milliseconds(Duration d) {
@@ -292,10 +293,13 @@ Status ReplayRun::process_ends(const diagnose::Diagnosis& d) {
   return say(std::move(exited));
 }
 
+// Lines may name any number of nodes, and each costs the decider something at every event: those
+// that come late accuse no node, as names that are unknown.
 Status ReplayRun::diagnosed(const diagnose::Diagnosis& d, bool goes_on) {
-  for (const auto& named : {d.nodes, d.exclude})
-    for (const std::string& node : named)
-      if (!world_.state().ledger.nodes.contains(NodeName(node)))
+  const auto& known = world_.state().ledger.nodes;
+  for (const auto* named : {&d.nodes, &d.exclude})
+    for (const std::string& node : *named)
+      if (known.size() < shape_.nodes.size() + kMostNamed && !known.contains(NodeName(node)))
         STOKER_TRY_STATUS(feed(core::NodeSeen{NodeName(node), true, "IDLE", ""}, true));
   STOKER_TRY_STATUS(feed(diagnose::as_event<core::Diagnosed>(d, generation_, attempt_)));
   if (!d.fatal || d.confidence < kSure || goes_on || acted_ || over_) return ok();

@@ -1,19 +1,38 @@
-// Who listens on a port of this host: every user may take one that is free, as while its server is
-// away, and gets what the next caller sends.
+// Who is at the other end of a connection to a port of this host: every user may take one that is
+// free, as while its server is away, and gets what the next caller sends.
 #pragma once
 
-#include <istream>
 #include <string>
+#include <sys/socket.h>
+
+#include "common/os/fd.hpp"
 
 namespace stoker::os {
 
-// "": root, we ourselves or a user of the system (a uid below 1000) listens there, so that a secret
-// may be sent in clear text. Else why not: another user does, it is no address of this host alone
-// (127.0.0.0/8, ::1), or it cannot be seen.
-std::string why_no_secret(const std::string& address, unsigned port);
+// The kernel's tables of sockets, /proc/net/tcp and tcp6, whole.
+struct SocketTables {
+  std::string tcp, tcp6;
+};
 
-// The same of what the kernel shows (/proc/net/tcp and tcp6).
-std::string why_no_secret(const std::string& address, unsigned port, std::istream& tcp,
-                          std::istream& tcp6);
+struct Endpoint {
+  std::string address;  // as numbers
+  unsigned port = 0;
+};
+
+// "": root, we ourselves or a user of the system (a uid below 1000) listens at `server`, and the
+// end there of the connection from `ours` is not another user's, so that clear text may be sent.
+// Else why not: another user has one of them, it is no address of this host alone (127.0.0.0/8,
+// ::1), or it cannot be seen. `first` is read before `then`: who took the connection and gave the
+// port back to its server since is found by his end of it.
+std::string why_not_trusted(const Endpoint& server, const Endpoint& ours, const SocketTables& first,
+                            const SocketTables& then);
+
+struct TrustedConnection {
+  Fd socket;             // connected; nothing is sent yet. None: it is not
+  std::string distrust;  // why not, "" = the host refused or does not answer
+};
+
+// Connects to a port of this host whose server may get clear text.
+TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size);
 
 }  // namespace stoker::os

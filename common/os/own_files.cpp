@@ -77,6 +77,12 @@ Status check_own(const std::string& path) {
   return judge(info, path);
 }
 
+Status check_own_target(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return fail(errno_error(errno, "cannot open", path));
+  return check_own(file.get(), path);
+}
+
 Status check_owner(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));

@@ -35,6 +35,10 @@ Status check_own(int fd, const std::string& path);
 // The same of a path. Error also: a symbolic link, or it does not exist.
 Status check_own(const std::string& path);
 
+// The same of a file that links may lead to, as certificates of a distribution are: who may write
+// them chooses who is trusted.
+Status check_own_target(const std::string& path);
+
 // Whether no other user can rename, replace or remove what we make in this folder: it is our own or
 // root's, and others may write there only if it is sticky. It may be reached by links.
 Status check_keeps_ours(const std::string& folder);

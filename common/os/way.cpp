@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -35,12 +36,78 @@ bool is_trusted(const struct stat& link, const std::string& folder) {
          around.st_uid == kOverflow && (around.st_mode & kOthersWrite) == 0;
 }
 
-Result<std::string> target_of(const std::string& link) {
+// `link`: a path, or "" and the open link itself.
+Result<std::string> target_of(int folder, const std::string& link, const std::string& named) {
   std::array<char, PATH_MAX> target{};
-  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
-  if (size < 0) return fail(errno_error(errno, "cannot read the link", link));
+  const ssize_t size = ::readlinkat(folder, link.c_str(), target.data(), target.size());
+  if (size < 0) return fail(errno_error(errno, "cannot read the link", named));
   return std::string(target.data(), static_cast<std::size_t>(size));
 }
+
+Unexpected another_users_link(const struct stat& link, const std::string& path) {
+  return fail(fmt::format("refused: it is a symbolic link of {}, who can lead it elsewhere",
+                          user_name_of(link.st_uid)),
+              path, "name the folder itself, or another one");
+}
+
+std::string below(const std::string& folder, const std::string& name) {
+  return folder + (folder.ends_with('/') ? "" : "/") + name;
+}
+
+// A way that is walked by open folders, so that no part of it can be exchanged behind us.
+class Walk {
+ public:
+  explicit Walk(const std::string& path) : path_(path) {
+    push_parts(path, parts_);
+    begin(path);
+  }
+
+  Result<std::optional<Fd>> open(int flags) {
+    while (folder_ && !parts_.empty()) {
+      const std::string name = std::move(parts_.back());
+      parts_.pop_back();
+      Fd next(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      struct stat info {};
+      if (!next || ::fstat(next.get(), &info) != 0) return missing(below(at_, name));
+      if (S_ISLNK(info.st_mode)) {
+        STOKER_TRY_STATUS(follow(next.get(), info, below(at_, name)));
+      } else if (parts_.empty()) {
+        Fd file(::openat(folder_.get(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC));
+        if (!file) return missing(path_);
+        return std::optional<Fd>(std::move(file));
+      } else {
+        at_ = below(at_, name);
+        folder_ = std::move(next);
+      }
+    }
+    if (folder_) errno = EISDIR;  // the root itself
+    return missing(path_);
+  }
+
+ private:
+  void begin(const std::string& path) {
+    at_ = path.starts_with('/') ? "/" : ".";
+    folder_.reset(::open(at_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+  Status follow(int link, const struct stat& info, const std::string& named) {
+    if (!is_trusted(info, at_)) return another_users_link(info, named);
+    if (++links_ > kMostLinks) return fail(errno_error(ELOOP, "cannot follow", path_));
+    STOKER_TRY(target, target_of(link, "", named));
+    if (target.starts_with('/')) begin(target);
+    push_parts(target, parts_);
+    return ok();
+  }
+  static Result<std::optional<Fd>> missing(const std::string& path) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::optional<Fd>{};
+    return fail(errno_error(errno, "cannot open", path));
+  }
+
+  const std::string& path_;
+  std::vector<std::string> parts_;
+  Fd folder_;
+  std::string at_;
+  int links_ = 0;
+};
 
 }  // namespace
 
@@ -49,7 +116,7 @@ Status check_way(const std::string& path) {
   push_parts(path, parts);
   std::string at = path.starts_with('/') ? "/" : ".";
   for (int links = 0; !parts.empty();) {
-    const std::string next = at + (at.ends_with('/') ? "" : "/") + parts.back();
+    const std::string next = below(at, parts.back());
     parts.pop_back();
     struct stat info {};
     if (::lstat(next.c_str(), &info) != 0) {
@@ -60,16 +127,17 @@ Status check_way(const std::string& path) {
       at = next;
       continue;
     }
-    if (!is_trusted(info, at))
-      return fail(fmt::format("refused: it is a symbolic link of {}, who can lead it elsewhere",
-                              user_name_of(info.st_uid)),
-                  next, "name the folder itself, or another one");
+    if (!is_trusted(info, at)) return another_users_link(info, next);
     if (++links > kMostLinks) return fail(errno_error(ELOOP, "cannot follow", path));
-    STOKER_TRY(target, target_of(next));
+    STOKER_TRY(target, target_of(AT_FDCWD, next, next));
     if (target.starts_with('/')) at = "/";
     push_parts(target, parts);
   }
   return ok();
+}
+
+Result<std::optional<Fd>> open_on_way(const std::string& path, int flags) {
+  return Walk(path).open(flags);
 }
 
 std::string open_folder_before(const std::string& path, uid_t uid) {

@@ -1,9 +1,11 @@
 // The way that leads to a path: who else could lead it elsewhere, or put something at its end.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/types.h>
 
+#include "common/os/fd.hpp"
 #include "common/result.hpp"
 
 namespace stoker::os {
@@ -14,6 +16,11 @@ namespace stoker::os {
 // any time. What does not exist leads nowhere: fine. Errors: is_refusal(), or a part of the way
 // cannot be read.
 Status check_way(const std::string& path);
+
+// Opens what lies at `path`, as open(2) with these flags does, on a way without another user's
+// links; no link can be put on the way meanwhile. Empty: nothing is there. Errors: as check_way()
+// has them; it cannot be opened.
+Result<std::optional<Fd>> open_on_way(const std::string& path, int flags);
 
 // The folder on the way to `path` (its links resolved) where a user other than root, `uid` and we
 // could put something in its place: another user's folder, or one that others may write, unless it

@@ -37,7 +37,7 @@ std::string cost_so_far(const RunState& run) {
     text += fmt::format("; {} to repeat", count_text(reached - kept, "iteration"));
   if (run.accounting.goodput.incidents.empty()) return text;
   const IncidentCost& cost = run.accounting.goodput.incidents.back();
-  if (cost.since == incident.since && cost.node_hours > 0)
+  if (cost.since == incident.since && !hours_text(run, cost.node_hours).starts_with("0.00 "))
     text += fmt::format("; {} lost so far", hours_text(run, cost.node_hours));
   return text;
 }

@@ -2,6 +2,7 @@
 // evidence against its nodes before anything else is started there.
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 #include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
@@ -30,16 +31,21 @@ std::string_view short_name(const NodeName& node) {
 
 // Logs name hosts in their own way; an unknown name accuses no node.
 std::vector<NodeName> our_nodes(const Turn& turn, const std::vector<NodeName>& named) {
+  std::map<std::string_view, std::vector<NodeName>> by_short_name;
+  if (named.empty()) return {};
+  if (turn.r().live)
+    for (const NodeName& node : turn.r().live->nodes)
+      by_short_name[short_name(node)].push_back(node);
+  for (const auto& [node, entry] : turn.site.ledger.nodes) {
+    auto& known = by_short_name[short_name(node)];
+    if (std::find(known.begin(), known.end(), node) == known.end()) known.push_back(node);
+  }
   std::vector<NodeName> ours;
-  const auto take = [&](const NodeName& host, const NodeName& node) {
-    if (short_name(host) == short_name(node) &&
-        std::find(ours.begin(), ours.end(), node) == ours.end())
-      ours.push_back(node);
-  };
   for (const NodeName& host : named) {
-    if (turn.r().live)
-      for (const NodeName& node : turn.r().live->nodes) take(host, node);
-    for (const auto& [node, entry] : turn.site.ledger.nodes) take(host, node);
+    const auto found = by_short_name.find(short_name(host));
+    if (found == by_short_name.end()) continue;
+    ours.insert(ours.end(), found->second.begin(), found->second.end());
+    by_short_name.erase(found);  // named twice, it counts once
   }
   return ours;
 }

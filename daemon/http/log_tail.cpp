@@ -2,13 +2,10 @@
 #include "daemon/http/log_tail.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "watch/tail_source.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -25,6 +22,7 @@ std::string newest_main_log(const std::string& directory) {
   return !newest.empty() && os::exists(path) ? path : "";
 }
 
+// The newest regular file; what another user's link leads to, or cannot be opened, is no log.
 std::string newest_of(const std::vector<std::string>& patterns) {
   std::string newest;
   timespec newest_at{};
@@ -35,7 +33,7 @@ std::string newest_of(const std::vector<std::string>& patterns) {
       const bool later =
           info.st_mtim.tv_sec > newest_at.tv_sec ||
           (info.st_mtim.tv_sec == newest_at.tv_sec && info.st_mtim.tv_nsec >= newest_at.tv_nsec);
-      if (!newest.empty() && !later) continue;
+      if ((!newest.empty() && !later) || !watch::open_regular(path)) continue;
       newest = path;
       newest_at = info.st_mtim;
     }
@@ -43,17 +41,14 @@ std::string newest_of(const std::vector<std::string>& patterns) {
 }
 
 Result<std::string> read_end(const std::string& path) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return fail(errno_error(fd ? EINVAL : errno, "cannot open", path));
-  const off_t from = std::max<off_t>(info.st_size - kLookBack, 0);
-  std::string text(static_cast<std::size_t>(info.st_size - from), '\0');
-  const ssize_t got = ::pread(fd.get(), text.data(), text.size(), from);
-  if (got < 0) return fail(errno_error(errno, "cannot read", path));
-  text.resize(static_cast<std::size_t>(got));
+  STOKER_TRY(file, watch::open_regular(path));
+  if (!file) return fail("there is no log any more", path);
+  const auto size = static_cast<off_t>(file->size);
+  const off_t from = std::max<off_t>(size - kLookBack, 0);
+  STOKER_TRY(text, watch::read_at(file->fd.get(), static_cast<std::uint64_t>(from),
+                                  static_cast<std::size_t>(size - from)));
   if (from > 0) text.erase(0, std::min(text.find('\n'), text.size() - 1) + 1);
-  return text;
+  return std::move(text);
 }
 
 }  // namespace

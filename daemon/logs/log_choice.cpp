@@ -9,6 +9,7 @@
 
 #include "common/os/descriptors.hpp"
 #include "common/os/patterns.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -23,7 +24,8 @@ std::tuple<bool, bool, std::int64_t, std::int64_t> rank_of(const std::string& pa
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
   const bool ours = info.st_uid == ::geteuid() || info.st_uid == 0;
-  return {S_ISREG(info.st_mode), ours, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+  return {S_ISREG(info.st_mode) && os::check_way(path), ours, info.st_mtim.tv_sec,
+          info.st_mtim.tv_nsec};
 }
 
 void keep_the_best(std::vector<FoundLog>& logs, std::size_t room) {

@@ -18,9 +18,11 @@ constexpr Duration kLookForLogs = 10s;
 // after it (SchedulerTraits::last_words).
 constexpr Duration kLookForScriptLogs = 3s;
 constexpr std::size_t kNamed = 8;  // logs that are followed from one look on; more are counted
+constexpr std::size_t kMostNamed = 1000;     // by one process; then only their number is reported
 constexpr std::size_t kMostPlaces = 20'000;  // of logs, as they were left
 constexpr const char* kAllLogs = "watch.logs and watch.kernel_logs";
 constexpr std::size_t kPiece = 1u << 20;
+constexpr std::size_t kMostAPoll = 16u << 20;  // bytes of all logs
 constexpr Duration kSilence = 3s;
 
 std::string key_of(const RunName& run) {
@@ -82,7 +84,7 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
     looked_ = now;
     find_logs(out);
   }
-  for (auto& [path, log] : logs_) read(log, now, out);
+  read_logs(now, out);
   bool told = false;
   for (core::Input& input : inputs) {
     const auto* said = std::get_if<core::AgentSaid>(&input.body);
@@ -197,6 +199,16 @@ void LogWatch::leave_others(const LogChoice& choice, const std::string& main) {
 
 void LogWatch::tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out) {
   const char* how = known_ ? "followed" : "followed from its present end";
+  followed_ += paths.size();
+  if (known_ && followed_ > kMostNamed) {  // who makes ever more logs makes no events
+    if (paths.empty() || followed_ < 2 * counted_) return;
+    counted_ = followed_;
+    return note(kAllLogs,
+                fmt::format("{} logs were followed since this daemon began, {} is the newest; the "
+                            "next are reported when they are twice as many",
+                            followed_, paths.back()),
+                out);
+  }
   if (paths.size() <= kNamed) {
     for (const std::string& path : paths) note(path, how, out);
     return;
@@ -265,13 +277,39 @@ void LogWatch::scan_again(const std::string& path, const core::Cursor& cursor, c
   }
 }
 
-void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
+// Our own log first, then the others in turn: who may make logs makes any number of long ones, and
+// the agents are heard between two polls.
+void LogWatch::read_logs(Instant now, std::vector<core::Input>& out) {
+  std::size_t bytes = 0;
+  std::vector<Log*> others;
+  const auto first = logs_.lower_bound(next_);
+  const auto take = [&](auto begin, auto end) {
+    for (auto it = begin; it != end; ++it)
+      if (it->first.starts_with(policy_.directory + "/gen-"))
+        bytes += read(it->second, now, out);
+      else
+        others.push_back(&it->second);
+  };
+  take(first, logs_.end());
+  take(logs_.begin(), first);
+  for (Log* log : others) {
+    if (bytes >= kMostAPoll) {
+      next_ = log->tail.path();
+      more_ = true;
+      return;
+    }
+    bytes += read(*log, now, out);
+  }
+}
+
+// How many bytes it has gained.
+std::size_t LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
   const watch::TailRead read = log.tail.poll(now);
   more_ = more_ || read.more;
   if (read.restarted) log.offset = log.line = 0;
   if (read.error && !log.told_error) note(log.tail.path(), read.error->message(), out);
   log.told_error = read.error.has_value();
-  if (read.lines.empty()) return;
+  if (read.lines.empty()) return 0;
   grew_ = now;
   std::string block;
   for (const watch::TailLine& line : read.lines) {
@@ -281,6 +319,7 @@ void LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out) {
       script_->line(log.tail.path(), line.text, now, wall_now());
   }
   scan_->lines(log.source, read.lines.front().number - 1, block);
+  return block.size();
 }
 
 void LogWatch::heed_silence(Instant now) {

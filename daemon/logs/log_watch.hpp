@@ -62,7 +62,8 @@ class LogWatch {
   void follow(const std::string& path, diagnose::LiveSource source, bool from_end);
   void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
                   const diagnose::LiveSource& source);
-  void read(Log& log, Instant now, std::vector<core::Input>& out);
+  void read_logs(Instant now, std::vector<core::Input>& out);
+  std::size_t read(Log& log, Instant now, std::vector<core::Input>& out);
   void heed_silence(Instant now);
   void last_words(const wire::RankExited& exited);
   void begin_attempt(Attempt attempt);
@@ -83,8 +84,10 @@ class LogWatch {
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;
   LogRoom room_;
-  std::size_t left_out_ = 0;        // as it was reported
-  std::set<std::string> too_wide_;  // patterns that were reported
+  std::string next_;                        // of logs_: with which the next poll begins
+  std::size_t left_out_ = 0;                // as it was reported
+  std::size_t followed_ = 0, counted_ = 0;  // logs so far, and when their number was reported
+  std::set<std::string> too_wide_;          // patterns that were reported
   std::optional<Instant> looked_;
   bool more_ = false;
   bool failed_ = false;          // the newest verdict is a fatal one

@@ -2,6 +2,7 @@
 #include "diagnose/cause/blame.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace stoker::diagnose {
@@ -9,12 +10,22 @@ namespace stoker::diagnose {
 namespace {
 
 constexpr std::size_t kMost = 4096;
+constexpr std::size_t kLongestHost = 253;  // RFC 1123
+
+// What stands in a line for a host may be any text, and a person pastes commands that name it.
+bool is_host_name(std::string_view text) {
+  const auto is_part = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  return !text.empty() && text.size() <= kLongestHost && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), is_part);
+}
 
 // Keeps the order of arrival; no search through what is there for each of a million lines.
 class Places {
  public:
   void add_node(const std::string& node) {
-    if (!node.empty()) add(told_.nodes, nodes_, node);
+    if (is_host_name(node)) add(told_.nodes, nodes_, node);
   }
   void add_rank(std::uint32_t rank) { add(told_.ranks, ranks_, rank); }
   void add_ranks(const Finding& f) {

@@ -48,6 +48,12 @@ bool LiveScan::is_ours(const Finding& finding) const {
   });
 }
 
+std::size_t LiveScan::findings() const {
+  std::size_t all = 0;
+  for (const auto& scanner : scanners_) all += scanner->findings();
+  return all;
+}
+
 std::optional<Diagnosis> LiveScan::news() {
   std::uint64_t version = 0;
   for (const auto& scanner : scanners_) version += scanner->version();

@@ -34,6 +34,7 @@ class LiveScan {
 
   // The cause, if it differs from the last one reported; `healthy` when the training outlived it.
   std::optional<Diagnosis> news();
+  [[nodiscard]] std::size_t findings() const;  // that news() ranks: what it costs
   // What was reported last, for a reader that starts again there; "" = nothing.
   [[nodiscard]] const std::string& reported() const { return reported_; }
   void set_reported(std::string verdict) { reported_ = std::move(verdict); }

@@ -54,6 +54,7 @@ class LogScanner {
   // What the lines so far say.
   [[nodiscard]] ScannedLog so_far() const;
   ScannedLog finish();
+  [[nodiscard]] std::size_t findings() const { return log_.findings.size(); }
   // Changes whenever so_far() may lead to another cause.
   [[nodiscard]] std::uint64_t version() const;
 

@@ -35,13 +35,6 @@ std::string why_no_socket(const std::string& path) {
   return S_ISSOCK(info.st_mode) ? "" : "is no socket";
 }
 
-// Who may write the certificates chooses who gets the token. Distributions have links there.
-Status check_certificates(const std::string& path) {
-  const os::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return fail(errno_error(errno, "cannot open", path));
-  return os::check_own(file.get(), path);
-}
-
 // Who listens gets the token and the jobs. Where others may make files (/tmp), that may be anybody.
 std::string why_not_trusted(int socket, const std::string& path) {
   ucred server{};
@@ -77,15 +70,23 @@ struct Transfer {
 
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    self.socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    return self.socket;
+    if (!self.guarded) {
+      self.socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+      return self.socket;
+    }
+    auto made = os::connect_to_trusted(&address->addr, address->addrlen);
+    self.distrust = std::move(made.distrust);
+    return made.socket ? made.socket.release() : CURL_SOCKET_BAD;
+  }
+  static int connected(void* target, curl_socket_t, curlsocktype) {
+    return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED
+                                                   : CURL_SOCKOPT_OK;
   }
 
   // Connected, and nothing is sent yet.
-  static int look(void* target, char* address, char*, int port, int) {
+  static int look(void* target, char*, char*, int, int) {
     auto& self = *static_cast<Transfer*>(target);
     if (!self.path.empty()) self.distrust = why_not_trusted(self.socket, self.path);
-    if (self.guarded) self.distrust = os::why_no_secret(address, static_cast<unsigned>(port));
     return self.distrust.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
   }
 
@@ -144,6 +145,8 @@ void prepare(Transfer& transfer, const RestRequest& request, const std::string& 
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &Transfer::open);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &transfer);
+  curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
+  curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
   curl_easy_setopt(easy, CURLOPT_PREREQDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
@@ -211,7 +214,7 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   }
   if (!request.body.empty()) add_header(headers, "Content-Type: application/json");
   if (!access_.ca_file.empty())
-    if (const Status own = check_certificates(access_.ca_file); !own)
+    if (const Status own = os::check_own_target(access_.ca_file); !own)
       return unreached(own.error().message());
   const bool socket = access_.url.starts_with(core::kUnixUrl);
   const std::string path = socket ? access_.url.substr(core::kUnixUrl.size()) : "";

@@ -1,6 +1,8 @@
 // A secret in clear text to a port of this host: every user may listen there while its server is
 // away.
 #include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <thread>
 
@@ -120,7 +122,8 @@ TEST_CASE("guarded: a connection of before, which may be another user's -> a fre
   CHECK(seen == "1121");
 }
 
-TEST_CASE("guarded: a stranger listens -> the secret is not sent; insecure, or no secret -> sent") {
+TEST_CASE(
+    "guarded: a stranger listens -> nothing is sent, with a secret or not; insecure -> sent") {
   const stoker::testing::Folder folder;
   const std::string secret = folder.write("secret", "Basic c2VjcmV0\n");
   REQUIRE(os::replace_file(secret, "Basic c2VjcmV0\n", os::Durability::Cached, 0600));
@@ -141,8 +144,41 @@ TEST_CASE("guarded: a stranger listens -> the secret is not sent; insecure, or n
   CHECK(refused.error.find("refused: uid 54321 listens on 127.0.0.1 port ") == 0);
   CHECK(refused.error.find("insecure: true") != std::string::npos);
   CHECK(stranger.server().asked() == 0);
-  CHECK(answer_to(request_of(policy(stranger.server(), false, false))).status == 200);
+  CHECK(answer_to(request_of(policy(stranger.server(), false, false))).error.find("refused: ") ==
+        0);
+  CHECK(stranger.server().asked() == 0);
   CHECK(answer_to(request_of(policy(stranger.server(), true, true))).status == 200);
+}
+
+TEST_CASE("guarded: a relay's answers without end -> an error, and the mail is not delivered") {
+  LocalServer relay;  // only its port: it is served here
+  std::thread endless([&] {
+    const os::Fd client(::accept4(relay.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+    const std::string line = "220-" + std::string(90, 'x') + "\r\n";
+    for (int n = 0; n < 20'000; ++n)  // 2 MB
+      if (::send(client.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return;
+  });
+  MailRequest mail;
+  mail.url = "smtp://127.0.0.1:" + parse_url(relay.url())->port;
+  mail.from = "a@b.c";
+  mail.to = {"d@e.f"};
+  const Answer answer = answer_to(mail);
+  endless.join();
+  CHECK(answer.error.find("longer than what is read") != std::string::npos);
+  const stoker::alerts::test::Secrets secrets;
+  const auto sink = make_sink(stoker::alerts::test::one_of_each(secrets).front());
+  CHECK(std::holds_alternative<Retry>((*sink)->judge(answer)));
+}
+
+TEST_CASE("sinks: certificates that others may have written -> nothing is sent") {
+  const stoker::testing::Folder folder;
+  const std::string file = folder.write("ca.pem", "");
+  core::SinkPolicy policy{"am", "alertmanager", {{"url", "https://localhost/"}, {"ca_file", file}}};
+  CHECK((*make_sink(policy))->request(RenderedAlert{}, WallTime{}).has_value());
+  REQUIRE(::chmod(file.c_str(), 0666) == 0);
+  const auto open = (*make_sink(policy))->request(RenderedAlert{}, WallTime{});
+  REQUIRE_FALSE(open.has_value());
+  CHECK(open.error().message().find("refused: ") != std::string::npos);
 }
 
 TEST_CASE("guarded: any request, a mail before its password") {

@@ -117,9 +117,26 @@ def many(folder, files=10_000, size=50_000):
                note=f"{files * len(parts[0]) / 1e6:.0f} MB in all, {one:.2f} s and {two:.2f} s, {cores} cores here")
 
 
+def names(folder):
+    """A log in which each line accuses another node: `stoker replay` asks the decider about all of them."""
+    def cost(count):
+        log = os.path.join(folder, f"names-{count}.log")
+        with open(log, "w", encoding="utf-8") as f:
+            for n in range(count):
+                stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_790_000_000 + n))
+                f.write(f"{stamp} node-{n:06}.c kernel: NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.\n")
+                if n % 100 == 0:
+                    f.write(f"[{stamp}] iteration {n + 1:8}/ 9000000 | elapsed time per iteration (ms): 100.0 | lm loss: 2.5E+00 |\n")
+        return cpu_seconds([STOKER, "replay", log, "--json"], times=1)
+    few, many_names = cost(20_000), cost(80_000)
+    yield dict(name="replay: 80,000 accused names / 20,000", value=many_names / few, unit="x", goal="<= 6", ok=many_names <= 6 * few,
+               note=f"CPU time of one process, {few:.1f} s and {many_names:.1f} s; 4x is a line's share")
+
+
 def scan():
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         yield from speed(folder)
         yield from start(folder)
         os.unlink(os.path.join(folder, "main.log"))
+        yield from names(folder)
         yield from many(folder, size=1_000_000 if os.environ.get("STOKER_LONG") else 50_000)

@@ -34,6 +34,24 @@ TEST_CASE("diagnose: a folder and a pattern -> one page with cause, place and ad
   CHECK(site.stoker({"diagnose", logs + "/ranks/*.log"}).out.starts_with("CAUSE     cuda_oom"));
 }
 
+TEST_CASE("diagnose: a line with a command for a host -> no command to paste names it") {
+  const Site site;
+  const std::string log = site.folder() + "/log.txt";
+  const auto exclude_of = [&](const std::string& host) {
+    site.write(log,
+               "[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+               "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n"
+               "  time      : 2026-01-01_00:00:00\n  host      : " +
+                   host + "\n  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 1234)\n");
+    const std::string page = site.stoker({"diagnose", log}).out;
+    const auto at = page.find("stoker exclude ");
+    return at == std::string::npos ? "" : page.substr(at, page.find('\n', at) - at);
+  };
+  CHECK(exclude_of("n07.cluster").find("stoker exclude n07.cluster --for") == 0);
+  for (const char* host : {"$(touch${IFS}/tmp/x)", "n07;id", "--all", "`id`", "n07\xe2\x80\xae"})
+    CHECK(exclude_of(host) == "");
+}
+
 TEST_CASE("diagnose --json: the keys of the contract") {
   const Site site;
   site.write(site.folder() + "/main.log", kOutOfMemory);

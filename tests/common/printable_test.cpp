@@ -23,13 +23,24 @@ TEST_CASE("printable: commands of terminals and bidirectional controls -> spaces
 }
 
 TEST_CASE("printable: what is not seen -> ?, so that no name looks like another") {
-  for (const char* hidden : {"\xc2\xad", "\xe1\xa0\x8e", "\xe2\x80\x8b", "\xe2\x80\x8d",
-                             "\xe2\x81\xa0", "\xe2\x81\xaf", "\xef\xbb\xbf", "\xf3\xa0\x81\xa1"}) {
+  for (const char* hidden :
+       {"\xc2\xad", "\xe1\xa0\x8e", "\xe2\x80\x8b", "\xe2\x80\x8d", "\xe2\x81\xa0", "\xe2\x81\xaf",
+        "\xef\xbb\xbf", "\xf3\xa0\x81\xa1", "\xe3\x85\xa4", "\xe1\x85\x9f", "\xcd\x8f",
+        "\xef\xb8\x8f", "\xe2\xa0\x80", "\xf3\xa0\x84\x80", "\xf0\x9d\x85\xb3"}) {
     CAPTURE(hidden);
     CHECK(printable(std::string("a") + hidden + "z") == "a?z");
   }
   for (const char* seen : {"\xe2\x80\x90", "\xe2\x80\x93", "\xe2\x82\xac", "\xf0\x9f\x94\xa5"})
     CHECK(printable(seen) == seen);
+}
+
+TEST_CASE("printable: longer forms, halves of pairs, beyond Unicode -> ?, byte by byte") {
+  CHECK(printable("\xe0\x80\x9b") == "???");       // ESC, too long
+  CHECK(printable("\xf0\x80\x80\x9b") == "????");  // likewise
+  CHECK(printable("\xed\xa0\x80") == "???");
+  CHECK(printable("\xf7\xbf\xbf\xbf") == "????");
+  CHECK(printable("\xf4\x90\x80\x80") == "????");
+  CHECK(printable("\xed\x9f\xbf\xf4\x8f\xbf\xbd") == "\xed\x9f\xbf\xf4\x8f\xbf\xbd");
 }
 
 TEST_CASE("last line: what a program said, not the rule that a launcher draws below it") {

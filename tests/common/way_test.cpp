@@ -2,6 +2,7 @@
 #include "common/os/way.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,4 +74,33 @@ TEST_CASE("way: a folder before a path that others may write -> named, unless st
   CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother).empty());  // in a folder of ours
   REQUIRE(::chown(folder.path.c_str(), kAnother, kAnother) == 0);
   CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother) == real("/tmp"));
+}
+
+TEST_CASE("way: a file behind links of our own -> opened; behind another user's -> refused") {
+  const Folder folder;
+  fs::create_directories(folder / "logs/deep");
+  folder.write("logs/deep/out.log", "here");
+  fs::create_symlink("logs", folder / "ours");
+  fs::create_symlink("deep/out.log", folder / "logs/latest");
+  const auto size_of = [](const std::string& path) -> off_t {
+    const auto opened = os::open_on_way(path, O_RDONLY);
+    REQUIRE_MESSAGE(opened, path);
+    struct stat info {};
+    return *opened && ::fstat((**opened).get(), &info) == 0 ? info.st_size : -1;
+  };
+  CHECK(size_of(folder / "ours/latest") == 4);
+  CHECK(size_of(folder / "ours/../logs/./deep/out.log") == 4);
+  CHECK(size_of(folder / "logs/none") == -1);
+  CHECK(size_of(folder / "logs/deep/out.log/below") == -1);
+  CHECK_FALSE(os::open_on_way("/", O_RDONLY));
+  fs::create_symlink(folder / "circle", folder / "circle");
+  CHECK_FALSE(os::open_on_way(folder / "circle", O_RDONLY));
+  if (::geteuid() != 0) return;
+  for (const char* link : {"ours", "logs/latest"}) {
+    REQUIRE(::lchown((folder / link).c_str(), kAnother, kAnother) == 0);
+    const auto opened = os::open_on_way(folder / "ours/latest", O_RDONLY);
+    REQUIRE_FALSE(opened);
+    CHECK(os::is_refusal(opened.error()));
+    REQUIRE(::lchown((folder / link).c_str(), 0, 0) == 0);
+  }
 }

@@ -2,7 +2,9 @@
 #include "daemon/logs/log_watch.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/folder.hpp"
@@ -277,6 +279,72 @@ TEST_CASE("log watch: too many logs of a stranger -> ours and the newest are fol
   const auto verdicts = w.poll(watch);
   REQUIRE(verdicts.size() == 1);
   CHECK(verdicts[0].evidence.front().find("train.log:2:") != std::string::npos);
+}
+
+TEST_CASE("log watch: a stranger's link, of a log or of a folder -> not followed, said once") {
+  if (::geteuid() != 0) return;
+  Watched w;
+  w.folder.append("secret", "RuntimeError: password hunter2\n");
+  std::filesystem::create_directory(w.folder / "logs");
+  std::filesystem::create_directory(w.folder / "home");
+  w.folder.append("home/out.log", std::string("starting\n") + kOom);
+  std::filesystem::create_symlink(w.folder / "secret", w.folder / "logs/a.log");
+  std::filesystem::create_symlink(w.folder / "home", w.folder / "logs/job");
+  for (const char* link : {"logs/a.log", "logs/job"})
+    REQUIRE(::lchown((w.folder / link).c_str(), 4711, 4711) == 0);
+  w.policy.watch.logs = {w.folder / "logs/*.log", w.folder / "logs/*/out.log"};
+  LogWatch watch = w.start();
+  w.poll(watch, {w.said(attempt(1))});
+  w.folder.append("secret", kOom);
+  w.folder.append("home/out.log", kOom);
+  CHECK(w.poll(watch).empty());
+  CHECK(open_below(w.folder / "secret") == 0);
+  REQUIRE(::lchown((w.folder / "logs/job").c_str(), 0, 0) == 0);  // as a link of our own it counts
+  w.poll(watch);
+  w.folder.append("home/out.log", kOom);
+  CHECK(w.poll(watch).size() == 1);
+}
+
+TEST_CASE("log watch: ever more logs -> a thousand are named, then their number when it doubles") {
+  Watched w;
+  w.policy.watch.logs = {w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch);
+  std::size_t notes = 0;
+  for (int n = 0; n < 420; ++n) {
+    for (int i = 0; i < 6; ++i) {
+      const std::string name = fmt::format("m{:05}.log", 6 * n + i);
+      w.folder.append(name, "");
+      if (n > 2) std::filesystem::remove(w.folder / fmt::format("m{:05}.log", 6 * (n - 2) + i));
+    }
+    w.poll(watch);
+    notes += w.notes.size();
+  }
+  CHECK(notes > 990);
+  CHECK(notes <= 1002);
+}
+
+TEST_CASE("log watch: many long logs -> some of them a poll, our own each time, all in the end") {
+  Watched w;
+  w.policy.watch.logs = {w.folder / "*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch, {w.said(attempt(1))});
+  for (int i = 0; i < 12; ++i)
+    w.folder.append(fmt::format("m{:02}.log", i), "a\n" + std::string(100, 'b') + "\n");
+  w.poll(watch);
+  std::string lines;
+  while (lines.size() < (3u << 20)) lines += std::string(200, 'x') + "\n";
+  for (int i = 0; i < 12; ++i)
+    w.folder.append(fmt::format("m{:02}.log", i), i == 11 ? lines + kOom : lines);
+  int polls = 1;
+  while (w.poll(watch).empty() && polls < 20) {
+    CHECK(watch.more());
+    ++polls;
+  }
+  CHECK(polls >= 2);
+  CHECK(polls <= 4);
+  w.poll(watch);
+  CHECK_FALSE(watch.more());
 }
 
 TEST_CASE("log watch: a log that was left for others -> goes on where it was") {

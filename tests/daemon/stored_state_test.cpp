@@ -75,7 +75,7 @@ TEST_CASE(
        "not those of one turn"},
       {"REPLACE INTO state SELECT * FROM backup.state", "not those of one turn"}};
   for (const auto& [sql, says] : cases) {
-    CAPTURE(sql);
+    CAPTURE(std::string(sql));
     Folder folder;
     const std::string path = folder / "journal.db", backup = folder / "journal-2026-01-01.db";
     two_turns(folder);

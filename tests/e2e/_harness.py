@@ -34,7 +34,7 @@ train:
   ranks_per_node: {ranks_per_node}
   exit_before_limit: {exit_before_limit}
 hang: {{floor: {floor}, ceiling: {ceiling}, phases: {{startup: 30s, load: 30s, checkpoint: 30s, evaluation: 30s, shutdown: 30s}}}}
-recover: {{restarts: {{total: {restarts}, without_progress: {without_progress}, refill: 24h}}, exclude: {{for: 24h, at_most: 50%}}}}
+recover: {{restarts: {{total: {restarts}, without_progress: {without_progress}, refill: 24h}}, exclude: {{for: {excluded}, at_most: 50%}}}}
 {more}
 """
 
@@ -95,7 +95,7 @@ class Site:
     def write_files(self, prefix, more="", command="stoker-train, --config, TRAIN", **options):
         o = dict(layers=2, hidden=32, ffn=64, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,
                  samples=800, warmup=64, save_every=10, asynchronous="true", nodes=1, spares=0, time_limit="1h", tasks=6, ranks_per_node=2,
-                 exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3)
+                 exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3, excluded="24h")
         o.update(options)
         train = os.path.join(self.folder, f"{self.run}.train.yaml")
         config = os.path.join(self.folder, f"{self.run}.yaml")

@@ -271,6 +271,30 @@ def answers(handler, status, body=b"", **headers):
     return True
 
 
+def pages_without_end(site):
+    """An error's page may have no end: its beginning is enough."""
+    sent = []
+
+    def endless(handler):
+        handler.send_response(404)
+        handler.end_headers()
+        try:
+            while len(sent) < 1000:  # 64 MB
+                handler.wfile.write(b"x" * 65536)
+                sent.append(1)
+        except OSError:
+            pass
+        return True
+
+    server = Odd(site.folder, endless)
+    try:
+        done = run_program("stoker", "tail", server.url, "--once", ok=False, env=site.env, limit=60)
+        check(done.returncode == 1 and "404 (no such file)" in done.stderr, f"exit {done.returncode} {done.stderr}")
+        check(len(sent) < 1000, "the whole page was read")
+    finally:
+        server.close()
+
+
 def servers_that_lie(site):
     hops = []
 
@@ -321,4 +345,4 @@ def no_url(site):
     check(done.returncode == 1 and "onnect" in done.stderr and str(closed) in done.stderr, f"no listener: {done.stderr}")
 
 
-main(no_url, without_ranges, servers_that_lie, grows, cut_off_and_replaced, server_goes_and_comes, once_and_json)
+main(no_url, without_ranges, pages_without_end, servers_that_lie, grows, cut_off_and_replaced, server_goes_and_comes, once_and_json)

@@ -1,7 +1,6 @@
 // EINTR and short transfers are handled here and nowhere else.
 #include "worker/train/data/byte_file.hpp"
 
-#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
+#include "common/os/random.hpp"
 
 namespace stoker::train {
 
@@ -52,11 +52,9 @@ Status ByteFile::read(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 Result<ByteWriter> ByteWriter::create(const std::string& path) {
-  static std::atomic<unsigned> counter{0};
   ByteWriter writer;
   writer.path_ = path;
-  writer.aside_ =
-      fmt::format("{}.new.{}.{}.{}", path, os::host_name(), ::getpid(), counter.fetch_add(1));
+  writer.aside_ = fmt::format("{}.new.{}", path, os::random_hex(8));
   writer.fd_.reset(::open(writer.aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!writer.fd_) {
     const int error = errno;
