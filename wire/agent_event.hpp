@@ -297,8 +297,9 @@ struct KernelLine {
   std::string text;         // at most 512 bytes
   std::optional<int> xid;
   std::string gpu_pci;
-  std::string gpu_uuid, gpu_serial;        // by NVML; "" = not known
-  OptionalName<NodeSuspect> node_suspect;  // of the Xid catalogue; "" = its agent has none
+  std::string gpu_uuid, gpu_serial;  // by NVML; "" = not known
+  // Of the Xid catalogue; of a killed or hung task: if_repeated = ours. "" = its agent has none.
+  OptionalName<NodeSuspect> node_suspect;
   OptionalName<NodeAction> node_action;
   STOKER_FIELDS(KernelLine, node, event_class, text, xid, gpu_pci, gpu_uuid, gpu_serial,
                 node_suspect, node_action)

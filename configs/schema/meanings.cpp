@@ -67,7 +67,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
        "logs beyond what the agent captures, read for causes of failure; patterns with * allowed"},
       {"watch.progress", "auto, map",
        "`{iteration: 'step=(\\d+)', loss: 'loss=([0-9.eE+-]+)'}` for unknown log lines"},
-      {"watch.kernel_logs", "paths", "kernel logs that stokerd can read; `%N` is the node's name"},
+      {"watch.kernel_logs", "paths",
+       "kernel logs that stokerd can read, files with the kernel's facility alone; `%N` is the "
+       "node's name"},
       {"watch.signatures", "paths",
        "failure signatures of this site (docs/diagnosis.md), beside ours"},
       {"watch.disk.paths", "paths", "file systems to watch beside the run directory's"},

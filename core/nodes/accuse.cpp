@@ -18,14 +18,17 @@ constexpr std::size_t kNameKept = 96;      // NVML's own limit
 constexpr std::size_t kWordsKept = 400;    // of a training's sentence
 constexpr std::size_t kTooManyGuilty = 2;  // one fault does not sit in so many nodes
 
-// The catalogue's word on an Xid; where the agent has none: NVIDIA, "Xid Errors", r555.
+// What the agent says: of an Xid the catalogue's word, of a task whether it was the run's own.
+// Where it says nothing: NVIDIA, "Xid Errors", r555; a kill that may be another user's proves
+// nothing.
 double weight_of(const wire::KernelLine& e) {
-  if (e.event_class != "xid" || !e.xid) return kWeak;
   if (const auto& suspect = e.node_suspect.get()) switch (*suspect) {
       case NodeSuspect::Yes: return kConvicts;
       case NodeSuspect::IfRepeated: return kWeak;
       case NodeSuspect::No: return 0;
     }
+  if (e.event_class == "oom_kill") return 0;
+  if (e.event_class != "xid" || !e.xid) return kWeak;
   constexpr int kFatal[] = {48, 74, 79, 94, 95, 119};
   return std::find(std::begin(kFatal), std::end(kFatal), *e.xid) != std::end(kFatal) ? kConvicts
                                                                                      : kWeak;

@@ -60,9 +60,10 @@ void keep_evidence(NodeEntry& entry, const Evidence& evidence) {
   if (entry.evidence.size() > kEvidenceKept) entry.evidence.erase(entry.evidence.begin());
 }
 
-// Words of the kernel or the driver about one fault come several at a time.
+// Words of the kernel or the driver about one fault come several at a time, and so do those about
+// one kill: two lines, and more where a whole cgroup is killed.
 bool is_echo(const NodeEntry& entry, const Evidence& evidence) {
-  if (!is_hardware(evidence)) return false;
+  if (!is_hardware(evidence) && evidence.kind != "oom_kill") return false;
   return std::any_of(entry.evidence.begin(), entry.evidence.end(), [&](const Evidence& e) {
     return e.kind == evidence.kind && e.weight != 0 && e.at + kEcho > evidence.at;
   });

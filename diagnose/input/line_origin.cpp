@@ -64,7 +64,7 @@ constexpr std::array kForms{
     Form{Label::Uptime, "[<",
          R"((?:<\d+>)?\[ *\+?\d+\.\d+(?: <[ +]*\d+\.\d+ *>)?\](?:\[ *[TC]\d+\])? ?)"},
     Form{Label::Uptime, "[", R"(\[[A-Z][a-z]{2} ?\d\d? \d\d:\d\d\] ?)"},
-    Form{Label::Kmsg, "0", R"(\d+,\d+,\d+,[^;]{1,64};)"},
+    Form{Label::Kmsg, "0", R"(\d+,\d+,\d+,([^;]{1,64});)"},
     Form{Label::Facility, "k", R"(kern *:\w+ *: )"},
     Form{Label::HostKernel, "A", R"(([A-Za-z][\w.-]*) kernel: ?)"},
     Form{Label::Kernel, "k", R"(kernel: ?)"},
@@ -113,6 +113,27 @@ std::optional<std::uint32_t> small_number(re2::StringPiece text, std::uint32_t b
 
 using Groups = std::array<re2::StringPiece, 8>;
 
+// "<30>" and the first number of a record of /dev/kmsg: 8 times the facility, which is 0 for the
+// kernel alone, and the level.
+bool is_kernels(re2::StringPiece header) {
+  static const RE2 kPriority(R"(^<?(\d{1,9})[>,])");
+  std::uint32_t priority = 0;
+  return RE2::PartialMatch(header, kPriority, &priority) && priority < 8;
+}
+
+bool is_header(Label label) {
+  return label == Label::Iso || label == Label::Ctime || label == Label::HostKernel ||
+         label == Label::Kernel || label == Label::Uptime || label == Label::Kmsg ||
+         label == Label::Facility;
+}
+
+void take_kernel_header(bool kernels, LineOrigin& origin) {
+  if (kernels && !origin.other_program)
+    origin.kernel_header = true;
+  else if (!origin.kernel_header)
+    origin.other_program = true;
+}
+
 void take(Label label, const Groups& g, LineOrigin& origin) {
   switch (label) {
     case Label::LocalRank:
@@ -136,17 +157,19 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
     case Label::Ctime:
       if (const auto time = read_line_time({g[0].data(), g[0].size()}); time && time->has_year)
         origin.time_ms = time->ms;
-      origin.kernel_header = true;
-      return;
+      return take_kernel_header(true, origin);
     case Label::Syslog:
       origin.node = g[1].as_string();
-      if (g[2] == "kernel") origin.kernel_header = true;
-      return;
+      // `logger -t kernel` has a priority of its own, where the line has one.
+      return take_kernel_header(g[2] == "kernel" && (!g[0].starts_with("<") || is_kernels(g[0])),
+                                origin);
     case Label::HostKernel: origin.node = g[1].as_string(); [[fallthrough]];
-    case Label::Uptime:
-    case Label::Kmsg:
     case Label::Facility:
-    case Label::Kernel: origin.kernel_header = true; return;
+    case Label::Kernel: return take_kernel_header(true, origin);
+    case Label::Uptime:
+      return take_kernel_header(!g[0].starts_with("<") || is_kernels(g[0]), origin);
+    case Label::Kmsg:  // "6,3973,227996636,c;" is a fragment, and whose text it is unknown
+      return take_kernel_header(is_kernels(g[0]) && g[1].starts_with("-"), origin);
     case Label::NcclHost:
     case Label::Host: origin.node = g[1].as_string(); return;
     case Label::Stream: return;
@@ -157,7 +180,8 @@ void take(Label label, const Groups& g, LineOrigin& origin) {
 // "n03: " is what pdsh puts in front of a line; "eth0: " and "step12: " are no machines.
 bool names_host(re2::StringPiece word) {
   static const RE2 kOther(
-      R"((?:eth|ib|bond|hsn|en[a-z]+|mlx|nvme|md|dm|sd[a-z]|loop|python|bash|cuda|device|layer|stage)"
+      R"((?:eth|ib|bond|hsn|cxi|en[a-z]+|mlx|nvidia-nvswitch|nvme|md|dm|sd[a-z]|loop)"
+      R"(|python|bash|cuda|device|layer|stage)"
       R"(|step|iter(?:ation)?|epoch|batch|sample|shard|task|thread|proc(?:ess)?|pid|line|attempt)"
       R"()[_-]?\d\w*|gpu[_-]?\d)");
   return !RE2::FullMatch(word, kOther);
@@ -174,6 +198,7 @@ bool goes_on_in_words(re2::StringPiece line, re2::StringPiece label) {
 LineOrigin read_origin(std::string_view line) {
   LineOrigin origin;
   re2::StringPiece rest(line.data(), std::min(line.size(), kLongestHeader));
+  const char* kernel_begin = nullptr;  // behind the last label of a kernel's header
   for (int labels = 0; labels < kMostLabels; ++labels) {
     while (!rest.empty() && (rest[0] == ' ' || rest[0] == '\t')) rest.remove_prefix(1);
     if (rest.empty()) break;
@@ -189,12 +214,16 @@ LineOrigin read_origin(std::string_view line) {
           (origin.rank_label || labels > 1 || !goes_on_in_words(rest, groups[0])))
         continue;
       found = true;
+      if (origin.kernel_header && kernel_begin == nullptr && !is_header(kForms[i].label))
+        kernel_begin = rest.data();
       take(kForms[i].label, groups, origin);
       rest.remove_prefix(groups[0].size());
     }
     if (!found) break;
   }
   origin.message = line.substr(static_cast<std::size_t>(rest.data() - line.data()));
+  if (kernel_begin == nullptr) kernel_begin = rest.data();
+  origin.kernel_message = line.substr(static_cast<std::size_t>(kernel_begin - line.data()));
   // "slurmstepd-n03: error: …", "slurmd[n03]: …"
   static const RE2 kStepd(R"(^slurm(?:step)?d(?:-([\w.-]+)|\[([A-Za-z][\w.-]*)\]): )");
   if (std::string dashed, bracketed;
@@ -204,7 +233,7 @@ LineOrigin read_origin(std::string_view line) {
 }
 
 KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::size_t at) {
-  if (origin.rank_label) return KernelWords::No;
+  if (origin.rank_label || origin.other_program) return KernelWords::No;
   const auto begin = static_cast<std::size_t>(origin.message.data() - line.data());
   if (origin.kernel_header) return KernelWords::Header;
   if (at <= begin) return KernelWords::Bare;

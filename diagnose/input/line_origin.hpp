@@ -18,14 +18,18 @@ struct LineOrigin {
   bool kernel_header = false;               // the header of a kernel log
   bool rank_label = false;                  // some launcher says that a rank printed it
   bool mild = false;                        // logged as information or as a warning
-  std::string_view message;                 // the rest, a part of the line
+  // The header names another program than the kernel, or a fragment of a torn record.
+  bool other_program = false;
+  std::string_view message;         // the rest, a part of the line
+  std::string_view kernel_message;  // the rest behind headers of a kernel log alone
 };
 
 LineOrigin read_origin(std::string_view line);
 
 // How much a line may be taken for one of the kernel log. `at`: where the kernel's own words start.
 //  Header: it has the header of one. Bare: it starts with the words. Quoted: a monitor that says so
-// repeats it ("[gpu-health] XID: NVRM: Xid …"). No: a rank printed it, or it stands in other text.
+// repeats it ("[gpu-health] XID: NVRM: Xid …"). No: a rank or another program printed it, or it
+// stands in other text. Whether words behind a header are the kernel's own: kernel_begin.hpp.
 enum class KernelWords { No, Quoted, Bare, Header };
 KernelWords kernel_words(const LineOrigin& origin, std::string_view line, std::size_t at);
 

@@ -87,10 +87,9 @@ Finding make_finding(const Signature& signature, const std::vector<PatternSet::G
   return f;
 }
 
-bool decode_kernel(Finding& finding, std::string_view match, const XidCatalogue& catalogue) {
-  const std::string_view line = finding.text;
-  const auto event = parse_kernel_line(line);
-  if (!event) return line.find("SXid") == std::string_view::npos && !match.empty();
+bool decode_kernel(Finding& finding, std::string_view words, const XidCatalogue& catalogue) {
+  const auto event = parse_kernel_message(words);
+  if (!event) return words.find("SXid") == std::string_view::npos;
   finding.gpu_pci = event->gpu_pci;
   if (!event->xid) return true;
   finding.xid = *event->xid;

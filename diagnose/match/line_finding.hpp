@@ -13,9 +13,10 @@ namespace stoker::diagnose {
 Finding make_finding(const Signature& signature, const std::vector<PatternSet::Group>& groups,
                      const LineOrigin& origin, std::string_view text);
 
-// Fills in what the kernel's words from `match` on say: code, GPU, meaning, severity. False: the
-// line is a follow-up of one that was reported already (data lines of an SXid).
-bool decode_kernel(Finding& finding, std::string_view match, const XidCatalogue& catalogue);
+// Fills in what `words`, the line from the kernel's own words on, say: code, GPU, meaning,
+// severity. False: the line is a follow-up of one that was reported already (data lines of an
+// SXid).
+bool decode_kernel(Finding& finding, std::string_view words, const XidCatalogue& catalogue);
 
 // "0-2,5" -> 0 1 2 5, at most 4096 of them; what is no number is left out.
 std::vector<std::uint32_t> rank_list(std::string_view text);

@@ -9,6 +9,7 @@
 #include "diagnose/input/line_scan.hpp"
 #include "diagnose/match/line_finding.hpp"
 #include "diagnose/parse/iteration_line.hpp"
+#include "diagnose/parse/kernel_begin.hpp"
 
 namespace stoker::diagnose {
 
@@ -19,6 +20,16 @@ constexpr std::size_t kTail = 16u << 10;
 constexpr std::size_t kLastLines = 12;
 constexpr const char* kIterationWords = "(?:iteration|loss|step|Loss)";
 constexpr const char* kTraceWords = R"(^(\++) \S)";
+
+template <typename Is>
+bool any_of_first(std::string_view block, const Is& is) {  // 50 lines of a block
+  for (int lines = 0; !block.empty() && lines < 50; ++lines) {
+    const auto newline = std::min(block.find('\n'), block.size());
+    if (is(block.substr(0, newline))) return true;
+    block.remove_prefix(std::min(newline + 1, block.size()));
+  }
+  return false;
+}
 }  // namespace
 
 Result<Detector> Detector::make(std::shared_ptr<const Knowledge> knowledge,
@@ -46,7 +57,7 @@ LogScanner::LogScanner(const Detector& detector, LineSieve& sieve, std::string n
                        std::uint32_t file, bool kernel_log)
     : detector_(detector), sieve_(sieve), file_(file) {
   log_.name = std::move(name);
-  log_.kernel_log = kernel_log;
+  log_.kernel_log = named_kernel_log_ = kernel_log;
   path_ = read_path_origin(log_.name);
   gpus_ = GpuPlaces(path_.node, path_.rank);
 }
@@ -73,16 +84,19 @@ bool LogScanner::is_kernel_log(std::string_view block) const {
 
 // A line without a date stands between two with one; the first of a few decides.
 std::optional<std::int64_t> LogScanner::first_time(std::string_view block) {
-  for (int lines = 0; !block.empty() && lines < 50; ++lines) {
-    const auto newline = std::min(block.find('\n'), block.size());
-    if (const auto time = read_origin(block.substr(0, newline)).time_ms) return time;
-    block.remove_prefix(std::min(newline + 1, block.size()));
-  }
-  return std::nullopt;
+  std::optional<std::int64_t> time;
+  any_of_first(block, [&](std::string_view line) {
+    time = read_origin(line).time_ms;
+    return time.has_value();
+  });
+  return time;
 }
 
 void LogScanner::block(std::string_view whole_lines) {
-  if (!begun_ && !log_.kernel_log) log_.kernel_log = is_kernel_log(whole_lines);
+  if (!begun_ && is_kernel_log(whole_lines)) log_.kernel_log = true;
+  if (log_.kernel_log && !has_kernel_headers_)
+    has_kernel_headers_ = any_of_first(
+        whole_lines, [](std::string_view line) { return read_origin(line).kernel_header; });
   if (!begun_) log_.first_time_ms = first_time(whole_lines);
   begun_ = true;
   block_ = whole_lines;
@@ -171,7 +185,7 @@ void LogScanner::examine(std::uint64_t line, std::string_view text, Ids ids) {
     if (const auto node = quoted_node(text, at); !node.empty()) finding.node = node;
   }
   if (signature.decode == Decode::Kernel &&
-      !decode_kernel(finding, best->groups.front().text, detector_.knowledge().xids))
+      !decode_kernel(finding, text.substr(at), detector_.knowledge().xids))
     return;
   keep(std::move(finding));
 }
@@ -190,14 +204,14 @@ std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, st
   std::vector<PatternSet::Group> groups;
   for (const unsigned id : ids) {
     const Signature& signature = detector_.knowledge().signatures[id];
+    if (!counts_here(signature, origin)) continue;
     if (signature.needs_traceback && origin.mild) continue;  // it goes on
     const bool anchored = signature.pattern.find('^') != std::string::npos;
     if (!detector_.patterns().match(id, anchored ? origin.message : text, groups)) continue;
     if (signature.decode == Decode::Traceback) last_traceback_ = line;
     KernelWords kernel = KernelWords::No;
     if (signature.kernel) {
-      const auto at = static_cast<std::size_t>(groups.front().text.data() - text.data());
-      kernel = log_.kernel_log ? KernelWords::Header : kernel_words(origin, text, at);
+      kernel = kernel_evidence(signature, origin, text, groups.front().text);
       if (kernel == KernelWords::No) continue;
     }
     const bool demoted = signature.needs_traceback &&
@@ -206,6 +220,34 @@ std::optional<LogScanner::Candidate> LogScanner::heaviest(std::uint64_t line, st
       best = Candidate{&signature, groups, kernel, demoted};
   }
   return best;
+}
+
+// In a kernel log the kernel alone has something to say, and quotes names of users. Where a log
+// only looks like one, it may be a training's: then words of a program count that accuse no node.
+bool LogScanner::counts_here(const Signature& signature, const LineOrigin& origin) const {
+  if (signature.kernel || signature.severity == Severity::Benign) return true;
+  if (named_kernel_log_) return false;
+  if (!log_.kernel_log || !origin.kernel_header) return true;
+  const Advice& usual = detector_.knowledge().causes.meaning(signature.failure_class).advice;
+  const Advice& advice = signature.has_advice ? signature.advice : usual;
+  return signature.node_suspect != NodeSuspect::Yes && advice.action != RunAction::RestartExcluding;
+}
+
+KernelWords LogScanner::kernel_evidence(const Signature& signature, const LineOrigin& origin,
+                                        std::string_view text, std::string_view match) const {
+  const auto at = static_cast<std::size_t>(match.data() - text.data());
+  KernelWords words = kernel_words(origin, text, at);
+  if (log_.kernel_log) {
+    const bool goes_on = has_kernel_headers_ && !origin.kernel_header;
+    words = origin.other_program || goes_on ? KernelWords::No : KernelWords::Header;
+  }
+  if (words != KernelWords::Header && words != KernelWords::Bare) return words;
+  const bool of_process = signature.failure_class == FailureClass::Segfault ||
+                          signature.failure_class == FailureClass::HostOom;
+  const bool own = match.data() >= origin.kernel_message.data() &&
+                   (of_process ? begins_behind_name(origin.kernel_message, match)
+                               : begins_message(origin.kernel_message, match));
+  return own ? words : KernelWords::No;
 }
 
 void LogScanner::progress(std::uint64_t line, std::string_view text, const StepNumbers& numbers) {

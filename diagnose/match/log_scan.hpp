@@ -42,7 +42,8 @@ class Detector {
 
 class LogScanner {
  public:
-  // `file` is the log's place in the list of inputs. `kernel_log`: every line is the kernel's.
+  // `file` is the log's place in the list of inputs. `kernel_log`: every line is the kernel's that
+  // does not name another program.
   // `sieve` outlives the scanner; scanners of one thread share it.
   LogScanner(const Detector& detector, LineSieve& sieve, std::string name, std::uint32_t file,
              bool kernel_log);
@@ -72,6 +73,9 @@ class LogScanner {
   std::optional<Candidate> heaviest(std::uint64_t line, std::string_view text, Ids ids,
                                     const LineOrigin& origin);
   bool in_passing(const Signature& signature, std::string_view text, std::size_t at);
+  [[nodiscard]] bool counts_here(const Signature& signature, const LineOrigin& origin) const;
+  [[nodiscard]] KernelWords kernel_evidence(const Signature& signature, const LineOrigin& origin,
+                                            std::string_view text, std::string_view match) const;
   void progress(std::uint64_t line, std::string_view text, const StepNumbers& numbers);
   void elastic_row(std::uint64_t line, std::string_view text);
   void keep(Finding finding);
@@ -99,6 +103,8 @@ class LogScanner {
   bool row_is_root_ = false;
   bool in_root_section_ = false;
   bool begun_ = false;
+  bool named_kernel_log_ = false;    // the caller says so
+  bool has_kernel_headers_ = false;  // a line without one goes on with the line before it
   // (signature, its weight here, node, pci, code, first rank) -> place in log_.findings
   using Key = std::tuple<const Signature*, int, std::string, std::string, int, std::int64_t>;
   std::map<Key, std::size_t> folded_;

@@ -1,11 +1,14 @@
 // One function a class; spellings after drivers 390-595 and kernels 3.10-6.12.
 #include "diagnose/parse/kernel_line.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <fmt/format.h>
 
+#include "diagnose/input/line_origin.hpp"
 #include "diagnose/input/line_scan.hpp"
+#include "diagnose/parse/kernel_begin.hpp"
 
 namespace stoker::diagnose {
 
@@ -44,16 +47,16 @@ std::string real_name(std::string_view name) {
 }
 
 // "NVRM: Xid (PCI:0000:cb:00): 13, pid=…, name=…, text"; old ones without "PCI:" or with an empty
-// rest; "Xid 79" of nvidia-smi's own log is not a kernel line.
-std::optional<KernelEvent> parse_xid(std::string_view line) {
-  const auto at = line.find("NVRM: Xid (");
-  if (at == npos) return std::nullopt;
-  const std::string_view text = line.substr(at);
+// rest; "Xid 79" of nvidia-smi's own log is not a kernel line. Without the comma all of it would
+// fit in the name of a process.
+std::optional<KernelEvent> parse_xid(std::string_view text) {
+  if (!text.starts_with("NVRM: Xid (")) return std::nullopt;
   const auto close = text.find("):");
   if (close == npos) return std::nullopt;
   std::size_t length = 0;
-  const auto code = scan_count(trim_left(text.substr(close + 2)), length);
-  if (!code || *code > 100'000) return std::nullopt;
+  const std::string_view rest = trim_left(text.substr(close + 2));
+  const auto code = scan_count(rest, length);
+  if (!code || *code > 100'000 || !rest.substr(length).starts_with(",")) return std::nullopt;
   KernelEvent event = make(KernelClass::Xid, text);
   event.xid = static_cast<int>(*code);
   event.gpu_pci = normal_pci(between(text, "Xid (", ')')).value_or("");
@@ -62,12 +65,9 @@ std::optional<KernelEvent> parse_xid(std::string_view line) {
   return event;
 }
 
-std::optional<KernelEvent> parse_sxid(std::string_view line) {
-  const auto mark = line.find(": SXid (");
-  if (mark == npos) return std::nullopt;
-  const auto at = line.rfind("nvidia-nvswitch", mark);
-  if (at == npos) return std::nullopt;
-  const std::string_view text = line.substr(at);
+std::optional<KernelEvent> parse_sxid(std::string_view text) {
+  const auto mark = text.find(": SXid (");
+  if (!text.starts_with("nvidia-nvswitch") || mark == npos || mark > 20) return std::nullopt;
   const auto close = text.find("):");
   if (close == npos) return std::nullopt;
   std::size_t length = 0;
@@ -85,59 +85,105 @@ std::optional<KernelEvent> parse_sxid(std::string_view line) {
   return event;
 }
 
-std::optional<KernelEvent> parse_gpu_lost(std::string_view line) {
-  const auto at = line.find("NVRM: ");
-  if (at == npos || line.find("fallen off the bus", at) == npos) return std::nullopt;
-  const std::string_view text = line.substr(at);
+std::optional<KernelEvent> parse_gpu_lost(std::string_view text) {
+  if (!text.starts_with("NVRM: ") || text.find("fallen off the bus") == npos) return std::nullopt;
   KernelEvent event = make(KernelClass::GpuLost, text);
   event.gpu_pci = normal_pci(between(text, "GPU ", ' ')).value_or("");
   return event;
 }
 
-std::optional<KernelEvent> parse_oom(std::string_view line) {
-  static constexpr std::array<std::string_view, 5> kStarts{
-      "oom-kill:constraint=", "Out of memory: Kill", "Memory cgroup out of memory: Kill",
-      "Out of memory and no killable processes", "Kernel panic - not syncing: Out of memory"};
-  std::size_t at = npos;
-  for (const auto start : kStarts)
-    if ((at = line.find(start)) != npos) break;
-  if (at == npos) return std::nullopt;
-  const std::string_view text = line.substr(at);
-  KernelEvent event = make(KernelClass::OomKill, text);
-  if (text.starts_with("oom-kill:")) {
-    event.pid = number_after(text, ",pid=");
-    event.process = std::string(between(text, ",task=", ',').substr(0, 64));
-  } else {
-    event.pid = number_after(text, "process ");
-    const auto open = text.find(" (");  // "4503 ((sd-pam)) total-vm": the name may hold brackets
-    const auto end = text.find(") ", open == npos ? 0 : open);
-    if (open != npos && end != npos && end > open + 2)
-      event.process = std::string(text.substr(open + 2, end - open - 2).substr(0, 64));
-  }
-  return event;
+std::optional<std::uint32_t> uid_at(std::string_view digits, std::string_view behind) {
+  std::size_t length = 0;
+  const auto uid = scan_count(digits, length);
+  if (!uid || *uid > 0xffffffff || !digits.substr(length).starts_with(behind)) return std::nullopt;
+  return static_cast<std::uint32_t>(*uid);
 }
 
-std::optional<KernelEvent> parse_hung(std::string_view line) {
-  if (const auto at = line.find("INFO: task "); at != npos) {
-    const auto blocked = line.find(" blocked for more than ", at);
-    if (blocked == npos) return std::nullopt;
-    KernelEvent event = make(KernelClass::HungTask, line.substr(at));
-    const std::string_view task = line.substr(at + 11, blocked - at - 11);
-    const auto colon = task.rfind(':');
-    if (colon != npos) {
-      std::size_t length = 0;
-      event.process = std::string(task.substr(0, colon).substr(0, 64));
-      if (const auto pid = scan_count(task.substr(colon + 1), length))
-        event.pid = static_cast<std::int64_t>(*pid & 0x7fffffff);
-    }
+// Names of processes and cgroups in front may hold "uid=0" as well: the kernel's own is the last
+// one, and only where the whole line is there.
+std::optional<std::uint32_t> uid_of_choice(std::string_view text) {
+  constexpr std::size_t kWhole = 900;  // the kernel's records end near 1000 bytes
+  const auto at = text.rfind(",uid=");
+  if (at == npos || text.size() > kWhole) return std::nullopt;
+  const std::string_view digits = text.substr(at + 5);
+  if (digits.find_first_not_of("0123456789") != npos) return std::nullopt;
+  return uid_at(digits, "");
+}
+
+// "Killed process 7 (x) total-vm:…, UID:1000 pgtables:…"; of 3.10 "(x), UID 1000, total-vm:…".
+std::optional<std::uint32_t> uid_of_kill(std::string_view text) {
+  if (const auto total = text.rfind(") total-vm:"); total != npos) {
+    const auto at = text.find(", UID:", total);
+    return at == npos ? std::nullopt : uid_at(text.substr(at + 6), " ");
+  }
+  const auto at = text.rfind("), UID ");
+  return at == npos ? std::nullopt : uid_at(text.substr(at + 7), ", ");
+}
+
+// The number of the process, and its name, which may hold brackets: "4503 ((sd-pam)) total-vm".
+bool read_victim(std::string_view text, KernelEvent& event) {
+  const auto process = text.find(" process ");
+  if (process == npos) return true;  // "no killable processes"
+  std::size_t length = 0;
+  std::string_view rest = text.substr(process + 9);
+  const auto pid = scan_count(rest, length);
+  if (!pid || *pid > 0x7fffffff) return false;
+  event.pid = static_cast<std::int64_t>(*pid);
+  rest.remove_prefix(length);
+  if (!rest.starts_with(" (")) return false;
+  const auto end = rest.find(") ");
+  if (end != npos && end > 2) event.process = std::string(rest.substr(2, end - 2).substr(0, 64));
+  return true;
+}
+
+std::optional<KernelEvent> parse_oom(std::string_view text) {
+  static constexpr std::array<std::string_view, 7> kStarts{
+      "oom-kill:constraint=CONSTRAINT_",
+      "Out of memory: Kill",
+      "Out of memory (oom_kill_allocating_task): Kill",
+      "Memory cgroup out of memory: Kill",
+      "Killed process ",  // the second line of kernels before 5.0
+      "Out of memory and no killable processes",
+      "Kernel panic - not syncing: Out of memory"};
+  if (std::none_of(kStarts.begin(), kStarts.end(), [&](auto s) { return text.starts_with(s); }))
+    return std::nullopt;
+  KernelEvent event = make(KernelClass::OomKill, text);
+  if (text.starts_with("oom-kill:")) {
+    const auto task = text.rfind(",task=");
+    const std::string_view victim = task == npos ? std::string_view{} : text.substr(task);
+    event.pid = number_after(victim, ",pid=");
+    event.process = std::string(between(victim, ",task=", ',').substr(0, 64));
+    event.uid = uid_of_choice(trim(text));
     return event;
   }
+  event.uid = uid_of_kill(text);
+  return read_victim(text, event) ? std::optional(event) : std::nullopt;
+}
+
+// The task's name is short: what a long text holds further on does not count.
+std::optional<KernelEvent> parse_hung(std::string_view text) {
+  constexpr std::size_t kLongestTask = 32;
+  if (text.starts_with("INFO: task ")) {
+    const auto blocked = text.find(" blocked for more than ");
+    if (blocked == npos || blocked > 11 + kLongestTask) return std::nullopt;
+    const std::string_view task = text.substr(11, blocked - 11);
+    const auto colon = task.rfind(':');
+    if (colon == npos) return std::nullopt;
+    std::size_t length = 0;
+    const auto pid = scan_count(task.substr(colon + 1), length);
+    if (!pid || colon + 1 + length != task.size() || *pid > 0x7fffffff) return std::nullopt;
+    KernelEvent event = make(KernelClass::HungTask, text);
+    event.process = std::string(task.substr(0, colon));
+    event.pid = static_cast<std::int64_t>(*pid);
+    return event;
+  }
+  for (const std::string_view watchdog : {"NMI watchdog: ", "watchdog: "})
+    if (text.starts_with(watchdog)) text.remove_prefix(watchdog.size());
   static constexpr std::array<std::string_view, 3> kStarts{"BUG: soft lockup - CPU#",
                                                            "Watchdog detected hard LOCKUP",
                                                            "Kernel panic - not syncing: hung_task"};
   for (const auto start : kStarts)
-    if (const auto at = line.find(start); at != npos)
-      return make(KernelClass::HungTask, line.substr(at));
+    if (text.starts_with(start)) return make(KernelClass::HungTask, text);
   return std::nullopt;
 }
 
@@ -166,11 +212,24 @@ std::optional<std::string> normal_pci(std::string_view text) {
   return fmt::format("{:04x}:{:02x}:{:02x}", parts[0], parts[1], parts[2]);
 }
 
-std::optional<KernelEvent> parse_kernel_line(std::string_view line) {
-  line = line.substr(0, kLongestLine);
+std::optional<KernelEvent> parse_kernel_message(std::string_view message) {
+  message = message.substr(0, kLongestLine);
+  if (led_by_process(message)) return std::nullopt;
   for (const auto parse : {parse_xid, parse_sxid, parse_gpu_lost, parse_oom, parse_hung})
-    if (auto event = parse(line)) return event;
+    if (auto event = parse(message)) return event;
   return std::nullopt;
+}
+
+std::optional<KernelEvent> parse_kernel_line(std::string_view line) {
+  const LineOrigin origin = read_origin(line.substr(0, kLongestLine));
+  if (origin.other_program || origin.rank_label) return std::nullopt;
+  return parse_kernel_message(origin.kernel_message);
+}
+
+std::optional<std::string_view> kernel_record(std::string_view record) {
+  const auto text = record.find(';');
+  if (text == npos || !read_origin(record.substr(0, text + 1)).kernel_header) return std::nullopt;
+  return record.substr(text + 1, record.find('\n', text) - text - 1);
 }
 
 }  // namespace stoker::diagnose

@@ -137,8 +137,9 @@ TEST_CASE("GPUs: a driver without serial numbers and power -> empty and 0, the r
 }
 
 TEST_CASE("kernel lines: an Xid -> the catalogue's word and the serial number of its GPU") {
-  auto line = kernel_event(NodeName("n1"),
-                           "NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.");
+  auto line =
+      kernel_event(NodeName("n1"),
+                   "NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.", Owners{});
   REQUIRE(line);
   CHECK(line->node_suspect == NodeSuspect::Yes);
   CHECK(line->node_action == NodeAction::Reboot);

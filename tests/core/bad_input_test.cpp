@@ -256,6 +256,26 @@ TEST_CASE("bad input: two nodes with one name -> one entry, and the run goes on"
   t.whole();
 }
 
+TEST_CASE("bad input: kills that are not known to be the run's -> said, no suspicion, no alert") {
+  Trained t;
+  const auto alerts = t.world.alerts.accepted.size();
+  wire::KernelLine kill;
+  kill.node = NodeName("n2");
+  kill.event_class = "oom_kill";
+  kill.text = "Memory cgroup out of memory: Killed process 7 (python) total-vm:1kB";
+  const auto health = [&] {
+    return health_of(t.world.state().ledger.nodes.at(NodeName("n2")), t.world.clock.now());
+  };
+  t.say(kill);  // of an agent that looks at no owner
+  kill.node_suspect = NodeSuspect::No;
+  for (int i = 0; i < 3; ++i) t.say(kill);
+  CHECK(health() == NodeHealth::Ok);
+  CHECK(t.world.alerts.accepted.size() == alerts);
+  kill.node_suspect = NodeSuspect::IfRepeated;
+  for (int i = 0; i < 3; ++i) t.say(kill);  // the run's own, by several lines
+  CHECK(health() == NodeHealth::Suspect);
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kFlood = 20'000;  // a sanitizer takes its time
 #else

@@ -36,6 +36,17 @@ TEST_CASE("ledger: one weak sign -> suspect; a second of the kind -> excluded; l
   CHECK(health_of(ledger.nodes[kN1], Instant{} + 49h) == NodeHealth::Ok);
 }
 
+TEST_CASE(
+    "ledger: the two lines of one kill -> one sign; another kill an hour later -> the second") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  for (const Duration at : {Duration(1s), Duration(1s), Duration(4s)})
+    note_evidence(ledger, kN1, evidence("oom_kill", at), false, {});
+  CHECK(excluded_nodes(ledger, Instant{} + 5s).empty());
+  CHECK(health_of(ledger.nodes[kN1], Instant{} + 5s) == NodeHealth::Suspect);
+  note_evidence(ledger, kN1, evidence("oom_kill", 1h), false, {});
+  CHECK(excluded_nodes(ledger, Instant{} + 61min) == std::vector<NodeName>{kN1});
+}
+
 TEST_CASE("ledger: signs of different kinds -> stay weak") {
   NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
   note_evidence(ledger, kN1, evidence("rank_crash", 1s), false, {});

@@ -1,6 +1,12 @@
 // Bridges diagnose's kernel-log parser to the agent's events.
 #include "worker/agent/node/kernel_event.hpp"
 
+#include <algorithm>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
 #include "common/check.hpp"
 #include "diagnose/embedded_data.hpp"
 #include "diagnose/parse/kernel_line.hpp"
@@ -29,10 +35,59 @@ void ask_catalogue(wire::KernelLine& line) {
   line.node_action = meaning.node_action;
 }
 
+// `id` in the numbers of the namespace that ours is in. Empty: it has none there.
+std::optional<std::uint32_t> outer_id(std::uint32_t id) {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  while (map >> inside >> outside >> count)
+    if (id >= inside && id - inside < count)
+      return static_cast<std::uint32_t>(outside + (id - inside));
+  return std::nullopt;
+}
+
+// The kernel's lines have the numbers of the first namespace of processes.
+bool in_first_namespace() {
+  char link[64];
+  const ssize_t length = ::readlink("/proc/self/ns/pid", link, sizeof link);
+  return std::string_view(link, static_cast<std::size_t>(std::max<ssize_t>(length, 0))) ==
+         "pid:[4026531836]";
+}
+
+std::optional<std::uint32_t> owner_of(std::int64_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  std::string line;
+  while (std::getline(status, line)) {
+    if (!line.starts_with("Uid:")) continue;
+    std::istringstream ids(line.substr(4));
+    std::uint32_t real = 0;
+    if (ids >> real) return outer_id(real);
+  }
+  return std::nullopt;
+}
+
+// False: it is another user's, and nothing to report.
+bool weigh_task(const diagnose::KernelEvent& event, const Owners& owners, wire::KernelLine& line) {
+  const bool killed = event.event_class == diagnose::KernelClass::OomKill;
+  auto owner = event.uid;
+  if (!owner && event.pid && owners.of) owner = owners.of(*event.pid);
+  if (killed && owner && *owner != owners.ours) return false;
+  const bool counts = owner && (*owner == owners.ours || (!killed && *owner == 0));
+  line.node_suspect = counts ? NodeSuspect::IfRepeated : NodeSuspect::No;
+  return true;
+}
+
 }  // namespace
 
-std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_view text) {
-  const auto parsed = diagnose::parse_kernel_line(text);
+Owners owners() {
+  const auto us = static_cast<std::uint32_t>(::geteuid());
+  Owners known{outer_id(us).value_or(us), nullptr};
+  if (in_first_namespace()) known.of = owner_of;
+  return known;
+}
+
+std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_view text,
+                                             const Owners& owners) {
+  const auto parsed = diagnose::parse_kernel_message(text);
   if (!parsed) return std::nullopt;
   wire::KernelLine line;
   line.node = node;
@@ -41,6 +96,9 @@ std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_v
   line.xid = parsed->xid;
   line.gpu_pci = parsed->gpu_pci;
   ask_catalogue(line);
+  const bool killed = parsed->event_class == diagnose::KernelClass::OomKill;
+  const bool stuck = parsed->event_class == diagnose::KernelClass::HungTask && parsed->pid;
+  if ((killed || stuck) && !weigh_task(*parsed, owners, line)) return std::nullopt;
   return line;
 }
 

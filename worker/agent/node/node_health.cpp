@@ -11,6 +11,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "diagnose/parse/kernel_line.hpp"
 #include "worker/agent/aside.hpp"
 #include "worker/agent/node/kernel_event.hpp"
 #include "worker/agent/node/nvml.hpp"
@@ -35,7 +36,8 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
                       HealthSink sink, std::vector<wire::GpuName> gpus) {
   os::Fd fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd || ::lseek(fd.get(), 0, SEEK_END) < 0) return false;
-  run_aside([fd = std::move(fd), node, stop, sink = std::move(sink), gpus = std::move(gpus)] {
+  run_aside([fd = std::move(fd), node, stop, sink = std::move(sink), gpus = std::move(gpus),
+             owners = owners()] {
     char record[8192];  // one read is one record: "6,339,5140900,-;text\n KEY=value…"
     while (!*stop) {
       pollfd p{fd.get(), POLLIN, 0};
@@ -43,11 +45,9 @@ bool watch_kernel_log(const NodeName& node, const std::shared_ptr<std::atomic<bo
       const ssize_t n = ::read(fd.get(), record, sizeof record);
       if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EPIPE)) continue;  // overrun
       if (n <= 0) return;
-      std::string_view text(record, static_cast<std::size_t>(n));
-      const auto begin = text.find(';');
-      if (begin == std::string_view::npos) continue;
-      text = text.substr(begin + 1, text.find('\n', begin) - begin - 1);
-      if (auto event = kernel_event(node, text)) {
+      const auto text = diagnose::kernel_record({record, static_cast<std::size_t>(n)});
+      if (!text) continue;
+      if (auto event = kernel_event(node, *text, owners)) {
         name_gpu(*event, gpus);
         sink(std::move(*event));
       }
