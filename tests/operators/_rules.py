@@ -91,9 +91,10 @@ def refusals_say_why(history, limits):
 
 
 def nonsense_is_refused(history, limits):
-    """An order that names what does not exist, or a broken file, is refused."""
+    """An order that names what does not exist, or a broken file, is refused, where it could be known: without its scheduler
+    stoker takes a node's name, and says that it could not look it up."""
     for h in of(history, "order", nonsense=True):
-        if h["exit"] == 0:
+        if h["exit"] == 0 and "could not be looked up" not in h["said"]:
             yield f"at {at(h)} `{h['argv']}` was accepted: {h['said'][-200:]}"
 
 

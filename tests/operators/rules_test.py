@@ -84,6 +84,8 @@ class Rules(unittest.TestCase):
         self.breaks(_rules.refusals_say_why, [order(1, "save", -11)], "ended with -11")
         self.breaks(_rules.nonsense_is_refused, [order(1, "exclude", nonsense=True)], "was accepted")
         self.keeps(_rules.nonsense_is_refused, [order(1, "exclude", 1, nonsense=True)])
+        unknown = {**order(1, "exclude", nonsense=True), "said": "nosuchnode excluded; nosuchnode could not be looked up: no answer"}
+        self.keeps(_rules.nonsense_is_refused, [unknown])
 
     def test_orders_take_effect(self):
         self.keeps(_rules.orders_take_effect, samples(0, 5) + [order(5, "stop")] + samples(6, 10) + samples(10, 40, **STILL))
