@@ -17,6 +17,7 @@ constexpr Timer kTimers[] = {
     {"an effect is tried again", retry_at, retry_effects},
     {"a submission is searched for", supply::look_up_at, supply::look_up_again},
     {"the end of a task is decided", supply::decide_end_at, supply::decide_ends},
+    {"an array waits for no task", supply::limit_lasts_until, supply::replace_limited},
     {"the next submission", training::submit_at, training::submit_again},
     {"the next step of a stop", training::escalate_at, training::escalate},
     {"a recovery is repeated or given up", training::recover_again_at, training::recover_again},

@@ -50,6 +50,9 @@ namespace supply {
 // answers.cpp: a submission whose answer is unknown is searched for.
 std::optional<Instant> look_up_at(const SiteState& site, const RunState& run);
 void look_up_again(Turn& turn);
+// array_limit.cpp: an array whose tasks wait for one that is over is replaced.
+std::optional<Instant> limit_lasts_until(const SiteState& site, const RunState& run);
+void replace_limited(Turn& turn);
 // task_end.cpp: the last reports of an ended task have had their time.
 std::optional<Instant> decide_end_at(const SiteState& site, const RunState& run);
 void decide_ends(Turn& turn);

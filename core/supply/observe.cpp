@@ -111,6 +111,7 @@ bool two_at_once(Turn& turn, const Submission& s, const JobSeen& seen, std::uint
   if (speaks) {
     turn.say(fmt::format("{} runs beside {}, whose agents report: the new job must exit",
                          job_text(newcomer), job_text(elder)));
+    replace_uncounted(turn, s);
     return true;
   }
   turn.say(

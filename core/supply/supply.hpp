@@ -40,6 +40,10 @@ struct Size {
 };
 Size size_for(const Turn& turn);
 
+// The next task of an array runs beside one that lost a node and trains on: so would the others
+// after it. Those that wait are replaced by a new array (array_limit.cpp).
+void replace_uncounted(Turn& turn, const Submission& s);
+
 void on_job_seen(Turn& turn, const JobSeen& seen);
 // A generation's first report: its task runs, or runs again, no matter what the scheduler said
 // last.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <tuple>
+#include <utility>
 
 #include "common/hostlist.hpp"
 
@@ -74,6 +75,7 @@ void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_co
     SimTask& over = found->second.state.at(number);
     if (over.state != JobState::Completing) return;  // requeued
     over.state = state;
+    if (over.counted_on) ++found->second.over_but_counted;
     over.node_list = compress_hostlist(over.nodes);
     over.exit_code = exit_code;
     over.signal = signal;
@@ -143,6 +145,7 @@ void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
   const bool host = lost == task.nodes.begin();
   if (job.no_kill && task.nodes.size() > 1 && (!host || !node_is_dead)) {
     task.nodes.erase(lost);
+    task.uncounted = true;
     task.node_list = compress_hostlist(task.nodes);
     if (!host) return;
     end(job, number, JobState::Failed, 0, 9);  // slurmd lives, and has killed the script
@@ -203,9 +206,10 @@ bool Cluster::cut_limit(const std::string& name, Duration rest) {
 
 bool Cluster::may_start(const SimJob& job) const {
   if (job.eligible > time_.now() || jammed_until_ > time_.now()) return false;
-  const auto live = std::count_if(job.state.begin(), job.state.end(),
-                                  [](const auto& entry) { return is_live(entry.second.state); });
-  if (live >= static_cast<std::ptrdiff_t>(job.throttle)) return false;
+  const auto live = std::count_if(job.state.begin(), job.state.end(), [](const auto& entry) {
+    return is_live(entry.second.state) && !entry.second.uncounted;
+  });
+  if (live + std::ptrdiff_t{job.over_but_counted} >= std::ptrdiff_t{job.throttle}) return false;
   for (const auto& [id, other] : jobs_) {
     if (id == job.id) continue;
     const bool holds = (job.singleton && other.name == job.name && id < job.id) || id == job.after;
@@ -263,7 +267,7 @@ void Cluster::start(SimJob& job, std::uint32_t number, std::vector<NodeName> nod
   task.node_list = compress_hostlist(task.nodes);
   task.processes = true;
   task.exit_code = task.signal = 0;
-  task.by_user = false;
+  task.by_user = task.uncounted = task.counted_on = false;
   hooks_.say(fmt::format("slurm: job {}_{} runs on {}", job.id, number, task.node_list));
   time_.at(task.ends_at, [this] { poll(); });
   hooks_.started(job, number);
@@ -312,13 +316,16 @@ void Cluster::purge(Duration age) {
   }
 }
 
-// It reports once more to slurmdbd how the jobs that it remembers have ended.
+// It reports once more to slurmdbd how the jobs that it remembers have ended, and counts again.
 void Cluster::controller_restarts() {
-  for (auto& [id, job] : jobs_)
+  for (auto& [id, job] : jobs_) {
+    job.over_but_counted = 0;
     for (auto& [number, task] : job.state) {
+      if (is_live(task.state) && std::exchange(task.uncounted, false)) task.counted_on = true;
       if (core::is_terminal(task.state) && !task.unlisted) task.resent = true;
       if (task.state == JobState::Pending && task.own == 0) job.reloaded = true;
     }
+  }
 }
 
 }  // namespace stoker::sim

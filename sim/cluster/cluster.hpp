@@ -51,7 +51,9 @@ struct SimTask {
   bool purged =
       false;  // for it has ended long ago; else it was cancelled out of the array's record
   std::vector<NodeName> require;
-  bool resent = false;        // ended before the last restart of slurmctld, which reports it again
+  bool uncounted = false;   // lost a node since it started: not counted against the throttle
+  bool counted_on = false;  // and slurmctld was restarted since: counted, and still when it is over
+  bool resent = false;      // ended before the last restart of slurmctld, which reports it again
   SimAccount attempt_before;  // that was requeued
 };
 
@@ -65,8 +67,9 @@ struct SimJob {
   std::uint64_t after = 0;                 // afterany
   bool singleton = false;
   std::uint32_t throttle = 1;  // tasks at once
-  bool requeue = false;        // --requeue
-  bool held = false;           // --hold
+  std::uint32_t over_but_counted = 0;
+  bool requeue = false;  // --requeue
+  bool held = false;     // --hold
   Instant submitted, eligible;
   bool array = false;     // submitted with --array
   bool reloaded = false;  // its record had tasks when slurmctld was restarted

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "wire/exit_code.hpp"
 #include "wire/lineage.hpp"
 
 namespace stoker::sim {
@@ -11,6 +12,7 @@ namespace {
 
 constexpr Duration kCachedAtMost = 60s;  // nfs(5): acregmax, acdirmax
 constexpr Duration kLook = 5s;
+constexpr Duration kPredecessorLimit = 90s;  // as worker/agent/run.cpp
 // Digests are folded when the daemon looks (Universe::digests); the lead's own beats between them
 // would only cost time.
 constexpr Duration kBeatEvery = 1h;
@@ -78,11 +80,26 @@ void Training::job_started(const SimJob& job, std::uint32_t task) {
     if (!cluster_.is_up(now.nodes.front())) return;
     const Token token(found->second.comment);
     const bool first = claims_.insert(wire::claim_name(token, task, now.restarts)).second;
-    if (first || broken_ == Guard::Claim) mint(id, task);
+    if (first || broken_ == Guard::Claim) await_predecessors(id, task);
   };
   time_.after(scenario_.cluster.boot, claim);
   if (random_.chance(kStartedTwice))
     time_.after(scenario_.cluster.boot + random_.between(1s, 30s), claim);
+}
+
+// As worker/agent/node/predecessor.hpp: nothing begins beside a generation that is heard.
+void Training::await_predecessors(std::uint64_t job, std::uint32_t task) {
+  const auto found = cluster_.jobs().find(job);
+  if (found == cluster_.jobs().end()) return;
+  const SimTask& now = found->second.state.at(task);
+  if (now.state != core::JobState::Running) return;
+  const bool heard = std::any_of(generations_.begin(), generations_.end(), [](const auto& entry) {
+    return entry.second.alive && !entry.second.zombie;
+  });
+  if (!heard || broken_ == Guard::Claim) return mint(job, task);
+  if (time_.now() - now.started >= kPredecessorLimit)
+    return cluster_.task_left(job, task, wire::kAgentClaimed);
+  time_.after(kLook, [this, job, task] { await_predecessors(job, task); });
 }
 
 // The newest good checkpoint of this ancestry. Without the fence: simply the highest number.

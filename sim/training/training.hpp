@@ -155,6 +155,7 @@ class Training {
 
  private:
   // training.cpp: claims, generations, what files say
+  void await_predecessors(std::uint64_t job, std::uint32_t task);
   void mint(std::uint64_t job, std::uint32_t task, int waited = 0);
   void begin(SimGeneration minted);
   [[nodiscard]] bool is_over(OrderNumber order) const;

@@ -33,6 +33,27 @@ def node_death(site):
     site.wait_training(beyond=site.status()["iteration"])
 
 
+@with_either("core", nodes=7)
+def lost_node_is_not_counted(site):
+    """SLURM takes a task that lost a node out of the count of %1 and starts the next beside it: that one leaves by itself, and the others do not follow, for
+    they are replaced by an array that waits. Before, each of them held three nodes for two minutes, one after the other."""
+    site.start_daemon()
+    site.run_training(nodes=2, spares=1, ranks_per_node=1)
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scontrol", "update", "NodeName=" + nodes_of(site)[1], "State=DOWN", "Reason=fan", root=True)
+    site.wait(lambda: len(site.submissions()) == 2, LIMIT, "the array that waits")
+
+    def tasks():
+        rows = site.cluster.run("squeue", "-h", "-r", "-o", "%F_%K %T %r").stdout.splitlines()
+        return [row.split() for row in rows]
+    site.wait(lambda: [row for row in tasks() if row[1] == "RUNNING"] and len([row for row in tasks() if row[1] == "RUNNING"]) == 1, 200, "the second task to leave")
+    rows = tasks()
+    check([row[0] for row in rows if row[1] == "RUNNING"] == [before["job"]], f"the training's task does not run alone: {rows}")
+    check(all(row[1:] == ["PENDING", "Dependency"] for row in rows if row[1] == "PENDING"), f"what waits does not wait for the training: {rows}")
+    check(site.status()["state"] == "training" and site.status()["iteration"] > before["iteration"], f"{site.status()}")
+    check(len(site.submissions()) == 2, f"submissions: {site.submissions()}")
+
+
 @with_either("core")
 def batch_host_dies(site):
     """The first node dies, and the batch script with it: the job is ended after proof, and the next task continues."""
@@ -153,4 +174,4 @@ def lost_step(site):
 
 
 if __name__ == "__main__":
-    main(node_death, batch_host_dies, nobody_left_to_tell, slurmd_alone, drained, drain_is_refused, exclude_while_pending, lost_step)
+    main(node_death, lost_node_is_not_counted, batch_host_dies, nobody_left_to_tell, slurmd_alone, drained, drain_is_refused, exclude_while_pending, lost_step)
