@@ -86,8 +86,10 @@ void supersede(Turn& turn, const Token& token) {
     else
       turn.go(s, Terminal{"superseded"}, SupplyTrigger::Exhausted);
     // It was ordered to exit so that the next one continues; the next one is not to exit.
-    if (const auto* stopping = turn.in<training::Stopping>();
-        stopping != nullptr && stopping->goal == training::Goal::Next)
+    const auto* stopping = turn.in<training::Stopping>();
+    const auto* recovering = turn.in<training::Recovering>();
+    if ((stopping != nullptr && stopping->goal == training::Goal::Next) ||
+        (recovering != nullptr && recovering->rung != training::Rung::InAllocation))
       turn.go(training::Queued{}, Trigger::TaskEnds, "");
   }
 }
