@@ -85,6 +85,8 @@ def why_not(wish, samples, complete):
         words = ("cancel", "switch", "stop")
         return "" if any(w in reason.lower() for w in words) and not ranks else f"held, but not for what people did: {reason}"
     if goal == "stop":
+        if hold and paused and state == "idle" and "paused" in conditions and not ranks:
+            return ""  # a person's switch file, then a pause: nothing is submitted until `resume`, which is both
         return "" if state == "stopped" and not ranks else f"it is {state} with {len(ranks)} ranks: it was to stop"
     if paused:
         if "paused" not in conditions:
