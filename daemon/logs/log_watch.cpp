@@ -19,6 +19,7 @@ constexpr Duration kLookForLogs = 10s;
 constexpr Duration kLookForScriptLogs = 3s;
 constexpr std::size_t kNamed = 8;  // logs that are followed from one look on; more are counted
 constexpr std::size_t kMostNamed = 1000;     // by one process; then only their number is reported
+constexpr std::size_t kMostErrors = 100;     // likewise
 constexpr std::size_t kMostPlaces = 20'000;  // of logs, as they were left
 constexpr const char* kAllLogs = "watch.logs and watch.kernel_logs";
 constexpr std::size_t kPiece = 1u << 20;
@@ -307,7 +308,7 @@ std::size_t LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out)
   const watch::TailRead read = log.tail.poll(now);
   more_ = more_ || read.more;
   if (read.restarted) log.offset = log.line = 0;
-  if (read.error && !log.told_error) note(log.tail.path(), read.error->message(), out);
+  if (read.error && !log.told_error) tell_error(log.tail.path(), read.error->message(), out);
   log.told_error = read.error.has_value();
   if (read.lines.empty()) return 0;
   grew_ = now;
@@ -320,6 +321,16 @@ std::size_t LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out)
   }
   scan_->lines(log.source, read.lines.front().number - 1, block);
   return block.size();
+}
+
+// As tell_followed(): who makes ever more links of others' files makes no events.
+void LogWatch::tell_error(const std::string& path, const std::string& what,
+                          std::vector<core::Input>& out) {
+  if (++errors_ <= kMostErrors) return note(path, what, out);
+  if (errors_ < 2 * errors_counted_) return;
+  errors_counted_ = errors_;
+  note(kAllLogs, fmt::format("{} logs could not be read so far, the newest: {}", errors_, what),
+       out);
 }
 
 void LogWatch::heed_silence(Instant now) {

@@ -58,6 +58,7 @@ class LogWatch {
   void find_named(const std::string& main, std::vector<core::Input>& out);
   void leave_others(const LogChoice& choice, const std::string& main);
   void tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out);
+  void tell_error(const std::string& path, const std::string& what, std::vector<core::Input>& out);
   void tell_left_out(const LogChoice& choice, std::vector<core::Input>& out);
   void follow(const std::string& path, diagnose::LiveSource source, bool from_end);
   void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
@@ -84,10 +85,11 @@ class LogWatch {
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;
   LogRoom room_;
-  std::string next_;                        // of logs_: with which the next poll begins
-  std::size_t left_out_ = 0;                // as it was reported
-  std::size_t followed_ = 0, counted_ = 0;  // logs so far, and when their number was reported
-  std::set<std::string> too_wide_;          // patterns that were reported
+  std::size_t errors_ = 0, errors_counted_ = 0;  // likewise, of those that cannot be read
+  std::string next_;                             // of logs_: with which the next poll begins
+  std::size_t left_out_ = 0;                     // as it was reported
+  std::size_t followed_ = 0, counted_ = 0;       // logs so far, and when their number was reported
+  std::set<std::string> too_wide_;               // patterns that were reported
   std::optional<Instant> looked_;
   bool more_ = false;
   bool failed_ = false;          // the newest verdict is a fatal one

@@ -1,6 +1,7 @@
 // A run directory and a kernel log as they grow; what the decider receives, once, across a restart.
 #include "daemon/logs/log_watch.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -303,6 +304,26 @@ TEST_CASE("log watch: a stranger's link, of a log or of a folder -> not followed
   w.poll(watch);
   w.folder.append("home/out.log", kOom);
   CHECK(w.poll(watch).size() == 1);
+}
+
+TEST_CASE("log watch: ever more links of a stranger -> a hundred are named, then their number") {
+  if (::geteuid() != 0) return;
+  Watched w;
+  w.folder.append("secret", "a\n");
+  std::filesystem::create_directory(w.folder / "logs");
+  w.policy.watch.logs = {w.folder / "logs/*.log"};
+  LogWatch watch = w.start();
+  w.poll(watch);
+  for (int i = 0; i < 150; ++i) {
+    const std::string link = w.folder / fmt::format("logs/{}.log", i);
+    std::filesystem::create_symlink(w.folder / "secret", link);
+    REQUIRE(::lchown(link.c_str(), 4711, 4711) == 0);
+  }
+  w.poll(watch);
+  const auto refused = std::count_if(w.notes.begin(), w.notes.end(), [](const std::string& note) {
+    return note.find("refused: ") != std::string::npos;
+  });
+  CHECK(refused == 101);
 }
 
 TEST_CASE("log watch: ever more logs -> a thousand are named, then their number when it doubles") {
