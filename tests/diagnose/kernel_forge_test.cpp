@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(excluded(std::string(kXid) + "\n", true) == std::vector<std::string>{"n02"});
 }
 
-TEST_CASE("kernel forge: another program's line in a kernel log -> nobody's evidence") {
+TEST_CASE("kernel forge: another program's line in a kernel log -> no evidence") {
   for (const std::string& words : kWords)
     for (const char* header :
          {"Jun 10 03:09:55 n02 evil[4711]: ", "Jun 10 03:09:55 n02 evil: ", "Jun 10 03:09:55 n02 ",
