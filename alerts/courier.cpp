@@ -74,11 +74,10 @@ struct Courier::Transfer {
   [[nodiscard]] bool is_mail() const { return limit == kKeptOfReplies; }
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    if (!self.guarded)
-      return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    auto made = os::connect_to_trusted(&address->addr, address->addrlen);
+    auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
+                                address->protocol);
     self.distrust = std::move(made.distrust);
-    return made.socket ? made.socket.release() : CURL_SOCKET_BAD;
+    return made.socket.release();  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
     return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED

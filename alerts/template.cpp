@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "alerts/url.hpp"
+#include "common/escape_html.hpp"
 #include "common/json.hpp"
 
 namespace stoker::alerts {
@@ -37,24 +38,11 @@ std::string json_escaped(const std::string& value) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-std::string markup_escaped(const std::string& value) {
-  std::string out;
-  for (const char c : value) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  return out;
-}
-
 std::string written(const std::string& value, FieldForm form) {
   switch (form) {
     case FieldForm::Json: return json_escaped(value);
     case FieldForm::Form: return url_encoded(value);
-    case FieldForm::Markup: return markup_escaped(value);
+    case FieldForm::Markup: return escape_html(value);
     case FieldForm::Text: break;
   }
   return value;

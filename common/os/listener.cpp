@@ -166,4 +166,10 @@ TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size) {
   return made;
 }
 
+TrustedConnection open_socket(bool guarded, const sockaddr* address, socklen_t size, int type,
+                              int protocol) {
+  if (guarded) return connect_to_trusted(address, size);
+  return {Fd(::socket(address->sa_family, type | SOCK_CLOEXEC, protocol)), ""};
+}
+
 }  // namespace stoker::os

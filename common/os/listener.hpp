@@ -28,11 +28,16 @@ std::string why_not_trusted(const Endpoint& server, const Endpoint& ours, const 
                             const SocketTables& then);
 
 struct TrustedConnection {
-  Fd socket;             // connected; nothing is sent yet. None: it is not
+  Fd socket;             // nothing is sent yet. None: it is not connected
   std::string distrust;  // why not, "" = the host refused or does not answer
 };
 
 // Connects to a port of this host whose server may get clear text.
 TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size);
+
+// The socket of a request to anywhere, not connected yet; of one that is `guarded`, which sends
+// clear text to this host, connect_to_trusted().
+TrustedConnection open_socket(bool guarded, const sockaddr* address, socklen_t size, int type,
+                              int protocol);
 
 }  // namespace stoker::os

@@ -36,18 +36,11 @@ bool is_trusted(const struct stat& link, const std::string& folder) {
          around.st_uid == kOverflow && (around.st_mode & kOthersWrite) == 0;
 }
 
-// `link`: a path, or "" and the open link itself.
-Result<std::string> target_of(int folder, const std::string& link, const std::string& named) {
+Result<std::string> target_of(int link, const std::string& named) {
   std::array<char, PATH_MAX> target{};
-  const ssize_t size = ::readlinkat(folder, link.c_str(), target.data(), target.size());
+  const ssize_t size = ::readlinkat(link, "", target.data(), target.size());
   if (size < 0) return fail(errno_error(errno, "cannot read the link", named));
   return std::string(target.data(), static_cast<std::size_t>(size));
-}
-
-Unexpected another_users_link(const struct stat& link, const std::string& path) {
-  return fail(fmt::format("refused: it is a symbolic link of {}, who can lead it elsewhere",
-                          user_name_of(link.st_uid)),
-              path, "name the folder itself, or another one");
 }
 
 std::string below(const std::string& folder, const std::string& name) {
@@ -62,6 +55,8 @@ class Walk {
     begin(path);
   }
 
+  // Empty: why_none() says why. ENOENT: nothing is there; ENOTDIR: a part before the last is a
+  // file; EISDIR: it is the root.
   Result<std::optional<Fd>> open(int flags) {
     while (folder_ && !parts_.empty()) {
       const std::string name = std::move(parts_.back());
@@ -80,9 +75,10 @@ class Walk {
         folder_ = std::move(next);
       }
     }
-    if (folder_) errno = EISDIR;  // the root itself
+    if (folder_) errno = EISDIR;
     return missing(path_);
   }
+  [[nodiscard]] int why_none() const { return why_none_; }
 
  private:
   void begin(const std::string& path) {
@@ -90,54 +86,44 @@ class Walk {
     folder_.reset(::open(at_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
   Status follow(int link, const struct stat& info, const std::string& named) {
-    if (!is_trusted(info, at_)) return another_users_link(info, named);
+    if (!is_trusted(info, at_))
+      return fail(fmt::format("refused: it is a symbolic link of {}, who can lead it elsewhere",
+                              user_name_of(info.st_uid)),
+                  named, "name the folder itself, or another one");
     if (++links_ > kMostLinks) return fail(errno_error(ELOOP, "cannot follow", path_));
-    STOKER_TRY(target, target_of(link, "", named));
+    STOKER_TRY(target, target_of(link, named));
     if (target.starts_with('/')) begin(target);
     push_parts(target, parts_);
     return ok();
   }
-  static Result<std::optional<Fd>> missing(const std::string& path) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::optional<Fd>{};
-    return fail(errno_error(errno, "cannot open", path));
+  Result<std::optional<Fd>> missing(const std::string& path) {
+    why_none_ = errno;
+    for (const int none : {ENOENT, ENOTDIR, EISDIR})
+      if (why_none_ == none) return std::optional<Fd>{};
+    return fail(errno_error(why_none_, "cannot open", path));
   }
 
   const std::string& path_;
   std::vector<std::string> parts_;
   Fd folder_;
   std::string at_;
-  int links_ = 0;
+  int links_ = 0, why_none_ = 0;
 };
 
 }  // namespace
 
 Status check_way(const std::string& path) {
-  std::vector<std::string> parts;
-  push_parts(path, parts);
-  std::string at = path.starts_with('/') ? "/" : ".";
-  for (int links = 0; !parts.empty();) {
-    const std::string next = below(at, parts.back());
-    parts.pop_back();
-    struct stat info {};
-    if (::lstat(next.c_str(), &info) != 0) {
-      if (errno == ENOENT) return ok();
-      return fail(errno_error(errno, "cannot look at", next));
-    }
-    if (!S_ISLNK(info.st_mode)) {
-      at = next;
-      continue;
-    }
-    if (!is_trusted(info, at)) return another_users_link(info, next);
-    if (++links > kMostLinks) return fail(errno_error(ELOOP, "cannot follow", path));
-    STOKER_TRY(target, target_of(AT_FDCWD, next, next));
-    if (target.starts_with('/')) at = "/";
-    push_parts(target, parts);
-  }
+  Walk walk(path);
+  STOKER_TRY(end, walk.open(O_PATH));
+  if (!end && walk.why_none() == ENOTDIR) return fail(errno_error(ENOTDIR, "cannot look at", path));
   return ok();
 }
 
 Result<std::optional<Fd>> open_on_way(const std::string& path, int flags) {
-  return Walk(path).open(flags);
+  Walk walk(path);
+  STOKER_TRY(file, walk.open(flags));
+  if (!file && walk.why_none() == EISDIR) return fail(errno_error(EISDIR, "cannot open", path));
+  return std::move(file);
 }
 
 std::string open_folder_before(const std::string& path, uid_t uid) {

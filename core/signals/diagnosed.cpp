@@ -78,10 +78,10 @@ std::string way_back(const RunState& run) {
 
 }  // namespace
 
-void on_diagnosed(Turn& turn, const Diagnosed& told) {
+void on_diagnosed(Turn& turn, const Diagnosed& reported) {
   RunState& run = turn.r();
-  Diagnosed d = told;
-  d.exclude = our_nodes(turn, told.exclude);
+  Diagnosed d = reported;
+  d.exclude = our_nodes(turn, reported.exclude);
   const bool late = run.live && d.generation.value != 0 &&
                     (d.generation < run.live->generation ||
                      (d.generation == run.live->generation && d.attempt.value != 0 &&

@@ -86,15 +86,15 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
     find_logs(out);
   }
   read_logs(now, out);
-  bool told = false;
+  bool looked = false;
   for (core::Input& input : inputs) {
     const auto* said = std::get_if<core::AgentSaid>(&input.body);
     const bool ours = said != nullptr && said->generation >= generation_;
-    if (ours && !told && is_failure(said->event.body)) {
+    if (ours && !looked && is_failure(said->event.body)) {
       if (const auto* exited = std::get_if<wire::RankExited>(&said->event.body))
         last_words(*exited);
       tell(out);
-      told = true;
+      looked = true;
     }
     out.push_back(input);
     if (!ours) continue;
@@ -200,14 +200,13 @@ void LogWatch::leave_others(const LogChoice& choice, const std::string& main) {
 
 void LogWatch::tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out) {
   const char* how = known_ ? "followed" : "followed from its present end";
-  followed_ += paths.size();
-  if (known_ && followed_ > kMostNamed) {  // who makes ever more logs makes no events
-    if (paths.empty() || followed_ < 2 * counted_) return;
-    counted_ = followed_;
+  followed_.all += paths.size();
+  if (known_ && followed_.all > kMostNamed) {
+    if (paths.empty() || !followed_.doubled()) return;
     return note(kAllLogs,
                 fmt::format("{} logs were followed since this daemon began, {} is the newest; the "
                             "next are reported when they are twice as many",
-                            followed_, paths.back()),
+                            followed_.all, paths.back()),
                 out);
   }
   if (paths.size() <= kNamed) {
@@ -248,7 +247,7 @@ void LogWatch::follow(const std::string& path, diagnose::LiveSource source, bool
     if (place.generation == generation_) {
       attempt_ = std::max(attempt_, place.attempt);
       scan_again(path, *cursor, place, source);
-      scan_->set_reported(place.told);
+      scan_->set_reported(place.reported);
     }
     cursor->parser_state.clear();
   }
@@ -323,14 +322,12 @@ std::size_t LogWatch::read(Log& log, Instant now, std::vector<core::Input>& out)
   return block.size();
 }
 
-// As tell_followed(): who makes ever more links of others' files makes no events.
 void LogWatch::tell_error(const std::string& path, const std::string& what,
                           std::vector<core::Input>& out) {
-  if (++errors_ <= kMostErrors) return note(path, what, out);
-  if (errors_ < 2 * errors_counted_) return;
-  errors_counted_ = errors_;
-  note(kAllLogs, fmt::format("{} logs could not be read so far, the newest: {}", errors_, what),
-       out);
+  if (++errors_.all <= kMostErrors) return note(path, what, out);
+  if (errors_.doubled())
+    note(kAllLogs,
+         fmt::format("{} logs could not be read so far, the newest: {}", errors_.all, what), out);
 }
 
 void LogWatch::heed_silence(Instant now) {

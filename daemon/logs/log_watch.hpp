@@ -44,14 +44,24 @@ class LogWatch {
     Generation generation;
     Attempt attempt;
     std::uint64_t offset = 0, line = 0;  // where the log stood when the attempt began
-    std::string told;
-    STOKER_FIELDS(Place, generation, attempt, offset, line, told)
+    std::string reported;                // the verdict of LiveScan::reported()
+    STOKER_FIELDS(Place, generation, attempt, offset, line, reported)
   };
   struct Log {
     watch::LineTail tail;
     diagnose::LiveSource source;
     std::uint64_t offset = 0, line = 0;  // as in Place
     bool told_error = false;
+  };
+  // Who makes ever more logs, or links that are refused, makes no events without end: beyond a
+  // number they are counted, and the count is reported when it has doubled.
+  struct Tally {
+    std::size_t all = 0, counted = 0;
+    bool doubled() {
+      const bool news = all >= 2 * counted;
+      if (news) counted = all;
+      return news;
+    }
   };
   bool take_up(std::vector<core::Input>& out);
   void find_logs(std::vector<core::Input>& out);
@@ -85,11 +95,11 @@ class LogWatch {
   Attempt attempt_;  // 0: not known
   std::map<std::string, Log> logs_;
   LogRoom room_;
-  std::size_t errors_ = 0, errors_counted_ = 0;  // likewise, of those that cannot be read
-  std::string next_;                             // of logs_: with which the next poll begins
-  std::size_t left_out_ = 0;                     // as it was reported
-  std::size_t followed_ = 0, counted_ = 0;       // logs so far, and when their number was reported
-  std::set<std::string> too_wide_;               // patterns that were reported
+  Tally errors_;              // logs that cannot be read
+  std::string next_;          // of logs_: with which the next poll begins
+  std::size_t left_out_ = 0;  // as it was reported
+  Tally followed_;
+  std::set<std::string> too_wide_;  // patterns that were reported
   std::optional<Instant> looked_;
   bool more_ = false;
   bool failed_ = false;          // the newest verdict is a fatal one

@@ -70,13 +70,11 @@ struct Transfer {
 
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    if (!self.guarded) {
-      self.socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-      return self.socket;
-    }
-    auto made = os::connect_to_trusted(&address->addr, address->addrlen);
+    auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
+                                address->protocol);
     self.distrust = std::move(made.distrust);
-    return made.socket ? made.socket.release() : CURL_SOCKET_BAD;
+    self.socket = made.socket.release();
+    return self.socket;  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
     return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED

@@ -46,7 +46,7 @@ def lost_node_is_not_counted(site):
     def tasks():
         rows = site.cluster.run("squeue", "-h", "-r", "-o", "%F_%K %T %r").stdout.splitlines()
         return [row.split() for row in rows]
-    site.wait(lambda: [row for row in tasks() if row[1] == "RUNNING"] and len([row for row in tasks() if row[1] == "RUNNING"]) == 1, 200, "the second task to leave")
+    site.wait(lambda: sum(row[1] == "RUNNING" for row in tasks()) == 1, 200, "the second task to leave")
     rows = tasks()
     check([row[0] for row in rows if row[1] == "RUNNING"] == [before["job"]], f"the training's task does not run alone: {rows}")
     check(all(row[1:] == ["PENDING", "Dependency"] for row in rows if row[1] == "PENDING"), f"what waits does not wait for the training: {rows}")
