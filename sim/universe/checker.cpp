@@ -103,7 +103,8 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
 }
 
 // Unknown is not dead: while the scheduler is blind no running task is cancelled, unless a
-// person asks for it.
+// person asks for it. A cancel that is repeated hits the task that it was meant for, not the one
+// that came after it.
 void Checker::check_actions(const core::JournalRow& row, const core::SiteState& state,
                             const Excuse& excuse) {
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
@@ -114,6 +115,10 @@ void Checker::check_actions(const core::JournalRow& row, const core::SiteState& 
         !is_repeated(state, core::effect_key(row.event.run, row.seq, i)) &&
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
+    const auto* cancel = std::get_if<core::Cancel>(&action);
+    if (cancel != nullptr && std::holds_alternative<core::Tick>(row.event.body) &&
+        row.decision.from == "recovering" && hits_a_living(*cancel))
+      broken("cancelled a task whose ranks are well: " + row.decision.reason);
   }
 }
 
