@@ -37,9 +37,8 @@ std::string cost_so_far(const RunState& run) {
     text += fmt::format("; {} to repeat", count_text(reached - kept, "iteration"));
   if (run.accounting.goodput.incidents.empty()) return text;
   const IncidentCost& cost = run.accounting.goodput.incidents.back();
-  if (cost.since == incident.since && !hours_text(run, cost.node_hours).starts_with("0.00 "))
-    text += fmt::format("; {} lost so far", hours_text(run, cost.node_hours));
-  return text;
+  const std::string lost = lost_so_far(run, cost.node_hours);
+  return cost.since == incident.since && !lost.empty() ? text + "; " + lost : text;
 }
 
 // Of the failure that has just ended.

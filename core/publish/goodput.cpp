@@ -123,16 +123,22 @@ std::string cost_text(double gpu_hours, double node_hours) {
                                           : fmt::format("{:.2f} node hours", node_hours);
 }
 
+std::string lost_so_far(const RunState& run, double node_hours) {
+  const std::string hours = hours_text(run, node_hours);
+  return hours.starts_with("0.00 ") ? "" : hours + " lost so far";
+}
+
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {
   if (!run.recovery.incident || run.accounting.goodput.incidents.empty() || !run.live) return "";
   const IncidentCost& cost = run.accounting.goodput.incidents.back();
   if (cost.since != run.recovery.incident->since) return "";
   const double again = static_cast<double>(repeated) * usual_step_hours(run) *
                        static_cast<double>(run.live->nodes.size());
-  const std::string lost = hours_text(run, cost.node_hours);
+  const std::string lost = lost_so_far(run, cost.node_hours);
   const std::string with_repeats = hours_text(run, cost.node_hours + std::max(0.0, again));
-  if (lost == with_repeats) return lost + " lost so far";
-  return fmt::format("{} lost so far, about {} with the repeated iterations", lost, with_repeats);
+  if (with_repeats == hours_text(run, cost.node_hours)) return lost;
+  return fmt::format("{}{}about {} with the repeated iterations", lost, lost.empty() ? "" : ", ",
+                     with_repeats);
 }
 
 std::optional<double> mfu(const RunState& run) {

@@ -55,9 +55,11 @@ Duration whole(const Goodput& goodput);  // without `held`
 std::string hours_text(const RunState& run, double node_hours);
 // The same of figures that were published; "0.00 GPU hours" where both are 0.
 std::string cost_text(double gpu_hours, double node_hours);
+// "1.25 GPU hours lost so far"; "" where two digits behind the point would show nothing.
+std::string lost_so_far(const RunState& run, double node_hours);
 // What the incident that is over cost and will: "0.53 GPU hours lost so far, about 1.20 GPU hours
-// with the repeated iterations"; the account goes on while they are repeated. "" without one, or
-// without nodes.
+// with the repeated iterations"; the account goes on while they are repeated. "" without one,
+// without nodes, or where it rounds to nothing.
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated);
 
 // Model FLOPs utilisation of the usual iteration (PaLM, Chowdhery et al. 2022, appendix B): empty
