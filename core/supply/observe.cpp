@@ -174,6 +174,23 @@ bool is_by_hand(const Turn& turn, const Submission& s, const JobSeen& seen) {
   return !s.cancel_asked && !seen.cancelled_by_us && !turn.r().asked.paused;
 }
 
+// A script's job that no look saw running: how it began and ended is in its logs, which are read as
+// those of any other. (Agents report by themselves.)
+void begin_unseen(Turn& turn, Submission& s, const JobSeen& seen) {
+  turn.go(s, Running{seen.job.task}, SupplyTrigger::Runs);
+  turn.go(training::Starting{turn.now()}, Trigger::JobRuns,
+          fmt::format("{} began and ended between two looks at the queue", job_text(seen.job)));
+  s.tasks[seen.job.task].nodes = seen.nodes;
+  script::begin(turn, s, seen);
+}
+
+// COMPLETED may mean that the training is finished, even where the job was ordered to exit in that
+// moment: a script's last lines decide it.
+bool may_have_finished(const RunState& run, const JobSeen& seen) {
+  return !has_agents(run.policy) && seen.state == JobState::Completed && seen.exit_code == 0 &&
+         !seen.forgotten;
+}
+
 // The tasks that were not started are gone from the queue. A task that runs is not touched by that.
 void on_rest_gone(Turn& turn, Submission& s, const JobSeen& seen) {
   const bool by_hand = !s.rest_cancelled && is_by_hand(turn, s, seen);
@@ -212,18 +229,22 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
     if (by_hand) warn_cancelled(turn, seen);
   }
   if (other || ending != nullptr) return;
-  s.tasks[seen.job.task].state = seen.state;
   const RunState& run = turn.r();
+  if (!has_agents(run.policy) && turn.kind() == TrainingKind::Queued && running_task(s) == 0)
+    begin_unseen(turn, s, seen);
+  s.tasks[seen.job.task].state = seen.state;
   turn.go(s, Ending{seen.job.task, seen, turn.now() + wait_for_words(run)},
           SupplyTrigger::TaskOver);
   const bool ours = run.live && run.live->token == s.token && run.live->job.task == seen.job.task;
   const bool words =
       ours && (run.live->goodbye_at ||
                (run.live->outcome && run.live->outcome->attempt == run.live->attempt) ||
-               (!has_agents(run.policy) && script::finished(run, seen)));
-  const bool expected = !turn.active() || turn.in<training::Recovering>() != nullptr ||
-                        s.cancel_asked || seen.state == JobState::NodeFail ||
-                        seen.state == JobState::Preempted || seen.state == JobState::Cancelled;
+               (!has_agents(run.policy) && run.health.progress.iteration.value > 0 &&
+                script::finished(run, seen)));
+  const bool ordered = turn.in<training::Recovering>() != nullptr || s.cancel_asked;
+  const bool expected = !turn.active() || (ordered && !(ours && may_have_finished(run, seen))) ||
+                        seen.state == JobState::NodeFail || seen.state == JobState::Preempted ||
+                        seen.state == JobState::Cancelled;
   if (words || expected) return decide_end(turn, s);
   turn.say(fmt::format("{} ended with {}; waiting up to {} for the last {}", job_text(seen.job),
                        stoker::name_of(seen.state), format_duration(wait_for_words(run)),
@@ -344,44 +365,6 @@ void on_claimed(Turn& turn, const wire::GenerationStarted& e) {
   seen.state = JobState::Running;
   seen.nodes = e.nodes;
   on_job_seen(turn, seen);
-}
-
-// One task was cancelled, not by us, and the chain went on.
-void warn_cancelled(Turn& turn, const JobSeen& seen) {
-  const std::string text = fmt::format("{} was cancelled{}, not by stoker; the next task continues",
-                                       job_text(seen.job), by_whom(seen));
-  turn.say(text);
-  raise(turn, {Severity::Warning, "cancelled_by_hand", text, command_text(turn.name(), "why"), ""});
-}
-
-// A scheduler's answer is up to a poll old: a cancel that is seen now may be older than a person's
-// `resume`, which would have released the hold. What was submitted after the `resume` was cancelled
-// after it.
-constexpr Duration kResumeOutlivesCancel = 2min;
-
-bool resumed_since(const Turn& turn, const JobSeen& seen) {
-  const RunState& run = turn.r();
-  const auto s = run.jobs.supply.find(seen.token);
-  return run.asked.resumed_live_at &&
-         turn.now() - *run.asked.resumed_live_at <= kResumeOutlivesCancel &&
-         s != run.jobs.supply.end() && s->second.intended_at <= *run.asked.resumed_live_at;
-}
-
-void decide_hand_cancel(Turn& turn, const JobSeen& seen) {
-  const std::string evidence =
-      fmt::format("{} and what was queued behind it were cancelled{}, not by stoker",
-                  job_text(seen.job), by_whom(seen));
-  if (resumed_since(turn, seen)) {
-    const std::string text = fmt::format(
-        "{}; `resume` was requested less than {} before that was seen, so the run continues",
-        evidence, format_duration(kResumeOutlivesCancel));
-    raise(turn,
-          {Severity::Warning, "cancelled_by_hand", text, command_text(turn.name(), "why"), ""});
-    return ensure(turn, text);
-  }
-  if (turn.r().policy.recover.on_scancel == OnScancel::Restart)
-    return ensure(turn, fmt::format("{}; recover.on_scancel is restart", evidence));
-  hold(turn, {"cancelled_by_hand", evidence, "ask who cancelled it and why", {}});
 }
 
 }  // namespace stoker::core::supply

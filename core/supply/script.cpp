@@ -102,8 +102,13 @@ std::optional<std::string> finished(const RunState& run, const JobSeen& end) {
   if (end.state != JobState::Completed || end.exit_code != 0 || end.forgotten) return std::nullopt;
   if (when.exit_zero) return "it ended with exit code 0";
   const std::uint64_t last = last_iteration(run);
-  if (!when.file.empty() || last == 0 || at < last) return std::nullopt;
-  return fmt::format("it reached iteration {} of {}", at, last);
+  if (!when.file.empty() || last == 0) return std::nullopt;
+  if (at >= last) return fmt::format("it reached iteration {} of {}", at, last);
+  // A job that begins where the training is over exits at once, and its log shows no iteration.
+  const std::uint64_t best = run.recovery.budget.best.value;
+  if (at > 0 || best < last) return std::nullopt;
+  return fmt::format("it had nothing left to do: iteration {} of {} was reached before", best,
+                     last);
 }
 
 namespace {

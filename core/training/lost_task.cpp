@@ -70,10 +70,12 @@ Failure failure_of(const Turn& turn, const TaskEnd& task) {
       failure.kind = "node_fault";
       failure.nodes = dead_nodes(turn, task);
       failure.strong = !has_agents(run.policy);  // nothing else keeps the next job from it
-      failure.evidence = fmt::format("{} ended with {} {}: {}", job, state, where_text(run),
-                                     failure.nodes.empty()
-                                         ? fmt::format("a node of {} died", nodes_text(task.nodes))
-                                         : fmt::format("{} died", nodes_text(failure.nodes)));
+      failure.evidence = fmt::format(
+          "{} ended with {} {}: {}", job, state, where_text(run),
+          failure.nodes.empty() ? task.nodes.empty()
+                                      ? "one of its nodes died"
+                                      : fmt::format("a node of {} died", nodes_text(task.nodes))
+                                : fmt::format("{} died", nodes_text(failure.nodes)));
       break;
     case JobState::Timeout:
       failure.evidence =
@@ -185,16 +187,11 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
   supply::ensure(turn, "");
 }
 
-// How a script's job may end without a failure: finished, or cut short by the wall or by its own
-// exit after it got on.
-bool script_end(Turn& turn, const JobSeen& end, const std::optional<LiveGeneration>& live,
-                const std::string& over) {
+// A script's job was cut short by the wall or by its own exit after it got on: no failure.
+bool cut_short(Turn& turn, const JobSeen& end, const std::optional<LiveGeneration>& live,
+               const std::string& over) {
   RunState& run = turn.r();
   if (has_agents(run.policy)) return false;
-  if (const auto why = script::finished(run, end)) {
-    finish(turn, fmt::format("{}; {}", over, *why));
-    return true;
-  }
   const bool left =
       end.state == JobState::Timeout || (end.state == JobState::Completed && !end.forgotten);
   if (!left || !live || !script::moved(run, *live)) return false;
@@ -211,7 +208,7 @@ void lose_task(Turn& turn, const TaskEnd& end) {
   const bool saved =
       end.live && end.live->outcome && classify(turn.r(), *end.live->outcome) == EndKind::Saved;
   if (!(saved && end.is_by_hand()) && planned_end(turn, end.live, end.sentence)) return;
-  if (script_end(turn, end.seen(), end.live, end.sentence)) return;
+  if (finished_script(turn, end) || cut_short(turn, end.seen(), end.live, end.sentence)) return;
   const Failure failure = failure_of(turn, end);
   if (end.is_by_hand() && !end.chain) {
     turn.go(Queued{}, Trigger::TaskEnds, failure.evidence);
@@ -257,6 +254,17 @@ bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const st
       break;
     case EndKind::Failed: return false;
   }
+  return true;
+}
+
+bool finished_script(Turn& turn, const TaskEnd& end) {
+  RunState& run = turn.r();
+  if (has_agents(run.policy)) return false;
+  const auto why = script::finished(run, end.seen());
+  if (!why) return false;
+  Iteration& reached = run.health.progress.iteration;
+  if (reached.value == 0) reached = run.recovery.budget.best;  // it had nothing left to do
+  finish(turn, fmt::format("{}; {}", end.sentence, *why));
   return true;
 }
 

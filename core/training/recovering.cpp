@@ -23,7 +23,7 @@ namespace training {
 namespace {
 
 void lose_recovered_task(Turn& turn, const TaskEnd& end) {
-  if (planned_end(turn, std::nullopt, end.sentence)) return;
+  if (planned_end(turn, std::nullopt, end.sentence) || finished_script(turn, end)) return;
   turn.go(Queued{}, Trigger::TaskEnds, end.sentence);
   supply::ensure(turn, "");
 }

@@ -66,8 +66,7 @@ bool leaves_by_plan(const Stopping& stopping) {
 void end_stopped_task(Turn& turn, const TaskEnd& end) {
   RunState& run = turn.r();
   const Stopping stopping = *turn.in<Stopping>();
-  if (const auto why = script::finished(run, end.seen()); why && !has_agents(run.policy))
-    return finish(turn, fmt::format("{}; {}", end.sentence, *why));
+  if (finished_script(turn, end)) return;
   if (finished_by_file(run))
     return finish(turn,
                   fmt::format("{}; {} is there", end.sentence, run.policy.train.finished.file));

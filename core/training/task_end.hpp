@@ -28,4 +28,8 @@ struct TaskEnd {
 // outcome that its agents reported. False: it is another kind of end.
 bool planned_end(Turn& turn, const std::optional<LiveGeneration>& live, const std::string& over);
 
+// The job of a script ended because the training is finished, no matter what was ordered in that
+// moment: then the run is. False: it is not proven, or the run has agents.
+bool finished_script(Turn& turn, const TaskEnd& end);
+
 }  // namespace stoker::core::training
