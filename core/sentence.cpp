@@ -2,6 +2,7 @@
 // calls no libc function that depends on a locale.
 #include "core/sentence.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <string_view>
 
@@ -82,6 +83,27 @@ std::string by_whom(const JobSeen& end) {
 
 std::string command_text(const RunName& run, const char* verb, const char* rest) {
   return fmt::format("stoker {} {}{}{}", verb, run.text, *rest == '\0' ? "" : " ", rest);
+}
+
+std::string failures_text(const std::string& kind) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"", "other causes"},
+      {"hang", "hangs"},
+      {"rank_crash", "crashes of ranks"},
+      {"numbers_differ", "numbers that must be equal and were not"},
+      {"node_fault", "faults of nodes"},
+      {"agents_silent", "silent agents"},
+      {"job_failed", "failed jobs"},
+      {"crash_loop", "crash loops"},
+      {"cancelled_by_hand", "jobs cancelled by hand"},
+      {"checkpoint_refused", "refused checkpoints"},
+      {"loss_spike", "loss spikes"},
+  };
+  for (const auto& [name, words] : kWords)
+    if (name == kind) return std::string(words);
+  std::string words = kind;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
 }
 
 }  // namespace stoker::core

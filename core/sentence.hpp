@@ -27,4 +27,8 @@ std::string count_text(std::uint64_t n, const char* noun);  // "1 iteration", "2
 // The command a person types: "stoker why tr11 --last 5".
 std::string command_text(const RunName& run, const char* verb, const char* rest = "");
 
+// Failures of a kind as people call them: "crashes of ranks" of rank_crash; an unknown kind by its
+// own words, "other causes" without one.
+std::string failures_text(const std::string& kind);
+
 }  // namespace stoker::core

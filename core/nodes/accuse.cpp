@@ -170,14 +170,18 @@ void on_numbers_differ(Turn& turn, const wire::NumbersDiffer& e) {
   if (one && replay) supply::update_exclusions(turn);
 }
 
-void on_health_sources(Turn& turn, const wire::HealthSources& e) {
+std::string health_sources_text(const wire::HealthSources& e) {
   std::string works, fails;
   for (const wire::HealthSource& source : e.sources) {
     std::string& text = source.works ? works : fails;
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", source.name, source.detail);
   }
-  turn.say(fmt::format("{} health sources: {}{}", e.node.text, works.empty() ? "none" : works,
-                       fails.empty() ? "" : "; unavailable: " + fails));
+  return fmt::format("{} health sources: {}{}", e.node.text, works.empty() ? "none" : works,
+                     fails.empty() ? "" : "; unavailable: " + fails);
+}
+
+void on_health_sources(Turn& turn, const wire::HealthSources& e) {
+  turn.say(health_sources_text(e));
   std::vector<GpuIdentity> gpus;
   for (const wire::GpuName& gpu : e.gpus)
     if (!gpu.uuid.empty()) gpus.push_back({gpu.uuid, gpu.serial, gpu.pci});

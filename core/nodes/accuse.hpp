@@ -24,6 +24,9 @@ void end_parole(Turn& turn);
 std::string acquit_accused(Turn& turn, const std::vector<NodeName>& named);
 
 void on_kernel_line(Turn& turn, const wire::KernelLine& e);
+// What can be measured on a node, and what cannot: "n01 health sources: NVML (12.4); unavailable:
+// …".
+std::string health_sources_text(const wire::HealthSources& e);
 void on_health_sources(Turn& turn, const wire::HealthSources& e);
 void on_numbers_differ(Turn& turn, const wire::NumbersDiffer& e);
 // benched.cpp

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <tuple>
 
+#include "core/sentence.hpp"
+
 namespace stoker::core {
 namespace {
 
@@ -194,7 +196,7 @@ Noted note_evidence(NodeLedger& ledger, const NodeName& node, Evidence evidence,
     why = fmt::format(", {} times the first duration: it was on parole",
                       length / std::max<Duration>(policy.exclude_for, 1ns));
   else if (!strong && same >= kWeakLimit)
-    why = fmt::format(", after {} x {} within a day", same, evidence.kind);
+    why = fmt::format(", after {} {} within a day", same, failures_text(evidence.kind));
   else if (!strong)
     why = fmt::format(", its suspicion score is {:.2f} (limit {:.0f})", score, kLemon);
   if (!in_its_place.empty())

@@ -10,6 +10,7 @@
 
 #include "common/escape_markdown.hpp"
 #include "common/printable.hpp"
+#include "core/nodes/accuse.hpp"
 #include "core/publish/goodput.hpp"
 #include "core/recover/resumed.hpp"
 #include "core/sentence.hpp"
@@ -107,28 +108,6 @@ std::string title_of(const Decision& decision) {
   return decision.reason.substr(0, decision.reason.find(';'));
 }
 
-// What people call a kind of trouble; the others by their own name.
-std::string cause_text(const std::string& kind) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"", "other causes"},
-      {"hang", "hangs"},
-      {"rank_crash", "crashes of ranks"},
-      {"numbers_differ", "numbers that must be equal and were not"},
-      {"node_fault", "faults of nodes"},
-      {"agents_silent", "silent agents"},
-      {"job_failed", "failed jobs"},
-      {"crash_loop", "crash loops"},
-      {"cancelled_by_hand", "jobs cancelled by hand"},
-      {"checkpoint_refused", "refused checkpoints"},
-      {"loss_spike", "loss spikes"},
-  };
-  for (const auto& [name, words] : kWords)
-    if (name == kind) return std::string(words);
-  std::string words = kind;
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 // A start that loads an unreported checkpoint shows it by its first iterations.
 void note_start(Story& story, const JournalRow& row) {
   const Decision& d = row.decision;
@@ -158,7 +137,7 @@ std::string costs_text(const wire::StatusGoodput* account) {
   std::string text;
   for (const wire::StatusCost& cost : account->causes)
     if (cost.times > 0)
-      text += fmt::format("* {}: {} x, {}\n", cause_text(cost.cause), cost.times,
+      text += fmt::format("* {}: {} x, {}\n", failures_text(cost.cause), cost.times,
                           cost_text(cost.gpu_hours, cost.node_hours));
   if (!text.empty()) text = "\nBy cause, with what was repeated:\n\n" + text;
   return text;
@@ -213,6 +192,16 @@ bool tells_of_budget(const JournalRow& row) {
   });
 }
 
+// Of what agents report all belongs to the story, but what each start repeats of each node.
+bool tells_of_agents(const JournalRow& row) {
+  const auto* said = std::get_if<AgentSaid>(&row.event.body);
+  if (said == nullptr) return false;
+  if (const auto* sources = std::get_if<wire::HealthSources>(&said->event.body))
+    return row.decision.reason != health_sources_text(*sources);  // news of an accused GPU
+  const auto* refused = std::get_if<wire::ControlRefused>(&said->event.body);
+  return refused == nullptr || refused->stale;
+}
+
 // How a command of `after:` ended, that it was given up, that a checkpoint was left out.
 bool tells_of_followers(const JournalRow& row) {
   return std::holds_alternative<FollowerEnded>(row.event.body) ||
@@ -252,7 +241,7 @@ void tell(Story& story, const JournalRow& row) {
       said != nullptr && std::holds_alternative<wire::DamagedCheckpoint>(said->event.body);
   if (story.open) {
     story.open->trouble = story.open->trouble || trouble;
-    const bool worth = changed || said != nullptr || worth_a_note(row);
+    const bool worth = changed || tells_of_agents(row) || worth_a_note(row);
     if (!d.reason.empty() && worth) story.open->lines.push_back(line);
     const bool over =
         d.to == "training" || d.to == "finished" || d.to == "stopped" || d.to == "held";

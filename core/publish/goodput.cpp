@@ -112,20 +112,38 @@ void account(RunState& run, Instant now) {
   spend(g, incident->kind, bad, node_hours);
 }
 
-std::string hours_text(const RunState& run, double node_hours) {
+namespace {
+
+constexpr double kLeastShown = 0.005;  // what two digits behind the point show as more than 0.00
+
+std::string hours_of(double hours, std::string_view unit) {
+  return hours > 0 && hours < kLeastShown ? fmt::format("less than 0.01 {} hours", unit)
+                                          : fmt::format("{:.2f} {} hours", hours, unit);
+}
+
+// How many hours of its own unit, GPUs or nodes, an hour of a node is.
+std::pair<double, std::string_view> unit_of(const RunState& run) {
   const auto gpus = run.policy.scheduler.gpus_per_node;
-  if (gpus && *gpus > 0) return fmt::format("{:.2f} GPU hours", node_hours * *gpus);
-  return fmt::format("{:.2f} node hours", node_hours);
+  return gpus && *gpus > 0 ? std::pair<double, std::string_view>(*gpus, "GPU")
+                           : std::pair<double, std::string_view>(1, "node");
+}
+
+}  // namespace
+
+std::string hours_text(const RunState& run, double node_hours) {
+  const auto [each, unit] = unit_of(run);
+  return hours_of(node_hours * each, unit);
 }
 
 std::string cost_text(double gpu_hours, double node_hours) {
-  return gpu_hours > 0 || node_hours <= 0 ? fmt::format("{:.2f} GPU hours", gpu_hours)
-                                          : fmt::format("{:.2f} node hours", node_hours);
+  return gpu_hours > 0 || node_hours <= 0 ? hours_of(gpu_hours, "GPU")
+                                          : hours_of(node_hours, "node");
 }
 
 std::string lost_so_far(const RunState& run, double node_hours) {
-  const std::string hours = hours_text(run, node_hours);
-  return hours.starts_with("0.00 ") ? "" : hours + " lost so far";
+  return node_hours * unit_of(run).first < kLeastShown
+             ? ""
+             : hours_text(run, node_hours) + " lost so far";
 }
 
 std::string incident_cost_text(const RunState& run, std::uint64_t repeated) {

@@ -53,7 +53,8 @@ double ettr(const Goodput& goodput);
 Duration whole(const Goodput& goodput);  // without `held`
 // "1.25 GPU hours", or node hours where scheduler.gpus_per_node is not given.
 std::string hours_text(const RunState& run, double node_hours);
-// The same of figures that were published; "0.00 GPU hours" where both are 0.
+// The same of figures that were published; "0.00 GPU hours" where both are 0, "less than 0.01 node
+// hours" where only the rounding is.
 std::string cost_text(double gpu_hours, double node_hours);
 // "1.25 GPU hours lost so far"; "" where two digits behind the point would show nothing.
 std::string lost_so_far(const RunState& run, double node_hours);

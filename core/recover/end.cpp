@@ -79,38 +79,42 @@ void lift_end(Turn& turn, Generation through) {
   write_run_control(turn, "an operator resumed the run");
 }
 
-void heed_end(Turn& turn, const wire::EndMark& end) {
+bool heed_end(Turn& turn, const wire::EndMark& end) {
   RunState& run = turn.r();
   const std::string sentence = fmt::format("generation {}: {}", end.generation.value, end.why);
   // A person resumed the run while this generation was leaving, and it reached its end all the
   // same.
   const bool reached =
       end.kind == wire::End::Finished && run.live && run.live->generation == end.generation;
-  if ((end.generation <= run.asked.control.lifts && !reached) || end.generation < run.newest)
-    return turn.say(fmt::format("{}; that end mark is cleared or outdated", sentence));
+  if ((end.generation <= run.asked.control.lifts && !reached) || end.generation < run.newest) {
+    turn.say(fmt::format("{}; that end mark is cleared or outdated", sentence));
+    return false;
+  }
   run.newest = end.generation;
   run.jobs.end.reset();
-  if (turn.kind() == TrainingKind::Finished) return;
+  if (turn.kind() == TrainingKind::Finished) return true;
   run.health.progress.iteration = std::max(run.health.progress.iteration, end.iteration);
-  if (end.kind == wire::End::Finished) return finish(turn, end.why);
-  if (turn.kind() == TrainingKind::Stopped) return;
+  if (end.kind == wire::End::Finished) {
+    finish(turn, end.why);
+    return true;
+  }
+  if (turn.kind() == TrainingKind::Stopped) return true;
   cancel_waiting(turn);
   turn.go(training::Stopped{end.by.empty() ? "the training" : end.by}, Trigger::Stops, sentence);
   run.recovery.incident.reset();
   run.asked.save.reset();
   run.asked.planned_stop.reset();
   resolve_failures(turn);
-  if (end.by.empty()) return;  // as planned
+  if (end.by.empty()) return true;  // as planned
   raise(turn, {Severity::Warning, "stopped_by_agents",
                fmt::format("{} is stopped: {}", turn.name().text, end.why),
                command_text(turn.name(), "resume", "--reason \"...\""), ""});
+  return true;
 }
 
 bool heed_known_end(Turn& turn) {
   const auto end = std::exchange(turn.r().jobs.end, std::nullopt);
-  if (!end || end->generation < turn.r().newest) return false;
-  heed_end(turn, *end);
-  return true;
+  return end && end->generation >= turn.r().newest && heed_end(turn, *end);
 }
 
 void on_end_seen(Turn& turn, const EndSeen& seen) {
@@ -125,7 +129,10 @@ void on_end_seen(Turn& turn, const EndSeen& seen) {
   }
   const bool leaving = turn.active() && run.live && !run.live->goodbye_at &&
                        run.live->generation == seen.mark.generation;
-  if (!leaving) return heed_end(turn, seen.mark);
+  if (!leaving) {
+    heed_end(turn, seen.mark);
+    return;
+  }
   run.jobs.end = seen.mark;  // its last reports are on their way, or its job ends without them
 }
 

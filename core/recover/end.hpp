@@ -30,9 +30,11 @@ void halt(Turn& turn, const std::string& why);
 // They may again; ends up to this generation are lifted.
 void lift_end(Turn& turn, Generation through);
 
-// The lead of a generation says that the run is over with it.
-void heed_end(Turn& turn, const wire::EndMark& end);
-// The same of a mark that was seen, and whose lead has died before it could say so. False: none.
+// The lead of a generation says that the run is over with it. False: it does not count, a person
+// resumed the run since, or a newer generation exists.
+bool heed_end(Turn& turn, const wire::EndMark& end);
+// The same of a mark that was seen, and whose lead has died before it could say so. False: none
+// that counts.
 bool heed_known_end(Turn& turn);
 
 }  // namespace stoker::core

@@ -60,7 +60,8 @@ void on_attempt_over(Turn& turn, const wire::AttemptEnded& e) {
   const Outcome outcome{e.attempt, e.all_zero, e.worst_code, e.first_rank, e.first_node, e.told};
   if (e.end) {
     run.live->outcome = outcome;
-    return heed_end(turn, *e.end);
+    heed_end(turn, *e.end);
+    return;
   }
   training::reactions_of(run).attempt_ends(turn, outcome);
 }

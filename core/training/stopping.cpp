@@ -118,6 +118,7 @@ void escalate(Turn& turn) {
   RunState& run = turn.r();
   auto& stopping = *turn.in<Stopping>();
   if (running_submission(run) == nullptr) {  // nothing of ours runs any more
+    if (!run.live) return leave_stopping(turn, Stopping(stopping), "the run has no task left");
     stopping.escalate_at = turn.now() + wire::kLeftOver;
     return;
   }

@@ -107,7 +107,7 @@ def peer_restart_seconds(folder, launcher, port):
             argv += [os.path.join(HERE, "peer_train.py"), os.path.join(work, "checkpoint.pt"), "0"]
             process = subprocess.Popen(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work)
             try:
-                out, err = process.communicate(timeout=150)
+                out, err = process.communicate(timeout=60)
                 return seconds_of(out, launcher, err)
             except subprocess.TimeoutExpired:  # seen of torchrun: no restart, without a word
                 process.terminate()  # it ends its ranks
@@ -187,15 +187,17 @@ def script_restart_seconds(folder, preload):
 COLD, WARM = "the peers' script under stoker", "the same with train.preload"
 
 
-def script_figures(folder, rounds=3):
-    """{who: seconds of each round}, in turns: what else the machine does hurts all of them."""
+def script_figures(folder, rounds=7, warm=3):
+    """{who: seconds of each round}, in turns: what else the machine does hurts all of them. Without standbys a restart is torch's
+    imports, under every launcher, and swings by a second: it takes seven rounds to compare them."""
     figures = {"ft_launcher": [], "torchrun": [], COLD: [], WARM: []}
     for number in range(rounds):
         for place, launcher in enumerate(("ft_launcher", "torchrun")):
             if os.path.exists(os.path.join(folder, "bin", launcher)):
                 figures[launcher].append(peer_restart_seconds(folder, launcher, 29611 + 10 * number + 4 * place))
         figures[COLD].append(script_restart_seconds(folder, False))
-        figures[WARM].append(script_restart_seconds(folder, True))
+        if number < warm:
+            figures[WARM].append(script_restart_seconds(folder, True))
     return {who: [x for x in seen if x is not None] for who, seen in figures.items()}
 
 

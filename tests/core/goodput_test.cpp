@@ -47,6 +47,9 @@ TEST_CASE("goodput: an incident -> its down time and what is repeated then are i
   CHECK(run.accounting.goodput.incidents[0].node_hours == doctest::Approx(2));
   CHECK(run.accounting.goodput.costs.count("repeated") == 0);
   CHECK(hours_text(run, 2) == "16.00 GPU hours");
+  CHECK(hours_text(run, 0.0001) == "less than 0.01 GPU hours");
+  CHECK(lost_so_far(run, 0.0001).empty());
+  CHECK(lost_so_far(run, 2) == "16.00 GPU hours lost so far");
 }
 
 TEST_CASE("goodput: MFU -> FLOPs of the batch by those that the GPUs could do; unknown: none") {

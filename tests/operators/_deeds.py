@@ -153,8 +153,9 @@ def cancel_waiting(world, draw, note):
 
 def hold_waiting(world, draw, note):
     for array, task, _ in jobs_of(world, "PENDING"):
-        note("deed", name="hold", job=f"{array}_{task}")
         world.scheduler("hold", f"{array}_{task}")
+        if any((array, task) == job[:2] for job in jobs_of(world, "PENDING")):  # else it began to run just before
+            note("deed", name="hold", job=f"{array}_{task}")
 
 
 def requeue(world, draw, note):
