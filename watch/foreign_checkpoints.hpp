@@ -3,7 +3,8 @@
 // trainer_state.json), torch.distributed.checkpoint (step-500 with its .metadata), Accelerate
 // (step_500 with its random_states_0.pkl), orbax (500 with its _CHECKPOINT_METADATA), Lightning
 // (epoch=1-step=500.ckpt, with metrics behind it too) and plain files (model_500.pt). Nothing is
-// opened but the two marks, and nothing is judged: a file is there, not good.
+// opened but the two marks, and nothing is judged: a file is there, not good. What another user put
+// into the folder does not count, unless the folder is that user's.
 #pragma once
 
 #include <optional>

@@ -13,6 +13,7 @@
 #include "common/os/files.hpp"
 #include "common/os/process.hpp"
 #include "common/os/self.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::cli::support {
 namespace {
@@ -21,11 +22,16 @@ constexpr std::size_t kMiB = 1u << 20;
 constexpr std::size_t kGenerations = 3, kRankLogs = 16, kStacks = 64;
 constexpr Duration kPatience = 20s;
 
-// The last `most` bytes of a regular file, never through a link; from the first whole line on.
+// The last `most` bytes of a regular file, never through a link, and on a way without links of
+// other users: a colleague's run directory could lead to private files, and the bundle is passed
+// on. From the first whole line on.
 Result<std::string> end_of_file(const std::string& path, std::size_t most) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd) return fail(errno_error(errno, "cannot open", path));
   struct stat entry {};
+  if (::lstat(path.c_str(), &entry) == 0 && S_ISLNK(entry.st_mode))
+    return fail("is a symbolic link", path);
+  STOKER_TRY(opened, os::open_on_way(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!opened) return fail("is not there", path);
+  const os::Fd& fd = *opened;
   if (::fstat(fd.get(), &entry) != 0 || !S_ISREG(entry.st_mode))
     return fail("is no regular file", path);
   const auto size = static_cast<std::size_t>(std::max<off_t>(0, entry.st_size));
@@ -177,8 +183,8 @@ void add_answers(Collector& to, const Plan& plan) {
   std::vector<std::string> logs{"diagnose"};
   for (const std::string& generation : newest_names(plan.run.directory, "gen-", 1))
     if (const std::string log = plan.run.directory + "/" + generation + "/main.log";
-        os::exists(log))
-      logs.push_back(log);
+        os::exists(log) && os::open_folder_before(log, ::geteuid()).empty())
+      logs.push_back(log);  // diagnose opens it by itself, so no colleague may exchange it
   if (logs.size() > 1) ask("diagnose", logs);
   const std::string name = "--name=" + plan.run.run;
   to.command("answers/squeue.txt", {"squeue", "-a", "-l", name});

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 
 from e2e._harness import check, main
@@ -113,10 +114,30 @@ def names_aside_cannot_be_taken(site):
         site.daemon.send_signal(signal.SIGCONT)
 
 
+def a_colleagues_link_puts_nothing_private_into_a_bundle(site):
+    """The owner makes a bundle of a colleague's run directory, and passes it on."""
+    site.start()
+    x, private = folder_of(site, "x", MATE, 0o755), folder_of(site, "private", OWNER, 0o700)
+    with open(os.path.join(site.directory, "status.json"), encoding="utf-8") as f:
+        status = json.load(f)
+    write_as(site, MATE, x + "/status.json", json.dumps({**status, "directory": x}))
+    shutil.copy(os.path.join(site.directory, "events.jsonl"), x)
+    for name in ("main.log", "a.jsonl"):
+        write_as(site, OWNER, f"{private}/{name}", PRECIOUS)
+    site.as_user(MATE, "mkdir", "-p", x + "/gen-000001/stacks", ok=True)
+    for link in ("gen-000002", "gen-000001/stacks/zz", "orders"):
+        site.as_user(MATE, "ln", "-s", private, f"{x}/{link}", ok=True)
+    bundle = os.path.join(site.folder, "bundle.tar.zst")
+    done = site.stoker("support", x, "-o", bundle)
+    text = subprocess.run(["zstd", "-dc", bundle], capture_output=True, check=True).stdout
+    check(PRECIOUS.strip().encode() not in text, "a private file is in the bundle")
+    check(b"status.json" in text and f"symbolic link of {MATE}" in text.decode(errors="replace"), f"support: {done.stdout}")
+
+
 make_users()
 try:
     main(a_strangers_link_is_no_directory_of_ours, a_link_for_switch_leads_no_order_elsewhere, names_aside_cannot_be_taken,
-         site_of=SharedSite)
+         a_colleagues_link_puts_nothing_private_into_a_bundle, site_of=SharedSite)
 finally:
     remove_users()
     sys.stdout.flush()

@@ -2,6 +2,8 @@
 #include "watch/foreign_checkpoints.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
@@ -101,4 +103,26 @@ TEST_CASE("foreign checkpoints: news are what was not there before, once it stan
   CHECK_FALSE(of_before.last(file(676, "9")));  // no look yet: it may be of a run before
   CHECK_FALSE(of_before.take(file(676, "9")));
   CHECK_FALSE(of_before.last(file(676, "9")));
+}
+
+TEST_CASE("foreign checkpoints: what another user put into the folder -> neither newest nor loaded") {
+  if (::geteuid() != 0) return;  // only root can give files away
+  constexpr uid_t kStranger = 4242;
+  const Checkpoints c;
+  c.write("checkpoint-40/trainer_state.json", "{}");
+  c.write("40/model.pt", "x");
+  c.write("checkpoint-99999999/trainer_state.json", "{}");
+  c.write("model_70.pt", "x");
+  c.write("latest", "global_step800");
+  const auto give = [&c](const std::string& name, uid_t uid) {
+    REQUIRE(::lchown((c.folder.path + "/" + name).c_str(), uid, uid) == 0);
+  };
+  for (const char* name : {"40", "checkpoint-99999999", "model_70.pt", "latest"})
+    give(name, kStranger);
+  REQUIRE(::chmod(c.folder.path.c_str(), 01777) == 0);
+  CHECK(c.iteration() == 40);
+  CHECK(foreign_checkpoint_path(c.folder.path, Iteration(40)) == c.folder.path + "/checkpoint-40");
+  CHECK_FALSE(foreign_checkpoint_path(c.folder.path, Iteration(70)));
+  REQUIRE(::chown(c.folder.path.c_str(), kStranger, kStranger) == 0);  // who could exchange it all
+  CHECK(c.iteration() == 99999999);
 }
