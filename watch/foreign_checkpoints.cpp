@@ -6,9 +6,9 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::watch {
 namespace {
@@ -42,25 +42,11 @@ std::string print_of(const std::string& path) {
   return fmt::format("{}:{}.{}", entry.st_size, entry.st_mtim.tv_sec, entry.st_mtim.tv_nsec);
 }
 
-// The training's user, root and the owner of the folder, who could exchange everything in it, put
-// checkpoints there. In a folder that others may write too (/scratch with a sticky bit), theirs
-// would be loaded, converted, and hide the run's own.
-class Trusted {
- public:
-  explicit Trusted(const std::string& directory) : directory_(directory) {
-    struct stat folder {};
-    if (::stat(directory.c_str(), &folder) == 0) owner_ = folder.st_uid;
-  }
-  [[nodiscard]] bool operator()(const std::string& name) const {
-    struct stat entry {};
-    if (::lstat((directory_ + "/" + name).c_str(), &entry) != 0) return false;
-    return entry.st_uid == 0 || entry.st_uid == ::geteuid() || entry.st_uid == owner_;
-  }
-
- private:
-  const std::string& directory_;
-  uid_t owner_ = 0;
-};
+// In a folder that others may write too (/scratch with a sticky bit), theirs would be loaded,
+// converted, and hide the run's own.
+bool counts(const std::string& directory, const std::string& name) {
+  return os::check_put_here(directory + "/" + name).has_value();
+}
 
 // A mark names the newest checkpoint, and is written when that is whole.
 std::optional<ForeignCheckpoint> by_mark(const std::string& directory, const std::string& mark) {
@@ -122,7 +108,6 @@ Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::st
   STOKER_TRY(names, os::list_directory(directory));
   if (names.size() > kMostEntries)
     return fail(fmt::format("{} has {} entries; none are read", directory, names.size()));
-  const Trusted trusted(directory);
   for (const std::string& name : names) {
     std::optional<ForeignCheckpoint> found;
     if (name == "latest_checkpointed_iteration.txt" || name == "latest") {
@@ -133,7 +118,7 @@ Result<std::optional<ForeignCheckpoint>> newest_foreign_checkpoint(const std::st
     } else {
       found = by_folder(directory, name);
     }
-    if (found && trusted(name)) consider(std::move(found));
+    if (found && counts(directory, name)) consider(std::move(found));
   }
   return newest;
 }
@@ -143,15 +128,15 @@ std::optional<std::string> foreign_checkpoint_path(const std::string& directory,
   const auto names = os::list_directory(directory);
   if (!names) return std::nullopt;
   std::optional<std::string> file;
-  const Trusted trusted(directory);
   for (const std::string& name : *names) {
     for (const std::string_view prefix :
          {"iter_", "global_step", "checkpoint-", "step-", "step_", ""}) {
       std::string_view rest = name;
-      if (remove_prefix(rest, prefix) && number(rest) == iteration && trusted(name))
+      if (remove_prefix(rest, prefix) && number(rest) == iteration && counts(directory, name))
         return directory + "/" + name;
     }
-    if (iteration_of_file(name) == iteration && trusted(name)) file = directory + "/" + name;
+    if (iteration_of_file(name) == iteration && counts(directory, name))
+      file = directory + "/" + name;
   }
   return file;
 }

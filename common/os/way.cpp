@@ -126,6 +126,19 @@ Result<std::optional<Fd>> open_on_way(const std::string& path, int flags) {
   return std::move(file);
 }
 
+Status check_put_here(const std::string& path) {
+  struct stat entry {
+  }, folder{};
+  if (::lstat(path.c_str(), &entry) != 0) return fail(errno_error(errno, "cannot read", path));
+  if (entry.st_uid == 0 || entry.st_uid == ::geteuid()) return ok();
+  const std::string around = path.substr(0, std::max<std::size_t>(1, path.rfind('/')));
+  if (::stat(around.c_str(), &folder) != 0) return fail(errno_error(errno, "cannot read", around));
+  if (entry.st_uid == folder.st_uid) return ok();
+  return fail(
+      fmt::format("refused: it belongs to {}, as its folder does not", user_name_of(entry.st_uid)),
+      path, "remove it, or let no others write into the folder");
+}
+
 std::string open_folder_before(const std::string& path, uid_t uid) {
   std::error_code error;
   const auto parent = std::filesystem::absolute(path, error).parent_path();

@@ -22,6 +22,11 @@ Status check_way(const std::string& path);
 // has them; it cannot be opened.
 Result<std::optional<Fd>> open_on_way(const std::string& path, int flags);
 
+// What lies at `path` (the link itself, if it is one) is there by those who are trusted with the
+// folder around it: us, root, or the folder's owner, who could exchange everything in it. Errors:
+// is_refusal(), another user's; it cannot be read.
+Status check_put_here(const std::string& path);
+
 // The folder on the way to `path` (its links resolved) where a user other than root, `uid` and we
 // could put something in its place: another user's folder, or one that others may write, unless it
 // is sticky and what it has on the way is root's or ours. "": no such folder. `path` itself need

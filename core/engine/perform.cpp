@@ -255,6 +255,7 @@ Results run(const Context& c, const SetResumePoint& a) {
   const auto parts = c.ports.files.list(files.checkpoint);
   if (!parts) return c.failed(parts.error());
   if (parts->empty()) return c.failed(fmt::format("{} is empty", files.checkpoint));
+  if (auto ours = c.ports.files.check_put_here(files.checkpoint); !ours) return c.of(ours);
   std::string key = c.intent.key.text;
   for (char& letter : key)
     if (letter == '/') letter = '-';

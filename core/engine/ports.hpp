@@ -123,6 +123,8 @@ class Files {
                         std::string_view content) = 0;  // one write, synced
   virtual Result<bool> create_once(const std::string& path, std::string_view content) = 0;
   virtual Result<bool> exists(const std::string& path) = 0;
+  // Refused: another user put it there, who is neither root nor the owner of its folder.
+  virtual Status check_put_here(const std::string& /*path*/) { return ok(); }
   // Who has written a file last, and when, in words; "" = not known.
   virtual std::string author(const std::string& /*path*/) { return ""; }
   virtual Status rename(const std::string& from, const std::string& to) = 0;

@@ -10,6 +10,7 @@
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::daemon {
 
@@ -43,6 +44,9 @@ Result<bool> OsFiles::create_once(const std::string& path, std::string_view cont
 }
 Result<bool> OsFiles::exists(const std::string& path) {
   return os::exists(path);
+}
+Status OsFiles::check_put_here(const std::string& path) {
+  return os::check_put_here(path);
 }
 std::string OsFiles::author(const std::string& path) {
   struct stat info {};

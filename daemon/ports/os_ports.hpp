@@ -35,6 +35,7 @@ class OsFiles final : public core::Files {
   Status append(const std::string& path, std::string_view content) override;
   Result<bool> create_once(const std::string& path, std::string_view content) override;
   Result<bool> exists(const std::string& path) override;
+  Status check_put_here(const std::string& path) override;
   std::string author(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove_folder(const std::string& base, const std::string& folder,

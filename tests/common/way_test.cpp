@@ -104,3 +104,21 @@ TEST_CASE("way: a file behind links of our own -> opened; behind another user's 
     REQUIRE(::lchown((folder / link).c_str(), 0, 0) == 0);
   }
 }
+
+TEST_CASE("way: put there by another user -> refused, unless the folder is that user's") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to give files away needs root");
+    return;
+  }
+  const Folder folder;
+  fs::create_directories(folder / "iter_0000500");
+  CHECK(os::check_put_here(folder / "iter_0000500"));
+  REQUIRE(::chown((folder / "iter_0000500").c_str(), kAnother, kAnother) == 0);
+  const auto theirs = os::check_put_here(folder / "iter_0000500");
+  REQUIRE_FALSE(theirs);
+  CHECK(os::is_refusal(theirs.error()));
+  CHECK(theirs.error().message().find("belongs to uid 54321") != std::string::npos);
+  REQUIRE(::chown(folder.path.c_str(), kAnother, kAnother) == 0);
+  CHECK(os::check_put_here(folder / "iter_0000500"));
+  CHECK_FALSE(os::check_put_here(folder / "missing"));
+}
