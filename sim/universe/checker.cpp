@@ -92,6 +92,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     doubled_ = facts != run->second.health.phases.end() && facts->second.factor > 1;
   }
   blind_ = state.blind_since.has_value();
+  if (scripts_ != nullptr) check_script(row, state, excuse);
 }
 
 // The cancelled task runs, and its ranks are well.
@@ -256,10 +257,15 @@ void Checker::check_idle(const core::JournalRow& row) {
     broken("idle beside a training that goes on: " + row.decision.reason);
 }
 
+Iteration Checker::trained() const {
+  if (scripts_ != nullptr) return scripts_->reached();
+  SimGeneration* live = training_.live();
+  return live == nullptr ? training_.reached() : training_.completed(*live);
+}
+
 // No more than three submissions are taken within ten minutes while nothing is trained.
 void Checker::check_rate(const core::JournalRow& row, bool resumed) {
-  SimGeneration* live = training_.live();
-  const Iteration reached = live == nullptr ? training_.reached() : training_.completed(*live);
+  const Iteration reached = trained();
   if (resumed || reached != trained_) taken_.clear();
   trained_ = reached;
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
@@ -362,6 +368,7 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
           stuck(fmt::format("{} has waited for job {} for more than {}", follower, f.job->job.job,
                             format_duration(kFollowed)));
     const std::string where = core::state_name(run.training);
+    if (scripts_ != nullptr) rest_script(run);
     if (where == "finished" || where == "stopped") continue;
     if (where == "held") {
       const auto& held = std::get<core::training::Held>(run.training);
