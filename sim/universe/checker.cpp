@@ -68,7 +68,9 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
     broken("a digest was rejected: " + row.decision.reason);
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
-  const bool resumed = asked != nullptr && asked->verb == "resume" && !row.decision.rejected;
+  const bool resumed = asked != nullptr && !row.decision.rejected &&
+                       (asked->verb == "resume" ||  // a restart of what rests is one
+                        (asked->verb == "restart" && given_up(row.decision.from)));
   for (const auto& [name, run] : state.runs) check_budget(run, resumed);
   if (resumed) ended_.reset();
   if (row.decision.from != row.decision.to) {

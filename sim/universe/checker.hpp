@@ -123,6 +123,7 @@ class Checker {
   std::optional<Completed> completed_;
   Generation ordered_;     // of the newest order that ends a job
   std::string asked_;      // the newest order that was taken, and where it leads
+  std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
 };
 
 }  // namespace stoker::sim

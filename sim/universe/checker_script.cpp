@@ -50,8 +50,8 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
   if (asked != nullptr && !row.decision.rejected && found != state.runs.end()) {
     const std::string& verb = asked->verb;
     const std::string& from = row.decision.from;
-    const bool resumes = verb == "resume" || verb == "rollback" ||
-                         (verb == "restart" && (from == "held" || from == "stopped"));
+    const bool resumes =
+        verb == "resume" || verb == "rollback" || (verb == "restart" && given_up(from));
     if (completed_ && resumes) completed_->resumed = true;
     if (verb != "exclude" && verb != "resume") ordered_ = found->second.newest;
     if (verb != "exclude" && verb != "save") asked_ = verb;
@@ -64,10 +64,10 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
 }
 
 // A job that is well ends by an order of a person, before its wall, or where it was silent for want
-// of logs; and where nothing is to run.
+// of logs; and where nothing is to run. What was so when it was decided stays so when it is repeated.
 void Checker::check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
                                   const Excuse& excuse) {
-  if (cancel.pending_only || excuse.lines_delayed || given_up(row.decision.to)) return;
+  if (cancel.pending_only || given_up(row.decision.to)) return;
   for (const auto& [number, s] : scripts_->all()) {
     if (s.job != cancel.job.job || (cancel.job.task != 0 && cancel.job.task != s.task) ||
         !scripts_->healthy(s))
@@ -77,6 +77,8 @@ void Checker::check_script_cancel(const core::JournalRow& row, const core::Cance
     const SimTask& task = job->second.state.at(s.task);
     if (task.state != core::JobState::Running) continue;
     if (task.ends_at - now_ < kNearWall || ordered_ >= known_) continue;
+    if (excuse.lines_delayed) unheard_ = s.number;
+    if (unheard_ == s.number) continue;
     broken(fmt::format("cancels {}, which is well: {}", task_text(s.job, s.task),
                        row.decision.reason));
   }

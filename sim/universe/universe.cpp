@@ -159,6 +159,9 @@ void Universe::on_row(const core::JournalRow& row, const core::SiteState& state)
   checker_->row(row, state, excuse());
   if (row.event.run == told_policy_.run) state_ = row.decision.to;
   if (scripts_) see_script(state);
+  if (const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
+      scripts_ && asked != nullptr && row.decision.from == "held" && row.decision.to != "held")
+    scripts_->end_orphans();  // who resumes it has read what to do first
   const bool allocated = has_allocation(row.decision.to);
   if (row.event.run == told_policy_.run && allocated == waiting_) {
     if (waiting_)
