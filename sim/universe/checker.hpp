@@ -89,6 +89,7 @@ class Checker {
   void check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
                            const Excuse& excuse);
   void rest_script(const core::RunState& run);
+  [[nodiscard]] bool is_behind_unseen(const ScriptJobs::Start& s) const;
 
   const Scenario& scenario_;
   Training& training_;
@@ -124,6 +125,7 @@ class Checker {
   Generation ordered_;     // of the newest order that ends a job
   std::string asked_;      // the newest order that was taken, and where it leads
   std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
+  std::set<JobId> ends_seen_;  // that the decider was shown
 };
 
 }  // namespace stoker::sim

@@ -46,6 +46,9 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
         completed_->reported || (seen->job.job == completed_->job &&
                                  (seen->job.task == completed_->task || seen->job.task == 0) &&
                                  seen->state == core::JobState::Completed);
+  if (const auto* seen = std::get_if<core::JobSeen>(&row.event.body);
+      seen != nullptr && core::is_terminal(seen->state))
+    ends_seen_.insert(seen->job);
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
   if (asked != nullptr && !row.decision.rejected && found != state.runs.end()) {
     const std::string& verb = asked->verb;
@@ -63,6 +66,15 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
     broken("finished, but no job has completed the training: " + row.decision.reason);
 }
 
+// The next task of an array, where the end of the one before was not shown: without agents both
+// might write, so the decider ends the newcomer (tests/golden/script_array.txt).
+bool Checker::is_behind_unseen(const ScriptJobs::Start& s) const {
+  return std::any_of(scripts_->all().begin(), scripts_->all().end(), [&](const auto& entry) {
+    const ScriptJobs::Start& other = entry.second;
+    return other.job == s.job && other.task < s.task && !ends_seen_.contains({other.job, other.task});
+  });
+}
+
 // A job that is well ends by an order of a person, before its wall, or where it was silent for want
 // of logs; and where nothing is to run. What was so when it was decided stays so when it is repeated.
 void Checker::check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
@@ -78,7 +90,7 @@ void Checker::check_script_cancel(const core::JournalRow& row, const core::Cance
     if (task.state != core::JobState::Running) continue;
     if (task.ends_at - now_ < kNearWall || ordered_ >= known_) continue;
     if (excuse.lines_delayed) unheard_ = s.number;
-    if (unheard_ == s.number) continue;
+    if (unheard_ == s.number || is_behind_unseen(s)) continue;
     broken(fmt::format("cancels {}, which is well: {}", task_text(s.job, s.task),
                        row.decision.reason));
   }
