@@ -191,6 +191,7 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
   const Iteration to = run.asked.going_back->to;
   run.asked.going_back.reset();
   run.recovery.budget.best = run.health.progress.iteration = to;
+  run.recovery.trail.saved = std::min(run.recovery.trail.saved, to);
   signals::forget_after(run.health.loss, to);
   resolve(turn, "loss_spike");
   turn.say(fmt::format("{} is set; the previous contents are kept beside the files", back));

@@ -9,6 +9,7 @@ namespace stoker::sim {
 namespace {
 
 constexpr Duration kNearWall = 40min;  // its margin, and the time to save that it is given
+constexpr Duration kStill = 12min;     // after a lost node, and what follows it
 
 std::string task_text(std::uint64_t job, std::uint32_t task) {
   return fmt::format("job {}_{}", job, task);
@@ -16,14 +17,15 @@ std::string task_text(std::uint64_t job, std::uint32_t task) {
 
 }  // namespace
 
-// Never two that write at once, but for the next task of an array, which SLURM starts by itself.
+// Never two that write at once, but for the next task of an array, which SLURM starts by itself, and
+// what a file system that stood until a moment ago has kept still.
 // What is over is not run again: once more where a person has resumed it, or where it could not be
 // seen that it was over.
 void Checker::script_begins(const ScriptJobs::Start& s, const Excuse& excuse) {
   const std::string here = task_text(s.job, s.task);
   for (const auto& [number, other] : scripts_->all())
     if (number != s.number && other.alive && other.job != s.job &&
-        other.stage != ScriptJobs::Stage::Boot)
+        other.stage != ScriptJobs::Stage::Boot && excuse.unreadable + kStill < now_)
       broken(fmt::format("{} begins while {} writes", here, task_text(other.job, other.task)));
   if (!completed_ || !scripts_->is_over() || completed_->job == s.job) return;
   if (std::exchange(completed_->resumed, false)) return;
@@ -59,6 +61,9 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
     if (verb != "exclude" && verb != "resume") ordered_ = found->second.newest;
     if (verb != "exclude" && verb != "save") asked_ = verb;
   }
+  if (row.decision.to == "recovering" && row.decision.from == "suspect" && excuse.lines_delayed)
+    for (const auto& [number, s] : scripts_->all())
+      if (s.alive && !s.orphan) unheard_ = number;
   for (const core::Action& action : row.decision.actions)
     if (const auto* cancel = std::get_if<core::Cancel>(&action))
       check_script_cancel(row, *cancel, excuse);

@@ -329,6 +329,7 @@ void Universe::look_after_held() {
     asked.by = "alice";
     asked.reason = "mended";
     asked.via = "socket";
+    if (scripts_ && held->alert_kind == "resume_audit") asked.arguments["as-is"] = "true";
     person_at_ = time_.now();
     daemon_->feed({told_policy_.run, asked, {}});
   });
