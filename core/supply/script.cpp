@@ -282,6 +282,7 @@ void on_late_progress(Turn& turn, const Digest& digest) {
   if (!waits && (!more || run.asked.going_back)) return;
   progress.iteration = reached;
   if (more) count_progress(run, reached, turn.now());
+  if (!waits && reached.value < last_iteration(run)) return;
   if (!waits)
     return turn.say(fmt::format("generation {} is over; lines that were read late show that it "
                                 "reached iteration {}",

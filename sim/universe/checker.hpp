@@ -89,6 +89,7 @@ class Checker {
   void check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
                            const Excuse& excuse);
   void rest_script(const core::RunState& run);
+  [[nodiscard]] bool is_array(std::uint64_t job) const;
   [[nodiscard]] bool is_behind_unseen(const ScriptJobs::Start& s) const;
 
   const Scenario& scenario_;
@@ -119,12 +120,13 @@ class Checker {
     std::uint32_t task = 0;
     bool reported = false;  // the decider was shown COMPLETED
     bool resumed = false;   // by a person, since
-    std::uint32_t excused = 0;
+    std::uint64_t excused = 0;  // the job that ran again, because it could not be seen that it was over
   };
   std::optional<Completed> completed_;
   Generation ordered_;     // of the newest order that ends a job
   std::string asked_;      // the newest order that was taken, and where it leads
   std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
+  bool array_ = false;         // it has one of its own
   std::set<JobId> ends_seen_;  // that the decider was shown
 };
 

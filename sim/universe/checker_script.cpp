@@ -25,15 +25,22 @@ void Checker::script_begins(const ScriptJobs::Start& s, const Excuse& excuse) {
   const std::string here = task_text(s.job, s.task);
   for (const auto& [number, other] : scripts_->all())
     if (number != s.number && other.alive && other.job != s.job &&
-        other.stage != ScriptJobs::Stage::Boot && excuse.unreadable + kStill < now_)
+        other.stage != ScriptJobs::Stage::Boot && excuse.unreadable + kStill < now_ &&
+        !(other.orphan && is_array(other.job)))
       broken(fmt::format("{} begins while {} writes", here, task_text(other.job, other.task)));
   if (!completed_ || !scripts_->is_over() || completed_->job == s.job) return;
   if (std::exchange(completed_->resumed, false)) return;
   const bool unseen = !completed_->reported || excuse.unreadable >= completed_->at;
-  if (unseen && ++completed_->excused == 1) return;
+  if (unseen && completed_->excused == 0) completed_->excused = s.job;
+  if (completed_->excused == s.job) return;
   broken(fmt::format("{} begins although {} had completed the training {} before", here,
                      task_text(completed_->job, completed_->task),
                      format_duration(now_ - completed_->at)));
+}
+
+bool Checker::is_array(std::uint64_t job) const {
+  const auto found = cluster_.jobs().find(job);
+  return found == cluster_.jobs().end() ? array_ : found->second.array;
 }
 
 void Checker::script_completes(const ScriptJobs::Start& s) {
@@ -51,6 +58,10 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
   if (const auto* seen = std::get_if<core::JobSeen>(&row.event.body);
       seen != nullptr && core::is_terminal(seen->state))
     ends_seen_.insert(seen->job);
+  if (const auto* gone = std::get_if<core::JobGone>(&row.event.body);
+      gone != nullptr && completed_ && gone->job.job == completed_->job)
+    completed_->reported = false;  // an end without a proof
+  if (found != state.runs.end()) array_ = found->second.policy.scheduler.array_tasks > 1;
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
   if (asked != nullptr && !row.decision.rejected && found != state.runs.end()) {
     const std::string& verb = asked->verb;

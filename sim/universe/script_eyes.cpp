@@ -83,10 +83,12 @@ std::vector<core::Input> ScriptEyes::look(const std::vector<ScriptLine>& lines, 
                                           bool blind, bool at_once) {
   while (!blind && taken_ < lines.size() && lines[taken_].seen_from <= now)
     read(lines[taken_++], now);
-  if (!folder_ || (!live_ && !late_)) return {};
+  if (!live_ && !late_) return {};
   if (!live_ && broken_ == Guard::Stillness) return {};
-  auto digest = folder_->beat(beat(now), now);
-  if (!digest && (at_once || late_)) digest = folder_->flush();
+  watch::DigestFolder once(memory_.generation, watch::digest_interval(policy_.hang.floor));
+  watch::DigestFolder& folder = folder_ ? *folder_ : once;
+  auto digest = folder.beat(beat(now), now);
+  if (!digest && (at_once || late_)) digest = folder.flush();
   late_ = false;
   if (!digest) return {};
   core::Cursor cursor;
