@@ -96,7 +96,8 @@ bool is_of_training(const RunState* run, const Cancel& cancel) {
 bool is_of_training_array(const RunState* run, const Cancel& cancel) {
   Cancel task = cancel;
   task.whole_array = false;
-  if (run != nullptr && run->live && cancel.job.job == run->live->job.job) task.job = run->live->job;
+  if (run != nullptr && run->live && cancel.job.job == run->live->job.job)
+    task.job = run->live->job;
   return cancel.whole_array && run != nullptr && !has_agents(run->policy) &&
          is_of_training(run, task);
 }
@@ -250,7 +251,8 @@ void retry_effects(Turn& turn) {
       control->control = turn.r().asked.control;
       control->control.epoch = turn.site.epoch;
     }
-    if (auto* cancel = std::get_if<Cancel>(&action); cancel && is_of_training_array(turn.run, *cancel))
+    if (auto* cancel = std::get_if<Cancel>(&action);
+        cancel && is_of_training_array(turn.run, *cancel))
       cancel->pending_only = true;
     if (is_stale(turn, action)) continue;
     const std::size_t before = turn.decision.actions.size();

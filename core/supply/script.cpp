@@ -284,9 +284,10 @@ void on_late_progress(Turn& turn, const Digest& digest) {
   if (more) count_progress(run, reached, turn.now());
   if (!waits && reached.value < last_iteration(run)) return;
   if (!waits)
-    return turn.say(fmt::format("generation {} is over; lines that were read late show that it "
-                                "reached iteration {}",
-                                digest.generation.value, reached.value));
+    return turn.say(
+        fmt::format("generation {} is over; lines that were read late show that it "
+                    "reached iteration {}",
+                    digest.generation.value, reached.value));
   queued->submit_at = turn.now() + kOrphanGrace;
   turn.say(
       fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",

@@ -293,7 +293,8 @@ void set_option(SimJob& job, const std::string& option) {
   }
   if (key == "--dependency") {
     job.singleton = value.find("singleton") != std::string::npos;
-    if (const auto at = value.find("afterany:"); at != std::string::npos) job.after = number(at + 9);
+    if (const auto at = value.find("afterany:"); at != std::string::npos)
+      job.after = number(at + 9);
   }
 }
 

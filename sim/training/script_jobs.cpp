@@ -185,8 +185,8 @@ void ScriptJobs::end(Start& s, int code) {
       job->second.state.at(s.task).state != core::JobState::Running)
     return;
   const bool over = code == 0 && s.base.value >= scenario_.training.total;
-  hooks_.say(fmt::format("job {}_{} exits with {} at iteration {}", s.job, s.task, code,
-                         s.base.value));
+  hooks_.say(
+      fmt::format("job {}_{} exits with {} at iteration {}", s.job, s.task, code, s.base.value));
   if (over) hooks_.completes(s);
   cluster_.task_left(s.job, s.task, code);
 }
@@ -212,7 +212,7 @@ void ScriptJobs::signalled(const SimJob& job, std::uint32_t task) {
   }
 }
 
-// Looked at between two iterations; what begins meanwhile sees it as well.
+// Read between two iterations; what begins meanwhile sees it as well.
 void ScriptJobs::look_at_switch() {
   if (!is_switched()) return;
   for (auto& [number, s] : starts_)

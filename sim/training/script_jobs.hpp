@@ -1,7 +1,7 @@
 // ScriptJobs: the physics of a run without agents: what the jobs of an adopted batch script do, as
 // cluster, logs and checkpoint tree show it. A start loads the checkpoint that the tree names,
-// writes a line for each iteration, saves, and exits with 0 where the training is over, at once when
-// it begins there. Nothing of stoker is inside.
+// writes a line for each iteration, saves, and exits with 0 where the training is over, at once
+// when it begins there. Nothing of stoker is inside.
 #pragma once
 
 #include <functional>

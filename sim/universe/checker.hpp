@@ -120,11 +120,10 @@ class Checker {
     std::uint32_t task = 0;
     bool reported = false;  // the decider was shown COMPLETED
     bool resumed = false;   // by a person, since
-    std::uint64_t excused = 0;  // the job that ran again, because it could not be seen that it was over
   };
   std::optional<Completed> completed_;
-  Generation ordered_;     // of the newest order that ends a job
-  std::string asked_;      // the newest order that was taken, and where it leads
+  Generation ordered_;         // of the newest order that ends a job
+  std::string asked_;          // the newest order that was taken, and where it leads
   std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
   bool array_ = false;         // it has one of its own
   std::set<JobId> ends_seen_;  // that the decider was shown

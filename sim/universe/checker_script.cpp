@@ -17,8 +17,8 @@ std::string task_text(std::uint64_t job, std::uint32_t task) {
 
 }  // namespace
 
-// Never two that write at once, but for the next task of an array, which SLURM starts by itself, and
-// what a file system that stood until a moment ago has kept still.
+// Never two that write at once, but for the next task of an array, which SLURM starts by itself,
+// and what a file system that stood until a moment ago has kept still.
 // What is over is not run again: once more where a person has resumed it, or where it could not be
 // seen that it was over.
 void Checker::script_begins(const ScriptJobs::Start& s, const Excuse& excuse) {
@@ -30,9 +30,7 @@ void Checker::script_begins(const ScriptJobs::Start& s, const Excuse& excuse) {
       broken(fmt::format("{} begins while {} writes", here, task_text(other.job, other.task)));
   if (!completed_ || !scripts_->is_over() || completed_->job == s.job) return;
   if (std::exchange(completed_->resumed, false)) return;
-  const bool unseen = !completed_->reported || excuse.unreadable >= completed_->at;
-  if (unseen && completed_->excused == 0) completed_->excused = s.job;
-  if (completed_->excused == s.job) return;
+  if (!completed_->reported || excuse.unreadable >= completed_->at) return;
   broken(fmt::format("{} begins although {} had completed the training {} before", here,
                      task_text(completed_->job, completed_->task),
                      format_duration(now_ - completed_->at)));
@@ -87,12 +85,14 @@ void Checker::check_script(const core::JournalRow& row, const core::SiteState& s
 bool Checker::is_behind_unseen(const ScriptJobs::Start& s) const {
   return std::any_of(scripts_->all().begin(), scripts_->all().end(), [&](const auto& entry) {
     const ScriptJobs::Start& other = entry.second;
-    return other.job == s.job && other.task < s.task && !ends_seen_.contains({other.job, other.task});
+    return other.job == s.job && other.task < s.task &&
+           !ends_seen_.contains({other.job, other.task});
   });
 }
 
 // A job that is well ends by an order of a person, before its wall, or where it was silent for want
-// of logs; and where nothing is to run. What was so when it was decided stays so when it is repeated.
+// of logs; and where nothing is to run. What was so when it was decided stays so when it is
+// repeated.
 void Checker::check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
                                   const Excuse& excuse) {
   if (cancel.pending_only || given_up(row.decision.to)) return;
@@ -116,9 +116,9 @@ void Checker::check_script_cancel(const core::JournalRow& row, const core::Cance
 void Checker::rest_script(const core::RunState& run) {
   const std::string where = core::state_name(run.training);
   if (where == "stopped" && asked_ != "stop" && asked_ != "kill")
-    stuck("stopped, and nobody asked for it");
+    stuck("stopped, and no person asked for it");
   if (where == "idle" && run.asked.paused && asked_ != "pause")
-    stuck("paused, and nobody asked for it");
+    stuck("paused, and no person asked for it");
   if (completed_ && scripts_->is_over() && where != "finished" && where != "stopped" &&
       !run.asked.paused && where != "held")
     stuck(fmt::format("{}, although the training was completed {} ago", where,

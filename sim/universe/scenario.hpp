@@ -127,31 +127,12 @@ enum class Guard {
 
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
-  static constexpr std::array names{"none",
-                                    "fencing",
-                                    "blind-is-not-dead",
-                                    "submit-token",
-                                    "journal-first",
-                                    "budget",
-                                    "exclusion-cap",
-                                    "verify-checkpoint",
-                                    "stale-phase",
-                                    "lease",
-                                    "dedupe",
-                                    "keep-good",
-                                    "keep-pinned",
-                                    "rollback-pin",
-                                    "archive-first",
-                                    "end-mark",
-                                    "follow-once",
-                                    "follow-proof",
-                                    "follow-kept",
-                                    "last-lines",
-                                    "stillness",
-                                    "stale-attempt",
-                                    "early-start",
-                                    "claim",
-                                    "lineage"};
+  static constexpr std::array names{
+      "none",      "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
+      "budget",    "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
+      "dedupe",    "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
+      "end-mark",  "follow-once",   "follow-proof",      "follow-kept",  "last-lines",
+      "stillness", "stale-attempt", "early-start",       "claim",        "lineage"};
 };
 
 namespace stoker::sim {
@@ -191,10 +172,10 @@ struct TrainingShape {
 // of the seeds that have it.
 struct ScriptShape {
   bool on = false;
-  double kill_switch = 0;  // it leaves when a file is there
-  double save_signal = 0;  // it saves when it gets a signal, and leaves in half of these seeds
-  double exit_zero = 0;    // exit code 0 alone says that it is finished
-  double array = 0;        // it has its own --array, of policy's `tasks`
+  double kill_switch = 0;   // it leaves when a file is there
+  double save_signal = 0;   // it saves when it gets a signal, and leaves in half of these seeds
+  double exit_zero = 0;     // exit code 0 alone says that it is finished
+  double array = 0;         // it has its own --array, of policy's `tasks`
   double order_at_end = 0;  // a request comes when it ends (a share of the ends)
 };
 

@@ -1,6 +1,6 @@
 // ScriptEyes: the progress of a run without agents as the daemon reads it from the logs: what
-// daemon/logs/script_progress.cpp makes of their lines, on lines that are values already. It forgets
-// all but its cursor with its daemon.
+// daemon/logs/script_progress.cpp makes of their lines, on lines that are values already. It
+// forgets all but its cursor with its daemon.
 #pragma once
 
 #include <optional>

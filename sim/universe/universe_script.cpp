@@ -1,5 +1,5 @@
-// A run without agents: its policy, what the daemon sees of it, what strikes it; and the requests of
-// people by the socket.
+// A run without agents: its policy, what the daemon sees of it, what strikes it; and the requests
+// of people by the socket.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -42,19 +42,18 @@ void Universe::make_script() {
       told_policy_.scheduler.nodes.front().nodes, minutes / 1440, minutes / 60 % 24, minutes % 60);
   scripts_ = std::make_unique<ScriptJobs>(
       time_, random_, *cluster_, files_, scenario_, told_policy_,
-      ScriptJobs::Hooks{
-          [this](const std::string& text) { say(text); },
-          [this](const ScriptJobs::Start& s) {
-            checker_->now(time_.now());
-            checker_->script_begins(s, excuse());
-          },
-          [this](const ScriptJobs::Start& s) {
-            checker_->now(time_.now());
-            checker_->script_completes(s);
-          },
-          [this] { ask_at_end(); }, [this] { return storage_free_; },
-          [this] { return disk_full_until_ > time_.now(); },
-          [this] { return doomed_until_ > time_.now(); }});
+      ScriptJobs::Hooks{[this](const std::string& text) { say(text); },
+                        [this](const ScriptJobs::Start& s) {
+                          checker_->now(time_.now());
+                          checker_->script_begins(s, excuse());
+                        },
+                        [this](const ScriptJobs::Start& s) {
+                          checker_->now(time_.now());
+                          checker_->script_completes(s);
+                        },
+                        [this] { ask_at_end(); }, [this] { return storage_free_; },
+                        [this] { return disk_full_until_ > time_.now(); },
+                        [this] { return doomed_until_ > time_.now(); }});
   eyes_ = std::make_unique<ScriptEyes>(told_policy_, scenario_.training.total, settings_.broken);
   checker_->watch(*scripts_);
   slurm_->look_with([this](std::uint64_t job, const NodeName& node) {
@@ -194,8 +193,7 @@ void Universe::ask_at_end() {
 void Universe::mend_script() {
   if (!scripts_) return;
   scripts_->end_orphans();
-  if (!told_policy_.train.kill_switch.empty())
-    files_.content.erase(told_policy_.train.kill_switch);
+  if (!told_policy_.train.kill_switch.empty()) files_.content.erase(told_policy_.train.kill_switch);
 }
 
 }  // namespace stoker::sim

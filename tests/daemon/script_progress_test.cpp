@@ -110,7 +110,7 @@ TEST_CASE(
   CHECK(!progress.poll(kStart + 5s, false));
 }
 
-TEST_CASE("script_progress: a daemon that began after the job's end -> its last lines all the same") {
+TEST_CASE("script_progress: a daemon that began after the job's end -> its last lines too") {
   ScriptProgress before(script_policy(), {});
   before.set_generation(Generation(4), kStart, kWall);
   before.line("a", iteration(1), kStart + 1s, kWall + 1s);
