@@ -92,6 +92,16 @@ bool is_of_training(const RunState* run, const Cancel& cancel) {
          kind == TrainingKind::Suspect;
 }
 
+// Of an array whose task was taken up since: its training goes on, only what waits is not wanted.
+bool is_of_training_array(const RunState* run, const Cancel& cancel) {
+  Cancel task = cancel;
+  task.whole_array = false;
+  if (run != nullptr && run->live && cancel.job.job == run->live->job.job)
+    task.job = run->live->job;
+  return cancel.whole_array && run != nullptr && !has_agents(run->policy) &&
+         is_of_training(run, task);
+}
+
 // True when the request is no longer wanted: its job or its tasks are gone, its training goes on,
 // no agent is to leave any more, the rollback was given up, or another order or list took its
 // place.
@@ -241,6 +251,9 @@ void retry_effects(Turn& turn) {
       control->control = turn.r().asked.control;
       control->control.epoch = turn.site.epoch;
     }
+    if (auto* cancel = std::get_if<Cancel>(&action);
+        cancel && is_of_training_array(turn.run, *cancel))
+      cancel->pending_only = true;
     if (is_stale(turn, action)) continue;
     const std::size_t before = turn.decision.actions.size();
     if (is_told(retry.effect.failures))

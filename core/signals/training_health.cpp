@@ -256,7 +256,9 @@ void watch_numbers(Turn& turn, const Digest& digest) {
   const bool advanced = run.recovery.trail.points.empty() ||
                         point.iteration != run.recovery.trail.points.back().iteration;
   if (audit_start(turn, point)) return;
-  if (run.health.checkpoint.known.empty()) note_saved(turn, digest.last.checkpoint);  // lines tell
+  const Iteration saved = digest.last.checkpoint;  // lines tell; beyond it: of a line that was left
+  if (run.health.checkpoint.known.empty() && saved <= digest.last.iteration_max)
+    note_saved(turn, saved);
   if (point.count > 0 && advanced) {
     record(run.recovery.trail, point);
     if (audit_level(turn, point)) return;

@@ -110,13 +110,15 @@ void cancel_again(Turn& turn, const std::string& sentence) {
   cancel_task(turn);
 }
 
+// Of a script, a job that was not seen running may run all the same, and has no agents that would
+// object: SLURM decides whether it waits.
 void cancel_waiting(Turn& turn) {
   for (auto& [token, s] : turn.r().jobs.supply) {
     if (!s.live() || s.rest_cancelled || s.waiting() == 0) continue;
     const bool untouched = !runs(s) && !std::holds_alternative<supply::Ending>(s.state);
     Cancel cancel = cancel_of(s);
     cancel.whole_array = true;
-    cancel.pending_only = !untouched;
+    cancel.pending_only = !untouched || !has_agents(turn.r().policy);
     s.rest_cancelled = true;
     if (untouched) s.cancel_asked = true;
     turn.act(cancel);

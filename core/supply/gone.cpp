@@ -23,6 +23,14 @@ bool speaks(const Turn& turn, const Submission& s) {
   return turn.now() - last < std::min(run.policy.hang.ceiling, script::kOrphanGrace);
 }
 
+// A script's job that no look saw running, and nothing else is queued: should it have run and been
+// lost, only logs and checkpoints show what is left of it.
+bool may_run_unseen(const RunState& run) {
+  return !has_agents(run.policy) &&
+         std::none_of(run.jobs.supply.begin(), run.jobs.supply.end(),
+                      [](const auto& entry) { return entry.second.live(); });
+}
+
 }  // namespace
 
 void on_job_gone(Turn& turn, const JobGone& gone) {
@@ -54,6 +62,7 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
   const std::string text =
       fmt::format("{} is gone from the queue: {}", job_text(gone.job), gone.why);
   if (turn.in<training::Queued>() == nullptr) return turn.say(text);
+  if (may_run_unseen(run) && script::wait_for_stillness(turn, text, "its processes")) return;
   ensure(turn, text);
 }
 

@@ -150,7 +150,10 @@ void on_running(Turn& turn, Submission& s, const JobSeen& seen) {
       if (same) return;
       break;
   }
-  if (!has_agents(run.policy)) script::begin(turn, s, seen);
+  if (!has_agents(run.policy)) {
+    s.cancel_asked = false;  // of when it seemed to wait
+    script::begin(turn, s, seen);
+  }
   top_up(turn);
 }
 

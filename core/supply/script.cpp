@@ -191,6 +191,7 @@ void on_resume_point(Turn& turn, const SetResumePoint& point, const std::string&
   const Iteration to = run.asked.going_back->to;
   run.asked.going_back.reset();
   run.recovery.budget.best = run.health.progress.iteration = to;
+  run.recovery.trail.saved = std::min(run.recovery.trail.saved, to);
   signals::forget_after(run.health.loss, to);
   resolve(turn, "loss_spike");
   turn.say(fmt::format("{} is set; the previous contents are kept beside the files", back));
@@ -212,7 +213,7 @@ bool moved(const RunState& run, const LiveGeneration& live) {
   return run.recovery.budget.best > live.best;
 }
 
-bool wait_for_stillness(Turn& turn, const std::string& sentence) {
+bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::string& whose) {
   RunState& run = turn.r();
   const bool array = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
                                  [](const auto& entry) { return entry.second.waiting() > 0; });
@@ -221,9 +222,9 @@ bool wait_for_stillness(Turn& turn, const std::string& sentence) {
     return false;
   }
   turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, Trigger::TaskEnds,
-          fmt::format("{}; the lost node's processes may still write, so the next job waits until "
-                      "logs and checkpoints have not changed for {}",
-                      sentence, format_duration(kOrphanGrace)));
+          fmt::format("{}; {} may still write, so the next job waits until logs and checkpoints "
+                      "have not changed for {}",
+                      sentence, whose, format_duration(kOrphanGrace)));
   turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
 }
@@ -270,11 +271,23 @@ void on_tree_unseen(Turn& turn, const std::string& why) {
 
 void on_late_progress(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
+  Progress& progress = run.health.progress;
+  const Iteration reached = digest.last.iteration_max;
+  if (run.live || digest.generation != run.newest) return;
+  if (digest.last.total != 0) progress.total = digest.last.total;
   auto* queued = turn.in<training::Queued>();
-  if (run.live || digest.generation != run.newest || queued == nullptr || !queued->submit_at ||
-      digest.last.iteration_max == run.health.progress.iteration)
-    return;
-  run.health.progress.iteration = digest.last.iteration_max;
+  const bool waits = queued != nullptr && queued->submit_at;
+  const bool more = reached > progress.iteration;
+  if (reached == progress.iteration) return;
+  if (!waits && (!more || run.asked.going_back)) return;
+  progress.iteration = reached;
+  if (more) count_progress(run, reached, turn.now());
+  if (!waits && reached.value < last_iteration(run)) return;
+  if (!waits)
+    return turn.say(
+        fmt::format("generation {} is over; lines that were read late show that it "
+                    "reached iteration {}",
+                    digest.generation.value, reached.value));
   queued->submit_at = turn.now() + kOrphanGrace;
   turn.say(
       fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",

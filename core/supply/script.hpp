@@ -36,7 +36,8 @@ bool moved(const RunState& run, const LiveGeneration& live);
 
 // A job was lost with a node: no submission before the lost node's ranks are still. False: no such
 // wait (an array whose next task SLURM starts by itself).
-bool wait_for_stillness(Turn& turn, const std::string& sentence);
+bool wait_for_stillness(Turn& turn, const std::string& sentence,
+                        const std::string& whose = "the lost node's processes");
 // Back to a checkpoint of a format that names the one to resume from in a file: the checkpoint is
 // looked for, the job ends, the file is set, the next job is submitted. Else refused with what to
 // do.

@@ -127,7 +127,11 @@ wire::Beat ScriptProgress::beat(Instant now) {
 }
 
 std::optional<core::Digest> ScriptProgress::poll(Instant now, bool at_once) {
-  if (!folder_ || (!live_ && !late_)) return std::nullopt;
+  if (!live_ && !late_) return std::nullopt;
+  if (!folder_) {  // this daemon began after the end of the job
+    late_ = false;
+    return watch::DigestFolder(memory_.generation, interval_).beat(beat(now), now);
+  }
   auto digest = folder_->beat(beat(now), now);
   if (!digest && (at_once || late_)) digest = folder_->flush();
   late_ = false;

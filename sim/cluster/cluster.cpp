@@ -13,7 +13,6 @@ namespace {
 
 using core::JobState;
 constexpr Duration kSlurmdTimeout = 300s;  // slurm.conf, default
-constexpr Duration kCompleting = 5s;
 
 bool is_live(JobState state) {
   return state == JobState::Running || state == JobState::Completing ||
@@ -63,13 +62,13 @@ void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_co
   const std::uint64_t id = job.id;
   // A node that has finished is no longer shown; the others, and in the end all are.
   if (task.nodes.size() > 1)
-    time_.after(kCompleting / 2, [this, id, number] {
+    time_.after(shape_.completing / 2, [this, id, number] {
       const auto found = jobs_.find(id);
       if (found == jobs_.end()) return;
       SimTask& over = found->second.state.at(number);
       if (over.state == JobState::Completing) over.node_list = over.nodes.back().text;
     });
-  time_.after(kCompleting, [this, id, number, state, exit_code, signal] {
+  time_.after(shape_.completing, [this, id, number, state, exit_code, signal] {
     const auto found = jobs_.find(id);
     if (found == jobs_.end()) return;
     SimTask& over = found->second.state.at(number);

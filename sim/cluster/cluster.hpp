@@ -102,12 +102,15 @@ class Cluster {
     // The task's processes are to die: `gently` with TERM and 30 s, else at once.
     std::function<void(const SimJob&, std::uint32_t task, bool gently)> killed;
     std::function<void(const std::string&)> say;
+    // scancel --signal: its steps get a signal.
+    std::function<void(const SimJob&, std::uint32_t task)> signalled = {};
   };
   Cluster(Timeline& time, Random& random, const ClusterShape& shape, Hooks hooks);
 
   std::uint64_t submit(SimJob job);
   // cluster_cancel.cpp. task 0: the whole array. False: nothing of it waits or runs.
   bool cancel(std::uint64_t id, std::uint32_t task, bool pending_only);
+  void signal(std::uint64_t id, std::uint32_t task);
   // cluster_admin.cpp: what users (hold, requeue, exclusions) and administrators do.
   // task 0: the whole array.
   Verdicts hold(std::uint64_t id, std::uint32_t task, bool held);

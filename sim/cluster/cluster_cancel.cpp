@@ -75,4 +75,12 @@ bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
   return lives;
 }
 
+void Cluster::signal(std::uint64_t id, std::uint32_t only) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || !hooks_.signalled) return;
+  for (const auto& [number, task] : found->second.state)
+    if (task.state == JobState::Running && (only == 0 || only == number))
+      hooks_.signalled(found->second, number);
+}
+
 }  // namespace stoker::sim

@@ -6,6 +6,7 @@
 #include "common/hostlist.hpp"
 #include "sim/cluster/slurm_text.hpp"
 #include "sim/transcript/words.hpp"
+#include "wire/probe_answer.hpp"
 
 namespace stoker::sim {
 namespace {
@@ -120,12 +121,33 @@ os::CommandOutput SlurmText::act(const std::string& verb, const JobId& job) {
 // Of a job that is over or unknown: an error only when scancel has to look for it by its state.
 os::CommandOutput SlurmText::scancel(const Argv& argv) {
   const JobId job = parse_job(argv.back());
+  if (argv[1].starts_with("--signal=")) return cluster_.signal(job.job, job.task), output("", 0);
   const bool pending = std::find(argv.begin(), argv.end(), "--state=PENDING") != argv.end();
   if (cluster_.cancel(job.job, job.task, pending) || !pending) return output("", 0);
   return output(fmt::format("scancel: error: Kill job error on job id {}: Invalid job id "
                             "specified\n",
                             argv.back()),
                 1);
+}
+
+// The agent program's answers, in the folder that it was given: a node that is gone gives none.
+os::CommandOutput SlurmText::srun(const Argv& argv) {
+  std::map<std::string, std::string> words;
+  for (const std::string& word : argv)
+    if (const auto equals = word.find('='); equals != std::string::npos)
+      words[word.substr(0, equals)] = word.substr(equals + 1);
+  const auto nodes = expand_hostlist(words["--nodelist"]).value_or(std::vector<NodeName>{});
+  bool all = true;
+  for (const NodeName& node : nodes) {
+    all = all && cluster_.is_up(node);
+    if (!cluster_.is_up(node)) continue;
+    const std::uint64_t job = std::stoull(words["--jobid"]);
+    const wire::ProbeAnswer answer{after(argv, "--question"), node.text, processes_on_(job, node),
+                                   0};
+    files_.content[after(argv, "--directory") + "/" + node.text + wire::kProbeEnd] =
+        to_json_text(answer);
+  }
+  return all ? output("", 0) : output("srun: error: Timed out waiting for job step\n", 1);
 }
 
 os::CommandOutput SlurmText::nodes() {

@@ -252,6 +252,54 @@ os::CommandOutput SlurmText::scontrol(const Argv& argv) {
   return refuses("scontrol: unknown request\n");
 }
 
+namespace {
+
+Duration length_of(const std::string& text) {  // "1-02:03:04"
+  const auto dash = text.find('-');
+  const std::string clock = dash == std::string::npos ? text : text.substr(dash + 1);
+  const auto days = dash == std::string::npos ? 0 : std::stoll(text);
+  const auto two = [&](std::size_t at) { return (clock[at] - '0') * 10 + (clock[at + 1] - '0'); };
+  return std::chrono::seconds(two(0) * 3600 + two(3) * 60 + two(6)) + std::chrono::hours(24 * days);
+}
+
+// "--nodes=4" of a script's line or of the command.
+void set_option(SimJob& job, const std::string& option) {
+  const std::size_t equals = std::min(option.find('='), option.size());
+  const std::string key = option.substr(0, equals);
+  const std::string value = unquoted(option.substr(std::min(equals + 1, option.size())));
+  const auto number = [&](std::size_t from) {
+    std::uint64_t n = 0;
+    std::from_chars(value.data() + std::min(from, value.size()), value.data() + value.size(), n);
+    return n;
+  };
+  const auto hosts = [&] { return expand_hostlist(value).value_or(std::vector<NodeName>{}); };
+  if (key == "--job-name") job.name = value;
+  if (key == "--comment") job.comment = value;
+  if (key == "--requeue") job.requeue = true;
+  if (key == "--no-requeue") job.requeue = false;
+  if (key == "--hold") job.held = true;
+  if (key == "--no-kill") job.no_kill = true;
+  if (key == "--nodelist") job.require = hosts();
+  if (key == "--chdir") job.directory = value;
+  if (key == "--nodes") job.nodes = static_cast<std::uint32_t>(number(0));
+  if (key == "--exclude") job.exclude = hosts();
+  if (key == "--time") job.limit = length_of(value);
+  if (key == "--array") {
+    job.array = true;
+    job.tasks = static_cast<std::uint32_t>(number(2));
+    const auto percent = value.find('%');
+    job.throttle =
+        percent == std::string::npos ? job.tasks : static_cast<std::uint32_t>(number(percent + 1));
+  }
+  if (key == "--dependency") {
+    job.singleton = value.find("singleton") != std::string::npos;
+    if (const auto at = value.find("afterany:"); at != std::string::npos)
+      job.after = number(at + 9);
+  }
+}
+
+}  // namespace
+
 Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
   if (is(Fault::SubmitRefused))
     return refuses("sbatch: error: Batch job submission failed: job submit limit (user's)\n");
@@ -260,53 +308,16 @@ Result<os::CommandOutput> SlurmText::sbatch(const Argv& argv) {
     return refuses("sbatch: Job 1 to start at 2026-05-01T06:40:00 using 8 processors\n", 0);
   const auto script = files_.read(argv.back(), 1u << 20);
   if (!script) return refuses("sbatch: error: Unable to open file " + argv.back() + "\n");
+  constexpr std::string_view kLine = "#SBATCH ";
   SimJob job;
   job.command = argv.back();
   std::string_view text = *script;
   while (!text.empty()) {
     const std::string line(text.substr(0, text.find('\n')));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (!line.starts_with("#SBATCH --")) continue;
-    const std::size_t equals = std::min(line.find('='), line.size());
-    const std::string key = line.substr(10, equals - 10);
-    const std::string value = unquoted(line.substr(std::min(equals + 1, line.size())));
-    const auto number = [&](std::size_t from) {
-      std::uint64_t n = 0;
-      std::from_chars(value.data() + std::min(from, value.size()), value.data() + value.size(), n);
-      return n;
-    };
-    if (key == "job-name") job.name = value;
-    if (key == "comment") job.comment = value;
-    if (key == "requeue") job.requeue = true;
-    if (key == "hold") job.held = true;
-    if (key == "no-kill") job.no_kill = true;
-    if (key == "nodelist") job.require = expand_hostlist(value).value_or(std::vector<NodeName>{});
-    if (key == "chdir") job.directory = value;
-    if (key == "array") {
-      job.array = true;
-      job.tasks = static_cast<std::uint32_t>(number(2));
-      const auto percent = value.find('%');
-      job.throttle = percent == std::string::npos ? job.tasks
-                                                  : static_cast<std::uint32_t>(number(percent + 1));
-    }
-    if (key == "nodes") job.nodes = static_cast<std::uint32_t>(number(0));
-    if (key == "exclude") job.exclude = expand_hostlist(value).value_or(std::vector<NodeName>{});
-    if (key == "dependency") {
-      job.singleton = value.find("singleton") != std::string::npos;
-      if (const auto at = value.find("afterany:"); at != std::string::npos)
-        job.after = number(at + 9);
-    }
-    if (key == "time") {
-      const auto dash = value.find('-');
-      const std::string clock = dash == std::string::npos ? value : value.substr(dash + 1);
-      const auto days = dash == std::string::npos ? 0 : number(0);
-      const auto two = [&](std::size_t at) {
-        return (clock[at] - '0') * 10 + (clock[at + 1] - '0');
-      };
-      job.limit = std::chrono::seconds(two(0) * 3600 + two(3) * 60 + two(6)) +
-                  std::chrono::hours(24 * static_cast<std::int64_t>(days));
-    }
+    if (line.starts_with(kLine)) set_option(job, line.substr(kLine.size()));
   }
+  for (const std::string& word : argv) set_option(job, word);  // the command's win
   const std::uint64_t id = cluster_.submit(std::move(job));
   if (is(Fault::SubmitReplyLost)) return fail("timed out", "sbatch");
   return says(fmt::format("{}\n", id));
@@ -322,6 +333,7 @@ Result<os::CommandOutput> SlurmText::run(const os::SpawnOptions& options, Durati
   if (argv.front() == "sinfo") return nodes();
   if (argv.front() == "sbatch") return sbatch(argv);
   if (argv.front() == "scancel") return scancel(argv);
+  if (argv.front() == "srun" && processes_on_) return srun(argv);
   if (argv.front() == "sacct" && shape_.accounts) return accounts(argv);
   return fail("command not found in PATH", argv.front());
 }

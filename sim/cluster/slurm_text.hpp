@@ -3,6 +3,7 @@
 // that are awake.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -30,6 +31,10 @@ class SlurmText : public core::Processes {
 
   Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration deadline) override;
   void wake(Fault liar, bool awake);
+  // Processes of a job on a node, for srun; without it there is no srun.
+  void look_with(std::function<std::uint32_t(std::uint64_t, const NodeName&)> processes_on) {
+    processes_on_ = std::move(processes_on);
+  }
   [[nodiscard]] bool lies() const { return !awake_.empty(); }
 
  private:
@@ -50,6 +55,7 @@ class SlurmText : public core::Processes {
   os::CommandOutput accounts(const Argv& argv);  // slurm_accounts.cpp
   Result<os::CommandOutput> sbatch(const Argv& argv);
   void bend(std::string& text);
+  os::CommandOutput srun(const Argv& argv);  // the probe of a job, node by node
 
   Cluster& cluster_;
   SimFiles& files_;
@@ -57,6 +63,7 @@ class SlurmText : public core::Processes {
   Random& random_;
   ClusterShape shape_;
   std::set<Fault> awake_;
+  std::function<std::uint32_t(std::uint64_t, const NodeName&)> processes_on_;
   std::string stale_;  // the answer before the liar woke
 };
 

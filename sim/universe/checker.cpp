@@ -68,7 +68,9 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   if (row.decision.rejected && std::holds_alternative<core::Digest>(row.event.body))
     broken("a digest was rejected: " + row.decision.reason);
   const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
-  const bool resumed = asked != nullptr && asked->verb == "resume" && !row.decision.rejected;
+  const bool resumed = asked != nullptr && !row.decision.rejected &&
+                       (asked->verb == "resume" ||  // a restart of what rests is one
+                        (asked->verb == "restart" && given_up(row.decision.from)));
   for (const auto& [name, run] : state.runs) check_budget(run, resumed);
   if (resumed) ended_.reset();
   if (row.decision.from != row.decision.to) {
@@ -92,6 +94,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
     doubled_ = facts != run->second.health.phases.end() && facts->second.factor > 1;
   }
   blind_ = state.blind_since.has_value();
+  if (scripts_ != nullptr) check_script(row, state, excuse);
 }
 
 // The cancelled task runs, and its ranks are well.
@@ -256,10 +259,15 @@ void Checker::check_idle(const core::JournalRow& row) {
     broken("idle beside a training that goes on: " + row.decision.reason);
 }
 
+Iteration Checker::trained() const {
+  if (scripts_ != nullptr) return scripts_->reached();
+  SimGeneration* live = training_.live();
+  return live == nullptr ? training_.reached() : training_.completed(*live);
+}
+
 // No more than three submissions are taken within ten minutes while nothing is trained.
 void Checker::check_rate(const core::JournalRow& row, bool resumed) {
-  SimGeneration* live = training_.live();
-  const Iteration reached = live == nullptr ? training_.reached() : training_.completed(*live);
+  const Iteration reached = trained();
   if (resumed || reached != trained_) taken_.clear();
   trained_ = reached;
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
@@ -362,6 +370,7 @@ void Checker::rest(const core::SiteState& state, const SimFiles& files, const Si
           stuck(fmt::format("{} has waited for job {} for more than {}", follower, f.job->job.job,
                             format_duration(kFollowed)));
     const std::string where = core::state_name(run.training);
+    if (scripts_ != nullptr) rest_script(run);
     if (where == "finished" || where == "stopped") continue;
     if (where == "held") {
       const auto& held = std::get<core::training::Held>(run.training);

@@ -11,6 +11,7 @@
 
 #include "core/engine/journal.hpp"
 #include "core/state.hpp"
+#include "sim/training/script_jobs.hpp"
 #include "sim/training/training.hpp"
 #include "sim/universe/scenario.hpp"
 #include "sim/universe/sim_journal.hpp"
@@ -21,6 +22,7 @@ namespace stoker::sim {
 struct Excuse {
   bool lines_delayed = false;  // the agents' lines are seen late, or were until a moment ago
   bool person = false;         // an operator or a switch asked for it
+  Instant unreadable;          // the newest moment in which no log could be read, future ones too
 };
 
 // A run in this state wants no training: what starts all the same is ended.
@@ -43,6 +45,10 @@ class Checker {
   void ends(const SimGeneration& g) { ended_ = g.number; }
   // A bad node has failed once more: while it is excluded, an allocation does not go on with it.
   void fails_again(const SimGeneration& g, const NodeName& node);
+  // checker_script.cpp: a run without agents.
+  void watch(const ScriptJobs& scripts) { scripts_ = &scripts; }
+  void script_begins(const ScriptJobs::Start& s, const Excuse& excuse);
+  void script_completes(const ScriptJobs::Start& s);
   // At the end, after everything has healed.
   void rest(const core::SiteState& state, const SimFiles& files, const SimAlerts& alerts,
             Iteration since, Iteration reached);
@@ -77,6 +83,14 @@ class Checker {
   void judge_hang(const core::JournalRow& row, const Excuse& excuse);
   void judge_alert(const core::SendAlert& alert);
   void stuck(const std::string& what);
+  [[nodiscard]] Iteration trained() const;
+  void check_script(const core::JournalRow& row, const core::SiteState& state,
+                    const Excuse& excuse);
+  void check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
+                           const Excuse& excuse);
+  void rest_script(const core::RunState& run);
+  [[nodiscard]] bool is_array(std::uint64_t job) const;
+  [[nodiscard]] bool is_behind_unseen(const ScriptJobs::Start& s) const;
 
   const Scenario& scenario_;
   Training& training_;
@@ -99,6 +113,20 @@ class Checker {
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last seen
   std::map<std::pair<Generation, NodeName>, std::uint32_t> failed_again_;
   std::set<std::string> lost_;  // checkpoints, gone or damaged, as agents said
+  const ScriptJobs* scripts_ = nullptr;
+  struct Completed {  // a script's training
+    Instant at;
+    std::uint64_t job = 0;
+    std::uint32_t task = 0;
+    bool reported = false;  // the decider was shown COMPLETED
+    bool resumed = false;   // by a person, since
+  };
+  std::optional<Completed> completed_;
+  Generation ordered_;         // of the newest order that ends a job
+  std::string asked_;          // the newest order that was taken, and where it leads
+  std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
+  bool array_ = false;         // it has one of its own
+  std::set<JobId> ends_seen_;  // that the decider was shown
 };
 
 }  // namespace stoker::sim

@@ -125,6 +125,8 @@ void Daemon::perform(const core::Intent& intent) {
   core::Ports ports{clock_, *scheduler_, parts_.files, parts_.alerts};
   hooks_.acted(intent);
   auto results = core::perform(intent, context, ports);
+  if (parts_.broken == Guard::Stillness && std::holds_alternative<core::LookAtTree>(intent.action))
+    results = {core::EffectDone{intent.key, core::LookAtTree::kKind, {}, "still"}};
   if (parts_.broken == Guard::SubmitToken)  // no answer is taken for a refusal
     for (core::EventBody& body : results)
       if (const auto* unknown = std::get_if<core::EffectUnknown>(&body);

@@ -28,6 +28,7 @@ void read_cluster(configs::MapReader& m, ClusterShape& c) {
   positive(m, "boot", c.boot);
   positive(m, "repair", c.repair);
   positive(m, "remembers", c.remembers);
+  positive(m, "completing", c.completing);
   m.read("tells_nodes", c.tells_nodes);
   m.read("accounts", c.accounts);
   positive(m, "poll", c.poll);
@@ -54,6 +55,15 @@ void read_training(configs::MapReader& m, TrainingShape& t) {
   at_least_one(m, "warm_up", t.numbers.warm_up);
   m.read_share("noise", t.numbers.noise);
   m.check("tflops", t.tflops >= 0 && t.tflops < 1e7, "must be between 0 and 1e7");
+}
+
+void read_script(configs::MapReader& m, ScriptShape& s) {
+  s.on = true;
+  m.read_share("kill_switch", s.kill_switch);
+  m.read_share("save_signal", s.save_signal);
+  m.read_share("exit_zero", s.exit_zero);
+  m.read_share("array", s.array);
+  m.read_share("order_at_end", s.order_at_end);
 }
 
 void read_policy(configs::MapReader& m, core::RunPolicy& p) {
@@ -143,6 +153,7 @@ Scenario read_scenario(std::string_view text, const std::string& file,
     positive(m, "heals", s.heals);
     m.map("cluster", [&](configs::MapReader& c) { read_cluster(c, s.cluster); });
     m.map("training", [&](configs::MapReader& t) { read_training(t, s.training); });
+    if (m.has("script")) m.map("script", [&](configs::MapReader& p) { read_script(p, s.script); });
     m.map("policy", [&](configs::MapReader& p) { read_policy(p, s.policy); });
     m.map("faults", [&](configs::MapReader& f) {  // one every so long
       for (std::size_t i = 0; i < kFaults; ++i) {

@@ -62,7 +62,11 @@ enum class Fault {
   LinkFlap,        // a node's link is down: its peers wait, or give up
   ClockSkew,       // the clock of the node that writes the agents' lines is another
   RowRemap,        // Xid 63, hours later Xid 64; the ranks live on
-  LateFiles        // agents see what the daemon writes up to a minute late, and not in its order
+  LateFiles,       // agents see what the daemon writes up to a minute late, and not in its order
+  Order,           // an operator's request by the socket, each verb in turn
+  KillSwitch,      // a person sets the kill switch of a script
+  DaemonFreeze,    // its process stands still for a while, and goes on
+  SlurmctldRestart
 };
 
 }  // namespace stoker::sim
@@ -81,7 +85,8 @@ struct stoker::EnumNames<stoker::sim::Fault> {
       "loss_diverges",  "loss_nan",        "rate_reset",        "other_data",
       "replicas_drift", "queue_jam",       "preempted",         "limit_cut",
       "stale_handles",  "torn_lines",      "wrong_exclusion",   "link_flap",
-      "clock_skew",     "row_remap",       "late_files"};
+      "clock_skew",     "row_remap",       "late_files",        "order",
+      "kill_switch",    "daemon_freeze",   "slurmctld_restart"};
 };
 
 namespace stoker::sim {
@@ -109,6 +114,8 @@ enum class Guard {
   FollowOnce,    // a follower's job runs its command once, and only if its order names it
   FollowProof,   // a follower's end is missing only where its folder can be read
   FollowKept,    // what a follower is to be run on stays, also before the daemon has heard of it
+  LastLines,     // a script's last lines are read before its end is judged
+  Stillness,     // after a lost node no script starts before logs and checkpoints are still
   // Of the lead (lead/):
   StaleAttempt,  // what a node reports of an attempt before changes nothing
   EarlyStart,    // no ranks start before those of the attempt before are proven gone
@@ -120,29 +127,12 @@ enum class Guard {
 
 template <>
 struct stoker::EnumNames<stoker::sim::Guard> {
-  static constexpr std::array names{"none",
-                                    "fencing",
-                                    "blind-is-not-dead",
-                                    "submit-token",
-                                    "journal-first",
-                                    "budget",
-                                    "exclusion-cap",
-                                    "verify-checkpoint",
-                                    "stale-phase",
-                                    "lease",
-                                    "dedupe",
-                                    "keep-good",
-                                    "keep-pinned",
-                                    "rollback-pin",
-                                    "archive-first",
-                                    "end-mark",
-                                    "follow-once",
-                                    "follow-proof",
-                                    "follow-kept",
-                                    "stale-attempt",
-                                    "early-start",
-                                    "claim",
-                                    "lineage"};
+  static constexpr std::array names{
+      "none",      "fencing",       "blind-is-not-dead", "submit-token", "journal-first",
+      "budget",    "exclusion-cap", "verify-checkpoint", "stale-phase",  "lease",
+      "dedupe",    "keep-good",     "keep-pinned",       "rollback-pin", "archive-first",
+      "end-mark",  "follow-once",   "follow-proof",      "follow-kept",  "last-lines",
+      "stillness", "stale-attempt", "early-start",       "claim",        "lineage"};
 };
 
 namespace stoker::sim {
@@ -155,6 +145,7 @@ struct ClusterShape {
   Duration boot = 30s;            // from a task's start to the first word of its agents
   Duration repair = 12h;          // of a bad or dead node
   Duration remembers = 5min;      // how long squeue shows a job that has ended (MinJobAge)
+  Duration completing = 5s;       // from a job's end to its final state
   bool tells_nodes = true;        // sinfo answers
   bool accounts = false;          // there is a slurmdbd, and sacct answers
   Duration requeue_delay = 121s;  // before a requeued task may start again (cred_expire + 1 s)
@@ -175,6 +166,17 @@ struct TrainingShape {
   double step_noise = 0.002;  // of an iteration's time, from one digest to the next
   double daily_swing = 0;     // of it too, from night to afternoon
   NumbersShape numbers;
+};
+
+// The run is an adopted batch script. What it can do differs from seed to seed: each is the share
+// of the seeds that have it.
+struct ScriptShape {
+  bool on = false;
+  double kill_switch = 0;   // it leaves when a file is there
+  double save_signal = 0;   // it saves when it gets a signal, and leaves in half of these seeds
+  double exit_zero = 0;     // exit code 0 alone says that it is finished
+  double array = 0;         // it has its own --array, of policy's `tasks`
+  double order_at_end = 0;  // a request comes when it ends (a share of the ends)
 };
 
 struct PlannedFault {  // `events:`
@@ -205,6 +207,7 @@ struct Scenario {
   Duration heals = 12h;       // then without any: the run must come to rest
   ClusterShape cluster;
   TrainingShape training;
+  ScriptShape script;
   core::RunPolicy policy;
   std::map<Fault, Duration> every;  // mean time between two of them
   std::vector<PlannedFault> events;

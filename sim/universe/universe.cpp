@@ -48,14 +48,19 @@ Universe::Universe(const Scenario& scenario, Settings settings)
   cluster_ = std::make_unique<Cluster>(
       time_, random_, scenario_.cluster,
       Cluster::Hooks{[this](const SimJob& job, std::uint32_t task) {
+                       if (scripts_) return scripts_->job_started(job, task);
                        if (Followers::is_ours(job)) return followers_->job_started(job);
                        training_->job_started(job, task);
                      },
                      [this](const SimJob& job, std::uint32_t task, bool gently) {
+                       if (scripts_) return scripts_->job_killed(job, task, gently);
                        if (Followers::is_ours(job)) return followers_->job_killed(job, gently);
                        training_->job_killed(job, task, gently);
                      },
-                     [this](const std::string& text) { say(text); }});
+                     [this](const std::string& text) { say(text); },
+                     [this](const SimJob& job, std::uint32_t task) {
+                       if (scripts_) scripts_->signalled(job, task);
+                     }});
   slurm_ = std::make_unique<SlurmText>(*cluster_, files_, time_, random_, scenario_.cluster);
   training_ = std::make_unique<Training>(
       time_, random_, *cluster_, files_, scenario_, settings_.broken,
@@ -93,6 +98,7 @@ Universe::Universe(const Scenario& scenario, Settings settings)
                          return std::any_of(there.begin(), there.end(),
                                             [&](const SimCheckpoint& c) { return c.id == id; });
                        }});
+  if (scenario_.script.on) make_script();
 }
 
 Universe::~Universe() = default;
@@ -119,6 +125,8 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
       training_->orders_written(write->orders.number);
     if (std::holds_alternative<core::WriteControl>(intent.action))
       time_.after(1ms, [this] { training_->control_written(); });
+    if (scripts_ && std::holds_alternative<core::SetKillSwitch>(intent.action))
+      time_.after(1ms, [this] { scripts_->look_at_switch(); });
   };
   hooks.digests = [this] { return digests(); };
   hooks.disk_full = [this] { return disk_full_until_ > time_.now(); };
@@ -133,11 +141,15 @@ void Universe::make_daemon(SimJournal journal, Epoch epoch, Duration away) {
 void Universe::start_daemon(Duration away) {
   heard_ = time_.now();
   daemon_->start(away);
+  if (!scripts_) return;
+  eyes_->begin(daemon_->journal().cursors().value());
+  see_script(daemon_->state());
 }
 
 Excuse Universe::excuse() const {
   Excuse excuse;
   excuse.lines_delayed = lines_from_ + 2min > time_.now() || storage_free_ + 2min > time_.now();
+  excuse.unreadable = std::max(lines_from_, storage_free_);
   excuse.person = person_at_ != Instant{} && person_at_ + 30min > time_.now();
   return excuse;
 }
@@ -146,6 +158,10 @@ void Universe::on_row(const core::JournalRow& row, const core::SiteState& state)
   checker_->now(time_.now());
   checker_->row(row, state, excuse());
   if (row.event.run == told_policy_.run) state_ = row.decision.to;
+  if (scripts_) see_script(state);
+  if (const auto* asked = std::get_if<core::OperatorAsked>(&row.event.body);
+      scripts_ && asked != nullptr && row.decision.from == "held" && row.decision.to != "held")
+    scripts_->end_orphans();  // who resumes it has read what to do first
   const bool allocated = has_allocation(row.decision.to);
   if (row.event.run == told_policy_.run && allocated == waiting_) {
     if (waiting_)
@@ -213,6 +229,7 @@ Attempt Universe::begun_later(std::uint64_t at) const {
 
 // What the lead beats now, unless no one can see it.
 std::vector<core::Input> Universe::digests() {
+  if (scripts_) return look_at_script(true);
   SimGeneration* g = training_->live();
   if (g == nullptr || g->zombie || g->attempt.value == 0 || g->stage == Stage::Waiting ||
       lines_from_ > time_.now() || storage_free_ > time_.now())
@@ -306,11 +323,13 @@ void Universe::look_after_held() {
     if (held == nullptr || held->retry_at) return;
     doomed_until_ = time_.now();
     training_->mend();
+    mend_script();
     core::OperatorAsked asked;
     asked.verb = "resume";
     asked.by = "alice";
     asked.reason = "mended";
     asked.via = "socket";
+    if (scripts_ && held->alert_kind == "resume_audit") asked.arguments["as-is"] = "true";
     person_at_ = time_.now();
     daemon_->feed({told_policy_.run, asked, {}});
   });
@@ -321,8 +340,12 @@ Outcome Universe::live() {
   make_daemon(std::move(journal), Epoch{1}, 0s);
   daemon_->feed({told_policy_.run, core::RunAdded{told_policy_, "alice"}, {}});
   plan_faults();
-  plan_digests();
-  watch_silence();
+  if (scripts_) {
+    plan_looks();
+  } else {
+    plan_digests();
+    watch_silence();
+  }
   look_at_switches();
   if (!told_policy_.after.empty()) look_at_followers();
   look_after_held();
@@ -331,11 +354,11 @@ Outcome Universe::live() {
   time_.run_until(faulty, stop);
   training_->settle();
   Outcome outcome;
-  outcome.useful = training_->useful();
-  outcome.lost = training_->lost();
+  outcome.useful = scripts_ ? scripts_->useful() : training_->useful();
+  outcome.lost = scripts_ ? scripts_->lost() : training_->lost();
   outcome.waited = waited_ + (waiting_ ? time_.now() - waiting_since_ : 0ns);
   outcome.length = time_.now() - Instant{};
-  outcome.reached = training_->best();
+  outcome.reached = scripts_ ? scripts_->best() : training_->best();
   outcome.incidents = checker_->incidents();
   outcome.manual = checker_->manual();
   outcome.followed = followers_->ended_well();
@@ -345,14 +368,15 @@ Outcome Universe::live() {
     heal();
     time_.run_until(faulty + scenario_.heals / 2, stop);
     training_->settle();
-    const Iteration since = training_->reached();
+    const auto reached = [this] { return scripts_ ? scripts_->reached() : training_->reached(); };
+    const Iteration since = reached();
     time_.run_until(faulty + scenario_.heals, stop);
     training_->settle();
     if (checker_->safety().empty()) {
       checker_->now(time_.now());
       take_lines();  // of the last moment
       checker_->count_lines(lines_.size(), delivered_);
-      checker_->rest(daemon_->state(), files_, alerts_, since, training_->reached());
+      checker_->rest(daemon_->state(), files_, alerts_, since, reached());
     }
   }
   outcome.safety = checker_->safety();

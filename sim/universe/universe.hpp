@@ -11,6 +11,7 @@
 #include "sim/universe/checker.hpp"
 #include "sim/universe/daemon.hpp"
 #include "sim/universe/followers.hpp"
+#include "sim/universe/script_eyes.hpp"
 
 namespace stoker::sim {
 
@@ -74,6 +75,18 @@ class Universe {
   bool strike_storage(Fault fault, Instant end);
   void recur_bad_nodes();
 
+  // universe_script.cpp: a run without agents, and what only that has
+  void make_script();
+  void see_script(const core::SiteState& state);
+  std::vector<core::Input> look_at_script(bool at_once);
+  void plan_looks();
+  bool strike_script(Fault fault, Duration lasts);
+  bool strike_more(Fault fault);
+  void ask(const std::string& verb);
+  void set_kill_switch(Duration until);
+  void ask_at_end();
+  void mend_script();
+
   // universe_more.cpp
   bool strike_numbers(Fault fault, Duration lasts, const PlannedFault& how);
   bool strike_site(Fault fault, Duration lasts);
@@ -95,6 +108,8 @@ class Universe {
   std::unique_ptr<SlurmText> slurm_;
   std::unique_ptr<Training> training_;
   std::unique_ptr<Followers> followers_;
+  std::unique_ptr<ScriptJobs> scripts_;  // instead of agents; null: there are agents
+  std::unique_ptr<ScriptEyes> eyes_;
   std::unique_ptr<Checker> checker_;
   std::unique_ptr<Daemon> daemon_;
   std::vector<std::unique_ptr<Daemon>> older_;

@@ -81,6 +81,7 @@ void Universe::plan_event(const PlannedFault& event, std::uint32_t number) {
   if (settings_.skip.contains(number)) return;
   const auto ready = [this, event] {
     if (event.iteration == 0) return true;
+    if (scripts_) return scripts_->reached().value >= event.iteration;
     const SimGeneration* g = training_->live();
     if (g == nullptr || g->frozen_at || g->last_fault != Instant{}) return false;
     if (event.in_evaluation && g->stage != Stage::Evaluate) return false;
@@ -109,7 +110,9 @@ void Universe::strike(Fault fault, Duration lasts, const PlannedFault& how) {
   if (fault == Fault::DaemonKill || fault == Fault::SecondDaemon || fault == Fault::ClockJump)
     return strike_daemon(fault);
   if (fault == Fault::Scancel || fault == Fault::Switch) return strike_people(fault);
-  const bool struck = fault >= Fault::QueueJam    ? strike_site(fault, lasts)
+  const bool struck = fault > Fault::LateFiles    ? strike_more(fault)
+                      : scripts_                  ? strike_script(fault, lasts)
+                      : fault >= Fault::QueueJam  ? strike_site(fault, lasts)
                       : fault >= Fault::LossSpike ? strike_numbers(fault, lasts, how)
                                                   : strike_training(fault, lasts);
   if (!struck) --faults_;
@@ -281,8 +284,14 @@ void Universe::strike_people(Fault fault) {
 void Universe::recur_bad_nodes() {
   time_.after(random_.between(20min, 2h), [this] {
     recur_bad_nodes();
+    if (healed_) return;
+    if (scripts_) {
+      for (const auto& [name, node] : cluster_->nodes())
+        if (node.bad && scripts_->crash("its GPU is lost again", name)) return;
+      return;
+    }
     const SimGeneration* g = training_->live();
-    if (healed_ || g == nullptr || g->stage == Stage::Waiting) return;
+    if (g == nullptr || g->stage == Stage::Waiting) return;
     for (const NodeName& node : g->attempt_nodes)
       if (cluster_->nodes().at(node).bad) {
         training_->crash("its GPU is lost again", node);
@@ -301,6 +310,7 @@ void Universe::heal() {
   stale_until_ = torn_until_ = late_until_ = time_.now();
   refuse_files();
   training_->mend();
+  mend_script();
   cluster_->jam(time_.now());
   cluster_->repair_all();
   cluster_->poll();

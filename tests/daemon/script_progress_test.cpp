@@ -110,6 +110,24 @@ TEST_CASE(
   CHECK(!progress.poll(kStart + 5s, false));
 }
 
+TEST_CASE("script_progress: a daemon that began after the job's end -> its last lines too") {
+  ScriptProgress before(script_policy(), {});
+  before.set_generation(Generation(4), kStart, kWall);
+  before.line("a", iteration(1), kStart + 1s, kWall + 1s);
+  const core::Cursor cursor = before.cursor();
+
+  ScriptProgress after(script_policy(), {cursor});
+  after.set_generation(Generation{}, kStart, kWall + 20min);
+  CHECK(!after.poll(kStart + 1s, true));
+  after.line("a", iteration(1000), kStart + 2s, kWall + 20min);
+  const auto late = after.poll(kStart + 2s, false);
+  REQUIRE(late);
+  CHECK(late->generation == Generation(4));
+  CHECK(late->last.iteration_max == Iteration(1000));
+  CHECK(late->last.total == 1000);
+  CHECK(!after.poll(kStart + 3s, true));
+}
+
 TEST_CASE("script_progress: the last iteration -> a digest at once") {
   ScriptProgress progress(script_policy(), {});
   progress.set_generation(Generation(3), kStart, kWall);

@@ -21,7 +21,7 @@ STOKER = os.path.join(os.environ.get("STOKER_BIN", os.path.join(ROOT, "build", "
 SCENARIOS = os.path.join(ROOT, "sim", "scenarios")
 GUARDS = ["fencing", "blind-is-not-dead", "submit-token", "journal-first", "budget", "exclusion-cap",
           "verify-checkpoint", "stale-phase", "lease", "dedupe", "keep-good", "keep-pinned", "rollback-pin", "archive-first",
-          "end-mark", "follow-once", "follow-proof", "follow-kept", "stale-attempt", "early-start", "claim", "lineage"]
+          "end-mark", "follow-once", "follow-proof", "follow-kept", "last-lines", "stillness", "stale-attempt", "early-start", "claim", "lineage"]
 LIMIT_S = 1800
 PROVED = os.path.join(ROOT, "tests", "sim", "proved.txt")
 ONCE_FAILED = [6, 13, 16, 18, 19, 20, 21, 34, 52, 81, 96, 159, 180, 232, 334, 442, 880, 166, 352, 383, 479, 1105, 1225, 1352, 1551, 35, 1605, 4953, 5854, 8733, 20305, 20768]  # seeds of chaos that found something
@@ -43,7 +43,7 @@ def simulate(scenario, *options):
 
 def guards():
     for guard in GUARDS:
-        scenario = {"archive-first": "archive.yaml", "end-mark": "ends.yaml"}.get(guard, "chaos.yaml")
+        scenario = {"archive-first": "archive.yaml", "end-mark": "ends.yaml", "last-lines": "script.yaml", "stillness": "script.yaml"}.get(guard, "chaos.yaml")
         if guard.startswith("follow-"):
             scenario = "followers.yaml"
         code, report, said = simulate(scenario, "--break", guard, "--runs", "1000")
@@ -51,9 +51,9 @@ def guards():
              f"exit {code} after {report.get('runs')} seeds: {said}")
 
 
-def chaos(seeds):
-    code, report, said = simulate("chaos.yaml", "--seeds", f"1-{seeds}")
-    tell(f"sim: chaos, {report.get('runs')} seeds and {report.get('hours', 0):.0f} hours without a violation",
+def without_violation(name, seeds):
+    code, report, said = simulate(f"{name}.yaml", "--seeds", f"1-{seeds}")
+    tell(f"sim: {name}, {report.get('runs')} seeds and {report.get('hours', 0):.0f} hours without a violation",
          code == 0 and report.get("runs", 0) >= 1, f"exit {code}: {said}")
 
 
@@ -77,15 +77,16 @@ def commit():
 
 
 # name: scenario, hours, seeds, seeds in a chunk, hours of a seed (None: the scenario's)
-PROOFS = {"chaos": ("chaos.yaml", 1_000_000, 10_000, 200, 105), "calm": ("calm.yaml", 1_000_000, 400, 20, None),
+PROOFS = {"chaos": ("chaos.yaml", 1_000_000, 10_000, 200, 105), "script": ("script.yaml", 100_000, 5_000, 200, None), "calm": ("calm.yaml", 1_000_000, 400, 20, None),
           "steps-of-speed": ("steps-of-speed.yaml", 100_000, 200, 20, None)}
+STORMS = ("chaos", "script")  # everything goes wrong in them
 SUMS = ("hours", "faults", "hangs", "slows", "slowdowns", "false_hangs", "false_slows")
 
 
 def wrong_of(name, done):
     """What speaks against the proof; empty: nothing."""
     wrong = [f"seed {seed}" for seed in done["failed"][:50]]
-    wrong += [f"{done[kind]:.0f} {kind}" for kind in ("false_hangs", "false_slows") if name != "chaos" and done[kind]]
+    wrong += [f"{done[kind]:.0f} {kind}" for kind in ("false_hangs", "false_slows") if name not in STORMS and done[kind]]
     wrong += [f"{n} alerts {kind}" for kind, n in sorted(done["alerts"].items()) if name == "calm"]
     if name == "steps-of-speed" and not (done["slows"] and done["slow_found"] <= 600e9):
         wrong.append(f"found after {done['slow_found'] / 60e9:.1f} min")
@@ -96,7 +97,7 @@ def wrong_of(name, done):
 
 def told(name, done):
     text = f"{name}: commit {done['commit']}, {done['seeds']} seeds, {done['hours']:.0f} run-hours, {done['faults']:.0f} faults"
-    if name == "chaos":
+    if name in STORMS:
         return f"{text}, {len(done['failed'])} with a violation"
     text += f", {done['false_hangs']:.0f} false hangs, {done['false_slows']:.0f} false steps"
     if done["slows"]:
@@ -175,7 +176,7 @@ def scenarios(lives):
     """`lives` of the long ones, ten days each; the others as they are."""
     for path in sorted(glob.glob(os.path.join(SCENARIOS, "**", "*.yaml"), recursive=True)):
         name = os.path.relpath(path, SCENARIOS)
-        if name in ("chaos.yaml", "hangs.yaml", "steps-of-speed.yaml"):  # judged by chaos() and the bench
+        if name in ("chaos.yaml", "script.yaml", "hangs.yaml", "steps-of-speed.yaml"):  # judged by their seeds, or by the bench
             continue
         long_ones = ("llama3-54-days.yaml", "rsc1-16k.yaml", "bytedance-mix.yaml", "calm.yaml")
         code, report, said = simulate(name, *(["--hours", "240", "--seeds", f"1-{lives}"] if name in long_ones else []))
@@ -222,7 +223,7 @@ faults: {{rank_crash: {between:.0f}s}}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=16, help="of chaos")
+    parser.add_argument("--seeds", type=int, default=16, help="of chaos, and of script")
     parser.add_argument("--long", action="store_true", help="10^6 hours of chaos and of calm, and both compilers")
     parser.add_argument("--only", choices=list(PROOFS), action="append", help="of the long form, these proofs and nothing else")
     parser.add_argument("--state", default=os.path.join(ROOT, "build"), help="folder where a long run keeps what it has done")
@@ -241,7 +242,8 @@ def main():
     if options.long:
         proofs(options.state, list(PROOFS), jobs=options.jobs)
     else:
-        chaos(options.seeds)
+        without_violation("chaos", options.seeds)
+        without_violation("script", options.seeds)
     return 1 if failed else 0
 
 

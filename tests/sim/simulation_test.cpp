@@ -101,11 +101,14 @@ TEST_CASE("simulation: a digest of another attempt without its guard -> found") 
   CHECK(run_campaign(scenario, campaign).safety == 1);
 }
 
-TEST_CASE("scenario: chaos.yaml -> every fault and every liar is on") {
-  const std::string path = std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/chaos.yaml";
-  const auto text = os::read_file(path);
+TEST_CASE("scenario: chaos.yaml and script.yaml -> every fault and every liar is on") {
+  const std::string folder = std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/";
+  const auto text = os::read_file(folder + "chaos.yaml");
+  const auto more = os::read_file(folder + "script.yaml");
   REQUIRE(text);
-  const Scenario chaos = scenario_of(*text);
+  REQUIRE(more);
+  Scenario chaos = scenario_of(*text);
+  chaos.every.merge(scenario_of(*more).every);
   for (std::size_t i = 0; i < kFaults; ++i) {
     INFO(EnumNames<Fault>::names.at(i));
     CHECK(chaos.every.contains(static_cast<Fault>(i)));
@@ -187,6 +190,25 @@ TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's
   REQUIRE(broken.failures.size() == 1);
   const std::string told = broken.failures.front().safety.front();
   CHECK_MESSAGE(told.find("although the run") != std::string::npos, told);
+}
+
+TEST_CASE("simulation: a script without agents -> ends once, one writes; without a guard, found") {
+  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/script.yaml");
+  REQUIRE(text);
+  const Scenario scenario = scenario_of(*text);
+  Campaign campaign;
+  campaign.last = 20;
+  const Report sound = run_campaign(scenario, campaign);
+  const std::string first = sound.failures.empty()             ? ""
+                            : sound.failures[0].safety.empty() ? sound.failures[0].liveness.front()
+                                                               : sound.failures[0].safety.front();
+  CHECK_MESSAGE(sound.failures.empty(), first);
+  CHECK(sound.alerts.at("finished") > 3);
+  campaign.last = 300;
+  campaign.until_first = true;
+  const std::map<Guard, std::string> guards{{Guard::LastLines, "had completed the training"},
+                                            {Guard::Stillness, " begins while "}};
+  check_caught(scenario, campaign, guards);
 }
 
 TEST_CASE("simulation: without a guard of the lead -> found") {
