@@ -135,8 +135,7 @@ Result<bool> CommandController::shows(const Token& token) {
   STOKER_TRY(rows, queue({options_.user}));
   std::set<std::uint64_t> ours;
   for (const QueueRow& row : rows)
-    if (options_.user.empty() || row.user == options_.user)
-      ours.insert({row.raw_id, row.id.job});
+    if (options_.user.empty() || row.user == options_.user) ours.insert({row.raw_id, row.id.job});
   // First what squeue knows as ours, the newest first; the others may be ids that were made up.
   std::vector<std::uint64_t> ask(found.jobs().rbegin(), found.jobs().rend());
   std::stable_partition(ask.begin(), ask.end(),

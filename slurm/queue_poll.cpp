@@ -15,8 +15,7 @@ constexpr char kSeparator = '\x1f';
 constexpr std::size_t kFields = 14, kPlainFields = 11;
 // %A id, %F array id, %K task, %T state, %r reason, %S start, %e end, %V submit, %N nodes, %U uid,
 // %u user: words of SLURM's.
-constexpr const char* kPlain =
-    "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%u";
+constexpr const char* kPlain = "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%u";
 // Words of users', last: command, name, comment. They may hold newlines and separators.
 constexpr const char* kFree[] = {"%o", "%j", "%k"};
 
@@ -164,8 +163,7 @@ class Rows {
   }
   void take_lines() {
     const std::string_view all = rest_;
-    do
-      rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size() - 1) + 1);
+    do rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size() - 1) + 1);
     while (!rest_.empty() && !at_row());
     record_ = all.substr(0, all.size() - rest_.size() - 1);
   }

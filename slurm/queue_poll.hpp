@@ -73,8 +73,9 @@ bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs);
 // of these job names, and those whose script lies below one of `folders`, are examined closely.
 // `lists` spares the expansion of lists that it knows, and then holds those of this answer.
 // `mark`: of queue_format. Without one a newline or a separator in a name is guessed at: enough for
-// an answer about our own jobs. `matters`: whether a row of this user that is torn or cannot be read
-// refuses the answer; else it is kept out. No function: it always does, as one without a user does.
+// an answer about our own jobs. `matters`: whether a row of this user that is torn or cannot be
+// read refuses the answer; else it is kept out. No function: it does, and so does one without a
+// user.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
                                           const std::vector<RunName>& names = {},
                                           const std::vector<std::string>& folders = {},

@@ -1,5 +1,5 @@
-// Finds a token in what scontrol says of jobs, as it comes: a few jobs of anybody's make that longer
-// than what is kept in memory, because scontrol repeats the arguments of each script.
+// Finds a token in scontrol's answer about jobs, piece by piece as it comes: scontrol repeats the
+// arguments of each script, so that a few jobs of any user make it longer than what is kept.
 #pragma once
 
 #include <cstdint>

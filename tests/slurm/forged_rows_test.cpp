@@ -17,14 +17,17 @@ constexpr const char* kMark = "0badcafe0badcafe\x1f";
 // As squeue prints it in the form of queue_format().
 std::string marked(std::vector<std::string> fields) {
   std::string out = kMark;
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    out += fields[i] + (i < 10 ? "\x1f" : kMark);
+  for (std::size_t i = 0; i < fields.size(); ++i) out += fields[i] + (i < 10 ? "\x1f" : kMark);
   return out + "\n";
 }
 std::vector<std::string> fields_of_mine(const std::string& state) {
-  return {"124", "123", "1", state, "None", "1700000000", "1700072000", "1699990000",
-          "n[001-003]", "1000", "alice", "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh", "tr11",
-          "tr11-42-0badcafe"};
+  return {"124",        "123",
+          "1",          state,
+          "None",       "1700000000",
+          "1700072000", "1699990000",
+          "n[001-003]", "1000",
+          "alice",      "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh",
+          "tr11",       "tr11-42-0badcafe"};
 }
 std::string of_mallory(const std::string& command, const std::string& name,
                        const std::string& comment) {
@@ -45,10 +48,9 @@ TEST_CASE("slurm observe: a stranger's comment that looks like rows of ours -> n
   options.is_member = [](const std::string&, const std::string&) { return true; };
   SlurmScheduler scheduler(processes, files, options);
   scheduler.guard({{RunName("tr11"), {}, "six"}});
-  const std::string forged = "one\n" + row(fields_of_mine("NODE_FAIL")) + "x\x1fy\n" +
-                             row(fields_of_mine("COMPLETED"));
-  const std::string answer =
-      marked(fields_of_mine("RUNNING")) + of_mallory("/x.sh", "zzz", forged);
+  const std::string forged =
+      "one\n" + row(fields_of_mine("NODE_FAIL")) + "x\x1fy\n" + row(fields_of_mine("COMPLETED"));
+  const std::string answer = marked(fields_of_mine("RUNNING")) + of_mallory("/x.sh", "zzz", forged);
   processes.answers["squeue"] = {says(answer), says("123_1 0 0\n")};
   const auto view = scheduler.observe({RunName("tr11")});
   REQUIRE(view);
@@ -66,15 +68,20 @@ TEST_CASE("slurm observe: a stranger's comment that looks like rows of ours -> n
 TEST_CASE("queue: newlines and separators in names and arguments of others -> no row is torn") {
   // As 22.05.8 prints them.
   const std::string before =
-      of_mallory("/tmp/sl.sh", "na\nme\x1fx", "(null)") +
-      of_mallory("/tmp/sl.sh arg\nfoo\x1f" "bar", "sl.sh", "(null)") +
-      of_mallory("/tmp/sl.sh", "\n" + row(fields_of_mine("FAILED")), "a\nb");
+      of_mallory("/home/m/sl.sh", "na\nme\x1fx", "(null)") +
+      of_mallory(
+          "/home/m/sl.sh arg\nfoo\x1f"
+          "bar",
+          "sl.sh", "(null)") +
+      of_mallory("/home/m/sl.sh", "\n" + row(fields_of_mine("FAILED")), "a\nb");
   const std::string text = before + marked(fields_of_mine("RUNNING")) + before;
   const auto all = parse_queue(text, {}, {}, nullptr, kMark);
   REQUIRE(all);
   CHECK(all->size() == 7);
   CHECK(all->at(0).name == "na\nme\x1fx");
-  CHECK(all->at(1).command == "/tmp/sl.sh arg\nfoo\x1f" "bar");
+  CHECK(all->at(1).command ==
+        "/home/m/sl.sh arg\nfoo\x1f"
+        "bar");
   CHECK(all->at(2).comment == "a");
   const auto ours = parse_queue(text, {RunName("tr11")}, {"/gpfs/tr11"}, nullptr, kMark);
   REQUIRE(ours);
@@ -121,13 +128,13 @@ TEST_CASE("queue: a newline in a name where no mark can be -> the lines belong t
 TEST_CASE("scontrol: a newline in a name or an argument -> the record goes on") {
   const auto records = parse_job_details(
       "JobId=9924986 JobName=na\nme\x1fx UserId=mallory(1003) JobState=PENDING Restarts=0 "
-      "ExitCode=0:0 Command=/tmp/sl.sh arg\nJobState=FAILED foo WorkDir=/tmp StdOut=/dev/null \n"
+      "ExitCode=0:0 Command=/home/m/sl.sh arg\nJobState=FAILED foo WorkDir=/tmp StdOut=/dev/null \n"
       "JobId=9924989 ArrayJobId=9924989 ArrayTaskId=1-2 JobName=tr11 JobState=RUNNING "
-      "Comment=a\nb  StdOut=/tmp/o\n");
+      "Comment=a\nb  StdOut=/r/o\n");
   REQUIRE(records);
   REQUIRE(records->size() == 2);
   CHECK(records->at(0).name == "na");
   CHECK(records->at(0).state == JobState::Pending);
   CHECK(records->at(1).id.job == 9924989);
-  CHECK(records->at(1).output == "/tmp/o");
+  CHECK(records->at(1).output == "/r/o");
 }
