@@ -1,7 +1,6 @@
 #include "slurm/command_controller.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string_view>
 
@@ -9,6 +8,7 @@
 #include "slurm/job_json.hpp"
 #include "slurm/node_states.hpp"
 #include "slurm/submit_answer.hpp"
+#include "slurm/token_search.hpp"
 
 namespace stoker::slurm {
 namespace {
@@ -25,21 +25,10 @@ core::PortError acted_in_vain(const Error& error) {
   return {error, never_started(error) ? core::Certainty::Definite : core::Certainty::Unknown};
 }
 
-// The ids at the beginning of the lines that hold the token.
-std::set<std::uint64_t> jobs_with(const Token& token, std::string_view text) {
-  constexpr std::string_view kId = "JobId=";
-  std::set<std::uint64_t> ids;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    std::uint64_t id = 0;
-    if (line.find(token.text) == std::string_view::npos || !line.starts_with(kId)) continue;
-    const char* digits = line.data() + kId.size();
-    if (std::from_chars(digits, line.data() + line.size(), id).ec == std::errc{}) ids.insert(id);
-  }
-  return ids;
-}
+constexpr const char* kTooLong = "the answer is longer than what is read";
+constexpr std::size_t kLongestQueue = 8u << 20;
+// Everybody who sees a token can write it beside any number of ids: a search asks about so few.
+constexpr std::size_t kMostAsked = 4;
 
 }  // namespace
 
@@ -64,7 +53,7 @@ Result<os::CommandOutput> CommandController::run(const os::SpawnOptions& options
     if (error.object.empty()) error.object = command;
     return fail(error);
   }
-  if (output->truncated) return fail("the answer is longer than what is read", command);
+  if (output->truncated) return fail(kTooLong, command);
   return output;
 }
 
@@ -75,12 +64,21 @@ Result<std::vector<QueueRow>> CommandController::queue(const QueueQuestion& ques
   os::SpawnOptions squeue =
       client_call(queue_command(question.users, question.job, form), options_.environment);
   if (form == QueueForm::InEnvironment) squeue.environment["SQUEUE_FORMAT"] = queue_format(mark);
+  std::string text;
+  squeue.take = [&text](std::string_view piece) {  // no more than that is awaited
+    text += piece;
+    return text.size() <= kLongestQueue;
+  };
   STOKER_TRY(output, run(squeue));
+  text += output.out;
   if (!output.status.ok()) {
     if (question.job != 0 && says_gone(output)) return std::vector<QueueRow>{};
     return fail("squeue failed: " + what_it_said(output), "squeue");
   }
-  return parse_queue(output.out, question.names, question.folders, question.lists, mark);
+  Matters matters = question.matters;
+  if (!matters && !options_.user.empty())
+    matters = [this](const std::string& user) { return user == options_.user; };
+  return parse_queue(text, question.names, question.folders, question.lists, mark, matters);
 }
 
 Result<std::map<JobId, JobNumbers>> CommandController::numbers(
@@ -111,35 +109,65 @@ Result<std::vector<JobDetail>> CommandController::details(const JobId& job) {
   return parse_job_details(output.out);
 }
 
+// scontrol's answer as it comes, of any length.
+Result<os::CommandOutput> CommandController::search(std::vector<std::string> argv,
+                                                    TokenSearch& search) {
+  budget_.spend(options_.now());
+  os::SpawnOptions scontrol = client_call(std::move(argv), options_.environment);
+  scontrol.take = [&search](std::string_view piece) {
+    search.feed(piece);
+    return true;
+  };
+  STOKER_TRY(output, run(scontrol));
+  search.feed(output.out);
+  search.finish();
+  return output;
+}
+
 // Every user may write a token into the name or the comment of a job, newlines too, and would end
 // our submissions by it: whose a job is, is seen in the queue's rows, which no user can forge, and
 // what it carries in the job's own record.
 Result<bool> CommandController::shows(const Token& token) {
-  STOKER_TRY(all, question({"scontrol", "-a", "show", "job", "-o"}));
+  TokenSearch found(token);
+  STOKER_TRY(all, search({"scontrol", "-a", "show", "job", "-o"}, found));
   if (!all.status.ok()) return fail("scontrol failed: " + what_it_said(all), "scontrol");
-  const std::set<std::uint64_t> ids = jobs_with(token, all.out);
-  if (ids.empty()) return false;
-  STOKER_TRY(rows, queue({}));
-  std::set<std::uint64_t> of_others;
+  if (found.jobs().empty()) return false;
+  STOKER_TRY(rows, queue({options_.user}));
+  std::set<std::uint64_t> ours;
   for (const QueueRow& row : rows)
-    if (!options_.user.empty() && row.user != options_.user)
-      of_others.insert({row.raw_id, row.id.job});
-  for (const std::uint64_t id : ids) {
-    if (of_others.contains(id)) continue;
+    if (options_.user.empty() || row.user == options_.user) ours.insert({row.raw_id, row.id.job});
+  // First what squeue knows as ours, the newest first; the others may be ids that were made up.
+  std::vector<std::uint64_t> ask(found.jobs().rbegin(), found.jobs().rend());
+  std::stable_partition(ask.begin(), ask.end(),
+                        [&ours](std::uint64_t id) { return ours.contains(id); });
+  if (ask.size() > kMostAsked) ask.resize(kMostAsked);
+  for (const std::uint64_t id : ask) {
     STOKER_TRY(belongs, holder(id, token));
-    if (belongs == IdBelongs::ToToken) return true;
+    if (belongs != IdBelongs::ToToken) continue;
+    if (ours.contains(id)) return true;
+    STOKER_TRY(others, is_of_another(id));
+    if (!others) return true;
   }
   return false;
 }
 
+Result<bool> CommandController::is_of_another(std::uint64_t job) {
+  if (options_.user.empty()) return false;
+  const auto rows = queue({"", job});
+  // Only a stranger's array is that long: ours alone are in the rows of our user.
+  if (!rows && rows.error().what == kTooLong) return true;
+  if (!rows) return fail(rows.error());
+  return std::any_of(rows->begin(), rows->end(),
+                     [this](const QueueRow& row) { return row.user != options_.user; });
+}
+
 Result<IdBelongs> CommandController::holder(std::uint64_t job, const Token& token) {
-  STOKER_TRY(output, question({"scontrol", "show", "job", "-o", std::to_string(job)}));
+  TokenSearch found(token);
+  STOKER_TRY(output, search({"scontrol", "show", "job", "-o", std::to_string(job)}, found));
   if (says_gone(output)) return IdBelongs::ToNoJob;
   if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
-  STOKER_TRY(records, parse_job_details(output.out));
-  if (records.empty()) return fail("scontrol names no job", "scontrol");
-  const bool ours = output.out.find(token.text) != std::string::npos;
-  return ours ? IdBelongs::ToToken : IdBelongs::ToAnother;
+  if (!found.any_job()) return fail("scontrol names no job", "scontrol");
+  return found.found() ? IdBelongs::ToToken : IdBelongs::ToAnother;
 }
 
 Result<std::vector<core::NodeSeen>> CommandController::nodes(const std::string& node,

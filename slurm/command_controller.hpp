@@ -10,6 +10,8 @@
 
 namespace stoker::slurm {
 
+class TokenSearch;
+
 class CommandController final : public Controller {
  public:
   CommandController(core::Processes& processes, CallBudget& budget, const SlurmOptions& options)
@@ -36,6 +38,8 @@ class CommandController final : public Controller {
   Result<os::CommandOutput> act(std::vector<std::string> argv) override;
 
  private:
+  Result<os::CommandOutput> search(std::vector<std::string> argv, TokenSearch& search);
+  Result<bool> is_of_another(std::uint64_t job);
   Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration limit = {});
   Result<os::CommandOutput> call_sbatch(const Submission& prepared, bool test_only);
   core::PortResult<std::monostate> scancel(std::vector<std::string> options, const JobId& job);

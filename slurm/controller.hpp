@@ -24,6 +24,7 @@ struct QueueQuestion {
   std::vector<RunName> names{};
   std::vector<std::string> folders{};
   NodeLists* lists = nullptr;  // see parse_queue
+  Matters matters{};           // see parse_queue
 };
 
 struct ClusterFacts {

@@ -14,7 +14,7 @@ std::optional<std::string_view> value_of(std::string_view record, std::string_vi
     const std::size_t end = at + key.size();
     if ((at == 0 || record[at - 1] == ' ') && end < record.size() && record[end] == '=') {
       const std::string_view rest = record.substr(end + 1);
-      return rest.substr(0, rest.find(' '));
+      return rest.substr(0, rest.find_first_of(" \n"));
     }
     at = end;
   }
@@ -62,12 +62,13 @@ Result<JobDetail> parse_record(std::string_view record) {
 }  // namespace
 
 Result<std::vector<JobDetail>> parse_job_details(std::string_view text) {
+  constexpr std::string_view kNext = "\nJobId=";
   std::vector<JobDetail> out;
+  while (!text.empty() && text.front() == '\n') text.remove_prefix(1);
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (line.empty()) continue;
-    STOKER_TRY(detail, parse_record(line));
+    const std::string_view record = text.substr(0, text.find(kNext));
+    text.remove_prefix(std::min(record.size() + 1, text.size()));
+    STOKER_TRY(detail, parse_record(record));
     out.push_back(std::move(detail));
   }
   return out;

@@ -23,6 +23,7 @@ struct JobDetail {
   std::string excluded;  // hostlist, "" = none
 };
 
+// A record goes on until the next one begins: names, comments and arguments may hold newlines.
 // Error: a record without its id or with an unknown state.
 Result<std::vector<JobDetail>> parse_job_details(std::string_view text);
 

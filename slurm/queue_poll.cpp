@@ -12,25 +12,25 @@ namespace stoker::slurm {
 namespace {
 
 constexpr char kSeparator = '\x1f';
-constexpr std::size_t kFields = 14;
+constexpr std::size_t kFields = 14, kPlainFields = 11;
 // %A id, %F array id, %K task, %T state, %r reason, %S start, %e end, %V submit, %N nodes, %U uid,
-// %u user; the free text last: %o command, %j name, %k comment.
-constexpr const char* kFormat =
-    "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%u\x1f%o\x1f%j\x1f%k";
+// %u user: words of SLURM's.
+constexpr const char* kPlain = "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%S\x1f%e\x1f%V\x1f%N\x1f%U\x1f%u";
+// Words of users', last: command, name, comment. They may hold newlines and separators.
+constexpr const char* kFree[] = {"%o", "%j", "%k"};
 
 using Fields = std::array<std::string_view, kFields>;
 
-// Empty: not a row.
-std::optional<Fields> split(std::string_view line) {
-  Fields out;
-  for (std::size_t i = 0; i + 1 < kFields; ++i) {
-    const auto at = line.find(kSeparator);
-    if (at == std::string_view::npos) return std::nullopt;
-    out[i] = line.substr(0, at);
-    line.remove_prefix(at + 1);
+// The first `count` fields, of which the last is what remains. Returns how many there are.
+std::size_t split(std::string_view record, std::size_t count, Fields& out) {
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    const auto at = record.find(kSeparator);
+    out[i] = record.substr(0, at);
+    if (at == std::string_view::npos) return i + 1;
+    record.remove_prefix(at + 1);
   }
-  out[kFields - 1] = line;
-  return out;
+  out[count - 1] = record;
+  return count;
 }
 
 template <class T>
@@ -97,9 +97,79 @@ Result<QueueRow> parse_row(const Fields& f, std::string_view line, const NodeLis
   row.user = f[10];
   row.command = f[11] == "(null)" ? std::string_view() : f[11];
   row.name = f[12];
-  row.comment = f[13] == "(null)" ? std::string_view() : f[13];
+  const std::string_view comment = f[13].substr(0, f[13].find('\n'));  // a token has one line
+  row.comment = comment == "(null)" ? std::string_view() : comment;
   return row;
 }
+
+// "12<separator>12<separator>": how a row begins.
+bool begins_row(std::string_view line) {
+  for (int i = 0; i < 2; ++i) {
+    const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+    if (digits == 0 || digits == line.size() || line[digits] != kSeparator) return false;
+    line.remove_prefix(digits + 1);
+  }
+  return true;
+}
+
+// Cuts an answer into its rows. With a mark no user's word can end a field or a row. Without one a
+// row ends where the next line begins like a row.
+class Rows {
+ public:
+  Rows(std::string_view text, std::string_view mark) : rest_(text), mark_(mark) {}
+
+  // False: there are no more. Of a torn row those fields that it has, `count` of them.
+  Result<bool> next(Fields& fields, std::size_t& count) {
+    fields = {};
+    if (const Status found = skip_to_row(); !found) return fail(found.error());
+    if (rest_.empty()) return false;
+    record_ = rest_;
+    if (mark_.empty()) {
+      take_lines();
+      count = split(record_, kFields, fields);
+      return true;
+    }
+    std::array<std::string_view, 4> parts;
+    for (std::string_view& part : parts) {
+      rest_.remove_prefix(mark_.size());
+      const auto end = rest_.find(mark_);
+      if (end == std::string_view::npos) return torn("a row without its end", record_);
+      part = rest_.substr(0, end);
+      rest_.remove_prefix(end);
+    }
+    rest_.remove_prefix(mark_.size());
+    if (!rest_.starts_with('\n')) return torn("a row without its end", record_);
+    rest_.remove_prefix(1);
+    count = split(parts[0], kPlainFields, fields);
+    if (count != kPlainFields) return torn("a line that is no row", parts[0]);
+    std::copy(parts.begin() + 1, parts.end(), fields.begin() + kPlainFields);
+    count = kFields;
+    return true;
+  }
+  [[nodiscard]] std::string_view record() const { return record_; }
+
+ private:
+  // To the first line, or after a row to the next, that begins a row.
+  Status skip_to_row() {
+    while (!rest_.empty() && !at_row()) {
+      const std::string_view line = rest_.substr(0, rest_.find('\n'));
+      if (!line.empty() && record_.empty()) return torn("a line that is no row", line);
+      rest_.remove_prefix(std::min(line.size() + 1, rest_.size()));
+    }
+    return ok();
+  }
+  [[nodiscard]] bool at_row() const {
+    return mark_.empty() ? begins_row(rest_) : rest_.starts_with(mark_);
+  }
+  void take_lines() {
+    const std::string_view all = rest_;
+    do rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size() - 1) + 1);
+    while (!rest_.empty() && !at_row());
+    record_ = all.substr(0, all.size() - rest_.size() - 1);
+  }
+
+  std::string_view rest_, mark_, record_;
+};
 
 }  // namespace
 
@@ -117,14 +187,20 @@ bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs) {
 std::vector<std::string> queue_command(const std::string& users, std::uint64_t job,
                                        QueueForm form) {
   std::vector<std::string> argv{"squeue", "-a", "-h", "-r", "-t", "all"};
-  if (form == QueueForm::InArguments) argv.insert(argv.end(), {"-o", kFormat});
+  if (form == QueueForm::InArguments) {
+    std::string format = kPlain;
+    for (const char* field : kFree) format += kSeparator + std::string(field);
+    argv.insert(argv.end(), {"-o", format});
+  }
   if (!users.empty()) argv.insert(argv.end(), {"-u", users});
   if (job != 0) argv.insert(argv.end(), {"-j", std::to_string(job)});
   return argv;
 }
 
 std::string queue_format(const std::string& mark) {
-  return mark + kFormat;
+  std::string format = mark + kPlain + mark;
+  for (const char* field : kFree) format += field + mark;
+  return format;
 }
 
 std::vector<std::string> numbers_command(const std::vector<std::uint64_t>& jobs) {
@@ -170,36 +246,35 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text) {
 
 Result<std::vector<QueueRow>> parse_queue(std::string_view text, const std::vector<RunName>& names,
                                           const std::vector<std::string>& folders, NodeLists* lists,
-                                          std::string_view mark) {
+                                          std::string_view mark, const Matters& matters) {
   std::vector<QueueRow> rows;
   NodeLists seen;
   if (!text.empty() && text.back() != '\n') return torn("the answer is cut off", "");
-  bool after_row = false;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(line.size() + 1);
-    if (line.empty()) continue;
-    if (line.starts_with(mark))
-      line.remove_prefix(mark.size());
-    else if (after_row)
-      continue;  // the comment of the row before goes on
-    else
-      return torn("a line that is no row", line);
-    const auto fields = split(line);
-    if (!fields) {
-      // Without a mark: a comment with a newline goes on in a line without any separator.
-      if (mark.empty() && after_row && line.find(kSeparator) == std::string_view::npos) continue;
-      return torn("a line that is no row", line);
+  Rows records(text, mark);
+  Fields fields;
+  std::size_t count = 0;
+  while (true) {
+    STOKER_TRY(more, records.next(fields, count));
+    if (!more) break;
+    const std::string_view user = count > kPlainFields ? fields[kPlainFields - 1] : "";
+    const auto may_be_left_out = [&] {
+      return !user.empty() && matters && !matters(std::string(user));
+    };
+    if (count != kFields) {
+      if (may_be_left_out()) continue;
+      return torn("a line that is no row", records.record());
     }
-    after_row = true;
     const bool wanted =
-        names.empty() || is_job_of((*fields)[12], names) ||
+        names.empty() || is_job_of(fields[12], names) ||
         std::any_of(folders.begin(), folders.end(), [&fields](const std::string& folder) {
-          return (*fields)[11].starts_with(folder);
+          return fields[11].starts_with(folder);
         });
     if (!wanted) continue;
-    STOKER_TRY(row, parse_row(*fields, line, lists, seen));
-    rows.push_back(std::move(row));
+    auto row = parse_row(fields, records.record(), lists, seen);
+    if (row)
+      rows.push_back(*std::move(row));
+    else if (!may_be_left_out())
+      return fail(row.error());
   }
   if (lists != nullptr) *lists = std::move(seen);
   return rows;

@@ -3,6 +3,7 @@
 // filter, is six times slower and changes its shape with every release.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,9 +46,10 @@ enum class QueueForm : std::uint8_t { InArguments, InEnvironment };  // where th
 // (0 = all). InEnvironment: the caller sets SQUEUE_FORMAT.
 std::vector<std::string> queue_command(const std::string& users, std::uint64_t job = 0,
                                        QueueForm form = QueueForm::InArguments);
-// The poll's format; each row begins with `mark`. A comment may hold newlines and separators, so
-// that its author writes lines that look like anybody's rows: only a mark that he cannot know,
-// fresh for each question and not in argv, which all users see, separates rows from comments.
+// The poll's format; each row begins and ends with `mark`, and each field in it that holds a user's
+// own words. These may hold newlines and separators, so that their author tears rows and writes
+// lines that look like anybody's: only a mark that he cannot know, fresh for each question and not
+// in argv, which all users see, separates them.
 std::string queue_format(const std::string& mark);
 
 // What the poll's format cannot tell, for all jobs that changed in one question:
@@ -59,6 +61,8 @@ Result<std::map<JobId, JobNumbers>> parse_numbers(std::string_view text);
 // The node lists of the answer before, by their text: jobs run for days on the nodes they have.
 using NodeLists = std::map<std::string, NodeList, std::less<>>;
 
+using Matters = std::function<bool(const std::string& user)>;
+
 // Whether a job of this name is of one of these runs: it has the run's name, or the name of one of
 // its followers ("tr11+evaluate.1000").
 bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs);
@@ -68,11 +72,14 @@ bool is_job_of(std::string_view job_name, const std::vector<RunName>& runs);
 // other people's jobs with unreadable values are kept out instead, when `names` is given: only rows
 // of these job names, and those whose script lies below one of `folders`, are examined closely.
 // `lists` spares the expansion of lists that it knows, and then holds those of this answer.
-// `mark`: what each row begins with (see queue_format); a line without it belongs to the row
-// before.
+// `mark`: of queue_format. Without one a newline or a separator in a name is guessed at: enough for
+// an answer about our own jobs. `matters`: whether a row of this user that is torn or cannot be
+// read refuses the answer; else it is kept out. No function: it does, and so does one without a
+// user.
 Result<std::vector<QueueRow>> parse_queue(std::string_view text,
                                           const std::vector<RunName>& names = {},
                                           const std::vector<std::string>& folders = {},
-                                          NodeLists* lists = nullptr, std::string_view mark = {});
+                                          NodeLists* lists = nullptr, std::string_view mark = {},
+                                          const Matters& matters = {});
 
 }  // namespace stoker::slurm

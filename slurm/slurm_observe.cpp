@@ -70,18 +70,30 @@ bool SlurmScheduler::is_member(const std::string& user, const std::string& group
 
 // Whose jobs squeue is asked for; "" = all users'. With a group it is all users': no call can list
 // the members by their primary group where the directory service lists no users, and with several
-// users squeue loads the whole queue anyway. Where that is more than is read: those who are listed.
-std::string SlurmScheduler::users_to_ask(const std::set<std::string>& groups) {
+// users squeue loads the whole queue anyway. Where that is more than is read: those who are listed,
+// and where one of them fills it with his own jobs, we alone.
+std::string SlurmScheduler::users_to_ask(const std::set<std::string>& groups, Asked whom) {
   if (options_.user.empty()) return "";
+  if (!groups.empty() && whom == Asked::Everybody) return "";
   std::set<std::string> users{options_.user};
-  if (!groups.empty()) {
-    const std::scoped_lock lock(mutex_);
-    if (!too_long_at_ || options_.now() - *too_long_at_ > kTooLongFor) return "";
-  }
-  for (const std::string& group : groups)
-    if (options_.members)
+  if (whom == Asked::Members && options_.members)
+    for (const std::string& group : groups)
       for (const std::string& name : options_.members(group)) users.insert(name);
   return fmt::format("{}", fmt::join(users, ","));
+}
+
+SlurmScheduler::Asked SlurmScheduler::whom_to_ask() {
+  const std::scoped_lock lock(mutex_);
+  if (too_long_at_ && options_.now() - *too_long_at_ > kTooLongFor) asked_of_ = Asked::Everybody;
+  return asked_of_;
+}
+
+// The jobs of these were more than is read.
+SlurmScheduler::Asked SlurmScheduler::narrower_than(Asked whom) {
+  const std::scoped_lock lock(mutex_);
+  asked_of_ = whom == Asked::Everybody ? Asked::Members : Asked::OurUser;
+  too_long_at_ = options_.now();
+  return asked_of_;
 }
 
 // The queue of everybody who may have a job on these runs: ours and the members' of their groups.
@@ -99,13 +111,20 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
     const std::scoped_lock lock(mutex_);
     lists = node_lists_;
   }
-  auto rows = controller_->queue({users_to_ask(groups), 0, names, folders, &lists});
-  if (!rows && !groups.empty() && is_too_long(rows.error())) {
-    {
-      const std::scoped_lock lock(mutex_);
-      too_long_at_ = options_.now();
-    }
-    rows = controller_->queue({users_to_ask(groups), 0, names, folders, &lists});
+  const auto counts = [&](const std::string& user) {
+    return user == options_.user ||
+           std::any_of(groups.begin(), groups.end(),
+                       [&](const std::string& group) { return is_member(user, group); });
+  };
+  const Matters matters = options_.user.empty() ? Matters() : Matters(counts);
+  Asked whom = whom_to_ask();
+  const auto ask = [&] {
+    return controller_->queue({users_to_ask(groups, whom), 0, names, folders, &lists, matters});
+  };
+  auto rows = ask();
+  while (!rows && !groups.empty() && is_too_long(rows.error()) && whom != Asked::OurUser) {
+    whom = narrower_than(whom);
+    rows = ask();
   }
   {
     const std::scoped_lock lock(mutex_);
@@ -114,11 +133,7 @@ Result<std::vector<QueueRow>> SlurmScheduler::guarded_queue(
   // A slurmrestd before 23.11 names its cluster by its jobs alone.
   if (rows && !options_.cluster_file.empty()) STOKER_TRY_STATUS(know_cluster());
   if (!rows || groups.empty()) return rows;
-  std::erase_if(*rows, [&](const QueueRow& row) {
-    return row.user != options_.user &&
-           std::none_of(groups.begin(), groups.end(),
-                        [&](const std::string& group) { return is_member(row.user, group); });
-  });
+  std::erase_if(*rows, [&](const QueueRow& row) { return !counts(row.user); });
   return rows;
 }
 

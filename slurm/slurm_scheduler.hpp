@@ -60,7 +60,11 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   std::map<RunName, std::vector<std::string>> rivals_in(
       const std::vector<QueueRow>& rows, const std::vector<core::RunGrounds>& grounds);
   bool is_member(const std::string& user, const std::string& group);
-  std::string users_to_ask(const std::set<std::string>& groups);
+  // Whose jobs squeue is asked for where a run has a group.
+  enum class Asked : std::uint8_t { Everybody, Members, OurUser };
+  Asked whom_to_ask();
+  Asked narrower_than(Asked whom);
+  std::string users_to_ask(const std::set<std::string>& groups, Asked whom);
   Result<std::vector<QueueRow>> guarded_queue(const std::vector<RunName>& names,
                                               const std::vector<core::RunGrounds>& grounds);
   // One question about the token and about rivals: an id, an error, or neither.
@@ -115,7 +119,8 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   std::vector<core::JobExpected> expected_;
   std::vector<core::RunGrounds> grounds_;
   std::map<std::pair<std::string, std::string>, Membership> members_;  // by user and group
-  std::optional<Instant> too_long_at_;  // the whole queue was more than is read
+  Asked asked_of_ = Asked::Everybody;
+  std::optional<Instant> too_long_at_;  // when those of more users were more than is read
   NodeLists node_lists_;                // of the queue, as it was last seen
   std::string cluster_;                 // "" = not asked yet
   bool accounts_ = false;               // there is a slurmdbd

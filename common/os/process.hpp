@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct SpawnOptions {
   bool new_session = true;      // setsid: own session and process group
   int parent_death_signal = 0;  // PR_SET_PDEATHSIG of the spawning THREAD; 0 = none
   bool subreaper = false;       // PR_SET_CHILD_SUBREAPER before exec (not inherited)
+  // Of run_command alone: gets stdout piece by piece in place of CommandOutput::out. False: enough,
+  // the command is ended, and the answer is `truncated`.
+  std::function<bool(std::string_view)> take{};
 };
 
 struct Child {

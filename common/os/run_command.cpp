@@ -23,19 +23,28 @@ Result<Pipe> make_pipe() {
 struct Capture {
   Fd fd;
   std::string* into;
+  const std::function<bool(std::string_view)>* take = nullptr;
 };
 
-// False when the stream ended.
-bool drain_once(Capture& capture, std::size_t limit, bool& truncated) {
+enum class Ended : std::uint8_t { ByItself, TooLate, Enough };
+
+enum class Drained : std::uint8_t { More, End, Enough };
+
+Drained drain_once(Capture& capture, std::size_t limit, bool& truncated) {
   char buffer[1 << 16];
   const ssize_t n = ::read(capture.fd.get(), buffer, sizeof buffer);
-  if (n < 0) return errno == EINTR || errno == EAGAIN;
-  if (n == 0) return false;
+  if (n < 0) return errno == EINTR || errno == EAGAIN ? Drained::More : Drained::End;
+  if (n == 0) return Drained::End;
+  if (capture.take != nullptr) {
+    if ((*capture.take)({buffer, static_cast<std::size_t>(n)})) return Drained::More;
+    truncated = true;
+    return Drained::Enough;
+  }
   const std::size_t room = limit - std::min(limit, capture.into->size());
   const std::size_t take = std::min(room, static_cast<std::size_t>(n));
   capture.into->append(buffer, take);
   if (take < static_cast<std::size_t>(n)) truncated = true;
-  return true;
+  return Drained::More;
 }
 
 int remaining_ms(Instant end) {
@@ -43,19 +52,21 @@ int remaining_ms(Instant end) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
-// Reads both streams until they end or the deadline passes. True: ended in time.
-bool capture_until(Instant deadline, Capture (&captures)[2], std::size_t limit, bool& truncated) {
+// Reads both streams until they end or the deadline passes.
+Ended capture_until(Instant deadline, Capture (&captures)[2], std::size_t limit, bool& truncated) {
   while (captures[0].fd || captures[1].fd) {
     pollfd polls[2] = {{captures[0].fd.get(), POLLIN, 0}, {captures[1].fd.get(), POLLIN, 0}};
     const int left = remaining_ms(deadline);
-    if (left == 0) return false;
-    if (::poll(polls, 2, left) < 0 && errno != EINTR) return false;
-    for (int i = 0; i < 2; ++i)
-      if (captures[i].fd && (polls[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
-          !drain_once(captures[i], limit, truncated))
-        captures[i].fd.reset();
+    if (left == 0) return Ended::TooLate;
+    if (::poll(polls, 2, left) < 0 && errno != EINTR) return Ended::TooLate;
+    for (int i = 0; i < 2; ++i) {
+      if (!captures[i].fd || (polls[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+      const Drained drained = drain_once(captures[i], limit, truncated);
+      if (drained == Drained::Enough) return Ended::Enough;
+      if (drained == Drained::End) captures[i].fd.reset();
+    }
   }
-  return true;
+  return Ended::ByItself;
 }
 
 bool wait_until(const Child& child, Instant deadline) {
@@ -100,15 +111,16 @@ Result<CommandOutput> run_command(const SpawnOptions& options, Duration limit,
   CommandOutput result;
   Capture captures[2] = {{std::move(out.read), &result.out}, {std::move(err.read), &result.err}};
   const Instant deadline = monotonic_now() + limit;
-  const bool in_time = capture_until(deadline, captures, output_limit, result.truncated) &&
-                       wait_until(child, deadline);
-  if (!in_time) {
+  if (options.take) captures[0].take = &options.take;
+  const Ended ended = capture_until(deadline, captures, output_limit, result.truncated);
+  if (ended != Ended::ByItself || !wait_until(child, deadline)) {
     ::kill(-child.identity.pid, SIGTERM);
     if (!wait_until(child, monotonic_now() + 2s)) {
       ::kill(-child.identity.pid, SIGKILL);
       wait_until(child, monotonic_now() + 2s);
     }
     (void)try_wait(child);
+    if (ended == Ended::Enough) return result;
     return fail("timed out after " + format_duration(limit), options.argv.front(),
                 last_line(result.err));
   }

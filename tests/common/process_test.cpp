@@ -54,6 +54,31 @@ TEST_CASE("process: input, output and exit status of a command -> kept apart and
   CHECK(killed->status.text() == "signal 9 (Killed)");
 }
 
+TEST_CASE("process: an answer without end, taken piece by piece -> ended once it is enough") {
+  auto yes = command({"sh", "-c", "echo why >&2; exec yes"});
+  std::size_t taken = 0;
+  yes.take = [&taken](std::string_view piece) {
+    taken += piece.size();
+    return taken < 300'000;
+  };
+  const Instant began = monotonic_now();
+  const auto ended = run_command(yes, 60s, 1000);
+  REQUIRE(ended);
+  CHECK(ended->truncated);
+  CHECK(ended->out.empty());
+  CHECK(monotonic_now() - began < 30s);
+  auto echo = command({"cat"});
+  std::string whole;
+  echo.take = [&whole](std::string_view piece) {
+    whole += piece;
+    return true;
+  };
+  const auto read = run_command(echo, 60s, 1000, std::string(5000, 'x'));
+  REQUIRE(read);
+  CHECK_FALSE(read->truncated);
+  CHECK(whole == std::string(5000, 'x'));
+}
+
 TEST_CASE("process: a deadline -> the group is ended, grandchildren too, and the error says so") {
   const testing::Folder folder;
   const std::string path = folder.write("pid", "");

@@ -121,3 +121,37 @@ TEST_CASE("rivals: a queue that is too long to be read -> the members who are li
   const auto& argv = processes.calls.at(1).argv;
   CHECK(std::find(argv.begin(), argv.end(), "alice,bob,carol") != argv.end());
 }
+
+TEST_CASE("rivals: a member's jobs too are more than is read -> ours alone, for an hour") {
+  ScriptedProcesses processes;
+  MemoryFiles files;
+  Instant now{};
+  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [&now] { return now; }};
+  options.is_member = [](const std::string& user, const std::string&) { return user == "bob"; };
+  options.members = [](const std::string&) { return std::vector<std::string>{"bob"}; };
+  SlurmScheduler scheduler(processes, files, options);
+  os::CommandOutput cut;
+  cut.truncated = true;
+  processes.answers["squeue"] = {cut, cut, says(job("alice", "PENDING", "tr11"))};
+  processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
+  processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
+  scheduler.guard({kGrounds});
+  const auto view = scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  CHECK(view->rivals.at(RunName("tr11")).size() == 1);
+  const auto users = [&](std::size_t call) {
+    const auto& argv = processes.calls.at(call).argv;
+    const auto at = std::find(argv.begin(), argv.end(), "-u");
+    return at == argv.end() ? "" : *(at + 1);
+  };
+  CHECK(users(0).empty());
+  CHECK(users(1) == "alice,bob");
+  CHECK(users(2) == "alice");
+  std::size_t before = processes.calls.size();
+  REQUIRE(scheduler.observe({RunName("tr11")}));
+  CHECK(users(before) == "alice");
+  before = processes.calls.size();
+  now += 61min;
+  REQUIRE(scheduler.observe({RunName("tr11")}));
+  CHECK(users(before).empty());
+}

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "scripted_scheduler.hpp"
+#include "slurm/token_search.hpp"
 
 using namespace stoker;
 using namespace stoker::slurm;
@@ -41,4 +42,44 @@ TEST_CASE("slurm submit: a stranger's job carries the token, and forges a record
   REQUIRE(std::holds_alternative<JobId>(answer));
   CHECK(std::get<JobId>(answer) == JobId{125, 0});
   CHECK(std::get<std::optional<JobId>>(f.scheduler.look_up(f.token)) == std::nullopt);
+}
+
+TEST_CASE("slurm submit: a stranger forges the token beside thousands of ids -> few questions") {
+  ScriptedScheduler f;
+  std::string forged = "JobId=777 JobName=x UserId=mallory(4711) JobState=PENDING Comment=x\n";
+  for (int i = 0; i < 20000; ++i)
+    forged += "JobId=" + std::to_string(90000000 + i) + " tr11-42-0badcafe\n";
+  f.processes.answers["scontrol"] = {
+      says(forged), says("", "slurm_load_jobs error: Invalid job id specified\n", 1)};
+  CHECK(std::get<std::optional<JobId>>(f.scheduler.look_up(f.token)) == std::nullopt);
+  CHECK(f.processes.calls.size() < 12);
+}
+
+TEST_CASE("slurm submit: a forged id is a stranger's array that is too long -> not ours") {
+  ScriptedScheduler f;
+  os::CommandOutput cut;
+  cut.truncated = true;
+  const std::string forged = "JobId=777 JobName=tr11 JobState=PENDING Comment=tr11-42-0badcafe\n";
+  f.processes.answers["squeue"] = {says(""), says(""), cut};
+  f.processes.answers["scontrol"] = {says(forged)};
+  CHECK(std::get<std::optional<JobId>>(f.scheduler.look_up(f.token)) == std::nullopt);
+}
+
+TEST_CASE("scontrol: a token in an answer that comes in pieces -> found, with its array's id") {
+  const std::string text =
+      "JobId=5 JobName=a\nb UserId=x(1) Command=/x.sh " + std::string(200000, 'x') +
+      "\nJobId=124 ArrayJobId=123 ArrayTaskId=1 JobName=tr11 Command=/r/batch/" +
+      std::string(300, 'y') + "tr11-42-0badcafe.sh Comment=c\nJobId=125 JobName=c\n";
+  for (const std::size_t piece : {1, 7, 15, 16, 17, 4096, 1000000}) {
+    TokenSearch search(Token("tr11-42-0badcafe"));
+    for (std::size_t at = 0; at < text.size(); at += piece) search.feed(text.substr(at, piece));
+    search.finish();
+    CHECK(search.found());
+    CHECK(search.jobs() == std::set<std::uint64_t>{123});
+  }
+  TokenSearch none(Token("tr11-42-0badcaff"));
+  none.feed(text);
+  none.finish();
+  CHECK(none.any_job());
+  CHECK_FALSE(none.found());
 }

@@ -82,6 +82,30 @@ def odd_names_in_the_queue(site):
     check("scheduler_blind" not in before["conditions"], "blind")
 
 
+@by_commands
+def jobs_of_a_stranger(site):
+    """Another user's jobs (root's, no member of the run's group): a newline in a name, separators in arguments, and arguments so long that
+    scontrol's and squeue's answers are longer than what is read. The run is submitted, and the daemon is never blind."""
+    script = os.path.join(site.cluster.folder, "of_root.sh")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write("#!/bin/bash\nsleep 600\n")
+    hold = ["sbatch", "--parsable", "--hold", "-o", "/dev/null"]
+    site.cluster.run(*hold, "-J", "a\nb\x1fc", script, "arg\nfoo\x1fbar", root=True)
+    site.start_daemon()
+    site.run_loop(train=f"group: {site.cluster.user}")  # its own line of RUN
+    before = site.wait_training(beyond=20)
+    check("scheduler_blind" not in before["conditions"], "blind by one torn row")
+    site.stoker("stop", site.run, "--now", "--reason", "enough")
+    site.wait_state("stopped", LIMIT)
+    for _ in range(11):
+        site.cluster.run(*hold, script, *["x" * 100_000] * 9, root=True)
+    long = len(site.cluster.run("scontrol", "-a", "show", "job", "-o").stdout)
+    check(long > 8 << 20, f"scontrol's answer has only {long} bytes")
+    site.stoker("resume", site.run, "--reason", "done")
+    after = site.wait_training(beyond=before["iteration"])
+    check("scheduler_blind" not in after["conditions"], "blind by long arguments")
+
+
 def children_that_leave_the_session(site):
     """setsid children survive the end of a job and scancel under proctrack/linuxproc: the agent ends them with their attempt."""
     pids = os.path.join(site.cluster.scratch, "children")
@@ -108,4 +132,5 @@ def children_that_leave_the_session(site):
 
 
 if __name__ == "__main__":
-    main(environment_of_the_daemon, comment_rewritten, limit_moved, export_none, odd_names_in_the_queue, children_that_leave_the_session)
+    main(environment_of_the_daemon, comment_rewritten, limit_moved, export_none, odd_names_in_the_queue, jobs_of_a_stranger,
+         children_that_leave_the_session)
