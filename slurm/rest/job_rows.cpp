@@ -99,6 +99,11 @@ JobRows::JobRows(const QueueQuestion& question) : question_(question) {
   }
 }
 
+bool JobRows::is_anothers(const JsonItem& job) const {
+  const std::string user = job.text("user_name");
+  return !users_.empty() && !user.empty() && !users_.contains(user);
+}
+
 bool JobRows::wanted(const JsonItem& job) const {
   if (!users_.empty() && !users_.contains(job.text("user_name"))) return false;
   if (question_.names.empty()) return true;
@@ -137,6 +142,8 @@ Status JobRows::add(const JsonItem& job) {
   if (!state) return without(job, "job_state");
   for (const char* key : {"user_name", "name"})
     if (!job.raw(key).starts_with('"')) return without(job, key);
+  for (const char* key : {"nodes", "array_task_string"})  // a part of them would be others
+    if (job.is_cut(key)) return without(job, key);
   row.raw_id = *id;
   row.uid = static_cast<std::uint32_t>(*uid);
   row.state = *state;

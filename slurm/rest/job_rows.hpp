@@ -18,6 +18,8 @@ class JobRows {
   // Of jobs that the question is not about nothing but the cluster's name is read. Error: a wanted
   // job without a field that is needed, which is named.
   Status add(const JsonItem& job);
+  // Whether it says so: of a user whom the question is not about.
+  [[nodiscard]] bool is_anothers(const JsonItem& job) const;
   std::vector<QueueRow> take();
   [[nodiscard]] const std::string& cluster() const { return cluster_; }  // "" = not said
 

@@ -13,7 +13,6 @@ namespace stoker::slurm {
 namespace {
 
 constexpr std::size_t kDeepest = 64;
-constexpr std::size_t kLargestItem = 4u << 20;
 constexpr std::size_t kLargestOuter = 1u << 20;
 constexpr std::size_t kMostItems = 1'000'000;
 constexpr std::size_t kBlock = 64;
@@ -91,14 +90,43 @@ std::uint64_t behind(std::uint64_t backslashes, bool first) {
   return escaped;
 }
 
+// The second half of a character that JSON writes as two: \udc00 to \udfff.
+bool is_second_half(std::string_view text) {
+  return text.size() > 3 && text.starts_with("\\u") && (text[2] | 0x20) == 'd' &&
+         std::string_view("cdefCDEF").find(text[3]) != std::string_view::npos;
+}
+
+// Up to where, at most `to`, no character of the string is torn: none that is escaped, none of
+// several bytes. The text goes on behind `to`.
+std::size_t whole_characters(std::string_view text, std::size_t from, std::size_t to) {
+  std::size_t at = from;
+  for (std::size_t next = from; next <= to;) {
+    if (!is_second_half(text.substr(next, 6))) at = next;
+    next += text[next] != '\\' ? 1 : text.substr(next + 1).starts_with('u') ? 6 : 2;
+  }
+  while (at > from && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
 }  // namespace
 
-std::string_view JsonItem::raw(std::string_view key) const {
+const JsonItem::Member* JsonItem::find(std::string_view key) const {
   const std::string_view all = text_;
   for (const Member& member : members_)
-    if (is_key(all.substr(0, member.colon), key))
-      return trimmed(all.substr(member.colon + 1, member.end - member.colon - 1));
-  return {};
+    if (is_key(all.substr(0, member.colon), key)) return &member;
+  return nullptr;
+}
+
+std::string_view JsonItem::raw(std::string_view key) const {
+  const Member* const member = find(key);
+  if (member == nullptr) return {};
+  return trimmed(
+      std::string_view(text_).substr(member->colon + 1, member->end - member->colon - 1));
+}
+
+bool JsonItem::is_cut(std::string_view key) const {
+  const Member* const member = find(key);
+  return member != nullptr && member->cut;
 }
 
 std::string JsonItem::text(std::string_view key) const {
@@ -139,16 +167,52 @@ void JsonItems::end_string(const char* at) {
   if (nesting_.size() == 1) string_end_ = outer_.size() + static_cast<std::size_t>(at - kept_);
 }
 
+// At most kLongestString bytes of it stay.
+void JsonItems::cut_long_string(const char* at) {
+  if (cutting_ || lost_ || place(at) - string_from_ <= kLongestString) return;
+  keep(item_.text_, at);
+  item_.text_.resize(whole_characters(item_.text_, string_from_, string_from_ + kLongestString));
+  cutting_ = true;
+  member_.cut = true;
+}
+
+void JsonItems::end_item_string(const char* quote) {
+  cut_long_string(quote);
+  if (cutting_) kept_ = quote;
+  cutting_ = false;
+}
+
+// What there is of it is forgotten, and the member that is being read; those that follow are kept,
+// for who asks whose it is.
+Status JsonItems::shrink() {
+  if (!is_anothers_) return bad("one of its " + list_ + " is too large");
+  too_large_ = true;
+  anothers_ = anothers_ || is_anothers_(item_);
+  item_.text_.clear();
+  item_.members_.clear();
+  lost_ = true;
+  return ok();
+}
+
+Status JsonItems::take_item() {
+  if (item_.text_.size() > kLargestItem) STOKER_TRY_STATUS(shrink());
+  if (!too_large_) return take_(item_);
+  if (anothers_ || is_anothers_(item_)) return ok();
+  return bad("one of its " + list_ + " is too large");
+}
+
 void JsonItems::begin_value(const char* at) {
   in_value_ = true;
   member_.colon = place(at);
 }
 
 void JsonItems::end_member(const char* at) {
-  if (!in_value_) return;
-  member_.end = place(at);
-  item_.members_.push_back(member_);
-  in_value_ = false;
+  if (lost_)
+    kept_ = at;
+  else if (in_value_)
+    item_.members_.push_back({member_.colon, place(at), member_.cut});
+  member_ = {};
+  lost_ = in_value_ = false;
 }
 
 Status JsonItems::open(const char* at) {
@@ -159,7 +223,8 @@ Status JsonItems::open(const char* at) {
     if (items_ > 0 && !comma_) return bad(list_ + ": a comma is missing");
     if (++items_ > kMostItems) return bad("too many " + list_);
     in_item_ = true;
-    in_value_ = false;
+    in_value_ = cutting_ = lost_ = too_large_ = anothers_ = false;
+    member_ = {};
     kept_ = at;
     item_.text_.clear();
     item_.members_.clear();
@@ -181,7 +246,7 @@ Status JsonItems::close(const char* at) {
     keep(item_.text_, at + 1);
     in_item_ = comma_ = false;
     nesting_.pop_back();
-    return take_(item_);
+    return take_item();
   }
   nesting_.pop_back();
   if (in_list_ && nesting_.size() == 1) {
@@ -237,8 +302,9 @@ Status JsonItems::inside_item(const char*& at, const char* end) {
     }
     const Bits bits = bits_of(block);
     const std::uint64_t escaped = behind(bits.backslashes, escaped_);
-    const std::uint64_t strings =
-        between_pairs(bits.quotes & ~escaped) ^ (in_string_ ? ~std::uint64_t{0} : 0);
+    const std::uint64_t quotes = bits.quotes & ~escaped;
+    const std::uint64_t strings = between_pairs(quotes) ^ (in_string_ ? ~std::uint64_t{0} : 0);
+    if (in_string_ && quotes != 0) end_item_string(at + std::countr_zero(quotes));
     for (std::uint64_t left = bits.marks & ~strings; left != 0; left &= left - 1) {
       const char* const mark = at + std::countr_zero(left);
       const bool of_members = nesting_.size() == kItemDepth;
@@ -256,7 +322,10 @@ Status JsonItems::inside_item(const char*& at, const char* end) {
     }
     in_string_ = (strings >> (kBlock - 1) & 1) != 0;
     escaped_ = ((bits.backslashes & ~escaped) >> (size - 1) & 1) != 0;
+    if (in_string_ && quotes != 0)
+      string_from_ = place(at + kBlock - std::countl_zero(quotes));  // behind its last quote
     at += size;
+    if (in_string_) cut_long_string(at);
   }
   return ok();
 }
@@ -282,8 +351,8 @@ Status JsonItems::feed(std::string_view part) {
     }
   }
   if (in_item_) {
-    keep(item_.text_, end);
-    if (item_.text_.size() > kLargestItem) return bad("one of its " + list_ + " is too large");
+    if (!cutting_ && !lost_) keep(item_.text_, end);
+    if (item_.text_.size() > kLargestItem) STOKER_TRY_STATUS(shrink());
   } else if (!in_list_) {
     keep(outer_, end);
     if (outer_.size() > kLargestOuter) return bad("it is too large");

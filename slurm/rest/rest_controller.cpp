@@ -153,9 +153,10 @@ RestController::Outcome RestController::exchange(const std::string& method, cons
 
 Result<RestController::Reply> RestController::list(
     const std::string& what, const char* key, Duration limit,
-    const std::function<Status(const JsonItem&)>& take) {
+    const std::function<Status(const JsonItem&)>& take,
+    const std::function<bool(const JsonItem&)>& is_anothers) {
   STOKER_TRY(version, api());
-  JsonItems items(key, take);
+  JsonItems items(key, take, is_anothers);
   std::optional<Error> bad;
   RestAnswer answer = door_.ask(
       {"GET", base_of(version) + what, "", limit == Duration{} ? options_.deadline : limit},
@@ -209,7 +210,8 @@ Result<std::vector<QueueRow>> RestController::queue(const QueueQuestion& questio
   } else {
     budget_.spend(options_.now());
     STOKER_TRY(reply,
-               list("jobs", "jobs", {}, [&rows](const JsonItem& job) { return rows.add(job); }));
+               list("jobs", "jobs", {}, [&rows](const JsonItem& job) { return rows.add(job); },
+                    [&rows](const JsonItem& job) { return rows.is_anothers(job); }));
     if (reply.denied) return fail("slurmrestd: " + reply.said, door_.name());
   }
   STOKER_TRY_STATUS(know(rows.cluster()));
@@ -230,13 +232,15 @@ Result<std::vector<JobDetail>> RestController::details(const JobId& job) {
 Result<bool> RestController::shows(const Token& token) {
   budget_.spend(options_.now());
   bool shown = false;
-  STOKER_TRY(
-      reply, list("jobs", "jobs", {}, [&](const JsonItem& job) {
-        const std::string user = job.text("user_name");
-        const bool of_another = !options_.user.empty() && !user.empty() && user != options_.user;
-        shown = shown || (!of_another && job.whole().find(token.text) != std::string_view::npos);
-        return ok();
-      }));
+  const auto is_anothers = [this](const JsonItem& job) {
+    const std::string user = job.text("user_name");
+    return !options_.user.empty() && !user.empty() && user != options_.user;
+  };
+  const auto look = [&](const JsonItem& job) {
+    shown = shown || (!is_anothers(job) && job.whole().find(token.text) != std::string_view::npos);
+    return ok();
+  };
+  STOKER_TRY(reply, list("jobs", "jobs", {}, look, is_anothers));
   if (reply.denied) return fail("slurmrestd: " + reply.said, door_.name());
   return shown;
 }
@@ -342,11 +346,13 @@ Result<RestFacts> look_at_rest(RestDoor& door, Duration limit) {
   STOKER_TRY(api, controller.api());
   facts.api = api;
   const Instant began = monotonic_now();
-  STOKER_TRY(reply, controller.list("jobs", "jobs", limit, [&facts](const JsonItem& job) {
+  const auto look = [&facts](const JsonItem& job) {
     ++facts.jobs;
     if (facts.cluster.empty()) facts.cluster = job.text("cluster");
     return ok();
-  }));
+  };
+  const auto too_large = [&facts](const JsonItem&) { return ++facts.jobs, true; };
+  STOKER_TRY(reply, controller.list("jobs", "jobs", limit, look, too_large));
   facts.took = monotonic_now() - began;
   if (reply.denied) return fail("slurmrestd: " + reply.said, door.name());
   if (facts.cluster.empty()) facts.cluster = controller.cluster_in(reply.document);

@@ -64,9 +64,10 @@ class RestController final : public Controller {
   Outcome exchange(const std::string& method, const std::string& what, const std::string& body,
                    Duration limit = {});
   Outcome judge(RestAnswer answer);
-  // GET of a list, an item at a time. Error also: errors beside the list.
+  // GET of a list, an item at a time (JsonItems). Error also: errors beside the list.
   Result<Reply> list(const std::string& what, const char* key, Duration limit,
-                     const std::function<Status(const class JsonItem&)>& take);
+                     const std::function<Status(const class JsonItem&)>& take,
+                     const std::function<bool(const class JsonItem&)>& is_anothers = {});
   Result<Reply> ask_job(const std::string& id);  // a good answer, or `denied`
   Status know(const std::string& cluster);       // Error: it was another one before
   std::string cluster_in(const Json& document) const;
