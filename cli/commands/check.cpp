@@ -7,6 +7,7 @@
 #include "cli/doctor/known.hpp"
 #include "cli/doctor/script_abilities.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/read/writers.hpp"
 #include "cli/show/documents.hpp"
 #include "common/os/files.hpp"
 
@@ -62,6 +63,7 @@ int check(Context& context, const CheckOptions& options) {
   }
   const std::string text = os::read_file(options.path, configs::kLargestYaml).value_or("");
   const int code = show_errors(context.console, run->file.errors);
+  if (code == kDone) warn_of_writers(context.console, options.path, run->file.policy);
   if (options.json) {
     context.console.line(dump_json(as_json(*run, text)));
     return code;

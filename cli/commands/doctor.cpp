@@ -7,6 +7,7 @@
 #include "cli/doctor/failing_sinks.hpp"
 #include "cli/doctor/site_checks.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/read/writers.hpp"
 #include "cli/show/documents.hpp"
 
 namespace stoker::cli {
@@ -28,6 +29,16 @@ int nagios(const Console& console, const std::vector<Finding>& findings) {
   return worst == Health::Bad ? kCritical : worst == Health::Note ? kWarning : kDone;
 }
 
+std::vector<Finding> check_writers(const std::string& run_file, const core::RunPolicy& policy) {
+  std::vector<Finding> findings;
+  std::vector<std::string> paths = scripts_of(policy);
+  paths.insert(paths.begin(), run_file);
+  for (const std::string& path : paths)
+    if (auto other = other_writer_of(path))
+      findings.push_back({"writers", Health::Note, std::move(other->found), std::move(other->fix)});
+  return findings;
+}
+
 struct Options {
   std::string run_file;
   bool json = false, nagios = false;
@@ -44,6 +55,8 @@ int doctor(Context& context, const Options& options) {
     if (show_errors(console, checked->file.errors) != kDone) return kUsage;
     for (Finding& told : check_slurm_run(context, checked->file.policy))
       findings.push_back(std::move(told));
+    for (Finding& writer : check_writers(options.run_file, checked->file.policy))
+      findings.push_back(std::move(writer));
   }
   if (options.nagios) return nagios(console, findings);
   const bool good = std::none_of(findings.begin(), findings.end(),

@@ -17,6 +17,7 @@
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
 #include "cli/read/run_file.hpp"
+#include "cli/read/writers.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
@@ -183,7 +184,7 @@ int run(Context& context, const RunFlags& options) {
   const auto checked = read_run_file(context, options.path);
   if (!checked) return console.say(checked.error().message()), kUsage;
   if (show_errors(console, checked->file.errors) != kDone) return kUsage;
-  warn_of_writers(console, options.path);
+  warn_of_writers(console, options.path, checked->file.policy);
   const core::RunPolicy& policy = checked->file.policy;
   // One that is slow to answer is there: the request itself has the longer limit.
   const bool alive =

@@ -1,14 +1,12 @@
 // Joins the strict reader with what only this build and this machine know.
 #include "cli/read/run_file.hpp"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <re2/re2.h>
 
 #include "alerts/sink.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
-#include "common/os/writers.hpp"
 #include "diagnose/knowledge.hpp"
 
 namespace stoker::cli {
@@ -67,26 +65,6 @@ configs::CheckedRun check_run_text(const Context& context, const std::string& te
   configs::RunSchemaContext schema = schema_of(context);
   schema.file = schema.config_path = path;
   return configs::check_run_config(text, schema, {context.environment, regex_error, {}});
-}
-
-void warn_of_writers(const Console& console, const std::string& path) {
-  constexpr const char* kSo = "and so decides what is executed as you";
-  if (const std::string who = os::other_writer(path); !who.empty())
-    return console.say(
-        fmt::format("{0}: {1} can write it, {2}; keep it where only you can write: "
-                    "chmod go-w {0}",
-                    path, who, kSo));
-  // Of a link both count: who may lead it elsewhere, and who may exchange what it leads to.
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  for (const std::filesystem::path& file : {std::filesystem::absolute(path, error), real}) {
-    const std::string folder = file.parent_path();
-    if (const std::string who = os::other_writer(folder); !who.empty())
-      return console.say(
-          fmt::format("{0}: {1} can put another file in the place of {2}, {3}; keep "
-                      "it where only you can write: chmod go-w {0}",
-                      folder, who, file.filename().string(), kSo));
-  }
 }
 
 int show_errors(const Console& console, const configs::Diagnostics& errors) {

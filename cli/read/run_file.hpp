@@ -16,10 +16,6 @@ Result<configs::CheckedRun> read_run_file(const Context& context, const std::str
 configs::CheckedRun check_run_text(const Context& context, const std::string& text,
                                    const std::string& path);
 
-// Who writes a RUN.yaml, or may put another in its place, decides what is executed as the person
-// who runs it: says who else may.
-void warn_of_writers(const Console& console, const std::string& path);
-
 // The alert sinks that this build knows, for the schema.
 std::vector<configs::SinkKind> known_sink_kinds();
 

@@ -87,10 +87,10 @@ class JsonItems {
   std::string key_;                             // the last key at the top
   JsonItem item_;
   JsonItem::Member member_{};
-  std::uint32_t string_from_ = 0;  // of a string that is open, in the item
-  bool in_value_ = false;          // of a member
-  bool cutting_ = false;           // to the end of the string nothing is kept
-  bool lost_ = false;              // to the end of the member nothing is kept
+  std::uint32_t string_from_ = 0;              // of a string that is open, in the item
+  bool in_value_ = false;                      // of a member
+  bool cutting_ = false;                       // to the end of the string nothing is kept
+  bool lost_ = false;                          // to the end of the member nothing is kept
   bool too_large_ = false, anothers_ = false;  // the item
   bool in_string_ = false, escaped_ = false, in_list_ = false, in_item_ = false;
   bool was_list_ = false, comma_ = false, done_ = false;

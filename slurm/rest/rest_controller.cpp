@@ -210,8 +210,9 @@ Result<std::vector<QueueRow>> RestController::queue(const QueueQuestion& questio
   } else {
     budget_.spend(options_.now());
     STOKER_TRY(reply,
-               list("jobs", "jobs", {}, [&rows](const JsonItem& job) { return rows.add(job); },
-                    [&rows](const JsonItem& job) { return rows.is_anothers(job); }));
+               list(
+                   "jobs", "jobs", {}, [&rows](const JsonItem& job) { return rows.add(job); },
+                   [&rows](const JsonItem& job) { return rows.is_anothers(job); }));
     if (reply.denied) return fail("slurmrestd: " + reply.said, door_.name());
   }
   STOKER_TRY_STATUS(know(rows.cluster()));

@@ -1,0 +1,121 @@
+// Who else may change what a run executes: said by run, check, adopt and doctor.
+#include "cli/read/writers.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "site.hpp"
+
+using namespace stoker;
+using namespace stoker::cli;
+using namespace stoker::cli::test;
+
+namespace {
+
+constexpr const char* kBatch =
+    "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=1:00:00\n"
+    "#SBATCH -o /tmp/x-%j.log\npython3 train.py\n";
+
+std::string script_run(const Site& site, const std::string& script) {
+  const std::string path = site.folder() + "/batch.yaml";
+  site.write(path,
+             "run: hello\ndirectory: " + site.directory() +
+                 "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {batch_script: " +
+                 script + ", ranks_per_node: 1}\nwatch: {logs: [/tmp/x-*.log]}\n");
+  return path;
+}
+
+std::string command_run(const Site& site, const std::string& command, const std::string& setup) {
+  const std::string path = site.folder() + "/command.yaml";
+  site.write(path, "run: hello\ndirectory: " + site.directory() +
+                       "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: [" +
+                       command + "], ranks_per_node: 1, setup: " + setup + "}\n");
+  return path;
+}
+
+bool says(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+// In a folder of its own, so that the folder is judged too.
+std::string put(const Site& site, const std::string& name, const std::string& text) {
+  const std::string path = site.folder() + "/team/" + name;
+  site.write(path, text);
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0755) == 0);
+  REQUIRE(::chmod(path.c_str(), 0755) == 0);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("writers: a batch script that others can write -> adopt, check, run, doctor name them") {
+  const Site site;
+  const std::string script = put(site, "job.slurm", kBatch);
+  const std::string run = script_run(site, script);
+  const std::vector<std::vector<std::string>> calls{
+      {"adopt", script}, {"check", run}, {"run", run, "--dry-run"}, {"doctor", run}};
+  const auto all_say = [&](const std::string& what, bool expected) {
+    for (const auto& call : calls) {
+      const Said said = site.stoker(call, {{"PATH", "/none"}});
+      CAPTURE(call.front());
+      CAPTURE(said.err);
+      CAPTURE(said.out);
+      CHECK(says(said.err + said.out, what) == expected);
+    }
+  };
+  all_say("decides what is executed as you", false);
+  REQUIRE(::chmod(script.c_str(), 0777) == 0);
+  all_say(script + ": everybody can write it, and so decides what is executed as you", true);
+  REQUIRE(::chmod(script.c_str(), 0755) == 0);
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0777) == 0);
+  all_say("/team: everybody can put another file in the place of job.slurm", true);
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0755) == 0);
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to make files of other users needs root");
+    return;
+  }
+  REQUIRE(::chown(script.c_str(), 54321, 54321) == 0);
+  all_say(script + ": uid 54321 can write it", true);
+  all_say("use a copy that only you can write", true);
+}
+
+TEST_CASE("writers: setup and the scripts of train.command too, by whatever path they are named") {
+  const Site site;
+  const std::string setup = put(site, "env.sh", "export A=1\n");
+  const std::string script = put(site, "train.py", "pass\n");
+  const std::string launcher = put(site, "launch", "#!/bin/sh\nexec \"$@\"\n");
+  const std::string data = put(site, "data.json", "{}\n");
+  site.write(site.directory() + "/own.py", "pass\n");
+  const std::string run = command_run(
+      site, launcher + ", /usr/bin/python3, " + script + ", --data, " + data + ", own.py", setup);
+  CHECK(site.stoker({"check", run}).err.empty());
+  for (const std::string& path : {setup, script, launcher, data, site.directory() + "/own.py"}) {
+    REQUIRE(::chmod(path.c_str(), 0777) == 0);
+    CAPTURE(path);
+    for (const auto& call : {std::vector<std::string>{"check", run}, {"run", run, "--dry-run"}}) {
+      const Said said = site.stoker(call);
+      CAPTURE(said.err);
+      CHECK(said.code == kDone);
+      CHECK(says(said.err, path + ": everybody can write it") == (path != data));
+    }
+    REQUIRE(::chmod(path.c_str(), 0755) == 0);
+  }
+  // A link counts as what it leads to, and the folder of each is judged.
+  std::filesystem::create_symlink(script, site.directory() + "/link.py");
+  REQUIRE(::chmod((site.folder() + "/team").c_str(), 0777) == 0);
+  const std::string linked = command_run(site, "/usr/bin/python3, link.py", setup);
+  CHECK(says(site.stoker({"check", linked}).err,
+             "/team: everybody can put another file in the "
+             "place of train.py"));
+}
+
+TEST_CASE("writers: RUN.yaml itself, by check and doctor as by run") {
+  const Site site;
+  const std::string run = command_run(site, "/bin/true", put(site, "env.sh", ""));
+  REQUIRE(::chmod(run.c_str(), 0646) == 0);
+  for (const auto& call :
+       {std::vector<std::string>{"check", run}, {"run", run, "--dry-run"}, {"doctor", run}}) {
+    const Said said = site.stoker(call, {{"PATH", "/none"}});
+    CHECK(says(said.err + said.out, run + ": everybody can write it"));
+  }
+}
