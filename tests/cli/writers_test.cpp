@@ -79,7 +79,7 @@ TEST_CASE("writers: a batch script that others can write -> adopt, check, run, d
   all_say("use a copy that only you can write", true);
 }
 
-TEST_CASE("writers: setup and the scripts of train.command too, by whatever path they are named") {
+TEST_CASE("writers: setup and the scripts of train.command too, by any path that names them") {
   const Site site;
   const std::string setup = put(site, "env.sh", "export A=1\n");
   const std::string script = put(site, "train.py", "pass\n");

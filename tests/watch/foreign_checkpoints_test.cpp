@@ -105,7 +105,7 @@ TEST_CASE("foreign checkpoints: news are what was not there before, once it stan
   CHECK_FALSE(of_before.last(file(676, "9")));
 }
 
-TEST_CASE("foreign checkpoints: what another user put into the folder -> neither newest nor loaded") {
+TEST_CASE("foreign checkpoints: put into the folder by another user -> neither newest nor loaded") {
   if (::geteuid() != 0) return;  // only root can give files away
   constexpr uid_t kStranger = 4242;
   const Checkpoints c;
