@@ -1,7 +1,11 @@
 // Sink: one way to reach people. A sink only describes what to send (a request) and judges the
 // answer; it touches nothing itself, so that a dry run can show the request and the outbox can
 // perform all requests on one thread (courier.hpp), retry them and fall back to other sinks. To add
-// a kind: one file sink_<kind>.cpp and one line of the table in sinks.cpp.
+// a kind: one file sink_<kind>.cpp, with sink_mattermost.cpp as a model of a webhook; its
+// declaration at the end of this header and its name in the table of sinks.cpp; one of it in
+// tests/alerts/one_of_each.hpp, with its limits, markup and answers in rendering_test.cpp
+// (STOKER_REWRITE=1 test_alerts writes what it sends into tests/alerts/rendered); a stub of its
+// service in tests/e2e/sink_receivers.py; its row in docs/operations.md.
 #pragma once
 
 #include <memory>

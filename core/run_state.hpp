@@ -1,4 +1,6 @@
-// RunState: all that the decider remembers of one run, in parts.
+// RunState: all that the decider remembers of one run, in parts. To add something: a member of the
+// part that it belongs to, and its name in that part's STOKER_FIELDS; a journal without it gives it
+// its default. The parts are one flat object there, so no two of them have a member of one name.
 #pragma once
 
 #include <map>

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import sys
 import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
@@ -23,18 +24,24 @@ def fits(pattern, *names):
 def doctest_cases():
     """[(folder, case)] as the sources say; nothing is built for it."""
     found = []
-    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp"))):
+    tests = os.path.join(ROOT, "tests")
+    for path in sorted(glob.glob(os.path.join(tests, "*", "**", "*_test.cpp"), recursive=True)):
         with open(path, encoding="utf-8") as file:
             for words in CASE.findall(file.read()):
                 name = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', words)).replace('\\"', '"')
-                found.append((os.path.basename(os.path.dirname(path)), name))
+                found.append((os.path.relpath(path, tests).split(os.sep)[0], name))  # its program has the folders below it, too
     return found
 
 
 def slurm_runner():
-    spec = importlib.util.spec_from_file_location("slurm_run", os.path.join(ROOT, "tests", "slurm", "run.py"))
+    folder = os.path.join(ROOT, "tests", "slurm")
+    spec = importlib.util.spec_from_file_location("slurm_run", os.path.join(folder, "run.py"))
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, folder)  # it imports what lies beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
     return module
 
 

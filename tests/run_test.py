@@ -96,6 +96,12 @@ class PickTest(unittest.TestCase):
         self.assertEqual(pick.Picked(["script_checkpoints"], self.scripts).golden, ["script_checkpoints"])
         self.assertEqual(pick.Picked(["script_checkpoints"], self.scripts).targets(), ["test_golden"])
 
+    def test_a_case_on_slurm(self):
+        self.assertEqual([case for _, case, _ in pick.Picked(["slurm: script_hangs"], self.scripts).slurm][:1], ["script_hangs"])
+
+    def test_a_case_in_a_folder_below_belongs_to_the_program_of_the_upper_one(self):
+        self.assertEqual(pick.Picked(["schedule csv: a file of torch's form"], self.scripts).targets(), ["test_recipe"])
+
     def test_every_doctest_case_is_found_in_the_sources(self):
         folders = {folder for folder, _ in pick.doctest_cases()}
         self.assertLessEqual({"core", "slurm", "golden", "recipe"}, folders)

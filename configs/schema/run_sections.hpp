@@ -1,6 +1,8 @@
 // The sections of RUN.yaml, one function each; private to run_schema.cpp. To add a key: its member
-// in core/policy.hpp, its line in the section's function, its meaning in meanings.cpp; then ./dev
-// docs.
+// in core/policy.hpp (of alerts: core/alerts/alert_policy.hpp) with its default; its line in the
+// section's function in run_sections_*.cpp, with a check() of what cannot work; its meaning in
+// meanings.cpp; then ./dev docs. It reaches what acts on it in the policy: in core/ as
+// run.policy, in alerts/ as the AlertPolicy that the outbox is given.
 #pragma once
 
 #include <string>

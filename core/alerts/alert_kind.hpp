@@ -1,6 +1,8 @@
-// AlertKind: what an alert can be about. To add one: its row here, then raise() it. RUN.yaml's
-// routes, silences and docs/alert-kinds.md read the same table. A kind that is written as a
-// literal and is not in it does not compile.
+// AlertKind: what an alert can be about. To add one: its row here, raise() it and resolve() it, and
+// a story in tests/golden in which both happen; STOKER_REWRITE=1 test_alerts takes its messages
+// from there into tests/alerts/rendered/kinds.txt; then ./dev docs. RUN.yaml's routes, silences and
+// docs/alert-kinds.md read the same table. A kind that is written as a literal and is not in it
+// does not compile.
 #pragma once
 
 #include <array>

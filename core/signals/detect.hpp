@@ -1,8 +1,13 @@
 // Detectors: pure functions of the state and the policy; `now` is an argument where it matters.
-// Each says what it saw as a sentence with numbers, or nothing. To add one: declare it here, write
-// it in a file of its own in this folder, and call it where its input arrives:
-// core/training/progress.cpp for digests, core/timers.cpp for deadlines. A golden transcript shows
-// what it decides.
+// Each says what it saw as a sentence with numbers, or nothing. To add one, write it in a file of
+// its own in this folder, and call it where its input arrives:
+// * a figure of the training (loss, learning rate, speed): in watch_numbers() of
+//   training_health.cpp, with norms.hpp as a model; what it has learned is a member of Health
+//   (core/run_state.hpp);
+// * how long ranks are silent: declared here, called in core/training/progress.cpp;
+// * a deadline: declared here, a row in core/timers.cpp.
+// The caller raises the alert (core/alerts/alert_kind.hpp) and resolves it. A golden transcript
+// shows what it decides.
 #pragma once
 
 #include <optional>

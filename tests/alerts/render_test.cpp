@@ -128,9 +128,10 @@ TEST_CASE("sinks: unknown kinds, options and values -> refused with what is know
     const auto status = check_sink(policy);
     return status ? std::string() : status.error().message();
   };
-  CHECK(why({"a", "pigeon", {}}) ==
-        "alerts.sinks.a: unknown kind of sink \"pigeon\"; known: pulse, webhook, email, exec, "
-        "alertmanager, slack, mattermost, pagerduty, ntfy, discord, teams, opsgenie, matrix, otlp");
+  const std::string pigeon = why({"a", "pigeon", {}});
+  CHECK(pigeon.starts_with(
+      "alerts.sinks.a: unknown kind of sink \"pigeon\"; known: pulse, webhook, email, exec, "));
+  for (const SinkKind& kind : known_sinks()) CHECK(pigeon.find(kind.kind) != std::string::npos);
   CHECK(why({"a", "webhook", {{"urll", "http://x"}}})
             .starts_with("alerts.sinks.a: unknown option \"urll\" of a webhook sink; known: url"));
   CHECK(why({"a", "webhook", {}}) == "alerts.sinks.a: needs either url or url_file");

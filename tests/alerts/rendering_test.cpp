@@ -1,5 +1,6 @@
 // What each kind of sink sends, against the files of tests/alerts/rendered (STOKER_REWRITE=1 writes
 // them again: review the difference); and how each judges the answers of its receiver.
+#include <algorithm>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "common/json.hpp"
 #include "common/os/files.hpp"
 #include "one_of_each.hpp"
+#include "tests/transcripts.hpp"
 
 using namespace stoker;
 using namespace stoker::alerts;
@@ -17,6 +19,7 @@ using namespace stoker::alerts::test;
 
 namespace {
 
+const std::string kRenew = "\n(STOKER_REWRITE=1 writes it again: review the difference)";
 constexpr WallTime kMayDay{std::chrono::seconds(1651377371)};  // 2022-05-01 03:56:11 UTC
 
 RenderedAlert digest() {
@@ -134,7 +137,23 @@ TEST_CASE("rendering: fired to grouped -> as kept for every kind of sink, no sec
         std::string(STOKER_SOURCE_DIR) + "/tests/alerts/rendered/" + policy.name + ".txt";
     if (::getenv("STOKER_REWRITE") != nullptr)
       REQUIRE(os::replace_file(path, text, os::Durability::Cached));
-    CHECK(os::read_file(path).value_or(std::string()) == text);
+    const std::string differs =
+        testing::difference(os::read_file(path).value_or(std::string()), text);
+    CHECK_MESSAGE(differs.empty(), path << ": " << differs << kRenew);
+  }
+}
+
+TEST_CASE("rendering: every kind of sink -> shown here, and described in docs/operations.md") {
+  const Secrets secrets;
+  const std::vector<core::SinkPolicy> shown = one_of_each(secrets);
+  const std::string page =
+      os::read_file(std::string(STOKER_SOURCE_DIR) + "/docs/operations.md").value_or(std::string());
+  for (const SinkKind& kind : known_sinks()) {
+    const bool here = std::any_of(shown.begin(), shown.end(),
+                                  [&](const auto& policy) { return policy.kind == kind.kind; });
+    CHECK_MESSAGE(here, (kind.kind + " is not in tests/alerts/one_of_each.hpp"));
+    CHECK_MESSAGE(page.find("`" + kind.kind + "`") != std::string::npos,
+                  (kind.kind + " is not in the table of sinks of docs/operations.md"));
   }
 }
 

@@ -251,6 +251,7 @@ TEST_CASE("run_checks: the shipped examples -> no errors") {
     context.sinks = {{"pulse", {}, {"path"}}, {"webhook", {}, {"url"}}};
     RunWorld world;
     world.environment = {{"PATH", folder.path + "/bin"}};
+    world.agent = folder.agent;  // no program of ours need be built
     const auto run = load_run_config(source + "/configs/examples/" + name, context, world);
     REQUIRE(run.has_value());
     for (const auto& e : run->file.errors) MESSAGE(e.text());
@@ -268,6 +269,7 @@ TEST_CASE("run_checks: the shipped meshes -> no errors") {
     context.state_directory = folder.path + "/state";
     RunWorld world;
     world.environment = {{"PATH", folder.path + "/bin"}};
+    world.agent = folder.agent;  // no program of ours need be built
     const auto planned = load_run_config(path, context, world);
     REQUIRE(planned.has_value());
     for (const auto& e : planned->file.errors) FAIL_CHECK(e.text());

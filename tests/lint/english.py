@@ -63,7 +63,7 @@ def findings(names, read):
         for number, line in enumerate(read(name).split("\n"), 1):
             text, inside = text_of(name, line, inside)
             for word in BANNED.findall(text):
-                yield f"{name}:{number}: \"{word}\" ({instead(word)})"
+                yield f"{name}:{number}: write for \"{word}\": {instead(word)}"
 
 
 def instead(word):

@@ -43,6 +43,14 @@ class Hook(unittest.TestCase):
         self.git("add", "notes.md")
         self.assertEqual(self.git("commit", "-qm", "notes").returncode, 0)
 
+    def test_words_of_a_document(self):
+        with open(os.path.join(self.clone, "notes.md"), "w", encoding="utf-8") as f:
+            f.write("As we were told.\n")  # english.py
+        self.git("add", "notes.md")
+        done = self.git("commit", "-qm", "notes")
+        self.assertIn('notes.md:1: write for "told": reported, reports, says', done.stdout + done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+
     def test_off(self):
         subprocess.run(["./dev", "hooks", "--off"], cwd=self.clone, check=True, capture_output=True)
         self.assertEqual(self.commit("int   x ;\n").returncode, 0)

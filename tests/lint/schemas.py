@@ -1,5 +1,6 @@
 """JSON schemas of the documents that stoker publishes, made from the structs that define them (wire/): a key cannot be in
-the program and missing in docs/schema, nor the other way round. `python3 tests/lint/schemas.py --write` renews them."""
+the program and missing in docs/schema, nor the other way round. `python3 tests/lint/schemas.py --write` (part of ./dev docs)
+renews them. To add a key: its member in the struct and in its STOKER_FIELDS. To add a document: its row in DOCUMENTS."""
 import json
 import os
 import re
@@ -123,7 +124,7 @@ def problems(root=ROOT):
         except OSError:
             current = False
         if not current:
-            yield f"{path} is not what {' and '.join(HEADERS)} say: python3 tests/lint/schemas.py --write"
+            yield f"{path} is not what {' and '.join(HEADERS)} say (run ./dev docs)"
 
 
 def mismatches(schema, value, at="", root=None):
