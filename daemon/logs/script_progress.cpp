@@ -98,7 +98,7 @@ void ScriptProgress::line(const std::string& source, std::string_view text, Inst
   memory_.iteration = Iteration(*metrics->iteration);
   iterated_at_ = now;
   last_ = *metrics;
-  late_ = !live_;
+  late_ = !live_ && memory_.generation.value != 0;  // else no job of ours was ever seen
   progressed(now, wall);
 }
 
