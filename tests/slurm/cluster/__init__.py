@@ -302,7 +302,8 @@ class Cluster(Rest):
     def jobs(self, *options):
         """[(id, task, state, reason, name)] of every job that the controller knows."""
         done = self.run("squeue", "-a", "-h", "-r", "-t", "all", *options, "-o", "%F\x1f%K\x1f%T\x1f%r\x1f%j")
-        return [tuple(line.split("\x1f")) for line in done.stdout.splitlines()]
+        # a name may hold newlines: its further lines are no jobs
+        return [tuple(line.split("\x1f")) for line in done.stdout.split("\n") if line.count("\x1f") >= 4]
 
     def live_jobs(self):
         return [j for j in self.jobs() if j[2] in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")]
