@@ -51,8 +51,14 @@ std::vector<NodeName> SlurmScheduler::known_nodes(const std::vector<NodeName>& n
 
 // How SLURM names the job, when this id is in the queue, carries this token, and the task (0 = any)
 // has not ended; none when both ways to ask know nothing of the kind. A job outside an array
-// counts as its own first task: SLURM knows it by its bare id.
+// counts as its own first task: SLURM knows it by its bare id. A submission that was not answered
+// has no id yet, and scontrol takes 0 for every job: then it is the token that is looked for.
 Result<std::optional<JobId>> SlurmScheduler::name_of(const Token& token, const JobId& job) {
+  if (job.job == 0) {
+    const auto found = look_up(token);
+    if (const auto* error = std::get_if<core::PortError>(&found)) return fail(error->error);
+    return std::get<std::optional<JobId>>(found);
+  }
   STOKER_TRY(rows, queue({}, job.job));
   bool shown = false;
   for (const QueueRow& row : rows) {
@@ -85,9 +91,9 @@ core::PortResult<std::monostate> SlurmScheduler::cancel(const core::Cancel& canc
   if (std::holds_alternative<core::PortError>(done)) return done;
   const std::scoped_lock lock(mutex_);
   if (cancel.pending_only)
-    rests_cancelled_.insert(job.job);
+    rests_cancelled_.insert((*name)->job);
   else
-    cancelled_.insert(job);
+    cancelled_.insert(JobId{(*name)->job, job.task});
   return done;
 }
 

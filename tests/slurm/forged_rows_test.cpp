@@ -96,8 +96,11 @@ TEST_CASE("queue: a marked answer that is torn -> refused") {
   };
   CHECK(read(mine));
   CHECK_FALSE(read(row(fields_of_mine("RUNNING"))));
-  CHECK_FALSE(read(mine.substr(0, 60) + "\n" + mine));  // a wrapper that cuts long lines
-  CHECK_FALSE(read(mine + mine.substr(0, 60) + "\n"));
+  for (std::size_t cut = 1; cut + 1 < mine.size(); ++cut) {  // a wrapper that cuts long lines
+    CAPTURE(cut);
+    CHECK_FALSE(read(mine.substr(0, cut) + "\n" + mine));
+    if (cut >= 17) CHECK_FALSE(read(mine + mine.substr(0, cut) + "\n"));
+  }
   CHECK_FALSE(read(mine.substr(0, mine.size() - 1)));
 }
 

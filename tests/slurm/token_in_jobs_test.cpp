@@ -83,3 +83,24 @@ TEST_CASE("scontrol: a token in an answer that comes in pieces -> found, with it
   CHECK(none.any_job());
   CHECK_FALSE(none.found());
 }
+
+TEST_CASE("slurm cancel: a submission without an id -> looked for by its token alone") {
+  ScriptedScheduler f;
+  const auto row_of = [](const std::string& name, const std::string& token) {
+    return row({"124", "123", "1", "PENDING", "None", "1700000000", "1700072000", "1699990000", "",
+                "1000", "alice", "/x.sh", name, token});
+  };
+  f.processes.answers["scancel"] = {says("")};
+  f.processes.answers["squeue"] = {says(row_of("tr11", "tr11-42-0badcafe"))};
+  const auto done = f.scheduler.cancel({f.token, {0, 0}, true, false});
+  CHECK(std::holds_alternative<std::monostate>(done));
+  CHECK(f.processes.calls.back().argv == std::vector<std::string>{"scancel", "123"});
+  // It never came to be, and jobs of others have records that cannot be read.
+  f.processes.answers["squeue"] = {says(row_of("other", "other-1-11111111"))};
+  f.processes.answers["scontrol"] = {says("JobId=777 JobName=x\nJobId=1 \nJobId=2 y\n")};
+  const auto none = f.scheduler.cancel({f.token, {0, 0}, true, false});
+  CHECK(std::holds_alternative<std::monostate>(none));
+  CHECK(f.processes.count("scancel") == 1);
+  for (const auto& call : f.processes.calls)
+    CHECK(call.argv.back() != "0");  // which stands for every job
+}

@@ -300,9 +300,9 @@ class Cluster(Rest):
         return self.run("sinfo", "-h", "-p", "main", "-n", node, "-o", "%T").stdout.strip()
 
     def jobs(self, *options):
-        """[(id, task, state, reason, name)] of every job that the controller knows."""
+        """[(id, task, state, reason, name)] of every job that the controller knows; further lines of a name are no jobs."""
         done = self.run("squeue", "-a", "-h", "-r", "-t", "all", *options, "-o", "%F\x1f%K\x1f%T\x1f%r\x1f%j")
-        return [tuple(line.split("\x1f")) for line in done.stdout.splitlines()]
+        return [tuple(line.split("\x1f")) for line in done.stdout.split("\n") if line.count("\x1f") >= 4]
 
     def live_jobs(self):
         return [j for j in self.jobs() if j[2] in ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")]
