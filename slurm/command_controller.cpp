@@ -157,8 +157,10 @@ Result<bool> CommandController::is_of_another(std::uint64_t job) {
   // Only a stranger's array is that long: ours alone are in the rows of our user.
   if (!rows && rows.error().what == kTooLong) return true;
   if (!rows) return fail(rows.error());
-  return std::any_of(rows->begin(), rows->end(),
-                     [this](const QueueRow& row) { return row.user != options_.user; });
+  return std::any_of(rows->begin(), rows->end(), [&](const QueueRow& row) {
+    const bool of_it = row.raw_id == job || row.id.job == job;  // an answer may be about others
+    return of_it && row.user != options_.user;
+  });
 }
 
 Result<IdBelongs> CommandController::holder(std::uint64_t job, const Token& token) {

@@ -19,6 +19,18 @@ TEST_CASE("slurm submit: a job of ours that squeue hides -> nothing submitted, a
   CHECK(f.processes.count("sbatch") == 0);
 }
 
+TEST_CASE("slurm submit: of a job of ours squeue shows only others' jobs -> nothing submitted") {
+  ScriptedScheduler f;
+  f.processes.answers["squeue"] = {says(row({"7001", "7001", "N/A", "RUNNING", "None", "1", "2",
+                                             "1", "x1", "7", "other", "/x.sh", "other", ""}))};
+  f.processes.answers["scontrol"] = {
+      says("JobId=777 JobName=tr11 JobState=PENDING Comment=tr11-42-0badcafe\n")};
+  const auto found = f.scheduler.look_up(f.token);
+  REQUIRE(std::holds_alternative<core::PortError>(found));
+  CHECK(std::get<core::PortError>(found).error.what.find("squeue does not show") !=
+        std::string::npos);
+}
+
 TEST_CASE("slurm submit: a stranger's job carries the token, and forges a record -> submitted") {
   ScriptedScheduler f;
   std::string rows =
