@@ -9,7 +9,7 @@ namespace stoker::sim {
 namespace {
 
 constexpr const char* kScript = "/home/alice/train.slurm";
-constexpr const char* kSwitch = "/work/sim/stop-here";
+constexpr const char* kSwitch = "/runs/sim/stop-here";
 
 bool in_share(Random& random, double share) {
   return random.chance(static_cast<std::uint32_t>(share * 1000));

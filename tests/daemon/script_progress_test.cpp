@@ -28,6 +28,14 @@ std::string iteration(int n, int total = 1000) {
 const Instant kStart = Instant{} + 1h;
 const WallTime kWall = WallTime(std::chrono::hours(500000));
 
+// What a daemon leaves behind that saw this iteration of generation 7 after a minute.
+core::Cursor left_behind(int seen) {
+  ScriptProgress before(script_policy(), {});
+  before.set_generation(Generation(7), kStart, kWall);
+  before.line("a", iteration(seen), kStart + 60s, kWall + 60s);
+  return before.cursor();
+}
+
 }  // namespace
 
 TEST_CASE("script_progress: start-up, iterations, silence -> phases and ages") {
@@ -77,11 +85,7 @@ TEST_CASE("script_progress: two logs with the same lines -> counted once") {
 }
 
 TEST_CASE("script_progress: a daemon that comes back knows how old the last progress is") {
-  ScriptProgress before(script_policy(), {});
-  before.set_generation(Generation(7), kStart, kWall);
-  before.line("a", iteration(12), kStart + 60s, kWall + 60s);
-  const core::Cursor cursor = before.cursor();
-
+  const core::Cursor cursor = left_behind(12);
   ScriptProgress after(script_policy(), {cursor});
   after.set_generation(Generation(7), kStart, kWall + 20min);  // another clock, 19 minutes later
   const auto digest = after.poll(kStart, true);
@@ -111,18 +115,13 @@ TEST_CASE(
 }
 
 TEST_CASE("script_progress: a daemon that began after the job's end -> its last lines too") {
-  ScriptProgress before(script_policy(), {});
-  before.set_generation(Generation(4), kStart, kWall);
-  before.line("a", iteration(1), kStart + 1s, kWall + 1s);
-  const core::Cursor cursor = before.cursor();
-
-  ScriptProgress after(script_policy(), {cursor});
+  ScriptProgress after(script_policy(), {left_behind(1)});
   after.set_generation(Generation{}, kStart, kWall + 20min);
   CHECK(!after.poll(kStart + 1s, true));
   after.line("a", iteration(1000), kStart + 2s, kWall + 20min);
   const auto late = after.poll(kStart + 2s, false);
   REQUIRE(late);
-  CHECK(late->generation == Generation(4));
+  CHECK(late->generation == Generation(7));
   CHECK(late->last.iteration_max == Iteration(1000));
   CHECK(late->last.total == 1000);
   CHECK(!after.poll(kStart + 3s, true));
