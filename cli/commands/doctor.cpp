@@ -31,9 +31,7 @@ int nagios(const Console& console, const std::vector<Finding>& findings) {
 
 std::vector<Finding> check_writers(const std::string& run_file, const core::RunPolicy& policy) {
   std::vector<Finding> findings;
-  std::vector<std::string> paths = scripts_of(policy);
-  paths.insert(paths.begin(), run_file);
-  for (const std::string& path : paths)
+  for (const std::string& path : files_executed(run_file, policy))
     if (auto other = other_writer_of(path))
       findings.push_back({"writers", Health::Note, std::move(other->found), std::move(other->fix)});
   return findings;

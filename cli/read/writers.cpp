@@ -55,18 +55,19 @@ std::optional<OtherWriter> other_writer_of(const std::string& path) {
   return std::nullopt;
 }
 
-std::vector<std::string> scripts_of(const core::RunPolicy& policy) {
+std::vector<std::string> files_executed(const std::string& run_file,
+                                        const core::RunPolicy& policy) {
   const core::TrainPolicy& train = policy.train;
-  std::vector<std::string> scripts;
-  const auto add = [&scripts](const std::string& path) {
-    if (std::find(scripts.begin(), scripts.end(), path) == scripts.end()) scripts.push_back(path);
+  std::vector<std::string> files{run_file};
+  const auto add = [&files](const std::string& path) {
+    if (std::find(files.begin(), files.end(), path) == files.end()) files.push_back(path);
   };
   for (const std::string& path : {train.batch_script, train.setup})
     if (os::exists(path)) add(path);
   for (const std::string& word : train.command)
     if (const std::string path = configs::path_from(policy.directory, word); is_script(path))
       add(path);
-  return scripts;
+  return files;
 }
 
 void warn_of_writers(const Console& console, const std::vector<std::string>& paths) {
@@ -74,13 +75,6 @@ void warn_of_writers(const Console& console, const std::vector<std::string>& pat
   for (const std::string& path : paths)
     if (const auto other = other_writer_of(path); other && said.insert(other->found).second)
       console.say(other->found + "; " + other->fix);
-}
-
-void warn_of_writers(const Console& console, const std::string& run_file,
-                     const core::RunPolicy& policy) {
-  std::vector<std::string> paths = scripts_of(policy);
-  paths.insert(paths.begin(), run_file);
-  warn_of_writers(console, paths);
 }
 
 }  // namespace stoker::cli

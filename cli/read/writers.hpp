@@ -17,15 +17,12 @@ struct OtherWriter {
 };
 std::optional<OtherWriter> other_writer_of(const std::string& path);
 
-// The scripts that are executed as they are at that time: train.batch_script at each submission,
-// train.setup and those of train.command at each start. Programs that are no text are not among
-// them, nor what is not here.
-std::vector<std::string> scripts_of(const core::RunPolicy& policy);
+// RUN.yaml and the scripts that it names, which are read again each time: train.batch_script at
+// each submission, train.setup and the scripts in train.command at each start. Binary programs and
+// files that do not exist on this host are left out.
+std::vector<std::string> files_executed(const std::string& run_file, const core::RunPolicy& policy);
 
-// One line on standard error for each of these files that has one.
+// One line on standard error for each of these files that others can write or replace.
 void warn_of_writers(const Console& console, const std::vector<std::string>& paths);
-// Of RUN.yaml and of the scripts in it.
-void warn_of_writers(const Console& console, const std::string& run_file,
-                     const core::RunPolicy& policy);
 
 }  // namespace stoker::cli

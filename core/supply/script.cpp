@@ -271,27 +271,27 @@ void on_tree_unseen(Turn& turn, const std::string& why) {
 
 void on_late_progress(Turn& turn, const Digest& digest) {
   RunState& run = turn.r();
+  if (run.live || digest.generation != run.newest) return;
   Progress& progress = run.health.progress;
   const Iteration reached = digest.last.iteration_max;
-  if (run.live || digest.generation != run.newest) return;
   if (digest.last.total != 0) progress.total = digest.last.total;
   auto* queued = turn.in<training::Queued>();
   const bool waits = queued != nullptr && queued->submit_at;
   const bool more = reached > progress.iteration;
-  if (reached == progress.iteration) return;
-  if (!waits && (!more || run.asked.going_back)) return;
+  // Without a wait only what shows that it got further counts, and not after a rollback.
+  if (reached == progress.iteration || (!waits && (!more || run.asked.going_back))) return;
   progress.iteration = reached;
   if (more) count_progress(run, reached, turn.now());
-  if (!waits && reached.value < last_iteration(run)) return;
-  if (!waits)
-    return turn.say(
-        fmt::format("generation {} is over; lines that were read late show that it "
-                    "reached iteration {}",
+  if (waits) {
+    queued->submit_at = turn.now() + kOrphanGrace;
+    turn.say(
+        fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",
                     digest.generation.value, reached.value));
-  queued->submit_at = turn.now() + kOrphanGrace;
-  turn.say(
-      fmt::format("generation {} is over and its logs still grow (iteration {}); still waiting",
-                  digest.generation.value, digest.last.iteration_max.value));
+  } else if (reached.value >= last_iteration(run)) {
+    turn.say(fmt::format(
+        "generation {} is over; lines that were read late show that it reached iteration {}",
+        digest.generation.value, reached.value));
+  }
 }
 
 }  // namespace stoker::core::script

@@ -55,6 +55,11 @@ std::string moved_wall(const Turn& turn, const supply::Ending& ending) {
       format_duration(early));
 }
 
+std::string who_died(const std::vector<NodeName>& dead, const std::vector<NodeName>& of) {
+  if (!dead.empty()) return nodes_text(dead) + " died";
+  return of.empty() ? "one of its nodes died" : fmt::format("a node of {} died", nodes_text(of));
+}
+
 Failure failure_of(const Turn& turn, const TaskEnd& task) {
   const RunState& run = turn.r();
   const supply::Ending& ending = task.ending;
@@ -70,12 +75,8 @@ Failure failure_of(const Turn& turn, const TaskEnd& task) {
       failure.kind = "node_fault";
       failure.nodes = dead_nodes(turn, task);
       failure.strong = !has_agents(run.policy);  // nothing else keeps the next job from it
-      failure.evidence = fmt::format(
-          "{} ended with {} {}: {}", job, state, where_text(run),
-          failure.nodes.empty() ? task.nodes.empty()
-                                      ? "one of its nodes died"
-                                      : fmt::format("a node of {} died", nodes_text(task.nodes))
-                                : fmt::format("{} died", nodes_text(failure.nodes)));
+      failure.evidence = fmt::format("{} ended with {} {}: {}", job, state, where_text(run),
+                                     who_died(failure.nodes, task.nodes));
       break;
     case JobState::Timeout:
       failure.evidence =
