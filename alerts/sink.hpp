@@ -4,8 +4,8 @@
 // a kind: one file sink_<kind>.cpp, with sink_mattermost.cpp as a model of a webhook; its
 // declaration at the end of this header and its name in the table of sinks.cpp; one of it in
 // tests/alerts/one_of_each.hpp, with its limits, markup and answers in rendering_test.cpp
-// (STOKER_REWRITE=1 test_alerts writes what it sends into tests/alerts/rendered); a stub of its
-// service in tests/e2e/sink_receivers.py; its row in docs/operations.md.
+// (STOKER_REWRITE=1 test_alerts writes what it sends into tests/alerts/rendered); a receiver that
+// checks its requests in tests/e2e/sink_receivers.py; its row in docs/operations.md.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,13 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr uid_t kAnother = 54321;
+
+bool is_root() {
+  if (::geteuid() == 0) return true;
+  MESSAGE("skipped: to give files and links to another user needs root");
+  return false;
 }
+}  // namespace
 
 TEST_CASE("way: links of our own, of the system, or nothing there -> fine; a circle -> an error") {
   const Folder folder;
@@ -35,10 +41,7 @@ TEST_CASE("way: links of our own, of the system, or nothing there -> fine; a cir
 }
 
 TEST_CASE("way: a link of another user anywhere on it -> refused, also behind links of our own") {
-  if (::geteuid() != 0) {
-    MESSAGE("skipped: to make links of other users needs root");
-    return;
-  }
+  if (!is_root()) return;
   const Folder folder;
   fs::create_directories(folder / "target/below");
   fs::create_symlink(folder / "target", folder / "theirs");
@@ -106,10 +109,7 @@ TEST_CASE("way: a file behind links of our own -> opened; behind another user's 
 }
 
 TEST_CASE("way: put there by another user -> refused, unless the folder is that user's") {
-  if (::geteuid() != 0) {
-    MESSAGE("skipped: to give files away needs root");
-    return;
-  }
+  if (!is_root()) return;
   const Folder folder;
   fs::create_directories(folder / "iter_0000500");
   CHECK(os::check_put_here(folder / "iter_0000500"));

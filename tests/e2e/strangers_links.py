@@ -36,6 +36,16 @@ def write_as(site, user, path, text):
     os.chown(path, *site.ids(user))
 
 
+def run_directory_of(site, user):
+    """A folder of this user that looks like the directory of the site's run."""
+    x = folder_of(site, "x", user, 0o755)
+    with open(os.path.join(site.directory, "status.json"), encoding="utf-8") as f:
+        status = json.load(f)
+    write_as(site, user, x + "/status.json", json.dumps({**status, "directory": x}))
+    shutil.copy(os.path.join(site.directory, "events.jsonl"), x)
+    return x
+
+
 def refused(site, argv, words):
     done = site.stoker(*argv, ok=False)
     check(done.returncode != 0, f"{argv[0]} was accepted: {done.stdout}")
@@ -75,11 +85,7 @@ def a_strangers_link_is_no_directory_of_ours(site):
 
 def a_link_for_switch_leads_no_order_elsewhere(site):
     site.start()
-    x, home = folder_of(site, "x", STRANGER, 0o755), folder_of(site, "home", OWNER, 0o700)
-    with open(os.path.join(site.directory, "status.json"), encoding="utf-8") as f:
-        status = json.load(f)
-    write_as(site, STRANGER, x + "/status.json", json.dumps({**status, "directory": x}))
-    shutil.copy(os.path.join(site.directory, "events.jsonl"), x)
+    x, home = run_directory_of(site, STRANGER), folder_of(site, "home", OWNER, 0o700)
     write_as(site, OWNER, home + "/stop", PRECIOUS)
     os.mkdir(home + "/save")
     os.symlink(home, x + "/switch")
@@ -117,11 +123,7 @@ def names_aside_cannot_be_taken(site):
 def a_colleagues_link_puts_nothing_private_into_a_bundle(site):
     """The owner makes a bundle of a colleague's run directory, and passes it on."""
     site.start()
-    x, private = folder_of(site, "x", MATE, 0o755), folder_of(site, "private", OWNER, 0o700)
-    with open(os.path.join(site.directory, "status.json"), encoding="utf-8") as f:
-        status = json.load(f)
-    write_as(site, MATE, x + "/status.json", json.dumps({**status, "directory": x}))
-    shutil.copy(os.path.join(site.directory, "events.jsonl"), x)
+    x, private = run_directory_of(site, MATE), folder_of(site, "private", OWNER, 0o700)
     for name in ("main.log", "a.jsonl"):
         write_as(site, OWNER, f"{private}/{name}", PRECIOUS)
     site.as_user(MATE, "mkdir", "-p", x + "/gen-000001/stacks", ok=True)

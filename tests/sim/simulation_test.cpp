@@ -34,6 +34,20 @@ Scenario scenario_of(const std::string& text, configs::Diagnostics* found = null
   return scenario;
 }
 
+// A scenario of the product.
+Scenario shipped(const std::string& name) {
+  const auto text = os::read_file(fmt::format("{}/sim/scenarios/{}.yaml", STOKER_SOURCE_DIR, name));
+  REQUIRE(text);
+  return scenario_of(*text);
+}
+
+// What the first seed that failed broke; "" = none failed.
+std::string first_of(const Report& report) {
+  if (report.failures.empty()) return "";
+  const auto& failure = report.failures.front();
+  return failure.safety.empty() ? failure.liveness.front() : failure.safety.front();
+}
+
 std::vector<std::string> story_of(const Scenario& scenario, std::uint64_t seed) {
   std::vector<std::string> story;
   Settings settings;
@@ -102,13 +116,8 @@ TEST_CASE("simulation: a digest of another attempt without its guard -> found") 
 }
 
 TEST_CASE("scenario: chaos.yaml and script.yaml -> every fault and every liar is on") {
-  const std::string folder = std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/";
-  const auto text = os::read_file(folder + "chaos.yaml");
-  const auto more = os::read_file(folder + "script.yaml");
-  REQUIRE(text);
-  REQUIRE(more);
-  Scenario chaos = scenario_of(*text);
-  chaos.every.merge(scenario_of(*more).every);
+  Scenario chaos = shipped("chaos");
+  chaos.every.merge(shipped("script").every);
   for (std::size_t i = 0; i < kFaults; ++i) {
     INFO(EnumNames<Fault>::names.at(i));
     CHECK(chaos.every.contains(static_cast<Fault>(i)));
@@ -156,9 +165,7 @@ TEST_CASE("simulation: copies on another disk -> nothing is deleted before; with
 }
 
 TEST_CASE("simulation: followers -> each once, their checkpoints stay; without a guard, found") {
-  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/followers.yaml");
-  REQUIRE(text);
-  const Scenario scenario = scenario_of(*text);
+  const Scenario scenario = shipped("followers");
   Campaign campaign;
   campaign.last = 4;
   const Report sound = run_campaign(scenario, campaign);
@@ -173,17 +180,11 @@ TEST_CASE("simulation: followers -> each once, their checkpoints stay; without a
 }
 
 TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's guard, found") {
-  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/ends.yaml");
-  REQUIRE(text);
-  const Scenario scenario = scenario_of(*text);
+  const Scenario scenario = shipped("ends");
   Campaign campaign;
   campaign.last = 20;
   const Report report = run_campaign(scenario, campaign);
-  const std::string first = report.failures.empty() ? ""
-                            : report.failures[0].safety.empty()
-                                ? report.failures[0].liveness.front()
-                                : report.failures[0].safety.front();
-  CHECK_MESSAGE(report.failures.empty(), first);
+  CHECK_MESSAGE(report.failures.empty(), first_of(report));
   campaign.until_first = true;
   campaign.broken = Guard::EndMark;
   const Report broken = run_campaign(scenario, campaign);
@@ -193,16 +194,11 @@ TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's
 }
 
 TEST_CASE("simulation: a script without agents -> ends once, one writes; without a guard, found") {
-  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/script.yaml");
-  REQUIRE(text);
-  const Scenario scenario = scenario_of(*text);
+  const Scenario scenario = shipped("script");
   Campaign campaign;
   campaign.last = 20;
   const Report sound = run_campaign(scenario, campaign);
-  const std::string first = sound.failures.empty()             ? ""
-                            : sound.failures[0].safety.empty() ? sound.failures[0].liveness.front()
-                                                               : sound.failures[0].safety.front();
-  CHECK_MESSAGE(sound.failures.empty(), first);
+  CHECK_MESSAGE(sound.failures.empty(), first_of(sound));
   CHECK(sound.alerts.at("finished") > 3);
   campaign.last = 300;
   campaign.until_first = true;
@@ -212,9 +208,7 @@ TEST_CASE("simulation: a script without agents -> ends once, one writes; without
 }
 
 TEST_CASE("simulation: without a guard of the lead -> found") {
-  const auto text = os::read_file(std::string(STOKER_SOURCE_DIR) + "/sim/scenarios/chaos.yaml");
-  REQUIRE(text);
-  const Scenario scenario = scenario_of(*text);
+  const Scenario scenario = shipped("chaos");
   Campaign campaign;
   campaign.last = 100;
   campaign.until_first = true;

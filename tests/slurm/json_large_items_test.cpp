@@ -148,7 +148,7 @@ TEST_CASE("large items: one byte decides, wherever the pieces end") {
       }
 }
 
-TEST_CASE("large items: a key as long as you like is none of ours") {
+TEST_CASE("large items: a very long key -> not taken for a key that is wanted") {
   for (const char* end : {"", R"(\")", R"(\\)", R"(\"name)"}) {
     const std::string key = times(kLongest / 2 + 40, R"(\")") + end;
     const Read got =

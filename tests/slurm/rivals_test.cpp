@@ -30,6 +30,36 @@ std::vector<std::string> rivals(const std::string& text, const std::set<std::uin
   return find_rivals(*rows, {kGrounds}, "alice", ours, may_be).at(RunName("tr11"));
 }
 
+// alice's scheduler, whose squeue answers so; its run's group has bob and these other members.
+struct Guarded {
+  ScriptedProcesses processes;
+  MemoryFiles files;
+  Instant now{};
+  std::optional<SlurmScheduler> scheduler;
+  Guarded(std::deque<Result<os::CommandOutput>> queue, std::vector<std::string> members) {
+    SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [this] { return now; }};
+    options.is_member = [](const std::string& user, const std::string&) { return user == "bob"; };
+    options.members = [members](const std::string&) { return members; };
+    scheduler.emplace(processes, files, options);
+    processes.answers["squeue"] = std::move(queue);
+    processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
+    processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
+    scheduler->guard({kGrounds});
+  }
+  // Whose jobs the call of squeue asked for; "" = everybody's.
+  [[nodiscard]] std::string users(std::size_t call) const {
+    const auto& argv = processes.calls.at(call).argv;
+    const auto at = std::find(argv.begin(), argv.end(), "-u");
+    return at == argv.end() ? "" : *(at + 1);
+  }
+};
+
+os::CommandOutput too_long() {
+  os::CommandOutput cut;
+  cut.truncated = true;
+  return cut;
+}
+
 }  // namespace
 
 TEST_CASE("rivals: a live job of the name that is none of ours -> reported, also our own by hand") {
@@ -103,55 +133,26 @@ TEST_CASE("rivals: a group's member in any way -> seen in one squeue, refuses a 
 }
 
 TEST_CASE("rivals: a queue that is too long to be read -> the members who are listed") {
-  ScriptedProcesses processes;
-  MemoryFiles files;
-  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [] { return Instant{}; }};
-  options.is_member = [](const std::string& user, const std::string&) { return user == "bob"; };
-  options.members = [](const std::string&) { return std::vector<std::string>{"bob", "carol"}; };
-  SlurmScheduler scheduler(processes, files, options);
-  os::CommandOutput cut;
-  cut.truncated = true;
-  processes.answers["squeue"] = {cut, says(job("bob", "RUNNING", "tr11"))};
-  processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
-  processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
-  scheduler.guard({kGrounds});
-  const auto view = scheduler.observe({RunName("tr11")});
+  Guarded g({too_long(), says(job("bob", "RUNNING", "tr11"))}, {"bob", "carol"});
+  const auto view = g.scheduler->observe({RunName("tr11")});
   REQUIRE(view);
   CHECK(view->rivals.at(RunName("tr11")).size() == 1);
-  const auto& argv = processes.calls.at(1).argv;
-  CHECK(std::find(argv.begin(), argv.end(), "alice,bob,carol") != argv.end());
+  CHECK(g.users(1) == "alice,bob,carol");
 }
 
 TEST_CASE("rivals: a member's jobs too are more than is read -> ours alone, for an hour") {
-  ScriptedProcesses processes;
-  MemoryFiles files;
-  Instant now{};
-  SlurmOptions options{"alice", {{"PATH", "/usr/bin"}}, 60s, 45s, [&now] { return now; }};
-  options.is_member = [](const std::string& user, const std::string&) { return user == "bob"; };
-  options.members = [](const std::string&) { return std::vector<std::string>{"bob"}; };
-  SlurmScheduler scheduler(processes, files, options);
-  os::CommandOutput cut;
-  cut.truncated = true;
-  processes.answers["squeue"] = {cut, cut, says(job("alice", "PENDING", "tr11"))};
-  processes.answers["scontrol"] = {says("x\nClusterName = jean\n")};
-  processes.answers["sinfo"] = {says("n001\x1fidle\x1fnone\n")};
-  scheduler.guard({kGrounds});
-  const auto view = scheduler.observe({RunName("tr11")});
+  Guarded g({too_long(), too_long(), says(job("alice", "PENDING", "tr11"))}, {"bob"});
+  const auto view = g.scheduler->observe({RunName("tr11")});
   REQUIRE(view);
   CHECK(view->rivals.at(RunName("tr11")).size() == 1);
-  const auto users = [&](std::size_t call) {
-    const auto& argv = processes.calls.at(call).argv;
-    const auto at = std::find(argv.begin(), argv.end(), "-u");
-    return at == argv.end() ? "" : *(at + 1);
-  };
-  CHECK(users(0).empty());
-  CHECK(users(1) == "alice,bob");
-  CHECK(users(2) == "alice");
-  std::size_t before = processes.calls.size();
-  REQUIRE(scheduler.observe({RunName("tr11")}));
-  CHECK(users(before) == "alice");
-  before = processes.calls.size();
-  now += 61min;
-  REQUIRE(scheduler.observe({RunName("tr11")}));
-  CHECK(users(before).empty());
+  CHECK(g.users(0).empty());
+  CHECK(g.users(1) == "alice,bob");
+  CHECK(g.users(2) == "alice");
+  std::size_t before = g.processes.calls.size();
+  REQUIRE(g.scheduler->observe({RunName("tr11")}));
+  CHECK(g.users(before) == "alice");
+  before = g.processes.calls.size();
+  g.now += 61min;
+  REQUIRE(g.scheduler->observe({RunName("tr11")}));
+  CHECK(g.users(before).empty());
 }
