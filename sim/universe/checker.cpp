@@ -105,6 +105,15 @@ bool Checker::hits_a_living(const core::Cancel& cancel) {
          training_.healthy(*live);
 }
 
+// The task was ordered to end before, by a decision of another moment.
+bool Checker::is_repeated_order(const core::JournalRow& row, const core::SiteState& state) const {
+  const auto run = state.runs.find(row.event.run);
+  if (run == state.runs.end() || !std::holds_alternative<core::Tick>(row.event.body)) return false;
+  const auto* recovering = std::get_if<core::training::Recovering>(&run->second.training);
+  return recovering != nullptr && row.decision.from == "recovering" &&
+         recovering->since < row.event.at;
+}
+
 // Unknown is not dead: while the scheduler is blind no running task is cancelled, unless a
 // person asks for it. A cancel that is repeated hits the task that it was meant for, not the one
 // that came after it.
@@ -119,8 +128,7 @@ void Checker::check_actions(const core::JournalRow& row, const core::SiteState& 
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
     const auto* cancel = std::get_if<core::Cancel>(&action);
-    if (cancel != nullptr && std::holds_alternative<core::Tick>(row.event.body) &&
-        row.decision.from == "recovering" && hits_a_living(*cancel))
+    if (cancel != nullptr && is_repeated_order(row, state) && hits_a_living(*cancel))
       broken("cancelled a task whose ranks are well: " + row.decision.reason);
   }
 }

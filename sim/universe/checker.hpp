@@ -71,6 +71,8 @@ class Checker {
  private:
   void check_actions(const core::JournalRow& row, const core::SiteState& state,
                      const Excuse& excuse);
+  [[nodiscard]] bool is_repeated_order(const core::JournalRow& row,
+                                       const core::SiteState& state) const;
   [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_idle(const core::JournalRow& row);
