@@ -97,28 +97,11 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   if (scripts_ != nullptr) check_script(row, state, excuse);
 }
 
-// The cancelled task runs, and its ranks are well.
-bool Checker::hits_a_living(const core::Cancel& cancel) {
-  SimGeneration* live = training_.live();
-  return live != nullptr && live->job == cancel.job.job &&
-         (cancel.whole_array || cancel.job.task == 0 || cancel.job.task == live->task) &&
-         training_.healthy(*live);
-}
-
-// The task was ordered to end before, by a decision of another moment.
-bool Checker::is_repeated_order(const core::JournalRow& row, const core::SiteState& state) const {
-  const auto run = state.runs.find(row.event.run);
-  if (run == state.runs.end() || !std::holds_alternative<core::Tick>(row.event.body)) return false;
-  const auto* recovering = std::get_if<core::training::Recovering>(&run->second.training);
-  return recovering != nullptr && row.decision.from == "recovering" &&
-         recovering->since < row.event.at;
-}
-
 // Unknown is not dead: while the scheduler is blind no running task is cancelled, unless a
-// person asks for it. A cancel that is repeated hits the task that it was meant for, not the one
-// that came after it.
+// person asks for it.
 void Checker::check_actions(const core::JournalRow& row, const core::SiteState& state,
                             const Excuse& excuse) {
+  note_order(row, state);
   for (std::size_t i = 0; i < row.decision.actions.size(); ++i) {
     const core::Action& action = row.decision.actions[i];
     if (const auto* alert = std::get_if<core::SendAlert>(&action))
@@ -128,8 +111,7 @@ void Checker::check_actions(const core::JournalRow& row, const core::SiteState& 
         !given_up(row.decision.to) && hits_a_living(std::get<core::Cancel>(action)))
       broken("cancelled a task while the scheduler was blind: " + row.decision.reason);
     const auto* cancel = std::get_if<core::Cancel>(&action);
-    if (cancel != nullptr && is_repeated_order(row, state) && hits_a_living(*cancel))
-      broken("cancelled a task whose ranks are well: " + row.decision.reason);
+    if (cancel != nullptr) check_repeated(row, state, *cancel);
   }
 }
 

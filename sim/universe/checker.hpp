@@ -71,9 +71,11 @@ class Checker {
  private:
   void check_actions(const core::JournalRow& row, const core::SiteState& state,
                      const Excuse& excuse);
-  [[nodiscard]] bool is_repeated_order(const core::JournalRow& row,
-                                       const core::SiteState& state) const;
+  // checker_cancels.cpp
   [[nodiscard]] bool hits_a_living(const core::Cancel& cancel);
+  void note_order(const core::JournalRow& row, const core::SiteState& state);
+  void check_repeated(const core::JournalRow& row, const core::SiteState& state,
+                      const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_idle(const core::JournalRow& row);
   void check_rate(const core::JournalRow& row, bool resumed);
@@ -115,6 +117,7 @@ class Checker {
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last seen
   std::map<std::pair<Generation, NodeName>, std::uint32_t> failed_again_;
   std::set<std::string> lost_;  // checkpoints, gone or damaged, as agents said
+  JobId to_end_;                // the task that the present recovery ends
   const ScriptJobs* scripts_ = nullptr;
   struct Completed {  // a script's training
     Instant at;
