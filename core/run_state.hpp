@@ -231,8 +231,9 @@ struct Jobs {
   Instant leftover_at;               // over, but a task runs: when it is cancelled (again)
   std::vector<std::string> rivals;   // live jobs on its name or in its folders, none of its own
   bool without_exclusions = false;   // they left too few nodes; until a task runs
+  bool may_write = false;            // a script's lost job, until its files are seen to be still
   STOKER_FIELDS(Jobs, supply, failed_submits, accepted, over, end, leftover_at, rivals,
-                without_exclusions)
+                without_exclusions, may_write)
 };
 
 // What the training's own figures show.

@@ -87,6 +87,10 @@ std::uint32_t running_task(const supply::Submission& submission) {
   return 0;
 }
 
+std::uint32_t may_start(const RunState& run, const supply::Submission& submission) {
+  return has_agents(run.policy) ? submission.waiting() : submission.unstarted();
+}
+
 void cancel_task(Turn& turn) {
   for (auto& [token, s] : turn.r().jobs.supply) {
     if (!runs(s)) continue;

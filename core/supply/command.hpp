@@ -39,5 +39,8 @@ void cancel_all(Turn& turn);
 supply::Submission* running_submission(RunState& run);
 const supply::Submission* running_submission(const RunState& run);
 std::uint32_t running_task(const supply::Submission& submission);
+// How many of its tasks may start, wanted or not. Agents of a task that is not wanted leave before
+// any rank starts, so only wanted ones count; a script has nothing that would object.
+std::uint32_t may_start(const RunState& run, const supply::Submission& submission);
 
 }  // namespace stoker::core

@@ -33,6 +33,7 @@ void begin(Turn& turn, const supply::Submission& s, const JobSeen& seen) {
   live.attempt_at = turn.now();
   run.newest = live.generation;
   run.live = std::move(live);
+  run.jobs.may_write = false;
   run.recovery.verdict.reset();  // of the job before
   begin_numbers(turn, Iteration{});
   run.health.progress.phase = wire::Phase::Startup;
@@ -213,7 +214,10 @@ bool moved(const RunState& run, const LiveGeneration& live) {
   return run.recovery.budget.best > live.best;
 }
 
-bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::string& whose) {
+namespace {
+
+bool wait_until_still(Turn& turn, Trigger trigger, const std::string& sentence,
+                      const std::string& whose) {
   RunState& run = turn.r();
   const bool array = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
                                  [](const auto& entry) { return entry.second.waiting() > 0; });
@@ -221,12 +225,24 @@ bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::stri
     turn.say("the next task of its array starts at once: the array's only guard is its own %1");
     return false;
   }
-  turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, Trigger::TaskEnds,
-          fmt::format("{}; {} may still write, so the next job waits until logs and checkpoints "
+  turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, trigger,
+          fmt::format("{}{}{} may still write, so the next job waits until logs and checkpoints "
                       "have not changed for {}",
-                      sentence, whose, format_duration(kOrphanGrace)));
+                      sentence, sentence.empty() ? "" : "; ", whose,
+                      format_duration(kOrphanGrace)));
   turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
+}
+
+}  // namespace
+
+bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::string& whose) {
+  return wait_until_still(turn, Trigger::TaskEnds, sentence, whose);
+}
+
+bool waits_for_stillness(Turn& turn, const std::string& why) {
+  return turn.r().jobs.may_write &&
+         wait_until_still(turn, Trigger::Submits, why, "the lost node's processes");
 }
 
 bool looks(const RunState& run) {
@@ -252,6 +268,7 @@ void on_tree(Turn& turn, const std::string& tree) {
   if (queued->submit_at && *queued->submit_at > turn.now() && !before.empty()) return;
   if (before == tree) {
     queued->tree.reset();
+    turn.r().jobs.may_write = false;
     return supply::ensure(turn, fmt::format("logs and checkpoints have not changed for {}",
                                             format_duration(kOrphanGrace)));
   }
@@ -262,6 +279,7 @@ void on_tree(Turn& turn, const std::string& tree) {
 
 void on_tree_unseen(Turn& turn, const std::string& why) {
   if (!looks(turn.r())) return;
+  turn.r().jobs.may_write = false;  // the operator sees to it
   hold(turn,
        {"node_fault",
         fmt::format("cannot determine whether the lost node's processes still write: {}", why),

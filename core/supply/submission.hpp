@@ -71,21 +71,25 @@ struct Submission {
   State state;
   std::map<std::uint32_t, Task> tasks;  // that were seen on their own; never more than array_tasks
   bool rest_cancelled = false;  // the tasks that were not started are cancelled, by us or by hand
+  bool rest_gone = false;       // they were seen to be gone
   bool cancel_asked = false;    // by us: the running task, or all
   Instant intended_at;
   STOKER_FIELDS(Submission, token, order, array_tasks, nodes, planned, exclude, job, state, tasks,
-                rest_cancelled, cancel_asked, intended_at)
+                rest_cancelled, rest_gone, cancel_asked, intended_at)
 
   [[nodiscard]] bool live() const { return !std::holds_alternative<Terminal>(state); }
-  // Tasks that can still start: neither started nor cancelled.
-  [[nodiscard]] std::uint32_t waiting() const {
-    if (!live() || rest_cancelled) return 0;
+  // Tasks that were not seen to start. A cancel that is not carried out yet does not keep them from
+  // it.
+  [[nodiscard]] std::uint32_t unstarted() const {
+    if (!live() || rest_gone) return 0;
     std::uint32_t started = 0;
     for (const auto& [number, task] : tasks)
       if (number != 0 && task.state != JobState::Pending && task.state != JobState::Requeued)
         ++started;
     return array_tasks > started ? array_tasks - started : 0;
   }
+  // Those of them that are to start.
+  [[nodiscard]] std::uint32_t waiting() const { return rest_cancelled ? 0 : unstarted(); }
 };
 
 }  // namespace stoker::core::supply

@@ -101,7 +101,7 @@ void decide_end(Turn& turn, Submission& s) {
   const std::vector<NodeName> nodes = s.tasks[ending.task].nodes;
   s.tasks[ending.task].state = ending.end.state;
   const bool more = s.waiting() > 0 || next_runs(s, ending.task);
-  if (more)
+  if (more || may_start(run, s) > 0)
     turn.go(s, Pending{}, SupplyTrigger::Decided);
   else
     turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
@@ -120,6 +120,7 @@ void decide_end(Turn& turn, Submission& s) {
       chain,
       fmt::format("{} is over ({})", job_text(ending.end.job), stoker::name_of(ending.end.state))};
   run.asked.save.reset();
+  if (!has_agents(run.policy) && ending.end.state == JobState::NodeFail) run.jobs.may_write = true;
   if (heed_known_end(turn)) return;
   training::reactions_of(run).task_ends(turn, end);
 }

@@ -161,22 +161,20 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
                  command_text(turn.name(), "why", "--last 5"), ""});
   };
   if (!has_agents(run.policy) && failure.kind == "node_fault") {
+    const auto ask = [&](const std::string& why, const std::string& what) {
+      run.jobs.may_write = false;  // the operator sees to it
+      hold(turn, {"node_fault", fmt::format("{}; {}", text, why), what, {}});
+    };
     if (failure.nodes.empty())
-      return hold(
-          turn,
-          {"node_fault",
-           fmt::format("{}; the node is unknown, and processes left there may still write", text),
-           "find the lost node, exclude it, and check that its processes are gone",
-           {}});
+      return ask("the node is unknown, and processes left there may still write",
+                 "find the lost node, exclude it, and check that its processes are gone");
     const auto excluded = excluded_nodes(turn.site.ledger, turn.now());
     for (const NodeName& node : failure.nodes)
       if (std::find(excluded.begin(), excluded.end(), node) == excluded.end())
-        return hold(turn, {"node_fault",
-                           fmt::format("{}; {} cannot be excluded within recover.exclude.at_most, "
-                                       "and processes left there may still write",
-                                       text, node.text),
-                           fmt::format("check that nothing runs on {} any more", node.text),
-                           {}});
+        return ask(fmt::format("{} cannot be excluded within recover.exclude.at_most, and "
+                               "processes left there may still write",
+                               node.text),
+                   fmt::format("check that nothing runs on {} any more", node.text));
     if (script::wait_for_stillness(turn, fmt::format("{}; {}", text, budget_text(run))))
       return tell();
   }
