@@ -18,6 +18,9 @@ namespace {
 constexpr std::uint32_t kPageAfter = 3;  // failed submissions in a row
 constexpr std::uint32_t kFailedLookUps = 6;
 constexpr Duration kLongSearch = 10min;
+// In a search of this length a job may have come, run and been forgotten again (MinJobAge: 5 min
+// unless set). What is left of it shows in logs and checkpoints.
+constexpr Duration kForgotten = 5min;
 
 Duration look_up_pause(std::uint32_t asked) {
   Duration pause = 2s;
@@ -143,6 +146,7 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   turn.say(fmt::format("{} valid answers over {} do not contain the token {}: it was not submitted",
                        unknown->absent, format_duration(for_long), s.token.text));
   turn.go(s, Terminal{"not submitted"}, SupplyTrigger::Refused);
+  if (!has_agents(run.policy) && for_long > kForgotten) run.jobs.may_write = true;
   if (++run.jobs.failed_submits >=
       kPageAfter)  // a full queue looks so: sbatch waits until it is ended
     raise(turn, {Severity::Critical, "submit_failed",

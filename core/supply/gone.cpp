@@ -61,8 +61,9 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
   turn.go(s, Terminal{"gone"}, SupplyTrigger::Exhausted);
   const std::string text =
       fmt::format("{} is gone from the queue: {}", job_text(gone.job), gone.why);
+  run.jobs.may_write = run.jobs.may_write || may_run_unseen(run);
   if (turn.in<training::Queued>() == nullptr) return turn.say(text);
-  if (may_run_unseen(run) && script::wait_for_stillness(turn, text, "its processes")) return;
+  if (run.jobs.may_write && script::wait_for_stillness(turn, text, "its processes")) return;
   ensure(turn, text);
 }
 

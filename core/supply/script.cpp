@@ -242,7 +242,7 @@ bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::stri
 
 bool waits_for_stillness(Turn& turn, const std::string& why) {
   return turn.r().jobs.may_write &&
-         wait_until_still(turn, Trigger::Submits, why, "the lost node's processes");
+         wait_until_still(turn, Trigger::Submits, why, "the lost job's processes");
 }
 
 bool looks(const RunState& run) {
