@@ -95,11 +95,13 @@ bool Checker::is_behind_unseen(const ScriptJobs::Start& s) const {
 // repeated.
 void Checker::check_script_cancel(const core::JournalRow& row, const core::Cancel& cancel,
                                   const Excuse& excuse) {
-  if (cancel.pending_only || given_up(row.decision.to)) return;
+  if (cancel.pending_only) return;
   for (const auto& [number, s] : scripts_->all()) {
     if (s.job != cancel.job.job || (cancel.job.task != 0 && cancel.job.task != s.task) ||
         !scripts_->healthy(s))
       continue;
+    if (given_up(row.decision.to)) unwanted_.insert(number);
+    if (unwanted_.contains(number)) continue;
     const auto job = cluster_.jobs().find(s.job);
     if (job == cluster_.jobs().end()) continue;
     const SimTask& task = job->second.state.at(s.task);
