@@ -225,11 +225,11 @@ bool wait_until_still(Turn& turn, Trigger trigger, const std::string& sentence,
     turn.say("the next task of its array starts at once: the array's only guard is its own %1");
     return false;
   }
-  turn.go(training::Queued{turn.now() + kOrphanGrace, ""}, trigger,
-          fmt::format("{}{}{} may still write, so the next job waits until logs and checkpoints "
-                      "have not changed for {}",
-                      sentence, sentence.empty() ? "" : "; ", whose,
-                      format_duration(kOrphanGrace)));
+  turn.go(
+      training::Queued{turn.now() + kOrphanGrace, ""}, trigger,
+      fmt::format("{}{}{} may still write, so the next job waits until logs and checkpoints "
+                  "have not changed for {}",
+                  sentence, sentence.empty() ? "" : "; ", whose, format_duration(kOrphanGrace)));
   turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
 }

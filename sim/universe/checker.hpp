@@ -127,12 +127,12 @@ class Checker {
     bool resumed = false;   // by a person, since
   };
   std::optional<Completed> completed_;
-  Generation ordered_;         // of the newest order that ends a job
-  std::string asked_;          // the newest order that was taken, and where it leads
-  std::uint32_t unheard_ = 0;  // a start that was cancelled while its logs could not be read
+  Generation ordered_;                // of the newest order that ends a job
+  std::string asked_;                 // the newest order that was taken, and where it leads
+  std::uint32_t unheard_ = 0;         // a start that was cancelled while its logs could not be read
   std::set<std::uint32_t> unwanted_;  // starts that were cancelled while nothing was to run
-  bool array_ = false;         // it has one of its own
-  std::set<JobId> ends_seen_;  // that the decider was shown
+  bool array_ = false;                // it has one of its own
+  std::set<JobId> ends_seen_;         // that the decider was shown
 };
 
 }  // namespace stoker::sim
