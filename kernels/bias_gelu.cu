@@ -32,11 +32,9 @@ __global__ void forward_packs(const T* x, const T* bias, unsigned packs, unsigne
                               T* out) {
   constexpr unsigned kCount = Pack<T>::kCount;
   for (Index i = first_element(); i < packs; i += all_threads()) {
-    Pack<T> values = load(x + i * kCount);
-    const Pack<T> add = load(bias + static_cast<unsigned>(i) % row_packs * kCount);
-    for (unsigned j = 0; j < kCount; ++j)
-      put(values.values + j, gelu(widen(values.values[j]) + widen(add.values[j])));
-    store(out + i * kCount, values);
+    const Held<T> values = hold(x + i * kCount),
+                  add = hold(bias + static_cast<unsigned>(i) % row_packs * kCount);
+    store(out + i * kCount, rounded<T>([&](unsigned j) { return gelu(values[j] + add[j]); }));
   }
 }
 
@@ -56,20 +54,26 @@ __global__ void bias_kernel(const T* gradient, Index rows, Index width, float* w
 // The gradient and its sums in one pass.
 template <class T>
 __global__ void backward_packs(BiasGeluBackward<T> g) {
-  constexpr unsigned kCount = Pack<T>::kCount;
+  constexpr unsigned kCount = Pack<T>::kCount, kAhead = 4;  // rows that are asked for at a time
   STOKER_SHARED(float, shared, kWarp* kCount);
   const Stripe<T> stripe(static_cast<Index>(g.rows), static_cast<Index>(g.width));
   float sums[1][kCount] = {};
   each_pack<1>(stripe.packs, [&](unsigned, Index pack) {
-    const Pack<T> bias = load(g.bias + stripe.column(pack));
-    for (Index row = stripe.rows.begin; row < stripe.rows.end; row += kBlockWarps) {
-      const Pack<T> x = load(g.x + stripe.at(row, pack));
-      Pack<T> up = load(g.upstream + stripe.at(row, pack));
-      for (unsigned j = 0; j < kCount; ++j) {
-        put(up.values + j, widen(up.values[j]) * slope(widen(x.values[j]) + widen(bias.values[j])));
-        sums[0][j] += widen(up.values[j]);
+    const Held<T> bias = hold(g.bias + stripe.column(pack));
+    for (Index row = stripe.rows.begin; row < stripe.rows.end; row += kAhead * kBlockWarps) {
+      Held<T> x[kAhead] = {}, up[kAhead] = {};
+      for (unsigned i = 0; i < kAhead; ++i) {
+        if (row + i * kBlockWarps >= stripe.rows.end) continue;
+        x[i] = hold(g.x + stripe.at(row + i * kBlockWarps, pack));
+        up[i] = hold(g.upstream + stripe.at(row + i * kBlockWarps, pack));
       }
-      store(g.gradient + stripe.at(row, pack), up);
+      for (unsigned i = 0; i < kAhead; ++i) {
+        if (row + i * kBlockWarps >= stripe.rows.end) continue;
+        const Held<T> gradient =
+            rounded<T>([&](unsigned j) { return up[i][j] * slope(x[i][j] + bias[j]); });
+        for (unsigned j = 0; j < kCount; ++j) sums[0][j] += gradient[j];
+        store(g.gradient + stripe.at(row + i * kBlockWarps, pack), gradient);
+      }
     }
   });
   put_stripe(stripe, sums, shared, g.workspace);

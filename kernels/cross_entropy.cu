@@ -92,14 +92,12 @@ __global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
     const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
     const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
     for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
-      Pack<T> pack = load(row + p * kCount);
-      if (p >= whole) pack = masked(pack, p == whole ? rest : 0);
-      const unsigned mark = place - p * kCount;
-      for (unsigned j = 0; j < kCount; ++j) {
-        const float share = fast_exp(widen(pack.values[j]) - most) * factor;
-        put(pack.values + j, j == mark ? share - scale : share);
-      }
-      store(row + p * kCount, pack);
+      const Held<T> logits = hold(row + p * kCount);
+      const unsigned valid = p < whole ? kCount : p == whole ? rest : 0, mark = place - p * kCount;
+      store(row + p * kCount, rounded<T>([&](unsigned j) {
+              const float share = j < valid ? fast_exp(logits[j] - most) * factor : 0.0f;
+              return j == mark ? share - scale : share;
+            }));
     }
   }
 }
