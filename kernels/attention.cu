@@ -1,12 +1,13 @@
 // A block owns a few rows of one head, a warp kOwn of them. It walks over the other side in tiles
 // of 32 rows: a lane then computes the score with its row of the tile, and for the sums over the
 // tile a lane holds every 32nd column. Forward and the query's gradient own queries and walk over
-// keys; the gradients of key and value own keys and walk over queries. Plain f32 arithmetic: no
-// tensor cores yet.
+// keys; the gradients of key and value own keys and walk over queries. Plain f32 arithmetic, for
+// every width; bf16 on tensor cores is in attention_tiles*.cu.
 #include <cmath>
 
 #include "common/check.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/attention_tiles.hpp"
 #include "kernels/grid.hpp"
 
 namespace stoker::kernels {
@@ -23,11 +24,12 @@ struct Sizes {
 
 // Rows first ... first + rows - 1 of a head into shared memory, zeros beyond the sequence.
 template <class T>
-__device__ void load_rows(const T* head, Index first, Index rows, const Sizes& s, float* to) {
+__device__ void load_rows(const T* head, Index step, Index first, Index rows, const Sizes& s,
+                          float* to) {
   for (Index i = threadIdx.x; i < rows * s.width; i += kThreads) {
     const Index row = i / s.width, column = i % s.width;
     to[row * s.pitch() + column] =
-        first + row < s.sequence ? widen(head[row_start(first + row, s.width) + column]) : 0.0f;
+        first + row < s.sequence ? widen(head[row_start(first + row, step) + column]) : 0.0f;
   }
 }
 
@@ -62,7 +64,8 @@ __device__ inline float mask_of(const AttentionDropout& dropout, const Sizes& s,
   const std::uint64_t sample = dropout.samples[head / s.heads];
   draw.sample_low = static_cast<std::uint32_t>(sample);
   draw.sample_high = static_cast<std::uint32_t>(sample >> 32);
-  const Index element = (head % s.heads * s.sequence + query) * s.sequence + key;
+  const Index place = head % s.heads + static_cast<Index>(dropout.first_head);
+  const Index element = (place * s.sequence + query) * s.sequence + key;
   const PhiloxCounter words = draw.words(static_cast<std::uint32_t>(element / 4));
   return words[static_cast<std::size_t>(element % 4)] >= draw.threshold ? dropout.kept : 0.0f;
 }
@@ -71,21 +74,28 @@ __device__ inline float score_scale(const Sizes& s) {
   return 1.0f / std::sqrt(static_cast<float>(s.width));
 }
 
+// Where this block's head begins.
+__device__ inline Index head_start(const AttentionSteps& steps, const Sizes& s) {
+  const Index head = blockIdx.y;
+  return row_start(head / s.heads, static_cast<Index>(steps.sample)) +
+         row_start(head % s.heads, static_cast<Index>(steps.head));
+}
+
 template <class T>
 __global__ void forward_kernel(AttentionForward<T> a, Sizes s) {
   STOKER_DYNAMIC_SHARED(float, shared);
   float *keys = shared, *values = keys + kTile * s.pitch(), *own = values + kTile * s.pitch();
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const Index head = blockIdx.y, first = first_row() * kOwned;
-  const Index start = row_start(head * s.sequence, s.width);
-  load_rows(a.query + start, first, kOwned, s, own);
+  const Index start = head_start(a.inputs, s), step = static_cast<Index>(a.inputs.row);
+  load_rows(a.query + start, step, first, kOwned, s, own);
   float sum[kOwn][kColumns] = {}, most[kOwn], total[kOwn] = {};
   for (float& m : most) m = -INFINITY;
   const Index end = std::min(first + kOwned, s.sequence);
   for (Index tile = 0; tile < end; tile += kTile) {
     __syncthreads();  // who still reads the tile before
-    load_rows(a.key + start, tile, kTile, s, keys);
-    load_rows(a.value + start, tile, kTile, s, values);
+    load_rows(a.key + start, step, tile, kTile, s, keys);
+    load_rows(a.value + start, step, tile, kTile, s, values);
     __syncthreads();
     for (unsigned j = 0; j < kOwn; ++j) {
       const Index query = first + warp * kOwn + j, key = tile + lane;
@@ -105,7 +115,8 @@ __global__ void forward_kernel(AttentionForward<T> a, Sizes s) {
   for (unsigned j = 0; j < kOwn; ++j) {
     const Index query = first + warp * kOwn + j;
     if (query >= s.sequence) continue;
-    store_row(sum[j], 1.0f / total[j], s, a.out + start + row_start(query, s.width));
+    store_row(sum[j], 1.0f / total[j], s,
+              a.out + head_start(a.outs, s) + row_start(query, static_cast<Index>(a.outs.row)));
     if (lane == 0) a.log_sum[head * s.sequence + query] = most[j] + std::log(total[j]);
   }
 }
@@ -123,16 +134,18 @@ __device__ Pair pair_of(const AttentionBackward<T>& b, const Sizes& s, Index hea
   return {probability * mask, probability * (mask * along - b.delta[row])};
 }
 
+// Row by row upstream x out; a row of blocks for a head.
 template <class T>
-__global__ void delta_kernel(AttentionBackward<T> b, Index rows, Index width) {
+__global__ void delta_kernel(AttentionBackward<T> b, Sizes s) {
   const unsigned lane = threadIdx.x % kWarp;
-  for (Index row = first_element() / kWarp; row < rows; row += all_threads() / kWarp) {
+  const Index head = blockIdx.y, start = head_start(b.forward.outs, s);
+  for (Index row = first_element() / kWarp; row < s.sequence; row += all_threads() / kWarp) {
+    const Index at = start + row_start(row, static_cast<Index>(b.forward.outs.row));
     float sum = 0;
-    for (Index i = lane; i < width; i += kWarp)
-      sum += widen(b.upstream[row_start(row, width) + i]) *
-             widen(b.forward.out[row_start(row, width) + i]);
+    for (Index i = lane; i < s.width; i += kWarp)
+      sum += widen(b.upstream[at + i]) * widen(b.forward.out[at + i]);
     sum = warp_sum(sum);
-    if (lane == 0) b.delta[row] = sum;
+    if (lane == 0) b.delta[head * s.sequence + row] = sum;
   }
 }
 
@@ -143,15 +156,16 @@ __global__ void query_kernel(AttentionBackward<T> b, Sizes s) {
   float* upstream = own + kOwned * s.pitch();
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const Index head = blockIdx.y, first = first_row() * kOwned;
-  const Index start = row_start(head * s.sequence, s.width);
-  load_rows(b.forward.query + start, first, kOwned, s, own);
-  load_rows(b.upstream + start, first, kOwned, s, upstream);
+  const Index start = head_start(b.forward.inputs, s), above = head_start(b.forward.outs, s);
+  const auto step = static_cast<Index>(b.forward.inputs.row);
+  load_rows(b.forward.query + start, step, first, kOwned, s, own);
+  load_rows(b.upstream + above, static_cast<Index>(b.forward.outs.row), first, kOwned, s, upstream);
   float sum[kOwn][kColumns] = {};
   const Index end = std::min(first + kOwned, s.sequence);
   for (Index tile = 0; tile < end; tile += kTile) {
     __syncthreads();
-    load_rows(b.forward.key + start, tile, kTile, s, keys);
-    load_rows(b.forward.value + start, tile, kTile, s, values);
+    load_rows(b.forward.key + start, step, tile, kTile, s, keys);
+    load_rows(b.forward.value + start, step, tile, kTile, s, values);
     __syncthreads();
     for (unsigned j = 0; j < kOwn; ++j) {
       const Index query = first + warp * kOwn + j, key = tile + lane;
@@ -167,7 +181,7 @@ __global__ void query_kernel(AttentionBackward<T> b, Sizes s) {
   for (unsigned j = 0; j < kOwn; ++j) {
     const Index query = first + warp * kOwn + j;
     if (query < s.sequence)
-      store_row(sum[j], score_scale(s), s, b.query + start + row_start(query, s.width));
+      store_row(sum[j], score_scale(s), s, b.query + start + row_start(query, step));
   }
 }
 
@@ -178,14 +192,15 @@ __global__ void key_value_kernel(AttentionBackward<T> b, Sizes s) {
   float *own = upstream + kTile * s.pitch(), *own_values = own + kOwned * s.pitch();
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const Index head = blockIdx.y, first = first_row() * kOwned;
-  const Index start = row_start(head * s.sequence, s.width);
-  load_rows(b.forward.key + start, first, kOwned, s, own);
-  load_rows(b.forward.value + start, first, kOwned, s, own_values);
+  const Index start = head_start(b.forward.inputs, s), above = head_start(b.forward.outs, s);
+  const auto step = static_cast<Index>(b.forward.inputs.row);
+  load_rows(b.forward.key + start, step, first, kOwned, s, own);
+  load_rows(b.forward.value + start, step, first, kOwned, s, own_values);
   float keys[kOwn][kColumns] = {}, values[kOwn][kColumns] = {};
   for (Index tile = first / kTile * kTile; tile < s.sequence; tile += kTile) {
     __syncthreads();
-    load_rows(b.forward.query + start, tile, kTile, s, queries);
-    load_rows(b.upstream + start, tile, kTile, s, upstream);
+    load_rows(b.forward.query + start, step, tile, kTile, s, queries);
+    load_rows(b.upstream + above, static_cast<Index>(b.forward.outs.row), tile, kTile, s, upstream);
     __syncthreads();
     for (unsigned j = 0; j < kOwn; ++j) {
       const Index key = first + warp * kOwn + j, query = tile + lane;
@@ -202,8 +217,8 @@ __global__ void key_value_kernel(AttentionBackward<T> b, Sizes s) {
   for (unsigned j = 0; j < kOwn; ++j) {
     const Index key = first + warp * kOwn + j;
     if (key >= s.sequence) continue;
-    store_row(keys[j], score_scale(s), s, b.key + start + row_start(key, s.width));
-    store_row(values[j], 1.0f, s, b.value + start + row_start(key, s.width));
+    store_row(keys[j], score_scale(s), s, b.key + start + row_start(key, step));
+    store_row(values[j], 1.0f, s, b.value + start + row_start(key, step));
   }
 }
 
@@ -215,32 +230,49 @@ Grid rows_grid(const AttentionShape& shape, Index shared_rows) {
               kThreads, static_cast<std::size_t>(shared_rows) * (shape.width + 1) * sizeof(float)};
 }
 
-Sizes checked(const AttentionShape& shape) {
+Sizes checked(const AttentionShape& shape, const AttentionDropout& dropout) {
   STOKER_CHECK(shape.width >= 1 && shape.width <= kAttentionWidth, "width of an attention head");
-  STOKER_CHECK(shape.samples * shape.heads <= 65535, "heads of a micro-batch");
-  STOKER_CHECK(shape.heads * shape.sequence * shape.sequence <= (std::uint64_t{1} << 34),
+  STOKER_CHECK(shape.samples * shape.heads <= kAttentionHeads, "heads of a micro-batch");
+  STOKER_CHECK((dropout.first_head + shape.heads) * shape.sequence * shape.sequence <=
+                   (std::uint64_t{1} << 34),
                "scores of a sample");
   return {static_cast<Index>(shape.heads), static_cast<Index>(shape.sequence),
           static_cast<Index>(shape.width)};
 }
 
+AttentionSteps steps_of(const AttentionSteps& given, const AttentionShape& shape) {
+  if (given.row != 0) return given;
+  const std::size_t head = shape.sequence * shape.width;
+  return {shape.heads * head, head, shape.width};
+}
 template <class T>
-GpuError forward(const AttentionForward<T>& a, Stream stream) {
-  const Sizes sizes = checked(a.shape);
+AttentionForward<T> with_steps(AttentionForward<T> a) {
+  a.inputs = steps_of(a.inputs, a.shape), a.outs = steps_of(a.outs, a.shape);
+  return a;
+}
+
+template <class T>
+GpuError forward(const AttentionForward<T>& given, Stream stream) {
+  const AttentionForward<T> a = with_steps(given);
+  const Sizes sizes = checked(a.shape, a.dropout);
   if (a.shape.samples * a.shape.heads * a.shape.sequence == 0) return 0;
+  if constexpr (std::is_same_v<T, Bf16>)
+    if (fits_tiles(a)) return attention_tiles(a, stream);
   return launch(rows_grid(a.shape, 2 * kTile + kOwned), stream, forward_kernel<T>, a, sizes);
 }
 
 template <class T>
-GpuError backward(const AttentionBackward<T>& b, Stream stream) {
+GpuError backward(const AttentionBackward<T>& given, Stream stream) {
+  AttentionBackward<T> b = given;
+  b.forward = with_steps(b.forward);
   const AttentionShape& shape = b.forward.shape;
-  const Sizes sizes = checked(shape);
-  const auto rows = static_cast<Index>(shape.samples * shape.heads * shape.sequence);
-  if (rows == 0) return 0;
+  const Sizes sizes = checked(shape, b.forward.dropout);
+  if (shape.samples * shape.heads * shape.sequence == 0) return 0;
+  if constexpr (std::is_same_v<T, Bf16>)
+    if (fits_tiles(b)) return attention_tiles_backward(b, stream);
   const Grid grid = rows_grid(shape, 2 * kTile + 2 * kOwned);
-  if (const GpuError e = launch(Grid{blocks_for(rows, kBlockThreads / kWarp)}, stream,
-                                delta_kernel<T>, b, rows, sizes.width))
-    return e;
+  const dim3 blocks(blocks_for(sizes.sequence, kBlockThreads / kWarp), grid.blocks.y);
+  if (const GpuError e = launch(Grid{blocks}, stream, delta_kernel<T>, b, sizes)) return e;
   if (const GpuError e = launch(grid, stream, query_kernel<T>, b, sizes)) return e;
   return launch(grid, stream, key_value_kernel<T>, b, sizes);
 }

@@ -1,10 +1,11 @@
-// One block a token. Rows of packs are read twice, the second time from the cache, and written
-// once; others are read three times.
+// One block a token. A row of packs that fits into shared memory is read and written once; a longer
+// one is read again, from the cache; others are read three times.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/cross_entropy.hpp"
 #include "kernels/packs.hpp"
+#include "kernels/tiles.hpp"
 
 namespace stoker::kernels {
 namespace {
@@ -42,63 +43,80 @@ __global__ void cross_entropy_kernel(CrossEntropy<T> chunk) {
   }
 }
 
-constexpr unsigned kRowThreads = 1024;  // few rows at a time: they stay in the cache
+// Few rows at a time: they stay in the cache. Of rows in shared memory a card's processor has two,
+// so that one is read while the other is computed.
+constexpr unsigned kRowThreads = 1024, kKeptThreads = 512;
+constexpr std::size_t kMostKept = 112 * 1024;
 
 // The largest value and the sum of exp(value - largest) of what a thread sees, in one pass.
 struct Running {
   float most = -INFINITY, sum = 0;
+  // The first `valid` values.
   template <class T>
-  __device__ void add(const Pack<T>& pack) {
+  __device__ void add(const Held<T>& values, unsigned valid) {
     float high = most;
-    for (const T& x : pack.values) high = std::fmax(high, widen(x));
+    for (unsigned j = 0; j < Pack<T>::kCount; ++j)
+      if (j < valid) high = std::fmax(high, values[j]);
     if (high > most) sum *= fast_exp(most - high);
     most = high;
-    for (const T& x : pack.values) sum += fast_exp(widen(x) - most);
+    for (unsigned j = 0; j < Pack<T>::kCount; ++j)
+      if (j < valid) sum += fast_exp(values[j] - most);
   }
 };
 
-// A pack of the row, whose columns from `valid` on are -inf: no share.
+// Where a block reads its row from: `kept` or, if that is null, where the logits are. Packs of
+// whole columns come first, then the one that the vocabulary ends in, then padding. A thread reads
+// and writes every blockDim.x-th pack. Indices within a row have 32 bits.
 template <class T>
-__device__ Pack<T> masked(Pack<T> pack, unsigned valid) {
-  for (unsigned j = 0; j < Pack<T>::kCount; ++j)
-    if (j >= valid) put(pack.values + j, -INFINITY);
-  return pack;
-}
-
-// Packs of whole columns first, then the one that the vocabulary ends in, then padding. Indices
-// within a row have 32 bits.
-template <class T>
-__global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
-  STOKER_SHARED(float, scratch, kRowThreads / kWarp);
+__device__ void entropy_of_row(const CrossEntropy<T>& chunk, Index token, const T* kept,
+                               float* scratch) {
   constexpr unsigned kCount = Pack<T>::kCount;
-  const auto tokens = static_cast<Index>(chunk.tokens);
   const auto vocabulary = static_cast<unsigned>(chunk.vocabulary);
   const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
   const unsigned whole = vocabulary / kCount, rest = vocabulary % kCount;
-  for (Index token = first_row(); token < tokens; token += all_rows()) {
-    T* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
-    const std::int64_t target = chunk.targets[token];
-    Running mine;
-    for (unsigned p = threadIdx.x; p < whole; p += blockDim.x) mine.add(load(row + p * kCount));
-    if (rest > 0 && threadIdx.x == whole % blockDim.x)
-      mine.add(masked(load(row + whole * kCount), rest));
-    const float most = block_max(mine.most, scratch);
-    const float sum =
-        block_sum(mine.sum > 0 ? mine.sum * fast_exp(mine.most - most) : 0.0f, scratch);
-    if (threadIdx.x == 0)
-      chunk.losses[token] =
-          target == kNoTarget ? 0.0f : std::log(sum) - (widen(row[target]) - most);
-    __syncthreads();  // the target's logit is read before it becomes a gradient
-    const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
-    const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
-    for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
-      const Held<T> logits = hold(row + p * kCount);
-      const unsigned valid = p < whole ? kCount : p == whole ? rest : 0, mark = place - p * kCount;
-      store(row + p * kCount, rounded<T>([&](unsigned j) {
-              const float share = j < valid ? fast_exp(logits[j] - most) * factor : 0.0f;
-              return j == mark ? share - scale : share;
-            }));
-    }
+  T* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
+  const T* from = kept == nullptr ? row : kept;
+  const std::int64_t target = chunk.targets[token];
+  Running mine;
+  for (unsigned p = threadIdx.x; p < whole; p += blockDim.x)
+    mine.add(hold(from + p * kCount), kCount);
+  if (rest > 0 && threadIdx.x == whole % blockDim.x) mine.add(hold(from + whole * kCount), rest);
+  const float most = block_max(mine.most, scratch);
+  const float sum = block_sum(mine.sum > 0 ? mine.sum * fast_exp(mine.most - most) : 0.0f, scratch);
+  if (threadIdx.x == 0)
+    chunk.losses[token] = target == kNoTarget ? 0.0f : std::log(sum) - (widen(row[target]) - most);
+  __syncthreads();  // the target's logit is read before it becomes a gradient
+  const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
+  const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
+  for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
+    const Held<T> logits = hold(from + p * kCount);
+    const unsigned valid = p < whole ? kCount : p == whole ? rest : 0, mark = place - p * kCount;
+    store(row + p * kCount, rounded<T>([&](unsigned j) {
+            const float share = j < valid ? fast_exp(logits[j] - most) * factor : 0.0f;
+            return j == mark ? share - scale : share;
+          }));
+  }
+}
+
+template <class T>
+__global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
+  STOKER_SHARED(float, scratch, kRowThreads / kWarp);
+  for (Index token = first_row(); token < static_cast<Index>(chunk.tokens); token += all_rows())
+    entropy_of_row<T>(chunk, token, nullptr, scratch);
+}
+
+// A thread copies the packs that it reads, so it waits for no other.
+__global__ void __launch_bounds__(kKeptThreads) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
+  STOKER_SHARED(float, scratch, kKeptThreads / kWarp);
+  STOKER_DYNAMIC_SHARED(Bf16, kept);
+  constexpr unsigned kCount = Pack<Bf16>::kCount;
+  const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
+  for (Index token = first_row(); token < static_cast<Index>(chunk.tokens); token += all_rows()) {
+    const Bf16* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
+    for (unsigned p = threadIdx.x; p < packs; p += blockDim.x)
+      copy_beside(kept + p * kCount, row + p * kCount, true);
+    copies_done();
+    entropy_of_row<Bf16>(chunk, token, kept, scratch);
   }
 }
 
@@ -106,6 +124,11 @@ template <class T>
 GpuError run(const CrossEntropy<T>& chunk, Stream stream) {
   if (chunk.tokens == 0) return 0;
   const unsigned blocks = blocks_for(static_cast<Index>(chunk.tokens), 1);
+  if constexpr (sizeof(T) == sizeof(Bf16)) {
+    const std::size_t row = chunk.stride * sizeof(T);
+    if (in_packs(chunk.stride, chunk.logits) && row <= kMostKept)
+      return launch(Grid{blocks, kKeptThreads, row}, stream, cross_entropy_kept, chunk);
+  }
   if (in_packs(chunk.stride, chunk.logits))
     return launch(Grid{blocks, kRowThreads}, stream, cross_entropy_packs<T>, chunk);
   return launch(Grid{blocks}, stream, cross_entropy_kernel<T>, chunk);

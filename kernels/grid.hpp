@@ -15,9 +15,15 @@
 
 #if defined(__CUDACC__)
 #define STOKER_SHARED(type, name, count) __shared__ type name[count]
-#define STOKER_DYNAMIC_SHARED(type, name)         \
-  extern __shared__ unsigned char name##_bytes[]; \
+#define STOKER_DYNAMIC_SHARED(type, name)                       \
+  extern __shared__ __align__(16) unsigned char name##_bytes[]; \
   type* const name = reinterpret_cast<type*>(name##_bytes)
+// Of a loop whose arrays are to stay in registers; and of one that is to stay a loop.
+#define STOKER_UNROLL _Pragma("unroll")
+#define STOKER_NO_UNROLL _Pragma("unroll 1")
+#else
+#define STOKER_UNROLL
+#define STOKER_NO_UNROLL
 #endif
 
 namespace stoker::kernels {
@@ -26,7 +32,8 @@ using Index = std::int64_t;
 
 inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
 inline constexpr unsigned kBlockThreads = 256;
-inline constexpr Index kMostBlocks = 1 << 16;  // then a thread takes several elements
+inline constexpr Index kMostBlocks = 1 << 16;           // then a thread takes several elements
+inline constexpr std::size_t kPlainShared = 48 * 1024;  // more is asked for, kernel by kernel
 
 constexpr Index flat_index(unsigned block, unsigned threads, unsigned thread) {
   return static_cast<Index>(block) * threads + thread;
@@ -71,13 +78,42 @@ __device__ inline void put(Bf16* out, float value) {
 #endif
 }
 
-// exp(x) to about 1e-7 (1 + |x|) of its value, and a / b to two units in the last place: a few
-// instructions each, for what is rounded afterwards or compared with much larger values.
+// Two of them in one word, the first one in its lower half.
+__device__ inline std::uint32_t two_bf16(float low, float high) {
+#if defined(__CUDACC__)
+  std::uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+#else
+  return static_cast<std::uint32_t>(to_bf16(high).bits) << 16 | to_bf16(low).bits;
+#endif
+}
+
+// To an address of four bytes' alignment.
+__device__ inline void put_two(Bf16* out, float low, float high) {
+#if defined(__CUDACC__)
+  *reinterpret_cast<std::uint32_t*>(out) = two_bf16(low, high);
+#else
+  put(out, low), put(out + 1, high);
+#endif
+}
+
+// exp(x) and 2^x to about 1e-7 (1 + |x|) of their value, and a / b to two units in the last place:
+// a few instructions each, for what is rounded afterwards or compared with much larger values.
 __device__ inline float fast_exp(float x) {
 #if defined(__CUDACC__)
   return __expf(x);
 #else
   return std::exp(x);
+#endif
+}
+__device__ inline float fast_exp2(float x) {
+#if defined(__CUDACC__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return std::exp2(x);
 #endif
 }
 __device__ inline float fast_ratio(float a, float b) {
@@ -130,6 +166,12 @@ struct Grid {
 
 template <class... Wanted, class... Given>
 GpuError launch(const Grid& grid, Stream stream, void (*kernel)(Wanted...), Given... arguments) {
+  if (grid.shared_bytes > kPlainShared) {
+    const cudaError_t e = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(grid.shared_bytes));
+    if (e != cudaSuccess) return static_cast<GpuError>(e);
+  }
   cudaLaunchConfig_t how{};
   how.gridDim = grid.blocks;
   how.blockDim = grid.threads;

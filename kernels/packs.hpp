@@ -52,11 +52,7 @@ __device__ Held<T> rounded(F f) {
       held.words[i] = std::bit_cast<std::uint32_t>(f(i));
     } else {
       const float low = f(2 * i), high = f(2 * i + 1);
-#if defined(__CUDACC__)
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(held.words[i]) : "f"(high), "f"(low));
-#else
-      held.words[i] = static_cast<std::uint32_t>(to_bf16(high).bits) << 16 | to_bf16(low).bits;
-#endif
+      held.words[i] = two_bf16(low, high);
     }
   }
   return held;

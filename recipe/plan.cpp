@@ -75,17 +75,43 @@ double state_bytes(const TrainConfig& config, double shards) {  // a parameter
   return 8 + 8 / shards;
 }
 
+// What a GPU takes beside tensors (H200: 0.6 GB of context; cuBLAS, graphs, rounding up).
+constexpr std::uint64_t kRuntime = 900'000'000;
+// Gradients and temporaries of the backward pass, in bytes a token and column.
+constexpr double kWorking = 44;
+
+bool by_gpu_operators(const TrainConfig& c) {
+  return c.train.device == DeviceKind::Cuda && c.train.dtype == Dtype::Bf16;
+}
+// Those that worker/train/torch/gpu_operators.cpp does without.
+bool keeps_scores(const TrainConfig& c) {
+  if (!by_gpu_operators(c)) return true;
+  const std::uint64_t width = c.model.heads > 0 ? c.model.hidden / c.model.heads : 0;
+  return c.model.dropout > 0 && (width % 8 != 0 || width > 128);
+}
+
 // Of one layer and one sample, at two bytes a value; of whole layers that are recomputed the input.
 // `whole`: by how many ranks what is not split by tensor parallelism is shared.
-double layer_activations(const ModelConfig& m, double t, double whole, Recompute recompute) {
+double layer_activations(const TrainConfig& c, double t, double whole, Recompute recompute) {
+  const ModelConfig& m = c.model;
   const auto s = static_cast<double>(m.sequence), h = static_cast<double>(m.hidden);
-  const double scores = h > 0 ? 5 * static_cast<double>(m.heads) * s / (h * t) : 0;
-  switch (recompute) {
-    case Recompute::None: return s * h * (10 / whole + 24 / t + scores);
-    case Recompute::Selective: return s * h * (10 / whole + 24 / t);
-    case Recompute::Full: return 2 * s * h / whole;
+  const auto heads = static_cast<double>(m.heads);
+  if (recompute == Recompute::Full) return 2 * s * h / whole;
+  double each = 10 / whole + 24 / t, numbers = 0;  // a token and column; a token
+  if (by_gpu_operators(c)) {
+    each = (m.dropout > 0 ? 12 : 8) / whole + 24 / t;
+    numbers = 16 / whole + 4 * heads / t;  // of the norms and of the attention
   }
-  return 0;
+  if (recompute == Recompute::None && keeps_scores(c) && h > 0) each += 5 * heads * s / (h * t);
+  return s * (h * each + numbers);
+}
+
+// Of the last stage, for a micro-batch.
+double logits(const TrainConfig& c, double micro, double t) {
+  const double tokens = static_cast<double>(c.model.sequence) * micro;
+  const auto vocabulary = static_cast<double>(c.model.vocabulary);
+  if (!by_gpu_operators(c) || t > 1) return tokens * vocabulary * 4 * 2 / t;
+  return tokens * (vocabulary + 63) * 2;  // rows begin at aligned addresses
 }
 
 // The embedding and the positions on the first stage, the final norm on the last one, which has a
@@ -116,16 +142,19 @@ MemoryEstimate estimate_stage(const TrainConfig& config, const StageShare& share
     kept = std::ceil(kept / static_cast<double>(config.train.recompute_every));
   const double whole = config.parallel.sequence ? t : 1;
   double activations =
-      kept * share.samples * layer_activations(m, t, whole, config.train.recompute);
-  if (config.train.recompute != Recompute::None)
-    activations +=
-        static_cast<double>(again) * share.micro * layer_activations(m, t, whole, Recompute::None);
-  const double logits =
-      static_cast<double>(m.sequence) * share.micro * static_cast<double>(m.vocabulary) * 4 * 2 / t;
+      kept * share.samples * layer_activations(config, t, whole, config.train.recompute);
+  if (config.train.recompute == Recompute::Full ||
+      (config.train.recompute == Recompute::Selective && keeps_scores(config)))
+    activations += static_cast<double>(again) * share.micro *
+                   layer_activations(config, t, whole, Recompute::None);
+  if (by_gpu_operators(config))
+    activations += kWorking * share.micro * static_cast<double>(m.sequence * m.hidden);
   MemoryEstimate memory;
   memory.model_state = static_cast<std::uint64_t>(static_cast<double>(stage_parameters(m, share)) /
                                                   t * state_bytes(config, shards));
-  memory.activations = static_cast<std::uint64_t>(activations * wide + (share.last ? logits : 0));
+  memory.activations = static_cast<std::uint64_t>(
+      activations * wide + (share.last ? logits(config, share.micro, t) : 0));
+  if (config.train.device == DeviceKind::Cuda) memory.runtime = kRuntime;
   return memory;
 }
 

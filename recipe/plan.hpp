@@ -39,10 +39,16 @@ struct PlanRequest {
 // tensor-parallel ranks (10/t with sequence parallelism), times two for f32; without the last term
 // when the attention's scores are recomputed; 2 s b h and one layer's full share when whole layers
 // are; plus the f32 logits. An estimate: allocators and buffers come on top.
+//
+// A GPU in bf16 keeps other things: no matrix of scores (unless dropout meets a width of heads that
+// the kernel has not), s b h (8 + 24/t) a layer, 12 in place of 8 with dropout, and a few numbers a
+// token; logits of two bytes; and while it works, for one micro-batch 44 s b h. That comes within 3
+// % of what was measured (docs/gpu.md). What CUDA itself takes, on any GPU, is a number of its own.
 struct MemoryEstimate {
   std::uint64_t model_state = 0;
   std::uint64_t activations = 0;
-  [[nodiscard]] std::uint64_t total() const { return model_state + activations; }
+  std::uint64_t runtime = 0;  // of CUDA: context, kernels, the libraries' memory
+  [[nodiscard]] std::uint64_t total() const { return model_state + activations + runtime; }
 };
 
 // The part of the model that one pipeline rank holds.

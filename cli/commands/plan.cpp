@@ -97,6 +97,7 @@ Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
           {"memory",
            {{"model_state_bytes", plan.memory.model_state},
             {"activation_bytes", plan.memory.activations},
+            {"runtime_bytes", plan.memory.runtime},
             {"total_bytes", plan.memory.total()}}},
           {"checkpoint", {{"bytes", plan.checkpoint_bytes}, {"count", plan.checkpoints}}},
           {"iteration_s", seconds(plan.iteration_time)},
@@ -145,9 +146,8 @@ void show(const Console& console, const recipe::TrainConfig& config,
   row("memory per GPU",
       plan.memory.total() == 0
           ? "unknown: these nodes do not fit the mesh"
-          : fmt::format("{} ({} model state, {} activations), buffers not counted",
-                        rounded_size(plan.memory.total()), rounded_size(plan.memory.model_state),
-                        rounded_size(plan.memory.activations)));
+          : fmt::format("{} ({})", rounded_size(plan.memory.total()), memory_parts(plan.memory)) +
+                (plan.memory.runtime > 0 ? "" : ", buffers not counted"));
   row("checkpoints",
       fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
                   rounded_size(plan.checkpoints * plan.checkpoint_bytes)));

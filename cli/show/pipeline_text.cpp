@@ -22,10 +22,9 @@ std::string schedule_name(const recipe::ParallelConfig& parallel) {
 }
 
 std::string stage_text(const recipe::StagePlan& rank) {
-  return fmt::format("{} layer{}, {:.6g} in flight, {} ({} model state, {} activations)",
-                     rank.layers, rank.layers == 1 ? "" : "s", rank.in_flight,
-                     rounded_size(rank.memory.total()), rounded_size(rank.memory.model_state),
-                     rounded_size(rank.memory.activations));
+  return fmt::format("{} layer{}, {:.6g} in flight, {} ({})", rank.layers,
+                     rank.layers == 1 ? "" : "s", rank.in_flight, rounded_size(rank.memory.total()),
+                     memory_parts(rank.memory));
 }
 
 void add_pipeline_rows(const recipe::PipelinePlan& pipeline, std::vector<PlanRow>& rows) {
@@ -72,11 +71,20 @@ Json pipeline_json(const recipe::PipelinePlan& pipeline) {
                      {"in_flight", rank.in_flight},
                      {"model_state_bytes", rank.memory.model_state},
                      {"activation_bytes", rank.memory.activations},
+                     {"runtime_bytes", rank.memory.runtime},
                      {"total_bytes", rank.memory.total()}});
   return {{"phases", phases}, {"ranks", ranks}};
 }
 
 }  // namespace
+
+std::string memory_parts(const recipe::MemoryEstimate& memory) {
+  const std::string parts =
+      fmt::format("{} model state, {} activations", rounded_size(memory.model_state),
+                  rounded_size(memory.activations));
+  return memory.runtime > 0 ? fmt::format("{}, {} CUDA's own", parts, rounded_size(memory.runtime))
+                            : parts;
+}
 
 std::vector<PlanRow> mesh_rows(const recipe::TrainConfig& config, const recipe::Plan& plan) {
   const recipe::ParallelConfig& p = config.parallel;

@@ -16,6 +16,8 @@ Json mesh_json(const recipe::TrainConfig& config, const recipe::Plan& plan);
 // Empty without one.
 Result<std::optional<recipe::PipelineSchedule>> read_schedule_file(const configs::CheckedRun& run);
 
+// "1.9 GiB model state, 9.0 GiB activations", and on GPUs what CUDA itself takes.
+std::string memory_parts(const recipe::MemoryEstimate& memory);
 std::string rounded_size(std::uint64_t bytes);  // "1.5 GiB"
 
 }  // namespace stoker::cli

@@ -84,7 +84,8 @@ inline double off(const std::vector<double>& got, const std::vector<double>& wan
     double allowed = relative * std::max(largest, 1e-30);
     if (bf16 && want[i] != 0) allowed += std::exp2(std::floor(std::log2(std::fabs(want[i]))) - 7);
     const double ratio = std::fabs(got[i] - want[i]) / allowed;
-    if (!(ratio <= worst)) worst = ratio;  // also where it is not a number
+    if (std::isnan(ratio)) return HUGE_VAL;
+    worst = std::max(worst, ratio);
   }
   return worst;
 }

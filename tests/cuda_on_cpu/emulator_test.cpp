@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/grid.hpp"
+#include "kernels/tiles.hpp"
 #include "tests/cuda_on_cpu/device.hpp"
 
 using namespace stoker::kernels;
@@ -108,6 +108,86 @@ __global__ void sums(const double* in, double* out) {
   out[threadIdx.x] = first + second;
 }
 
+constexpr std::size_t kRows = 16, kInner = 16, kColumns = 8;
+
+// sum [16 x 8] = left [16 x 16] x right [16 x 8], by one warp; of `right` as it is, and of its
+// transpose [8 x 16].
+__global__ void tensor_core_product(const Bf16* left, const Bf16* right, const Bf16* transpose,
+                                    float* out) {
+  STOKER_SHARED(Bf16, all, kRows * kInner + 2 * kInner * kColumns);
+  Bf16 *mine = all, *theirs = mine + kRows * kInner, *turned = theirs + kInner * kColumns;
+  const unsigned lane = threadIdx.x;
+  for (unsigned i = 8 * lane; i < kRows * kInner; i += 8 * kWarp)
+    copy_beside(mine + i, left + i, true);
+  copy_beside((lane < 16 ? theirs : turned) + lane % 16 * 8,
+              (lane < 16 ? right : transpose) + lane % 16 * 8, true);
+  copies_done();
+  __syncthreads();
+  std::uint32_t a[4], b[4], c[4];
+  load_matrices(mine + lane % 16 * kInner + lane / 16 * 8, a);
+  load_transposed(theirs + lane % 16 * kColumns, b);                // the first two of four
+  load_matrices(turned + lane % 8 * kInner + lane / 8 % 2 * 8, c);  // the same
+  float sums[2][4] = {};
+  multiply_add(sums[0], a, b[0], b[1]);
+  multiply_add(sums[1], a, c[0], c[1]);
+  for (unsigned way = 0; way < 2; ++way)
+    for (unsigned i = 0; i < 4; ++i)
+      out[way * kRows * kColumns + (lane / 4 + i / 2 * 8) * kColumns + lane % 4 * 2 + i % 2] =
+          sums[way][i];
+}
+
+// Each thread gets what its neighbour copied, twice through the same place.
+enum class Slip { None, NoWait, NoBarrier, TooEarly };
+template <Slip S>
+__global__ void pass_on(const float* in, float* out) {
+  STOKER_SHARED(float, values, kThreads);
+  const unsigned me = threadIdx.x;
+  for (unsigned turn = 0; turn < 2; ++turn) {
+    copy_beside(values + me, in + turn * kThreads + me, me + 1 < kThreads);
+    if (S != Slip::NoWait) copies_done();
+    if (S != Slip::NoBarrier) __syncthreads();
+    out[turn * kThreads + me] = values[(me + 1) % kThreads];
+    if (S != Slip::TooEarly) __syncthreads();
+  }
+  if (S == Slip::NoWait) copies_done();
+}
+template <Slip S>
+bool passes_on(std::uint64_t seed) {
+  std::vector<float> values(2 * kThreads);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+  const Device<float> in(values), out(values.size());
+  set_order(seed);
+  CHECK(launch(Grid{1, kThreads}, nullptr, pass_on<S>, in.data(), out.data()) == 0);
+  const auto got = out.host();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const float want = i % kThreads == kThreads - 2   ? 0.0f
+                       : i % kThreads == kThreads - 1 ? values[i / kThreads * kThreads]
+                                                      : values[i + 1];
+    if (got[i] != want) return false;
+  }
+  return true;
+}
+
+__global__ void never_waits(int) {
+  STOKER_SHARED(float, values, kThreads);
+  static const float nothing[1] = {};
+  for (int i = 0; i < 32; ++i) copy_beside(values + threadIdx.x, nothing, false);
+}
+__global__ void copies_askew(int) {
+  STOKER_SHARED(Bf16, values, 16);
+  copy_beside(values + 1, values, true);
+}
+__global__ void reads_askew(int) {
+  STOKER_SHARED(Bf16, values, 16);
+  std::uint32_t words[4];
+  load_matrices(values + 4, words);
+}
+__global__ void uses_dynamic(int* out) {
+  STOKER_DYNAMIC_SHARED(int, values);
+  values[threadIdx.x] = 1;
+  out[threadIdx.x] = values[threadIdx.x];
+}
+
 }  // namespace
 
 TEST_CASE("emulated grid: shared memory and a barrier -> right for every order of threads") {
@@ -200,6 +280,56 @@ TEST_CASE("emulated grid: a scratch that is used again too early -> noticed in e
         std::any_of(got.begin(), got.end(), [](double x) { return x != 3.0 * kBlockThreads; });
   }
   CHECK(noticed >= 4);
+}
+
+TEST_CASE("emulated tensor cores: random matrices -> the product by its definition") {
+  const std::vector<Bf16> left = narrow(draw(1, kRows * kInner)),
+                          right = narrow(draw(2, kInner * kColumns));
+  std::vector<Bf16> transpose(right.size());
+  for (std::size_t k = 0; k < kInner; ++k)
+    for (std::size_t j = 0; j < kColumns; ++j) transpose[j * kInner + k] = right[k * kColumns + j];
+  const Device<Bf16> a(left), b(right), c(transpose);
+  const Device<float> out(2 * kRows * kColumns);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    set_order(seed);
+    CHECK(launch(Grid{1, kWarp}, nullptr, tensor_core_product, a.data(), b.data(), c.data(),
+                 out.data()) == 0);
+    const auto got = out.host();
+    for (std::size_t i = 0; i < kRows; ++i)
+      for (std::size_t j = 0; j < kColumns; ++j) {
+        double want = 0;
+        for (std::size_t k = 0; k < kInner; ++k)
+          want += static_cast<double>(to_float(left[i * kInner + k])) *
+                  static_cast<double>(to_float(right[k * kColumns + j]));
+        CHECK(static_cast<double>(got[i * kColumns + j]) == doctest::Approx(want).epsilon(1e-5));
+        CHECK(got[kRows * kColumns + i * kColumns + j] == got[i * kColumns + j]);
+      }
+  }
+}
+
+TEST_CASE("emulated copies: a wait or a barrier that is missing -> noticed for every seed") {
+  int too_early = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CHECK(passes_on<Slip::None>(seed));
+    CHECK_FALSE(passes_on<Slip::NoWait>(seed));
+    CHECK_FALSE(passes_on<Slip::NoBarrier>(seed));
+    too_early += !passes_on<Slip::TooEarly>(seed);
+  }
+  CHECK(too_early >= 10);
+}
+
+TEST_CASE("emulated tensor cores: what the hardware refuses -> a fault that names it") {
+  CHECK(fault_of(never_waits) == "a copy that its thread never waits for");
+  CHECK(fault_of(copies_askew) == "an asynchronous copy to an address that is not aligned");
+  CHECK(fault_of(reads_askew) == "ldmatrix from an address that is not aligned");
+  const Device<int> out(kThreads);
+  const Grid grid{1, kThreads, 100 * 1024}, large{1, kThreads, 228 * 1024};
+  cudaLaunchConfig_t how;
+  how.blockDim = kThreads, how.dynamicSmemBytes = grid.shared_bytes;
+  CHECK(cudaLaunchKernelEx(&how, uses_dynamic, out.data()) == cudaErrorInvalidValue);
+  CHECK(launch(large, nullptr, uses_dynamic, out.data()) == cudaErrorInvalidValue);
+  CHECK(launch(grid, nullptr, uses_dynamic, out.data()) == 0);  // which asks for it
+  CHECK(out.host() == std::vector<int>(kThreads, 1));
 }
 
 TEST_CASE("indices: beyond 2^31 and 2^32 elements -> no product is cut to 32 bits") {

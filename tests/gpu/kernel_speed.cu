@@ -1,6 +1,7 @@
 // gpu_speed: how fast the kernels move bytes, beside a copy of the same card. One JSON document:
 // for each kernel the bytes it must move at least (each input read once, each output written once),
-// the median time and the share of the copy's bandwidth. It checks no results: gpu_kernels does.
+// the median time and the share of the copy's bandwidth; for attention the operations of its
+// products in place of bytes. It checks no results: gpu_kernels does.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "kernels/adamw.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/bias_gelu.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
@@ -81,6 +83,13 @@ void report(const char* name, double bytes, const std::function<int()>& run) {
   first = false;
 }
 
+void report_products(const std::string& name, double operations, const std::function<int()>& run) {
+  const double s = seconds_of(run);
+  std::printf("%s\n  {\"name\": \"%s\", \"us\": %.1f, \"tflops\": %.1f}", first ? "" : ",",
+              name.c_str(), s * 1e6, operations / s / 1e12);
+  first = false;
+}
+
 constexpr std::size_t kRows = 131072, kWidth = 768;
 
 void layer_norms(std::size_t width) {
@@ -135,6 +144,39 @@ void cross_entropies() {
   must(cudaFree(chunk.logits), "memory");
 }
 
+// As in training: query, key and value of a head beside each other in rows of all heads. Products
+// of keys up to their query alone: two in the forward pass, five in the backward pass.
+void attentions(std::size_t samples, std::size_t heads, double p) {
+  const std::size_t sequence = 1024, width = 64, row = heads * width;
+  const std::size_t count = samples * sequence * row, numbers = samples * heads * sequence;
+  Bf16 *qkv = halves(3 * count), *gradients = halves(3 * count), *out = halves(count),
+       *upstream = halves(count);
+  float *log_sum = floats(numbers), *delta = floats(numbers);
+  void* ids = nullptr;
+  must(cudaMalloc(&ids, samples * sizeof(std::uint64_t)), "memory");
+  must(cudaMemset(ids, 1, samples * sizeof(std::uint64_t)), "memory");
+  AttentionForward<Bf16> a;
+  a.query = qkv, a.key = qkv + width, a.value = qkv + 2 * width;
+  a.out = out, a.log_sum = log_sum, a.shape = {samples, heads, sequence, width};
+  a.inputs = {3 * sequence * row, 3 * width, 3 * row}, a.outs = {sequence * row, width, row};
+  if (p > 0)
+    a.dropout = {static_cast<const std::uint64_t*>(ids),
+                 dropout_draw({9, 0, 2, DropoutSite::Attention}, p),
+                 static_cast<float>(1 / (1 - p))};
+  const AttentionBackward<Bf16> b{
+      a, upstream, gradients, gradients + width, gradients + 2 * width, delta};
+  const double product = 2.0 * static_cast<double>(numbers) * sequence * width / 2;
+  const std::string of = ", " + std::to_string(samples) + " x " + std::to_string(heads) +
+                         " x 1024 x 64" + (p > 0 ? ", dropout" : "");
+  report_products("attention" + of, 2 * product, [&] { return attention(a, nullptr); });
+  report_products("attention backward" + of, 5 * product,
+                  [&] { return attention_backward(b, nullptr); });
+  for (void* memory :
+       {static_cast<void*>(qkv), static_cast<void*>(gradients), static_cast<void*>(out),
+        static_cast<void*>(upstream), static_cast<void*>(log_sum), static_cast<void*>(delta), ids})
+    must(cudaFree(memory), "memory");
+}
+
 void optimizer() {
   const std::size_t count = 124'000'000;
   AdamwRange<float> range{floats(count), floats(count), floats(count),
@@ -173,5 +215,9 @@ int main() {
   gelus();
   cross_entropies();
   optimizer();
+  for (const double p : {0.0, 0.1}) {
+    attentions(32, 12, p);
+    attentions(16, 25, p);
+  }
   std::puts("\n]}");
 }

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 
 
 class Block(nn.Module):
-    def __init__(self, hidden, heads):
+    def __init__(self, hidden, heads, dropout):
         super().__init__()
-        self.heads = heads
+        self.heads, self.dropout = heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
         self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.mlp_in, self.mlp_out = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
@@ -22,9 +22,9 @@ class Block(nn.Module):
     def forward(self, x):
         b, s, h = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(b, s, 3, self.heads, h // self.heads).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, s, h))
-        return x + self.mlp_out(F.gelu(self.mlp_in(self.norm2(x)), approximate="tanh"))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
+        x = x + F.dropout(self.out(y.transpose(1, 2).reshape(b, s, h)), self.dropout)
+        return x + F.dropout(self.mlp_out(F.gelu(self.mlp_in(self.norm2(x)), approximate="tanh")), self.dropout)
 
 
 class Gpt2(nn.Module):
@@ -32,12 +32,13 @@ class Gpt2(nn.Module):
         super().__init__()
         self.word = nn.Embedding(c["vocabulary"], c["hidden"])
         self.position = nn.Embedding(c["sequence"], c["hidden"])
-        self.blocks = nn.ModuleList(Block(c["hidden"], c["heads"]) for _ in range(c["layers"]))
+        self.dropout = c["dropout"]
+        self.blocks = nn.ModuleList(Block(c["hidden"], c["heads"], c["dropout"]) for _ in range(c["layers"]))
         self.norm = nn.LayerNorm(c["hidden"])
         nn.init.normal_(self.word.weight, std=0.02)
 
     def forward(self, tokens, labels):
-        x = self.word(tokens) + self.position.weight[: tokens.size(1)]
+        x = F.dropout(self.word(tokens) + self.position.weight[: tokens.size(1)], self.dropout)
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.norm(x), self.word.weight)

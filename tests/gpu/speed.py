@@ -1,6 +1,7 @@
 """tests/gpu/speed.py STOKER_TRAIN OUT [--alone] [CASE...]: tokens a second of stoker-train and of PyTorch, eager and compiled, on
 this card, with the same sizes, batch and sequence, one after the other. Random tokens. OUT/speed.json; a table. Variants
-of stoker-train: without CUDA graphs; with recomputation; with sums in any order (what equal bits cost). --alone: no PyTorch."""
+of stoker-train: without CUDA graphs; with recomputation; with sums in any order (what equal bits cost); with dropout, as
+PyTorch too. --alone: no PyTorch."""
 import json
 import os
 import re
@@ -18,11 +19,13 @@ VOCABULARY, BELOW, SEQUENCE = 50304, 50257, 1024
 PEER_LIMIT_S = 150  # compiling included
 SMALL = {"layers": 12, "hidden": 768, "heads": 12}
 LARGE = {"layers": 48, "hidden": 1600, "heads": 25}
+DROPOUT = 0.1
 NO_GRAPHS = {"no graphs": {"STOKER_CUDA_GRAPHS": "off"}}
 COSTS = {"recompute full": {}, "free order": {"LD_PRELOAD": os.path.join(os.path.dirname(TRAIN), "gpu_free_order.so")}}
 BOTH = ("eager", "compiled")
+DROPPED = ("eager dropout", "compiled dropout")
 SHORT = {"steps": 60, "warm": 20, "variants": NO_GRAPHS}
-CASES = {"124M": {"model": SMALL, "batch": 32, "steps": 25, "warm": 8, "variants": COSTS, "peers": BOTH},
+CASES = {"124M": {"model": SMALL, "batch": 32, "steps": 25, "warm": 8, "variants": {**COSTS, "dropout": {}}, "peers": BOTH + DROPPED},
          "124M-batch-4": {"model": SMALL, "batch": 4, "peers": BOTH, **SHORT},
          "124M-batch-1": {"model": SMALL, "batch": 1, "peers": (), **SHORT},
          "124M-batch-8": {"model": SMALL, "batch": 8, "peers": (), **SHORT},
@@ -73,7 +76,9 @@ def planned_gb(folder):
     """What the dry run of this configuration says that the rank needs at most."""
     done = subprocess.run([TRAIN, "--config", "train.yaml", "--dry-run", "--ranks", "1"], cwd=folder, text=True, capture_output=True)
     sizes = re.findall(r"([0-9.]+) (B|KiB|MiB|GiB)", done.stdout.split("A rank needs at most:")[-1])
-    return round(float(sizes[2][0]) * 1024 ** ("B", "KiB", "MiB", "GiB").index(sizes[2][1]) / 1e9, 2) if len(sizes) > 2 else None
+    if len(sizes) < 5:  # state, activations, CUDA's own, total, save copy
+        return None
+    return round(float(sizes[3][0]) * 1024 ** ("B", "KiB", "MiB", "GiB").index(sizes[3][1]) / 1e9, 2)
 
 
 def stoker(name, case, variant="", environment=None):
@@ -86,7 +91,8 @@ def stoker(name, case, variant="", environment=None):
         f.write(CONFIG.format(**case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"],
                               samples=case["batch"] * steps * 10,
                               save=case["save"] if saves else 100000, asynchronous="true" if saves else "false",
-                              recompute="full" if variant == "recompute full" else "none"))
+                              recompute="full" if variant == "recompute full" else "none",
+                              dropout=DROPOUT if variant == "dropout" else 0))
     lines, arrivals, graphs, began = [], [], None, time.monotonic()
     with MemoryWatch() as memory, open(os.path.join(folder, "stderr"), "w+") as stderr:
         child = subprocess.Popen([TRAIN, "--config", "train.yaml"], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=stderr,
@@ -110,7 +116,7 @@ def stoker(name, case, variant="", environment=None):
            "peak_gb": round(memory.most * 1.048576e-3, 2)}
     if graphs:
         got["graphs"] = graphs
-    if variant in ("", "recompute full"):
+    if variant in ("", "recompute full", "dropout"):
         got["planned_gb"] = planned_gb(folder)
     shutil.rmtree(folder)
     if saves:  # how much later the iteration after the save came than the others did
@@ -119,9 +125,9 @@ def stoker(name, case, variant="", environment=None):
     return got
 
 
-def peer(name, case, compiled):
+def peer(name, case, kind):
     sizes = dict(case["model"], sequence=SEQUENCE, vocabulary=VOCABULARY, batch=case["batch"], steps=min(case["steps"], 25),
-                 warm=min(case["warm"], 8), compile=compiled, tokens_below=BELOW)
+                 warm=min(case["warm"], 8), compile="compiled" in kind, dropout=DROPOUT if "dropout" in kind else 0, tokens_below=BELOW)
     path = os.path.join(OUT, "speed", f"{name}.json")
     with open(path, "w") as f:
         json.dump(sizes, f)
@@ -147,10 +153,10 @@ def main():
         for variant, environment in case["variants"].items():
             found["stoker " + variant] = stoker(name, case, variant, environment)
         for kind in case["peers"] if "--alone" not in sys.argv else ():
-            found["pytorch " + kind] = peer(name, case, kind == "compiled")
+            found["pytorch " + kind] = peer(name, case, kind)
         for who, got in found.items():
             if isinstance(got, dict):
-                print(f"{name:14} {who:21} {json.dumps(got)}", flush=True)
+                print(f"{name:14} {who:24} {json.dumps(got)}", flush=True)
         with open(os.path.join(OUT, "speed.json"), "w") as f:
             json.dump(results, f, indent=1)
             f.write("\n")

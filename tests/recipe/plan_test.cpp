@@ -64,6 +64,55 @@ TEST_CASE("plan: memory -> 18 bytes a parameter replicated, 6 + 12/d sharded, 16
   CHECK(checkpoint_bytes(config) == 12 * n);
 }
 
+TEST_CASE("plan: memory of a GPU in bf16 -> what was measured on an H200, or up to 5 % more") {
+  struct Seen {
+    ModelConfig model;
+    std::uint64_t micro;
+    Recompute recompute;
+    double bytes;
+  };
+  const ModelConfig small{12, 768, 12, 3072, 1024, 50304, 0},
+      large{48, 1600, 25, 6400, 1024, 50304, 0};
+  for (const Seen& seen :
+       {Seen{small, 1, Recompute::None, 3.53e9}, Seen{small, 4, Recompute::None, 4.86e9},
+        Seen{small, 8, Recompute::None, 6.55e9}, Seen{small, 32, Recompute::None, 17.09e9},
+        Seen{small, 32, Recompute::Full, 8.75e9}, Seen{large, 16, Recompute::None, 71.99e9},
+        Seen{large, 16, Recompute::Full, 34.90e9}}) {
+    CAPTURE(seen.bytes);
+    TrainConfig config;
+    config.model = seen.model;
+    config.train.device = DeviceKind::Cuda;
+    config.train.dtype = Dtype::Bf16;
+    config.train.recompute = seen.recompute;
+    const auto total = static_cast<double>(estimate_memory(config, seen.micro, 1).total());
+    CHECK(total >= seen.bytes);
+    CHECK(total <= 1.05 * seen.bytes);
+  }
+}
+
+TEST_CASE("plan: matrices of scores -> counted where they are made") {
+  TrainConfig config;
+  config.model = {2, 64, 4, 256, 512, 100, 0.1};
+  const auto activations = [&](DeviceKind device, Dtype dtype) {
+    config.train.device = device;
+    config.train.dtype = dtype;
+    return static_cast<double>(estimate_memory(config, 3, 1).activations);
+  };
+  const double scores = 5.0 * 4 * 512 * 512 * 3 * 2;  // of two layers, at two bytes a value
+  CHECK(activations(DeviceKind::Cpu, Dtype::Bf16) > scores);
+  CHECK(activations(DeviceKind::Cuda, Dtype::F32) > 2 * scores);
+  CHECK(activations(DeviceKind::Cuda, Dtype::Bf16) < 0.5 * scores);
+  config.model.dropout = 0;
+  const double plain = activations(DeviceKind::Cuda, Dtype::Bf16);
+  config.model.dropout = 0.1;
+  const double masks = 4.0 * 64 * 512 * 3 * 2;  // two of two bytes a layer
+  CHECK(activations(DeviceKind::Cuda, Dtype::Bf16) == doctest::Approx(plain + masks));
+  config.model.hidden = 60;  // heads of 15
+  CHECK(activations(DeviceKind::Cuda, Dtype::Bf16) > scores);
+  config.model.dropout = 0;
+  CHECK(activations(DeviceKind::Cuda, Dtype::Bf16) < 0.5 * scores);
+}
+
 TEST_CASE("eta: speed unknown, zero or absurdly slow -> no answer") {
   CHECK_FALSE(eta(0, 100, 0).has_value());
   CHECK_FALSE(eta(0, 1'000'000'000'000, 1e-9).has_value());

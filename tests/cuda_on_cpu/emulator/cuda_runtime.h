@@ -55,8 +55,8 @@ inline void need_all(unsigned mask) {
 template <class T>
 T shuffle(unsigned mask, T value, unsigned from, const Where& where) {
   need_all(mask);
-  const std::uint64_t* all = warp_exchange(bits_of(value), where);
-  return from < 32 ? value_of<T>(all[from]) : value;
+  const Words* all = warp_exchange({bits_of(value)}, where);
+  return from < 32 ? value_of<T>(all[from][0]) : value;
 }
 template <class T, class Use>
 T atomic(T* at, Use use) {
@@ -88,9 +88,9 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by,
 inline unsigned __ballot_sync(unsigned mask, int vote,
                               cuda_on_cpu::Where where = {__builtin_FILE(), __builtin_LINE()}) {
   cuda_on_cpu::need_all(mask);
-  const std::uint64_t* all = cuda_on_cpu::warp_exchange(vote != 0, where);
+  const cuda_on_cpu::Words* all = cuda_on_cpu::warp_exchange({vote != 0}, where);
   unsigned votes = 0;
-  for (unsigned i = 0; i < 32; ++i) votes |= static_cast<unsigned>(all[i]) << i;
+  for (unsigned i = 0; i < 32; ++i) votes |= static_cast<unsigned>(all[i][0]) << i;
   return votes;
 }
 inline int __any_sync(unsigned mask, int vote,
@@ -120,3 +120,4 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
 }
 
 #include "tests/cuda_on_cpu/emulator/runtime_api.h"
+#include "tests/cuda_on_cpu/emulator/tensor_cores.h"

@@ -71,10 +71,11 @@ struct Thread {
   context::fiber inside, outside;
   void* fake_stack = nullptr;
   unsigned exchanges = 0;
+  std::vector<std::function<void()>> copies;  // that have not landed
 };
 
 struct Warp {
-  std::uint64_t values[2][kWarp];  // of the even and the odd exchange
+  Words values[2][kWarp];  // of the even and the odd exchange
   unsigned arrived = 0;
 };
 
@@ -101,7 +102,7 @@ class Block {
     static_bytes_ = 0;
     warps_.assign(threads_.size() / kWarp, {});
     ready_.clear();
-    for (Thread& thread : threads_) make_ready(thread);
+    for (Thread& thread : threads_) thread.copies.clear(), make_ready(thread);
     at_barrier_ = done_ = 0;
     turns_.clear();
     if (below(2) == 0) {
@@ -122,10 +123,10 @@ class Block {
     wait(State::AtBarrier, where);
   }
 
-  const std::uint64_t* exchange(std::uint64_t mine, const Where& where) {
+  const Words* exchange(const Words& mine, const Where& where) {
     Thread& thread = *current_;
     Warp& warp = warps_[thread.number / kWarp];
-    std::uint64_t* values = warp.values[thread.exchanges++ % 2];
+    Words* values = warp.values[thread.exchanges++ % 2];
     values[thread.number % kWarp] = mine;
     if (++warp.arrived < kWarp) {
       wait(State::AtExchange, where);
@@ -147,6 +148,17 @@ class Block {
     make_ready(*current_);
     leave();
     if (stopping_) throw Stop{};
+  }
+
+  void copy_later(std::function<void()> copy) {
+    if (below(2) == 0)
+      copy();
+    else
+      current_->copies.push_back(std::move(copy));
+  }
+  void land_copies() {
+    for (const auto& copy : current_->copies) copy();
+    current_->copies.clear();
   }
 
   void* array(const void* key, std::size_t bytes) {
@@ -201,6 +213,7 @@ class Block {
           while (!stopping_) {
             try {
               body_();
+              if (!thread.copies.empty()) throw Fault("a copy that its thread never waits for");
             } catch (const Stop&) {
               break;
             } catch (...) {
@@ -318,7 +331,7 @@ void launch(Dim3 blocks, Dim3 threads, std::size_t shared_bytes,
 void barrier(const Where& where) {
   running->wait_at_barrier(where);
 }
-const std::uint64_t* warp_exchange(std::uint64_t mine, const Where& where) {
+const Words* warp_exchange(const Words& mine, const Where& where) {
   return running->exchange(mine, where);
 }
 unsigned lane() {
@@ -326,6 +339,12 @@ unsigned lane() {
 }
 void maybe_switch() {
   running->maybe_switch();
+}
+void copy_later(std::function<void()> copy) {
+  running->copy_later(std::move(copy));
+}
+void land_copies() {
+  running->land_copies();
 }
 void* shared_array(const void* key, std::size_t bytes) {
   return running->array(key, bytes);

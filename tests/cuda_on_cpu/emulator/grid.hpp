@@ -5,6 +5,7 @@
 // ordering between blocks, and what the hardware alone refuses.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,10 +44,16 @@ void launch(Dim3 blocks, Dim3 threads, std::size_t shared_bytes, const std::func
 
 // Called inside a kernel.
 void barrier(const Where& where);  // of the block
-// The warp's values: all 32 lanes give one, then each sees all of them.
-const std::uint64_t* warp_exchange(std::uint64_t mine, const Where& where);
+// The warp's values: all 32 lanes give one, then each sees all of them, until the exchange after
+// the next one begins.
+using Words = std::array<std::uint64_t, 3>;
+const Words* warp_exchange(const Words& mine, const Where& where);
 unsigned lane();
 void maybe_switch();  // lets another thread run, or not
+
+// A copy that lands at once or in land_copies(), by chance. A fault where a thread never waits.
+void copy_later(std::function<void()> copy);
+void land_copies();
 
 // Shared memory of the block: one allocation for each key, of exactly this size, full of 0xff at
 // the beginning of each block. At most 48 KiB together.

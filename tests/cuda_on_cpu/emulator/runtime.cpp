@@ -35,6 +35,7 @@ std::set<Stream*> streams;
 bool lazy = false, open = false, held = false;
 std::mt19937_64 chance{7};  // NOLINT: the same order for the same program
 Card the_card;
+std::map<const void*, std::size_t> shared_limits;  // of kernels that were given more
 
 Stream* stream_of(Stream* stream) {
   thread_local const auto own = [] {
@@ -227,6 +228,16 @@ void wait(Stream* stream, Event* event) {
   const std::lock_guard lock(mutex);
   const std::uint64_t turn = event->recorded;
   enqueue(stream, [event, turn] { return event->reached >= turn; });
+}
+
+void allow_shared(const void* kernel, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  shared_limits[kernel] = bytes;
+}
+std::size_t allowed_shared(const void* kernel) {
+  const std::lock_guard lock(mutex);
+  const auto found = shared_limits.find(kernel);
+  return found != shared_limits.end() ? found->second : std::size_t{48} * 1024;
 }
 
 }  // namespace cuda_on_cpu

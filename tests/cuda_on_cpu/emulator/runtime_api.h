@@ -52,6 +52,15 @@ inline cudaError_t queued() {
 
 }  // namespace cuda_on_cpu
 
+// A kernel has 48 KiB of dynamic shared memory unless it was given more.
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
+  if (cuda_on_cpu::card().error != 0) return cuda_on_cpu::queued();
+  if (bytes > 227 * 1024) return cudaErrorInvalidValue;
+  cuda_on_cpu::allow_shared(kernel, static_cast<std::size_t>(bytes));
+  return cudaSuccess;
+}
+
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   std::size_t dynamicSmemBytes = 0;
@@ -61,6 +70,8 @@ template <class... Wanted, class... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Wanted...),
                                Given&&... arguments) {
   if (cuda_on_cpu::card().error != 0) return cuda_on_cpu::queued();
+  if (how->dynamicSmemBytes > cuda_on_cpu::allowed_shared(reinterpret_cast<const void*>(kernel)))
+    return cudaErrorInvalidValue;
   const std::tuple<Wanted...> copies{static_cast<Wanted>(arguments)...};
   cuda_on_cpu::enqueue(cuda_on_cpu::of(how->stream), [how = *how, kernel, copies] {
     cuda_on_cpu::launch(how.gridDim, how.blockDim, how.dynamicSmemBytes,

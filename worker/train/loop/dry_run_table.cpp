@@ -70,14 +70,19 @@ std::string schedule_text(const recipe::PipelinePlan& plan, const ScheduleWalk& 
 }
 
 std::string stages_text(const MeshWalk& walk) {
-  std::vector<Row> rows{{"pipeline rank", "ranks", "layers", "parameters", "in flight", "state",
-                         "activations", "total", "save copy"}};
+  const bool gpus = std::any_of(walk.stages.begin(), walk.stages.end(),
+                                [](const StageNeed& s) { return s.runtime > 0; });
+  std::vector<Row> rows{
+      {"pipeline rank", "ranks", "layers", "parameters", "in flight", "state", "activations"}};
+  if (gpus) rows[0].emplace_back("CUDA's own");
+  rows[0].insert(rows[0].end(), {"total", "save copy"});
   for (std::size_t r = 0; r < walk.stages.size(); ++r) {
     const StageNeed& s = walk.stages[r];
     rows.push_back({std::to_string(r), range_text(s.first_rank, s.last_rank), s.layers,
                     number_text(s.parameters), fmt::format("{:.6g}", s.in_flight),
-                    size_text(s.state), size_text(s.activations), size_text(s.total()),
-                    size_text(s.save_copy)});
+                    size_text(s.state), size_text(s.activations)});
+    if (gpus) rows.back().push_back(size_text(s.runtime));
+    rows.back().insert(rows.back().end(), {size_text(s.total()), size_text(s.save_copy)});
   }
   return table_of(rows);
 }

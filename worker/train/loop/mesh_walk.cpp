@@ -127,6 +127,7 @@ Result<MeshWalk> walk_mesh(const recipe::TrainConfig& c, const ModelLayout& layo
   for (std::size_t r = 0; r < walk.stages.size(); ++r) {
     walk.stages[r].in_flight = plan.ranks.at(r).in_flight;
     walk.stages[r].activations = plan.ranks.at(r).memory.activations;
+    walk.stages[r].runtime = plan.ranks.at(r).memory.runtime;
   }
   STOKER_TRY_STATUS(walk_schedules(c, layout.mesh, pipeline, phases, walk.schedules));
   return walk;

@@ -17,9 +17,9 @@ struct StageNeed {  // of the rank that needs most of those on one pipeline rank
   std::string layers;            // "0-4", or "0-1, 8-9" with several chunks
   std::uint64_t parameters = 0;  // in its boxes
   double in_flight = 0;          // micro-batches whose activations it holds at most
-  std::uint64_t state = 0, activations = 0;
+  std::uint64_t state = 0, activations = 0, runtime = 0;  // the last is CUDA's own
   std::uint64_t save_copy = 0;  // in main memory, beside an asynchronous save
-  [[nodiscard]] std::uint64_t total() const { return state + activations; }
+  [[nodiscard]] std::uint64_t total() const { return state + activations + runtime; }
 };
 
 struct ScheduleWalk {

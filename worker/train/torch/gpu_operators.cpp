@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <stdexcept>
 
+#include "kernels/attention.hpp"
 #include "kernels/column_sums.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/embedding_gradient.hpp"
@@ -127,10 +128,13 @@ class GpuOperators final : public Operators {
     return below;
   }
 
-  // Without the matrix of scores; with dropout as on the CPU.
+  // Without the matrix of scores: with dropout by our kernel, which has the CPU's masks, else by
+  // LibTorch's.
   at::Tensor attention(std::uint32_t layer, const Pass& pass, const at::Tensor& causal,
                        const at::Tensor& qkv, AttentionTrace& t) const override {
-    if (!is_bf16(qkv) || pass.drops()) return Operators::attention(layer, pass, causal, qkv, t);
+    if (!is_bf16(qkv) || (pass.drops() && !in_tiles(pass)))
+      return Operators::attention(layer, pass, causal, qkv, t);
+    if (pass.drops()) return dropped_attention(layer, pass, qkv, t);
     t.qkv = qkv;
     const auto found = at::_scaled_dot_product_flash_attention(
         part(pass, qkv, 0), part(pass, qkv, 1), part(pass, qkv, 2), 0.0, true);
@@ -142,6 +146,7 @@ class GpuOperators final : public Operators {
   [[nodiscard]] at::Tensor attention_backward(const Pass& pass, const AttentionTrace& t,
                                               const at::Tensor& upstream) const override {
     if (!t.out.defined()) return Operators::attention_backward(pass, t, upstream);
+    if (pass.drops()) return dropped_attention_backward(pass, t, upstream);
     const std::int64_t B = pass.samples, H = pass.heads, s = pass.sequence, d = pass.head_size;
     const StrictOrder strict;
     const auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(
@@ -211,6 +216,51 @@ class GpuOperators final : public Operators {
   }
 
  private:
+  static kernels::AttentionShape shape_of(const Pass& pass) {
+    const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
+    return {size(pass.samples), size(pass.heads), size(pass.sequence), size(pass.head_size)};
+  }
+  static bool in_tiles(const Pass& pass) { return kernels::in_tiles(shape_of(pass)); }
+
+  // In place: the inputs are [T, H x 3 x d], and so are their gradients; out is [T, H x d].
+  static kernels::AttentionForward<kernels::Bf16> kernel_of(const Pass& pass,
+                                                            const AttentionTrace& t) {
+    kernels::AttentionForward<kernels::Bf16> a;
+    a.shape = shape_of(pass);
+    const std::size_t d = a.shape.width, row = a.shape.heads * d, s = a.shape.sequence;
+    a.query = bf16(t.qkv), a.key = a.query + d, a.value = a.key + d;
+    a.out = bf16_out(t.out), a.log_sum = t.log_sum.data_ptr<float>();
+    a.inputs = {3 * s * row, 3 * d, 3 * row}, a.outs = {s * row, d, row};
+    a.dropout = {pass.device_ids,
+                 kernels::dropout_draw({pass.seed, 0, t.layer, kernels::DropoutSite::Attention},
+                                       pass.dropout),
+                 static_cast<float>(1 / (1 - pass.dropout)),
+                 static_cast<std::size_t>(pass.first_head)};
+    return a;
+  }
+  static at::Tensor dropped_attention(std::uint32_t layer, const Pass& pass, const at::Tensor& qkv,
+                                      AttentionTrace& t) {
+    t.layer = layer, t.qkv = qkv.contiguous();
+    t.out = at::empty({qkv.size(0), pass.heads * pass.head_size}, qkv.options());
+    t.log_sum =
+        at::empty({pass.samples * pass.heads * pass.sequence}, qkv.options().dtype(at::kFloat));
+    must(kernels::attention(kernel_of(pass, t), stream_now()), "the attention");
+    return t.out;
+  }
+  static at::Tensor dropped_attention_backward(const Pass& pass, const AttentionTrace& t,
+                                               const at::Tensor& upstream) {
+    const at::Tensor above = upstream.contiguous(), gradient = at::empty_like(t.qkv),
+                     delta = at::empty_like(t.log_sum);
+    kernels::AttentionBackward<kernels::Bf16> b;
+    b.forward = kernel_of(pass, t);
+    b.upstream = bf16(above);
+    b.query = bf16_out(gradient), b.key = b.query + pass.head_size,
+    b.value = b.key + pass.head_size;
+    b.delta = delta.data_ptr<float>();
+    must(kernels::attention_backward(b, stream_now()), "the attention");
+    return gradient;
+  }
+
   static at::Tensor workspace(std::size_t width, const at::Tensor& gradient) {
     return at::empty({static_cast<std::int64_t>(kernels::column_workspace(width))},
                      gradient.options());

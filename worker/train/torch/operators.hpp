@@ -25,6 +25,7 @@ struct NormTrace {  // of a layer norm; mean and rstd in f32 (f64)
 // What a layer's attention keeps for its backward pass. Either the scores' softmax and its dropout,
 // or what a kernel without the matrix of scores needs.
 struct AttentionTrace {
+  std::uint32_t layer = 0;
   at::Tensor qkv;          // as the operators keep it
   at::Tensor probability;  // [samples * H, s, s], before dropout
   at::Tensor mask, dropped;
