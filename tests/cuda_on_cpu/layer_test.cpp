@@ -169,6 +169,11 @@ TEST_CASE("cross_entropy.cu: vocabulary 1, odd, 50257 padded to 50304 -> within 
   entropy_against_reference<Bf16>(1, 50257, 50304);
 }
 
+TEST_CASE("cross_entropy.cu: bf16 rows in shared memory, and one too long for it") {
+  entropy_against_reference<Bf16>(3, 1001, 1008);
+  entropy_against_reference<Bf16>(1, 58001, 58008);
+}
+
 TEST_CASE("cross_entropy_chunk: bytes for some rows -> that many tokens, one at least") {
   CHECK(cross_entropy_chunk(50304, 2, std::size_t{1} << 30) == 10672);
   CHECK(cross_entropy_chunk(50304, 2, 1000) == 1);
