@@ -43,9 +43,10 @@ __global__ void cross_entropy_kernel(CrossEntropy<T> chunk) {
   }
 }
 
-// Few rows at a time: they stay in the cache. Of rows in shared memory a card's processor has two,
-// so that one is read while the other is computed.
-constexpr unsigned kRowThreads = 1024, kKeptThreads = 512;
+constexpr unsigned kRowThreads = 1024;  // few rows at a time: they stay in the cache
+// Rows in shared memory: one is fetched while the other is computed. A block for each processor of
+// an H100 or H200; a card with fewer runs them one after the other.
+constexpr unsigned kKeptBlocks = 132;
 constexpr std::size_t kMostKept = 112 * 1024;
 
 // The largest value and the sum of exp(value - largest) of what a thread sees, in one pass.
@@ -66,7 +67,8 @@ struct Running {
 
 // Where a block reads its row from: `kept` or, if that is null, where the logits are. Packs of
 // whole columns come first, then the one that the vocabulary ends in, then padding. A thread reads
-// and writes every blockDim.x-th pack. Indices within a row have 32 bits.
+// and writes every blockDim.x-th pack, and that of the target's makes the loss. Indices within a
+// row have 32 bits.
 template <class T>
 __device__ void entropy_of_row(const CrossEntropy<T>& chunk, Index token, const T* kept,
                                float* scratch) {
@@ -83,11 +85,10 @@ __device__ void entropy_of_row(const CrossEntropy<T>& chunk, Index token, const 
   if (rest > 0 && threadIdx.x == whole % blockDim.x) mine.add(hold(from + whole * kCount), rest);
   const float most = block_max(mine.most, scratch);
   const float sum = block_sum(mine.sum > 0 ? mine.sum * fast_exp(mine.most - most) : 0.0f, scratch);
-  if (threadIdx.x == 0)
-    chunk.losses[token] = target == kNoTarget ? 0.0f : std::log(sum) - (widen(row[target]) - most);
-  __syncthreads();  // the target's logit is read before it becomes a gradient
   const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
   const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
+  if (target == kNoTarget ? threadIdx.x == 0 : threadIdx.x == place / kCount % blockDim.x)
+    chunk.losses[token] = target == kNoTarget ? 0.0f : std::log(sum) - (widen(from[place]) - most);
   for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
     const Held<T> logits = hold(from + p * kCount);
     const unsigned valid = p < whole ? kCount : p == whole ? rest : 0, mark = place - p * kCount;
@@ -106,17 +107,25 @@ __global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
 }
 
 // A thread copies the packs that it reads, so it waits for no other.
-__global__ void __launch_bounds__(kKeptThreads) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
-  STOKER_SHARED(float, scratch, kKeptThreads / kWarp);
+__global__ void __launch_bounds__(kRowThreads) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
+  STOKER_SHARED(float, scratch, kRowThreads / kWarp);
   STOKER_DYNAMIC_SHARED(Bf16, kept);
   constexpr unsigned kCount = Pack<Bf16>::kCount;
+  const auto tokens = static_cast<Index>(chunk.tokens), stride = static_cast<Index>(chunk.stride);
   const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
-  for (Index token = first_row(); token < static_cast<Index>(chunk.tokens); token += all_rows()) {
-    const Bf16* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
+  const auto fetch = [&](Index token, Bf16* to) {
+    const Bf16* row = chunk.logits + row_start(token, stride);
     for (unsigned p = threadIdx.x; p < packs; p += blockDim.x)
-      copy_beside(kept + p * kCount, row + p * kCount, true);
+      copy_beside(to + p * kCount, row + p * kCount, true);
+  };
+  Bf16 *these = kept, *next = kept + stride;
+  fetch(first_row(), these);
+  for (Index token = first_row(); token < tokens; token += all_rows()) {
     copies_done();
-    entropy_of_row<Bf16>(chunk, token, kept, scratch);
+    if (token + all_rows() < tokens) fetch(token + all_rows(), next);
+    entropy_of_row<Bf16>(chunk, token, these, scratch);
+    Bf16* const done = these;
+    these = next, next = done;
   }
 }
 
@@ -127,7 +136,8 @@ GpuError run(const CrossEntropy<T>& chunk, Stream stream) {
   if constexpr (sizeof(T) == sizeof(Bf16)) {
     const std::size_t row = chunk.stride * sizeof(T);
     if (in_packs(chunk.stride, chunk.logits) && row <= kMostKept)
-      return launch(Grid{blocks, kKeptThreads, row}, stream, cross_entropy_kept, chunk);
+      return launch(Grid{std::min(blocks, kKeptBlocks), kRowThreads, 2 * row}, stream,
+                    cross_entropy_kept, chunk);
   }
   if (in_packs(chunk.stride, chunk.logits))
     return launch(Grid{blocks, kRowThreads}, stream, cross_entropy_packs<T>, chunk);

@@ -124,7 +124,7 @@ __global__ void forward_packs(LayerNormForward<T> n) {
 
 // A team of whole warps has the packs of a row side by side, one a thread, of several rows at a
 // time. So a thread has few columns to add up over the rows, and asks for many packs at once.
-constexpr unsigned kTeamRows = 4, kMostThreads = 512, kTeamSums = 2 * kTeamRows;
+constexpr unsigned kTeamRows = 2, kMostThreads = 512, kTeamSums = 2 * kTeamRows;
 
 inline unsigned team_threads(Index packs) {
   return static_cast<unsigned>((packs + kWarp - 1) / kWarp * kWarp);
@@ -162,6 +162,27 @@ __device__ void put_teams(const float (&mine)[kCount], bool has, Index column, u
   __syncthreads();  // `shared` is free
 }
 
+// What a thread has of its team's rows.
+template <class T>
+struct TeamRows {
+  Held<T> upstream[kTeamRows] = {}, x[kTeamRows] = {}, beside[kTeamRows] = {};
+  float mean[kTeamRows], rstd[kTeamRows];
+  __device__ void fetch(const LayerNormBackward<T>& n, Index row, Index end, Index column) {
+    const auto width = static_cast<Index>(n.width);
+    for (unsigned r = 0; r < kTeamRows; ++r) {
+      const Index known = std::min(row + r, end - 1);
+      mean[r] = n.mean[known], rstd[r] = n.rstd[known];
+      upstream[r] = x[r] = beside[r] = {};
+      if (column >= width || row + r >= end) continue;
+      const Index start = row_start(row + r, width) + column;
+      upstream[r] = hold(n.upstream + start);
+      x[r] = hold(n.sum + start);
+      if (n.beside != nullptr) beside[r] = hold(n.beside + start);
+    }
+  }
+};
+
+// The next rows are asked for before these are computed.
 template <class T>
 __global__ void __launch_bounds__(kMostThreads)
     backward_teams(LayerNormBackward<T> n, float* weights, float* biases, unsigned threads) {
@@ -178,23 +199,18 @@ __global__ void __launch_bounds__(kMostThreads)
   float along[kCount] = {}, plain[kCount] = {};
   const RowRange rows = group_rows(static_cast<Index>(n.rows), blockIdx.x, gridDim.x);
   unsigned turn = 0;  // of `parts`: the last one is still read
-  for (Index at = rows.begin; at < rows.end; at += teams * kTeamRows, turn ^= 1) {
+  const Index step = teams * kTeamRows;
+  TeamRows<T> these, next;
+  next.fetch(n, rows.begin + team * kTeamRows, rows.end, column);
+  for (Index at = rows.begin; at < rows.end; at += step, turn ^= 1) {
     const Index row = at + team * kTeamRows;
-    Held<T> upstream[kTeamRows] = {}, x[kTeamRows] = {}, beside[kTeamRows] = {};
-    float mean[kTeamRows], rstd[kTeamRows], sums[kTeamSums] = {};
-    for (unsigned r = 0; r < kTeamRows; ++r) {
-      const Index known = std::min(row + r, rows.end - 1);
-      mean[r] = n.mean[known], rstd[r] = n.rstd[known];
-      if (!has || row + r >= rows.end) continue;
-      const Index start = row_start(row + r, width) + column;
-      upstream[r] = hold(n.upstream + start);
-      x[r] = hold(n.sum + start);
-      if (n.beside != nullptr) beside[r] = hold(n.beside + start);
-    }
+    these = next;
+    if (at + step < rows.end) next.fetch(n, row + step, rows.end, column);
+    float sums[kTeamSums] = {};
     for (unsigned r = 0; r < kTeamRows; ++r)
       for (unsigned j = 0; j < kCount; ++j) {
-        const float up = upstream[r][j], g = up * weight[j];
-        const float hat = (x[r][j] - mean[r]) * rstd[r];
+        const float up = these.upstream[r][j], g = up * weight[j];
+        const float hat = (these.x[r][j] - these.mean[r]) * these.rstd[r];
         sums[2 * r] += g;
         sums[2 * r + 1] += g * hat;
         plain[j] += up;
@@ -205,9 +221,9 @@ __global__ void __launch_bounds__(kMostThreads)
       if (!has || row + r >= rows.end) continue;
       const float level = sums[2 * r] / size, slope = sums[2 * r + 1] / size;
       store(n.gradient + row_start(row + r, width) + column, rounded<T>([&](unsigned j) {
-              const float g = upstream[r][j] * weight[j];
-              const float hat = (x[r][j] - mean[r]) * rstd[r];
-              return (g - level - hat * slope) * rstd[r] + beside[r][j];
+              const float g = these.upstream[r][j] * weight[j];
+              const float hat = (these.x[r][j] - these.mean[r]) * these.rstd[r];
+              return (g - level - hat * slope) * these.rstd[r] + these.beside[r][j];
             }));
     }
   }
