@@ -170,26 +170,13 @@ __device__ inline std::uint32_t kept_of(const DropoutDraw& draw, std::uint32_t b
 
 // The mask of a strip's part of a tile takes a draw a lane for each 8 columns of it, 32 draws of
 // four elements; the lanes then pass the bits on. Four bits for each 8 columns: of `element`,
-// `element` + step, ..., and the three behind each. The step is a multiple of four.
-// The lanes' elements are all multiples of four, or none is taken to be: what follows needs the
-// whole warp at the same instruction.
-__device__ inline std::uint32_t draw_kept(const DropoutDraw& draw, Index element, Index step,
-                                          bool whole_blocks) {
+// `element` + step, ..., and the three behind each. Both are multiples of four (fits_tiles).
+__device__ inline std::uint32_t draw_kept(const DropoutDraw& draw, Index element, Index step) {
   const auto block = static_cast<std::uint32_t>(element / 4);
   const auto blocks = static_cast<std::uint32_t>(step / 4);
   std::uint32_t bits = 0;
-  if (whole_blocks) {
-    STOKER_UNROLL
-    for (unsigned n = 0; n < kCells; ++n) bits |= kept_of(draw, block + n * blocks) << (4 * n);
-    return bits;
-  }
-  const auto before = static_cast<unsigned>(element % 4);
-  STOKER_NO_UNROLL
-  for (unsigned n = 0; n < kCells; ++n) {  // they lie in two blocks of the generator
-    const std::uint32_t at = block + n * blocks;
-    const std::uint32_t both = kept_of(draw, at) | kept_of(draw, at + 1) << 4;
-    bits |= (both >> before & 15u) << (4 * n);
-  }
+  STOKER_UNROLL
+  for (unsigned n = 0; n < kCells; ++n) bits |= kept_of(draw, block + n * blocks) << (4 * n);
   return bits;
 }
 
@@ -203,8 +190,7 @@ class Mask {
                row = static_cast<int>(threadIdx.x % kWarp / 4);
     const std::uint32_t mine =
         draw_kept(draw_of(dropout, shape),
-                  first_of(dropout, shape, query + row + 8 * (q % 2), key + 4 * (q / 2)), 8,
-                  in_blocks(shape));
+                  first_of(dropout, shape, query + row + 8 * (q % 2), key + 4 * (q / 2)), 8);
     const std::uint32_t other = __shfl_xor_sync(kAllLanes, mine, 1);
     const std::uint32_t upper = q % 2 == 0 ? mine : other, lower = q % 2 == 0 ? other : mine;
     words_[0] = upper >> (q % 2 * 2), words_[1] = words_[0] >> 1;
@@ -217,7 +203,7 @@ class Mask {
     const std::uint32_t mine = draw_kept(
         draw_of(dropout, shape),
         first_of(dropout, shape, query + lane % 4 * 2 + i % 2, key + lane / 16 * 4 + i / 2 * 8),
-        8 * static_cast<Index>(shape.sequence), in_blocks(shape));
+        8 * static_cast<Index>(shape.sequence));
     STOKER_UNROLL
     for (int j = 0; j < 4; ++j)
       words_[j] = __shfl_sync(kAllLanes, mine, lane / 16 * 16 + j * 4 + lane % 4) >> i;
@@ -228,8 +214,6 @@ class Mask {
   }
 
  private:
-  // Rows of the mask begin with a block of the generator.
-  __device__ static bool in_blocks(const AttentionShape& shape) { return shape.sequence % 4 == 0; }
   __device__ static DropoutDraw draw_of(const AttentionDropout& dropout,
                                         const AttentionShape& shape) {
     DropoutDraw draw = dropout.draw;

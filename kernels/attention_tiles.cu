@@ -139,8 +139,13 @@ bool in_steps(const AttentionSteps& steps) {
 
 }  // namespace
 
+// A mask whose rows begin within a block of the generator would take two draws for each.
+bool masks_fit(const AttentionForward<Bf16>& a) {
+  return a.dropout.samples == nullptr || a.shape.sequence % 4 == 0;
+}
+
 bool fits_tiles(const AttentionForward<Bf16>& a) {
-  return in_tiles(a.shape) && in_steps(a.inputs) && in_steps(a.outs) &&
+  return in_tiles(a.shape) && masks_fit(a) && in_steps(a.inputs) && in_steps(a.outs) &&
          in_packs(a.shape.width, a.query, a.key, a.value, a.out);
 }
 

@@ -44,88 +44,94 @@ __global__ void cross_entropy_kernel(CrossEntropy<T> chunk) {
 }
 
 constexpr unsigned kRowThreads = 1024;  // few rows at a time: they stay in the cache
-// Rows in shared memory: one is fetched while the other is computed. A block for each processor of
-// an H100 or H200; a card with fewer runs them one after the other.
-constexpr unsigned kKeptBlocks = 132;
+// A processor has two rows in shared memory, so that one is read while the other is computed.
 constexpr std::size_t kMostKept = 112 * 1024;
+constexpr float kLog2E = 1.4426950408889634f;
+
+// exp(x - most), shift being -most * kLog2E.
+__device__ inline float exp_below(float x, float shift) {
+  return fast_exp2(std::fma(x, kLog2E, shift));
+}
 
 // The largest value and the sum of exp(value - largest) of what a thread sees, in one pass.
 struct Running {
   float most = -INFINITY, sum = 0;
-  // The first `valid` values.
-  template <class T>
-  __device__ void add(const Held<T>& values, unsigned valid) {
-    float high = most;
-    for (unsigned j = 0; j < Pack<T>::kCount; ++j)
-      if (j < valid) high = std::fmax(high, values[j]);
-    if (high > most) sum *= fast_exp(most - high);
+  __device__ void raise(float high) {
+    if (high <= most) return;
+    sum *= fast_exp2((most - high) * kLog2E);
     most = high;
-    for (unsigned j = 0; j < Pack<T>::kCount; ++j)
-      if (j < valid) sum += fast_exp(values[j] - most);
+  }
+  template <class T>
+  __device__ void add(const Held<T>& values) {
+    raise(largest(values));
+    const float shift = -most * kLog2E;
+    STOKER_UNROLL
+    for (unsigned j = 0; j < Pack<T>::kCount; ++j) sum += exp_below(values[j], shift);
+  }
+  __device__ void add(float value) {
+    raise(value);
+    sum += exp_below(value, -most * kLog2E);
   }
 };
 
-// Where a block reads its row from: `kept` or, if that is null, where the logits are. Packs of
-// whole columns come first, then the one that the vocabulary ends in, then padding. A thread reads
+// `from` is where a block reads its row: where the logits are, or a copy. Packs of whole columns
+// come first, then columns of the pack that the vocabulary ends in, then padding. A thread reads
 // and writes every blockDim.x-th pack, and that of the target's makes the loss. Indices within a
 // row have 32 bits.
 template <class T>
-__device__ void entropy_of_row(const CrossEntropy<T>& chunk, Index token, const T* kept,
+__device__ void entropy_of_row(const CrossEntropy<T>& chunk, Index token, const T* from,
                                float* scratch) {
   constexpr unsigned kCount = Pack<T>::kCount;
   const auto vocabulary = static_cast<unsigned>(chunk.vocabulary);
   const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
-  const unsigned whole = vocabulary / kCount, rest = vocabulary % kCount;
+  const unsigned whole = vocabulary / kCount;
   T* row = chunk.logits + row_start(token, static_cast<Index>(chunk.stride));
-  const T* from = kept == nullptr ? row : kept;
   const std::int64_t target = chunk.targets[token];
+  const bool wanted = target != kNoTarget;
+  const unsigned place = wanted ? static_cast<unsigned>(target) : 0;
+  const bool owner = threadIdx.x == place / kCount % blockDim.x;
+  const float logit = owner ? widen(from[place]) : 0.0f;
   Running mine;
-  for (unsigned p = threadIdx.x; p < whole; p += blockDim.x)
-    mine.add(hold(from + p * kCount), kCount);
-  if (rest > 0 && threadIdx.x == whole % blockDim.x) mine.add(hold(from + whole * kCount), rest);
-  const float most = block_max(mine.most, scratch);
-  const float sum = block_sum(mine.sum > 0 ? mine.sum * fast_exp(mine.most - most) : 0.0f, scratch);
-  const float scale = target == kNoTarget ? 0.0f : chunk.scale, factor = scale / sum;
-  const unsigned place = target == kNoTarget ? ~0u : static_cast<unsigned>(target);
-  if (target == kNoTarget ? threadIdx.x == 0 : threadIdx.x == place / kCount % blockDim.x)
-    chunk.losses[token] = target == kNoTarget ? 0.0f : std::log(sum) - (widen(from[place]) - most);
+  for (unsigned p = threadIdx.x; p < whole; p += blockDim.x) mine.add(hold(from + p * kCount));
+  if (threadIdx.x == whole % blockDim.x)
+    for (unsigned c = whole * kCount; c < vocabulary; ++c) mine.add(widen(from[c]));
+  const float most = block_max(mine.most, scratch), shift = -most * kLog2E;
+  const float sum = block_sum(mine.sum > 0 ? mine.sum * exp_below(mine.most, shift) : 0, scratch);
+  if (owner) chunk.losses[token] = wanted ? std::log(sum) - (logit - most) : 0.0f;
+  const float scale = wanted ? chunk.scale : 0.0f, factor = scale / sum;
   for (unsigned p = threadIdx.x; p < packs; p += blockDim.x) {
     const Held<T> logits = hold(from + p * kCount);
-    const unsigned valid = p < whole ? kCount : p == whole ? rest : 0, mark = place - p * kCount;
-    store(row + p * kCount, rounded<T>([&](unsigned j) {
-            const float share = j < valid ? fast_exp(logits[j] - most) * factor : 0.0f;
-            return j == mark ? share - scale : share;
-          }));
+    const unsigned valid = p < whole ? kCount : p == whole ? vocabulary % kCount : 0;
+    const auto share = [&](unsigned j) { return exp_below(logits[j], shift) * factor; };
+    if (p < whole)
+      store(row + p * kCount, rounded<T>(share));
+    else
+      store(row + p * kCount, rounded<T>([&](unsigned j) { return j < valid ? share(j) : 0.0f; }));
   }
+  if (owner && wanted) put(row + place, exp_below(logit, shift) * factor - scale);
 }
 
 template <class T>
 __global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
   STOKER_SHARED(float, scratch, kRowThreads / kWarp);
-  for (Index token = first_row(); token < static_cast<Index>(chunk.tokens); token += all_rows())
-    entropy_of_row<T>(chunk, token, nullptr, scratch);
+  const auto tokens = static_cast<Index>(chunk.tokens), stride = static_cast<Index>(chunk.stride);
+  for (Index token = first_row(); token < tokens; token += all_rows())
+    entropy_of_row<T>(chunk, token, chunk.logits + row_start(token, stride), scratch);
 }
 
 // A thread copies the packs that it reads, so it waits for no other.
-__global__ void __launch_bounds__(kRowThreads) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
+__global__ void __launch_bounds__(kRowThreads, 2) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
   STOKER_SHARED(float, scratch, kRowThreads / kWarp);
   STOKER_DYNAMIC_SHARED(Bf16, kept);
   constexpr unsigned kCount = Pack<Bf16>::kCount;
   const auto tokens = static_cast<Index>(chunk.tokens), stride = static_cast<Index>(chunk.stride);
   const auto packs = static_cast<unsigned>(chunk.stride) / kCount;
-  const auto fetch = [&](Index token, Bf16* to) {
+  for (Index token = first_row(); token < tokens; token += all_rows()) {
     const Bf16* row = chunk.logits + row_start(token, stride);
     for (unsigned p = threadIdx.x; p < packs; p += blockDim.x)
-      copy_beside(to + p * kCount, row + p * kCount, true);
-  };
-  Bf16 *these = kept, *next = kept + stride;
-  fetch(first_row(), these);
-  for (Index token = first_row(); token < tokens; token += all_rows()) {
+      copy_beside(kept + p * kCount, row + p * kCount, true);
     copies_done();
-    if (token + all_rows() < tokens) fetch(token + all_rows(), next);
-    entropy_of_row<Bf16>(chunk, token, these, scratch);
-    Bf16* const done = these;
-    these = next, next = done;
+    entropy_of_row<Bf16>(chunk, token, kept, scratch);
   }
 }
 
@@ -136,8 +142,7 @@ GpuError run(const CrossEntropy<T>& chunk, Stream stream) {
   if constexpr (sizeof(T) == sizeof(Bf16)) {
     const std::size_t row = chunk.stride * sizeof(T);
     if (in_packs(chunk.stride, chunk.logits) && row <= kMostKept)
-      return launch(Grid{std::min(blocks, kKeptBlocks), kRowThreads, 2 * row}, stream,
-                    cross_entropy_kept, chunk);
+      return launch(Grid{blocks, kRowThreads, row}, stream, cross_entropy_kept, chunk);
   }
   if (in_packs(chunk.stride, chunk.logits))
     return launch(Grid{blocks, kRowThreads}, stream, cross_entropy_packs<T>, chunk);

@@ -43,6 +43,22 @@ __device__ Held<T> hold(const T* from) {
 #endif
 }
 
+template <class T>
+__device__ float largest(const Held<T>& held) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(T) != sizeof(float)) {
+    std::uint32_t left, right, two;
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(left) : "r"(held.words[0]), "r"(held.words[1]));
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(right) : "r"(held.words[2]), "r"(held.words[3]));
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(two) : "r"(left), "r"(right));
+    return std::fmax(std::bit_cast<float>(two << 16), std::bit_cast<float>(two & 0xffff0000u));
+  }
+#endif
+  float most = held[0];
+  for (unsigned i = 1; i < Pack<T>::kCount; ++i) most = std::fmax(most, held[i]);
+  return most;
+}
+
 // What f(i) gives, rounded; stored in one piece.
 template <class T, class F>
 __device__ Held<T> rounded(F f) {

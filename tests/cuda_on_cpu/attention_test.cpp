@@ -174,7 +174,7 @@ TEST_CASE("attention_tiles.cu: dropout -> the reference under the CPU's mask") {
   against_reference<Bf16>({1, 2, 76, 128}, 0.1);
 }
 
-TEST_CASE("attention_tiles.cu: dropout of a sequence that is no multiple of four -> the same") {
+TEST_CASE("attention.cu: bf16, dropout of a sequence that is no multiple of four -> the same") {
   against_reference<Bf16>({2, 1, 33, 64}, 0.3, Layout::Training);
   against_reference<Bf16>({1, 1, 70, 32}, 0.1);
   against_reference<Bf16>({1, 2, 3, 16}, 0.1);
