@@ -237,7 +237,7 @@ void allow_shared(const void* kernel, std::size_t bytes) {
 std::size_t allowed_shared(const void* kernel) {
   const std::lock_guard lock(mutex);
   const auto found = shared_limits.find(kernel);
-  return found != shared_limits.end() ? found->second : std::size_t{48} * 1024;
+  return found != shared_limits.end() ? found->second : kPlainShared;
 }
 
 }  // namespace cuda_on_cpu

@@ -52,7 +52,8 @@ void wait(Stream* stream, Event* event);
 using Kept = std::vector<Task>;
 void begin_keeping(Stream* stream);
 std::unique_ptr<Kept> end_keeping(Stream* stream);
-// Of a kernel's dynamic shared memory, in bytes.
+// Of a kernel's dynamic shared memory, in bytes; without allow_shared() the first.
+inline constexpr std::size_t kPlainShared = 48 * 1024;
 void allow_shared(const void* kernel, std::size_t bytes);
 std::size_t allowed_shared(const void* kernel);
 // Runs `use` while device memory may be touched.

@@ -70,7 +70,8 @@ template <class... Wanted, class... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Wanted...),
                                Given&&... arguments) {
   if (cuda_on_cpu::card().error != 0) return cuda_on_cpu::queued();
-  if (how->dynamicSmemBytes > cuda_on_cpu::allowed_shared(reinterpret_cast<const void*>(kernel)))
+  if (how->dynamicSmemBytes > cuda_on_cpu::kPlainShared &&
+      how->dynamicSmemBytes > cuda_on_cpu::allowed_shared(reinterpret_cast<const void*>(kernel)))
     return cudaErrorInvalidValue;
   const std::tuple<Wanted...> copies{static_cast<Wanted>(arguments)...};
   cuda_on_cpu::enqueue(cuda_on_cpu::of(how->stream), [how = *how, kernel, copies] {
