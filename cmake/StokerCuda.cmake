@@ -44,5 +44,5 @@ target_include_directories(gpu_speed PRIVATE ${CMAKE_SOURCE_DIR})
 add_library(gpu_free_order MODULE ${CMAKE_SOURCE_DIR}/tests/gpu/free_order.cpp)  # for LD_PRELOAD
 set_target_properties(gpu_free_order PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set_target_properties(gpu_state gpu_kernels gpu_speed gpu_free_order PROPERTIES UNITY_BUILD OFF)
-add_custom_target(gpu DEPENDS gpu_kernels gpu_state gpu_speed gpu_free_order $<TARGET_NAME_IF_EXISTS:stoker-train>
+add_custom_target(gpu DEPENDS gpu_kernels gpu_state gpu_speed gpu_free_order $<TARGET_NAME_IF_EXISTS:stoker-train> $<TARGET_NAME_IF_EXISTS:stoker-agent>
   $<TARGET_NAME_IF_EXISTS:test_train_torch>)

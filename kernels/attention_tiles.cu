@@ -133,16 +133,16 @@ GpuError forward(const AttentionForward<Bf16>& a, Stream stream) {
                                       : launch(grid, stream, forward_kernel<kWide, false>, a);
 }
 
+// A mask whose rows begin within a block of the generator would take two draws for each.
+bool masks_fit(const AttentionForward<Bf16>& a) {
+  return a.dropout.samples == nullptr || a.shape.sequence % 4 == 0;
+}
+
 bool in_steps(const AttentionSteps& steps) {
   return steps.sample % 8 == 0 && steps.head % 8 == 0 && steps.row % 8 == 0;
 }
 
 }  // namespace
-
-// A mask whose rows begin within a block of the generator would take two draws for each.
-bool masks_fit(const AttentionForward<Bf16>& a) {
-  return a.dropout.samples == nullptr || a.shape.sequence % 4 == 0;
-}
 
 bool fits_tiles(const AttentionForward<Bf16>& a) {
   return in_tiles(a.shape) && masks_fit(a) && in_steps(a.inputs) && in_steps(a.outs) &&

@@ -44,7 +44,9 @@ __global__ void cross_entropy_kernel(CrossEntropy<T> chunk) {
 }
 
 constexpr unsigned kRowThreads = 1024;  // few rows at a time: they stay in the cache
-// A processor has two rows in shared memory, so that one is read while the other is computed.
+// A processor has two rows in shared memory, so that one is read while the other is computed. With
+// twice the threads a row takes longer (H200).
+constexpr unsigned kKeptThreads = 512;
 constexpr std::size_t kMostKept = 112 * 1024;
 constexpr float kLog2E = 1.4426950408889634f;
 
@@ -120,8 +122,8 @@ __global__ void cross_entropy_packs(CrossEntropy<T> chunk) {
 }
 
 // A thread copies the packs that it reads, so it waits for no other.
-__global__ void __launch_bounds__(kRowThreads, 2) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
-  STOKER_SHARED(float, scratch, kRowThreads / kWarp);
+__global__ void __launch_bounds__(kKeptThreads, 2) cross_entropy_kept(CrossEntropy<Bf16> chunk) {
+  STOKER_SHARED(float, scratch, kKeptThreads / kWarp);
   STOKER_DYNAMIC_SHARED(Bf16, kept);
   constexpr unsigned kCount = Pack<Bf16>::kCount;
   const auto tokens = static_cast<Index>(chunk.tokens), stride = static_cast<Index>(chunk.stride);
@@ -142,7 +144,7 @@ GpuError run(const CrossEntropy<T>& chunk, Stream stream) {
   if constexpr (sizeof(T) == sizeof(Bf16)) {
     const std::size_t row = chunk.stride * sizeof(T);
     if (in_packs(chunk.stride, chunk.logits) && row <= kMostKept)
-      return launch(Grid{blocks, kRowThreads, row}, stream, cross_entropy_kept, chunk);
+      return launch(Grid{blocks, kKeptThreads, row}, stream, cross_entropy_kept, chunk);
   }
   if (in_packs(chunk.stride, chunk.logits))
     return launch(Grid{blocks, kRowThreads}, stream, cross_entropy_packs<T>, chunk);
