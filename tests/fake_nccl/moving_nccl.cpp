@@ -65,8 +65,10 @@ void match(Hub& hub, std::pair<int, int> ends) {
   auto& out = hub.sends[ends];
   auto& in = hub.receives[ends];
   while (!out.empty() && !in.empty()) {
-    std::memcpy(in.front()->data, out.front()->data,
-                std::min(in.front()->bytes, out.front()->bytes));
+    cuda_on_cpu::with_memory([&] {
+      std::memcpy(in.front()->data, out.front()->data,
+                  std::min(in.front()->bytes, out.front()->bytes));
+    });
     in.front()->done = out.front()->done = true;
     in.pop_front(), out.pop_front();
   }
@@ -180,11 +182,13 @@ int all_gather(const void* in, void* out, std::size_t bytes, int, void* of, void
                          Gathering& g = hub->gatherings[number];
                          g.buffers[rank] = {in, out};
                          if (!g.done && static_cast<int>(g.buffers.size()) == hub->size) {
-                           for (const auto& [to, buffers] : g.buffers)
-                             for (const auto& [from, theirs] : g.buffers)
-                               std::memmove(static_cast<char*>(buffers.second) +
-                                                static_cast<std::size_t>(from) * bytes,
-                                            theirs.first, bytes);
+                           cuda_on_cpu::with_memory([&] {
+                             for (const auto& [to, buffers] : g.buffers)
+                               for (const auto& [from, theirs] : g.buffers)
+                                 std::memmove(static_cast<char*>(buffers.second) +
+                                                  static_cast<std::size_t>(from) * bytes,
+                                              theirs.first, bytes);
+                           });
                            g.done = true;
                          }
                          return g.done || *dead;

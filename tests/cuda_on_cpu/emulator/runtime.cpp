@@ -56,7 +56,7 @@ bool step(Stream& stream) {
   const Task task = stream.tasks.front();
   bool done = false;
   try {
-    with_memory([&] { done = task(); });
+    done = task();
   } catch (...) {  // a Fault of the kernel: it has ended
     stream.tasks.pop_front();
     throw;

@@ -24,7 +24,8 @@ struct Event;
 void set_lazy(bool lazy);
 // While it is true only default streams go on.
 void hold_others(bool now);
-void enqueue(Stream* stream, Task task);  // null: the default stream of this thread
+// Null: the default stream of this thread. A task that cannot be done yet is tried again and again.
+void enqueue(Stream* stream, Task task);
 
 struct Card {
   int driver = 13000, count = 1, major = 9, minor = 0, compute_mode = 0;
@@ -56,7 +57,8 @@ std::unique_ptr<Kept> end_keeping(Stream* stream);
 inline constexpr std::size_t kPlainShared = 48 * 1024;
 void allow_shared(const void* kernel, std::size_t bytes);
 std::size_t allowed_shared(const void* kernel);
-// Runs `use` while device memory may be touched.
+// Runs `use` while device memory may be touched. What a task touches, it touches so: to open and to
+// close all memory takes long, and a task that waits for another rank is tried often.
 void with_memory(const std::function<void()>& use);
 
 }  // namespace cuda_on_cpu

@@ -75,8 +75,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Wan
     return cudaErrorInvalidValue;
   const std::tuple<Wanted...> copies{static_cast<Wanted>(arguments)...};
   cuda_on_cpu::enqueue(cuda_on_cpu::of(how->stream), [how = *how, kernel, copies] {
-    cuda_on_cpu::launch(how.gridDim, how.blockDim, how.dynamicSmemBytes,
-                        [&] { std::apply(kernel, copies); });
+    cuda_on_cpu::with_memory([&] {
+      cuda_on_cpu::launch(how.gridDim, how.blockDim, how.dynamicSmemBytes,
+                          [&] { std::apply(kernel, copies); });
+    });
     return true;
   });
   return cudaSuccess;
@@ -104,7 +106,7 @@ inline cudaError_t cudaHostUnregister(void*) {
 inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
                                    cudaStream_t stream) {
   cuda_on_cpu::enqueue(cuda_on_cpu::of(stream), [=] {
-    std::memset(memory, value, bytes);
+    cuda_on_cpu::with_memory([&] { std::memset(memory, value, bytes); });
     return true;
   });
   return cuda_on_cpu::queued();
@@ -112,7 +114,7 @@ inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                                    cudaStream_t stream) {
   cuda_on_cpu::enqueue(cuda_on_cpu::of(stream), [=] {
-    std::memcpy(to, from, bytes);
+    cuda_on_cpu::with_memory([&] { std::memcpy(to, from, bytes); });
     return true;
   });
   return cuda_on_cpu::queued();
