@@ -21,7 +21,9 @@ def complaints(root):
         yield f"{FILE}: {e}"
         return
     for name, part in results.get("parts", {}).items():
-        if part.get("result") != "passed":
+        if name == "speed" and part.get("result", "").startswith("cut off"):
+            yield f"note: {FILE}: speed was {part['result']}"
+        elif part.get("result") != "passed":
             yield f"{FILE}: {name}: {part.get('result')}"
     if not results.get("parts"):
         yield f"{FILE}: no part of tests/gpu/run is in it"
