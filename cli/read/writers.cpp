@@ -62,11 +62,15 @@ std::vector<std::string> files_executed(const std::string& run_file,
   const auto add = [&files](const std::string& path) {
     if (std::find(files.begin(), files.end(), path) == files.end()) files.push_back(path);
   };
-  for (const std::string& path : {train.batch_script, train.setup})
+  const auto add_scripts = [&](const std::vector<std::string>& command) {
+    for (const std::string& word : command)
+      if (const std::string path = configs::path_from(policy.directory, word); is_script(path))
+        add(path);
+  };
+  for (const std::string& path : {train.batch_script, train.setup, train.agent})
     if (os::exists(path)) add(path);
-  for (const std::string& word : train.command)
-    if (const std::string path = configs::path_from(policy.directory, word); is_script(path))
-      add(path);
+  add_scripts(train.command);
+  for (const core::FollowerPolicy& follower : policy.after) add_scripts(follower.command);
   return files;
 }
 

@@ -17,9 +17,9 @@ struct OtherWriter {
 };
 std::optional<OtherWriter> other_writer_of(const std::string& path);
 
-// RUN.yaml and the scripts that it names, which are read again each time: train.batch_script at
-// each submission, train.setup and the scripts in train.command at each start. Binary programs and
-// files that do not exist on this host are left out.
+// RUN.yaml and what it has executed, read again each time: train.batch_script at each submission,
+// train.agent, train.setup and the scripts in train.command at each start, those in the commands of
+// `after` at each checkpoint. Other programs and files that do not exist on this host are left out.
 std::vector<std::string> files_executed(const std::string& run_file, const core::RunPolicy& policy);
 
 // One line on standard error for each of these files that others can write or replace.

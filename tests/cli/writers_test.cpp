@@ -109,6 +109,27 @@ TEST_CASE("writers: setup and the scripts of train.command too, by any path that
              "place of train.py"));
 }
 
+TEST_CASE("writers: the agent, and the scripts of what follows a checkpoint") {
+  const Site site;
+  const std::string agent = put(site, "stoker-agent",
+                                "\x7f"
+                                "ELF"),
+                    judge = put(site, "judge.py", "pass\n");
+  const std::string run = command_run(site, "/bin/true", put(site, "env.sh", ""));
+  std::string text = os::read_file(run, 1 << 16).value();
+  text.insert(text.find("train: {") + 8, "agent: " + agent + ", ");
+  text += "after: [{name: judge, every: 10, command: [/usr/bin/python3, " + judge + "]}]\n";
+  site.write(run, text);
+  CHECK(site.stoker({"check", run}).err.empty());
+  for (const std::string& path : {agent, judge}) {
+    REQUIRE(::chmod(path.c_str(), 0777) == 0);
+    const Said said = site.stoker({"check", run});
+    CAPTURE(said.err);
+    CHECK(says(said.err, path + ": everybody can write it"));
+    REQUIRE(::chmod(path.c_str(), 0755) == 0);
+  }
+}
+
 TEST_CASE("writers: RUN.yaml itself, by check and doctor as by run") {
   const Site site;
   const std::string run = command_run(site, "/bin/true", put(site, "env.sh", ""));
