@@ -42,14 +42,16 @@ def wait_until(condition, seconds, witness=None):
 
 
 def settle(world, witness, after):
-    """Waits until the run is where it was to be, or the time is up; then a little longer, so that what does not last is seen."""
+    """Waits until the run is where it was to be and stays there a little longer, or the time is up. What it was before an order
+    took effect may be what was asked for too: then the wait goes on (`stop` takes 20 s where a training does not answer)."""
     def good(mark=False):
         with witness.lock:
             fine = not settled(witness.history)
             if fine and mark:
                 witness.history.append({"t": round(time.monotonic(), 3), "kind": "settle", "after": after})
             return fine
-    if wait_until(good, world.settle_s, witness):
+    end = time.monotonic() + world.settle_s + world.grace_s
+    while time.monotonic() < end and wait_until(good, world.settle_s, witness):
         time.sleep(2)
         if wait_until(lambda: good(mark=True), world.grace_s, witness):
             return
