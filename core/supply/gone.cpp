@@ -47,7 +47,7 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
     raise(turn, {Severity::Warning, "job_unknown", text, command_text(turn.name(), "why"), ""});
     return;
   }
-  s.rest_cancelled = true;
+  s.rest_cancelled = s.rest_gone = true;
   if (const std::uint32_t task = running_task(s); task != 0) {
     JobSeen end;
     end.token = s.token;
@@ -63,7 +63,9 @@ void on_job_gone(Turn& turn, const JobGone& gone) {
       fmt::format("{} is gone from the queue: {}", job_text(gone.job), gone.why);
   run.jobs.may_write = run.jobs.may_write || may_run_unseen(run);
   if (turn.in<training::Queued>() == nullptr) return turn.say(text);
-  if (run.jobs.may_write && script::wait_for_stillness(turn, text, "its processes")) return;
+  if (run.jobs.may_write &&
+      script::wait_for_stillness(turn, Trigger::TaskEnds, text, "its processes"))
+    return;
   ensure(turn, text);
 }
 

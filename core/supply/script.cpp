@@ -214,10 +214,8 @@ bool moved(const RunState& run, const LiveGeneration& live) {
   return run.recovery.budget.best > live.best;
 }
 
-namespace {
-
-bool wait_until_still(Turn& turn, Trigger trigger, const std::string& sentence,
-                      const std::string& whose) {
+bool wait_for_stillness(Turn& turn, Trigger trigger, const std::string& sentence,
+                        const std::string& whose) {
   RunState& run = turn.r();
   const bool array = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
                                  [](const auto& entry) { return entry.second.waiting() > 0; });
@@ -232,17 +230,6 @@ bool wait_until_still(Turn& turn, Trigger trigger, const std::string& sentence,
                   sentence, sentence.empty() ? "" : "; ", whose, format_duration(kOrphanGrace)));
   turn.act(LookAtTree{checkpoints_of(run.policy)});
   return true;
-}
-
-}  // namespace
-
-bool wait_for_stillness(Turn& turn, const std::string& sentence, const std::string& whose) {
-  return wait_until_still(turn, Trigger::TaskEnds, sentence, whose);
-}
-
-bool waits_for_stillness(Turn& turn, const std::string& why) {
-  return turn.r().jobs.may_write &&
-         wait_until_still(turn, Trigger::Submits, why, "the lost job's processes");
 }
 
 bool looks(const RunState& run) {

@@ -36,10 +36,8 @@ bool moved(const RunState& run, const LiveGeneration& live);
 
 // A job was lost with a node: no submission before the lost node's ranks are still. False: no such
 // wait (an array whose next task SLURM starts by itself).
-bool wait_for_stillness(Turn& turn, const std::string& sentence,
-                        const std::string& whose = "the lost node's processes");
-// The same where a person's order came between: true while a lost job may still write.
-bool waits_for_stillness(Turn& turn, const std::string& why);
+bool wait_for_stillness(Turn& turn, Trigger trigger, const std::string& sentence,
+                        const std::string& whose);
 // Back to a checkpoint of a format that names the one to resume from in a file: the checkpoint is
 // looked for, the job ends, the file is set, the next job is submitted. Else refused with what to
 // do.

@@ -219,7 +219,10 @@ void submit(Turn& turn, const std::string& why) {
                    fmt::format("{}not submitting while {}", why.empty() ? "" : why + "; ", rival));
   if (too_many(turn) && allowed(turn.kind(), Trigger::Holds, TrainingKind::Held))
     return hold_submissions(turn, why);
-  if (script::waits_for_stillness(turn, why) || script::sets_resume_point(turn, why)) return;
+  if (run.jobs.may_write &&
+      script::wait_for_stillness(turn, Trigger::Submits, why, "the lost job's processes"))
+    return;
+  if (script::sets_resume_point(turn, why)) return;
   if (!run.asked.exact_order) write_orders(turn, wire::Resume{});
   const Submission& s = add_submission(turn, "");
   turn.go(training::Queued{}, Trigger::Submits,

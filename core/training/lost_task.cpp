@@ -175,7 +175,9 @@ void unexpected_end(Turn& turn, const Failure& failure, const JobSeen& end, bool
                                "processes left there may still write",
                                node.text),
                    fmt::format("check that nothing runs on {} any more", node.text));
-    if (script::wait_for_stillness(turn, fmt::format("{}; {}", text, budget_text(run))))
+    if (script::wait_for_stillness(turn, Trigger::TaskEnds,
+                                   fmt::format("{}; {}", text, budget_text(run)),
+                                   "the lost node's processes"))
       return tell();
   }
   const bool more = std::any_of(run.jobs.supply.begin(), run.jobs.supply.end(),
