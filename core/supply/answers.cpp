@@ -31,9 +31,8 @@ Duration look_up_pause(std::uint32_t asked) {
 }  // namespace
 
 void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
-  s.job = JobId{job.job, 0};
+  note_accepted(turn, s, job);
   turn.r().jobs.failed_submits = 0;
-  note_accepted(turn);
   if (s.live() &&
       (std::holds_alternative<Intended>(s.state) || std::holds_alternative<Unknown>(s.state)))
     turn.go(s, Pending{}, SupplyTrigger::Answered);
@@ -131,9 +130,8 @@ void on_looked_up(Turn& turn, const TokenLookedUp& answer) {
   auto* unknown = std::get_if<Unknown>(&s.state);
   if (unknown == nullptr) return;
   if (answer.found) {
-    s.job = JobId{answer.job.job, 0};
+    note_accepted(turn, s, answer.job);
     turn.go(s, Pending{}, SupplyTrigger::Answered);
-    note_accepted(turn);
     turn.say(fmt::format("the token {} was found: {}", s.token.text, job_text(s.job)));
     resolve(turn, "submit_failed");
     if (s.cancel_asked || s.rest_cancelled) turn.act(Cancel{s.token, s.job, true, false});

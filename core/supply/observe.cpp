@@ -311,7 +311,7 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (s == nullptr)
     return turn.say(fmt::format("{} with the token \"{}\" does not belong to this run; ignored",
                                 job_text(seen.job), seen.token.text));
-  if (s->job.job == 0) s->job = JobId{seen.job.job, 0};
+  note_accepted(turn, *s, seen.job);
   if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
 
   Task& task = s->tasks[seen.job.task];

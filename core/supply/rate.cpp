@@ -2,6 +2,7 @@
 // iteration in between mean that a reason is wrong.
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/alerts/alerting.hpp"
 #include "core/recover/recover.hpp"
@@ -17,7 +18,8 @@ constexpr Duration kWithin = 10min;
 
 }  // namespace
 
-void note_accepted(Turn& turn) {
+void note_accepted(Turn& turn, Submission& s, const JobId& job) {
+  if (std::exchange(s.job, JobId{s.job.job == 0 ? job.job : s.job.job, 0}).job != 0) return;
   auto& accepted = turn.r().jobs.accepted;
   std::erase_if(accepted, [&](Instant at) { return at + kWithin <= turn.now(); });
   accepted.push_back(turn.now());

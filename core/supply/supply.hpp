@@ -81,7 +81,8 @@ void look_up(Turn& turn, Submission& submission);
 
 // Accepted submissions in a row, without a completed iteration in between: a run that is submitted
 // again and again makes a noise for everybody and gets nowhere (rate.cpp).
-void note_accepted(Turn& turn);
+// The scheduler has this submission: it answered, or shows the job before its answer arrived.
+void note_accepted(Turn& turn, Submission& submission, const JobId& job);
 [[nodiscard]] bool too_many(const Turn& turn);
 // Nothing more is submitted: held, or, beside a running task, reported.
 void hold_submissions(Turn& turn, const std::string& why);

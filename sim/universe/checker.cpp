@@ -87,7 +87,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
   check_exclusions(state);
   check_condemned(row, state);
   check_idle(row);
-  check_rate(row, resumed);
+  check_rate(row, state, resumed);
   if (const auto run = state.runs.find(row.event.run); run != state.runs.end()) {
     if (run->second.live) known_ = run->second.live->generation;
     const auto facts = run->second.health.phases.find("iteration");
@@ -255,10 +255,17 @@ Iteration Checker::trained() const {
   return live == nullptr ? training_.reached() : training_.completed(*live);
 }
 
-// No more than three submissions are taken within ten minutes while nothing is trained.
-void Checker::check_rate(const core::JournalRow& row, bool resumed) {
+// No more than three submissions are taken within ten minutes while nothing is trained. Lines of a
+// script's log may show late what it trained before.
+void Checker::check_rate(const core::JournalRow& row, const core::SiteState& state, bool resumed) {
   const Iteration reached = trained();
-  if (resumed || reached != trained_) taken_.clear();
+  furthest_ = std::max(furthest_, reached);
+  const auto run = state.runs.find(row.event.run);
+  const bool late = scripts_ != nullptr && run != state.runs.end() &&
+                    run->second.health.progress.iteration > shown_ &&
+                    run->second.health.progress.iteration <= furthest_;
+  if (late) shown_ = run->second.health.progress.iteration;
+  if (resumed || late || reached != trained_) taken_.clear();
   trained_ = reached;
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
   const auto* looked = std::get_if<core::TokenLookedUp>(&row.event.body);

@@ -78,7 +78,7 @@ class Checker {
                       const core::Cancel& cancel);
   void check_destruction(const core::JournalRow& row, const Excuse& excuse);
   void check_idle(const core::JournalRow& row);
-  void check_rate(const core::JournalRow& row, bool resumed);
+  void check_rate(const core::JournalRow& row, const core::SiteState& state, bool resumed);
   void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
   void check_condemned(const core::JournalRow& row, const core::SiteState& state);
@@ -103,7 +103,8 @@ class Checker {
   bool blind_ = false;
   bool doubled_ = false;        // the limit of an iteration, before this row
   std::vector<Instant> taken_;  // submissions since the last iteration
-  Iteration trained_;
+  Iteration trained_, furthest_;  // in the world
+  Iteration shown_;               // to the decider, of what it shows late
   Generation known_;  // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
   std::map<std::string, Instant> alerts_wanted_;  // since when
