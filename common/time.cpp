@@ -71,7 +71,7 @@ Result<Duration> parse_duration(std::string_view text) {
 }
 
 std::string format_duration(Duration d) {
-  if (d < 0ns) return "-" + format_duration(-d);
+  if (d < 0ns) return "-" + format_duration(-std::max(d, -Duration::max()));
   if (d < 1s)
     return fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
   if (d < 10s) return fmt::format("{:.1f}s", to_seconds(d));

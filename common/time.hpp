@@ -20,8 +20,10 @@ using WallTime = std::chrono::time_point<UtcTime, Duration>;
 
 using namespace std::chrono_literals;
 
+// Beyond 290 years: the longest there is. Not a number: zero.
 constexpr Duration from_seconds(double s) {
-  return Duration(static_cast<std::int64_t>(s * 1e9));
+  if (!(s > -9.2e9)) return s < 0 ? -Duration::max() : Duration{};
+  return s < 9.2e9 ? Duration(static_cast<std::int64_t>(s * 1e9)) : Duration::max();
 }
 constexpr double to_seconds(Duration d) {
   return static_cast<double>(d.count()) / 1e9;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kManifestLimit = 256u << 20;
 constexpr std::size_t kMostFiles = 1u << 20;
+constexpr std::size_t kMostNamed = 20;  // entries of other users
 constexpr const char* kNoOptimizer =
     "it holds no optimizer state: a copy for inference, no start resumes from it";
 
@@ -58,6 +60,33 @@ Status check_strays(const std::string& path, const wire::Manifest& manifest) {
                   "move it out of the checkpoint");
   return ok();
 }
+
+// Of a folder where others can put something: whether this entry is theirs. One system call, and no
+// look into it: they may have made a million.
+bool is_of_another(int folder, const std::string& name) {
+  struct stat info {};
+  return ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_uid != 0 &&
+         info.st_uid != ::geteuid();
+}
+
+// Entries of other users, the newest of them named.
+class Planted {
+ public:
+  void add(const std::string& directory, const std::string& name, CheckpointScan& scan) {
+    if (++count_ > kMostNamed) return;
+    const Status owner = os::check_owner(directory + "/" + name);
+    scan.damaged.push_back({name, owner ? "it was another user's" : owner.error().message()});
+    last_ = scan.damaged.size() - 1;
+  }
+  void close(CheckpointScan& scan) const {
+    if (count_ > kMostNamed)
+      scan.damaged[last_].why +=
+          fmt::format("; {} more entries of other users are passed over", count_ - kMostNamed);
+  }
+
+ private:
+  std::size_t count_ = 0, last_ = 0;
+};
 
 }  // namespace
 
@@ -126,8 +155,13 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
   std::sort(candidates.rbegin(), candidates.rend());
   const os::Fd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const bool keeps_others_out = !folder || os::check_own(folder.get(), directory);
+  Planted planted;
   for (const auto& [id, name] : candidates) {
     const std::string path = directory + "/" + name;
+    if (!keeps_others_out && is_of_another(folder.get(), name)) {
+      planted.add(directory, name, scan);
+      continue;
+    }
     if (!os::exists(path + "/" + wire::kManifestName)) {
       scan.unfinished.push_back(name);
       continue;
@@ -138,10 +172,10 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       scan.newest = FoundCheckpoint{name, path, std::move(*manifest)};
       break;
     }
-    const bool planted = !keeps_others_out && !check_writer(path);
-    scan.ours_damaged |= !planted;
+    scan.ours_damaged |= keeps_others_out || check_writer(path).has_value();
     scan.damaged.push_back({name, manifest.error().message()});
   }
+  planted.close(scan);
   return scan;
 }
 

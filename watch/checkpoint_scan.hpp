@@ -29,8 +29,9 @@ struct RefusedCheckpoint {
 };
 
 struct CheckpointScan {
-  std::optional<FoundCheckpoint> newest;   // good, and in the ancestry
-  std::vector<RefusedCheckpoint> damaged;  // newer than that, newest first
+  std::optional<FoundCheckpoint> newest;  // good, and in the ancestry
+  // Newer than that, newest first. Of entries that other users made, where they can, the 20 newest.
+  std::vector<RefusedCheckpoint> damaged;
   // One of them may be the run's own: to begin from scratch would pass over what was saved. Not
   // what another user wrote where others can put something.
   bool ours_damaged = false;

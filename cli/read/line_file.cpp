@@ -9,7 +9,12 @@
 namespace stoker::cli {
 namespace {
 constexpr std::size_t kBlock = 1u << 16;
+
+bool is_zeros(const std::string& data) {
+  return data.find_first_not_of('\0') == std::string::npos;
 }
+
+}  // namespace
 
 Result<LineFile> LineFile::open(const std::string& path) {
   os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -47,6 +52,12 @@ Result<std::string> LineFile::block(std::uint64_t offset, std::size_t bytes) con
   return data;
 }
 
+std::uint64_t LineFile::behind_hole(std::uint64_t offset) const {
+  const off_t data = ::lseek(fd_.get(), static_cast<off_t>(offset), SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? std::max(size(), offset) : offset;
+  return std::max(static_cast<std::uint64_t>(data), offset);
+}
+
 Result<std::uint64_t> LineFile::start_of_last(std::uint64_t count) const {
   std::uint64_t end = size();
   if (end == 0 || count == 0) return end;
@@ -76,6 +87,10 @@ Result<std::uint64_t> LineFile::forward(std::uint64_t offset, bool unfinished,
     STOKER_TRY(data, block(read, kBlock));
     if (data.empty()) break;
     read += data.size();
+    if (is_zeros(data)) {
+      read = behind_hole(read);
+      continue;
+    }
     pending += data;
     std::size_t begin = 0;
     for (std::size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1)
@@ -95,21 +110,24 @@ Status LineFile::backward(const Visit& visit) const {
   std::uint64_t end = size();
   std::string pending;    // the beginning of a line whose rest was visited or is behind it
   bool finished = false;  // a newline was seen: `pending` is a whole line's tail
-  while (end > 0) {
+  std::uint64_t unbroken = 0;
+  while (end > 0 && unbroken < kLookBack) {
     const std::uint64_t begin = end > kBlock ? end - kBlock : 0;
     STOKER_TRY(data, block(begin, static_cast<std::size_t>(end - begin)));
     end = begin;
+    unbroken += data.size();
     for (;;) {
       const std::size_t newline = data.rfind('\n');
       if (newline == std::string::npos) break;
       if (finished && !visit(data.substr(newline + 1) + pending)) return ok();
       finished = true;
+      unbroken = newline;
       pending.clear();
       data.resize(newline);
     }
     if (finished && data.size() + pending.size() <= kMaxLine) pending.insert(0, data);
   }
-  if (finished) visit(pending);
+  if (finished && end == 0) visit(pending);
   return ok();
 }
 

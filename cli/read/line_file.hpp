@@ -31,10 +31,11 @@ class LineFile {
   [[nodiscard]] Result<std::uint64_t> start_of_last(std::uint64_t count) const;
 
   // Visits the lines from `offset`, which begins a line, to the end. With `unfinished`, a last line
-  // without newline too. Returns the offset behind what was visited.
+  // without newline too. Leaps over holes. Returns the offset behind what was visited.
   Result<std::uint64_t> forward(std::uint64_t offset, bool unfinished, const Visit& visit) const;
 
-  // Visits the finished lines from the end to the beginning.
+  // Visits the finished lines from the end to the beginning, or to kLookBack bytes without a
+  // newline.
   Status backward(const Visit& visit) const;
 
   // Offset of the first line that is not `before`, in a file ordered by it; lines that `before`
@@ -46,6 +47,8 @@ class LineFile {
 
  private:
   LineFile(os::Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  // Where data goes on behind a hole that `offset` lies in; else `offset`.
+  [[nodiscard]] std::uint64_t behind_hole(std::uint64_t offset) const;
   [[nodiscard]] Result<std::string> block(std::uint64_t offset, std::size_t bytes) const;
 
   os::Fd fd_;

@@ -116,15 +116,16 @@ bool PeerRights::has_patience_for(const Peer& peer, Instant now) {
   return true;
 }
 
-// A user namespace lends a person many uids that no user has, with the groups that the person has
-// (subuid(5)): they are no members, each would have a pace of its own.
+// The user database says who is a member; the kernel's group of the peer does not. That group stays
+// with a shell from newgrp(1), and a setgid copy of a program gives it to any user, for as long as
+// the file lies there. A user namespace lends a person many uids that no user has, with the
+// person's groups (subuid(5)): they are no members, each would have a pace of its own.
 bool PeerRights::may_act(const Peer& peer, const std::string& group) {
   if (peer.uid == 0 || peer.uid == ::geteuid()) return true;
   if (group.empty()) return false;
   const auto wanted = group_id(group);
   if (!wanted) return false;
   const auto& groups = look_up(peer.uid).groups;
-  if (peer.gid == *wanted) return !groups.empty();
   return std::find(groups.begin(), groups.end(), *wanted) != groups.end();
 }
 

@@ -101,11 +101,11 @@ class Checker {
   Cluster& cluster_;
   Instant now_;
   bool blind_ = false;
-  bool doubled_ = false;        // the limit of an iteration, before this row
-  std::vector<Instant> taken_;  // submissions since the last iteration
+  bool doubled_ = false;          // the limit of an iteration, before this row
+  std::vector<Instant> taken_;    // submissions since the last iteration
   Iteration trained_, furthest_;  // in the world
   Iteration shown_;               // to the decider, of what it shows late
-  Generation known_;  // the newest that the decider had heard of before this row
+  Generation known_;              // the newest that the decider had heard of before this row
   std::vector<EffectKey> performed_;
   std::map<std::string, Instant> alerts_wanted_;  // since when
   std::vector<std::string> safety_, liveness_;

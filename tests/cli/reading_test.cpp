@@ -35,6 +35,34 @@ std::size_t lines_of(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("line_file: a hole of gigabytes -> leapt over, and none of it is a line") {
+  const Site site;
+  const std::string path = site.folder() + "/log";
+  site.write(path, numbered(0, 3));
+  constexpr off_t kFar = off_t{8} << 30;
+  const os::Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const std::string rest = "\n" + numbered(3, 6);
+  REQUIRE(::pwrite(fd.get(), rest.data(), rest.size(), kFar) == static_cast<ssize_t>(rest.size()));
+  const auto file = LineFile::open(path);
+  std::vector<std::string> lines;
+  const auto keep = [&](std::string_view line) {
+    if (line.find("line") != std::string_view::npos)
+      lines.emplace_back(line.substr(0, 7));
+    else
+      CHECK(line.size() < LineFile::kMaxLine);
+    return true;
+  };
+  REQUIRE(file->forward(0, true, keep));
+  CHECK(lines ==
+        std::vector<std::string>{"line 0", "line 1", "line 2", "line 3", "line 4", "line 5"});
+  lines.clear();
+  REQUIRE(file->backward(keep));
+  CHECK(lines == std::vector<std::string>{"line 5", "line 4", "line 3"});
+  const auto at = file->partition_point([](std::string_view line) { return line < "line 4"; });
+  REQUIRE(at);
+  CHECK(*at >= static_cast<std::uint64_t>(kFar));
+}
+
 TEST_CASE("line_file: the last lines -> found from the end, for any form of its end") {
   const Site site;
   const std::string path = site.folder() + "/log";

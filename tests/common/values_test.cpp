@@ -1,4 +1,5 @@
 // Hashes, times, hostlists and JSON: known values, and what hostile text is answered with.
+#include <cmath>
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
@@ -61,6 +62,16 @@ TEST_CASE("time: durations as operators write them -> nanoseconds; nonsense -> a
   CHECK(format_duration(10min) == "10min");
   CHECK(format_duration(3200ms) == "3.2s");
   CHECK(format_duration(40ms) == "40ms");
+  CHECK(format_duration(-90s) == "-1min 30s");
+}
+
+TEST_CASE("time: lengths that no clock has -> the longest there is, never an overflow") {
+  CHECK(from_seconds(1e300) == Duration::max());
+  CHECK(from_seconds(-1e300) == -Duration::max());
+  CHECK(from_seconds(std::nan("")) == Duration{});
+  CHECK(from_seconds(1.5) == 1500ms);
+  CHECK(format_duration(Duration::max()) == "106751d 23h");
+  CHECK(format_duration(Duration::min()) == "-106751d 23h");
 }
 
 TEST_CASE("time: RFC 3339 -> there and back; other zones and impossible dates") {

@@ -161,10 +161,11 @@ def what_the_training_makes_is_the_owners(site):
 
 
 def lent_uids_are_nobodys(site):
-    """A user namespace lends a colleague thousands of uids, in the group that he has: no member, and no pace of their own."""
+    """A user namespace lends a colleague thousands of uids, in the group that he has: no member, and no pace of their own. Nor is a
+    stranger a member who has the group by a setgid program, or by a shell from before."""
     site.start()
     seq = site.events()[-1]["seq"]
-    for uid in (345678, 345679):
+    for uid in (345678, 345679, site.ids(STRANGER)[0]):
         answers = site.knock(MATE, *[dict(verb="stacks", run="shared")] * 3, uid=uid)
         check(not any(a["ok"] for a in answers) and "may not act" in answers[0]["message"], f"uid {uid} acts: {answers[0]}")
     check(not [e for e in site.events() if int(e["seq"]) > int(seq) and e["kind"] == "operator_asked"], "a lent uid is in the journal")
@@ -173,10 +174,9 @@ def lent_uids_are_nobodys(site):
 def batch_folder_of_another(site):
     """A folder where jobs are made that is another user's: nothing is submitted, and that is said."""
     site.start_daemon()
-    os.mkdir(site.directory)
-    os.chown(site.directory, *site.ids(OWNER))
-    os.mkdir(os.path.join(site.directory, "orders"))
-    os.chown(os.path.join(site.directory, "orders"), *site.ids(MATE))
+    for path, owner in ((site.directory, OWNER), (os.path.join(site.directory, "orders"), MATE)):
+        os.mkdir(path)
+        os.chown(path, *site.ids(owner))
     done = site.stoker("run", site.config(), "--yes", ok=False)
     check(done.returncode != 0 and MATE in done.stderr, f"a colleague's orders folder was taken: {done.stdout}{done.stderr}")
 

@@ -156,3 +156,23 @@ TEST_CASE(
     CHECK(scan.ours_damaged == (mode == 0755));
   }
 }
+
+TEST_CASE("scan_checkpoints: others put many where they can -> ours is found, twenty are named") {
+  if (::geteuid() != 0) return;  // to make them another user's
+  Folder f;
+  const std::string ours = f.add(10, 1);
+  REQUIRE(::chmod(f.path.c_str(), 01777) == 0);
+  for (std::uint64_t step = 100; step < 130; ++step) {
+    const std::string folder = f.path + "/" + wire::checkpoint_name(Iteration(step), Generation(1));
+    REQUIRE(os::make_directories(folder));  // no manifest: what is in it is of no interest
+    REQUIRE(::chown(folder.c_str(), 54321, 54321) == 0);
+  }
+  const auto scan = f.scan();
+  REQUIRE(scan.newest);
+  CHECK(scan.newest->name == ours);
+  CHECK_FALSE(scan.ours_damaged);
+  REQUIRE(scan.damaged.size() == 20);
+  CHECK(scan.unfinished.empty());
+  CHECK(says(scan, "step-000129.g000001", "belongs to uid 54321"));
+  CHECK(says(scan, "step-000110.g000001", "10 more entries of other users"));
+}

@@ -50,6 +50,14 @@ def with_either(usual, **cluster):
     return mark
 
 
+def on_cluster(**options):
+    """A case whose Cluster has these options."""
+    def mark(case):
+        case.cluster = options
+        return case
+    return mark
+
+
 def by_commands(case):
     """A case about SLURM's commands themselves: nothing of it would go over slurmrestd."""
     case.way = "commands"

@@ -6,8 +6,9 @@ from slurm.real._site import LIMIT, main, with_either
 
 
 def remainder(site):
-    """squeue's rows without a task number: what is left of arrays whose waiting tasks were cancelled."""
-    return [j for j in site.cluster.jobs() if j[4] == site.run and j[1] == "N/A"]
+    """squeue's rows of waiting tasks that were cancelled: one without a task number, or, where slurmrestd of 24.11 cancelled them, one
+    for each."""
+    return [j for j in site.cluster.jobs() if j[4] == site.run and j[2] == "CANCELLED"]
 
 
 def submitted(site):
@@ -31,7 +32,7 @@ def paused(site):
     site.run_training(tasks=4)
     before = site.wait_training(beyond=20)
     site.stoker("pause", site.run, "--reason", "upgrade")
-    site.wait(lambda: remainder(site), LIMIT, "the row without a task number")
+    site.wait(lambda: remainder(site), LIMIT, "the rows of the cancelled tasks")
     after = goes_on(site, before)
     site.stoker("resume", site.run, "--reason", "done")
     site.wait(lambda: site.waiting_jobs(), LIMIT, "the next array")
