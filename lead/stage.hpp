@@ -66,6 +66,7 @@ struct AskingPort {  // the first node is asked for a free port
   Why why;
   ChosenCheckpoint chosen;
   std::vector<NodeName> nodes;  // of the attempt
+  std::optional<MemorySource> memory;  // newer than `chosen`
 };
 
 // What was asked of the running attempt.

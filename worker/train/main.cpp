@@ -93,6 +93,10 @@ Backend torch_backend() {
                                       e.rank,           mesh,          deadline};
             return device.is_host() ? connect_gloo(options) : connect_devices(options, device);
           },
+          [](const RankEnvironment& e, Duration deadline) {
+            return connect_gloo({e.master_address, e.master_port, e.store_prefix + ".memory", e.rank,
+                                 Mesh{1, 1, e.world}, deadline, GlooStore::Theirs});
+          },
           warm_up_torch, numerics_of, kOpenGpu};
 }
 
