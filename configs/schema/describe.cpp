@@ -35,6 +35,7 @@ constexpr const char* kGivenOnly[][2] = {
     {"alerts.digest", "alerts.inhibit"},       {"checkpoint.save", "checkpoint.directory"},
     {"after", "checkpoints.interval_floor"},   {"batch.ramp_up", "batch.global"},
     {"batch.steps", "batch.ramp_up"},          {"train.curriculum", "train.recompute"},
+    {"checkpoint.memory", "checkpoint.asynchronous"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {
