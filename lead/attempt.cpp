@@ -125,8 +125,7 @@ void take_choice(Turn& turn, ChosenCheckpoint chosen) {
   if (auto* benching = turn.in<Benching>()) choice = &benching->next.choice;
   if (auto* waiting = turn.in<Waiting>()) choice = &waiting->choice;
   if (choosing == nullptr && choice == nullptr) return;
-  if (!chosen.error.empty())
-    return leave(turn, 1, "cannot read the checkpoints: " + chosen.error);
+  if (!chosen.error.empty()) return leave(turn, 1, "cannot read the checkpoints: " + chosen.error);
   if (choice != nullptr)
     *choice = std::move(chosen);
   else

@@ -24,7 +24,7 @@ struct ChosenCheckpoint {
   std::string name;                              // directory name, "" = none is good: from scratch
   Iteration iteration;                           // 0 = from scratch
   std::vector<wire::DamagedCheckpoint> damaged;  // newer ones of the lineage
-  std::string error;  // the directory cannot be read: nothing is known, "" = it was read
+  std::string error;           // the directory cannot be read: nothing is known, "" = it was read
   std::vector<HeldOn> held{};  // what may be newer
 };
 

@@ -11,7 +11,7 @@
 namespace stoker::lead {
 namespace {
 
-constexpr Duration kSearchLimit = 60s;  // the content of all is read
+constexpr Duration kSearchLimit = 60s;   // the content of all is read
 constexpr std::size_t kMostDamaged = 8;  // reported of one node
 
 using Key = std::pair<Iteration, Attempt>;
@@ -117,12 +117,11 @@ std::optional<MemorySource> pick_snapshot(Turn& turn, const ChosenCheckpoint& ch
           source.nodes.push_back(node);
       return source;
     }
-    turn.notice(
-        fmt::format("the snapshot of iteration {} in memory is not used: {}", key.first.value,
-                    worlds[key] != world
-                        ? fmt::format("{} ranks made it, there are {}", worlds[key], world)
-                        : fmt::format("no node of the attempt has the shard of rank {} of {}",
-                                      missing_of(shards, world), world)));
+    turn.notice(fmt::format(
+        "the snapshot of iteration {} in memory is not used: {}", key.first.value,
+        worlds[key] != world ? fmt::format("{} ranks made it, there are {}", worlds[key], world)
+                             : fmt::format("no node of the attempt has the shard of rank {} of {}",
+                                           missing_of(shards, world), world)));
   }
   return std::nullopt;
 }

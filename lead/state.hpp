@@ -41,9 +41,9 @@ using Presence = std::variant<Absent, Present, Closed, Lost, Gone>;
 
 struct Agent {
   Presence presence;
-  std::uint32_t standbys = 0;  // warm and ready
-  std::size_t gpus = 0;        // that its NVML shows
-  std::string stuck;           // processes there that cannot be killed
+  std::uint32_t standbys = 0;   // warm and ready
+  std::size_t gpus = 0;         // that its NVML shows
+  std::string stuck;            // processes there that cannot be killed
   std::uint32_t snapshots = 0;  // in its memory
 };
 

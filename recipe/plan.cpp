@@ -232,8 +232,8 @@ void add_snapshots(const TrainConfig& config, const PlanRequest& request, Plan& 
       static_cast<double>(plan.memory.model_state) / state_bytes(config, shards);
   const double shard = parameters * (config.train.dtype == Dtype::F64 ? 24 : 12) / replicas;
   const double copies = request.nodes > 1 ? 4 : 2;
-  plan.snapshot_bytes = static_cast<std::uint64_t>(
-      shard * copies * static_cast<double>(request.ranks_per_node));
+  plan.snapshot_bytes =
+      static_cast<std::uint64_t>(shard * copies * static_cast<double>(request.ranks_per_node));
   const bool on_cpu = config.train.device == DeviceKind::Cpu;
   plan.node_bytes =
       plan.snapshot_bytes + (on_cpu ? request.ranks_per_node * plan.memory.total() : 0);

@@ -98,8 +98,8 @@ Status verify_slot(const os::Fd& slot, const SlotHead& head) {
   const std::string_view first = digested_numbers(numbers);
   hash.update(first.data(), first.size());
   std::string piece(kPiece, '\0');
-  const std::string object = fmt::format("shard {} of iteration {} in memory", head.held.shard,
-                                         head.held.iteration.value);
+  const std::string object =
+      fmt::format("shard {} of iteration {} in memory", head.held.shard, head.held.iteration.value);
   for (std::uint64_t at = 0; at < head.bytes();) {
     const std::size_t n = std::min<std::uint64_t>(kPiece, head.bytes() - at);
     if (!read_at(slot, kSlotHeader + at, piece.data(), n)) return fail("ends too early", object);
@@ -107,9 +107,9 @@ Status verify_slot(const os::Fd& slot, const SlotHead& head) {
     at += n;
   }
   if (hash.digest() != head.digest)
-    return fail(fmt::format("its digest is {}, {} was written", hex64(hash.digest()),
-                            hex64(head.digest)),
-                object);
+    return fail(
+        fmt::format("its digest is {}, {} was written", hex64(hash.digest()), hex64(head.digest)),
+        object);
   return ok();
 }
 

@@ -3,8 +3,8 @@
 // the other side may have been killed at any moment, or be another program.
 //
 //   0 "STOKERMS"   8 u32 version = 1   12 u32 state   16 u32 generation   20 u32 attempt
-//   24 u64 iteration   32 u32 shard   36 u32 shards   40 u64 shard's bytes   48 u64 manifest's bytes
-//   56 u64 XXH3 of bytes 16 to 55, the shard and the manifest
+//   24 u64 iteration   32 u32 shard   36 u32 shards   40 u64 bytes of the shard
+//   48 u64 bytes of the manifest   56 u64 XXH3 of bytes 16 to 55, the shard and the manifest
 //   4096 the shard, as it would lie in its file; behind it the manifest of this shard alone
 #pragma once
 
@@ -23,9 +23,9 @@
 namespace stoker::wire {
 
 inline constexpr std::size_t kSlotHeader = 4096;
-inline constexpr std::size_t kSlotNumbers = 64;       // of them are used
-inline constexpr std::size_t kSlotState = 12;         // where the state is
-inline constexpr std::size_t kSlotsOfRank = 4;        // two of its own, two for its partner's copy
+inline constexpr std::size_t kSlotNumbers = 64;  // of them are used
+inline constexpr std::size_t kSlotState = 12;    // where the state is
+inline constexpr std::size_t kSlotsOfRank = 4;   // two of its own, two for its partner's copy
 inline constexpr std::size_t kLargestSlotText = 1u << 26;  // of a manifest
 
 // Of a rank's STOKER_MEMORY: its slots in this order.

@@ -147,7 +147,7 @@ struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   Attempt attempt;
   std::vector<RankSample> ranks;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
-  double gpu_watts = 0;        // of the node's GPUs; 0 = not measured
+  double gpu_watts = 0;         // of the node's GPUs; 0 = not measured
   std::uint32_t standbys = 0;   // warm and ready
   std::uint32_t snapshots = 0;  // complete ones in its memory
   STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, gpu_watts, standbys,
@@ -182,8 +182,7 @@ struct Signalled {  // the scheduler has sent the agent a signal: the end is nea
   int signal = 0;
   STOKER_FIELDS(Signalled, signal)
 };
-using NodeReport =
-    std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone, Benched,
-                 SnapshotsHeld, Signalled>;
+using NodeReport = std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone,
+                                Benched, SnapshotsHeld, Signalled>;
 
 }  // namespace stoker::wire

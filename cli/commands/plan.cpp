@@ -89,10 +89,11 @@ NodeMemory memory_of_node(const PlanOptions& options, const core::RunPolicy& pol
       whose = fmt::format("each of {} nodes on this host", request.nodes);
     }
   if (plan.snapshot_bytes > 0 && memory.bytes > 0 && plan.node_bytes > memory.bytes)
-    memory.why = fmt::format("snapshots in memory do not fit: {} needs {} ({} of them for "
-                             "snapshots), it has {}",
-                             whose, rounded_size(plan.node_bytes),
-                             rounded_size(plan.snapshot_bytes), rounded_size(memory.bytes));
+    memory.why = fmt::format(
+        "snapshots in memory do not fit: {} needs {} ({} of them for "
+        "snapshots), it has {}",
+        whose, rounded_size(plan.node_bytes), rounded_size(plan.snapshot_bytes),
+        rounded_size(memory.bytes));
   return memory;
 }
 

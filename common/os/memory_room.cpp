@@ -74,8 +74,7 @@ std::optional<MemoryRoom> memory_room(const std::string& proc, const std::string
     std::string group(line.substr(path + 1));
     if (group == "/") group.clear();
     if (line.starts_with("0::"))
-      narrow_upwards(room, group,
-                     {cgroups, "/memory.max", "/memory.current", "inactive_file "});
+      narrow_upwards(room, group, {cgroups, "/memory.max", "/memory.current", "inactive_file "});
     else if (line.substr(0, path).find(":memory") != std::string_view::npos)
       narrow_upwards(room, group,
                      {cgroups + "/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",

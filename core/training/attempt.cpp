@@ -59,8 +59,7 @@ void on_attempt_started(Turn& turn, const wire::AttemptStarted& e) {
   const std::string why = e.restart != 0 ? fmt::format("control restart {}", e.restart) : e.why;
   const std::string sentence = fmt::format(
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
-      count_text(e.world_size, "rank"), nodes_text(e.nodes),
-      source_text(run, e),
+      count_text(e.world_size, "rank"), nodes_text(e.nodes), source_text(run, e),
       e.standby ? ", from standby processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
   training::reactions_of(run).ranks_start(turn, e, sentence);
 }

@@ -89,15 +89,16 @@ def two_nodes(site, prefix, iterations):
 
 def memory(site, prefix):
     """What snapshots every 10 iterations add to an iteration: the copy is in each tenth, digest and exchange in the one behind."""
-    events, size = two_nodes(site, prefix, 61)
+    events, size = two_nodes(site, prefix, 45)
     took = {e["args"]["iteration"]: e["dur"] / 1e6 for e in events if e["name"].startswith("iteration")}
     costs = []
-    for at in range(10, 60, 10):
-        usual = statistics.median(took[i] for i in range(at - 7, at))
+    for at in range(10, 41, 10):
+        usual = statistics.median(took[i] for i in [*range(at - 4, at), *range(at + 2, min(at + 6, 46))])
         costs.append((took[at] + took[at + 1] - 2 * usual) / (10 * usual))
-    cost, usual = statistics.median(costs), statistics.median(took.values())
+    usual = statistics.median(took.values())
     copies = statistics.median(e["dur"] / 1e6 for e in events if e["name"] == "snapshot")
     waits = statistics.median(e["dur"] / 1e6 for e in events if e["name"] == "wait for the snapshot")
+    cost = max(statistics.mean(costs), (copies + waits) / (10 * usual))  # busy cores can make the first one negative
     yield dict(name="stall: snapshots in memory, every 10", value=100 * cost, unit="%", goal="<= 3", ok=cost <= 0.03,
                note=f"two nodes x 1 rank: {size} a rank, an iteration of {1000 * usual:.0f} ms, copy {1000 * copies:.0f} ms, waited "
                     f"{1000 * waits:.0f} ms")

@@ -1,6 +1,7 @@
+#include "common/os/memory_room.hpp"
+
 #include <doctest/doctest.h>
 
-#include "common/os/memory_room.hpp"
 #include "tests/folder.hpp"
 
 using namespace stoker;

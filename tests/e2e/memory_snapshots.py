@@ -1,5 +1,5 @@
 """Snapshots in memory (`checkpoint.memory`): after the death of a rank, a hang and the loss of a node the training goes on from
-memory, repeats no more iterations than it was told, and ends with the very bits of the undisturbed run. What is damaged, was
+memory, repeats no more iterations than configured, and ends with the very bits of the undisturbed run. What is damaged, was
 rolled back or does not fit is not used."""
 import glob
 import json
@@ -76,9 +76,9 @@ def every_kind_of_failure(site):
     again = repeated(site)
     check(len(again) == 3 and all(0 <= n <= 5 for n in again), f"iterations done again: {again}")
     check(log(site).count("resume audit: memory of") == 3 and log(site).count("guarantee: bitwise") == 3, "not audited as bitwise")
-    told = reasons(site, "from memory of")
-    check(re.search(r"from memory of n01, iteration \d+; repeats \d+ iteration|from memory of n01, iteration \d+; repeats none", told[2]),
-          f"the loss of n02 is told as {told[2]}")
+    said = reasons(site, "from memory of")
+    check(re.search(r"from memory of n01, iteration \d+; repeats \d+ iteration|from memory of n01, iteration \d+; repeats none", said[2]),
+          f"the loss of n02 is said as {said[2]}")
     check("from memory of" in site.stoker("chronicle", site.run).stdout, "the chronicle does not name the source")
     nothing_left(site)
     site.audit()
@@ -134,8 +134,8 @@ def a_damaged_one(site):
                 f.write(bytes([byte[0] ^ 4]))
     os.kill(pids[0], signal.SIGKILL)
     site.wait(lambda: reasons(site, "from memory of"), 60, "a restart from memory")
-    told = reasons(site, "from memory of")[0]
-    check("iteration 40; repeats" in told, told)
+    said = reasons(site, "from memory of")[0]
+    check("iteration 40; repeats" in said, said)
     notices = "\n".join(reasons(site, "in memory"))
     check("damaged and not used" in notices and "its digest is" in notices, f"nothing says what was damaged: {notices}")
     check("the snapshot of iteration 60 in memory is not used" in notices, f"nothing says why 60 is not used: {notices}")
@@ -155,10 +155,10 @@ def not_past_a_rollback(site):
     check(log(site)[first:].startswith("resume audit: step-000100."), f"it began otherwise: {log(site)[first:first + 200]}")
     site.wait(lambda: 125 <= site.status().get("iteration", 0) < left, 60, "iteration 125")
     os.kill(site.rank_pid(1), signal.SIGKILL)
-    told = site.wait(lambda: reasons(site, "from memory of"), 60, "a restart from memory")[0]
-    at = int(re.search(r"iteration (\d+)", told.split("from memory of")[1]).group(1))
-    check(110 <= at < left, told)
-    check("of generation 2" in told, told)
+    said = site.wait(lambda: reasons(site, "from memory of"), 60, "a restart from memory")[0]
+    at = int(re.search(r"iteration (\d+)", said.split("from memory of")[1]).group(1))
+    check(110 <= at < left, said)
+    check("of generation 2" in said, said)
 
 
 def too_large(site):

@@ -109,10 +109,9 @@ class Nodes {
         e.generation = Generation(3), e.attempt = Attempt(number);
         for (std::size_t i = 0; i < wire::kSlotsOfRank; ++i) e.memory.push_back(slot(r, i));
         FlatState state = state_on(case_, comm, hidden);
-        auto opened = Snapshots::open({comm, e, state, 10, 60s, [&] {
-                                         return Result<std::unique_ptr<Comm>>(
-                                             std::make_unique<FakeComm>(beside, r));
-                                       }});
+        auto opened = Snapshots::open(
+            {comm, e, state, 10, 60s,
+             [&] { return Result<std::unique_ptr<Comm>>(std::make_unique<FakeComm>(beside, r)); }});
         REQUIRE(opened);
         f(comm, state, opened->snapshots.get());
       });
@@ -217,7 +216,7 @@ TEST_CASE("snapshots: a node and its partner are lost -> all ranks say which sha
         std::string::npos);
 }
 
-TEST_CASE("snapshots: a rank is killed while it copies -> that slot does not count, the other does") {
+TEST_CASE("snapshots: a rank is killed in a copy -> that slot does not count, the other one does") {
   const Nodes nodes(Case{{1, 1, 1}});
   nodes.train(1, {10, 20});
   nodes.write_into(0, 1, wire::kSlotState, static_cast<char>(wire::SlotState::Writing));

@@ -94,10 +94,14 @@ Backend torch_backend() {
             return device.is_host() ? connect_gloo(options) : connect_devices(options, device);
           },
           [](const RankEnvironment& e, Duration deadline) {
-            return connect_gloo({e.master_address, e.master_port, e.store_prefix + ".memory", e.rank,
-                                 Mesh{1, 1, e.world}, deadline, GlooStore::Theirs});
+            const std::string prefix = e.store_prefix + ".memory";
+            const Mesh all{1, 1, e.world};
+            return connect_gloo({e.master_address, e.master_port, prefix, e.rank, all, deadline,
+                                 GlooStore::Theirs});
           },
-          warm_up_torch, numerics_of, kOpenGpu};
+          warm_up_torch,
+          numerics_of,
+          kOpenGpu};
 }
 
 // Large blocks stay in the heap: activations of one iteration are those of the next, and fetching

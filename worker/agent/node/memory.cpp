@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
+#include "common/os/permissions.hpp"
 #include "wire/memory_slot.hpp"
 #include "worker/agent/aside.hpp"
 
@@ -23,8 +23,9 @@ Result<os::Fd> make_slot() {
   const char* name = "stoker-snapshot";
   os::Fd slot(::memfd_create(name, MFD_CLOEXEC | kNoExecSeal));
   if (!slot && errno == EINVAL) slot.reset(::memfd_create(name, MFD_CLOEXEC));
-  if (!slot || ::fchmod(slot.get(), 0600) != 0)
-    return fail(errno_error(errno, "cannot make memory for snapshots", name));
+  const std::string what = "cannot make memory for snapshots";
+  if (!slot) return fail(errno_error(errno, what, name));
+  STOKER_TRY_STATUS(os::set_mode(slot.get(), 0600, what, name));
   return slot;
 }
 
@@ -38,8 +39,8 @@ Result<std::string> NodeMemory::slots_of(std::uint32_t local) {
   }
   std::string paths;
   for (std::size_t i = first; i < first + wire::kSlotsOfRank; ++i)
-    paths += fmt::format("{}/proc/{}/fd/{}", paths.empty() ? "" : ":", ::getpid(),
-                         slots_[i]->get());
+    paths +=
+        fmt::format("{}/proc/{}/fd/{}", paths.empty() ? "" : ":", ::getpid(), slots_[i]->get());
   return paths;
 }
 

@@ -225,8 +225,8 @@ Status Node::start_member(Member& member, const StartRanks& command) {
     member.slot->attach_page(std::move(*page));
   else
     member.page_path.clear();
-  const Environment place = rank_environment(start_, command, member.local,
-                                             {member.page_path, slots_of(member.local)});
+  const Environment place =
+      rank_environment(start_, command, member.local, {member.page_path, slots_of(member.local)});
   if (auto standby = take_standby()) {
     standby->replace_events(member_events(member));
     if (standby->give_order({1, place})) {

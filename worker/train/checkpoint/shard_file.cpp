@@ -180,8 +180,8 @@ CopiedShard copied_shard(const FlatState& state, FlatRange range) {
   for (const Piece& piece : pieces_of(state.table(), range)) {
     const Parameter& p = *piece.parameter;
     shard.bytes += kParts.size() * piece.count * size_of(state.element());
-    shard.layout += fmt::format(";{} {} {} {}", p.name, piece.first, piece.count,
-                                to_json_text(p.box));
+    shard.layout +=
+        fmt::format(";{} {} {} {}", p.name, piece.first, piece.count, to_json_text(p.box));
   }
   shard.layout = hex64(xxh3_64(shard.layout));
   return shard;

@@ -95,10 +95,10 @@ Choice choose_newest(const ResumeParts& p) {
 }
 
 void not_from_memory(const wire::SnapshotId& id, const std::string& why) {
-  const std::string text =
-      fmt::format("the snapshot of iteration {} in memory is not used: {}; the newest checkpoint "
-                  "on the disk is",
-                  id.iteration.value, why);
+  const std::string text = fmt::format(
+      "the snapshot of iteration {} in memory is not used: {}; the newest checkpoint "
+      "on the disk is",
+      id.iteration.value, why);
   complain("warning: " + text);
   tell_event(wire::Notice{{}, text});
 }

@@ -126,16 +126,17 @@ Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
                                                 const RankEnvironment& environment, Comm& comm) {
   const recipe::TrainConfig& c = p.config();
   if (c.checkpoint.memory_every == 0) return std::unique_ptr<Snapshots>();
-  auto opened = Snapshots::open(
-      {comm, environment, *p.state, c.checkpoint.memory_every, c.train.deadline,
-       [&] { return backend.beside(environment, c.train.deadline); }});
+  auto opened =
+      Snapshots::open({comm, environment, *p.state, c.checkpoint.memory_every, c.train.deadline,
+                       [&] { return backend.beside(environment, c.train.deadline); }});
   if (!opened) return failed(ExitCode::PeerLost, opened.error());
   const bool first = environment.first();
   if (const std::string& why = opened->no_room; !why.empty()) {
     const Error error{why, "checkpoint.memory", "take nodes with more memory, or leave it out"};
     if (environment.attempt.value <= 1) {
       if (first)
-        complain(refusal(p.file, options.config, {{"checkpoint", "memory"}, {"checkpoint"}}, error));
+        complain(
+            refusal(p.file, options.config, {{"checkpoint", "memory"}, {"checkpoint"}}, error));
       return Failure{ExitCode::Configuration};
     }
     if (first) {
@@ -144,10 +145,11 @@ Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
     }
   }
   if (const Snapshots* made = opened->snapshots.get(); made != nullptr && first)
-    say(fmt::format("snapshots in memory every {} iteration{}: {} of this rank, two generations{}",
-                    c.checkpoint.memory_every, c.checkpoint.memory_every == 1 ? "" : "s",
-                    size_text(made->bytes()),
-                    made->has_partner() ? ", and the same on the next node" : ", on this node only"));
+    say(fmt::format(
+        "snapshots in memory every {} iteration{}: {} of this rank, two generations{}",
+        c.checkpoint.memory_every, c.checkpoint.memory_every == 1 ? "" : "s",
+        size_text(made->bytes()),
+        made->has_partner() ? ", and the same on the next node" : ", on this node only"));
   return std::move(opened->snapshots);
 }
 

@@ -138,15 +138,14 @@ class Restore {
     std::optional<std::pair<std::uint32_t, std::size_t>> found;
     for (std::uint32_t r = 0; r < offers_.size(); ++r)
       for (std::size_t i = 0; i < offers_[r].size(); ++i)
-        if (offers_[r][i].shard == s && (!found || (r == s && found->first != s)))
-          found = {r, i};
+        if (offers_[r][i].shard == s && (!found || (r == s && found->first != s))) found = {r, i};
     return found;
   }
 
   Status give(std::uint32_t to, const wire::SlotHead& head, const char* content) {
     for (std::uint64_t at = 0; at < head.bytes(); at += kPiece)
-      STOKER_TRY_STATUS(comm_.send(to, content + at,
-                                   std::min<std::uint64_t>(kPiece, head.bytes() - at), call_));
+      STOKER_TRY_STATUS(
+          comm_.send(to, content + at, std::min<std::uint64_t>(kPiece, head.bytes() - at), call_));
     return ok();
   }
 

@@ -27,7 +27,7 @@ class Slot {
   [[nodiscard]] const char* content() const { return memory_ + wire::kSlotHeader; }
   [[nodiscard]] char* content() { return memory_ + wire::kSlotHeader; }
 
-  void begin();                             // from now on it holds nothing
+  void begin();                               // from now on it holds nothing
   void complete(const wire::SlotHead& head);  // with its digest
 
  private:

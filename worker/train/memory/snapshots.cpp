@@ -17,7 +17,7 @@ constexpr std::size_t kText = 1u << 20;   // room for a shard's manifest
 constexpr std::size_t kPiece = 4u << 20;  // travels at a time
 constexpr std::size_t kOwn = 0, kCopy = 2;
 
-struct Need {  // travels between ranks
+struct Need {                 // travels between ranks
   std::uint64_t opened = 0;   // the slots are there
   std::uint64_t content = 0;  // of one snapshot
   std::uint64_t have = 0;     // of the slots, already
@@ -57,10 +57,10 @@ std::string too_small(const std::vector<Need>& all, std::uint32_t first, std::ui
     free = all[r].free;
   }
   if (least == nullptr || wanted <= have || wanted - have <= free) return "";
-  const std::string group =
-      least->limit == 0 ? ""
-                        : fmt::format(" (its control group has {} and uses {})",
-                                      size_text(least->limit), size_text(least->used));
+  const std::string group = least->limit == 0
+                                ? ""
+                                : fmt::format(" (its control group has {} and uses {})",
+                                              size_text(least->limit), size_text(least->used));
   return fmt::format(
       "the node of rank {} needs {} more memory for snapshots ({} ranks, two generations{}), {} is "
       "free{}",
@@ -221,9 +221,10 @@ Status Snapshots::exchange(const wire::SlotHead& mine, const Slot& slot) {
   if (content_digest(*head, copy.content()) == head->digest)
     copy.complete(*head);
   else
-    complain(fmt::format("warning: the snapshot of iteration {} that rank {} sent has arrived "
-                         "damaged; test the network between the nodes",
-                         head->held.iteration.value, partner_from_));
+    complain(
+        fmt::format("warning: the snapshot of iteration {} that rank {} sent has arrived "
+                    "damaged; test the network between the nodes",
+                    head->held.iteration.value, partner_from_));
   return ok();
 }
 

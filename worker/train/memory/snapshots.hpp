@@ -33,7 +33,7 @@ class Snapshots {
     Connect connect;
   };
   struct Opened {
-    std::unique_ptr<Snapshots> snapshots;  // null: there are none, and rank 0 has said why
+    std::unique_ptr<Snapshots> snapshots;  // null: none is made, and rank 0 has said why
     std::string no_room;                   // with the numbers; the same on all ranks
   };
   // Collective. The Error is that of the Comm.

@@ -24,9 +24,9 @@ struct RankEnvironment {
   Generation generation;                     // 0: started by hand
   Attempt attempt{1};
   std::string store_prefix;
-  std::optional<std::string> heartbeat;  // path of our page
-  std::optional<std::string> start;      // path of start.json
-  std::optional<std::string> load;       // checkpoint directory, or "none"
+  std::optional<std::string> heartbeat;         // path of our page
+  std::optional<std::string> start;             // path of start.json
+  std::optional<std::string> load;              // checkpoint directory, or "none"
   std::vector<std::string> memory;              // paths of our slots for snapshots
   std::optional<wire::SnapshotId> memory_load;  // is tried before `load`
   double lr_scale = 1;
