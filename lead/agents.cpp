@@ -119,11 +119,14 @@ void on(Turn& turn, NodeSaid event) {
                           const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
                           if (const auto* found = std::get_if<wire::HealthSources>(&r.body))
                             on_gpus(turn, node, found->gpus.size());
+                          if (const auto* audit = std::get_if<wire::ResumeAudit>(&r.body))
+                            note_audit(turn.state, *audit);
                           turn.report(std::move(r.body));
                           if (saved) turn.act(TendCheckpoints{});
                         },
                         [&](const wire::StacksDone& r) { on_stacks(turn, r); },
                         [&](wire::Benched& r) { on_benched(turn, node, std::move(r)); },
+                        [&](const wire::SnapshotsHeld& r) { on_snapshots(turn, node, r); },
                         [&](const wire::Signalled& r) {
                           save_and_leave(turn, fmt::format("signal {} to the agent of {}", r.signal,
                                                            node.text));

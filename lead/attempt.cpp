@@ -39,6 +39,7 @@ wire::StartRanks start_order(const State& state, const AskingPort& asked, std::u
   const bool rollback = orders.resume.mode == wire::ResumeMode::Exact && starts == 0;
   order.set_load = is_ours(orders) || rollback;
   if (order.set_load) order.load = load_path(state, asked.chosen);
+  if (asked.memory) order.memory = asked.memory->id;
   return order;
 }
 
@@ -73,7 +74,8 @@ void ask_port(Turn& turn, Why why, ChosenCheckpoint chosen) {
   nodes.resize(turn.orders().nodes);
   for (auto& [node, samples] : state.samples) samples.ranks.clear();  // of the one before
   turn.send(nodes.front(), wire::ChoosePort{state.attempt});
-  state.stage = AskingPort{std::move(why), std::move(chosen), std::move(nodes)};
+  auto memory = pick_snapshot(turn, chosen, nodes);
+  state.stage = AskingPort{std::move(why), std::move(chosen), std::move(nodes), std::move(memory)};
 }
 
 }  // namespace
@@ -112,22 +114,22 @@ void prepare(Turn& turn, Next next) {
 Choice choose(Turn& turn) {
   if (!is_ours(turn.orders())) return ChosenCheckpoint{};
   turn.act(ChooseCheckpoint{});
+  search_snapshots(turn);
   return BeingChosen{};
 }
 
-void on(Turn& turn, CheckpointChosen event) {
+void take_choice(Turn& turn, ChosenCheckpoint chosen) {
   auto* choosing = turn.in<Choosing>();
   Choice* choice = nullptr;
   if (auto* looking = turn.in<Looking>()) choice = &looking->next.choice;
   if (auto* benching = turn.in<Benching>()) choice = &benching->next.choice;
   if (auto* waiting = turn.in<Waiting>()) choice = &waiting->choice;
   if (choosing == nullptr && choice == nullptr) return;
-  if (!event.chosen.error.empty())
-    return leave(turn, 1, "cannot read the checkpoints: " + event.chosen.error);
+  if (!chosen.error.empty()) return leave(turn, 1, "cannot read the checkpoints: " + chosen.error);
   if (choice != nullptr)
-    *choice = std::move(event.chosen);
+    *choice = std::move(chosen);
   else
-    ask_port(turn, Why(choosing->why), std::move(event.chosen));
+    ask_port(turn, Why(choosing->why), std::move(chosen));
 }
 
 void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {
@@ -137,8 +139,10 @@ void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {
   event.attempt = state.attempt;
   event.nodes = asked.nodes;
   event.world_size = order.groups * order.ranks_per_node;
-  event.load = asked.chosen.name;
-  event.iteration = asked.chosen.iteration;
+  const Iteration from = asked.memory ? asked.memory->id.iteration : asked.chosen.iteration;
+  event.load = asked.memory ? "" : asked.chosen.name;
+  if (asked.memory) event.memory = asked.memory->nodes;
+  event.iteration = from;
   event.standby = is_warm(state, asked.nodes);
   event.why = asked.why.text;
   event.restart = asked.why.restart;
@@ -147,9 +151,9 @@ void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {
   state.exits.clear();
   state.beat = {};
   ++state.restarts.starts;
-  if (asked.chosen.iteration > state.restarts.resumed)
-    state.restarts.own = 0;  // progress refills the budget
-  state.restarts.resumed = asked.chosen.iteration;
+  if (from > state.restarts.resumed) state.restarts.own = 0;  // progress refills the budget
+  state.restarts.resumed = from;
+  note_resumed(state, from);
   state.loaded = asked.chosen.name;
   for (const NodeName& node : asked.nodes)
     if (const auto found = state.samples.find(node); found != state.samples.end())

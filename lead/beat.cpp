@@ -28,6 +28,7 @@ void add_unreported(wire::NodeBeat& beat, NodeSamples& before) {
 void take_beat(Turn& turn, const NodeName& node, wire::NodeBeat beat) {
   State& state = turn.state;
   state.agents.at(node).standbys = beat.standbys;
+  state.agents.at(node).snapshots = beat.snapshots;
   const bool of_this = beat.attempt == state.attempt;
   if (!of_this) beat.ranks.clear();  // ages of ranks that are gone
   NodeSamples& samples = state.samples[node];

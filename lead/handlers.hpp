@@ -46,12 +46,24 @@ void fold_and_report(Turn& turn, Fold when);
 [[nodiscard]] bool looks_hung(const State& state, const Running& running);
 
 // attempt.cpp: from the choice to the start
-void on(Turn& turn, CheckpointChosen event);
+void take_choice(Turn& turn, ChosenCheckpoint chosen);
 [[nodiscard]] std::vector<NodeName> eligible_nodes(const State& state);
 void begin_attempt(Turn& turn, Next next);  // looks for the kill switch first
 void prepare(Turn& turn, Next next);        // nothing lies there
 [[nodiscard]] Choice choose(Turn& turn);
 void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port);
+
+// snapshots.cpp: what nodes hold in memory
+void search_snapshots(Turn& turn);  // beside ChooseCheckpoint; both end in take_choice()
+void on(Turn& turn, CheckpointChosen event);
+void on_snapshots(Turn& turn, const NodeName& node, const wire::SnapshotsHeld& report);
+void tend_search(Turn& turn);  // agents that are gone, or late
+// The newest one that is whole on these nodes and newer than `chosen`; says why others are not.
+[[nodiscard]] std::optional<MemorySource> pick_snapshot(Turn& turn, const ChosenCheckpoint& chosen,
+                                                        const std::vector<NodeName>& nodes);
+void note_resumed(State& state, Iteration iteration);  // the newest attempt begins behind it
+// The ranks may have taken an older point than they were given.
+void note_audit(State& state, const wire::ResumeAudit& audit);
 
 // outcome.cpp: from the first exit to what follows
 void on_rank_gone(Turn& turn, const wire::RankGone& gone);

@@ -71,6 +71,8 @@ void on_rank_gone(Turn& turn, const wire::RankGone& gone) {
   if (state.exits.size() == 1)
     fold_and_report(turn, Fold::Always);  // how far the attempt came, in front of its end
   turn.report(exit);
+  // What was copied since may be wrong on one of the ranks; what was saved had been compared.
+  if (exit.code == wire::number_of(wire::ExitCode::NumbersDiffer)) state.snapshots_through.clear();
   auto* running = turn.in<Running>();
   if (running == nullptr || exit.expected || !is_failure(exit)) return;
   if (running->failure) {

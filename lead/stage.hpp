@@ -65,7 +65,8 @@ struct AskingPort {  // the first node is asked for a free port
   static constexpr const char* kKind = "asking_port";
   Why why;
   ChosenCheckpoint chosen;
-  std::vector<NodeName> nodes;  // of the attempt
+  std::vector<NodeName> nodes;         // of the attempt
+  std::optional<MemorySource> memory;  // newer than `chosen`
 };
 
 // What was asked of the running attempt.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lead/fold.hpp"
+#include "lead/snapshots.hpp"
 #include "lead/stage.hpp"
 #include "wire/control.hpp"
 #include "wire/orders.hpp"
@@ -40,9 +41,10 @@ using Presence = std::variant<Absent, Present, Closed, Lost, Gone>;
 
 struct Agent {
   Presence presence;
-  std::uint32_t standbys = 0;  // warm and ready
-  std::size_t gpus = 0;        // that its NVML shows
-  std::string stuck;           // processes there that cannot be killed
+  std::uint32_t standbys = 0;   // warm and ready
+  std::size_t gpus = 0;         // that its NVML shows
+  std::string stuck;            // processes there that cannot be killed
+  std::uint32_t snapshots = 0;  // in its memory
 };
 
 // Each paroled node is tested once a generation and accusation.
@@ -78,6 +80,8 @@ struct State {
   std::string loaded;                      // by it; directory name, "" = none
   Restarts restarts;
   std::set<std::string> damaged;  // checkpoints that were reported
+  std::optional<Search> search;   // while a Choice is BeingChosen
+  SnapshotBounds snapshots_through;
   Parole parole;
   std::optional<PendingStacks> stacks;
   Epoch epoch;

@@ -105,6 +105,7 @@ void on(Turn& turn, Tick event) {
     save_and_leave(turn, "the time limit");
   }
   if (state.stacks && turn.at >= state.stacks->until) group_stacks(turn);
+  tend_search(turn);
   on_stage_due(turn, event);
 }
 
@@ -136,6 +137,7 @@ std::optional<Instant> wake_at(const State& state) {
   earlier(state.leave_at);
   earlier(due_of(state.stage));
   if (state.stacks) earlier(state.stacks->until);
+  if (state.search && !state.search->waiting.empty()) earlier(state.search->until);
   if (!std::holds_alternative<Leaving>(state.stage)) earlier(state.give_up_at);
   return wake;
 }

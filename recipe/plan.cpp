@@ -222,6 +222,23 @@ Status add_pipeline(const TrainConfig& config, const PlanRequest& request, RankL
   return ok();
 }
 
+// Two generations of each rank's shard, and where there is a next node the same of its ranks. Of
+// the rank that needs most.
+void add_snapshots(const TrainConfig& config, const PlanRequest& request, Plan& plan) {
+  if (config.checkpoint.memory_every == 0 || plan.data_parallel == 0) return;
+  const auto replicas = static_cast<double>(plan.data_parallel);
+  const double shards = config.parallel.zero > 0 ? replicas : 1;
+  const double parameters =
+      static_cast<double>(plan.memory.model_state) / state_bytes(config, shards);
+  const double shard = parameters * (config.train.dtype == Dtype::F64 ? 24 : 12) / replicas;
+  const double copies = request.nodes > 1 ? 4 : 2;
+  plan.snapshot_bytes =
+      static_cast<std::uint64_t>(shard * copies * static_cast<double>(request.ranks_per_node));
+  const bool on_cpu = config.train.device == DeviceKind::Cpu;
+  plan.node_bytes =
+      plan.snapshot_bytes + (on_cpu ? request.ranks_per_node * plan.memory.total() : 0);
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
@@ -257,6 +274,7 @@ Result<Plan> make_plan(const TrainConfig& config, const PlanRequest& request) {
   plan.replica_bytes =
       static_cast<std::uint64_t>(static_cast<double>(plan.parameters) * state_bytes(config, 1));
   STOKER_TRY_STATUS(add_pipeline(config, request, layout, plan));
+  add_snapshots(config, request, plan);
   plan.checkpoint_bytes = checkpoint_bytes(config);
   plan.checkpoints = count_saves(config.checkpoint.save, Iteration(plan.iterations));
   add_times(config, request, batches, plan);

@@ -80,6 +80,8 @@ struct Plan {
   MemoryEstimate memory;         // of the rank that needs most; zero when the mesh does not fit
   std::uint64_t replica_bytes = 0;               // model state of one replica without ZeRO
   std::shared_ptr<const PipelinePlan> pipeline;  // with more than one stage, when legal
+  std::uint64_t snapshot_bytes = 0;  // of a node's main memory; 0: none are made, or no mesh
+  std::uint64_t node_bytes = 0;      // the same with what its ranks need there on the CPU
   std::uint64_t checkpoint_bytes = 0;
   std::uint64_t checkpoints = 0;
   std::optional<Duration> eta;              // of what is left, without interruption

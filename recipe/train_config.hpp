@@ -94,6 +94,7 @@ struct CheckpointConfig {
   std::string directory = "checkpoints";
   std::vector<SaveRound> save{{std::nullopt, 1000}};
   bool asynchronous = false;
+  std::uint64_t memory_every = 0;  // iterations between snapshots in memory; 0 = none are made
   std::string samples_log = "samples.log";
 };
 

@@ -73,12 +73,14 @@ struct AttemptStarted {
   Attempt attempt;
   std::vector<NodeName> nodes;  // that carry ranks, in rank order
   std::uint32_t world_size = 0;
-  std::string load;           // checkpoint directory name, "" = from scratch or not known
-  Iteration iteration;        // of that checkpoint
-  bool standby = false;       // warm processes were used
-  std::string why;            // "first start", "control restart 3: …", "orphaned for 10min"
-  std::uint64_t restart = 0;  // the restart of control.json that it follows; 0 = none
-  STOKER_FIELDS(AttemptStarted, attempt, nodes, world_size, load, iteration, standby, why, restart)
+  std::string load;              // checkpoint directory name, "" = from scratch or not known
+  Iteration iteration;           // of that checkpoint
+  bool standby = false;          // warm processes were used
+  std::string why;               // "first start", "control restart 3: …", "orphaned for 10min"
+  std::uint64_t restart = 0;     // the restart of control.json that it follows; 0 = none
+  std::vector<NodeName> memory;  // whose memory holds what is loaded; empty: it is on the disk
+  STOKER_FIELDS(AttemptStarted, attempt, nodes, world_size, load, iteration, standby, why, restart,
+                memory)
 };
 
 struct RankExited {

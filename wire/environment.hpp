@@ -24,6 +24,10 @@ inline constexpr const char* kSkipSamples =
     "STOKER_SKIP_SAMPLES";  // data window skipped after the resume point
 inline constexpr const char* kExitBefore =
     "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and exited
+inline constexpr const char* kMemory =
+    "STOKER_MEMORY";  // paths of the rank's slots (memory_slot.hpp), with ':' between them
+inline constexpr const char* kMemoryLoad =
+    "STOKER_MEMORY_LOAD";  // "<attempt>.<iteration>": the snapshot to resume from, before kLoad
 inline constexpr const char* kStandby =
     "STOKER_STANDBY_FD";  // descriptor of a warm standby (standby.hpp)
 inline constexpr const char* kPreload =

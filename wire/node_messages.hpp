@@ -36,6 +36,19 @@ struct ChoosePort {
   Attempt attempt;
   STOKER_FIELDS(ChoosePort, attempt)
 };
+// A snapshot of a rank's shard in a node's memory (memory_slot.hpp).
+struct HeldSnapshot {
+  Generation generation;
+  Attempt attempt;  // that made it
+  Iteration iteration;
+  std::uint32_t shard = 0, shards = 1;
+  STOKER_FIELDS(HeldSnapshot, generation, attempt, iteration, shard, shards)
+};
+struct SnapshotId {  // of the generation that runs
+  Attempt attempt;
+  Iteration iteration;
+  STOKER_FIELDS(SnapshotId, attempt, iteration)
+};
 struct StartRanks {
   static constexpr const char* kKind = "start_ranks";
   Attempt attempt;
@@ -46,8 +59,9 @@ struct StartRanks {
   bool set_load = false;  // STOKER_LOAD is given
   std::string load;       // absolute directory, "" = none
   std::uint32_t restarts = 0;
+  std::optional<SnapshotId> memory;  // is tried before `load`
   STOKER_FIELDS(StartRanks, attempt, group_rank, groups, ranks_per_node, master_address,
-                master_port, set_load, load, restarts)
+                master_port, set_load, load, restarts, memory)
 };
 struct StopRanks {
   static constexpr const char* kKind = "stop_ranks";
@@ -72,6 +86,11 @@ struct BenchNode {
   Duration burn{};   // of the GPUs
   STOKER_FIELDS(BenchNode, version, disk, burn)
 };
+struct ListSnapshots {  // whose digests are right
+  static constexpr const char* kKind = "list_snapshots";
+  int version = 1;
+  STOKER_FIELDS(ListSnapshots, version)
+};
 struct LeaveWith {
   static constexpr const char* kKind = "leave";
   int exit_code = 0;
@@ -84,7 +103,7 @@ struct Ping {
   STOKER_FIELDS(Ping, version)
 };
 using NodeCommand = std::variant<Welcome, ChoosePort, StartRanks, StopRanks, SaveNow, TakeStacks,
-                                 BenchNode, LeaveWith, Ping>;
+                                 BenchNode, ListSnapshots, LeaveWith, Ping>;
 
 // ---- node -> lead
 struct PortChosen {
@@ -128,9 +147,11 @@ struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   Attempt attempt;
   std::vector<RankSample> ranks;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;
-  double gpu_watts = 0;        // of the node's GPUs; 0 = not measured
-  std::uint32_t standbys = 0;  // warm and ready
-  STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, gpu_watts, standbys)
+  double gpu_watts = 0;         // of the node's GPUs; 0 = not measured
+  std::uint32_t standbys = 0;   // warm and ready
+  std::uint32_t snapshots = 0;  // complete ones in its memory
+  STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, gpu_watts, standbys,
+                snapshots)
 };
 struct Told {  // something of this node that is written as an event as it is
   static constexpr const char* kKind = "told";
@@ -150,12 +171,18 @@ struct Benched {
   std::string note;  // why no GPU was tested
   STOKER_FIELDS(Benched, figures, gpus, note)
 };
+struct SnapshotsHeld {
+  static constexpr const char* kKind = "snapshots_held";
+  std::vector<HeldSnapshot> held;
+  std::vector<std::string> damaged;  // what is wrong with others
+  STOKER_FIELDS(SnapshotsHeld, held, damaged)
+};
 struct Signalled {  // the scheduler has sent the agent a signal: the end is near
   static constexpr const char* kKind = "signalled";
   int signal = 0;
   STOKER_FIELDS(Signalled, signal)
 };
-using NodeReport =
-    std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone, Benched, Signalled>;
+using NodeReport = std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone,
+                                Benched, SnapshotsHeld, Signalled>;
 
 }  // namespace stoker::wire

@@ -14,17 +14,25 @@
 #include "cli/read/run_file.hpp"
 #include "cli/show/pipeline_text.hpp"
 #include "cli/show/render_status.hpp"
+#include "common/os/memory_room.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 #include "recipe/sequence_plan.hpp"
 
 namespace stoker::cli {
 namespace {
 
+// Whether snapshots in memory fit a node; empty: they do, or nothing is known of it.
+struct NodeMemory {
+  std::uint64_t bytes = 0;  // there is
+  std::string why;
+};
+
 struct PlanOptions {
   std::string path, mtbf, save_cost, save_interval, restart_cost, wait, iteration_time;
   std::uint64_t done = 0;
   std::optional<std::uint32_t> spares;
   std::uint32_t nodes = 0;
+  std::uint64_t node_memory = 0;
   std::optional<double> tflops;
   bool json = false, what_if = false;
 };
@@ -70,8 +78,37 @@ std::string illegal_text(const recipe::Plan& plan) {
   return plan.illegal ? plan.illegal->text() : "";
 }
 
+// With the embedded scheduler all nodes are on this host, and have what is free now.
+NodeMemory memory_of_node(const PlanOptions& options, const core::RunPolicy& policy,
+                          const recipe::PlanRequest& request, const recipe::Plan& plan) {
+  NodeMemory memory{options.node_memory, ""};
+  std::string whose = "a node";
+  if (memory.bytes == 0 && policy.scheduler.kind == core::SchedulerKind::Local)
+    if (const auto room = os::memory_room()) {
+      memory.bytes = room->free / std::max<std::uint64_t>(1, request.nodes);
+      whose = fmt::format("each of {} nodes on this host", request.nodes);
+    }
+  if (plan.snapshot_bytes > 0 && memory.bytes > 0 && plan.node_bytes > memory.bytes)
+    memory.why = fmt::format(
+        "snapshots in memory do not fit: {} needs {} ({} of them for "
+        "snapshots), it has {}",
+        whose, rounded_size(plan.node_bytes), rounded_size(plan.snapshot_bytes),
+        rounded_size(memory.bytes));
+  return memory;
+}
+
+Json snapshots_json(const recipe::TrainConfig& config, const recipe::Plan& plan,
+                    const NodeMemory& memory) {
+  if (config.checkpoint.memory_every == 0) return Json();
+  return {{"every", config.checkpoint.memory_every},
+          {"snapshot_bytes_per_node", plan.snapshot_bytes},
+          {"bytes_per_node", plan.node_bytes},
+          {"memory_of_node", memory.bytes == 0 ? Json() : Json(memory.bytes)},
+          {"refused", memory.why.empty() ? Json() : Json(memory.why)}};
+}
+
 Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
-             const recipe::Plan& plan) {
+             const recipe::Plan& plan, const NodeMemory& memory) {
   const std::string illegal = illegal_text(plan);
   const auto seconds = [](const std::optional<Duration>& d) {
     return d ? Json(to_seconds(*d)) : Json();
@@ -99,6 +136,7 @@ Json as_json(const configs::CheckedRun& run, const recipe::PlanRequest& request,
             {"activation_bytes", plan.memory.activations},
             {"runtime_bytes", plan.memory.runtime},
             {"total_bytes", plan.memory.total()}}},
+          {"memory_snapshots", snapshots_json(run.train->config, plan, memory)},
           {"checkpoint", {{"bytes", plan.checkpoint_bytes}, {"count", plan.checkpoints}}},
           {"iteration_s", seconds(plan.iteration_time)},
           {"tflops", plan.tflops ? Json(*plan.tflops) : Json()},
@@ -115,8 +153,17 @@ std::string ramp_text(const recipe::Plan& plan) {
                      plan.phases.back().global, plan.phases.size());
 }
 
+std::string snapshots_text(const recipe::TrainConfig& config, const recipe::PlanRequest& request,
+                           const recipe::Plan& plan) {
+  if (plan.snapshot_bytes == 0) return "unknown: these nodes do not fit the mesh";
+  return fmt::format("every {}: {} of a node's memory ({} rank{}, two generations{})",
+                     config.checkpoint.memory_every, rounded_size(plan.snapshot_bytes),
+                     request.ranks_per_node, request.ranks_per_node == 1 ? "" : "s",
+                     request.nodes > 1 ? ", own and the next node's" : "; there is no next node");
+}
+
 void show(const Console& console, const recipe::TrainConfig& config,
-          const recipe::PlanRequest& request, const recipe::Plan& plan) {
+          const recipe::PlanRequest& request, const recipe::Plan& plan, const NodeMemory& memory) {
   const auto row = [&](const char* label, const std::string& value) {
     console.line(fmt::format("{:<22} {}", label, printable(value)));
   };
@@ -148,6 +195,10 @@ void show(const Console& console, const recipe::TrainConfig& config,
           ? "unknown: these nodes do not fit the mesh"
           : fmt::format("{} ({})", rounded_size(plan.memory.total()), memory_parts(plan.memory)) +
                 (plan.memory.runtime > 0 ? "" : ", buffers not counted"));
+  if (config.checkpoint.memory_every > 0) {
+    row("snapshots in memory", snapshots_text(config, request, plan));
+    if (!memory.why.empty()) row("not possible", memory.why);
+  }
   row("checkpoints",
       fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
                   rounded_size(plan.checkpoints * plan.checkpoint_bytes)));
@@ -240,11 +291,12 @@ int plan(Context& context, const PlanOptions& options) {
   if (*schedule) request.schedule = &**schedule;
   const auto made = recipe::make_plan(run->train->config, request);
   if (!made) return console.say(made.error().message()), kFailed;
+  const NodeMemory memory = memory_of_node(options, policy, request, *made);
   if (options.json)
-    console.line(dump_json(as_json(*run, request, *made)));
+    console.line(dump_json(as_json(*run, request, *made, memory)));
   else
-    show(console, run->train->config, request, *made);
-  return illegal_text(*made).empty() ? kDone : kFailed;
+    show(console, run->train->config, request, *made, memory);
+  return illegal_text(*made).empty() && memory.why.empty() ? kDone : kFailed;
 }
 
 }  // namespace
@@ -261,6 +313,10 @@ Command cmd_plan() {
         app.add_option("--nodes", options->nodes, "another number of nodes than the file's")
             ->check(CLI::Range(1, 16384))
             ->type_name("N");
+        app.add_option("--node-memory", options->node_memory,
+                       "of a node, for checkpoint.memory (embedded scheduler: what is free here)")
+            ->transform(CLI::AsSizeValue(false))
+            ->type_name("512GiB");
         app.add_option("--mtbf", options->mtbf, "mean time between failures (default: observed)")
             ->type_name("12h");
         app.add_option("--save-cost", options->save_cost,

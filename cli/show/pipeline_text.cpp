@@ -6,6 +6,7 @@
 
 #include "cli/show/render_status.hpp"
 #include "common/os/files.hpp"
+#include "common/size_text.hpp"
 #include "recipe/schedule/csv.hpp"
 #include "recipe/schedule/validate.hpp"
 
@@ -133,11 +134,7 @@ Result<std::optional<recipe::PipelineSchedule>> read_schedule_file(const configs
 }
 
 std::string rounded_size(std::uint64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+  return size_text(bytes);
 }
 
 }  // namespace stoker::cli

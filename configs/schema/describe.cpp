@@ -29,12 +29,19 @@ constexpr const char* kTold[][2] = {
 
 // Maps and lists that the schema reads only where they are given: behind which key they stand.
 constexpr const char* kGivenOnly[][2] = {
-    {"train.finished", "train.save_signal"},   {"alerts.sinks", "alerts.group_wait"},
-    {"alerts.routes", "alerts.sinks"},         {"alerts.quiet_hours", "alerts.routes"},
-    {"alerts.escalate", "alerts.quiet_hours"}, {"alerts.inhibit", "alerts.escalate"},
-    {"alerts.digest", "alerts.inhibit"},       {"checkpoint.save", "checkpoint.directory"},
-    {"after", "checkpoints.interval_floor"},   {"batch.ramp_up", "batch.global"},
-    {"batch.steps", "batch.ramp_up"},          {"train.curriculum", "train.recompute"},
+    {"train.finished", "train.save_signal"},
+    {"alerts.sinks", "alerts.group_wait"},
+    {"alerts.routes", "alerts.sinks"},
+    {"alerts.quiet_hours", "alerts.routes"},
+    {"alerts.escalate", "alerts.quiet_hours"},
+    {"alerts.inhibit", "alerts.escalate"},
+    {"alerts.digest", "alerts.inhibit"},
+    {"checkpoint.save", "checkpoint.directory"},
+    {"after", "checkpoints.interval_floor"},
+    {"batch.ramp_up", "batch.global"},
+    {"batch.steps", "batch.ramp_up"},
+    {"train.curriculum", "train.recompute"},
+    {"checkpoint.memory", "checkpoint.asynchronous"},
 };
 
 std::vector<SchemaKey> with_maps(std::vector<SchemaKey> keys) {

@@ -238,6 +238,9 @@ const std::vector<KeyMeaning>& train_key_meanings() {
       {"checkpoint.save", "rounds",
        "`[{until: 100, every: 10}, {every: 1500}]`, in iterations; default every 1000"},
       {"checkpoint.asynchronous", "true, false", "write while the training goes on"},
+      {"checkpoint.memory", "map",
+       "`{every: 10}`: iterations between snapshots in the memory of this node and of the next one "
+       "([recovery](recovery.md#snapshots-in-memory))"},
       {"checkpoint.samples_log", "path", "iteration to sample ids and data sets"},
       {"evaluate.every", "iterations", "0: never"},
       {"evaluate.iterations", "iterations", "of one evaluation"},

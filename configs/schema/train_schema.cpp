@@ -245,6 +245,12 @@ void read_checkpoint(MapReader& m, CheckpointConfig& c) {
       save.error("save: " + checked.error().what);
   }
   m.read("asynchronous", c.asynchronous);
+  const ValueReader memory = m.at("memory");
+  if (memory.given() && memory.shape() != Shape::Null)
+    memory.map([&](MapReader& r) {
+      if (r.require("every", c.memory_every) && r.has("every"))
+        r.check("every", c.memory_every >= 1, "must be at least 1");
+    });
   m.read("samples_log", c.samples_log);
 }
 

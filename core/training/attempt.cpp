@@ -29,6 +29,23 @@ void training::begin_attempt(Turn& turn, const wire::AttemptStarted& e) {
   begin_parole(turn, e.nodes);
 }
 
+namespace {
+
+// Where its state comes from, and what is done once more.
+std::string source_text(const RunState& run, const wire::AttemptStarted& e) {
+  if (e.iteration.value == 0) return "";
+  if (e.memory.empty()) return fmt::format(", from the checkpoint of {}", e.iteration.value);
+  std::string text =
+      fmt::format(", from memory of {}, iteration {}", nodes_text(e.memory), e.iteration.value);
+  const std::uint64_t reached = run.health.progress.iteration.value;
+  return reached > e.iteration.value
+             ? fmt::format("{}; repeats {}", text,
+                           count_text(reached - e.iteration.value, "iteration"))
+             : text + "; repeats none";
+}
+
+}  // namespace
+
 void on_attempt_started(Turn& turn, const wire::AttemptStarted& e) {
   RunState& run = turn.r();
   LiveGeneration& live = *run.live;
@@ -42,8 +59,7 @@ void on_attempt_started(Turn& turn, const wire::AttemptStarted& e) {
   const std::string why = e.restart != 0 ? fmt::format("control restart {}", e.restart) : e.why;
   const std::string sentence = fmt::format(
       "attempt {} of generation {} started: {} on {}{}{}{}", e.attempt.value, live.generation.value,
-      count_text(e.world_size, "rank"), nodes_text(e.nodes),
-      e.iteration.value == 0 ? "" : fmt::format(", from the checkpoint of {}", e.iteration.value),
+      count_text(e.world_size, "rank"), nodes_text(e.nodes), source_text(run, e),
       e.standby ? ", from standby processes" : "", why.empty() ? "" : fmt::format(" ({})", why));
   training::reactions_of(run).ranks_start(turn, e, sentence);
 }

@@ -87,6 +87,7 @@ void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e) {
 }
 
 void on_resume_audit(Turn& turn, const wire::ResumeAudit& e) {
+  RunState& run = turn.r();
   std::string text;
   for (const auto& item : e.items)
     if (!item.equal)
@@ -95,6 +96,10 @@ void on_resume_audit(Turn& turn, const wire::ResumeAudit& e) {
   turn.say(fmt::format("resume audit of {} at iteration {}: {}{}", e.checkpoint, e.iteration.value,
                        e.passed ? "passed" : "failed: " + text,
                        e.guarantee.empty() ? "" : fmt::format(" ({})", e.guarantee)));
+  // The ranks could not take the snapshot that their lead had chosen.
+  if (e.passed && run.live && e.iteration < run.live->loaded &&
+      run.health.progress.iteration == run.live->loaded)
+    run.live->loaded = run.health.progress.iteration = e.iteration;
   if (e.passed) return;
   text = fmt::format("{} did not resume with the values that it saved: {}", turn.name().text, text);
   raise(turn, {Severity::Critical, "resume_audit", text, command_text(turn.name(), "events"), ""});

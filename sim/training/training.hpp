@@ -83,6 +83,11 @@ struct SimGeneration {
   std::uint64_t saves_answered = 0;
   bool copies = false;               // a checkpoint to another disk
   std::optional<wire::EndMark> end;  // end.json
+  // Snapshots that nodes hold, the newest attempt that made some, and where each attempt began.
+  std::map<NodeName, std::vector<wire::HeldSnapshot>> memory;
+  Attempt copied;
+  std::map<Attempt, Iteration> begun;
+  bool from_memory = false;  // the newest attempt
 
   [[nodiscard]] const wire::Start& start() const { return lead.state.setup.start; }
   [[nodiscard]] const wire::Orders& orders() const { return start().orders; }
@@ -145,6 +150,7 @@ class Training {
   [[nodiscard]] const std::vector<SimCheckpoint>& checkpoints() const { return checkpoints_; }
   [[nodiscard]] std::vector<std::uint64_t> pins_ordered();  // iterations, as a node sees it
   [[nodiscard]] std::uint64_t failures() const { return failures_; }
+  [[nodiscard]] std::uint64_t from_memory() const { return from_memory_; }
   // From the usual pace, which is unknown for a run that was slow from its first minutes on.
   [[nodiscard]] std::uint32_t slowdowns() const { return slowdowns_; }
   [[nodiscard]] Duration lost() const { return lost_; }
@@ -202,6 +208,12 @@ class Training {
   void finish_save(SimGeneration& g);
   void account(SimGeneration& g);
 
+  // training_memory.cpp
+  void copy_snapshots(SimGeneration& g);
+  void tell_memory(SimGeneration& g, const NodeName& node);
+  void list_snapshots(SimGeneration& g, const NodeName& node);
+  Iteration resume_from_memory(SimGeneration& g, const lead::StartAttempt& start);
+
   void prune(SimGeneration& g);
   void archive(SimGeneration& g);
   // It is to be copied, and no copy of it was read back.
@@ -222,7 +234,7 @@ class Training {
   std::map<Generation, SimGeneration> generations_;
   std::set<std::string> claims_;
   std::vector<SimCheckpoint> checkpoints_;
-  std::uint64_t failures_ = 0;
+  std::uint64_t failures_ = 0, from_memory_ = 0;
   std::uint32_t slowdowns_ = 0;
   Iteration best_;
   Duration lost_{}, useful_{};

@@ -141,6 +141,7 @@ void Training::command(SimGeneration& g, const NodeName& node, const wire::NodeC
                  [&](const wire::SaveNow& c) { g.lead.saves_asked = c.value; },
                  [&](const wire::TakeStacks& c) { g.lead.stacks = c.directory; },
                  [&](const wire::BenchNode&) { g.lead.to_bench.push_back(node); },
+                 [&](const wire::ListSnapshots&) { list_snapshots(g, node); },
                  [](const auto&) {}},  // LeaveWith comes with KillAll; StartRanks is StartAttempt
       command);
 }
@@ -212,6 +213,8 @@ void Training::send_beat(SimGeneration& g) {
   wire::NodeBeat beat;
   beat.attempt = g.attempt;
   beat.ranks = samples(g);
+  if (const auto found = g.memory.find(g.host()); found != g.memory.end())
+    beat.snapshots = static_cast<std::uint32_t>(found->second.size());
   g.sampled = std::max(g.sampled, completed(g).value);
   feed(g, lead::NodeSaid{g.host(), std::move(beat)});
 }

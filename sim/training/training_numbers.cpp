@@ -55,6 +55,7 @@ void Training::cure(const SimGeneration& g) {
 // checkpoint was damaged after it was chosen; and one whose checkpoints are all damaged does not
 // start from scratch by itself.
 bool Training::refuses_load(SimGeneration& g) {
+  if (g.from_memory) return false;
   const bool torn = g.orders().verify_checkpoints &&
                     std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
                       return c.damaged && c.id.iteration == g.resume &&

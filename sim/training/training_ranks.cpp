@@ -34,7 +34,10 @@ void Training::start_ranks(SimGeneration& g, const lead::StartAttempt& start) {
   if (!g.busy.empty())
     hooks_.broken(fmt::format("attempt {} starts while ranks of attempt {} are alive on {}",
                               start.order.attempt.value, g.attempt.value, g.busy.begin()->text));
-  if (const auto id = wire::parse_checkpoint_name(name)) {
+  g.from_memory = start.order.memory.has_value();
+  if (g.from_memory) {
+    g.resume = resume_from_memory(g, start);
+  } else if (const auto id = wire::parse_checkpoint_name(name)) {
     if (!wire::accepts(g.lineage(), id->generation, id->iteration))
       hooks_.broken(fmt::format("resumes from {}, which is none of its ancestry", name));
     g.resume = id->iteration;
@@ -42,9 +45,10 @@ void Training::start_ranks(SimGeneration& g, const lead::StartAttempt& start) {
     g.resume = {};
   }
   g.attempt = start.order.attempt;
+  g.begun[g.attempt] = g.resume;
   g.attempt_nodes = start.nodes;
   if (start.order.restarts == 0) cure(g);
-  g.line = line_of_start(g);
+  if (!g.from_memory) g.line = line_of_start(g);
   g.stopping = false;
   g.frozen_at.reset();
   g.stopped_at.reset();
@@ -153,6 +157,7 @@ void Training::account(SimGeneration& g) {
 
 void Training::halt(SimGeneration& g) {
   account(g);
+  copy_snapshots(g);
   ++g.serial;
   if (!g.stopped_at) g.stopped_at = time_.now();
 }
@@ -252,6 +257,7 @@ void Training::ranks_gone(SimGeneration& g, std::vector<NodeName> nodes, wire::R
     }
   for (const NodeName& node : nodes) {
     g.busy.erase(node);
+    tell_memory(g, node);
     g.lead.waiting.push_back(lead::NodeSaid{node, wire::NodeClear{g.attempt, ""}});
   }
   if (g.busy.empty()) {

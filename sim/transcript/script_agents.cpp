@@ -74,6 +74,7 @@ Status Script::do_attempt(Words& words) {
   e.attempt = Attempt{static_cast<std::uint32_t>(std::stoul(words.next()))};
   e.nodes = words.nodes("nodes");
   e.iteration = Iteration{words.number("from")};
+  e.memory = words.nodes("memory");
   e.world_size = static_cast<std::uint32_t>(e.nodes.size()) * policy_.train.ranks_per_node;
   e.restart = words.number("restart", 0);
   words.flag("why");

@@ -31,7 +31,8 @@ struct Report {
   std::uint64_t safety = 0, liveness = 0;  // seeds
   double ettr = 0;                         // mean
   std::uint64_t faults = 0, incidents = 0, manual = 0;
-  std::uint64_t followed = 0;  // checkpoints whose followers ended well
+  std::uint64_t followed = 0;     // checkpoints whose followers ended well
+  std::uint64_t from_memory = 0;  // attempts that resumed from a snapshot
   std::vector<std::uint64_t> failed_seeds;
   std::vector<Failure> failures;  // the first few
   std::string state, why;         // of the last seed
@@ -42,7 +43,7 @@ struct Report {
   std::map<std::string, std::uint64_t> alerts;  // raised, by kind
   STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual, followed,
                 failed_seeds, state, why, lost, hangs, slows, slowdowns, doubled, false_hangs,
-                false_slows, hang_verdict, slow_found, alerts)
+                false_slows, hang_verdict, slow_found, alerts, from_memory)
 };
 
 Report run_campaign(const Scenario& scenario, const Campaign& campaign);

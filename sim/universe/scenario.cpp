@@ -39,6 +39,7 @@ void read_training(configs::MapReader& m, TrainingShape& t) {
   positive(m, "startup", t.startup);
   positive(m, "load", t.load);
   at_least_one(m, "save_every", t.save_every);
+  m.read("memory_every", t.memory_every);
   positive(m, "save", t.save);
   m.read("evaluate_every", t.evaluate_every);
   positive(m, "evaluation", t.evaluation);

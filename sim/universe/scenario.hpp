@@ -156,6 +156,7 @@ struct TrainingShape {
   Duration iteration = 10s;
   Duration startup = 60s, load = 60s;
   std::uint64_t save_every = 100;
+  std::uint64_t memory_every = 0;  // iterations between snapshots in memory; 0: none are made
   Duration save = 20s;
   std::uint64_t evaluate_every = 0;
   Duration evaluation = 5min;

@@ -362,6 +362,7 @@ Outcome Universe::live() {
   outcome.incidents = checker_->incidents();
   outcome.manual = checker_->manual();
   outcome.followed = followers_->ended_well();
+  outcome.from_memory = training_->from_memory();
   outcome.found = checker_->found();
   outcome.found.slowdowns = training_->slowdowns();
   if (checker_->safety().empty() && scenario_.heals > 0ns) {

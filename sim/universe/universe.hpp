@@ -26,10 +26,11 @@ struct Outcome {
   std::vector<std::string> safety, liveness;
   std::uint32_t faults = 0;  // that struck
   std::uint32_t incidents = 0, manual = 0;
-  std::uint32_t followed = 0;  // checkpoints whose followers ended well
-  Duration length{};           // simulated
-  Duration waited{};           // of it, without an allocation
-  Duration useful{}, lost{};   // of the training: iterations that count, and repeated ones
+  std::uint32_t followed = 0;     // checkpoints whose followers ended well
+  std::uint64_t from_memory = 0;  // attempts that resumed from a snapshot
+  Duration length{};              // simulated
+  Duration waited{};              // of it, without an allocation
+  Duration useful{}, lost{};      // of the training: iterations that count, and repeated ones
   Iteration reached;
   std::string state, why;  // at the end
   Checker::Found found;

@@ -43,7 +43,7 @@ TEST_CASE("preload: what the order of a rank sets is what its helper watches in 
   std::istringstream watched(std::string(text.substr(from, text.find("\"\"\"", from) - from)));
   std::map<std::string, bool> names;
   for (std::string name; watched >> name;) names[name] = true;
-  const auto set = rank_environment(start, order, 0, "/dev/shm/page");
+  const auto set = rank_environment(start, order, 0, {"/dev/shm/page", ""});
   CHECK(names.size() == set.size());
   for (const auto& [name, value] : set) CHECK_MESSAGE(names.contains(name), name);
 }

@@ -9,6 +9,7 @@ import datetime
 import glob
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -18,6 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # The batch is 4 until 64 samples are consumed (16 steps), then 8.
 ITERATIONS = 1500
 ITERATIONS_SLURM = 3000  # SLURM's shortest time limit is a minute
+MEMORY_EVERY = 5  # iterations between snapshots in memory: no restart may repeat more
 
 
 def samples(iterations):
@@ -123,7 +125,7 @@ def story(site, demo):
     def kill_node():
         name = damage_newest_checkpoint(site)
         site.admin("kill-node", "n02")
-        return f"one bit of {name} flipped, and node n02 lost with all its processes"
+        return f"one bit of {name} flipped, and node n02 lost with all its processes, memory and all"
 
     def kill_daemon():
         site.kill_daemon(signal.SIGKILL)
@@ -164,7 +166,13 @@ def story(site, demo):
     def avoided(seen, _before):
         damage = next((e["reason"] for e in site.events() if e["seq"] > seen and "is damaged" in e["reason"]), "")
         name = damage.partition(" is damaged")[0]
-        return f"{demo.decided(seen)}; {name} is damaged: its content is not what the manifest says, the newest good one is used"
+        source = next((e["reason"] for e in site.events() if e["seq"] > seen and ", from memory of " in e["reason"]), "")
+        repeats = re.search(r", from (memory of .*, iteration \d+); repeats (none|\d+)", source)
+        if not repeats or (repeats[2] != "none" and int(repeats[2]) > MEMORY_EVERY):
+            raise SystemExit(f"the node's death repeats more than {MEMORY_EVERY} iterations: {source or 'not from memory'}")
+        count = 0 if repeats[2] == "none" else int(repeats[2])
+        return (f"{demo.decided(seen)}; {name} is damaged and was not needed: the state came from {repeats[1]}; repeats {count} "
+                f"iteration{'' if count == 1 else 's'}, {MEMORY_EVERY} at most")
 
     def no_loss(_seen):
         return 0
@@ -221,7 +229,7 @@ def main():
     else:
         site = Site("undisturbed", keep=options.keep)
     iterations = ITERATIONS_SLURM if options.slurm else ITERATIONS
-    shape = dict(nodes=2, spares=1, samples=samples(iterations), save_every=10, time_limit="2min" if options.slurm else "50s",
+    shape = dict(nodes=2, spares=1, samples=samples(iterations), save_every=50, memory_every=MEMORY_EVERY, time_limit="2min" if options.slurm else "50s",
                  exit_before_limit="6s", hidden=96, ffn=384, sequence=96, floor="5s")
     good = False
     try:

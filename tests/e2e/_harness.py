@@ -21,7 +21,7 @@ batch: {{micro: {micro}, global: {global_batch}, ramp_up: {{start: {ramp_start},
 train: {{samples: {samples}, dtype: f32, clip: 1.0, seed: 42}}
 optimizer: {{kind: adamw, beta1: 0.9, beta2: 0.95, eps: 1.0e-8, weight_decay: 0.1}}
 lr: {{max: 1.0e-3, min: 1.0e-4, warmup_samples: {warmup}, decay_samples: {samples}, style: cosine}}
-checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], asynchronous: {asynchronous}, samples_log: samples.log}}
+checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], asynchronous: {asynchronous}, samples_log: samples.log{memory}}}
 log: {{every: 1}}
 """
 
@@ -95,8 +95,10 @@ class Site:
     def write_files(self, prefix, more="", command="stoker-train, --config, TRAIN", **options):
         o = dict(layers=2, hidden=32, ffn=64, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,
                  samples=800, warmup=64, save_every=10, asynchronous="true", nodes=1, spares=0, time_limit="1h", tasks=6, ranks_per_node=2,
-                 exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3, excluded="24h")
+                 exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3, excluded="24h",
+                 memory_every=0)
         o.update(options)
+        o["memory"] = f", memory: {{every: {o['memory_every']}}}" if o["memory_every"] else ""
         train = os.path.join(self.folder, f"{self.run}.train.yaml")
         config = os.path.join(self.folder, f"{self.run}.yaml")
         with open(train, "w", encoding="utf-8") as f:

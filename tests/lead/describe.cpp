@@ -19,8 +19,9 @@ std::string end_text(const std::optional<wire::EndMark>& end) {
 }
 
 std::string of(const wire::AttemptStarted& e) {
-  return fmt::format("attempt {} started: {} ranks on {} from {}{} \"{}\"", e.attempt.value,
+  return fmt::format("attempt {} started: {} ranks on {} from {}{}{} \"{}\"", e.attempt.value,
                      e.world_size, compress_hostlist(e.nodes), e.iteration.value,
+                     e.memory.empty() ? "" : " in memory of " + compress_hostlist(e.memory),
                      e.standby ? " (warm)" : "", e.why);
 }
 
@@ -113,8 +114,12 @@ std::string describe(const lead::Action& action) {
             return fmt::format("to {}: {}", a.node.text, command_text(a.command));
           },
           [](const lead::StartAttempt& a) {
-            return fmt::format("start the ranks on {}: port {}, restarts {}{}",
+            return fmt::format("start the ranks on {}: port {}, restarts {}{}{}",
                                compress_hostlist(a.nodes), a.order.master_port, a.order.restarts,
+                               a.order.memory ? fmt::format(", memory of attempt {} iteration {}",
+                                                            a.order.memory->attempt.value,
+                                                            a.order.memory->iteration.value)
+                                              : "",
                                a.order.set_load ? ", load \"" + a.order.load + "\"" : "");
           },
           [](const lead::WriteEndMark& a) { return "write the end mark" + end_text(a.mark); },

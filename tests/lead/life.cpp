@@ -107,6 +107,14 @@ void Life::break_guard() {
   if (broken_ == Guard::OneAttempt && running != nullptr &&
       !std::holds_alternative<lead::GoOn>(running->ask))
     running->holding.clear();
+  if (broken_ == Guard::SnapshotLine)
+    for (auto& [attempt, through] : state_.snapshots_through) through = wire::kNoBound;
+  if (auto& search = state_.search; broken_ == Guard::SnapshotWhole && search)
+    for (std::size_t i = 0, n = search->held.size(); i < n && n < 20; ++i)
+      for (std::uint32_t shard = 0; shard < search->held[i].snapshot.shards; ++shard) {
+        search->held.push_back(search->held[i]);
+        search->held.back().snapshot.shard = shard;
+      }
 }
 
 void Life::feed(lead::EventBody body) {
@@ -142,13 +150,14 @@ void Life::perform(const lead::Action& action) {
                           if (const auto* ended = std::get_if<wire::AttemptEnded>(&a.body);
                               ended != nullptr && ended->end && !durable_)
                             wrong("the end is reported, and its mark is not durable");
+                          if (const auto* e = std::get_if<wire::AttemptStarted>(&a.body))
+                            note_start(*e);
                         },
                         [this](const lead::Send& a) { command(a.node, a.command); },
                         [this](const lead::StartAttempt& a) { start(a); },
                         [this](const lead::ChooseCheckpoint&) {
                           after(soon(5s), [this] {
-                            lead::ChosenCheckpoint chosen{
-                                "", Iteration(time_.now().time_since_epoch() / 1s), {}, ""};
+                            lead::ChosenCheckpoint chosen{"", Iteration(seconds()), {}, ""};
                             if (!left_) feed(lead::CheckpointChosen{chosen});
                           });
                         },
@@ -178,6 +187,8 @@ void Life::start(const lead::StartAttempt& action) {
     for (const auto& [rank, attempt] : node.ranks)
       wrong(fmt::format("attempt {} starts while rank {} of attempt {} is alive on {}",
                         action.order.attempt.value, rank.value, attempt.value, name.text));
+  check_memory(action);
+  plan_snapshot(action);
   wire::StartRanks order = action.order;
   for (const NodeName& name : action.nodes) {
     command(name, order);
@@ -203,6 +214,7 @@ void Life::command(const NodeName& name, const wire::NodeCommand& command) {
     after(soon(3s), [this, name, attempt = port->attempt] {
       say(name, wire::PortChosen{attempt, 20000, ""});
     });
+  if (std::holds_alternative<wire::ListSnapshots>(command)) list_snapshots(name);
   if (const auto* stop = std::get_if<wire::StopRanks>(&command);
       stop != nullptr && stop->attempt == node.attempt) {
     wire::RankExited exit = killed();

@@ -23,7 +23,9 @@ enum class Guard {
   AllClear,      // one node's proof is enough
   LostGrace,     // a lost agent's processes count as gone at once
   MarkFirst,     // the end is reported before its mark is durable
-  OneAttempt     // ranks may start while others run
+  OneAttempt,    // ranks may start while others run
+  SnapshotLine,  // a snapshot counts though a later attempt began in front of it
+  SnapshotWhole  // or though a node has not all of it
 };
 
 class Life {
@@ -32,6 +34,7 @@ class Life {
   // The first thing that must never happen, with its moment; "" = none.
   std::string live();
   [[nodiscard]] std::uint32_t attempts() const { return state_.attempt.value; }
+  [[nodiscard]] std::uint64_t from_memory() const { return from_memory_; }
   [[nodiscard]] const std::set<std::string>& stages() const { return stages_; }
 
  private:
@@ -44,6 +47,7 @@ class Life {
     std::deque<wire::NodeReport> held;
     std::deque<std::function<void()>> orders;  // that wait for the connection
     std::uint64_t stops = 0;                   // plans of before are void
+    std::deque<wire::HeldSnapshot> memory;
   };
 
   void feed(lead::EventBody body);
@@ -57,6 +61,14 @@ class Life {
   void kill_node(const NodeName& name);
   void cut_off(const NodeName& name);
   void wake();
+  // life_memory.cpp
+  [[nodiscard]] std::uint64_t seconds() const;
+  void plan_snapshot(const lead::StartAttempt& action);
+  void hold(const NodeName& name, std::size_t place, wire::HeldSnapshot made,
+            const lead::StartAttempt& action);
+  void list_snapshots(const NodeName& name);
+  void note_start(const wire::AttemptStarted& started);
+  void check_memory(const lead::StartAttempt& action);
   void plan_mishap();
   void mishap();
   void write_control();
@@ -73,6 +85,8 @@ class Life {
   lead::State state_;
   std::map<NodeName, Node> nodes_;
   std::vector<std::pair<NodeName, wire::NodeReport>> past_;  // that may turn up again
+  std::map<Attempt, Iteration> began_;
+  std::uint64_t from_memory_ = 0;
   wire::Control control_;
   std::deque<lead::EventBody> waiting_;
   std::set<std::string> stages_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
+#include <sstream>
 
 #include "common/overloaded.hpp"
 #include "sim/transcript/transcript_file.hpp"
@@ -185,6 +186,7 @@ void Script::beat(sim::Words& words) {
   const NodeName node(words.next());
   beat.attempt = attempt(words);
   beat.standbys = static_cast<std::uint32_t>(words.number("standbys"));
+  beat.snapshots = static_cast<std::uint32_t>(words.number("snapshots"));
   if (const auto rank = words.value("rank")) {
     wire::RankSample sample;
     sample.rank = Rank(static_cast<std::uint32_t>(std::stoul(*rank)));
@@ -200,6 +202,23 @@ void Script::beat(sim::Words& words) {
     beat.ranks.push_back(sample);
   }
   say(node, std::move(beat));
+}
+
+// "0@40 1@40": shards and iterations.
+void Script::held(sim::Words& words) {
+  const NodeName node(words.next());
+  wire::SnapshotsHeld report;
+  wire::HeldSnapshot one;
+  one.attempt = attempt(words);
+  one.generation = Generation(static_cast<std::uint32_t>(words.number("generation", 1)));
+  one.shards = static_cast<std::uint32_t>(words.number("of", 2));
+  if (const auto damaged = words.value("damaged")) report.damaged = {*damaged};
+  std::istringstream list(words.quoted());
+  for (std::string item; list >> item; report.held.push_back(one)) {
+    one.shard = static_cast<std::uint32_t>(std::stoul(item));
+    one.iteration = Iteration(std::stoull(item.substr(item.find('@') + 1)));
+  }
+  say(node, std::move(report));
 }
 
 void Script::rank(sim::Words& words) {
@@ -239,6 +258,13 @@ Status Script::happen(sim::Words& words) {
     say(node, wire::NodeClear{attempt(words), words.quoted()});
   } else if (verb == "beat") {
     beat(words);
+  } else if (verb == "held") {
+    held(words);
+  } else if (verb == "resumed") {
+    wire::ResumeAudit audit;
+    const NodeName node(words.next());
+    audit.iteration = Iteration(words.number("iteration"));
+    say(node, wire::Told{std::move(audit)});
   } else if (verb == "saved") {
     say(NodeName(words.next()), wire::Told{wire::CheckpointSaved{}});
   } else if (verb == "stacks") {

@@ -33,6 +33,7 @@ class Script {
   void control(sim::Words& words);
   void beat(sim::Words& words);
   void rank(sim::Words& words);
+  void held(sim::Words& words);
   void say(NodeName node, wire::NodeReport report);
   [[nodiscard]] lead::Tick look() const;
   [[nodiscard]] lead::EndLooked looked() const;

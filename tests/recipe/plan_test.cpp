@@ -49,6 +49,29 @@ TEST_CASE("plan: BLOOM on 48 nodes of 8 -> its iterations, tokens, checkpoint an
   CHECK(make_plan(bloom(), request)->illegal.has_value());
 }
 
+TEST_CASE("plan: snapshots in memory -> 48 bytes a parameter over the nodes, 24 on one node") {
+  TrainConfig config = bloom();
+  PlanRequest request;
+  request.nodes = 48;
+  request.ranks_per_node = 8;
+  CHECK(make_plan(config, request)->snapshot_bytes == 0);
+  config.checkpoint.memory_every = 10;
+  const Plan plan = make_plan(config, request).value();
+  // Of the largest stage, which has more than a twelfth of the model.
+  CHECK(plan.snapshot_bytes == doctest::Approx(48 * 176.3e9 / 48).epsilon(0.15));
+  config.parallel.tensor = config.parallel.pipeline = 1;
+  for (const std::uint32_t zero : {0u, 1u}) {
+    config.parallel.zero = zero;
+    request.nodes = 2, request.ranks_per_node = 4;
+    const Plan two = make_plan(config, request).value();
+    CHECK(two.snapshot_bytes == doctest::Approx(24.0 * static_cast<double>(two.parameters)));
+    CHECK(two.node_bytes == two.snapshot_bytes + 4 * two.memory.total());
+    request.nodes = 1;
+    const Plan one = make_plan(config, request).value();
+    CHECK(one.snapshot_bytes == doctest::Approx(24.0 * static_cast<double>(one.parameters)));
+  }
+}
+
 TEST_CASE("plan: memory -> 18 bytes a parameter replicated, 6 + 12/d sharded, 16 in f32") {
   TrainConfig config = bloom();
   config.parallel.tensor = config.parallel.pipeline = 1;

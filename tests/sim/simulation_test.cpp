@@ -179,6 +179,19 @@ TEST_CASE("simulation: followers -> each once, their checkpoints stay; without a
   check_caught(scenario, campaign, guards);
 }
 
+TEST_CASE("simulation: snapshots in memory -> whole, of the line, and less is repeated") {
+  Scenario scenario = shipped("memory");
+  Campaign campaign;
+  campaign.last = 12;
+  const Report with = run_campaign(scenario, campaign);
+  CHECK_MESSAGE(with.failures.empty(), first_of(with));
+  CHECK(with.from_memory > 50);
+  scenario.training.memory_every = 0;
+  const Report without = run_campaign(scenario, campaign);
+  CHECK(without.from_memory == 0);
+  CHECK(with.lost < without.lost);
+}
+
 TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's guard, found") {
   const Scenario scenario = shipped("ends");
   Campaign campaign;

@@ -93,7 +93,15 @@ Backend torch_backend() {
                                       e.rank,           mesh,          deadline};
             return device.is_host() ? connect_gloo(options) : connect_devices(options, device);
           },
-          warm_up_torch, numerics_of, kOpenGpu};
+          [](const RankEnvironment& e, Duration deadline) {
+            const std::string prefix = e.store_prefix + ".memory";
+            const Mesh all{1, 1, e.world};
+            return connect_gloo({e.master_address, e.master_port, prefix, e.rank, all, deadline,
+                                 GlooStore::Theirs});
+          },
+          warm_up_torch,
+          numerics_of,
+          kOpenGpu};
 }
 
 // Large blocks stay in the heap: activations of one iteration are those of the next, and fetching

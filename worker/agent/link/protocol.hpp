@@ -20,6 +20,7 @@ using wire::Benched;
 using wire::BenchNode;
 using wire::ChoosePort;
 using wire::LeaveWith;
+using wire::ListSnapshots;
 using wire::NodeBeat;
 using wire::NodeClear;
 using wire::NodeCommand;

@@ -75,7 +75,8 @@ void Node::perform(const NodeCommand& command) {
                  [this](const StartRanks& c) { this->start(c); },
                  [this](const StopRanks& c) { stop(c); }, [this](const SaveNow& c) { save(c); },
                  [this](const TakeStacks& c) { take_stacks(c); },
-                 [this](const BenchNode& c) { bench(c); }, [](const Welcome&) {},
+                 [this](const BenchNode& c) { bench(c); },
+                 [this](const ListSnapshots&) { list_snapshots(); }, [](const Welcome&) {},
                  [](const LeaveWith&) {}, [](const Ping&) {}},
       command);
 }
@@ -135,6 +136,27 @@ void Node::watch_checkpoints(const StartRanks& command) {
       [this](Iteration saved) {
         if (!ranks_.empty()) ranks_.front()->slot->note_checkpoint(saved);
       });
+}
+
+// Of another training's ranks nothing is known to copy.
+std::string Node::slots_of(std::uint32_t local) {
+  if (start_.orders.checkpoint_format != "stoker") return "";
+  const auto slots = memory_.slots_of(local);
+  if (slots) return *slots;
+  if (!memory_failed_) notice("no snapshots in memory: " + slots.error().message());
+  memory_failed_ = true;
+  return "";
+}
+
+// Reads the content of all, which may take seconds.
+void Node::list_snapshots() {
+  run_aside([this, slots = memory_.slots(), generation = start_.generation, alive = alive_,
+             &loop = wiring_.loop] {
+    auto held = NodeMemory::look(slots, generation);
+    loop.post([this, alive, held = std::move(held)] {
+      if (*alive) wiring_.report(held);
+    });
+  });
 }
 
 std::string Node::rank_log(const Rank& rank) {
@@ -203,7 +225,8 @@ Status Node::start_member(Member& member, const StartRanks& command) {
     member.slot->attach_page(std::move(*page));
   else
     member.page_path.clear();
-  const Environment place = rank_environment(start_, command, member.local, member.page_path);
+  const Environment place =
+      rank_environment(start_, command, member.local, {member.page_path, slots_of(member.local)});
   if (auto standby = take_standby()) {
     standby->replace_events(member_events(member));
     if (standby->give_order({1, place})) {
@@ -290,6 +313,7 @@ void Node::send_beat(Instant now) {
   if (gpu_watts_) beat.gpu_watts = *gpu_watts_;
   for (const auto& standby : standbys_)
     if (standby->standby_ready()) ++beat.standbys;
+  beat.snapshots = memory_.complete();
   wiring_.report(std::move(beat));
 }
 

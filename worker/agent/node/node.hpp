@@ -15,6 +15,7 @@
 
 #include "worker/agent/link/protocol.hpp"
 #include "worker/agent/loop.hpp"
+#include "worker/agent/node/memory.hpp"
 #include "worker/agent/rank/rank_environment.hpp"
 #include "worker/agent/rank/rank_process.hpp"
 #include "worker/agent/rank/rank_slot.hpp"
@@ -60,6 +61,8 @@ class Node {
   Status start_member(Member& member, const StartRanks& command);
   std::unique_ptr<RankSlot> make_slot(const StartRanks& command, std::uint32_t local);
   void watch_checkpoints(const StartRanks& command);
+  void list_snapshots();
+  [[nodiscard]] std::string slots_of(std::uint32_t local);  // "" = the rank gets none
   RankProcess::Events member_events(Member& member);
   void on_exit(Member& member, const os::ExitStatus& status);
   void on_clear();
@@ -103,6 +106,8 @@ class Node {
   os::Fd held_port_, port_lock_;
   std::optional<std::string> far_logs_;  // folder of logs that stay on this node; "" = cannot be
   std::unique_ptr<CheckpointWatch> checkpoint_watch_;
+  NodeMemory memory_;
+  bool memory_failed_ = false;  // reported once
   std::vector<std::unique_ptr<RankProcess>> standbys_;
   std::uint32_t standby_failures_ = 0;
   std::optional<std::string> learned_list_;  // path; "" = none, or it cannot be made

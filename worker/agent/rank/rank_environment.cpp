@@ -53,7 +53,7 @@ Environment base_environment(const Environment& inherited, const RunContext& con
 }
 
 Environment rank_environment(const wire::Start& start, const StartRanks& order,
-                             std::uint32_t local_rank, const std::string& heartbeat) {
+                             std::uint32_t local_rank, const RankMemory& memory) {
   const std::uint32_t rank = order.group_rank * order.ranks_per_node + local_rank;
   const std::uint32_t world = order.groups * order.ranks_per_node;
   Environment e;
@@ -85,7 +85,11 @@ Environment rank_environment(const wire::Start& start, const StartRanks& order,
   set(env::kAttempt, order.attempt.value);
   e[env::kStorePrefix] =
       fmt::format("{}.{}.{}", start.run.text, start.generation.value, order.attempt.value);
-  if (!heartbeat.empty()) e[env::kHeartbeat] = heartbeat;
+  if (!memory.heartbeat.empty()) e[env::kHeartbeat] = memory.heartbeat;
+  if (!memory.slots.empty()) e[env::kMemory] = memory.slots;
+  if (order.memory)
+    e[env::kMemoryLoad] =
+        fmt::format("{}.{}", order.memory->attempt.value, order.memory->iteration.value);
   if (order.set_load) e[env::kLoad] = order.load.empty() ? "none" : order.load;
   return e;
 }

@@ -21,8 +21,13 @@ WallTime exit_before(const wire::Orders& orders, WallTime end, WallTime began);
 Environment base_environment(const Environment& inherited, const RunContext& context,
                              const wire::Start& start, std::uint32_t ranks_per_node);
 
-// What one rank of one attempt has over the base. `heartbeat` is the page's path, "" = none.
+// What a rank shares with its agent.
+struct RankMemory {
+  std::string heartbeat;  // the page's path, "" = none
+  std::string slots;      // STOKER_MEMORY, "" = none
+};
+// What one rank of one attempt has over the base.
 Environment rank_environment(const wire::Start& start, const StartRanks& order,
-                             std::uint32_t local_rank, const std::string& heartbeat);
+                             std::uint32_t local_rank, const RankMemory& memory);
 
 }  // namespace stoker::agent

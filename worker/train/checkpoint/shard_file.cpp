@@ -175,6 +175,46 @@ Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatS
   return wire::ManifestFile{name, out->written(), hex64(out->digest())};
 }
 
+CopiedShard copied_shard(const FlatState& state, FlatRange range) {
+  CopiedShard shard{kShardHeader, dtype_name(state.element())};
+  for (const Piece& piece : pieces_of(state.table(), range)) {
+    const Parameter& p = *piece.parameter;
+    shard.bytes += kParts.size() * piece.count * size_of(state.element());
+    shard.layout +=
+        fmt::format(";{} {} {} {}", p.name, piece.first, piece.count, to_json_text(p.box));
+  }
+  shard.layout = hex64(xxh3_64(shard.layout));
+  return shard;
+}
+
+void copy_shard(char* to, const FlatState& state, FlatRange range, const ShardId& id) {
+  const std::string header = header_of(id);
+  std::memcpy(to, header.data(), header.size());
+  to += header.size();
+  const auto pieces = pieces_of(state.table(), range);
+  for (const StatePart part : kParts)
+    for (const Piece& piece : pieces) {
+      const std::size_t bytes = piece.count * size_of(state.element());
+      state.device().download_beside(
+          to, bytes_at(state, part, piece.parameter->offset + piece.first), bytes);
+      to += bytes;
+    }
+}
+
+Status load_shard(const char* from, FlatState& state, FlatRange range) {
+  from += kShardHeader;
+  const auto pieces = pieces_of(state.table(), range);
+  for (const StatePart part : kParts)
+    for (const Piece& piece : pieces) {
+      const std::size_t bytes = piece.count * size_of(state.element());
+      state.device().upload(
+          const_cast<char*>(bytes_at(state, part, piece.parameter->offset + piece.first)), from,
+          bytes);
+      from += bytes;
+    }
+  return state.device().status();
+}
+
 Status read_shard(const std::string& directory, const wire::ManifestFile& file,
                   const std::vector<wire::ManifestRange>& ranges, FlatState& state) {
   const std::string path = directory + "/" + file.name;

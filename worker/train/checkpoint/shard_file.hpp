@@ -37,6 +37,19 @@ std::vector<wire::ManifestRange> shard_ranges(const ParameterTable& table, FlatR
 Result<wire::ManifestFile> write_shard(const std::string& directory, const FlatState& state,
                                        FlatRange range, const ShardId& id);
 
+// The same for a snapshot in memory, into room for that much, with the copies of parameters that do
+// not count here: other ranks' files are not at hand when it is loaded. From another device:
+// complete after its finish_copies().
+struct CopiedShard {
+  std::uint64_t bytes = 0;
+  std::string layout;  // a digest of which elements of which tensors these are
+};
+CopiedShard copied_shard(const FlatState& state, FlatRange range);
+void copy_shard(char* to, const FlatState& state, FlatRange range, const ShardId& id);
+
+// And back: `from` are the bytes of a copy with the same layout. Error: the device.
+Status load_shard(const char* from, FlatState& state, FlatRange range);
+
 // Reads what this rank holds of the ranges of one file straight into `state`, and nothing else. The
 // ranges must tile the file, and their boxes fit their tensors (check_tensors). That the bytes are
 // those that were saved is for the digest of the whole state to show.

@@ -1,21 +1,14 @@
 #include "worker/train/loop/dry_run_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
+
+#include "common/size_text.hpp"
 
 namespace stoker::train {
 namespace {
 
 using Row = std::vector<std::string>;
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
 
 std::string number_text(std::uint64_t number) {
   std::string text = std::to_string(number);

@@ -8,6 +8,7 @@
 #include "common/os/files.hpp"
 #include "watch/checkpoint_scan.hpp"
 #include "wire/orders.hpp"
+#include "worker/train/memory/restore.hpp"
 #include "worker/train/run/say.hpp"
 
 namespace stoker::train {
@@ -16,7 +17,7 @@ namespace {
 constexpr Duration kSlowestLoad = 90min;  // added to a step's deadline
 constexpr std::size_t kLongestPath = 4000;
 
-enum class ChoiceKind : std::uint64_t { Scratch, Load, Refused, SwitchedOff, Unwritable };
+enum class ChoiceKind : std::uint64_t { Scratch, Memory, Load, Refused, SwitchedOff, Unwritable };
 
 struct Choice {  // of rank 0, sent to all
   ChoiceKind kind = ChoiceKind::Scratch;
@@ -93,6 +94,15 @@ Choice choose_newest(const ResumeParts& p) {
   return {};
 }
 
+void not_from_memory(const wire::SnapshotId& id, const std::string& why) {
+  const std::string text = fmt::format(
+      "the snapshot of iteration {} in memory is not used: {}; the newest checkpoint "
+      "on the disk is",
+      id.iteration.value, why);
+  complain("warning: " + text);
+  tell_event(wire::Notice{{}, text});
+}
+
 // Found out now, not at the first save. A full disk is no reason: it may have room by then.
 Status try_directory(const std::string& directory) {
   std::string probe = directory + "/.writable.XXXXXX";
@@ -105,7 +115,19 @@ Status try_directory(const std::string& directory) {
               "make it writable, or name another checkpoint.directory");
 }
 
-Choice choose(const ResumeParts& p) {
+// What was ordered from memory; empty: nothing was, or it cannot be.
+std::optional<Choice> choose_memory(const ResumeParts& p) {
+  if (!p.environment.memory_load) return std::nullopt;
+  if (p.snapshots == nullptr) {
+    not_from_memory(*p.environment.memory_load, "this start has no snapshots in memory");
+    return std::nullopt;
+  }
+  const auto start = start_of(p.environment);
+  if (!start) return refuse(start.error());
+  return Choice{ChoiceKind::Memory, skip_after(p.environment, *start, p.environment.generation)};
+}
+
+Choice choose(const ResumeParts& p, bool memory) {
   if (Status writable = try_directory(p.config.checkpoint.directory); !writable) {
     complain(writable.error());
     return {ChoiceKind::Unwritable, {}};
@@ -114,6 +136,7 @@ Choice choose(const ResumeParts& p) {
     say("Detected kill switch before the first iteration. Exiting");
     return {ChoiceKind::SwitchedOff, {}};
   }
+  if (const auto chosen = memory ? choose_memory(p) : std::nullopt) return *chosen;
   const auto& wanted = p.environment.load;
   if (wanted && *wanted == "none") return {};
   return wanted ? choose_exact(p, *wanted) : choose_newest(p);
@@ -128,6 +151,19 @@ void apply_orders(const RankEnvironment& environment, std::uint64_t skip, Positi
   }
   // 1 says nothing: a scale that was ordered once holds until another one is ordered.
   if (environment.lr_scale != 1) position.lr_scale = environment.lr_scale;
+}
+
+bool passes_audit(const ResumeParts& p, const std::string& name, const wire::Manifest& manifest,
+                  const Position& position) {
+  const auto audit = audit_resume(name, manifest, position, p.facts, p.accepted);
+  if (!p.environment.first()) return audit.passed;
+  say(audit_line(audit));
+  tell_event(audit);
+  if (!audit.passed)
+    complain(
+        "error: the resume audit found changes; put back the configuration or allow each with "
+        "--accept ITEM");
+  return audit.passed;
 }
 
 std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std::string& path,
@@ -148,29 +184,44 @@ std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std:
     if (first || peer_lost) complain("error: checkpoint refused: " + loaded.error().message());
     return peer_lost ? ExitCode::PeerLost : ExitCode::CheckpointRefused;
   }
-  const auto audit =
-      audit_resume(path.substr(path.rfind('/') + 1), *manifest, *position, p.facts, p.accepted);
-  if (first) {
-    say(audit_line(audit));
-    tell_event(audit);
-  }
-  if (!audit.passed) {
-    if (first)
-      complain(
-          "error: the resume audit found changes; put back the configuration or allow each with "
-          "--accept ITEM");
+  if (!passes_audit(p, path.substr(path.rfind('/') + 1), *manifest, *position))
     return ExitCode::CheckpointRefused;
-  }
   ResumePoint point{*position, true};
+  apply_orders(p.environment, skip, point.position);
+  return point;
+}
+
+// Empty: not from memory after all; rank 0 has said why.
+std::optional<std::variant<ResumePoint, ExitCode>> load_memory(const ResumeParts& p,
+                                                               std::uint64_t skip) {
+  const wire::SnapshotId id = *p.environment.memory_load;
+  bool peer_lost = false;
+  auto restored = restore_snapshot(p.comm, p.state, *p.snapshots, id, p.environment.generation,
+                                   p.config.train.deadline + kSlowestLoad, peer_lost);
+  if (!restored && peer_lost) {
+    complain("error: " + restored.error().message());
+    return ExitCode::PeerLost;
+  }
+  if (!restored) {
+    if (p.environment.first()) not_from_memory(id, restored.error().message());
+    return std::nullopt;
+  }
+  const std::string name =
+      "memory of " + wire::checkpoint_name(id.iteration, p.environment.generation);
+  if (!passes_audit(p, name, restored->manifest, restored->position))
+    return ExitCode::CheckpointRefused;
+  ResumePoint point{restored->position, false};
   apply_orders(p.environment, skip, point.position);
   return point;
 }
 
 }  // namespace
 
-std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
+namespace {
+
+std::variant<ResumePoint, ExitCode> resume_from(const ResumeParts& p, bool memory) {
   Choice mine;
-  if (p.environment.first()) mine = choose(p);
+  if (p.environment.first()) mine = choose(p, memory);
   std::vector<Choice> all(p.comm.mesh().world());
   if (Status done =
           p.comm.all_gather(Axis::World, &mine, sizeof mine, all.data(),
@@ -183,6 +234,10 @@ std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
     case ChoiceKind::SwitchedOff: return ExitCode::KillSwitch;
     case ChoiceKind::Refused: return ExitCode::CheckpointRefused;
     case ChoiceKind::Unwritable: return ExitCode::Configuration;
+    case ChoiceKind::Memory: {
+      const auto loaded = load_memory(p, all[0].skip);
+      return loaded ? *loaded : resume_from(p, false);
+    }
     case ChoiceKind::Load: return load_chosen(p, all[0].path, all[0].skip);
     case ChoiceKind::Scratch: break;
   }
@@ -191,6 +246,12 @@ std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
   ResumePoint point;
   apply_orders(p.environment, p.environment.skip_samples, point.position);
   return point;
+}
+
+}  // namespace
+
+std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
+  return resume_from(p, true);
 }
 
 }  // namespace stoker::train

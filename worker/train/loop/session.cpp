@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include "common/os/files.hpp"
+#include "common/size_text.hpp"
 #include "configs/schema/train_schema.hpp"
 #include "worker/train/comm/self_comm.hpp"
 #include "worker/train/loop/pipeline.hpp"
 #include "worker/train/loop/resume.hpp"
 #include "worker/train/loop/start_checks.hpp"
 #include "worker/train/loop/trainer.hpp"
+#include "worker/train/memory/snapshots.hpp"
 #include "worker/train/run/pin_numerics.hpp"
 #include "worker/train/run/rank_numerics.hpp"
 #include "worker/train/run/say.hpp"
@@ -117,6 +119,40 @@ std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& com
   return std::nullopt;
 }
 
+// Collective. Null: TRAIN.yaml asks for none, or there is no agent that gives memory. That it does
+// not fit is an error of the first start; later it must not end what has trained well.
+Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
+                                                const Backend& backend, const Prepared& p,
+                                                const RankEnvironment& environment, Comm& comm) {
+  const recipe::TrainConfig& c = p.config();
+  if (c.checkpoint.memory_every == 0) return std::unique_ptr<Snapshots>();
+  auto opened =
+      Snapshots::open({comm, environment, *p.state, c.checkpoint.memory_every, c.train.deadline,
+                       [&] { return backend.beside(environment, c.train.deadline); }});
+  if (!opened) return failed(ExitCode::PeerLost, opened.error());
+  const bool first = environment.first();
+  if (const std::string& why = opened->no_room; !why.empty()) {
+    const Error error{why, "checkpoint.memory", "take nodes with more memory, or leave it out"};
+    if (environment.attempt.value <= 1) {
+      if (first)
+        complain(
+            refusal(p.file, options.config, {{"checkpoint", "memory"}, {"checkpoint"}}, error));
+      return Failure{ExitCode::Configuration};
+    }
+    if (first) {
+      complain("warning: no snapshots in memory: " + error.message());
+      tell_event(wire::Notice{{}, "no snapshots in memory: " + error.message()});
+    }
+  }
+  if (const Snapshots* made = opened->snapshots.get(); made != nullptr && first)
+    say(fmt::format(
+        "snapshots in memory every {} iteration{}: {} of this rank, two generations{}",
+        c.checkpoint.memory_every, c.checkpoint.memory_every == 1 ? "" : "s",
+        size_text(made->bytes()),
+        made->has_partner() ? ", and the same on the next node" : ", on this node only"));
+  return std::move(opened->snapshots);
+}
+
 // Nothing to resume from: ordered so, or there is no checkpoint.
 bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& environment) {
   if (environment.load) return *environment.load == "none";
@@ -177,12 +213,15 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   LeaveWatch leave{c.exit, began, environment->exit_before, options.kill_switch,
                    environment->run_directory ? "" : kSwitchFile};
   pulse.phase(wire::Phase::Load);
+  auto memory = open_memory(options, backend, p, *environment, comm);
+  if (const auto* failure = std::get_if<Failure>(&memory)) return failure->code;
+  auto& snapshots = std::get<std::unique_ptr<Snapshots>>(memory);
   const auto numerics = numerics_of_all(
       comm, own_numerics(backend.numerics(device), c.train.numerics), c.train.deadline);
   if (!numerics) return failed(ExitCode::PeerLost, numerics.error()).code;
   const AuditFacts facts{c, p.data->train.digest(), comm.mesh(), *numerics, p.pipeline->order()};
-  auto resumed = resume(
-      {c, *environment, facts, options.accepted, *p.state, p.layout, comm, leave.switched_off()});
+  auto resumed = resume({c, *environment, facts, options.accepted, *p.state, p.layout, comm,
+                         snapshots.get(), leave.switched_off()});
   if (const auto* code = std::get_if<ExitCode>(&resumed)) return *code;
   const auto& start = std::get<ResumePoint>(resumed);
   if (refuses(start.position.consumed_samples)) return ExitCode::Configuration;
@@ -190,11 +229,14 @@ ExitCode train(const SessionOptions& options, const Backend& backend, Prepared& 
   auto trainer = std::make_unique<Trainer>(
       TrainerParts{c, *environment, facts, *p.model, *p.state, p.layout, *p.pipeline, comm,
                    p.data->train, p.data->validation ? &*p.data->validation : nullptr, pulse,
-                   *trace, leave},
+                   *trace, leave, snapshots.get()},
       start.position, start.from_checkpoint);
   const ExitCode code = trainer->run();
-  // A save that is still being written must not hold the exit of a rank whose peer is lost.
-  if (code == ExitCode::PeerLost) (void)trainer.release();
+  // What is still being written or sent must not hold the exit of a rank whose peer is lost.
+  if (code == ExitCode::PeerLost) {
+    (void)trainer.release();
+    (void)snapshots.release();
+  }
   return code;
 }
 

@@ -25,6 +25,9 @@ struct Backend {
   std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Mesh, Duration deadline,
                                               Device&)>
       connect;
+  // The same ranks once more, for a thread beside the training: between memory of the CPU. After
+  // `connect`.
+  std::function<Result<std::unique_ptr<Comm>>(const RankEnvironment&, Duration deadline)> beside;
   std::function<void(std::uint32_t threads)> warm_up;
   std::function<std::map<std::string, std::string>(const Device&)> numerics;
   // The rank's GPU; null: this build knows none. `nodes_fault`: another node may do.

@@ -144,6 +144,7 @@ Status Trainer::gradients(Step& step) {
     STOKER_TRY_STATUS(p_.state.device().status());
     step.loss = loss;
     step.compute = monotonic_now() - began - (p_.pulse.in_calls() - calls);  // without waits
+    STOKER_TRY_STATUS(finish_snapshot());
     STOKER_TRY_STATUS(agree(step));
     if (!step.replays) return ok();
     STOKER_TRY(good, judge_step(again));
@@ -350,6 +351,7 @@ Result<bool> Trainer::after(const Step& step) {
     STOKER_TRY(done, save(p_.config.checkpoint.asynchronous && !must_be_now));
     saved = done;
   }
+  if (!leaves) begin_snapshot();
   if (evaluates) STOKER_TRY_STATUS(evaluate());
   if (!leaves) return false;
   if (leaving.code != ExitCode::Finished && p_.environment.first())

@@ -20,6 +20,7 @@
 #include "worker/train/loop/pipeline.hpp"
 #include "worker/train/loop/replay.hpp"
 #include "worker/train/loop/tensorboard.hpp"
+#include "worker/train/memory/snapshots.hpp"
 #include "worker/train/model/model.hpp"
 #include "worker/train/run/rank_environment.hpp"
 #include "worker/train/run/trace.hpp"
@@ -40,6 +41,7 @@ struct TrainerParts {  // all outlive the trainer
   Pulse& pulse;
   Trace& trace;
   LeaveWatch leave;
+  Snapshots* snapshots = nullptr;  // null: none are made
 };
 
 class Trainer {
@@ -98,6 +100,8 @@ class Trainer {
   // reason was reported.
   Result<bool> save(bool later);
   Result<bool> finish_save();
+  void begin_snapshot();
+  Status finish_snapshot();
   wire::Manifest manifest() const;
   Result<bool> after(const Step& step);  // true: leave with code_
   ExitCode ended(const Error& error);

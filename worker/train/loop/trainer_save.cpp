@@ -98,4 +98,24 @@ Result<bool> Trainer::finish_save() {
   return report->saved;
 }
 
+// What differs between replicas is not looked for here: an attempt that ends with it ends the trust
+// in its snapshots too.
+void Trainer::begin_snapshot() {
+  if (p_.snapshots == nullptr || !p_.snapshots->due(position_.iteration)) return;
+  const TraceSpan span(p_.trace, TraceRow::Save, "snapshot");
+  p_.snapshots->begin(manifest(), pending_ != nullptr);
+}
+
+// Before the sums that show that all ranks have done so.
+Status Trainer::finish_snapshot() {
+  if (p_.snapshots == nullptr || !p_.snapshots->pending()) return ok();
+  const TraceSpan span(p_.trace, TraceRow::Save, "wait for the snapshot");
+  const std::uint64_t number = p_.pulse.enter_collective("snapshot", p_.snapshots->bytes());
+  const Instant began = monotonic_now();
+  Status done = p_.snapshots->finish();
+  p_.pulse.note_call(monotonic_now() - began, !done);
+  p_.pulse.leave_collective(number);
+  return done;
+}
+
 }  // namespace stoker::train

@@ -10,13 +10,11 @@ namespace {
 
 constexpr std::size_t kPiece = 4u << 20;  // elements of each rank that travel at a time
 
-}  // namespace
-
-Status gather_parameters(Comm& comm, FlatState& state, Duration deadline) {
-  if (state.owns_all()) return ok();
+// Of `flat` elements of `each` bytes; every rank has its own range of them.
+Status gather_flat(Comm& comm, Device& device, void* memory, std::size_t flat, std::size_t each,
+                   const Call& call) {
   const std::uint32_t ranks = comm.mesh().dp;
-  const std::size_t flat = state.table().flat_size, each = recipe::bytes_per_value(state.dtype());
-  auto* parameters = static_cast<char*>(state.parameters());
+  auto* values = static_cast<char*>(memory);
   std::size_t largest = 0;
   for (std::uint32_t r = 0; r < ranks; ++r)
     largest = std::max(largest, shard_range(flat, r, ranks).size());
@@ -29,16 +27,33 @@ Status gather_parameters(Comm& comm, FlatState& state, Duration deadline) {
       return FlatRange{begin, std::min(range.end, begin + piece)};
     };
     const FlatRange own = part_of(comm.mesh().data_rank(comm.rank()));
-    state.device().download(mine.data(), parameters + own.begin * each, own.size() * each);
-    STOKER_TRY_STATUS(comm.all_gather(Axis::Data, mine.data(), mine.size(), all.data(),
-                                      {"parameters", deadline}));
+    device.download(mine.data(), values + own.begin * each, own.size() * each);
+    STOKER_TRY_STATUS(comm.all_gather(Axis::Data, mine.data(), mine.size(), all.data(), call));
     for (std::uint32_t r = 0; r < ranks; ++r) {
       const FlatRange part = part_of(r);
-      state.device().upload(parameters + part.begin * each, all.data() + r * mine.size(),
-                            part.size() * each);
+      device.upload(values + part.begin * each, all.data() + r * mine.size(), part.size() * each);
     }
   }
   return ok();
+}
+
+}  // namespace
+
+Status gather_parameters(Comm& comm, FlatState& state, Duration deadline) {
+  if (state.owns_all()) return ok();
+  return gather_flat(comm, state.device(), state.parameters(), state.table().flat_size,
+                     recipe::bytes_per_value(state.dtype()), {"parameters", deadline});
+}
+
+Status gather_state(Comm& comm, FlatState& state, Duration deadline) {
+  if (state.owns_all() && comm.mesh().dp > 1)
+    for (const StatePart which : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2}) {
+      const Buffer part = state.part(which);
+      STOKER_TRY_STATUS(gather_flat(comm, state.device(), part.data, part.count,
+                                    size_of(part.element), {"state", deadline}));
+    }
+  state.refresh_parameters();
+  return gather_parameters(comm, state, deadline);
 }
 
 }  // namespace stoker::train

@@ -11,4 +11,8 @@ namespace stoker::train {
 // Does nothing where a rank owns everything.
 Status gather_parameters(Comm& comm, FlatState& state, Duration deadline);
 
+// The same after each rank has loaded its own range of masters and moments: afterwards each holds
+// what it owns, and all parameters.
+Status gather_state(Comm& comm, FlatState& state, Duration deadline);
+
 }  // namespace stoker::train

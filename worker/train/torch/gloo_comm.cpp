@@ -297,17 +297,17 @@ Result<std::unique_ptr<Comm>> connect_gloo(const GlooOptions& options) {
   try {
     c10d::TCPStoreOptions how;
     how.port = options.port;
-    how.isServer = options.rank == 0;
+    how.isServer = options.rank == 0 && options.store == GlooStore::Own;
     how.waitWorkers = false;
     how.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline);
     std::string address = options.address;
-    if (options.rank != 0) {
+    if (!how.isServer) {
       auto mine = local_address(options);
       if (!mine) return fail(mine.error());
       address = *mine;
     }
     auto tcp = c10::make_intrusive<c10d::TCPStore>(options.address, how);
-    if (options.rank == 0) {
+    if (how.isServer) {
       auto mine = local_address(options);
       if (!mine) return fail(mine.error());
       address = *mine;

@@ -13,6 +13,9 @@
 
 namespace stoker::train {
 
+// Own: rank 0 holds the store. Theirs: rank 0 of an earlier connection does.
+enum class GlooStore { Own, Theirs };
+
 struct GlooOptions {
   std::string address;  // of rank 0: MASTER_ADDR
   std::uint16_t port = 0;
@@ -20,6 +23,7 @@ struct GlooOptions {
   std::uint32_t rank = 0;
   Mesh mesh;
   Duration deadline;  // for all ranks to meet
+  GlooStore store = GlooStore::Own;
 };
 
 // Errors: the port is taken, rank 0 does not answer, ranks that did not come (named).
