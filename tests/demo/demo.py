@@ -166,13 +166,13 @@ def story(site, demo):
     def avoided(seen, _before):
         damage = next((e["reason"] for e in site.events() if e["seq"] > seen and "is damaged" in e["reason"]), "")
         name = damage.partition(" is damaged")[0]
-        source = next((e["reason"] for e in site.events() if e["seq"] > seen and ", from memory of " in e["reason"]), "")
-        repeats = re.search(r", from (memory of .*, iteration \d+); repeats (none|\d+)", source)
-        if not repeats or (repeats[2] != "none" and int(repeats[2]) > MEMORY_EVERY):
-            raise SystemExit(f"the node's death repeats more than {MEMORY_EVERY} iterations: {source or 'not from memory'}")
-        count = 0 if repeats[2] == "none" else int(repeats[2])
-        return (f"{demo.decided(seen)}; {name} is damaged and was not needed: the state came from {repeats[1]}; repeats {count} "
-                f"iteration{'' if count == 1 else 's'}, {MEMORY_EVERY} at most")
+        said = "\n".join(e["reason"] for e in site.events() if e["seq"] > seen and e["reason"])
+        source = re.search(r", from (memory of .*, iteration \d+|the checkpoint of \d+)", said)
+        repeats = max(map(int, re.findall(r"(?:repeats |: )(\d+) iterations?\b(?: to repeat)?", said)), default=0)
+        if not source or repeats > MEMORY_EVERY:
+            raise SystemExit(f"the node's death repeats more than {MEMORY_EVERY} iterations: {said}")
+        return (f"{demo.decided(seen)}; {name} is damaged: its content is not what the manifest says; the state came from {source[1]}; "
+                f"repeats {repeats} iteration{'' if repeats == 1 else 's'}, {MEMORY_EVERY} at most")
 
     def no_loss(_seen):
         return 0
