@@ -8,6 +8,7 @@
 #include "common/os/files.hpp"
 #include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
+#include "wire/environment.hpp"
 #include "worker/agent/aside.hpp"
 #include "worker/agent/hidden_values.hpp"
 #include "worker/agent/node/node_health.hpp"
@@ -203,7 +204,8 @@ Status Node::start_member(Member& member, const StartRanks& command) {
     member.slot->attach_page(std::move(*page));
   else
     member.page_path.clear();
-  const Environment place = rank_environment(start_, command, member.local, member.page_path);
+  Environment place = rank_environment(start_, command, member.local, member.page_path);
+  place[wire::env::kEventWord] = member.slot->event_word();
   if (auto standby = take_standby()) {
     standby->replace_events(member_events(member));
     if (standby->give_order({1, place})) {
