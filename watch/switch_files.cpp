@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,6 +111,9 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, Wa
   const auto read = read_switch_body(file, name);
   if (!read) return refuse(name, seen, read.error().what, wall, out);
   const wire::SwitchBody& body = *read;
+  const std::string verb = lower_case(name);
+  if (const auto why = why_not_today(file, verb, wall))
+    return why->empty() ? void() : refuse(name, seen, *why, wall, out);
   reported_[name] = seen;
   unsettled_.erase(name);
   const core::Cursor cursor = cursor_of(name, seen);
@@ -119,7 +123,7 @@ void SwitchFiles::tell(int folder, const std::string& name, const Seen& seen, Wa
     if (same) return;
   }
   core::OperatorAsked asked;
-  asked.verb = lower_case(name);
+  asked.verb = verb;
   asked.arguments["file"] = name;
   if (!body.by.empty() && body.by != file.author) asked.arguments["claimed_by"] = body.by;
   if (!body.until.empty()) asked.arguments["until"] = body.until;
@@ -150,6 +154,21 @@ bool SwitchFiles::has_budget(uid_t author, WallTime wall) {
   return budget.used++ < kMostOrders;
 }
 
+// What ends a run is never refused for what was ordered before.
+std::optional<std::string> SwitchFiles::why_not_today(const SwitchFile& file,
+                                                      const std::string& verb, WallTime wall) {
+  const uid_t author = file.about.st_uid;
+  if (author == ::geteuid()) return std::nullopt;
+  auto why = day_.spend(author, file.author, wall);
+  if (!why) return std::nullopt;
+  if (verb != "kill" && verb != "stop")
+    return *why + "; kill and stop are taken at any time, and its owner can do the rest";
+  const auto [last, first] = urgent_.try_emplace({author, verb}, wall);
+  if (!first && wall >= last->second && wall - last->second < kBudgetWindow) return "";
+  last->second = wall;
+  return std::nullopt;
+}
+
 void SwitchFiles::refuse(const std::string& name, const Seen& seen, const std::string& why,
                          WallTime wall, std::vector<core::Input>& out) {
   refused_[name] = seen;
@@ -164,6 +183,7 @@ void SwitchFiles::refuse(const std::string& name, const Seen& seen, const std::s
       before != before_.end() && before->second == cursor)
     return;
   ++said_;
+  if (refusals_.spend(0, "", wall)) return;
   out.push_back({options_.run, core::SwitchRefused{printable(name.substr(0, 64)), why}, {cursor}});
 }
 

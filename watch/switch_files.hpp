@@ -3,7 +3,8 @@
 // (switch_folder.hpp) becomes OperatorAsked with the owner's login name as author. Reported once;
 // ConsumeSwitch renames it away. The folder is sticky: only its author and stokerd rename a file
 // there. At most ten orders of one member are taken in a minute, the next ones later, and ten
-// refusals of all are reported: a user who makes and changes files must not fill the journal.
+// refusals of all are reported: a user who makes and changes files must not fill the journal. In a
+// day they are 1000 each; `kill` and `stop` are taken then too, one of each a minute.
 #pragma once
 
 #include <map>
@@ -11,10 +12,12 @@
 #include <string>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 #include "common/time.hpp"
 #include "core/engine/engine.hpp"
+#include "watch/daily_budget.hpp"
 #include "watch/switch_folder.hpp"
 
 namespace stoker::watch {
@@ -52,6 +55,9 @@ class SwitchFiles {
   [[nodiscard]] core::Cursor cursor_of(const std::string& name, const Seen& seen) const;
   [[nodiscard]] SwitchRights rights() const;
   bool has_budget(uid_t author, WallTime wall);
+  // Takes one of the day. Otherwise why the order is refused; "" = later.
+  std::optional<std::string> why_not_today(const SwitchFile& file, const std::string& verb,
+                                           WallTime wall);
 
   SwitchOptions options_;
   std::map<std::string, core::Cursor> before_;  // reported by the previous process, by path
@@ -63,7 +69,9 @@ class SwitchFiles {
     std::size_t used = 0;
   };
   std::map<uid_t, Budget> budgets_;  // of orders
-  WallTime window_{};                // since when `said_` counts
+  DailyBudget day_, refusals_;
+  std::map<std::pair<uid_t, std::string>, WallTime> urgent_;  // taken beyond the day's
+  WallTime window_{};                                         // since when `said_` counts
   std::size_t said_ = 0;
 };
 

@@ -22,6 +22,10 @@ inline constexpr const char* kLrScale =
     "STOKER_LR_SCALE";  // multiplies the learning rate; absent = 1
 inline constexpr const char* kSkipSamples =
     "STOKER_SKIP_SAMPLES";  // data window skipped after the resume point
+// Random, of one rank of one attempt. An event line is "stoker-event WORD {json}"
+// (resume_audit.hpp): text that a training prints, a sample of its data for instance, never has it,
+// and is no event. The agent hides it in the logs. Never write it to a file that others read.
+inline constexpr const char* kEventWord = "STOKER_EVENT_WORD";
 inline constexpr const char* kExitBefore =
     "STOKER_EXIT_BEFORE_NS";  // wall-clock ns at which to have saved and exited
 inline constexpr const char* kMemory =

@@ -102,7 +102,7 @@ int adopt(Context& context, const Options& options) {
                          " could not be marked as stoker's: " + marked.error().message()),
              kFailed;
   for (const std::string& note : script->notes) console.say("note: " + printable(note));
-  warn_of_writers(console, {script->path});
+  warn_of_writers(console, {{script->path, ""}});
   const std::string file = shown ? "RUN.yaml" : options.output;
   console.say(fmt::format("{} supervises {} as run {}; next: stoker check {} && stoker run {}",
                           file,

@@ -31,8 +31,8 @@ int nagios(const Console& console, const std::vector<Finding>& findings) {
 
 std::vector<Finding> check_writers(const std::string& run_file, const core::RunPolicy& policy) {
   std::vector<Finding> findings;
-  for (const std::string& path : files_executed(run_file, policy))
-    if (auto other = other_writer_of(path))
+  for (const Executed& file : files_executed(run_file, policy))
+    if (auto other = other_writer_of(file))
       findings.push_back({"writers", Health::Note, std::move(other->found), std::move(other->fix)});
   return findings;
 }

@@ -28,6 +28,65 @@ std::string fix_of(const std::string& path) {
                              : "keep it where only you can write: chmod go-w " + path;
 }
 
+// Variables by which programs find what they load and execute, and what stands between the names in
+// their values.
+struct Loaded {
+  const char* variable;
+  const char* between = "";
+};
+constexpr std::array kLoaded{
+    Loaded{"PATH", ":"}, Loaded{"HOME"},
+    // The loader of programs, the C library, shells
+    Loaded{"LD_PRELOAD", ": "}, Loaded{"LD_LIBRARY_PATH", ":;"}, Loaded{"LD_AUDIT", ":"},
+    Loaded{"GCONV_PATH", ":"}, Loaded{"BASH_ENV"}, Loaded{"ENV"},
+    // Python and other languages
+    Loaded{"PYTHONPATH", ":"}, Loaded{"PYTHONHOME", ":"}, Loaded{"PYTHONSTARTUP"},
+    Loaded{"PYTHONUSERBASE"}, Loaded{"PYTHONPYCACHEPREFIX"}, Loaded{"PERL5LIB", ":"},
+    Loaded{"JULIA_LOAD_PATH", ":"}, Loaded{"JULIA_DEPOT_PATH", ":"},
+    // Compiled or downloaded code that is kept and loaded again
+    Loaded{"TORCH_EXTENSIONS_DIR"}, Loaded{"TORCHINDUCTOR_CACHE_DIR"}, Loaded{"TRITON_CACHE_DIR"},
+    Loaded{"TORCH_HOME"}, Loaded{"HF_HOME"}, Loaded{"HF_MODULES_CACHE"}, Loaded{"CUDA_CACHE_PATH"},
+    // Plugins
+    Loaded{"CUDA_INJECTION64_PATH"}, Loaded{"NCCL_NET_PLUGIN"}, Loaded{"NCCL_TUNER_PLUGIN"},
+    Loaded{"NCCL_PROFILER_PLUGIN"}, Loaded{"OMPI_MCA_mca_base_component_path", ":"},
+    Loaded{"OPENSSL_CONF"}, Loaded{"OPENSSL_MODULES"}, Loaded{"OPENSSL_ENGINES"}};
+
+std::vector<std::string> names_in(std::string_view value, std::string_view between) {
+  std::vector<std::string> names;
+  while (true) {
+    const auto end = between.empty() ? std::string_view::npos : value.find_first_of(between);
+    names.emplace_back(value.substr(0, end));
+    if (end == std::string_view::npos) return names;
+    value.remove_prefix(end + 1);
+  }
+}
+
+// A folder in which programs look for files of any name.
+std::optional<OtherWriter> other_maker_in(const std::string& folder) {
+  const std::string who = os::other_maker(folder);
+  if (who.empty()) return std::nullopt;
+  return OtherWriter{fmt::format("{}: {} can put files there, {}", folder, who, kSo),
+                     is_of_another(folder) || ::access(folder.c_str(), W_OK) != 0
+                         ? "name a folder that only you can write"
+                         : "name a folder that only you can write, or chmod go-w " + folder};
+}
+
+// What is not there yet: who may make it, or the first folder on the way that is missing.
+std::optional<OtherWriter> other_maker_of(std::filesystem::path missing) {
+  std::error_code error;
+  for (auto folder = missing.parent_path(); folder != missing; folder = missing.parent_path()) {
+    if (std::filesystem::is_directory(folder, error)) {
+      const std::string who = os::other_maker(folder);
+      if (who.empty()) return std::nullopt;
+      return OtherWriter{
+          fmt::format("{} is not there: {} can make it, {}", missing.string(), who, kSo),
+          "leave it out, or make it where only you can write"};
+    }
+    missing = folder;
+  }
+  return std::nullopt;
+}
+
 bool is_script(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
@@ -40,10 +99,14 @@ bool is_script(const std::string& path) {
 }  // namespace
 
 std::optional<OtherWriter> other_writer_of(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return other_maker_of(std::filesystem::absolute(path, error));
+  if (std::filesystem::is_directory(path, error))
+    if (auto maker = other_maker_in(path)) return maker;
   if (const std::string who = os::other_writer(path); !who.empty())
     return OtherWriter{fmt::format("{}: {} can write it, {}", path, who, kSo), fix_of(path)};
   // Of a link both count: who may lead it elsewhere, and who may exchange what it leads to.
-  std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   for (const std::filesystem::path& file : {std::filesystem::absolute(path, error), real}) {
     const std::string folder = file.parent_path();
@@ -55,29 +118,49 @@ std::optional<OtherWriter> other_writer_of(const std::string& path) {
   return std::nullopt;
 }
 
-std::vector<std::string> files_executed(const std::string& run_file,
-                                        const core::RunPolicy& policy) {
+std::optional<OtherWriter> other_writer_of(const Executed& file) {
+  auto other = other_writer_of(file.path);
+  if (other && !file.why.empty()) other->found += fmt::format(" ({})", file.why);
+  return other;
+}
+
+std::vector<Executed> files_executed(const std::string& run_file, const core::RunPolicy& policy) {
   const core::TrainPolicy& train = policy.train;
-  std::vector<std::string> files{run_file};
-  const auto add = [&files](const std::string& path) {
-    if (std::find(files.begin(), files.end(), path) == files.end()) files.push_back(path);
+  std::vector<Executed> files{{run_file, ""}};
+  const auto add = [&files](const std::string& path, const std::string& why = "") {
+    if (const Executed file{path, why}; std::find(files.begin(), files.end(), file) == files.end())
+      files.push_back(file);
   };
   const auto add_scripts = [&](const std::vector<std::string>& command) {
     for (const std::string& word : command)
       if (const std::string path = configs::path_from(policy.directory, word); is_script(path))
         add(path);
   };
+  const auto add_loaded = [&](const std::map<std::string, std::string>& environment,
+                              const std::string& key) {
+    for (const Loaded& loaded : kLoaded)
+      if (const auto found = environment.find(loaded.variable);
+          found != environment.end() && !found->second.empty())
+        for (const std::string& name : names_in(found->second, loaded.between))
+          if (const std::string path = configs::path_from(policy.directory, name);
+              os::exists(path) || name.find('/') != std::string::npos)
+            add(path, fmt::format("{} in {}", loaded.variable, key));
+  };
   for (const std::string& path : {train.batch_script, train.setup, train.agent})
     if (os::exists(path)) add(path);
   add_scripts(train.command);
-  for (const core::FollowerPolicy& follower : policy.after) add_scripts(follower.command);
+  add_loaded(train.environment, "train.environment");
+  for (const core::FollowerPolicy& follower : policy.after) {
+    add_scripts(follower.command);
+    add_loaded(follower.environment, "environment of after");
+  }
   return files;
 }
 
-void warn_of_writers(const Console& console, const std::vector<std::string>& paths) {
+void warn_of_writers(const Console& console, const std::vector<Executed>& files) {
   std::set<std::string> said;
-  for (const std::string& path : paths)
-    if (const auto other = other_writer_of(path); other && said.insert(other->found).second)
+  for (const Executed& file : files)
+    if (const auto other = other_writer_of(file); other && said.insert(other->found).second)
       console.say(other->found + "; " + other->fix);
 }
 

@@ -23,14 +23,13 @@ std::string group_name_of(gid_t group) {
   return fmt::format("gid {}", group);
 }
 
-}  // namespace
-
-std::string other_writer(int fd) {
+// `made`: files of new names are meant, which a sticky folder takes from all who may write it.
+std::string who_writes(int fd, bool made) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return "";
   const std::string owner = user_name_of(info.st_uid);
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return owner;
-  if (S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0) return "";
+  if (!made && S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0) return "";
   if ((info.st_mode & S_IWOTH) != 0) return "everybody";
   if ((info.st_mode & S_IWGRP) == 0) return "";
   const std::string group = group_name_of(info.st_gid);
@@ -38,13 +37,28 @@ std::string other_writer(int fd) {
   return group != owner ? "group " + group : has_acl(fd) ? "the users of its ACL" : "";
 }
 
+Fd open_to_judge(const std::string& path) {
+  return Fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+}  // namespace
+
+std::string other_writer(int fd) {
+  return who_writes(fd, false);
+}
+
 std::string other_writer(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  return file ? other_writer(file.get()) : "";
+  const Fd file = open_to_judge(path);
+  return file ? who_writes(file.get(), false) : "";
+}
+
+std::string other_maker(const std::string& folder) {
+  const Fd opened = open_to_judge(folder);
+  return opened ? who_writes(opened.get(), true) : "";
 }
 
 Result<std::string> read_guarded_file(const std::string& path, std::size_t limit) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const Fd file = open_to_judge(path);
   if (!file) return fail(errno_error(errno, "cannot open", path));
   if (const std::string who = other_writer(file.get()); !who.empty())
     return fail(fmt::format("refused: {} can write it, and so decides what is executed as {}", who,

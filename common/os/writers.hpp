@@ -14,6 +14,8 @@ namespace stoker::os {
 // owner's own. Of a sticky folder, where others replace no file of ours: its owner alone.
 std::string other_writer(int fd);
 std::string other_writer(const std::string& path);
+// Who else may put a file of a new name into the folder, sticky or not.
+std::string other_maker(const std::string& folder);
 
 // read_file() of a file that is ours or root's and that no other user may write. The path may be
 // a link, and its folder another's to write: what is judged is what is read. Error otherwise:

@@ -25,9 +25,11 @@
 #include "daemon/loop/sd_notify.hpp"
 #include "daemon/loop/turns.hpp"
 #include "daemon/ports/alert_port.hpp"
+#include "daemon/socket/byte_pace.hpp"
 #include "daemon/socket/line_server.hpp"
 #include "daemon/socket/peer_rights.hpp"
 #include "daemon/state/roomy_log.hpp"
+#include "watch/daily_budget.hpp"
 #include "wire/socket.hpp"
 
 namespace stoker::daemon {
@@ -148,6 +150,8 @@ class Daemon {
   std::optional<core::Input> read_again(const core::RunPolicy& old, const std::string& by,
                                         bool refused, std::string& why) const;
   std::optional<std::string> why_refused(const Peer& peer, const wire::Request& request);
+  std::optional<std::string> why_not_today(const Peer& peer, const wire::Request& request);
+  void ask_again_later(const Reply& reply);
 
   DaemonOptions options_;
   Foundation foundation_;
@@ -178,6 +182,8 @@ class Daemon {
   std::string socket_group_, socket_news_;  // who else may knock, and what was said about it
   std::unique_ptr<HttpServer> http_;
   PeerRights rights_;
+  BytePace bytes_;
+  watch::DailyBudget day_;  // of orders by the socket
   std::shared_ptr<SiteView> view_ = std::make_shared<SiteView>();
 
   Instant started_at_ = monotonic_now(), end_at_;

@@ -169,8 +169,27 @@ std::optional<std::string> Daemon::why_refused(const Peer& peer, const wire::Req
   return fmt::format("{} may not act here{}", rights_.name_of(peer.uid), why);
 }
 
+// The orders of others stay in the journal and in files: a day has so many.
+std::optional<std::string> Daemon::why_not_today(const Peer& peer, const wire::Request& request) {
+  if (request.dry_run || peer.uid == 0 || peer.uid == ::geteuid()) return std::nullopt;
+  auto why = day_.spend(peer.uid, rights_.name_of(peer.uid), wall_now());
+  if (const auto run = runs_.find(RunName(request.run)); why && run != runs_.end())
+    *why += fmt::format("; {0}/switch/kill and {0}/switch/stop are obeyed, {1} can do the rest",
+                        run->second.policy.directory, rights_.name_of(::geteuid()));
+  return why;
+}
+
+// When one more is due: asking without end costs nothing else meanwhile.
+void Daemon::ask_again_later(const Reply& reply) {
+  const auto due = std::make_shared<asio::steady_timer>(io_, 1s);
+  due->async_wait([due, reply](const boost::system::error_code& stopped) {
+    if (!stopped) reply(refuse("too many requests: ask again in a second"));
+  });
+}
+
 void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer answer) {
   const Reply reply = [answer](const wire::Response& response) { answer(to_json_text(response)); };
+  if (!bytes_.takes(peer, line.size(), monotonic_now())) return ask_again_later(reply);
   const auto parsed = from_json_text<wire::Request>(line, "request", {1u << 20, 16});
   if (!parsed) return reply(refuse(parsed.error().message()));
   const wire::Request& request = *parsed;
@@ -198,6 +217,7 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
       !is_one_of(kListVerbs, request.verb))
     return reply(refuse("there is no verb \"" + request.verb + "\""));
   if (request.verb == "exclude" && !request.nodes.empty()) return look_up_nodes(request, by, reply);
+  if (const auto why = why_not_today(peer, request)) return reply(refuse(*why));
   ask_operator(request, by, reply);
 }
 

@@ -80,21 +80,35 @@ class LineServer::Connection : public std::enable_shared_from_this<Connection> {
     socket_.async_read_some(
         asio::buffer(buffer_), [self = shared_from_this()](Code code, std::size_t size) {
           if (code) return self->close();
+          const std::size_t before = self->line_.size();
           self->line_.append(self->buffer_, size);
-          const auto end = self->line_.find('\n');
-          if (end == std::string::npos && self->line_.size() <= self->limits_.line)
-            return self->read();
-          if (end == std::string::npos || end > self->limits_.line) return self->close();
+          const auto end = self->line_.find('\n', before);
+          const bool owner = is_owner(self->peer_);
+          const std::size_t most = owner ? self->limits_.line : self->limits_.others_line;
+          if (end == std::string::npos && self->line_.size() <= most) return self->read();
+          if (end == std::string::npos || end > most)
+            return owner ? self->close() : self->turn_away();
           self->line_.resize(end);
           self->handle();
         });
   }
 
   void handle() {
-    handler_(peer_, std::move(line_), [self = shared_from_this()](std::string reply) {
-      self->reply_ = std::move(reply) + "\n";
-      asio::async_write(self->socket_, asio::buffer(self->reply_),
-                        [self](Code, std::size_t) { self->close(); });
+    handler_(peer_, std::move(line_),
+             [self = shared_from_this()](std::string reply) { self->answer(std::move(reply)); });
+  }
+
+  void answer(std::string reply) {
+    reply_ = std::move(reply) + "\n";
+    asio::async_write(socket_, asio::buffer(reply_),
+                      [self = shared_from_this()](Code, std::size_t) { self->close(); });
+  }
+
+  // Late: who sends such lines without end gets few answers.
+  void turn_away() {
+    timer_.expires_after(limits_.long_line_pause);
+    timer_.async_wait([self = shared_from_this()](Code code) {
+      if (!code) self->answer(kLongLine);
     });
   }
 

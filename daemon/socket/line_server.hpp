@@ -1,6 +1,7 @@
 // LineServer: the transport of the control socket. One JSON line in, one out, then the connection
 // closes; 1 MiB a line, 5 s a connection, 32 connections. The kernel identifies the client
-// (SO_PEERCRED). Another user than our own (or root) has at most a quarter of the connections, and
+// (SO_PEERCRED). A line of another user has at most 16 KiB: the rest of a longer one is not read.
+// Another user than our own (or root) has at most a quarter of the connections, and
 // all others together three quarters: a client that fills them does not lock the owner out. A
 // surplus connection gets `kBusyLine` and is closed. Runs on the loop; the handler may answer
 // later.
@@ -27,11 +28,15 @@ struct Peer {
   pid_t pid = 0;
 };
 
+inline constexpr std::size_t kOthersLine = 16u << 10;
+
 struct LineLimits {
   std::size_t line = 1u << 20;
   Duration connection = 5s;
   std::size_t connections = 32;
   Duration refusal_pause = 2ms;  // after a surplus connection, so that they cost little
+  std::size_t others_line = kOthersLine;
+  Duration long_line_pause = 1s;  // before the answer to a line of another that is too long
 };
 
 // The file that a socket was bound to, known by its inode: another daemon may have put its own in
@@ -46,6 +51,11 @@ struct SocketFile {
 // Answered without reading the request: nothing was done, it can be sent again.
 inline constexpr const char* kBusyLine =
     R"({"version":1,"ok":false,"message":"stokerd has too many connections","data":{"busy":true}})";
+
+// Answered to another user after the first 16 KiB.
+inline constexpr const char* kLongLine =
+    R"({"version":1,"ok":false,"message":"the request has more than 16384 bytes, the most that )"
+    R"(stokerd takes of other users than its own: give a shorter reason","data":null})";
 
 class LineServer {
  public:

@@ -21,7 +21,7 @@ Result<ProgressReader> ProgressReader::make(const std::map<std::string, std::str
 std::optional<diagnose::IterationMetrics> ProgressReader::read(std::string_view line) const {
   if (line.size() > kIterationLineLimit) return std::nullopt;
   // A training's report of a resume repeats old numbers: that is no progress.
-  for (const std::string_view own : {"stoker-event {", "resume audit: "})
+  for (const std::string_view own : {"stoker-event ", "resume audit: "})
     if (line.find(own) != std::string_view::npos) return std::nullopt;
   auto metrics = user_ ? user_->parse(line) : parse_iteration_line(line);
   if (!metrics || !metrics->iteration) return std::nullopt;

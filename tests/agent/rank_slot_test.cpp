@@ -22,26 +22,81 @@ struct Heard {
                 {[this](std::string_view b) { raw.append(b); },
                  [this](std::string_view l) { merged.append(l); },
                  [this](wire::AgentBody e) { events.push_back(std::move(e)); }}};
+
+  void tell(const std::string& json, int stream = 1) {  // as stoker-train does
+    slot.feed(stream, "stoker-event " + slot.event_word() + " " + json + "\n", monotonic_now());
+  }
 };
 }  // namespace
 
 TEST_CASE("slot: an event line of the training -> the event, and still in the log") {
   Heard h;
   h.slot.feed(1, " iteration 8/ 100 | lm loss: 2.5E+00 |\n", monotonic_now());
-  h.slot.feed(1, "stoker-event {\"kind\":\"checkpoint_saved\",\"iteration\":7}\n", monotonic_now());
+  h.tell("{\"kind\":\"checkpoint_saved\",\"iteration\":7}");
   REQUIRE(h.events.size() == 1);
   CHECK(std::get<wire::CheckpointSaved>(h.events[0]).iteration.value == 7);
-  CHECK(h.merged.find("\n[n01:3] stoker-event {") != std::string::npos);
+  CHECK(h.merged.find("\n[n01:3] stoker-event (hidden) {") != std::string::npos);
+}
+
+// What a training prints of its data.
+TEST_CASE("slot: an event line without the word of this rank and attempt -> text, no event") {
+  Heard h, other;
+  const std::string json =
+      "{\"kind\":\"numbers_differ\",\"iteration\":3,\"check\":\"replay\",\"what\":\"x\","
+      "\"ranks\":[0],\"outvoted\":true,\"repaired\":false}";
+  CHECK(h.slot.event_word().size() == 32);
+  CHECK(h.slot.event_word() != other.slot.event_word());
+  const std::string word = h.slot.event_word();
+  for (const std::string& line :
+       {"stoker-event " + json, "stoker-event  " + json, "stoker-event (hidden) " + json,
+        "stoker-event " + other.slot.event_word() + " " + json,
+        "stoker-event " + word.substr(0, 31) + " " + json, "stoker-event " + word + json,
+        "sample: stoker-event " + word + " " + json})
+    h.slot.feed(1, line + "\n", monotonic_now());
+  CHECK(h.events.empty());
+  CHECK(h.merged.find("[n01:3] stoker-event {\"kind\":\"numbers_differ\"") != std::string::npos);
+  h.tell(json);
+  REQUIRE(h.events.size() == 1);
+  CHECK(std::holds_alternative<wire::NumbersDiffer>(h.events[0]));
+}
+
+TEST_CASE("slot: a training prints its environment -> its word is in no log, in any pieces") {
+  const std::string before = "environ: STOKER_EVENT_WORD=";
+  for (const int stream : {1, 2})
+    for (std::size_t piece = 1; piece < 80; ++piece) {
+      Heard h;
+      const std::string word = h.slot.event_word();
+      const std::string half = word.substr(0, 16);
+      const std::string printed = before + word + word + "\n" + half + "\n" + half;
+      for (std::size_t at = 0; at < printed.size(); at += piece)
+        h.slot.feed(stream, printed.substr(at, piece), monotonic_now());
+      h.slot.finish(monotonic_now());
+      const std::string hidden = before + "(hidden)(hidden)";
+      REQUIRE(h.raw == hidden + "\n" + half + "\n" + half);
+      REQUIRE(h.merged == "[n01:3] " + hidden + "\n[n01:3] " + half + "\n[n01:3] " + half + "\n");
+      REQUIRE(h.slot.last_lines() == hidden + "\n" + half + "\n" + half + "\n");
+    }
+}
+
+TEST_CASE("slot: a duration or a size that cannot be -> bounded before it is printed") {
+  Heard h;
+  h.slot.feed(1, " iteration 8/ 100 | lm loss: 2.5E+00 |\n", monotonic_now());
+  for (const char* seconds : {"1e300", "-1e300"})
+    h.tell(std::string("{\"kind\":\"checkpoint_saved\",\"iteration\":7,"
+                       "\"bytes\":18446744073709551615,\"seconds\":") +
+           seconds + "}");
+  REQUIRE(h.events.size() == 2);
+  const auto& longest = std::get<wire::CheckpointSaved>(h.events[0]);
+  CHECK(longest.seconds == 366 * 86400);
+  CHECK(longest.bytes == 1ull << 60);
+  CHECK(std::get<wire::CheckpointSaved>(h.events[1]).seconds == 0);
 }
 
 TEST_CASE("slot: an event line names a checkpoint that the rank has not reached -> a notice") {
   Heard h;
   const auto claim = [&h](int iteration) {
     h.events.clear();
-    h.slot.feed(1,
-                "stoker-event {\"kind\":\"checkpoint_saved\",\"iteration\":" +
-                    std::to_string(iteration) + "}\n",
-                monotonic_now());
+    h.tell("{\"kind\":\"checkpoint_saved\",\"iteration\":" + std::to_string(iteration) + "}");
     REQUIRE(h.events.size() == 1);
     return std::holds_alternative<wire::CheckpointSaved>(h.events[0]);
   };
@@ -69,12 +124,12 @@ TEST_CASE("slot: an event line names a checkpoint that the rank has not reached 
 
 TEST_CASE("slot: what is the agent's own to tell, or malformed -> refused with a notice") {
   Heard h;
-  h.slot.feed(1, "stoker-event {\"kind\":\"goodbye\",\"lead\":true}\nstoker-event {broken\n",
-              monotonic_now());
+  h.tell("{\"kind\":\"goodbye\",\"lead\":true}");
+  h.tell("{broken");
   REQUIRE(h.events.size() == 2);
   CHECK(std::holds_alternative<wire::Notice>(h.events[0]));
   CHECK(std::holds_alternative<wire::Notice>(h.events[1]));
-  h.slot.feed(2, "stoker-event {\"kind\":\"checkpoint_saved\"}\n", monotonic_now());
+  h.tell("{\"kind\":\"checkpoint_saved\"}", 2);
   CHECK(h.events.size() == 2);  // stderr is only a log
 }
 
@@ -206,7 +261,11 @@ TEST_CASE(
 TEST_CASE("slot: lines of a resume audit -> no progress, for any repeated number") {
   Heard h;
   const Instant now = monotonic_now();
-  h.slot.feed(2, "stoker-event {\"kind\":\"resume_audit\",\"step\":80,\"loss\":2.5}\n", now);
+  for (const char* word : {"", "0123456789abcdef "})
+    h.slot.feed(1,
+                fmt::format("stoker-event {}{{\"step\":80,\"iteration\":80,\"loss\":2.5}}\n", word),
+                now);
+  h.tell("{\"kind\":\"resume_audit\",\"step\":80,\"loss\":2.5}", 2);
   h.slot.feed(1, "resume audit: step-000080 passed | iteration 80/ 100 | lm loss: 2.5E+00 |\n",
               now);
   CHECK_FALSE(h.slot.take_sample(now).reported);

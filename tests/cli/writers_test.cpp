@@ -140,3 +140,63 @@ TEST_CASE("writers: RUN.yaml itself, by check and doctor as by run") {
     CHECK(says(said.err + said.out, run + ": everybody can write it"));
   }
 }
+
+TEST_CASE("writers: files and folders from which programs load code, named by an environment") {
+  const Site site;
+  const std::string file = put(site, "x.so", ""), team = site.folder() + "/team";
+  const std::string run = command_run(site, "/bin/true", put(site, "env.sh", ""));
+  const std::string text = os::read_file(run, 1 << 16).value();
+  const auto with = [&](const std::string& variable, const std::string& value) {
+    std::string more = text;
+    more.insert(more.find("train: {") + 8, "environment: {" + variable + ": \"" + value + "\"}, ");
+    site.write(run, more);
+  };
+  const auto said = [&](const std::string& what) {
+    bool everywhere = true;
+    for (const auto& call :
+         {std::vector<std::string>{"check", run}, {"run", run, "--dry-run"}, {"doctor", run}}) {
+      const Said answer = site.stoker(call);
+      CAPTURE(answer.err);
+      everywhere = everywhere && says(answer.err + answer.out, what);
+    }
+    return everywhere;
+  };
+  const std::string decides = "decides what is executed as you";
+  for (const char* variable : {"LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "ENV", "PYTHONSTARTUP"}) {
+    CAPTURE(variable);
+    with(variable, file);
+    CHECK_FALSE(says(site.stoker({"check", run}).err, decides));
+    REQUIRE(::chmod(file.c_str(), 0666) == 0);
+    CHECK(said(file + ": everybody can write it, and so " + decides + " (" + variable +
+               " in train.environment)"));
+    REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  }
+  for (const char* variable : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"}) {
+    CAPTURE(variable);
+    with(variable, "/usr/bin:" + team + ":/bin");
+    CHECK_FALSE(says(site.stoker({"check", run}).err, decides));
+    for (const mode_t mode : {0777, 01777}) {  // a sticky folder takes new names from all
+      REQUIRE(::chmod(team.c_str(), mode) == 0);
+      CHECK(said(team + ": everybody can put files there, and so " + decides + " (" + variable));
+    }
+    REQUIRE(::chmod(team.c_str(), 0755) == 0);
+  }
+  with("PATH", "/usr/bin:" + team + "/bin/x64:/none/of/these");
+  CHECK_FALSE(says(site.stoker({"check", run}).err, decides));
+  REQUIRE(::chmod(team.c_str(), 01777) == 0);
+  CHECK(said(team + "/bin is not there: everybody can make it, and so " + decides));
+  with("DATA", team);
+  CHECK_FALSE(says(site.stoker({"check", run}).err, decides));
+  with("LD_PRELOAD", "libm.so.6 " + file);  // a name alone is looked for in the system's folders
+  REQUIRE(::chmod(team.c_str(), 0755) == 0);
+  CHECK_FALSE(says(site.stoker({"check", run}).err, decides));
+  REQUIRE(::chmod(file.c_str(), 0666) == 0);
+  CHECK(said(file + ": everybody can write it"));
+  std::string followed = text +
+                         "after: [{name: judge, every: 10, command: [/bin/true], "
+                         "environment: {PYTHONSTARTUP: " +
+                         file + "}}]\n";
+  site.write(run, followed);
+  CHECK(said(file + ": everybody can write it, and so " + decides +
+             " (PYTHONSTARTUP in environment of after)"));
+}

@@ -123,6 +123,37 @@ TEST_CASE("control socket: another user takes all it can get -> the owner is ser
   CHECK(turned_away == 10);  // two each for three users, none for the fourth
 }
 
+TEST_CASE("control socket: a long line of another user -> its beginning is read, one late answer") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: to be another user needs root");
+    return;
+  }
+  Served served({});
+  REQUIRE(::chmod(served.folder.path.c_str(), 0755) == 0);
+  REQUIRE(::chmod((served.folder / "s.sock").c_str(), 0666) == 0);
+  const auto ask = [&served](std::size_t bytes, uid_t uid) {
+    std::string said;
+    std::thread other([&] {
+      REQUIRE(::syscall(SYS_setresuid, -1, uid, -1) == 0);  // of this thread alone
+      const auto fd = served.connect();
+      const std::string line = std::string(bytes, 'x') + "\n";
+      (void)::send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL);
+      said = read_all(fd);
+      REQUIRE(::syscall(SYS_setresuid, -1, 0, -1) == 0);
+    });
+    other.join();
+    return said;
+  };
+  CHECK(ask(kOthersLine, 54321).starts_with("answer to x"));
+  CHECK(served.handled == 1);
+  const Instant before = monotonic_now();
+  CHECK(ask(kOthersLine + 1, 54321) == std::string(kLongLine) + "\n");
+  CHECK(monotonic_now() - before >= 1s);
+  CHECK(ask(120000, 54321) == std::string(kLongLine) + "\n");
+  CHECK(served.handled == 1);
+  CHECK(ask(1u << 20, 0).starts_with("answer to x"));
+}
+
 TEST_CASE("peer rights: root and the daemon's user may act, a stranger may not") {
   PeerRights rights;
   CHECK(rights.may_act({0, 0, 1}, ""));

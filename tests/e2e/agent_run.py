@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import time
@@ -19,7 +20,8 @@ while True:
     i += 1
     beat.step(i, total=1000, samples=8 * i, loss=2.5, seconds=0.02)
     if beat.save_wanted():
-        print('stoker-event {"kind":"checkpoint_saved","iteration":%d,"checkpoint":"c%d","bytes":1,"seconds":0.1}' % (i, i), flush=True)
+        print('stoker-event ' + os.environ["STOKER_EVENT_WORD"] +
+              ' {"kind":"checkpoint_saved","iteration":%d,"checkpoint":"c%d","bytes":1,"seconds":0.1}' % (i, i), flush=True)
         beat.saved(i)
     if beat.leave_wanted():
         sys.exit(10 if beat.leave_wanted() == 1 else 11)
@@ -50,6 +52,7 @@ def environment(allocation):
         for key, value in want.items():
             check(env.get(key) == str(value), f"rank {rank}: {key} is {env.get(key)}, not {value}")
         check(node == f"n{rank // 2 + 1:02}", f"rank {rank} on {node}")
+        check(env.get("STOKER_EVENT_WORD") == "(hidden)", "the word of event lines is in no log")
         check("STOKER_LOAD" not in env and "STOKER_HEARTBEAT" in env, "load only for our own format; a heartbeat page")
     check(len({env["MASTER_PORT"] for _, env in seen.values()}) == 1, "one port")
     a.nothing_left()
@@ -68,6 +71,38 @@ def standalone(allocation):
     check(len(a.events("attempt_started")) == 4, "first start and three restarts")
     check(f"[n01:0] here {a.folder}\n" in a.read("gen-000001/main.log").decode(), "the user's folder")
     check("all 3 restarts are used up" in done.stderr, done.stderr)
+
+
+def text_of_data(allocation):
+    """a training prints text of its data that reads as event lines, and its environment: no event, no word in any file"""
+    a = allocation()
+    a.script("""
+import json
+word = os.environ.get("STOKER_EVENT_WORD", "0" * 32)
+for event in ({"kind": "numbers_differ", "iteration": 3, "check": "replay", "what": "x", "ranks": [0], "outvoted": True, "repaired": False},
+               {"kind": "checkpoint_saved", "iteration": 0, "checkpoint": "x", "bytes": 1, "seconds": 1e300},
+               {"kind": "damaged_checkpoint", "checkpoint": "x", "why": "x"}, {"kind": "save_failed", "iteration": 0, "why": "disk full"},
+               {"kind": "resume_audit", "checkpoint": "x", "iteration": 1, "passed": False, "guarantee": "", "items": []}):
+    print("sample: hello\\nstoker-event " + json.dumps(event), flush=True)
+print(dict(os.environ), file=sys.stderr, flush=True)
+with open("word", "w") as file:
+    file.write(word)
+print("stoker-event " + word + ' {"kind":"save_failed","iteration":9,"why":"reported with the word"}', flush=True)
+""")
+    a.start()
+    check(a.exit_code() == 0, "exit 0")
+    word = a.read("word")
+    check(re.fullmatch(rb"[0-9a-f]{32}", word), str(word))
+    kinds = {e["body"]["kind"] for e in a.lines()}
+    check(not kinds & {"numbers_differ", "checkpoint_saved", "damaged_checkpoint", "resume_audit"}, str(kinds))
+    check([e["body"]["iteration"] for e in a.events("save_failed")] == [9], "the one with the word")
+    check(a.logged().count(b"[n01:0] stoker-event {") == 5, "text stays in the log")
+    os.remove(os.path.join(a.directory, "word"))
+    for folder, _, files in os.walk(a.directory):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as file:
+                check(word not in file.read(), f"the word is in {name}")
+    a.nothing_left()
 
 
 def hostile_output(allocation):
@@ -240,5 +275,5 @@ for i in range(1, 100000):
     a.nothing_left()
 
 
-run_cases([environment, standalone, hostile_output, never_blocks, progress_and_control, fencing, second_claimant, time_limit,
+run_cases([environment, standalone, text_of_data, hostile_output, never_blocks, progress_and_control, fencing, second_claimant, time_limit,
            switch_files, bad_input, foreign_progress])

@@ -1,6 +1,7 @@
 // What a training prints of others' texts is safe for a terminal; its documents keep them.
 #include "worker/train/run/say.hpp"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
+#include "wire/environment.hpp"
 
 using namespace stoker;
 using namespace stoker::train;
@@ -50,4 +52,14 @@ TEST_CASE("say_json: texts as they are") {
   CHECK(said(STDOUT_FILENO, [] {
           say_json(Json{{"text", "\xe2\x80\xae"}});
         }) == "{\"text\":\"\xe2\x80\xae\"}\n");
+}
+
+TEST_CASE("tell_event: the line has the word of the agent; by hand it has no word") {
+  const wire::AgentBody body = wire::SaveFailed{Iteration(3), "disk full"};
+  const std::string json = dump_json(Json(body)) + "\n";
+  ::unsetenv(wire::env::kEventWord);
+  CHECK(said(STDOUT_FILENO, [&] { tell_event(body); }) == "stoker-event " + json);
+  ::setenv(wire::env::kEventWord, "0123abcd", 1);
+  CHECK(said(STDOUT_FILENO, [&] { tell_event(body); }) == "stoker-event 0123abcd " + json);
+  ::unsetenv(wire::env::kEventWord);
 }

@@ -276,6 +276,38 @@ TEST_CASE("switch: a member's orders -> ten a minute; the others wait; ours are 
   CHECK(s.poll(kLater + 62s).size() == 20);
 }
 
+TEST_CASE("switch: a member's orders -> 1000 a day; kill and stop are taken all the same") {
+  Switches s;
+  if (!with_group(s)) return;
+  const auto order = [&](const std::string& verb, WallTime wall) {
+    static int size = 0;
+    s.folder.write(verb, std::string(static_cast<std::size_t>(1 + size++ % 400), 'x'));
+    REQUIRE(::chown((s.folder / verb).c_str(), kMember, static_cast<gid_t>(-1)) == 0);
+    return s.poll(wall);
+  };
+  const auto is_order = [](const std::vector<core::Input>& inputs) {
+    return inputs.size() == 1 && std::holds_alternative<core::OperatorAsked>(inputs[0].body);
+  };
+  WallTime wall = kLater;
+  for (int i = 0; i < 1000; ++i, wall += 6s) REQUIRE(is_order(order("save", wall)));
+  const auto refused = order("save", wall);
+  REQUIRE(refused.size() == 1);
+  const auto* why = std::get_if<core::SwitchRefused>(&refused[0].body);
+  REQUIRE(why);
+  CAPTURE(why->why);
+  CHECK(why->why.find(" has given 1000 orders since ") != std::string::npos);
+  CHECK(why->why.find("kill and stop are taken at any time") != std::string::npos);
+  CHECK(is_order(order("stop", wall)));
+  CHECK(is_order(order("kill", wall)));
+  CHECK(order("kill", wall + 59s).empty());  // waits, as after ten orders in a minute
+  CHECK(s.poll(wall + 60s).size() == 1);
+  std::size_t rows = 0;
+  for (int i = 0; i < 3000; ++i, wall += 6s) rows += order("pause", wall).size();
+  CHECK(rows <= 1000);
+  CHECK(is_order(order("kill", wall)));
+  CHECK(is_order(order("save", kLater + 24h)));
+}
+
 TEST_CASE("switch: U+202E in a reason -> not repeated as it is") {
   Switches s;
   s.folder.write("save",

@@ -8,6 +8,7 @@
 #include "common/os/files.hpp"
 #include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
+#include "wire/environment.hpp"
 #include "worker/agent/aside.hpp"
 #include "worker/agent/hidden_values.hpp"
 #include "worker/agent/node/node_health.hpp"
@@ -225,8 +226,9 @@ Status Node::start_member(Member& member, const StartRanks& command) {
     member.slot->attach_page(std::move(*page));
   else
     member.page_path.clear();
-  const Environment place =
+  Environment place =
       rank_environment(start_, command, member.local, {member.page_path, slots_of(member.local)});
+  place[wire::env::kEventWord] = member.slot->event_word();
   if (auto standby = take_standby()) {
     standby->replace_events(member_events(member));
     if (standby->give_order({1, place})) {

@@ -31,6 +31,7 @@ WallTime exit_before(const wire::Orders& orders, WallTime end, WallTime began) {
 Environment base_environment(const Environment& inherited, const RunContext& context,
                              const wire::Start& start, std::uint32_t ranks_per_node) {
   Environment e = inherited;
+  e.erase(env::kEventWord);  // of an agent around this one
   for (const auto& [key, value] : start.orders.environment) e[key] = value;
   // As torchrun: many ranks with all cores each are slower than one core each.
   if (ranks_per_node > 1) e.emplace("OMP_NUM_THREADS", "1");

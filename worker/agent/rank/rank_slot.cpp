@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "common/os/random.hpp"
 #include "diagnose/parse/phase_line.hpp"
 #include "wire/resume_audit.hpp"
 
@@ -23,6 +24,17 @@ bool may_tell(const wire::AgentBody& body) {
          std::holds_alternative<wire::Notice>(body);
 }
 
+// A duration or a size that cannot be would be printed with all its digits.
+wire::AgentBody bounded(wire::AgentBody body) {
+  constexpr double kLongest = 366.0 * 86400;
+  constexpr std::uint64_t kLargest = 1ull << 60;
+  if (auto* saved = std::get_if<wire::CheckpointSaved>(&body)) {
+    saved->seconds = saved->seconds >= 0 ? std::min(saved->seconds, kLongest) : 0;
+    saved->bytes = std::min(saved->bytes, kLargest);
+  }
+  return body;
+}
+
 // Whole lines: half a secret at the beginning would not be known as one.
 std::string end_of(const std::string& tail) {
   return tail.substr(tail.find('\n', tail.size() - kTailBytes) + 1);
@@ -37,6 +49,8 @@ RankSlot::RankSlot(NodeName node, Rank r, Attempt attempt, const diagnose::Progr
       progress_(progress),
       sinks_(std::move(sinks)),
       prefix_(fmt::format("[{}:{}] ", node_.text, r.value)),
+      event_word_(os::random_hex(16)),
+      hidden_{HiddenWord(event_word_), HiddenWord(event_word_)},
       started_(monotonic_now()),
       progress_at_(started_),
       phase_since_(started_) {
@@ -44,7 +58,7 @@ RankSlot::RankSlot(NodeName node, Rank r, Attempt attempt, const diagnose::Progr
 }
 
 void RankSlot::feed(int stream, std::string_view bytes, Instant now) {
-  sinks_.raw(bytes);
+  hidden_[stream == 1 ? 0 : 1].feed(bytes, sinks_.raw);
   if (stream == 1) {
     buffering_.feed(bytes, now);
     if (buffering_.block_buffered() && !told_buffering_) {
@@ -60,6 +74,7 @@ void RankSlot::feed(int stream, std::string_view bytes, Instant now) {
 }
 
 void RankSlot::finish(Instant now) {
+  for (HiddenWord& hidden : hidden_) hidden.finish(sinks_.raw);
   for (int i = 0; i < 2; ++i)
     splitters_[i].finish([&](std::string_view line) { on_line(line, i + 1, now); });
 }
@@ -67,15 +82,17 @@ void RankSlot::finish(Instant now) {
 void RankSlot::on_line(std::string_view line, int stream, Instant now) {
   std::string text;
   text.reserve(prefix_.size() + line.size() + 1);
-  text.append(prefix_).append(line).push_back('\n');
+  text.append(prefix_);
+  const auto append = [&text](std::string_view part) { text.append(part); };
+  HiddenWord hidden(event_word_);
+  hidden.feed(line, append);
+  hidden.finish(append);
+  text.push_back('\n');
   sinks_.merged(text);
-  const auto shown = line.substr(0, kTailBytes / 2);
-  tail_.append(shown).push_back('\n');
+  text.pop_back();
+  tail_.append(text, prefix_.size(), kTailBytes / 2).push_back('\n');
   if (tail_.size() > 4 * kTailBytes) tail_ = end_of(tail_);
-  if (stream == 1 && line.starts_with(wire::kEventLinePrefix)) {
-    on_event_line(line.substr(std::string_view(wire::kEventLinePrefix).size()));
-    return;
-  }
+  if (const auto json = event_in(line); json && stream == 1) return on_event_line(*json);
   if (sample_.page) return;
   if (const auto progress = progress_.read(line)) return note_progress(*progress, now);
   if (diagnose::parse_validation_line(line)) {  // one of many data sets: tr11 had 29
@@ -139,7 +156,18 @@ Iteration RankSlot::reached() const {
               : sample_.iteration;
 }
 
-// Output may hold any text, a line like this one too: what it says is bounded.
+// Output may hold any text, such a line too: only who knows our environment knows the word.
+std::optional<std::string_view> RankSlot::event_in(std::string_view line) const {
+  for (const std::string_view part :
+       {std::string_view(wire::kEventLinePrefix), std::string_view(event_word_)}) {
+    if (!line.starts_with(part)) return std::nullopt;
+    line.remove_prefix(part.size());
+  }
+  if (!line.starts_with(' ')) return std::nullopt;
+  return line.substr(1);
+}
+
+// What a training says is bounded all the same.
 void RankSlot::on_event_line(std::string_view json) {
   if (++events_told_ > kEventsPerAttempt) return;
   const auto body =
@@ -156,7 +184,7 @@ void RankSlot::on_event_line(std::string_view json) {
                            "{}, the rank has reached {}",
                            rank.value, saved->iteration.value, reached().value)});
   else if (may_tell(*body))
-    sinks_.event(*body);
+    sinks_.event(bounded(*body));
   else
     sinks_.event(wire::Notice{
         node_, fmt::format("event line of rank {} refused: not a training's to tell", rank.value)});

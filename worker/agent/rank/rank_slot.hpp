@@ -10,6 +10,7 @@
 #include "diagnose/parse/phase_line.hpp"
 #include "diagnose/parse/progress_reader.hpp"
 #include "wire/agent_event.hpp"
+#include "worker/agent/hidden_values.hpp"
 #include "worker/agent/link/protocol.hpp"
 #include "worker/agent/rank/output.hpp"
 
@@ -43,11 +44,16 @@ class RankSlot {
   [[nodiscard]] bool speaks_page() const { return sample_.page; }
   [[nodiscard]] const RankSample& sample() const { return sample_; }
   [[nodiscard]] std::string last_lines() const;
+  // For the rank's environment: what an event line begins with. In no log: `raw` and `merged` get
+  // "(hidden)" for it.
+  [[nodiscard]] const std::string& event_word() const { return event_word_; }
 
   Rank rank;
 
  private:
   void on_line(std::string_view line, int stream, Instant now);
+  // The JSON of an event line with our word.
+  [[nodiscard]] std::optional<std::string_view> event_in(std::string_view line) const;
   void on_event_line(std::string_view json);
   [[nodiscard]] Iteration reached() const;
   void note_losses(const wire::Heartbeat& beat);
@@ -61,7 +67,8 @@ class RankSlot {
   Attempt attempt_;
   const diagnose::ProgressReader& progress_;
   SlotSinks sinks_;
-  std::string prefix_;
+  std::string prefix_, event_word_;
+  HiddenWord hidden_[2];
   LineSplitter splitters_[2];
   BufferingDetector buffering_;
   bool told_buffering_ = false;

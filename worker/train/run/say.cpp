@@ -1,9 +1,11 @@
 #include "worker/train/run/say.hpp"
 
+#include <cstdlib>
 #include <string>
 #include <unistd.h>
 
 #include "common/printable.hpp"
+#include "wire/environment.hpp"
 
 namespace stoker::train {
 namespace {
@@ -33,7 +35,9 @@ void complain(const Error& error) {
 }
 
 void tell_event(const wire::AgentBody& body) {
-  write_line(STDOUT_FILENO, wire::kEventLinePrefix + dump_json(Json(body)));
+  const char* word = std::getenv(wire::env::kEventWord);
+  const std::string proof = word == nullptr ? std::string() : std::string(word) + ' ';
+  write_line(STDOUT_FILENO, wire::kEventLinePrefix + proof + dump_json(Json(body)));
 }
 
 }  // namespace stoker::train

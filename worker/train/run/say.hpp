@@ -15,7 +15,8 @@ void say(std::string_view line);
 void say_json(const Json& document);   // its texts are as they are
 void complain(std::string_view line);  // stderr, behind "stoker-train: "
 void complain(const Error& error);
-// `stoker-event {json}`: the agent turns it into an event of the run.
+// `stoker-event WORD {json}`: the agent turns it into an event of the run. Started by hand there is
+// no word, and it is a line for people.
 void tell_event(const wire::AgentBody& body);
 
 }  // namespace stoker::train
