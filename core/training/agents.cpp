@@ -70,6 +70,9 @@ void on_agent_said(Turn& turn, const AgentSaid& said) {
                     "noted",
                     said.generation.value, kind_of_agent(said.event.body), run.newest.value));
   if (!starts && (!run.live || run.live->generation != said.generation)) {
+    const auto* kernel = std::get_if<wire::KernelLine>(&said.event.body);
+    if (kernel != nullptr && said.generation == run.newest && !run.live)
+      return on_kernel_line(turn, *kernel);  // a node's fault outlives the task that met it
     if (said.generation == run.newest && !run.live)
       return turn.say(fmt::format("last reports of generation {} after its task was over ({})",
                                   said.generation.value, kind_of_agent(said.event.body)));

@@ -92,6 +92,7 @@ def every_iteration(site):
         site.wait_iteration(20 + 25 * i)
         os.kill(site.rank_pid(rank), signal.SIGKILL)
         site.wait(lambda: len(reasons(site, "from memory of")) > i, 60, "a restart from memory")
+        site.wait(lambda: len(repeated(site)) > i, 60, "the training to go on")
     ends_with(site, want)
     again = repeated(site)
     check(len(again) >= 4 and all(0 <= n <= 1 for n in again), f"iterations done again: {again}")

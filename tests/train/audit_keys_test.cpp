@@ -111,6 +111,7 @@ std::vector<Change> changes_of(const stoker::testing::Folder& folder) {
       {"checkpoint.directory", "other", Effect::Nothing},
       {"checkpoint.save", "[{every: 3}]", Effect::Nothing},
       {"checkpoint.asynchronous", "true", Effect::Nothing},
+      {"checkpoint.memory", "{every: 4}", Effect::Nothing},
       {"checkpoint.samples_log", "other.log", Effect::Nothing},
       {"evaluate.every", "7", Effect::Nothing},  // without dropout, and reads no generator
       {"evaluate.iterations", "3", Effect::Nothing},
