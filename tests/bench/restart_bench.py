@@ -109,6 +109,9 @@ def peer_restart_seconds(folder, launcher, port):
             try:
                 out, err = process.communicate(timeout=60)
                 return seconds_of(out, launcher, err)
+            except RuntimeError:  # seen of torchrun: the second attempt ends with an error of its own
+                if again:
+                    raise
             except subprocess.TimeoutExpired:  # seen of torchrun: no restart, without a word
                 process.terminate()  # it ends its ranks
                 try:
