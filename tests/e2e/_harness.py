@@ -21,7 +21,7 @@ batch: {{micro: {micro}, global: {global_batch}, ramp_up: {{start: {ramp_start},
 train: {{samples: {samples}, dtype: f32, clip: 1.0, seed: 42}}
 optimizer: {{kind: adamw, beta1: 0.9, beta2: 0.95, eps: 1.0e-8, weight_decay: 0.1}}
 lr: {{max: 1.0e-3, min: 1.0e-4, warmup_samples: {warmup}, decay_samples: {samples}, style: cosine}}
-checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], asynchronous: {asynchronous}, samples_log: samples.log{memory}}}
+checkpoint: {{directory: checkpoints, save: [{{every: {save_every}}}], asynchronous: {asynchronous}, samples_log: samples.log}}
 log: {{every: 1}}
 """
 
@@ -98,11 +98,11 @@ class Site:
                  exit_before_limit="10s", floor="2s", ceiling="20s", restarts=20, without_progress=3, excluded="24h",
                  memory_every=0)
         o.update(options)
-        o["memory"] = f", memory: {{every: {o['memory_every']}}}" if o["memory_every"] else ""
+        memory = f", memory: {{every: {o['memory_every']}}}" if o["memory_every"] else ""
         train = os.path.join(self.folder, f"{self.run}.train.yaml")
         config = os.path.join(self.folder, f"{self.run}.yaml")
         with open(train, "w", encoding="utf-8") as f:
-            f.write(TRAIN.format(prefix=prefix, **o))
+            f.write(TRAIN.format(prefix=prefix, **o).replace("samples.log}", f"samples.log{memory}}}"))
         with open(config, "w", encoding="utf-8") as f:
             f.write(RUN.format(run=self.run, directory=self.directory, command=command.replace("TRAIN", train), more=more, **o))
         return config
