@@ -115,7 +115,7 @@ void on(Turn& turn, NodeSaid event) {
                         [&](const wire::RankGone& r) { on_rank_gone(turn, r); },
                         [&](const wire::NodeClear& r) { on_clear(turn, node, r); },
                         [&](wire::NodeBeat& r) { take_beat(turn, node, std::move(r)); },
-                        [&](wire::Told& r) {
+                        [&](wire::NodeEvent& r) {
                           const bool saved = std::holds_alternative<wire::CheckpointSaved>(r.body);
                           if (const auto* found = std::get_if<wire::HealthSources>(&r.body))
                             on_gpus(turn, node, found->gpus.size());

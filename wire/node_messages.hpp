@@ -153,10 +153,10 @@ struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   STOKER_FIELDS(NodeBeat, attempt, ranks, free_memory_bytes, free_shm_bytes, gpu_watts, standbys,
                 snapshots)
 };
-struct Told {  // something of this node that is written as an event as it is
+struct NodeEvent {  // something of this node that is written as an event as it is
   static constexpr const char* kKind = "told";
   AgentBody body;
-  STOKER_FIELDS(Told, body)
+  STOKER_FIELDS(NodeEvent, body)
 };
 struct StacksDone {
   static constexpr const char* kKind = "stacks_done";
@@ -182,7 +182,7 @@ struct Signalled {  // the scheduler has sent the agent a signal: the end is nea
   int signal = 0;
   STOKER_FIELDS(Signalled, signal)
 };
-using NodeReport = std::variant<PortChosen, RankGone, NodeClear, NodeBeat, Told, StacksDone,
+using NodeReport = std::variant<PortChosen, RankGone, NodeClear, NodeBeat, NodeEvent, StacksDone,
                                 Benched, SnapshotsHeld, Signalled>;
 
 }  // namespace stoker::wire

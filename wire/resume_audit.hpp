@@ -1,6 +1,6 @@
 // What a training says when it has resumed: what was saved against what is there now. It is printed
-// as one line `stoker-event {json}` on stdout (the agent turns such lines into events); a mismatch
-// is fatal for the training (exit 21).
+// as one line `stoker-event WORD {json}` on stdout (the agent turns such lines into events); a
+// mismatch is fatal for the training (exit 21).
 #pragma once
 
 #include <string>

@@ -15,6 +15,7 @@
 #include "cli/show/pipeline_text.hpp"
 #include "cli/show/render_status.hpp"
 #include "common/os/memory_room.hpp"
+#include "common/size_text.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 #include "recipe/sequence_plan.hpp"
 
@@ -92,8 +93,7 @@ NodeMemory memory_of_node(const PlanOptions& options, const core::RunPolicy& pol
     memory.why = fmt::format(
         "snapshots in memory do not fit: {} needs {} ({} of them for "
         "snapshots), it has {}",
-        whose, rounded_size(plan.node_bytes), rounded_size(plan.snapshot_bytes),
-        rounded_size(memory.bytes));
+        whose, size_text(plan.node_bytes), size_text(plan.snapshot_bytes), size_text(memory.bytes));
   return memory;
 }
 
@@ -157,7 +157,7 @@ std::string snapshots_text(const recipe::TrainConfig& config, const recipe::Plan
                            const recipe::Plan& plan) {
   if (plan.snapshot_bytes == 0) return "unknown: these nodes do not fit the mesh";
   return fmt::format("every {}: {} of a node's memory ({} rank{}, two generations{})",
-                     config.checkpoint.memory_every, rounded_size(plan.snapshot_bytes),
+                     config.checkpoint.memory_every, size_text(plan.snapshot_bytes),
                      request.ranks_per_node, request.ranks_per_node == 1 ? "" : "s",
                      request.nodes > 1 ? ", own and the next node's" : "; there is no next node");
 }
@@ -193,15 +193,15 @@ void show(const Console& console, const recipe::TrainConfig& config,
   row("memory per GPU",
       plan.memory.total() == 0
           ? "unknown: these nodes do not fit the mesh"
-          : fmt::format("{} ({})", rounded_size(plan.memory.total()), memory_parts(plan.memory)) +
+          : fmt::format("{} ({})", size_text(plan.memory.total()), memory_parts(plan.memory)) +
                 (plan.memory.runtime > 0 ? "" : ", buffers not counted"));
   if (config.checkpoint.memory_every > 0) {
     row("snapshots in memory", snapshots_text(config, request, plan));
     if (!memory.why.empty()) row("not possible", memory.why);
   }
   row("checkpoints",
-      fmt::format("{} of {}, {} in all", plan.checkpoints, rounded_size(plan.checkpoint_bytes),
-                  rounded_size(plan.checkpoints * plan.checkpoint_bytes)));
+      fmt::format("{} of {}, {} in all", plan.checkpoints, size_text(plan.checkpoint_bytes),
+                  size_text(plan.checkpoints * plan.checkpoint_bytes)));
   row("an iteration takes",
       plan.iteration_time
           ? format_duration(std::chrono::round<std::chrono::milliseconds>(*plan.iteration_time))

@@ -24,7 +24,7 @@ std::string schedule_name(const recipe::ParallelConfig& parallel) {
 
 std::string stage_text(const recipe::StagePlan& rank) {
   return fmt::format("{} layer{}, {:.6g} in flight, {} ({})", rank.layers,
-                     rank.layers == 1 ? "" : "s", rank.in_flight, rounded_size(rank.memory.total()),
+                     rank.layers == 1 ? "" : "s", rank.in_flight, size_text(rank.memory.total()),
                      memory_parts(rank.memory));
 }
 
@@ -81,9 +81,9 @@ Json pipeline_json(const recipe::PipelinePlan& pipeline) {
 
 std::string memory_parts(const recipe::MemoryEstimate& memory) {
   const std::string parts =
-      fmt::format("{} model state, {} activations", rounded_size(memory.model_state),
-                  rounded_size(memory.activations));
-  return memory.runtime > 0 ? fmt::format("{}, {} CUDA's own", parts, rounded_size(memory.runtime))
+      fmt::format("{} model state, {} activations", size_text(memory.model_state),
+                  size_text(memory.activations));
+  return memory.runtime > 0 ? fmt::format("{}, {} CUDA's own", parts, size_text(memory.runtime))
                             : parts;
 }
 
@@ -131,10 +131,6 @@ Result<std::optional<recipe::PipelineSchedule>> read_schedule_file(const configs
   STOKER_TRY(schedule, recipe::parse_schedule_csv(text, path));
   STOKER_TRY_STATUS(recipe::validate(schedule));
   return std::optional(std::move(schedule));
-}
-
-std::string rounded_size(std::uint64_t bytes) {
-  return size_text(bytes);
 }
 
 }  // namespace stoker::cli

@@ -18,6 +18,5 @@ Result<std::optional<recipe::PipelineSchedule>> read_schedule_file(const configs
 
 // "1.9 GiB model state, 9.0 GiB activations", and on GPUs what CUDA itself takes.
 std::string memory_parts(const recipe::MemoryEstimate& memory);
-std::string rounded_size(std::uint64_t bytes);  // "1.5 GiB"
 
 }  // namespace stoker::cli

@@ -1,6 +1,5 @@
 // Who may act: root, the daemon's own user, and members of the run's unix group, as the user
-// database has them now (within a minute). Asks the user
-// database, which can be slow (LDAP): answers are kept for a minute.
+// database has them. That can be slow (LDAP): its answers are kept for a minute.
 #pragma once
 
 #include <map>

@@ -77,7 +77,7 @@ bool Training::refuses_load(SimGeneration& g) {
     audit.iteration = g.resume;
     audit.passed = false;
     audit.items = {{"replicas of the layer norms", "equal", "60 % of them equal", false}};
-    report(g, g.attempt_nodes.front(), wire::Told{std::move(audit)});
+    report(g, g.attempt_nodes.front(), wire::NodeEvent{std::move(audit)});
   }
   rank_fails(g, g.attempt_nodes.front(), kRefused, 0);
   return true;

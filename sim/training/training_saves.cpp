@@ -15,7 +15,7 @@ constexpr int kDiskFull = 23;  // exit code of a training that cannot save
 void Training::finish_save(SimGeneration& g) {
   if (hooks_.disk_full()) {
     report(g, g.attempt_nodes.front(),
-           wire::Told{wire::SaveFailed{g.base, "No space left on device"}});
+           wire::NodeEvent{wire::SaveFailed{g.base, "No space left on device"}});
     return rank_fails(g, g.attempt_nodes.front(), kDiskFull, 0);
   }
   const wire::CheckpointId id{g.base, g.number};
@@ -31,7 +31,7 @@ void Training::finish_save(SimGeneration& g) {
   saved.checkpoint = wire::checkpoint_name(g.base, g.number);
   saved.bytes = 1u << 30;
   saved.seconds = to_seconds(scenario_.training.save);
-  report(g, g.attempt_nodes.front(), wire::Told{std::move(saved)});
+  report(g, g.attempt_nodes.front(), wire::NodeEvent{std::move(saved)});
 }
 
 bool Training::must_stay(const SimGeneration& g, const SimCheckpoint& c) {

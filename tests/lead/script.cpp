@@ -264,9 +264,9 @@ Status Script::happen(sim::Words& words) {
     wire::ResumeAudit audit;
     const NodeName node(words.next());
     audit.iteration = Iteration(words.number("iteration"));
-    say(node, wire::Told{std::move(audit)});
+    say(node, wire::NodeEvent{std::move(audit)});
   } else if (verb == "saved") {
-    say(NodeName(words.next()), wire::Told{wire::CheckpointSaved{}});
+    say(NodeName(words.next()), wire::NodeEvent{wire::CheckpointSaved{}});
   } else if (verb == "stacks") {
     const auto ranks = static_cast<std::uint32_t>(words.number("ranks", 1));
     const std::string directory = state_.stacks ? state_.stacks->directory : "";
@@ -285,7 +285,7 @@ Status Script::happen(sim::Words& words) {
     wire::HealthSources sources;
     sources.node = NodeName(words.next());
     sources.gpus.resize(1);
-    say(sources.node, wire::Told{sources});
+    say(sources.node, wire::NodeEvent{sources});
   } else if (verb == "signalled") {
     say(NodeName(words.next()), wire::Signalled{SIGTERM});
   } else {

@@ -9,6 +9,7 @@
 #include "common/os/files.hpp"
 #include "recipe/schedule/generators.hpp"
 #include "tests/folder.hpp"
+#include "tests/train/known_state.hpp"
 #include "watch/checkpoint_scan.hpp"
 #include "worker/train/checkpoint/load.hpp"
 #include "worker/train/checkpoint/save.hpp"
@@ -21,12 +22,6 @@ using namespace stoker::train;
 namespace {
 
 using Kind = recipe::ScheduleKind;
-
-recipe::ModelConfig small_model() {
-  recipe::ModelConfig m;
-  m.layers = 8, m.hidden = 16, m.heads = 4, m.ffn = 20, m.sequence = 5, m.vocabulary = 300;
-  return m;
-}
 
 struct MeshCase {
   Mesh mesh;
@@ -41,34 +36,6 @@ ModelLayout layout_of(const MeshCase& shape) {
           {shape.kind, shape.mesh.pp, recipe::chunks_of(shape.kind, shape.chunks), shape.mesh.pp})
           .value();
   return {small_model(), shape.mesh, schedule.rank_of_stage};
-}
-
-// What element `i` of a tensor's part must be, on any mesh.
-float value_of(const std::string& name, StatePart part, std::uint64_t i) {
-  return static_cast<float>(xxh3_64(fmt::format("{} {} {}", name, part_name(part), i)) % 1000003);
-}
-
-FlatState state_on(const MeshCase& shape, const ModelLayout& layout, const Comm& comm) {
-  ParameterTable table = layout.of_rank(comm.rank());
-  const FlatRange owned =
-      shape.zero ? own_range(table, comm.mesh(), comm.rank()) : FlatRange{0, table.flat_size};
-  return FlatState::allocate(std::move(table), recipe::Dtype::F32, owned).value();
-}
-
-// Of all parameters, and of the moments that are owned here.
-template <class F>
-void for_each_element(const FlatState& state, F f) {
-  for (const StatePart part : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2})
-    for (const Parameter& p : state.table().parameters) {
-      auto* values = static_cast<float*>(state.part(part).data) + p.offset;
-      wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
-        for (std::uint64_t i = 0; i < run.count; ++i) {
-          const std::size_t at = p.offset + run.in_a + i;
-          if (part == StatePart::Parameter || (at >= state.owned().begin && at < state.owned().end))
-            f(values[run.in_a + i], value_of(p.name, part, run.in_tensor + i));
-        }
-      });
-    }
 }
 
 SaveRequest request_for(const std::string& directory, const ModelLayout& layout,
@@ -100,8 +67,8 @@ std::string save_on(const MeshCase& shape, const std::string& directory, bool as
   const ModelLayout layout = layout_of(shape);
   std::string path;
   on_mesh(shape.mesh, [&](Comm& comm) {
-    auto state = state_on(shape, layout, comm);
-    for_each_element(state, [](float& is, float want) { is = want; });
+    auto state = state_on(layout, comm, shape.zero);
+    for_each_element(state, 5, [](float& is, float want) { is = want; });
     state.steps = 7;
     Staging staging;
     auto save = PendingSave::begin(comm, state, request_for(directory, layout, 5),
@@ -120,13 +87,13 @@ void load_on(const MeshCase& shape, const std::string& path, const std::string& 
   const ModelLayout layout = layout_of(shape);
   const auto manifest = watch::read_manifest(path).value();
   on_mesh(shape.mesh, [&](Comm& comm) {
-    auto state = state_on(shape, layout, comm);
+    auto state = state_on(layout, comm, shape.zero);
     bool peer_lost = false;
     const Status loaded =
         load_checkpoint(comm, state, layout.whole(), {path, manifest}, 60s, peer_lost);
     REQUIRE_MESSAGE(loaded, loaded.error().message());
     std::size_t wrong = 0;
-    for_each_element(state, [&](float is, float want) { wrong += is == want ? 0 : 1; });
+    for_each_element(state, 5, [&](float is, float want) { wrong += is == want ? 0 : 1; });
     CHECK(wrong == 0);
     CHECK(state.steps == 7);
     auto save = PendingSave::begin(comm, state, request_for(again, layout, 5), nullptr);

@@ -13,6 +13,7 @@
 #include "common/os/files.hpp"
 #include "recipe/schedule/generators.hpp"
 #include "tests/folder.hpp"
+#include "tests/train/known_state.hpp"
 #include "worker/train/comm/fake_comm.hpp"
 #include "worker/train/memory/restore.hpp"
 
@@ -29,42 +30,11 @@ struct Case {
   recipe::Dtype dtype = recipe::Dtype::F32;
 };
 
-recipe::ModelConfig model_of(std::uint64_t hidden) {
-  recipe::ModelConfig m;
-  m.layers = 8, m.hidden = hidden, m.heads = 4, m.ffn = 20, m.sequence = 5, m.vocabulary = 300;
-  return m;
-}
-
-FlatState state_on(const Case& c, const Comm& comm, std::uint64_t hidden = 16) {
+FlatState state_of(const Case& c, const Comm& comm, std::uint64_t hidden = 16) {
   const auto schedule =
       recipe::make_schedule({recipe::ScheduleKind::OneFOneB, c.mesh.pp, 1, c.mesh.pp}).value();
-  const ModelLayout layout{model_of(hidden), c.mesh, schedule.rank_of_stage};
-  ParameterTable table = layout.of_rank(comm.rank());
-  const FlatRange owned =
-      c.zero ? own_range(table, comm.mesh(), comm.rank()) : FlatRange{0, table.flat_size};
-  return FlatState::allocate(std::move(table), c.dtype, owned).value();
-}
-
-// What element `i` of a tensor's part is after `iteration`, on any mesh.
-float value_of(const std::string& name, StatePart part, std::uint64_t i, std::uint64_t iteration) {
-  return static_cast<float>(
-      xxh3_64(fmt::format("{} {} {} {}", name, part_name(part), i, iteration)) % 1000003);
-}
-
-template <class F>
-void for_each_element(const FlatState& state, std::uint64_t iteration, F f) {
-  for (const StatePart part : {StatePart::Parameter, StatePart::Moment1, StatePart::Moment2})
-    for (const Parameter& p : state.table().parameters) {
-      auto* values = static_cast<float*>(state.part(part).data) + p.offset;
-      wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
-        for (std::uint64_t i = 0; i < run.count; ++i) {
-          const std::size_t at = p.offset + run.in_a + i;
-          const bool held = state.dtype() == recipe::Dtype::F32 && part == StatePart::Parameter;
-          if (held || (at >= state.owned().begin && at < state.owned().end))
-            f(values[run.in_a + i], value_of(p.name, part, run.in_tensor + i, iteration));
-        }
-      });
-    }
+  const ModelLayout layout{small_model(hidden), c.mesh, schedule.rank_of_stage};
+  return state_on(layout, comm, c.zero, c.dtype);
 }
 
 wire::Manifest manifest_at(std::uint64_t iteration) {
@@ -108,7 +78,7 @@ class Nodes {
         e.rank = r, e.world = case_.mesh.world(), e.local_world = case_.local;
         e.generation = Generation(3), e.attempt = Attempt(number);
         for (std::size_t i = 0; i < wire::kSlotsOfRank; ++i) e.memory.push_back(slot(r, i));
-        FlatState state = state_on(case_, comm, hidden);
+        FlatState state = state_of(case_, comm, hidden);
         auto opened = Snapshots::open(
             {comm, e, state, 10, 60s,
              [&] { return Result<std::unique_ptr<Comm>>(std::make_unique<FakeComm>(beside, r)); }});
@@ -259,7 +229,7 @@ TEST_CASE("snapshots: another model, attempt or generation -> not taken") {
   CHECK(nodes.restore(2, at(1, 10)).find("bytes instead of") != std::string::npos);
 }
 
-TEST_CASE("snapshots: memory that others may open, or that is none of an agent -> no snapshots") {
+TEST_CASE("snapshots: memory that others may open, or no memory of an agent -> no snapshots") {
   const Nodes nodes(Case{{1, 1, 2}});
   ::chmod(nodes.slot(1, 2).c_str(), 0644);
   nodes.attempt(1, [](Comm&, FlatState&, Snapshots* snapshots) { CHECK(snapshots == nullptr); });

@@ -105,7 +105,7 @@ void Lead::perform(const lead::GroupStacks& action) {
     wire::StacksWritten written = group_written(run + "/" + action.directory);
     written.directory = action.directory;
     written.ranks = action.ranks;
-    return lead::NodeSaid{node, Told{std::move(written)}};
+    return lead::NodeSaid{node, NodeEvent{std::move(written)}};
   });
 }
 

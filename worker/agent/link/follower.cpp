@@ -83,7 +83,7 @@ void Follower::make_node(const wire::Start& start) {
   start_ = start;
   logs_ = std::make_unique<LogWriter>(LogLimits{}, [this, alive = alive_](const std::string& text) {
     loop_.post([this, alive, text] {
-      if (*alive) report(Told{wire::Notice{context_.node, text}});
+      if (*alive) report(NodeEvent{wire::Notice{context_.node, text}});
     });
   });
   NodeWiring wiring{loop_, context_, watchmen_, *logs_, {}, {}};
@@ -110,7 +110,7 @@ void Follower::on_found(std::shared_ptr<Found> found) {
 void Follower::on_frame(const Frame& frame) {
   const auto command = from_json_text<NodeCommand>(frame.content, "command of the lead",
                                                    {.bytes = kFrameLimit, .depth = 16});
-  if (!command) return report(Told{wire::Notice{context_.node, command.error().message()}});
+  if (!command) return report(NodeEvent{wire::Notice{context_.node, command.error().message()}});
   if (const auto* bye = std::get_if<LeaveWith>(&*command)) return leave(bye->exit_code, bye->why);
   node_->perform(*command);
 }
@@ -180,7 +180,7 @@ void Follower::report(NodeReport report) {
   }
   if (!events_) return;
   if (const auto* gone = std::get_if<RankGone>(&report)) events_->write(gone->exit);
-  if (const auto* told = std::get_if<Told>(&report)) events_->write(told->body);
+  if (const auto* told = std::get_if<NodeEvent>(&report)) events_->write(told->body);
 }
 
 void Follower::merged(std::string_view line) {

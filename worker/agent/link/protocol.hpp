@@ -24,6 +24,7 @@ using wire::ListSnapshots;
 using wire::NodeBeat;
 using wire::NodeClear;
 using wire::NodeCommand;
+using wire::NodeEvent;
 using wire::NodeReport;
 using wire::Ping;
 using wire::PortChosen;
@@ -36,7 +37,6 @@ using wire::StartRanks;
 using wire::StopHow;
 using wire::StopRanks;
 using wire::TakeStacks;
-using wire::Told;
 using wire::Welcome;
 
 struct Frame {

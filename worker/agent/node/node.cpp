@@ -42,7 +42,7 @@ Node::Node(NodeWiring wiring, wire::Start start)
 void Node::watch_health() {
   HealthSink sink = [this, alive = alive_, &loop = wiring_.loop](wire::AgentBody body) {
     loop.post([this, alive, body = std::move(body)] {
-      if (*alive) wiring_.report(Told{body});
+      if (*alive) wiring_.report(NodeEvent{body});
     });
   };
   run_aside([this, alive = alive_, &loop = wiring_.loop, node = wiring_.context.node,
@@ -67,7 +67,7 @@ Node::~Node() {
 }
 
 void Node::notice(std::string text) {
-  wiring_.report(Told{wire::Notice{wiring_.context.node, std::move(text)}});
+  wiring_.report(NodeEvent{wire::Notice{wiring_.context.node, std::move(text)}});
 }
 
 void Node::perform(const NodeCommand& command) {
@@ -190,7 +190,7 @@ std::unique_ptr<RankSlot> Node::make_slot(const StartRanks& command, std::uint32
     if (!path.empty()) wiring_.logs.append(path, bytes);
   };
   sinks.merged = wiring_.merged;
-  sinks.event = [this](wire::AgentBody body) { wiring_.report(Told{std::move(body)}); };
+  sinks.event = [this](wire::AgentBody body) { wiring_.report(NodeEvent{std::move(body)}); };
   return std::make_unique<RankSlot>(wiring_.context.node, rank, command.attempt, progress_,
                                     std::move(sinks));
 }
