@@ -1,9 +1,11 @@
 // detect_hang: a rank that makes no progress for longer than this run ever needed is not slow, it
 // hangs. Progress is micro-batches, evaluation batches, bytes loaded; each phase has its own norm.
-// One silent rank among moving ones names its node; when all are silent, no node is named.
+// The ranks that clearly fell silent before their peers name their nodes, at most two; else no
+// node is named.
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
+#include <span>
 
 #include "core/sentence.hpp"
 #include "core/signals/detect.hpp"
@@ -14,6 +16,7 @@ namespace {
 constexpr std::uint64_t kIterationsToLearn = 8;
 constexpr std::uint64_t kPhasesToLearn = 3;
 constexpr std::size_t kNamedRanks = 4;
+constexpr std::size_t kNamedNodes = 2;  // more of them at once are no fault of a node
 
 Duration ceiling_of(const HangPolicy& policy, wire::Phase phase) {
   switch (phase) {
@@ -41,23 +44,51 @@ std::string name_ranks(const std::vector<const wire::RankAge*>& ranks) {
   return text;
 }
 
-// Peers of a frozen rank stall in the next collective, a little later than it did: a rank that lags
-// an iteration, or whose silence is longer by more than twice the spread of the others and a
-// quarter of an iteration, came first. Otherwise no node is named.
-const wire::RankAge* first_to_fall_silent(const RunState& run, const wire::Beat& beat) {
-  if (beat.oldest.size() < 2 || beat.ranks < 2) return nullptr;
-  const wire::RankAge& first = beat.oldest[0];
-  const wire::RankAge& second = beat.oldest[1];
-  if (first.age_ms < 0 || second.age_ms < 0) return nullptr;
-  if (first.iteration < second.iteration) return &first;
-  std::int64_t quarter_ms = 20;
+// A gap between two silences that shows who came first: always `sure`, that of a whole iteration;
+// `least`, a quarter of one, where the ages on either side differ by less than half of it.
+struct Gaps {
+  Duration least = 20ms, sure = Duration::max();
+};
+
+Gaps gaps_of(const RunState& run) {
+  Gaps gaps;
   const auto found = run.health.phases.find(std::string(stoker::name_of(wire::Phase::Iteration)));
-  if (found != run.health.phases.end())
-    if (const auto median = found->second.durations.quantile(500))
-      quarter_ms = std::max(quarter_ms, median->count() / 4'000'000);
-  const std::int64_t spread =
-      std::max<std::int64_t>(0, second.age_ms - beat.newest_progress_age_ms);
-  return first.age_ms - second.age_ms > std::max(2 * spread, quarter_ms) ? &first : nullptr;
+  if (found == run.health.phases.end() || found->second.durations.count() == 0) return gaps;
+  const auto& durations = found->second.durations;
+  gaps.least = std::max(gaps.least, *durations.quantile(500) / 4);
+  gaps.sure = std::max(4 * gaps.least, *durations.quantile(990));
+  return gaps;
+}
+
+bool lags_all(const wire::RankAge& rank, std::span<const wire::RankAge> others) {
+  return rank.age_ms >= 0 && !others.empty() &&
+         std::ranges::all_of(others, [&](const wire::RankAge& other) {
+           return other.age_ms >= 0 && other.iteration > rank.iteration;
+         });
+}
+
+// Who fell silent first; empty where that is not clear. The peers of a frozen rank, or of the ranks
+// of a frozen node, stall in the next collective, a little later than it did: it lags an iteration,
+// or there is a gap between its age and theirs. Ranks frozen inside a collective leave no such gap;
+// whose age is the greatest is chance then.
+std::vector<const wire::RankAge*> first_to_fall_silent(const RunState& run,
+                                                       const wire::Beat& beat) {
+  if (beat.reporting == 0) return {};
+  const std::span<const wire::RankAge> oldest = beat.oldest;
+  const Gaps gaps = gaps_of(run);
+  const Duration newest = std::chrono::milliseconds(beat.newest_progress_age_ms);
+  std::vector<const wire::RankAge*> first;
+  for (std::size_t i = 0; i < oldest.size() && i + 1 < beat.ranks; ++i) {
+    first.push_back(&oldest[i]);
+    const auto others = oldest.subspan(i + 1);  // those after the eight that are listed are younger
+    if (std::ranges::all_of(first, [&](const auto* rank) { return lags_all(*rank, others); }))
+      return first;
+    const Duration age = age_of(oldest[i], beat);
+    const Duration next = others.empty() ? newest : age_of(others.front(), beat);
+    const Duration spread = std::max(next - newest, age_of(oldest.front(), beat) - age);
+    if (age - next > std::min(gaps.sure, std::max(2 * spread, gaps.least))) return first;
+  }
+  return {};
 }
 
 bool is_our_core(const TrainPolicy& train) {  // its pages do not depend on any output
@@ -164,19 +195,20 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat) {
   hang.verdict = Verdict::Bad;
   const Duration newest =
       std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
-  const bool everybody = silent.size() >= beat.ranks || beat.reporting == 0 ||
-                         (silent.size() == beat.oldest.size() && newest >= judged);
-  hang.evidence = everybody ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, silent);
-  if (everybody) {
-    if (const wire::RankAge* odd = first_to_fall_silent(run, beat)) {
-      hang.nodes = {odd->node};
-      hang.evidence += fmt::format("; {} fell silent first", name_ranks({odd}));
-    }
-    return hang;
+  const auto first = first_to_fall_silent(run, beat);
+  const bool known = !first.empty() && std::ranges::all_of(first, [&](const auto* rank) {
+    return std::ranges::count(silent, rank) > 0;
+  });
+  if (newest >= judged || silent.empty()) {
+    hang.evidence = stalled_text(run, beat, hang);
+    if (known) hang.evidence += fmt::format("; {} fell silent first", name_ranks(first));
+  } else {
+    hang.evidence = silent_text(run, beat, hang, known ? first : silent);
+    if (!known) hang.evidence += "; which rank fell silent first is not clear: no node is named";
   }
   std::set<NodeName> nodes;
-  for (const wire::RankAge* rank : silent) nodes.insert(rank->node);
-  if (nodes.size() <= 2) hang.nodes.assign(nodes.begin(), nodes.end());
+  for (const wire::RankAge* rank : first) nodes.insert(rank->node);
+  if (known && nodes.size() <= kNamedNodes) hang.nodes.assign(nodes.begin(), nodes.end());
   return hang;
 }
 

@@ -75,7 +75,8 @@ struct SimGeneration {
   Instant slow_since;  // of its pace; 0: as usual
   TrainingLine line;   // what it trains on
   std::optional<Instant> frozen_at, stopped_at;
-  std::optional<Rank> odd;
+  std::optional<Rank> odd;  // stands still alone
+  Duration others_later{};  // their last progress came so long after its last; negative: before
   Instant last_fault;
   std::uint64_t serial = 0;    // of what is planned: older plans are void
   std::uint64_t sampled = 0;   // iterations that beats have reported
@@ -222,7 +223,8 @@ class Training {
   [[nodiscard]] double warmth() const;
   void cure(const SimGeneration& g);
   bool refuses_load(SimGeneration& g);
-  [[nodiscard]] std::vector<wire::RankSample> samples(const SimGeneration& g) const;
+  [[nodiscard]] std::map<NodeName, std::vector<wire::RankSample>> samples(
+      const SimGeneration& g) const;
 
   Timeline& time_;
   Random& random_;

@@ -207,16 +207,21 @@ void Training::agents_leave(SimGeneration& g) {
   });
 }
 
-// Two ranks stand for all: the one that is not as the others, and one of these.
 void Training::send_beat(SimGeneration& g) {
   if (g.attempt.value == 0 || g.stage == Stage::Waiting) return;
-  wire::NodeBeat beat;
-  beat.attempt = g.attempt;
-  beat.ranks = samples(g);
-  if (const auto found = g.memory.find(g.host()); found != g.memory.end())
-    beat.snapshots = static_cast<std::uint32_t>(found->second.size());
   g.sampled = std::max(g.sampled, completed(g).value);
-  feed(g, lead::NodeSaid{g.host(), std::move(beat)});
+  auto beats = samples(g);
+  beats[g.host()];  // the lead's own agent beats also without ranks
+  for (auto& [node, ranks] : beats) {
+    const bool linked = node == g.host() || g.lead.connected.contains(node);
+    if (!linked || g.lead.silent.contains(node)) continue;
+    wire::NodeBeat beat;
+    beat.attempt = g.attempt;
+    beat.ranks = std::move(ranks);
+    if (const auto found = g.memory.find(node); found != g.memory.end())
+      beat.snapshots = static_cast<std::uint32_t>(found->second.size());
+    feed(g, lead::NodeSaid{node, std::move(beat)});
+  }
 }
 
 }  // namespace stoker::sim

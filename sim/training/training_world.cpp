@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
+#include <set>
 
 #include "sim/training/training.hpp"
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr Duration kSilence = 10s;   // then a lead gives a link up
 constexpr Duration kKillWait = 30s;  // slurm.conf, default
+constexpr std::uint32_t kInCollective = 300;
+constexpr Duration kTogether = 50ms;
 const std::string kDirectory = "/runs/sim/";
 
 bool runs(const SimGeneration& g) {
@@ -43,9 +46,14 @@ bool Training::freeze(bool one) {
   ++g->serial;
   g->frozen_at = time_.now();
   g->last_fault = time_.now();
-  if (one)
+  if (one) {
     g->odd = Rank(static_cast<std::uint32_t>(
         random_.below(g->attempt_nodes.size() * g->orders().ranks_per_node)));
+    // In a collective that all have entered, where who came first is chance, or on the way to it.
+    g->others_later = random_.chance(kInCollective)
+                          ? random_.between(-kTogether, kTogether)
+                          : random_.between(kTogether, std::max(g->step, kTogether));
+  }
   hooks_.say(one ? fmt::format("rank {} stands still", g->odd->value) : "all ranks stand still");
   return true;
 }
@@ -185,12 +193,11 @@ wire::Beat Training::beat(SimGeneration& g) {
   return beat;
 }
 
-// Of the rank that stands still alone, and of others. Each waits for it.
-std::vector<wire::RankSample> Training::samples(const SimGeneration& g) const {
+// Two ranks stand for all, beside them the one that stands still alone. The others wait for it.
+std::map<NodeName, std::vector<wire::RankSample>> Training::samples(const SimGeneration& g) const {
   static constexpr wire::Phase kPhases[] = {wire::Phase::Startup,    wire::Phase::Startup,
                                             wire::Phase::Load,       wire::Phase::Iteration,
                                             wire::Phase::Checkpoint, wire::Phase::Evaluation};
-  constexpr std::int64_t kOthersLater = 3000;
   const Instant now = time_.now();
   wire::RankSample sample;
   sample.reported = sample.page = true;
@@ -217,14 +224,16 @@ std::vector<wire::RankSample> Training::samples(const SimGeneration& g) const {
   if (const auto stands = g.frozen_at ? g.frozen_at : g.stopped_at)
     age = std::max(age, now - *stands);
   sample.progress_age_ms = ms(age);
-  const Rank odd = g.odd.value_or(Rank(0));
-  sample.rank = odd;
-  std::vector<wire::RankSample> samples{sample};
-  const auto world = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders().ranks_per_node;
-  if (g.odd) sample.progress_age_ms = std::max<std::int64_t>(0, ms(age) - kOthersLater);
-  if (world > 1) {
-    sample.rank = Rank(odd.value == 0 ? 1 : 0);
-    samples.push_back(sample);
+  const std::uint32_t per_node = g.orders().ranks_per_node;
+  const auto world = static_cast<std::uint32_t>(g.attempt_nodes.size()) * per_node;
+  std::set<Rank> shown{Rank(0), Rank(std::min(world - 1, 1U))};
+  if (g.odd) shown.insert(*g.odd);
+  std::map<NodeName, std::vector<wire::RankSample>> samples;
+  for (const Rank rank : shown) {
+    sample.rank = rank;
+    const bool waits = g.odd && rank != *g.odd;
+    sample.progress_age_ms = std::max<std::int64_t>(0, ms(waits ? age - g.others_later : age));
+    samples[g.attempt_nodes[rank.value / per_node]].push_back(sample);
   }
   return samples;
 }

@@ -84,6 +84,7 @@ void Checker::row(const core::JournalRow& row, const core::SiteState& state, con
       if (!held.retry_at) ++manual_;
     }
   }
+  check_blamed(row, state);
   check_exclusions(state);
   check_condemned(row, state);
   check_idle(row);

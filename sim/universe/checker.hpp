@@ -81,6 +81,7 @@ class Checker {
   void check_rate(const core::JournalRow& row, const core::SiteState& state, bool resumed);
   void check_budget(const core::RunState& run, bool resumed);
   void check_exclusions(const core::SiteState& state);
+  void check_blamed(const core::JournalRow& row, const core::SiteState& state);
   void check_condemned(const core::JournalRow& row, const core::SiteState& state);
   void note_lost(const core::JournalRow& row);
   void check_rollback(const core::JournalRow& row, const core::SiteState& state);

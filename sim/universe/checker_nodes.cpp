@@ -26,6 +26,20 @@ void Checker::check_exclusions(const core::SiteState& state) {
     broken(fmt::format("{} nodes excluded by itself, {} are allowed", automatic, cap));
 }
 
+// A hang is blamed on the node of the rank that stands still, or on no node.
+void Checker::check_blamed(const core::JournalRow& row, const core::SiteState& state) {
+  const SimGeneration* live = training_.live();
+  if (live == nullptr || !live->frozen_at || nodes_.shares(state.ledger.nodes)) return;
+  NodeName guilty;
+  if (live->odd) guilty = live->attempt_nodes[live->odd->value / live->orders().ranks_per_node];
+  for (const auto& [name, node] : state.ledger.nodes)
+    if (name != guilty && !node.evidence.empty() && node.evidence.back().kind == "hang" &&
+        node.evidence.back().at == state.now && row.event.run == node.evidence.back().run)
+      broken(fmt::format("{} is blamed for a hang of {}: {}", name.text,
+                         live->odd ? "a rank on " + guilty.text : "all ranks",
+                         node.evidence.back().text));
+}
+
 // A node whose hardware the kernel has just condemned stays in only if all that are excluded in its
 // place are of that kind.
 void Checker::check_condemned(const core::JournalRow& row, const core::SiteState& state) {

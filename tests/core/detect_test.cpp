@@ -60,6 +60,39 @@ TEST_CASE("hang: all stalled together -> no node is named; one clearly first -> 
   CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
 }
 
+TEST_CASE("hang: ages that differ by less than a quarter of an iteration -> no node is named") {
+  RunState run = run_with(10s, 10s);
+  run.health.phases["iteration"].durations.add(1s, 20);
+  const auto hang = signals::detect_hang(run, beat_of({9010, 9005, 9000, 8990}));
+  CHECK(hang.verdict == signals::Verdict::Bad);
+  CHECK(hang.nodes.empty());
+  CHECK(hang.evidence.find("which rank fell silent first is not clear") != std::string::npos);
+  CHECK(signals::detect_hang(run, beat_of({9010, 8990, 8800, 8600})).nodes.empty());
+}
+
+TEST_CASE("hang: all ranks of a node before all others -> that node; of three nodes -> none") {
+  RunState run = run_with(10s, 10s);
+  run.health.phases["iteration"].durations.add(1s, 20);
+  wire::Beat beat = beat_of({9100, 9090, 9080, 8400, 8350});
+  CHECK(signals::detect_hang(run, beat).nodes.empty());
+  for (std::size_t i = 0; i < 3; ++i) beat.oldest[i].node = NodeName("n0");
+  CHECK(signals::detect_hang(run, beat).nodes == std::vector<NodeName>{NodeName("n0")});
+}
+
+TEST_CASE("hang: peers moved more than an iteration later -> the silent one, at any spread") {
+  RunState run = run_with(10s, 10s);
+  run.health.phases["iteration"].durations.add(1s, 20);
+  const auto hang = signals::detect_hang(run, beat_of({9100, 6000, 3000, 100}));
+  CHECK(hang.nodes == std::vector<NodeName>{NodeName("n0")});
+}
+
+TEST_CASE("hang: a rank that lags an iteration -> that one, though the ages are alike") {
+  RunState run = run_with(10s, 10s);
+  wire::Beat beat = beat_of({12000, 11995, 11990});
+  beat.oldest[0].iteration = Iteration{6};
+  CHECK(signals::detect_hang(run, beat).nodes == std::vector<NodeName>{NodeName("n0")});
+}
+
 TEST_CASE("hang: ranks that never reported -> the age of the phase counts") {
   RunState run = run_with(10s, 10s);
   wire::Beat beat;
