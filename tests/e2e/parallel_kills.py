@@ -9,7 +9,7 @@ from e2e._harness import check, main
 
 LONG = bool(os.environ.get("STOKER_LONG"))
 KILLS = 50 if LONG else 2
-SHAPE = dict(nodes=2, ranks_per_node=4 if LONG else 2, samples=4800 if LONG else 800, save_every=10, restarts=200,
+SHAPE = dict(nodes=2, ranks_per_node=4 if LONG else 2, samples=7200 if LONG else 800, save_every=10, restarts=200,
              without_progress=50, tasks=8, floor="5s")
 
 
@@ -34,8 +34,7 @@ def meshes_survive(site):
     for number in range(KILLS):
         before = site.wait(lambda: site.status().get("state") in ("training", "finished") and site.status(), 120,
                            f"training before kill {number + 1}")
-        if before["state"] == "finished":
-            break
+        check(before["state"] == "training", f"finished before kill {number + 1}")
         site.wait_iteration(before["iteration"] + 5)
         pids = sorted(site.page_pids().values())
         if pids:

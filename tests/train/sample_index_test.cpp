@@ -127,6 +127,7 @@ TEST_CASE(
   const std::vector<double> equal{1, 1};
   CHECK(blend(equal, 6).source == std::vector<std::int16_t>{0, 1, 0, 1, 0, 1});
   CHECK(samples_to_ask(0.5, 1000) == 503);
+  CHECK(samples_to_ask(2. / 3, 1201) == 806);  // megatron-core 0.16.1; rounded up once: 805
 }
 
 TEST_CASE(

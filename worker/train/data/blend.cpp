@@ -33,8 +33,8 @@ Blend blend(std::span<const double> weights, std::uint64_t samples) {
 }
 
 std::uint64_t samples_to_ask(double normalised_weight, std::uint64_t samples, double surplus) {
-  return static_cast<std::uint64_t>(
-      std::ceil(normalised_weight * static_cast<double>(samples) * (1 + surplus)));
+  const double share = std::ceil(normalised_weight * static_cast<double>(samples));
+  return static_cast<std::uint64_t>(std::ceil(share * (1 + surplus)));
 }
 
 }  // namespace stoker::train

@@ -20,7 +20,8 @@ struct Blend {
 // `weights` need not be normalised; all above 0.
 Blend blend(std::span<const double> weights, std::uint64_t samples);
 
-// How many samples to ask a data set for: ceil(w size (1 + surplus)), w normalised.
+// How many samples to ask a data set for: ceil(ceil(w size) (1 + surplus)), w normalised, as
+// megatron-core 0.16 does (blended_megatron_dataset_builder.py).
 std::uint64_t samples_to_ask(double normalised_weight, std::uint64_t samples,
                              double surplus = 0.005);
 
