@@ -8,8 +8,8 @@ namespace stoker::core {
 namespace {
 
 bool is_secret_option(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kWords{"url",    "token", "password",     "secret",
-                                                   "header", "key",   "authorization"};
+  constexpr std::array<std::string_view, 8> kWords{"url",    "token", "password",      "secret",
+                                                   "header", "key",   "authorization", "command"};
   if (name.ends_with("_file")) return false;
   return std::any_of(kWords.begin(), kWords.end(), [name](std::string_view word) {
     return name.find(word) != std::string_view::npos;

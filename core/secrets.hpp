@@ -1,6 +1,7 @@
 // What never leaves the journal, the orders and the process itself: values of train.environment,
-// and options of alert sinks that are secrets (a webhook's address is one: who knows it can post).
-// In everything that people or other users read stands kHidden in their place.
+// and options of alert sinks that are secrets (a webhook's address is one: who knows it can post;
+// the arguments of `exec` may hold another). In everything that people or other users read stands
+// kHidden in their place.
 #pragma once
 
 #include <string_view>

@@ -81,6 +81,15 @@ std::string by_whom(const JobSeen& end) {
   return end.cancelled_by_uid == 0 ? "" : fmt::format(" by uid {}", end.cancelled_by_uid);
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-,:@%+=/";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string command_text(const RunName& run, const char* verb, const char* rest) {
   return fmt::format("stoker {} {}{}{}", verb, run.text, *rest == '\0' ? "" : " ", rest);
 }

@@ -83,7 +83,7 @@ void on_node_seen(Turn& turn, const NodeSeen& seen) {
     if (!seen.reason.starts_with(DrainNode::kNote))  // else it was reported with its evidence
       raise(turn,
             {Severity::Warning, "node_down", fmt::format("{} is {}", seen.node.text, seen.state),
-             fmt::format("scontrol show node {}", seen.node.text), seen.node.text});
+             "scontrol show node " + shell_word(seen.node.text), seen.node.text});
   } else if (!was && seen.usable) {
     turn.say(fmt::format("{} is usable again ({})", seen.node.text, seen.state));
     resolve(turn, "node_down", seen.node.text);

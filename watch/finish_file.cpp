@@ -4,18 +4,20 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/os/fd.hpp"
+#include "common/os/own_folder.hpp"
+#include "common/os/way.hpp"
 
 namespace stoker::watch {
-namespace {
 
-bool is_there(const std::string& path) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+Result<bool> is_finish_file(const std::string& path) {
+  STOKER_TRY(opened, os::open_on_way(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
-  return fd && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!opened) return false;
+  if (::fstat(opened->get(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
+  if (!S_ISREG(info.st_mode)) return false;
+  STOKER_TRY_STATUS(os::check_owner(opened->get(), path));
+  return true;
 }
-
-}  // namespace
 
 FinishFile::FinishFile(const core::RunPolicy& policy, const std::vector<core::Cursor>& cursors)
     : run_(policy.run) {
@@ -28,7 +30,13 @@ FinishFile::FinishFile(const core::RunPolicy& policy, const std::vector<core::Cu
 }
 
 void FinishFile::poll(std::vector<core::Input>& out) {
-  if (path_.empty() || is_there(path_) == there_) return;
+  if (path_.empty()) return;
+  const auto found = is_finish_file(path_);
+  if (!found && found.error().message() != refused_) {
+    refused_ = found.error().message();
+    out.push_back({run_, core::LogFollowed{path_, "no end of the training: " + refused_}, {}});
+  }
+  if (!found || *found == there_) return;  // unknown: it is as it was
   there_ = !there_;
   core::Cursor cursor;
   cursor.path = key_;

@@ -6,9 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "common/result.hpp"
 #include "core/engine/engine.hpp"
 
 namespace stoker::watch {
+
+// Whether the file that ends a training is there: a regular file of ours or root's, to which no
+// other user's link leads. Errors: is_refusal(), another user has put it there; it cannot be
+// opened.
+Result<bool> is_finish_file(const std::string& path);
 
 class FinishFile {
  public:
@@ -22,6 +28,7 @@ class FinishFile {
   std::string path_;  // "" = this run does not end by a file
   std::string key_;   // of the cursor
   bool there_ = false;
+  std::string refused_;  // what was reported of a file that does not count
 };
 
 }  // namespace stoker::watch

@@ -82,8 +82,7 @@ void SwitchFiles::look_at(int folder, const std::string& name, WallTime wall,
                           std::vector<core::Input>& out) {
   struct stat about {};
   if (::fstatat(folder, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;
-  const Seen seen{about.st_ino, about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec,
-                  static_cast<std::uint64_t>(about.st_size)};
+  const Seen seen{about.st_ino, os::mtime_ns(about), static_cast<std::uint64_t>(about.st_size)};
   // Another file of the same name is another order.
   for (const auto* known : {&reported_, &refused_})
     if (const auto before = known->find(name); before != known->end() && before->second == seen)

@@ -60,7 +60,7 @@ Result<std::optional<OpenedFile>> open_regular(const std::string& path) {
   if (!S_ISREG(about.st_mode)) return fail("is no regular file", path);
   file.inode = about.st_ino;
   file.size = static_cast<std::uint64_t>(about.st_size);
-  file.mtime = about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec;
+  file.mtime = os::mtime_ns(about);
   return std::optional<OpenedFile>(std::move(file));
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/way.hpp"
 #include "diagnose/parse/pickle.hpp"
 
 namespace stoker::cli {
@@ -19,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kMostFiles = 200'000;
+constexpr int kDeepest = 64;
 
 bool is_no_log_by_name(const fs::path& path) {
   static constexpr std::array<std::string_view, 15> kOthers{
@@ -44,13 +46,23 @@ bool is_binary(const fs::path& path) {
 
 void add_folder(const std::string& folder, bool kernel_log, LogInputs& inputs) {
   std::vector<std::string> found;
-  std::size_t left_out = 0;
+  std::size_t left_out = 0, too_deep = 0, foreign_links = 0;
   std::error_code error;
   auto walk = fs::recursive_directory_iterator(
       folder, fs::directory_options::skip_permission_denied, error);
   for (const auto end = fs::recursive_directory_iterator(); !error && walk != end;
        walk.increment(error)) {
     std::error_code ignored;
+    if (walk.depth() >= kDeepest && walk->is_directory(ignored)) {
+      walk.disable_recursion_pending();
+      ++too_deep;
+    }
+    // Another user's link in a shared folder: what it names would stand in a page that is passed
+    // on.
+    if (walk->is_symlink(ignored) && !os::check_way(walk->path().string())) {
+      ++foreign_links;
+      continue;
+    }
     if (!walk->is_regular_file(ignored)) continue;
     if (is_no_log_by_name(walk->path()) || is_binary(walk->path()) || found.size() >= kMostFiles) {
       ++left_out;
@@ -61,6 +73,12 @@ void add_folder(const std::string& folder, bool kernel_log, LogInputs& inputs) {
   if (error) inputs.errors.push_back(folder + ": " + error.message());
   if (left_out > 0)
     inputs.notes.push_back(fmt::format("{}: {} files that are no logs left out", folder, left_out));
+  if (foreign_links > 0)
+    inputs.notes.push_back(
+        fmt::format("{}: {} links of other users left out", folder, foreign_links));
+  if (too_deep > 0)
+    inputs.notes.push_back(fmt::format("{}: {} folders more than {} levels deep left out", folder,
+                                       too_deep, kDeepest));
   if (found.empty() && !error) inputs.errors.push_back(folder + ": no logs in this folder");
   std::sort(found.begin(), found.end());
   for (auto& path : found) inputs.files.push_back({std::move(path), kernel_log});

@@ -14,7 +14,11 @@ struct Entry {
   std::string name, text;
 };
 
-// All of them below `folder`/; mode 0600. A name of more than 255 bytes is an error.
+// The longest name that an entry may have; longer ones are left out by who collects.
+inline constexpr std::size_t kLongestName = 100;
+
+// All of them below `folder`/; mode 0600. A name of more than kLongestName bytes is an
+// error.
 Status write_archive(const std::string& path, const std::string& folder,
                      const std::vector<Entry>& entries, WallTime at);
 

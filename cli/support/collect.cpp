@@ -59,6 +59,8 @@ class Collector {
   Collector(const Plan& plan, Redactor redactor) : plan_(plan), redactor_(std::move(redactor)) {}
 
   void add(const std::string& name, const std::string& text) {
+    if (name.size() > kLongestName)
+      return leave_out(name.substr(0, kLongestName) + "…", "its name is too long for the archive");
     std::string clean = redactor_.clean(text);
     if (bundle_.bytes + clean.size() > plan_.most_bytes)
       return leave_out(name, fmt::format("{} bytes would be more than --most", clean.size()));

@@ -307,4 +307,11 @@ std::string boot_id() {
   return text->substr(0, text->find('\n'));
 }
 
+std::int64_t mtime_ns(const struct stat& info) {
+  std::int64_t ns = 0;
+  const bool fits = !__builtin_mul_overflow(info.st_mtim.tv_sec, 1'000'000'000, &ns) &&
+                    !__builtin_add_overflow(ns, info.st_mtim.tv_nsec, &ns);
+  return fits ? ns : 0;
+}
+
 }  // namespace stoker::os

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <vector>
 
 #include "common/result.hpp"
@@ -57,5 +58,9 @@ Result<FileSystem> file_system_of(const std::string& path);
 
 std::string host_name();
 std::string boot_id();  // of this boot of this host; "" where /proc is not mounted
+
+// When the content changed last, in ns since 1970; 0 where 64 bits do not hold it (years before
+// 1678 and after 2262, which the owner of the file can choose).
+std::int64_t mtime_ns(const struct stat& info);
 
 }  // namespace stoker::os

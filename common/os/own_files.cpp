@@ -167,7 +167,7 @@ Status remove_own_folder(const std::string& base, const std::string& name,
 }
 
 Status remove_own_files(const std::string& base, const std::string& name,
-                        const std::string& first) {
+                        bool (*expected)(std::string_view), const std::string& first) {
   const std::string path = base + "/" + name;
   const Fd parent(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!parent) return fail(errno_error(errno, "cannot open", base));
@@ -175,8 +175,6 @@ Status remove_own_files(const std::string& base, const std::string& name,
   if (!folder && errno == ENOENT) return ok();
   if (!folder) return fail(open_error(errno, path));
   STOKER_TRY_STATUS(check_owner(folder.get(), path));
-  if (!first.empty() && ::unlinkat(folder.get(), first.c_str(), 0) != 0 && errno != ENOENT)
-    return fail(errno_error(errno, "cannot delete", path + "/" + first));
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(folder.get()), ::closedir);
   if (!entries) return fail(errno_error(errno, "cannot read directory", path));
   const int fd = folder.release();  // closed with the list
@@ -186,9 +184,16 @@ Status remove_own_files(const std::string& base, const std::string& name,
     if (const std::string_view file = entry->d_name; file != "." && file != "..")
       files.emplace_back(file);
   if (errno != 0) return fail(errno_error(errno, "cannot read directory", path));
+  const auto other =
+      std::partition(files.begin(), files.end(), [&](const auto& file) { return expected(file); });
+  const std::string stays = other == files.end() ? "" : *other;
+  files.erase(other, files.end());
+  if (const auto at = std::find(files.begin(), files.end(), first); at != files.end())
+    std::iter_swap(files.begin(), at);
   for (const std::string& file : files)
     if (::unlinkat(fd, file.c_str(), 0) != 0 && errno != ENOENT)
       return fail(errno_error(errno, "cannot delete", path + "/" + file));
+  if (!stays.empty()) return fail("does not belong there; it stays", path + "/" + stays);
   if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
     return fail(errno_error(errno, "cannot delete", path));
   return ok();

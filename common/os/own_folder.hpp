@@ -32,10 +32,12 @@ class OwnFolder {
   std::string path_;
 };
 
-// Removes <base>/<name>, a folder of ours, and all files in it, `first` first. Never more than
-// that: no link is followed, and a folder inside stays, with this one. Gone already: success.
+// Removes the `expected` files of <base>/<name>, a folder of ours, `first` first, then the folder.
+// An entry that is not expected stays, with the folder, and is named in the error: in a folder that
+// others may write, someone can give this name to another folder. No link is followed. Gone
+// already: success.
 Status remove_own_files(const std::string& base, const std::string& name,
-                        const std::string& first = "");
+                        bool (*expected)(std::string_view), const std::string& first = "");
 
 // Whether it is our user's or root's, no matter who may write it. Of a link: the link and what it
 // names.

@@ -22,6 +22,9 @@ struct Failure {
   bool free = false;            // no fault of the run (preemption): costs no budget
   std::string why_hold;         // a restart cannot fix it: the advice of the logs' verdict
   std::string words = {};       // the last line of the rank that crashed
+  // How the rank or the job ended that failed first: by this signal; 0: with an exit code. Empty:
+  // nothing did (a hang, a node or an agent that is gone).
+  std::optional<int> signal = {};
 };
 
 // Counts crashes with the same error at the same iteration; where they are no bad luck any more
@@ -33,6 +36,12 @@ Failure with_memory(RunState& run, Failure failure);
 Failure with_verdict(const RunState& run, Failure failure);
 // The verdict came after the failure that it explains.
 void heed_late_verdict(Turn& turn);
+// Whether a failure that ended so (Failure::signal) is one that the verdict can explain. Its lines
+// are the training's own output, text of a data set among it: an error that a program reports
+// before it exits explains no kill and no lost node. The kernel's own word needs no such proof.
+bool explains(const Diagnosed& d, std::optional<int> signal);
+// The signal of an exit code as shells report it (137: 9), else 0.
+int signal_of(int exit_code);
 std::string place_of(const std::string& evidence);  // "main.log:123" of "main.log:123: text"
 // Enough to act on; less is only reported.
 inline constexpr double kSure = 0.6, kVerySure = 0.9;

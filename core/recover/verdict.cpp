@@ -1,6 +1,8 @@
 // The verdict of the logs in the ladder: restart, restart without a node, or hold.
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
+#include <map>
 
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
@@ -33,6 +35,7 @@ std::string verdict_text(const Diagnosed& d) {
 // not certain, is given another start first.
 // `counted`: this failure is in the budget already.
 bool restart_meets_it(const RunState& run, const Diagnosed& d, std::uint32_t counted) {
+  if (!explains(d, run.recovery.signal)) return false;
   if (d.action != RunAction::Hold || d.failure_class == "slurm_cancelled") return false;
   const bool moved = run.live && run.health.progress.iteration > run.live->loaded;
   if (!moved && d.confidence >= kVerySure) return true;
@@ -42,6 +45,20 @@ bool restart_meets_it(const RunState& run, const Diagnosed& d, std::uint32_t cou
 
 }  // namespace
 
+bool explains(const Diagnosed& d, std::optional<int> signal) {
+  if (d.from_kernel) return true;
+  if (!signal) return false;
+  static const std::map<std::string, int, std::less<>> kSignals{
+      {"host_oom", SIGKILL}, {"shm_bus_error", SIGBUS}, {"segfault", SIGSEGV}};
+  const auto own = kSignals.find(d.failure_class);
+  return *signal == 0 || *signal == SIGABRT || (own != kSignals.end() && *signal == own->second);
+}
+
+int signal_of(int exit_code) {
+  constexpr int kBase = 128, kLast = 64;
+  return exit_code > kBase && exit_code <= kBase + kLast ? exit_code - kBase : 0;
+}
+
 std::string place_of(const std::string& evidence) {
   return evidence.substr(0, evidence.find(": "));
 }
@@ -50,9 +67,10 @@ Failure with_verdict(const RunState& run, Failure failure) {
   const Diagnosed* d = verdict_of(run);
   if (d == nullptr || failure.free) return failure;
   failure.evidence += "; " + verdict_text(*d);
-  if (!d->exclude.empty()) {
+  const bool explained = explains(*d, failure.signal);
+  if (!d->exclude.empty() && (explained || failure.nodes.empty())) {
     failure.nodes = d->exclude;
-    failure.strong = true;
+    failure.strong = explained;
   } else if (failure.kind == "rank_crash" && d->action != RunAction::RestartExcluding) {
     failure.nodes.clear();  // the program's fault speaks against no node
   }
@@ -99,7 +117,9 @@ void heed_late_verdict(Turn& turn) {
   if (restart_meets_it(run, *d, 1))
     return hold(turn, {"no_restart_helps", verdict_text(*d), d->advice, {}});
   run.recovery.failed_of = d->failure_class;
-  if (d->exclude.empty() || recovering->rung != training::Rung::InAllocation || !run.live) return;
+  if (d->exclude.empty() || !explains(*d, run.recovery.signal) ||
+      recovering->rung != training::Rung::InAllocation || !run.live)
+    return;
   const auto without = unusable_inside(turn, d->exclude);
   if (without == run.asked.control.exclude) return;
   run.asked.control.exclude = without;

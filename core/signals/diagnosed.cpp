@@ -50,6 +50,14 @@ std::vector<NodeName> our_nodes(const Turn& turn, const std::vector<NodeName>& n
   return ours;
 }
 
+// What the training printed accuses a node when a rank has ended as it would of that; until then it
+// is kept as the verdict (with_verdict). Without agents no end of a rank is seen.
+bool counts_now(const RunState& run, const Diagnosed& d, bool late) {
+  if (d.from_kernel || !has_agents(run.policy)) return true;
+  const bool failed = run.live && (late || run.live->failed >= run.live->attempt);
+  return failed && explains(d, run.recovery.signal);
+}
+
 void accuse(Turn& turn, const Diagnosed& d) {
   const std::string text = d.evidence.empty() ? d.summary : d.evidence.front();
   bool fresh = false;
@@ -98,7 +106,7 @@ void on_diagnosed(Turn& turn, const Diagnosed& reported) {
                        late ? fmt::format(" of attempt {}", d.attempt.value) : "", d.summary,
                        d.evidence.empty() ? "" : fmt::format(" ({})", d.evidence.front()),
                        d.confidence));
-  if (!d.exclude.empty() && d.confidence >= kSure) accuse(turn, d);
+  if (!d.exclude.empty() && d.confidence >= kSure && counts_now(run, d, late)) accuse(turn, d);
   if (late) return;
   run.recovery.verdict = d;
   if (d.fatal && run.live && run.live->failed >= run.live->attempt) heed_late_verdict(turn);

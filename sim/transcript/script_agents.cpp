@@ -311,8 +311,8 @@ Status Script::do_gpus(Words& words) {
   return say(e);
 }
 
-// logs CLASS [attempt N] [action A] [confidence C] [nodes L] [exclude L] [harmless] "summary"
-// "main.log:12: text": what diagnose/ makes of the logs
+// logs CLASS [attempt N] [action A] [confidence C] [nodes L] [exclude L] [kernel] [harmless]
+// "summary" "main.log:12: text": what diagnose/ makes of the logs
 Status Script::do_logs(Words& words) {
   core::Diagnosed e;
   e.failure_class = words.next();
@@ -326,6 +326,7 @@ Status Script::do_logs(Words& words) {
   e.confidence = words.real("confidence", 0.9);
   e.nodes = words.nodes("nodes");
   e.exclude = words.nodes("exclude");
+  e.from_kernel = words.flag("kernel");
   e.fatal = !words.flag("harmless");
   e.summary = words.quoted();
   if (const std::string line = words.quoted(); !line.empty()) e.evidence = {line};

@@ -80,6 +80,17 @@ TEST_CASE("kernel event: an Xid in a file's name, which the kernel prints -> not
   CHECK(suspect("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.") == "yes");
 }
 
+TEST_CASE(
+    "kernel event: Xid of a program's fault -> counts if the process is ours, as hardware's "
+    "always") {
+  CHECK(suspect("NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, MMU Fault") == "if_repeated");
+  for (const char* other : {"9", "8", "4711"})  // a stranger's, root's, one that is gone
+    CHECK(suspect(std::string("NVRM: Xid (PCI:0000:3b:00): 31, pid=") + other +
+                  ", name=python, MMU Fault") == "no");
+  CHECK(suspect("NVRM: Xid (PCI:0000:3b:00): 31, pid='<unknown>', MMU Fault") == "if_repeated");
+  CHECK(suspect("NVRM: Xid (PCI:0000:3b:00): 79, pid=9, GPU has fallen off the bus.") == "yes");
+}
+
 TEST_CASE("kernel event: owners -> we ourselves by number and by process") {
   const Owners us = owners();
   if (us.of) {

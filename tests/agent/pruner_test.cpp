@@ -58,8 +58,8 @@ class RunFolder {
     m.run = run;
     m.iteration = Iteration(step);
     m.generation = Generation(generation);
-    m.files = {{"shard.bin", 3, hex64(xxh3_64(std::string("abc")))}};
-    write(name + "/shard.bin", "abc");
+    m.files = {{"shard-0.bin", 3, hex64(xxh3_64(std::string("abc")))}};
+    write(name + "/shard-0.bin", "abc");
     write(name + "/manifest.json", to_json_text(m));
     return name;
   }
@@ -146,7 +146,7 @@ TEST_CASE("Pruner: strangers -> other runs, other branches, links, unfinished on
   run.add(30, 1);  // a late writer's: the ancestry of generation 1 ends at 20
   run.add(7, 9);
   const std::string damaged = run.add(8, 1);
-  run.write(damaged + "/shard.bin", "abd");
+  run.write(damaged + "/shard-0.bin", "abd");
   run.write("notes.txt", "mine");
   REQUIRE(os::make_directories(run.checkpoints + "/step-000009.g000001"));
   const std::string elsewhere = run.path + "/elsewhere";
@@ -233,7 +233,7 @@ TEST_CASE("Pruner: a link with the name of a leftover -> what it leads to stays"
   folder.write("other/" + std::string(wire::kManifestName), "{}");
   const std::string name = "pruned." + wire::checkpoint_name(Iteration(5), Generation(1));
   std::filesystem::create_directory_symlink(folder / "other", folder / ("checkpoints/" + name));
-  remove_pruned_leftovers(folder / "checkpoints");
+  remove_pruned_leftovers(folder / "checkpoints", "demo");
   CHECK(std::filesystem::exists(folder / ("other/" + std::string(wire::kManifestName))));
 }
 
@@ -278,4 +278,19 @@ TEST_CASE("remove_checkpoint: a folder is inside it -> that one stays, the manif
   CHECK_FALSE(remove_checkpoint(run.checkpoints, id_of(22, 2)));
   CHECK(os::exists(run.checkpoints + "/pruned." + name + "/inside/file"));
   CHECK_FALSE(os::exists(run.checkpoints + "/pruned." + name + "/manifest.json"));
+}
+
+TEST_CASE(
+    "Pruner: folders renamed to a leftover's name -> other runs' checkpoints and other files "
+    "stay") {
+  RunFolder run;
+  const std::string other =
+      run.checkpoints + "/pruned." + wire::checkpoint_name(Iteration(5), Generation(1));
+  std::filesystem::rename(run.checkpoints + "/" + run.add(22, 2, "another"), other);
+  const std::string texts = run.checkpoints + "/pruned.step-000006.g000001";
+  REQUIRE(os::make_directories(texts));
+  run.write("pruned.step-000006.g000001/paper.tex", "mine");
+  remove_pruned_leftovers(run.checkpoints, "run");
+  CHECK(os::exists(other + "/manifest.json"));
+  CHECK(os::exists(texts + "/paper.tex"));
 }

@@ -95,6 +95,43 @@ TEST_CASE("save: a link has the name of the folder aside -> saved beside it, not
   CHECK(fs::is_symlink(fs::symlink_status(store.aside())));
 }
 
+TEST_CASE("save: another user has the final name -> moved aside, saved") {
+  for (const char* what : {"link", "folder", "file"}) {
+    const Store store;
+    const std::string taken = store.directory + "/" + kName;
+    if (*what == 'l')
+      fs::create_symlink("/nonexistent/x", taken);
+    else if (std::string(what) == "folder")
+      fs::create_directory(taken);
+    else
+      REQUIRE(os::replace_file(taken, "x", os::Durability::Cached));
+    store.give_away(taken);
+    const SaveReport report = save_into(store.directory);
+    CHECK_MESSAGE(report.saved, what << ": " << report.why);
+    CHECK(good(store.directory));
+    CHECK(os::list_directory(store.directory)->size() == 2);
+  }
+}
+
+TEST_CASE("save: a folder renamed to a leftover's name -> what is no checkpoint's stays in it") {
+  const Store store;
+  const std::string own = store.aside();
+  fs::create_directory(own);
+  for (const char* name : {"paper.tex", "shard-00000-of-00001.bin"})
+    REQUIRE(os::replace_file(own + "/" + name, "x", os::Durability::Cached));
+  const std::string other = store.directory + "/" + kName + ".partial.0";  // of another run
+  fs::create_directory(other);
+  wire::Manifest manifest;
+  manifest.run = "another";
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"/manifest.json", to_json_text(manifest)},
+        {"/shard-00000-of-00001.bin", "x"}})
+    REQUIRE(os::replace_file(other + name, text, os::Durability::Cached));
+  CHECK(save_into(store.directory).saved);
+  CHECK(os::list_directory(own).value() == std::vector<std::string>{"paper.tex"});
+  CHECK(os::list_directory(other)->size() == 2);
+}
+
 TEST_CASE("save: a killed one has left its folder aside -> it goes") {
   const Store store;
   for (const std::string& name : {store.aside(), store.aside() + ".0a1b2c3d"}) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/os/files.hpp"
 #include "tests/folder.hpp"
@@ -53,6 +54,26 @@ TEST_CASE("finish file: a folder, a FIFO of that name -> is no such file") {
     std::vector<core::Input> out;
     FinishFile(policy_of(folder.path, name), {}).poll(out);
     CHECK(out.empty());
+  }
+}
+
+TEST_CASE("finish file: another user's file or link -> it does not count, and is named once") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  constexpr uid_t kStranger = 54321;
+  for (const bool link : {false, true}) {
+    testing::Folder folder;
+    const std::string path = folder.path + "/DONE";
+    if (link)
+      REQUIRE(::symlink("/etc/passwd", path.c_str()) == 0);
+    else
+      REQUIRE(os::replace_file(path, "", os::Durability::Cached));
+    REQUIRE(::lchown(path.c_str(), kStranger, kStranger) == 0);
+    std::vector<core::Input> out;
+    FinishFile watched(policy_of(folder.path, "DONE"), {});
+    watched.poll(out);
+    watched.poll(out);
+    REQUIRE(out.size() == 1);
+    CHECK(std::get<core::LogFollowed>(out[0].body).detail.find("54321") != std::string::npos);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/printable.hpp"
+#include "watch/finish_file.hpp"
 #include "worker/agent/aside.hpp"
 #include "worker/agent/lead.hpp"
 #include "worker/agent/rank/stacks.hpp"
@@ -18,12 +19,6 @@ namespace stoker::agent {
 namespace {
 
 constexpr Duration kRoomForTheMark = 60s;  // on a full disk
-
-bool is_file(const std::string& path) {
-  const os::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info {};
-  return fd && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
-}
 
 Status write_patiently(const std::string& run_directory, const wire::EndMark& mark) {
   for (const Instant end = monotonic_now() + kRoomForTheMark;;) {
@@ -85,7 +80,9 @@ void Lead::perform(const lead::LookForEnd&) {
   looked.kill_switch = kill_switch_set(kill_switch_of(context_, orders()));
   const std::string& file = orders().finished.file;
   looked.finish_file =
-      !file.empty() && is_file(file.front() == '/' ? file : context_.run_directory + "/" + file);
+      !file.empty() &&
+      watch::is_finish_file(file.front() == '/' ? file : context_.run_directory + "/" + file)
+          .value_or(false);
   feed(std::move(looked));
 }
 

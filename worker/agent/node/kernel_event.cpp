@@ -26,12 +26,19 @@ const diagnose::XidCatalogue& catalogue() {
   return known;
 }
 
-void ask_catalogue(wire::KernelLine& line) {
+// `event`: the line as the kernel wrote it, where it is one.
+void ask_catalogue(wire::KernelLine& line, const diagnose::KernelEvent& event,
+                   const Owners& owners) {
   if (line.event_class != "xid" || !line.xid) return;
   const auto at = line.text.find("NVRM: Xid");
   const auto meaning = catalogue().xid(
       *line.xid, at == std::string::npos ? "" : std::string_view(line.text).substr(at));
   line.node_suspect = meaning.node_suspect;
+  // A program's fault on a shared node speaks against the node only if the program was ours.
+  if (meaning.origin == "application" && event.pid) {
+    const auto owner = owners.of ? owners.of(*event.pid) : std::nullopt;
+    if (owner != owners.ours) line.node_suspect = NodeSuspect::No;
+  }
   line.node_action = meaning.node_action;
 }
 
@@ -95,7 +102,7 @@ std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_v
   line.text = parsed->text.substr(0, 512);
   line.xid = parsed->xid;
   line.gpu_pci = parsed->gpu_pci;
-  ask_catalogue(line);
+  ask_catalogue(line, *parsed, owners);
   const bool killed = parsed->event_class == diagnose::KernelClass::OomKill;
   const bool stuck = parsed->event_class == diagnose::KernelClass::HungTask && parsed->pid;
   if ((killed || stuck) && !weigh_task(*parsed, owners, line)) return std::nullopt;
@@ -108,7 +115,7 @@ wire::KernelLine xid_event(const NodeName& node, int xid, const std::string& tex
   line.event_class = "xid";
   line.text = text;
   line.xid = xid;
-  ask_catalogue(line);
+  ask_catalogue(line, {}, {});
   return line;
 }
 

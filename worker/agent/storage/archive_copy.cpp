@@ -133,7 +133,7 @@ class Copier {
     if (!found && is_there(aside_)) aside_ += "." + os::random_hex(4);
     for (const std::string& name : older)
       if (is_there(aside_) || ::rename((rule_.to + "/" + name).c_str(), aside_.c_str()) != 0)
-        (void)os::remove_own_files(rule_.to, name);
+        (void)os::remove_own_files(rule_.to, name, wire::is_checkpoint_file);
     if (!is_there(aside_) && ::mkdir(aside_.c_str(), 0755) != 0)
       return fail(errno_error(errno, "cannot make the directory", aside_));
     return ok();
@@ -330,7 +330,8 @@ class Copier {
     const auto good = watch::check_checkpoint(aside_, watch::Depth::Content);
     const bool asked = good && good->without_optimizer == rule_.without_optimizer;
     if (!asked) {
-      (void)os::remove_own_files(rule_.to, aside_.substr(rule_.to.size() + 1));
+      (void)os::remove_own_files(rule_.to, aside_.substr(rule_.to.size() + 1),
+                                 wire::is_checkpoint_file);
       return good ? fail("was begun under another setting; it starts over", copy_.path)
                   : fail("the copy does not read back: " + good.error().message(), copy_.path);
     }
@@ -390,7 +391,7 @@ void remove_archive_leftovers(const ArchiveRule& rule, const std::string& run,
   if (!names) return;
   for (const std::string& name : *names)
     if (const auto id = unfinished(name, run); id && !wanted.contains(*id))
-      (void)os::remove_own_files(rule.to, name);
+      (void)os::remove_own_files(rule.to, name, wire::is_checkpoint_file);
 }
 
 }  // namespace stoker::agent

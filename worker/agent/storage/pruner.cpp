@@ -25,7 +25,7 @@ bool is_directory(const std::string& path) {
 
 // The manifest goes first: without it the rest does not count as a checkpoint, under any name.
 Status remove_folder(const std::string& directory, const std::string& name) {
-  return os::remove_own_files(directory, name, wire::kManifestName);
+  return os::remove_own_files(directory, name, wire::is_checkpoint_file, wire::kManifestName);
 }
 
 bool is_there(const std::string& path) {
@@ -74,13 +74,16 @@ Status remove_checkpoint(const std::string& directory, const wire::CheckpointId&
   return fail(errno_error(error, "cannot move it aside to delete it", path));
 }
 
-void remove_pruned_leftovers(const std::string& directory) {
+void remove_pruned_leftovers(const std::string& directory, const std::string& run) {
   const auto names = os::list_directory(directory);
   if (!names) return;
-  for (const std::string& name : *names)
-    if (name.starts_with(kAside) &&
-        wire::parse_checkpoint_name(std::string_view(name).substr(std::string_view(kAside).size())))
-      (void)remove_folder(directory, name);
+  for (const std::string& name : *names) {
+    if (!name.starts_with(kAside) || !wire::parse_checkpoint_name(std::string_view(name).substr(
+                                         std::string_view(kAside).size())))
+      continue;
+    const auto manifest = watch::read_manifest(directory + "/" + name);
+    if (!manifest || manifest->run == run) (void)remove_folder(directory, name);
+  }
 }
 
 Pruner::Pruner(Wiring wiring, const wire::Start& start)
@@ -140,8 +143,8 @@ void Pruner::on_survey(Survey survey) {
     gone = wire::choose_prunable(complete, rule_, in_use);
   if (gone.empty()) return on_removed({});
   run_aside([this, alive = alive_, &loop = wiring_.loop, gone, node = start_.lead,
-             directory = wiring_.checkpoints] {
-    remove_pruned_leftovers(directory);
+             directory = wiring_.checkpoints, run = start_.run.text] {
+    remove_pruned_leftovers(directory, run);
     std::vector<wire::AgentBody> told;
     wire::CheckpointsDeleted deleted;
     for (const wire::CheckpointId& id : gone) {

@@ -41,7 +41,7 @@ CheckpointSurvey survey_checkpoints(const std::string& directory, const wire::St
 // the file system refuses.
 Status remove_checkpoint(const std::string& directory, const wire::CheckpointId& id);
 // Removes what a killed agent left of earlier removals.
-void remove_pruned_leftovers(const std::string& directory);
+void remove_pruned_leftovers(const std::string& directory, const std::string& run);
 
 class Pruner {
  public:

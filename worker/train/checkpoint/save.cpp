@@ -76,6 +76,34 @@ ShardReport write_copy(const std::string& aside, Device& device, const FlatState
   return report;
 }
 
+bool is_there(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+// Rank 0: is the final name free? A good checkpoint of ours stays. What else is there, a damaged
+// one or what another user has put there, is moved aside under a name that cannot be foreseen and
+// no reader takes.
+Result<bool> already_saved(const std::string& path) {
+  if (!is_there(path)) return false;
+  const auto found = watch::check_own_checkpoint(path, watch::Depth::Content);
+  if (found) return true;
+  const std::string aside = fmt::format("{}.damaged.{}", path, os::random_hex(4));
+  if (::rename(path.c_str(), aside.c_str()) == 0) return false;
+  Error error =
+      errno_error(errno, "cannot move aside what is there (" + found.error().what + ")", path);
+  error.hint = "name a checkpoint.directory where only you can write";
+  return fail(std::move(error));
+}
+
+Status take_final_name(const std::string& aside, const std::string& path) {
+  if (::rename(aside.c_str(), path.c_str()) == 0) return ok();
+  const int error = errno;
+  STOKER_TRY(already, already_saved(path));  // somebody was faster
+  if (!already && ::rename(aside.c_str(), path.c_str()) == 0) return ok();
+  return fail(errno_error(error, "cannot rename the finished checkpoint into place", path));
+}
+
 // Rank 0, when all shards are written: the manifest, then the final name.
 Status publish(const SaveRequest& request, const std::string& aside, Element element,
                const std::vector<ShardReport>& shards, double seconds) {
@@ -101,25 +129,8 @@ Status publish(const SaveRequest& request, const std::string& aside, Element ele
   STOKER_TRY_STATUS(folder.put(wire::kManifestName, to_json_text(m)));
   const std::string path =
       join(request.directory, wire::checkpoint_name(m.iteration, m.generation));
-  if (::rename(aside.c_str(), path.c_str()) != 0)
-    return fail(errno_error(errno, "cannot rename the finished checkpoint into place", path));
+  STOKER_TRY_STATUS(take_final_name(aside, path));
   return os::sync_directory(request.directory);
-}
-
-// Rank 0, before anything is written: is the final name free? A good checkpoint stays; a damaged
-// one is moved aside, once, under a name that no reader takes.
-Result<bool> already_saved(const std::string& path) {
-  if (!os::exists(path)) return false;
-  const auto found = watch::check_own_checkpoint(path, watch::Depth::Content);
-  if (found) return true;
-  for (int n = 1; n < 1000; ++n) {
-    const std::string aside = fmt::format("{}.damaged.{}", path, n);
-    if (os::exists(aside)) continue;
-    if (::rename(path.c_str(), aside.c_str()) == 0) return false;
-    return fail(
-        errno_error(errno, "cannot move aside what is there (" + found.error().what + ")", path));
-  }
-  return fail("too many damaged checkpoints of this step", path, "remove them");
 }
 
 // Rank 0: makes the directory aside; its suffix. Another user may have put something under the name
@@ -163,8 +174,10 @@ void remove_leftovers(const SaveRequest& request) {
     const char* begin = name.data() + at + mark.size();
     const auto [end, error] = std::from_chars(begin, name.data() + name.size(), attempt);
     const bool whole = end == name.data() + name.size() || *end == '.';
-    if (error == std::errc{} && whole && attempt <= request.attempt.value)
-      (void)os::remove_own_files(request.directory, name);
+    if (error != std::errc{} || !whole || attempt > request.attempt.value) continue;
+    const auto manifest = watch::read_manifest(join(request.directory, name));
+    if (!manifest || manifest->run == request.manifest.run)  // none of another run, renamed
+      (void)os::remove_own_files(request.directory, name, wire::is_checkpoint_file);
   }
 }
 
@@ -301,7 +314,8 @@ Result<SaveReport> PendingSave::finish(Comm& comm) {
     if (Status published = publish(request_, aside_, element_, shards, report_.seconds); !published)
       set_failure(done, published.error());
   if (first && (!report_.why.empty() || done.ok == 0))
-    (void)os::remove_own_files(request_.directory, aside_.substr(request_.directory.size() + 1));
+    (void)os::remove_own_files(request_.directory, aside_.substr(request_.directory.size() + 1),
+                               wire::is_checkpoint_file);
   STOKER_TRY(outcome, gather(comm, done, "save ends", request_.deadline));
   if (report_.why.empty()) fill_failure(report_, {outcome[0]});
   report_.saved = report_.why.empty();

@@ -119,8 +119,17 @@ std::optional<Failure> make_model(Prepared& p, const Backend& backend, Comm& com
   return std::nullopt;
 }
 
+// Nothing to resume from: ordered so, or there is no checkpoint.
+bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& environment) {
+  if (environment.load) return *environment.load == "none";
+  const auto names = os::list_directory(c.checkpoint.directory);
+  return !names || std::none_of(names->begin(), names->end(),
+                                [](const std::string& name) { return name.starts_with("step-"); });
+}
+
 // Collective. Null: TRAIN.yaml asks for none, or there is no agent that gives memory. That it does
-// not fit is an error of the first start; later it must not end what has trained well.
+// not fit is an error of a first start, which has nothing to resume; later it must not end what has
+// trained well.
 Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
                                                 const Backend& backend, const Prepared& p,
                                                 const RankEnvironment& environment, Comm& comm) {
@@ -133,7 +142,7 @@ Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
   const bool first = environment.first();
   if (const std::string& why = opened->no_room; !why.empty()) {
     const Error error{why, "checkpoint.memory", "take nodes with more memory, or leave it out"};
-    if (environment.attempt.value <= 1) {
+    if (environment.attempt.value <= 1 && has_no_checkpoint(c, environment)) {
       if (first)
         complain(
             refusal(p.file, options.config, {{"checkpoint", "memory"}, {"checkpoint"}}, error));
@@ -151,14 +160,6 @@ Outcome<std::unique_ptr<Snapshots>> open_memory(const SessionOptions& options,
         size_text(made->bytes()),
         made->has_partner() ? ", and the same on the next node" : ", on this node only"));
   return std::move(opened->snapshots);
-}
-
-// Nothing to resume from: ordered so, or there is no checkpoint.
-bool has_no_checkpoint(const recipe::TrainConfig& c, const RankEnvironment& environment) {
-  if (environment.load) return *environment.load == "none";
-  const auto names = os::list_directory(c.checkpoint.directory);
-  return !names || std::none_of(names->begin(), names->end(),
-                                [](const std::string& name) { return name.starts_with("step-"); });
 }
 
 // As the starter of the ranks says (torchrun's variable); without it they are on one node.

@@ -8,6 +8,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/random.hpp"
 #include "worker/train/run/say.hpp"
 
 namespace stoker::train {
@@ -112,7 +113,8 @@ Result<Trace> Trace::open(const TraceOptions& options, Place place) {
   if (options.file.empty()) return trace;
   const std::string path =
       trace_file_of(options.file, trace.place_.rank, trace.place_.mesh.world());
-  const std::string probe = path + ".writable";  // found out now, not after the iterations
+  // Found out now, not after the iterations; in /tmp another user may have a name that is foreseen.
+  const std::string probe = fmt::format("{}.{}", path, os::random_hex(4));
   const Status made = os::replace_file(probe, "", os::Durability::Cached);
   ::unlink(probe.c_str());
   if (!made)
