@@ -184,7 +184,7 @@ int run(Context& context, const RunFlags& options) {
   const auto checked = read_run_file(context, options.path);
   if (!checked) return console.say(checked.error().message()), kUsage;
   if (show_errors(console, checked->file.errors) != kDone) return kUsage;
-  warn_of_writers(console, files_executed(options.path, checked->file.policy));
+  warn_of_writers(console, options.path, checked->file.policy);
   const core::RunPolicy& policy = checked->file.policy;
   // One that is slow to answer is there: the request itself has the longer limit.
   const bool alive =

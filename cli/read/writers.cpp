@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/writers.hpp"
 #include "configs/schema/run_checks.hpp"
 
@@ -162,6 +163,27 @@ void warn_of_writers(const Console& console, const std::vector<Executed>& files)
   for (const Executed& file : files)
     if (const auto other = other_writer_of(file); other && said.insert(other->found).second)
       console.say(other->found + "; " + other->fix);
+}
+
+std::optional<OtherWriter> taker_of_checkpoint_names(const core::RunPolicy& policy) {
+  const std::string folder = configs::path_from(policy.directory, policy.checkpoints.directory);
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 || info.st_uid == ::geteuid() ||
+      (info.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+    return std::nullopt;
+  return OtherWriter{
+      fmt::format(
+          "{} (checkpoints.directory): it is {}'s, and others may write there: they can take "
+          "the names of checkpoints, and then none is saved",
+          folder, os::user_name_of(info.st_uid)),
+      "make a folder of your own in it"};
+}
+
+void warn_of_writers(const Console& console, const std::string& run_file,
+                     const core::RunPolicy& policy) {
+  warn_of_writers(console, files_executed(run_file, policy));
+  if (const auto taker = taker_of_checkpoint_names(policy))
+    console.say(taker->found + "; " + taker->fix);
 }
 
 }  // namespace stoker::cli

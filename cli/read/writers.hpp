@@ -35,4 +35,11 @@ std::vector<Executed> files_executed(const std::string& run_file, const core::Ru
 // One line on standard error for each of these files that others can write or replace.
 void warn_of_writers(const Console& console, const std::vector<Executed>& files);
 
+// checkpoints.directory, where it is another user's or root's and others may write it too: they can
+// take the names of checkpoints, which we cannot move aside there.
+std::optional<OtherWriter> taker_of_checkpoint_names(const core::RunPolicy& policy);
+// All of a run's: files_executed() and the checkpoints' names.
+void warn_of_writers(const Console& console, const std::string& run_file,
+                     const core::RunPolicy& policy);
+
 }  // namespace stoker::cli

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "site.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
 using namespace stoker::cli;
@@ -199,4 +200,21 @@ TEST_CASE("writers: files and folders from which programs load code, named by an
   site.write(run, followed);
   CHECK(said(file + ": everybody can write it, and so " + decides +
              " (PYTHONSTARTUP in environment of after)"));
+}
+
+TEST_CASE(
+    "check: checkpoints in a folder of root that all may write -> named; in one of ours not") {
+  if (::geteuid() != 0) return;  // to make it another user's
+  testing::Folder folder;
+  core::RunPolicy policy;
+  policy.directory = folder.path;
+  policy.checkpoints.directory = folder / "scratch";
+  CHECK_FALSE(taker_of_checkpoint_names(policy));
+  REQUIRE(::mkdir((folder / "scratch").c_str(), 0755) == 0);
+  REQUIRE(::chmod((folder / "scratch").c_str(), 01777) == 0);
+  CHECK_FALSE(taker_of_checkpoint_names(policy));
+  REQUIRE(::chown((folder / "scratch").c_str(), 54321, 54321) == 0);
+  const auto taker = taker_of_checkpoint_names(policy);
+  REQUIRE(taker);
+  CHECK(taker->found.find("it is uid 54321's") != std::string::npos);
 }
