@@ -63,8 +63,7 @@ int check(Context& context, const CheckOptions& options) {
   }
   const std::string text = os::read_file(options.path, configs::kLargestYaml).value_or("");
   const int code = show_errors(context.console, run->file.errors);
-  if (code == kDone)
-    warn_of_writers(context.console, options.path, run->file.policy);
+  if (code == kDone) warn_of_writers(context.console, options.path, run->file.policy);
   if (options.json) {
     context.console.line(dump_json(as_json(*run, text)));
     return code;
