@@ -26,7 +26,7 @@ DryRun of_example(const std::string& name, std::uint32_t ranks) {
 }
 
 DryRun of_text(const Folder& folder, const std::string& parallel, std::uint32_t ranks,
-               const std::string& more = "") {
+               const std::string& more = "", const std::string& checkpoint = "") {
   DryRunOptions o;
   o.config = folder.write(
       "train.yaml",
@@ -38,8 +38,8 @@ DryRun of_text(const Folder& folder, const std::string& parallel, std::uint32_t 
           "train: {samples: 400}\n"
           "lr: {max: 1.0e-3, decay_samples: 400}\n"
           "checkpoint: {directory: " +
-          folder.path +
-          "/checkpoints}\n"
+          folder.path + "/checkpoints" + checkpoint +
+          "}\n"
           "parallel: {" +
           parallel + "}\n" + more);
   o.ranks = ranks;
@@ -80,6 +80,15 @@ TEST_CASE("dry run: BLOOM on 384 ranks -> a row for each of 12 pipeline ranks") 
   CHECK(last[1] == "352-383");
   CHECK(last[2] == "65-69");
   CHECK(last[4] == "1");
+}
+
+TEST_CASE("dry run: snapshots in memory -> what a node needs: two of each of its ranks' shards") {
+  Folder folder;
+  const DryRun run = of_text(folder, "tensor: 2, pipeline: 2", 4, "", ", memory: {every: 10}");
+  INFO(run.table);
+  const auto says = [&](const char* text) { return run.table.find(text) != std::string::npos; };
+  CHECK(says("in 4 shards, the largest 253.1 KiB"));
+  CHECK(says("in memory     every 10 iterations, at most 2.0 MiB of a node's memory"));
 }
 
 TEST_CASE("dry run: what the batch or the mesh does not allow -> refused at its place") {

@@ -34,16 +34,29 @@ std::string table_of(const std::vector<Row>& rows) {
   return text;
 }
 
+std::uint32_t nodes_of(const DryFacts& facts) {
+  return (facts.mesh.world() + facts.ranks_per_node - 1) / facts.ranks_per_node;
+}
+
 std::string mesh_text(const recipe::TrainConfig& c, const DryFacts& facts) {
   const Mesh& m = facts.mesh;
   const auto& p = c.parallel;
-  const std::uint32_t nodes = (m.world() + facts.ranks_per_node - 1) / facts.ranks_per_node;
+  const std::uint32_t nodes = nodes_of(facts);
   return fmt::format(
       "tensor {}{} x pipeline {} ({}) x data {} = {} rank{} on {} node{}{}", m.tp,
       p.sequence && m.tp > 1 ? " with sequence parallelism" : "", m.pp,
       p.schedule == recipe::ScheduleKind::Csv ? p.schedule_file : name_of(p.schedule), m.dp,
       m.world(), m.world() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
       p.zero > 0 ? "; ZeRO-1" : "");
+}
+
+// Two generations of the shards of a node's ranks and, with a next node, of its ranks' too.
+std::string snapshots_text(const recipe::TrainConfig& c, const DryFacts& facts,
+                           const MeshWalk& walk) {
+  const std::uint64_t copies = nodes_of(facts) > 1 ? 4 : 2;
+  return fmt::format("every {} iteration{}, at most {} of a node's memory",
+                     c.checkpoint.memory_every, c.checkpoint.memory_every == 1 ? "" : "s",
+                     size_text(copies * walk.largest_shard * facts.ranks_per_node));
 }
 
 std::string batch_text(const recipe::PipelinePlan& plan, const ScheduleWalk& walk) {
@@ -99,6 +112,8 @@ std::string dry_run_table(const recipe::TrainConfig& c, const DryFacts& facts, c
     lines.emplace_back("a save",
                        fmt::format("{} in {} shards, the largest {}", size_text(walk->saved),
                                    facts.mesh.world(), size_text(walk->largest_shard)));
+    if (c.checkpoint.memory_every > 0)
+      lines.emplace_back("in memory", snapshots_text(c, facts, *walk));
   }
   std::string text = "The start would go on.\n\n";
   for (const auto& [what, said] : lines) text += fmt::format("{:<13} {}\n", what, said);
