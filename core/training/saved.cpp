@@ -73,8 +73,7 @@ void on_save_failed(Turn& turn, const wire::SaveFailed& e) {
 }
 
 void on_damaged_checkpoint(Turn& turn, const wire::DamagedCheckpoint& e) {
-  turn.say(fmt::format("the checkpoint {} is damaged ({}); no start uses it",
-                       e.checkpoint, e.why));
+  turn.say(fmt::format("the checkpoint {} is damaged ({}); no start uses it", e.checkpoint, e.why));
   if (const auto id = wire::parse_checkpoint_name(e.checkpoint))
     forget_saved(turn.r(), id->iteration);
   raise(turn, {Severity::Warning, "checkpoint_damaged",
