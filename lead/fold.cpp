@@ -8,7 +8,7 @@
 namespace stoker::lead {
 namespace {
 
-constexpr std::size_t kOldest = 8;
+constexpr std::size_t kOldest = 8, kOutside = 4;
 
 struct Weighted {
   double ms;
@@ -107,6 +107,28 @@ void take_nodes(wire::Beat& beat, const std::map<NodeName, NodeSamples>& nodes) 
   if (!all_measure) beat.gpu_watts = 0;
 }
 
+// Of `ages`, which are sorted, the first kOldest; where at most kOutside ranks are outside of any
+// collective, these among them.
+template <class Age>
+void take_oldest(wire::Beat& beat, const std::vector<wire::RankAge>& ages, Age age) {
+  const auto count = [&](bool waiting) {
+    return static_cast<std::uint32_t>(std::count_if(
+        ages.begin(), ages.end(), [&](const auto& a) { return a.waiting == waiting; }));
+  };
+  beat.waiting = count(true);
+  const std::uint32_t outside = count(false);
+  const bool few = outside <= kOutside;
+  std::size_t room = kOldest - (few ? outside : 0);
+  for (const wire::RankAge& a : ages) {
+    const bool first = few && a.waiting == false;
+    if (first || room > 0)
+      beat.oldest.push_back(a);
+    else if (beat.next_age_ms < 0)
+      beat.next_age_ms = age(a);
+    if (!first && room > 0) --room;
+  }
+}
+
 }  // namespace
 
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
@@ -149,7 +171,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       const wire::Phase phase = by_word ? word.phase : s.phase;
       ++phases[static_cast<std::size_t>(phase)];
       const std::int64_t own = s.reported ? s.progress_age_ms + node.age_ms : -1;
-      ages.push_back({s.rank, name, by_word ? word.age_ms : own, phase, s.iteration});
+      ages.push_back({s.rank, name, by_word ? word.age_ms : own, phase, s.iteration, s.waiting});
     }
   }
   if (voice != nullptr) take_voice(beat, *voice);
@@ -175,8 +197,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
                    [&](const auto& a, const auto& b) { return effective(a) > effective(b); });
   beat.progress_age_ms = ages.empty() ? attempt_age_ms : effective(ages.front());
   beat.newest_progress_age_ms = ages.empty() ? attempt_age_ms : effective(ages.back());
-  ages.resize(std::min(ages.size(), kOldest));
-  beat.oldest = std::move(ages);
+  take_oldest(beat, ages, effective);
   return beat;
 }
 

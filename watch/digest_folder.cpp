@@ -14,6 +14,8 @@ constexpr std::size_t kMostParts = 256;  // more beats than that without a diges
 wire::Beat without_ages(wire::Beat beat) {
   beat.phase_age_ms = beat.progress_age_ms = beat.newest_progress_age_ms = 0;
   beat.oldest.clear();
+  beat.next_age_ms = -1;
+  beat.waiting = 0;
   beat.free_memory_bytes = beat.free_shm_bytes = 0;
   beat.iteration_ms = {};
   beat.losses = {};
@@ -103,8 +105,14 @@ core::Digest DigestFolder::emit() {
   // shorter than the hang floor, which is two intervals or more. Nor does anybody decide by memory.
   auto& oldest = digest.last.oldest;
   const std::int64_t worth_telling = milliseconds(interval_);
-  while (!oldest.empty() && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling)
+  while (!oldest.empty() && oldest.back().age_ms >= 0 && oldest.back().age_ms < worth_telling) {
+    digest.last.next_age_ms = oldest.back().age_ms;
     oldest.pop_back();
+  }
+  if (oldest.empty()) {
+    digest.last.next_age_ms = -1;
+    digest.last.waiting = 0;
+  }
   for (double* figure :
        {&digest.last.learning_rate, &digest.last.gradient_norm, &digest.last.tflops,
         &digest.iteration_ms.p50, &digest.iteration_ms.p99, &digest.iteration_ms.max,

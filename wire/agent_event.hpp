@@ -123,7 +123,8 @@ struct RankAge {
   std::int64_t age_ms = 0;  // since its last progress, by its node's clock; -1 = never reported
   Phase phase = Phase::Startup;
   Iteration iteration;
-  STOKER_FIELDS(RankAge, rank, node, age_ms, phase, iteration)
+  std::optional<bool> waiting = {};  // inside a collective; empty: unknown
+  STOKER_FIELDS(RankAge, rank, node, age_ms, phase, iteration, waiting)
 };
 
 struct Quantiles {  // of durations in milliseconds
@@ -158,15 +159,19 @@ struct Beat {  // folded heartbeats of all ranks, about once a second
   std::optional<SlowestRank> slowest;       // where the heartbeat pages tell compute times
   std::int64_t progress_age_ms = 0;         // of the rank with the oldest progress
   std::int64_t newest_progress_age_ms = 0;  // of the rank with the newest
-  std::vector<RankAge> oldest;              // up to 8 ranks, oldest progress first
-  Iteration checkpoint;                     // last one saved, by its page or its output
+  // Up to 8 ranks, oldest progress first; those outside of any collective among them, if few are.
+  std::vector<RankAge> oldest;
+  std::int64_t next_age_ms = -1;  // of the oldest one that is not listed; -1: all are
+  std::uint32_t waiting = 0;      // ranks inside a collective
+  Iteration checkpoint;           // last one saved, by its page or its output
   std::uint64_t saves_answered = 0;
   std::uint64_t free_memory_bytes = 0, free_shm_bytes = 0;  // smallest of all nodes
   double gpu_watts = 0;  // of all nodes; 0 = not every node measures it
   STOKER_FIELDS(Beat, attempt, phase, phase_age_ms, ranks, reporting, iteration_min, iteration_max,
                 total, consumed_samples, consumed_tokens, loss, learning_rate, gradient_norm,
                 tflops, iteration_ms, losses, slowest, progress_age_ms, newest_progress_age_ms,
-                oldest, checkpoint, saves_answered, free_memory_bytes, free_shm_bytes, gpu_watts)
+                oldest, next_age_ms, waiting, checkpoint, saves_answered, free_memory_bytes,
+                free_shm_bytes, gpu_watts)
 };
 
 struct CheckpointSaved {

@@ -231,6 +231,19 @@ void HeartbeatPage::leave_collective(std::uint64_t number, Instant now) {
   put(bytes_ + kRing + (number % kRingEntries) * kRingEntryBytes, 16, ns(now));
 }
 
+std::optional<bool> HeartbeatPage::in_collective() const {
+  std::uint64_t last = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < kRingEntries; ++i) {
+    unsigned char* entry = bytes_ + kRing + i * kRingEntryBytes;
+    const auto number = shared<std::uint64_t>(entry, 0).load(std::memory_order_acquire);
+    if (number <= last) continue;
+    last = number;
+    inside = get<std::int64_t>(entry, 16) == 0;
+  }
+  return last == 0 ? std::nullopt : std::optional(inside);
+}
+
 std::vector<CollectiveRecord> HeartbeatPage::collectives() const {
   std::vector<CollectiveRecord> records;
   for (std::size_t i = 0; i < kRingEntries; ++i) {

@@ -116,7 +116,9 @@ class HeartbeatPage {
   // number of tries).
   [[nodiscard]] std::optional<Heartbeat> read() const;
   [[nodiscard]] std::vector<CollectiveRecord> collectives()
-      const;            // oldest first; hostile content is bounded
+      const;  // oldest first; hostile content is bounded
+  // Whether the training is inside a collective. Empty: it has noted none.
+  [[nodiscard]] std::optional<bool> in_collective() const;
   void request_save();  // save_request += 1
   void request_leave(Leave how);
 

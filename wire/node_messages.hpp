@@ -138,9 +138,11 @@ struct RankSample {
   std::uint64_t completed = 0;  // iterations since the sample before
   StepLosses losses;            // of those
   double compute_ms = 0;        // of the last one, without waits; 0 = unknown
+  std::optional<bool> waiting;  // inside a collective; empty: unknown
   STOKER_FIELDS(RankSample, rank, reported, page, phase, phase_age_ms, progress_age_ms, iteration,
                 checkpoint, total, consumed_samples, consumed_tokens, saves_answered, loss,
-                learning_rate, gradient_norm, tflops, iteration_ms, completed, losses, compute_ms)
+                learning_rate, gradient_norm, tflops, iteration_ms, completed, losses, compute_ms,
+                waiting)
 };
 struct NodeBeat {  // at least once a second, also without ranks: a sign of life
   static constexpr const char* kKind = "node_beat";

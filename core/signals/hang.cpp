@@ -67,6 +67,17 @@ bool lags_all(const wire::RankAge& rank, std::span<const wire::RankAge> others) 
          });
 }
 
+// Whom all others wait for: the ranks outside of any collective while the others are inside one.
+// Their ages say nothing then: who came late to the collective before is younger than those who
+// waited for it. Empty: it is not known of every rank.
+std::optional<std::vector<const wire::RankAge*>> waited_for(const wire::Beat& beat) {
+  std::vector<const wire::RankAge*> outside;
+  for (const wire::RankAge& rank : beat.oldest)
+    if (rank.waiting == false) outside.push_back(&rank);
+  if (beat.waiting == 0 || beat.waiting + outside.size() != beat.ranks) return std::nullopt;
+  return outside;
+}
+
 // Who fell silent first; empty where that is not clear. The peers of a frozen rank, or of the ranks
 // of a frozen node, stall in the next collective, a little later than it did: it lags an iteration,
 // or there is a gap between its age and theirs. Ranks frozen inside a collective leave no such gap;
@@ -77,14 +88,16 @@ std::vector<const wire::RankAge*> first_to_fall_silent(const RunState& run,
   const std::span<const wire::RankAge> oldest = beat.oldest;
   const Gaps gaps = gaps_of(run);
   const Duration newest = std::chrono::milliseconds(beat.newest_progress_age_ms);
+  const Duration unlisted =
+      beat.next_age_ms < 0 ? newest : std::chrono::milliseconds(beat.next_age_ms);
   std::vector<const wire::RankAge*> first;
   for (std::size_t i = 0; i < oldest.size() && i + 1 < beat.ranks; ++i) {
     first.push_back(&oldest[i]);
-    const auto others = oldest.subspan(i + 1);  // those after the eight that are listed are younger
+    const auto others = oldest.subspan(i + 1);
     if (std::ranges::all_of(first, [&](const auto* rank) { return lags_all(*rank, others); }))
       return first;
     const Duration age = age_of(oldest[i], beat);
-    const Duration next = others.empty() ? newest : age_of(others.front(), beat);
+    const Duration next = others.empty() ? unlisted : age_of(others.front(), beat);
     const Duration spread = std::max(next - newest, age_of(oldest.front(), beat) - age);
     if (age - next > std::min(gaps.sure, std::max(2 * spread, gaps.least))) return first;
   }
@@ -195,17 +208,20 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat) {
   hang.verdict = Verdict::Bad;
   const Duration newest =
       std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
-  const auto first = first_to_fall_silent(run, beat);
+  const auto outside = waited_for(beat);
+  const auto first = outside ? *outside : first_to_fall_silent(run, beat);
   const bool known = !first.empty() && std::ranges::all_of(first, [&](const auto* rank) {
-    return std::ranges::count(silent, rank) > 0;
+    return outside ? age_of(*rank, beat) >= judged / 2 : std::ranges::count(silent, rank) > 0;
   });
-  if (newest >= judged || silent.empty()) {
-    hang.evidence = stalled_text(run, beat, hang);
-    if (known) hang.evidence += fmt::format("; {} fell silent first", name_ranks(first));
-  } else {
-    hang.evidence = silent_text(run, beat, hang, known ? first : silent);
-    if (!known) hang.evidence += "; which rank fell silent first is not clear: no node is named";
-  }
+  const bool all = newest >= judged || silent.empty() || (outside && known);
+  hang.evidence =
+      all ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, known ? first : silent);
+  if (known && outside)
+    hang.evidence += fmt::format("; all others wait in a collective for {}", name_ranks(first));
+  else if (known && all)
+    hang.evidence += fmt::format("; {} fell silent first", name_ranks(first));
+  else if (!known && !all)
+    hang.evidence += "; which rank fell silent first is not clear: no node is named";
   std::set<NodeName> nodes;
   for (const wire::RankAge* rank : first) nodes.insert(rank->node);
   if (known && nodes.size() <= kNamedNodes) hang.nodes.assign(nodes.begin(), nodes.end());

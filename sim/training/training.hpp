@@ -75,8 +75,9 @@ struct SimGeneration {
   Instant slow_since;  // of its pace; 0: as usual
   TrainingLine line;   // what it trains on
   std::optional<Instant> frozen_at, stopped_at;
-  std::optional<Rank> odd;  // stands still alone
-  Duration others_later{};  // their last progress came so long after its last; negative: before
+  std::optional<Rank> odd;     // stands still alone
+  bool in_collective = false;  // with all others
+  Duration others_later{};     // their last progress came so long after its last; negative: before
   Instant last_fault;
   std::uint64_t serial = 0;    // of what is planned: older plans are void
   std::uint64_t sampled = 0;   // iterations that beats have reported

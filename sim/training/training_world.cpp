@@ -49,10 +49,12 @@ bool Training::freeze(bool one) {
   if (one) {
     g->odd = Rank(static_cast<std::uint32_t>(
         random_.below(g->attempt_nodes.size() * g->orders().ranks_per_node)));
-    // In a collective that all have entered, where who came first is chance, or on the way to it.
-    g->others_later = random_.chance(kInCollective)
-                          ? random_.between(-kTogether, kTogether)
-                          : random_.between(kTogether, std::max(g->step, kTogether));
+    // In a collective that all have entered, where who came first is chance, or on the way to it:
+    // the others go on until they get there, or were there and waited for this one.
+    g->in_collective = random_.chance(kInCollective);
+    const Duration step = std::max(g->step, kTogether);
+    g->others_later = g->in_collective ? random_.between(-kTogether, kTogether)
+                                       : random_.between(-step / 2, step);
   }
   hooks_.say(one ? fmt::format("rank {} stands still", g->odd->value) : "all ranks stand still");
   return true;
@@ -189,6 +191,7 @@ wire::Beat Training::beat(SimGeneration& g) {
       lead::fold_beat(g.attempt, g.lead.state.samples, ms(time_.now() - g.stage_since));
   beat.ranks = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders().ranks_per_node;
   beat.reporting = beat.ranks;  // the samples stand for all of them
+  if (beat.waiting > 0) beat.waiting = g.in_collective ? beat.ranks : beat.ranks - 1;
   beat.slowest = slowest(g);
   return beat;
 }
@@ -233,6 +236,7 @@ std::map<NodeName, std::vector<wire::RankSample>> Training::samples(const SimGen
     sample.rank = rank;
     const bool waits = g.odd && rank != *g.odd;
     sample.progress_age_ms = std::max<std::int64_t>(0, ms(waits ? age - g.others_later : age));
+    if (g.odd) sample.waiting = waits || g.in_collective;
     samples[g.attempt_nodes[rank.value / per_node]].push_back(sample);
   }
   return samples;

@@ -79,6 +79,36 @@ TEST_CASE("hang: all ranks of a node before all others -> that node; of three no
   CHECK(signals::detect_hang(run, beat).nodes == std::vector<NodeName>{NodeName("n0")});
 }
 
+TEST_CASE("hang: eight ranks of a node, others not listed -> by the age of the next one") {
+  RunState run = run_with(10s, 10s);
+  run.health.phases["iteration"].durations.add(1s, 20);
+  wire::Beat beat = beat_of(std::vector<std::int64_t>(8, 9100));
+  for (wire::RankAge& rank : beat.oldest) rank.node = NodeName("n0");
+  beat.ranks = beat.reporting = 64;
+  beat.newest_progress_age_ms = 8100;
+  beat.next_age_ms = 9095;  // the others spread over an iteration
+  CHECK(signals::detect_hang(run, beat).nodes.empty());
+  beat.next_age_ms = 8200;
+  CHECK(signals::detect_hang(run, beat).nodes == std::vector<NodeName>{NodeName("n0")});
+}
+
+TEST_CASE("hang: one rank outside of the collective in which all others wait -> that one") {
+  RunState run = run_with(10s, 10s);
+  run.health.phases["iteration"].durations.add(1s, 20);
+  wire::Beat beat = beat_of({9100, 9090, 8500, 8490});  // it came late, and froze
+  beat.waiting = 3;
+  for (wire::RankAge& rank : beat.oldest) rank.waiting = rank.rank.value != 2;
+  const auto hang = signals::detect_hang(run, beat);
+  CHECK(hang.nodes == std::vector<NodeName>{NodeName("n2")});
+  CHECK(hang.evidence.find("wait in a collective for rank 2 on n2") != std::string::npos);
+  beat.oldest[2].age_ms = 900;  // it moves, slowly
+  CHECK(signals::detect_hang(run, beat).nodes.empty());
+  beat.oldest[2].age_ms = 8500;
+  beat.oldest[2].waiting = true;  // all inside: a link, or frozen there
+  beat.waiting = 4;
+  CHECK(signals::detect_hang(run, beat).nodes.empty());
+}
+
 TEST_CASE("hang: peers moved more than an iteration later -> the silent one, at any spread") {
   RunState run = run_with(10s, 10s);
   run.health.phases["iteration"].durations.add(1s, 20);

@@ -141,3 +141,24 @@ TEST_CASE(
   CHECK(beat.losses.count == 2);
   CHECK(beat.losses.groups == std::vector<double>{0.5, 2, 1});
 }
+
+TEST_CASE(
+    "fold: ranks inside a collective -> counted; the one they wait for is listed, however young") {
+  std::map<NodeName, NodeSamples> nodes;
+  for (std::uint32_t rank = 0; rank < 32; ++rank) {
+    wire::RankSample s = sample(rank, 7, 9000 - rank);
+    s.waiting = rank != 31;
+    nodes[NodeName(rank < 16 ? "n01" : "n02")].ranks.push_back(s);
+  }
+  auto beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.waiting == 31);
+  REQUIRE(beat.oldest.size() == 8);
+  CHECK(beat.oldest[6].rank.value == 6);
+  CHECK(beat.oldest[7].rank.value == 31);
+  CHECK(beat.oldest[7].waiting == false);
+  CHECK(beat.next_age_ms == 9000 - 7);
+  for (auto& s : nodes[NodeName("n01")].ranks) s.waiting = false;  // too many to be listed
+  beat = fold_beat(Attempt(1), nodes, 60000);
+  CHECK(beat.oldest[7].rank.value == 7);
+  CHECK(beat.next_age_ms == 9000 - 8);
+}

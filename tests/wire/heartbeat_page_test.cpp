@@ -132,6 +132,7 @@ TEST_CASE("heartbeat page: more collectives than the ring holds -> the newest, o
   const PagePath at;
   auto agents = HeartbeatPage::create(at.path);
   auto trainings = HeartbeatPage::open(at.path);
+  CHECK_FALSE(agents->in_collective().has_value());
   for (int i = 1; i <= 100; ++i) {
     const auto number = trainings->enter_collective("all_reduce", 4096, Instant(Duration(i)));
     if (i < 100) trainings->leave_collective(number, Instant(Duration(i + 1)));
@@ -141,6 +142,9 @@ TEST_CASE("heartbeat page: more collectives than the ring holds -> the newest, o
   CHECK(records.front().number == 37);
   CHECK(records.back().name == "all_reduce");
   CHECK_FALSE(records.back().left_at.has_value());
+  CHECK(agents->in_collective() == true);
+  trainings->leave_collective(100, Instant(Duration(101)));
+  CHECK(agents->in_collective() == false);
 }
 
 TEST_CASE("heartbeat page: another file -> refused by name") {

@@ -251,6 +251,7 @@ bool RankSlot::look(Instant now) {
     note_losses(*beat);
   }
   sample_.reported = sample_.page = true;
+  sample_.waiting = page_->in_collective();
   sample_.phase = beat->phase;
   phase_since_ = std::min(beat->phase_since, now);
   progress_at_ = std::min(beat->progress_at, now);
