@@ -60,7 +60,7 @@ def ends_with(site, want):
 
 def every_kind_of_failure(site):
     """kill -9 of a rank, SIGSTOP of a rank, the loss of a node with all its processes: each from memory, bitwise."""
-    want = undisturbed(site, samples=2000, memory_every=5)
+    want = undisturbed(site, samples=2000, memory_every=5, spares=2)
 
     def disturb(iteration, do, kind):
         site.wait_iteration(iteration)
@@ -71,15 +71,17 @@ def every_kind_of_failure(site):
 
     disturb(40, lambda: os.kill(site.rank_pid(1), signal.SIGKILL), "a dead rank")
     disturb(90, lambda: os.kill(site.rank_pid(2), signal.SIGSTOP), "a hang")
-    disturb(140, lambda: site.admin("kill-node", "n02"), "the loss of a node")
+    # The hang has excluded n02, unless the rank froze inside a collective, where none is at fault for sure.
+    second = "n02" if re.search(r"ranks on n\[01-02\]", reasons(site, "from memory of")[-1]) else "n03"
+    disturb(140, lambda: site.admin("kill-node", second), "the loss of a node")
     ends_with(site, want)
     again = repeated(site)
     check(len(again) >= 3 and all(0 <= n <= 5 for n in again), f"iterations done again: {again}")
     audits = log(site).count("resume audit: memory of")
     check(audits == len(again) and log(site).count("guarantee: bitwise") == audits, "not audited as bitwise")
     said = reasons(site, "from memory of")
-    check(any(re.search(r"on n\[01,03\], from memory of n01, iteration \d+; repeats (\d+ iteration|none)", one) for one in said),
-          f"the loss of n02: {said}")
+    check(any(re.search(r"on n\[01,0[34]\], from memory of n01, iteration \d+; repeats (\d+ iteration|none)", one) for one in said[2:]),
+          f"the loss of {second}: {said}")
     check("from memory of" in site.stoker("chronicle", site.run).stdout, "the chronicle does not name the source")
     nothing_left(site)
     site.audit()
