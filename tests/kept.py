@@ -2,6 +2,8 @@
 from it, so its owner and mode are checked each time; a folder of /tmp with a name that can be foreseen may be a stranger's."""
 import os
 import stat
+import subprocess
+import sys
 
 
 def check_ours(path):
@@ -21,3 +23,16 @@ def kept(name):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         check_ours(folder)
     return folder
+
+
+def python_with(name, packages):
+    """The python of the virtual environment ~/.cache/stoker/NAME with these packages, made when it is missing; None, with a line
+    that says why, where that fails."""
+    folder = kept(name)
+    python = os.path.join(folder, "bin", "python")
+    for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", *packages]):
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800)
+        if done.returncode:
+            print(f"no virtual environment with {packages[0]}: {(done.stdout + done.stderr).strip()[-300:]}", flush=True)
+            return None
+    return python

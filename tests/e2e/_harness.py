@@ -189,6 +189,10 @@ class Site:
         return self.wait(lambda: self.page_pids().get(rank), 20, f"the heartbeat page of rank {rank}")
 
     def page_pids(self):
+        return {rank: pid for rank, (pid, _) in self.pages().items()}
+
+    def pages(self):
+        """{rank: (pid, iteration)} of the living ranks, as their heartbeat pages say: sooner than `status`, which is published."""
         import glob
         import struct
         found = {}
@@ -202,7 +206,7 @@ class Site:
                 continue
             if page[:8] != b"STOKERHB":
                 continue
-            pid = struct.unpack_from("<I", page, 128)[0]
+            iteration, pid = struct.unpack_from("<Q", page, 40)[0], struct.unpack_from("<I", page, 128)[0]
             try:
                 with open(f"/proc/{pid}/environ", "rb") as f:
                     ours = f"STOKER_RUN_DIR={self.directory}" in f.read().decode(errors="replace").split("\0")
@@ -212,7 +216,7 @@ class Site:
                 continue
             rank = path.rpartition(".")[2]
             if ours and alive and rank.isdigit():
-                found[int(rank)] = pid
+                found[int(rank)] = pid, iteration
         return found
 
     def newest_checkpoint(self):

@@ -9,7 +9,7 @@ import sys
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "deploy"))
 import wheel
-from kept import kept
+from kept import python_with
 
 DEBIAN = "/usr/bin/python3"
 LIBRARIES = ["torch==2.2.2", "numpy<2", "transformers==4.40.2", "accelerate==0.30.1", "lightning==2.2.5",
@@ -31,14 +31,7 @@ def torch_python():
     named = os.environ.get("STOKER_TORCH_PYTHON")
     if named or not os.environ.get("STOKER_LONG"):
         return named or (DEBIAN if os.path.exists(DEBIAN) else sys.executable)
-    folder = kept("torch-python")
-    python = os.path.join(folder, "bin", "python")
-    for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", *LIBRARIES]):
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=1800)
-        if done.returncode != 0:
-            print(f"{' '.join(argv[:4])}: {(done.stdout + done.stderr).strip()[-300:]}", flush=True)
-            return sys.executable
-    return python
+    return python_with("torch-python", LIBRARIES) or sys.executable
 
 
 def has(*modules):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from _train import ROOT, Training, check, run_test
-from kept import kept
+from kept import python_with
 
 JUDGE = os.path.join(ROOT, "tests", "e2e", "_transformers.py")
 
@@ -119,14 +119,7 @@ def library():
         return os.environ["STOKER_TRANSFORMERS"]
     if not os.environ.get("STOKER_LONG"):
         return None
-    folder = kept("transformers")
-    python = os.path.join(folder, "bin", "python")
-    for argv in ([sys.executable, "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "torch", "transformers", "numpy"]):
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=1800)
-        if done.returncode:
-            print(f"NOT TESTED with transformers: no virtual environment: {done.stderr.strip()[-300:]}", flush=True)
-            return None
-    return python
+    return python_with("transformers", ["torch", "transformers", "numpy"])
 
 
 def with_transformers(training, split, python):

@@ -5,11 +5,12 @@ import random
 import signal
 import time
 
-from e2e._harness import check, main
+from e2e._harness import Failed, check, main
 
 LONG = bool(os.environ.get("STOKER_LONG"))
 KILLS = 50 if LONG else 2
-SHAPE = dict(nodes=2, ranks_per_node=4 if LONG else 2, samples=7200 if LONG else 800, save_every=10, restarts=200,
+FURTHER = 14  # iterations at most from one kill to the next
+SHAPE = dict(nodes=2, ranks_per_node=4 if LONG else 2, samples=8 * 2 * FURTHER * KILLS, save_every=10, restarts=200,
              without_progress=50, tasks=8, floor="5s")
 
 
@@ -19,6 +20,19 @@ def start(site, name, prefix):
     with open(os.path.join(site.folder, f"{name}.train.yaml"), "a", encoding="utf-8") as f:
         f.write("parallel: {tensor: 2, pipeline: 2, schedule: zb-h1}\n")
     site.stoker("run", config, "--yes")
+
+
+def ranks_at(site, iteration, killed):
+    """The pids of a whole new attempt that has reached this iteration, and the iteration that it is at."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        pages = site.pages()
+        pids = [pid for pid, _ in pages.values()]
+        reached = min((at for _, at in pages.values()), default=0)
+        if len(pids) == SHAPE["nodes"] * SHAPE["ranks_per_node"] and killed.isdisjoint(pids) and reached >= iteration:
+            return sorted(pids), reached
+        time.sleep(0.02)
+    raise Failed(f"no new attempt reached iteration {iteration} in 120s: {site.status()}")
 
 
 def meshes_survive(site):
@@ -31,17 +45,14 @@ def meshes_survive(site):
     site.wait_state("finished", 300)
     calm = site.digest()
     start(site, "stormy", prefix)
+    iteration, killed = 0, set()
     for number in range(KILLS):
-        before = site.wait(lambda: site.status().get("state") in ("training", "finished") and site.status(), 120,
-                           f"training before kill {number + 1}")
-        check(before["state"] == "training", f"finished before kill {number + 1}")
-        site.wait_iteration(before["iteration"] + 5)
-        pids = sorted(site.page_pids().values())
-        if pids:
-            os.kill(dice.choice(pids), signal.SIGKILL)
-            print(f"{number + 1}. a rank killed after iteration {before['iteration']}", flush=True)
+        pids, iteration = ranks_at(site, iteration + dice.randint(1, FURTHER), killed)
+        os.kill(dice.choice(pids), signal.SIGKILL)
+        killed.update(pids)
+        print(f"{number + 1}. a rank killed at iteration {iteration}", flush=True)
     done = site.wait_state("finished", 300)
-    check(done["restarts"] >= 1, "no restart: no kill was seen")
+    check(done["restarts"] == KILLS, f"{done['restarts']} restarts after {KILLS} kills")
     stormy = site.digest()
     check(stormy["iteration"] == calm["iteration"], f"iterations {stormy['iteration']} and {calm['iteration']}")
     check(stormy["digest"] == calm["digest"], f"weights differ (seed {seed}): {stormy['digest']} and {calm['digest']}")
