@@ -256,7 +256,7 @@ struct Recovery {
   std::optional<Incident> incident;
   std::optional<Diagnosed> verdict;  // of the logs, for the newest attempt
   std::string failed_of;             // its class when the last failure was counted, "" = none
-  std::optional<int> signal;         // of the newest failure: Failure::signal (recover.hpp)
+  std::optional<int> failed_signal;  // of the newest failure: Failure::signal (recover.hpp)
   std::optional<Crash> crash;
   std::vector<NodeName> accused;        // excluded by this run's evidence since its best iteration
   Bisect bisect;                        // the search for a slow node
@@ -265,8 +265,8 @@ struct Recovery {
   Trail trail;                          // what was logged, and what a start is held against
   std::uint32_t disk_full = 0;          // in a row
   std::uint32_t refused = 0;            // checkpoints refused in a row
-  STOKER_FIELDS(Recovery, budget, incident, verdict, failed_of, signal, crash, accused, bisect,
-                searched, experiments, trail, disk_full, refused)
+  STOKER_FIELDS(Recovery, budget, incident, verdict, failed_of, failed_signal, crash, accused,
+                bisect, searched, experiments, trail, disk_full, refused)
 };
 
 // What holds beside the training state.

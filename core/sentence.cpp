@@ -33,7 +33,7 @@ std::string_view signal_name(int signal) {
 }  // namespace
 
 std::string exit_text(int code, int signal) {
-  if (signal == 0 && code > 128 && code <= 128 + 64) signal = code - 128;
+  if (signal == 0) signal = wire::signal_of(code);
   const std::string_view name =
       signal != 0 ? signal_name(signal) : wire::text_of(wire::ExitCode{code});
   const std::string text =
@@ -79,15 +79,6 @@ std::string job_text(const JobId& job) {
 
 std::string by_whom(const JobSeen& end) {
   return end.cancelled_by_uid == 0 ? "" : fmt::format(" by uid {}", end.cancelled_by_uid);
-}
-
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-,:@%+=/";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
 }
 
 std::string command_text(const RunName& run, const char* verb, const char* rest) {

@@ -9,9 +9,6 @@
 
 namespace stoker::core {
 
-// As one word of a command that a person may paste: quoted, unless a shell leaves it as it is.
-std::string shell_word(const std::string& text);
-
 // "signal 9 (Killed)", "exit code 22 (configuration)".
 std::string exit_text(int code, int signal);
 // "at iteration 1234, 87 iterations after the checkpoint of 1147".

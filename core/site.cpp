@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "common/shell_word.hpp"
 #include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
 #include "core/recover/end.hpp"

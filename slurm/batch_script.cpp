@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.hpp"
+#include "common/shell_word.hpp"
 
 namespace stoker::slurm {
 namespace {
@@ -17,15 +18,11 @@ bool has_control(const std::string& text) {
   });
 }
 
-bool harmless(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("_-.,:/=@%+^").find(c) != std::string_view::npos;
-}
-
 // A value in an #SBATCH line: sbatch knows double quotes and backslashes, and ends the line at '#'.
 std::string sbatch_value(const std::string& text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(),
-                                   [](char c) { return harmless(c) || c == '[' || c == ']'; }))
+  if (!text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+        return is_plain_in_shell(c) || c == '[' || c == ']';
+      }))
     return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -147,18 +144,6 @@ void add_step(Script& s, const core::SubmitRequest& request) {
 
 }  // namespace
 
-std::string shell_word(const std::string& text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(), harmless)) return text;
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  }
-  return out + "'";
-}
-
 std::string slurm_duration(Duration d) {
   const auto s = (d + 999999999ns) / std::chrono::seconds(1);
   const auto clock = fmt::format("{:02}:{:02}:{:02}", s / 3600 % 24, s / 60 % 60, s % 60);
@@ -180,8 +165,8 @@ Result<std::string> batch_script(const core::SubmitRequest& request) {
   s.line("# The run's environment; the agent reads the rest from its orders.");
   for (const auto& [name, value] : request.environment) {
     const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-      return c == '_' ||
-             (harmless(c) && std::string_view("-.,:/=@%+^").find(c) == std::string_view::npos);
+      return c == '_' || (is_plain_in_shell(c) &&
+                          std::string_view("-.,:/=@%+^").find(c) == std::string_view::npos);
     });
     if (!plain || (name.front() >= '0' && name.front() <= '9'))
       return fail("not the name of an environment variable", name.substr(0, 80));

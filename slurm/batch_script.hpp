@@ -17,8 +17,6 @@ std::string script_path(const core::SubmitRequest& request);
 // --signal can carry.
 Result<std::string> batch_script(const core::SubmitRequest& request);
 
-// "word" as bash reads it as one word: bare when harmless, else in single quotes.
-std::string shell_word(const std::string& text);
 // A time limit as sbatch takes it, "1-02:03:04", rounded up to seconds.
 std::string slurm_duration(Duration d);
 

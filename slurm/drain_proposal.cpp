@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/shell_word.hpp"
 #include "core/action.hpp"
-#include "slurm/batch_script.hpp"
 
 namespace stoker::slurm {
 namespace {

@@ -16,8 +16,6 @@ namespace stoker::wire {
 
 inline constexpr int kManifestVersion = 2;
 inline constexpr const char* kManifestName = "manifest.json";
-// A file that a checkpoint's folder has: the manifest, shards, and either while it is written.
-bool is_checkpoint_file(std::string_view name);
 
 struct ManifestFile {
   std::string name;  // plain name inside the directory; never a path

@@ -36,6 +36,12 @@ constexpr bool is_planned_exit(int code) {
          is(ExitCode::ExitPoint);
 }
 
+// The signal of an exit code as shells report it (137: 9), else 0.
+constexpr int signal_of(int exit_code) {
+  constexpr int kBase = 128, kLast = 64;
+  return exit_code > kBase && exit_code <= kBase + kLast ? exit_code - kBase : 0;
+}
+
 // What people read of a code of stoker-train; "" = it says nothing more than its number.
 constexpr std::string_view text_of(ExitCode code) {
   switch (code) {

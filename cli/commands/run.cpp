@@ -21,8 +21,8 @@
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
+#include "common/shell_word.hpp"
 #include "core/secrets.hpp"
-#include "slurm/batch_script.hpp"
 #include "slurm/submission.hpp"
 
 namespace stoker::cli {
@@ -93,7 +93,7 @@ bool confirm(const Context& context, const core::RunPolicy& policy, const RunFla
 
 std::string shell_words(const std::vector<std::string>& argv) {
   std::string text;
-  for (const std::string& word : argv) text += (text.empty() ? "" : " ") + slurm::shell_word(word);
+  for (const std::string& word : argv) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;
 }
 
@@ -117,8 +117,8 @@ int show_plan(const Context& context, const core::RunPolicy& policy) {
   const auto submission = slurm::prepare(request);
   if (!submission) return console.say(submission.error().message()), kFailed;
   if (submission->text.empty())
-    console.line(printable(fmt::format("cd {} && {}", slurm::shell_word(submission->folder),
-                                       shell_words(submission->argv))));
+    console.line(printable(
+        fmt::format("cd {} && {}", shell_word(submission->folder), shell_words(submission->argv))));
   console.out(printable_lines(submission->text));
   return kDone;
 }

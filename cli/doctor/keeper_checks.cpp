@@ -7,8 +7,8 @@
 #include "cli/read/daemon_client.hpp"
 #include "common/os/files.hpp"
 #include "common/os/self.hpp"
+#include "common/shell_word.hpp"
 #include "configs/schema/run_checks.hpp"
-#include "slurm/batch_script.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -61,9 +61,8 @@ Finding check_keeper(const Context& context) {
     call.environment["LC_ALL"] = "C";
     if (auto said = os::run_command(call, kPatience)) crontab = *std::move(said);
   }
-  const std::string start =
-      fmt::format("{} --state {}", slurm::shell_word(os::own_program("stokerd")),
-                  slurm::shell_word(context.state));
+  const std::string start = fmt::format("{} --state {}", shell_word(os::own_program("stokerd")),
+                                        shell_word(context.state));
   return judge_keeper(os::exists(folder + "/systemd/private"), crontab, start);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <zstd.h>
 
 #include "common/os/files.hpp"
@@ -25,16 +26,19 @@ void put(char (&field)[N], const std::string& text) {
   std::memcpy(field, text.data(), std::min(text.size(), N));
 }
 
-// Where a long name is cut: behind it at most 100 bytes, in front of it at most 155.
-Result<std::size_t> cut_of(const std::string& name) {
-  if (name.size() <= kNameBytes) return std::size_t{0};
+// Where a long name is cut: behind it at most 100 bytes, in front of it at most 155. 0: not at all;
+// empty: it does not fit.
+std::optional<std::size_t> cut_of(const std::string& name) {
+  if (name.size() <= kNameBytes) return 0;
   for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1))
     if (at <= kPrefixBytes && name.size() - at - 1 <= kNameBytes) return at;
-  return fail("is a name that no tar archive can hold", name);
+  return std::nullopt;
 }
 
 Status add(std::string& tar, const std::string& name, const std::string& text, WallTime at) {
-  STOKER_TRY(cut, cut_of(name));
+  const auto found = cut_of(name);
+  if (!found) return fail("is a name that no tar archive can hold", name);
+  const std::size_t cut = *found;
   Header header{};
   if (cut > 0) put(header.prefix, name.substr(0, cut));
   put(header.name, cut > 0 ? name.substr(cut + 1) : name);
@@ -61,6 +65,10 @@ Status add(std::string& tar, const std::string& name, const std::string& text, W
 }
 
 }  // namespace
+
+bool can_hold(const std::string& name) {
+  return cut_of(std::string(kLongestFolder, '-') + "/" + name).has_value();
+}
 
 Status write_archive(const std::string& path, const std::string& folder,
                      const std::vector<Entry>& entries, WallTime at) {

@@ -14,11 +14,12 @@ struct Entry {
   std::string name, text;
 };
 
-// The longest name that an entry may have; longer ones are left out by who collects.
-inline constexpr std::size_t kLongestName = 100;
+// Whether an archive can hold an entry of this name, below a folder of at most kLongestFolder
+// bytes. Who collects leaves the others out.
+inline constexpr std::size_t kLongestFolder = 96;
+bool can_hold(const std::string& name);
 
-// All of them below `folder`/; mode 0600. A name of more than kLongestName bytes is an
-// error.
+// All of them below `folder`/; mode 0600. A name that the archive cannot hold is an error.
 Status write_archive(const std::string& path, const std::string& folder,
                      const std::vector<Entry>& entries, WallTime at);
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kMiB = 1u << 20;
 constexpr std::size_t kGenerations = 3, kRankLogs = 16, kStacks = 64;
+constexpr std::size_t kShownName = 100;  // of one that is left out
 constexpr Duration kPatience = 20s;
 
 // The last `most` bytes of a regular file, never through a link, and on a way without links of
@@ -59,8 +60,8 @@ class Collector {
   Collector(const Plan& plan, Redactor redactor) : plan_(plan), redactor_(std::move(redactor)) {}
 
   void add(const std::string& name, const std::string& text) {
-    if (name.size() > kLongestName)
-      return leave_out(name.substr(0, kLongestName) + "…", "its name is too long for the archive");
+    if (!can_hold(name))
+      return leave_out(name.substr(0, kShownName) + "…", "its name is too long for the archive");
     std::string clean = redactor_.clean(text);
     if (bundle_.bytes + clean.size() > plan_.most_bytes)
       return leave_out(name, fmt::format("{} bytes would be more than --most", clean.size()));

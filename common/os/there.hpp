@@ -1,5 +1,5 @@
-// Whether a path exists, where not knowing is an answer of its own: a file system that is away or
-// lies (EIO, ESTALE) proves neither.
+// Whether a path exists. Not knowing is an answer of its own in is_there(): a file system that is
+// away or lies (EIO, ESTALE) proves neither.
 #pragma once
 
 #include <cerrno>
@@ -16,6 +16,13 @@ inline Result<bool> is_there(const std::string& path) {
   if (::stat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   return fail(errno_error(errno, "cannot look at", path));
+}
+
+// Whether anything has this name, a link that leads nowhere too. False where it cannot be examined:
+// for who is about to take the name, and meets the error there.
+inline bool is_taken(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
 }
 
 }  // namespace stoker::os

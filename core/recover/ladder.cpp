@@ -145,7 +145,7 @@ void recover(Turn& turn, const Failure& seen) {
   if (finished_by_file(run))
     return finish(turn, fmt::format("{}; {} exists, so the training is finished", seen.evidence,
                                     run.policy.train.finished.file));
-  run.recovery.signal = seen.signal;
+  run.recovery.failed_signal = seen.signal;
   const Failure failure = with_memory(run, with_verdict(run, seen));
   if (run.live)
     for (const NodeName& node : failure.lost)

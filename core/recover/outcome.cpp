@@ -153,7 +153,7 @@ void on_rank_failed(Turn& turn, const wire::RankExited& exited) {
                   exited.core ? ", core dumped," : "", where_text(run), last_words(exited));
   if (is_nodes_fault(run, code)) failure.nodes = {exited.node};
   failure.words = last_words(exited);
-  failure.signal = signal_of(code);
+  failure.signal = wire::signal_of(code);
   recover(turn, failure);
 }
 
@@ -209,7 +209,7 @@ void on_attempt_ended(Turn& turn, const Outcome& outcome) {
   }
   if (failure.nodes.size() == 1 && failure.nodes.front().empty()) failure.nodes.clear();
   failure.kind = kind_of(run, outcome.code);
-  failure.signal = signal_of(outcome.code);
+  failure.signal = wire::signal_of(outcome.code);
   recover(turn, failure);
 }
 

@@ -40,8 +40,6 @@ void heed_late_verdict(Turn& turn);
 // are the training's own output, text of a data set among it: an error that a program reports
 // before it exits explains no kill and no lost node. The kernel's own word needs no such proof.
 bool explains(const Diagnosed& d, std::optional<int> signal);
-// The signal of an exit code as shells report it (137: 9), else 0.
-int signal_of(int exit_code);
 std::string place_of(const std::string& evidence);  // "main.log:123" of "main.log:123: text"
 // Enough to act on; less is only reported.
 inline constexpr double kSure = 0.6, kVerySure = 0.9;

@@ -35,7 +35,7 @@ std::string verdict_text(const Diagnosed& d) {
 // not certain, is given another start first.
 // `counted`: this failure is in the budget already.
 bool restart_meets_it(const RunState& run, const Diagnosed& d, std::uint32_t counted) {
-  if (!explains(d, run.recovery.signal)) return false;
+  if (!explains(d, run.recovery.failed_signal)) return false;
   if (d.action != RunAction::Hold || d.failure_class == "slurm_cancelled") return false;
   const bool moved = run.live && run.health.progress.iteration > run.live->loaded;
   if (!moved && d.confidence >= kVerySure) return true;
@@ -52,11 +52,6 @@ bool explains(const Diagnosed& d, std::optional<int> signal) {
       {"host_oom", SIGKILL}, {"shm_bus_error", SIGBUS}, {"segfault", SIGSEGV}};
   const auto own = kSignals.find(d.failure_class);
   return *signal == 0 || *signal == SIGABRT || (own != kSignals.end() && *signal == own->second);
-}
-
-int signal_of(int exit_code) {
-  constexpr int kBase = 128, kLast = 64;
-  return exit_code > kBase && exit_code <= kBase + kLast ? exit_code - kBase : 0;
 }
 
 std::string place_of(const std::string& evidence) {
@@ -117,7 +112,7 @@ void heed_late_verdict(Turn& turn) {
   if (restart_meets_it(run, *d, 1))
     return hold(turn, {"no_restart_helps", verdict_text(*d), d->advice, {}});
   run.recovery.failed_of = d->failure_class;
-  if (d->exclude.empty() || !explains(*d, run.recovery.signal) ||
+  if (d->exclude.empty() || !explains(*d, run.recovery.failed_signal) ||
       recovering->rung != training::Rung::InAllocation || !run.live)
     return;
   const auto without = unusable_inside(turn, d->exclude);

@@ -55,7 +55,7 @@ std::vector<NodeName> our_nodes(const Turn& turn, const std::vector<NodeName>& n
 bool counts_now(const RunState& run, const Diagnosed& d, bool late) {
   if (d.from_kernel || !has_agents(run.policy)) return true;
   const bool failed = run.live && (late || run.live->failed >= run.live->attempt);
-  return failed && explains(d, run.recovery.signal);
+  return failed && explains(d, run.recovery.failed_signal);
 }
 
 void accuse(Turn& turn, const Diagnosed& d) {

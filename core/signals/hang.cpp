@@ -1,7 +1,7 @@
 // detect_hang: a rank that makes no progress for longer than this run ever needed is not slow, it
 // hangs. Progress is micro-batches, evaluation batches, bytes loaded; each phase has its own norm.
-// The ranks that clearly fell silent before their peers name their nodes, at most two; else no
-// node is named.
+// The ranks that all others wait for, or that clearly fell silent before their peers, name their
+// nodes, at most two; else no node is named.
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -157,6 +157,39 @@ Duration judged_from(const RunState& run, Duration deadline) {
   return deadline - (has_agents(run.policy) ? 2 : 0) * wire::beat_every(run.policy.hang.floor);
 }
 
+// The ranks that a hang is held against, and whether that is sure enough to name their nodes.
+struct Blamed {
+  std::vector<const wire::RankAge*> ranks;
+  bool waited_for = false;  // the others' collective names them, not their ages
+  bool sure = false;
+};
+
+// `silent`: the ranks beyond their limits. `judged`: the age at which the hang is one.
+Blamed blame(const RunState& run, const wire::Beat& beat,
+             const std::vector<const wire::RankAge*>& silent, Duration judged) {
+  const auto outside = waited_for(beat);
+  Blamed blamed{outside ? *outside : first_to_fall_silent(run, beat), outside.has_value(), false};
+  blamed.sure = !blamed.ranks.empty() && std::ranges::all_of(blamed.ranks, [&](const auto* rank) {
+    return outside ? age_of(*rank, beat) >= judged / 2 : std::ranges::count(silent, rank) > 0;
+  });
+  return blamed;
+}
+
+std::string hang_text(const RunState& run, const wire::Beat& beat, const Hang& hang,
+                      const std::vector<const wire::RankAge*>& silent, const Blamed& blamed,
+                      bool all_stalled) {
+  std::string text = all_stalled
+                         ? stalled_text(run, beat, hang)
+                         : silent_text(run, beat, hang, blamed.sure ? blamed.ranks : silent);
+  if (blamed.sure && blamed.waited_for)
+    text += fmt::format("; all others wait in a collective for {}", name_ranks(blamed.ranks));
+  else if (blamed.sure && all_stalled)
+    text += fmt::format("; {} fell silent first", name_ranks(blamed.ranks));
+  else if (!blamed.sure && !all_stalled)
+    text += "; which rank fell silent first is not clear: no node is named";
+  return text;
+}
+
 }  // namespace
 
 Duration undoubled_deadline(const RunState& run, wire::Phase phase) {
@@ -208,23 +241,12 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat) {
   hang.verdict = Verdict::Bad;
   const Duration newest =
       std::chrono::milliseconds(std::max<std::int64_t>(0, beat.newest_progress_age_ms));
-  const auto outside = waited_for(beat);
-  const auto first = outside ? *outside : first_to_fall_silent(run, beat);
-  const bool known = !first.empty() && std::ranges::all_of(first, [&](const auto* rank) {
-    return outside ? age_of(*rank, beat) >= judged / 2 : std::ranges::count(silent, rank) > 0;
-  });
-  const bool all = newest >= judged || silent.empty() || (outside && known);
-  hang.evidence =
-      all ? stalled_text(run, beat, hang) : silent_text(run, beat, hang, known ? first : silent);
-  if (known && outside)
-    hang.evidence += fmt::format("; all others wait in a collective for {}", name_ranks(first));
-  else if (known && all)
-    hang.evidence += fmt::format("; {} fell silent first", name_ranks(first));
-  else if (!known && !all)
-    hang.evidence += "; which rank fell silent first is not clear: no node is named";
+  const Blamed blamed = blame(run, beat, silent, judged);
+  const bool all_stalled = newest >= judged || silent.empty() || (blamed.waited_for && blamed.sure);
+  hang.evidence = hang_text(run, beat, hang, silent, blamed, all_stalled);
   std::set<NodeName> nodes;
-  for (const wire::RankAge* rank : first) nodes.insert(rank->node);
-  if (known && nodes.size() <= kNamedNodes) hang.nodes.assign(nodes.begin(), nodes.end());
+  for (const wire::RankAge* rank : blamed.ranks) nodes.insert(rank->node);
+  if (blamed.sure && nodes.size() <= kNamedNodes) hang.nodes.assign(nodes.begin(), nodes.end());
   return hang;
 }
 

@@ -13,6 +13,7 @@
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 #include "core/training/reactions.hpp"
+#include "wire/exit_code.hpp"
 
 namespace stoker::core::training {
 namespace {
@@ -108,7 +109,8 @@ Failure failure_of(const Turn& turn, const TaskEnd& task) {
           fmt::format("{} was cancelled{} {}", job, by_whom(ending.end), where_text(run));
       break;
     default:
-      failure.signal = ending.end.signal != 0 ? ending.end.signal : signal_of(ending.end.exit_code);
+      failure.signal =
+          ending.end.signal != 0 ? ending.end.signal : wire::signal_of(ending.end.exit_code);
       failure.evidence = fmt::format("{} ended with {}, {}, {}", job, state, exit, where_text(run));
       break;
   }

@@ -12,6 +12,8 @@
 namespace stoker::daemon {
 namespace {
 
+constexpr std::string_view kDamaged = "damaged: ";
+
 Unexpected sqlite_error(sqlite3* db, const std::string& path) {
   const int code = sqlite3_extended_errcode(db);
   const int system = sqlite3_system_errno(db);
@@ -22,13 +24,21 @@ Unexpected sqlite_error(sqlite3* db, const std::string& path) {
   if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC)  // a quota, a limit, a sick disk
     return fail("the disk cannot be written", path, std::string(kDiskFullHint));
   if (primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB)
-    return fail(std::string("damaged: ") + sqlite3_errmsg(db), path);
+    return damaged(sqlite3_errmsg(db), path);
   if (primary == SQLITE_BUSY)
     return fail("locked by another process", path, "is another stokerd running on it?");
   return fail(std::string("SQLite: ") + sqlite3_errmsg(db), path);
 }
 
 }  // namespace
+
+Unexpected damaged(const std::string& how, const std::string& path) {
+  return fail(std::string(kDamaged) + how, path);
+}
+
+bool is_damaged(const Error& error) {
+  return error.what.starts_with(kDamaged);
+}
 
 Statement::Statement(sqlite3* db, sqlite3_stmt* statement, std::string path)
     : db_(db), statement_(statement), path_(std::move(path)) {}

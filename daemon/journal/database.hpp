@@ -23,6 +23,10 @@ inline bool is_disk_full(const Error& error) {
   return error.hint == kDiskFullHint;
 }
 
+// An Error of a file that is not what was written: restore.cpp undoes it from the backups.
+Unexpected damaged(const std::string& how, const std::string& path);
+bool is_damaged(const Error& error);
+
 class Statement {
  public:
   Statement(sqlite3* db, sqlite3_stmt* statement, std::string path);

@@ -28,10 +28,10 @@ Result<std::unique_ptr<SqliteJournal>> open_intact(const JournalOptions& options
                                                    const std::vector<std::string>& backups) {
   STOKER_TRY(absent, is_absent(options.path));
   if (absent && !backups.empty())
-    return fail("damaged: it is empty or missing, but has backups", options.path);
+    return damaged("it is empty or missing, but has backups", options.path);
   STOKER_TRY(journal, SqliteJournal::open(options));
   if (journal->last_sequence() == Sequence{} && !backups.empty())
-    return fail("damaged: it has no rows, but has backups", options.path);
+    return damaged("it has no rows, but has backups", options.path);
   return std::move(journal);
 }
 
@@ -41,7 +41,7 @@ Result<OpenedJournal> open_or_restore(const JournalOptions& options,
                                       const std::vector<std::string>& backups, WallTime now) {
   OpenedJournal opened;
   auto journal = open_intact(options, backups);
-  if (!journal && journal.error().what.starts_with("damaged: ")) {
+  if (!journal && is_damaged(journal.error())) {
     opened.announcements.push_back(journal.error().message());
     STOKER_TRY(report, recover_journal(options.path, backups, now));
     opened.announcements.push_back("the journal is restored: " + report.message());

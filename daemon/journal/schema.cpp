@@ -100,7 +100,7 @@ Status check_schema(Database& db) {
   STOKER_TRY_STATUS(migrate(ours, journal_migrations(), ""));
   STOKER_TRY(expected, schema_text(ours));
   STOKER_TRY(found, schema_text(db));
-  return found == expected ? ok() : fail("damaged: its tables are not what they were", db.path());
+  return found == expected ? ok() : damaged("its tables are not what they were", db.path());
 }
 
 std::span<const Migration> journal_migrations() {
@@ -129,13 +129,13 @@ Status migrate(Database& db, std::span<const Migration> migrations, const std::s
   const auto newest = static_cast<std::int64_t>(migrations.size());
   const auto wrong = static_cast<std::uint64_t>(application ^ kApplicationId);
   if (tables > 0 && (std::popcount(wrong) == 1 || (wrong == 0 && version == 0)))
-    return fail("damaged: a bit of its header is wrong", db.path());
+    return damaged("a bit of its header is wrong", db.path());
   if (tables > 0 && wrong != 0)
     return fail("this is no journal of stoker", db.path(), "move it away, or name another --state");
   // Another version has other tables: with ours, one wrong bit is damage.
   if (version != newest && std::popcount(static_cast<std::uint64_t>(version ^ newest)) == 1 &&
       check_schema(db))
-    return fail("damaged: a bit of its header is wrong", db.path());
+    return damaged("a bit of its header is wrong", db.path());
   if (version > newest)
     return fail(
         fmt::format("written by a newer stoker (format {}, this one knows {})", version, newest),

@@ -19,7 +19,7 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const JournalOptions&
   STOKER_TRY_STATUS(migrate(db, journal_migrations(), options.path + ".before-migration"));
   STOKER_TRY_STATUS(check_schema(db));
   STOKER_TRY(damage, verify_chain(db));
-  if (damage.any()) return fail("damaged: " + damage.message(), options.path);
+  if (damage.any()) return damaged(damage.message(), options.path);
   std::unique_ptr<SqliteJournal> journal(new SqliteJournal(std::move(db)));
   STOKER_TRY_STATUS(journal->prepare(options));
   return journal;

@@ -305,7 +305,10 @@ TEST_CASE(
   CHECK(a.work().empty());
   CHECK(a.stored().empty());
   std::filesystem::remove(a.path + "/gen-000003");
-  REQUIRE(os::make_directories(a.to + "/archiving.run.step-000005.g000001.g000001"));
+  const std::string gone = a.to + "/archiving.run.step-000005.g000001.g000001";
+  REQUIRE(os::make_directories(gone));
+  for (const char* file : {"/shard-0.bin", "/copied.json", "/copied.json.1234"})
+    a.write(gone + file, "left behind");
   REQUIRE(os::make_directories(a.to + "/archiving.other.step-000005.g000001.g000001"));
   (void)a.work();
   CHECK(a.stored() == Names{"archiving.other.step-000005.g000001.g000001", name});

@@ -26,20 +26,15 @@ const diagnose::XidCatalogue& catalogue() {
   return known;
 }
 
-// `event`: the line as the kernel wrote it, where it is one.
-void ask_catalogue(wire::KernelLine& line, const diagnose::KernelEvent& event,
-                   const Owners& owners) {
-  if (line.event_class != "xid" || !line.xid) return;
+// Adds the catalogue's facts about an Xid. True: by them a program is at fault.
+bool ask_catalogue(wire::KernelLine& line) {
+  if (line.event_class != "xid" || !line.xid) return false;
   const auto at = line.text.find("NVRM: Xid");
   const auto meaning = catalogue().xid(
       *line.xid, at == std::string::npos ? "" : std::string_view(line.text).substr(at));
   line.node_suspect = meaning.node_suspect;
-  // A program's fault on a shared node speaks against the node only if the program was ours.
-  if (meaning.origin == "application" && event.pid) {
-    const auto owner = owners.of ? owners.of(*event.pid) : std::nullopt;
-    if (owner != owners.ours) line.node_suspect = NodeSuspect::No;
-  }
   line.node_action = meaning.node_action;
+  return meaning.origin == "application";
 }
 
 // `id` in the numbers of the namespace that ours is in. Empty: it has none there.
@@ -72,6 +67,10 @@ std::optional<std::uint32_t> owner_of(std::int64_t pid) {
   return std::nullopt;
 }
 
+bool is_ours(std::int64_t pid, const Owners& owners) {
+  return owners.of && owners.of(pid) == owners.ours;
+}
+
 // False: it is another user's, and nothing to report.
 bool weigh_task(const diagnose::KernelEvent& event, const Owners& owners, wire::KernelLine& line) {
   const bool killed = event.event_class == diagnose::KernelClass::OomKill;
@@ -102,7 +101,9 @@ std::optional<wire::KernelLine> kernel_event(const NodeName& node, std::string_v
   line.text = parsed->text.substr(0, 512);
   line.xid = parsed->xid;
   line.gpu_pci = parsed->gpu_pci;
-  ask_catalogue(line, *parsed, owners);
+  // A program's fault on a shared node speaks against the node only if the program was ours.
+  if (ask_catalogue(line) && parsed->pid && !is_ours(*parsed->pid, owners))
+    line.node_suspect = NodeSuspect::No;
   const bool killed = parsed->event_class == diagnose::KernelClass::OomKill;
   const bool stuck = parsed->event_class == diagnose::KernelClass::HungTask && parsed->pid;
   if ((killed || stuck) && !weigh_task(*parsed, owners, line)) return std::nullopt;
@@ -115,7 +116,7 @@ wire::KernelLine xid_event(const NodeName& node, int xid, const std::string& tex
   line.event_class = "xid";
   line.text = text;
   line.xid = xid;
-  ask_catalogue(line, {}, {});
+  ask_catalogue(line);
   return line;
 }
 

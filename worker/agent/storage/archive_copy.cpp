@@ -16,15 +16,16 @@
 #include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
+#include "common/os/there.hpp"
 #include "common/os/way.hpp"
 #include "kernels/state_digest.hpp"
+#include "watch/checkpoint_removal.hpp"
 #include "watch/checkpoint_scan.hpp"
 
 namespace stoker::agent {
 namespace {
 
 constexpr const char* kAside = "archiving.";
-constexpr const char* kDone = "copied.json";  // in the directory aside; gone before it has its name
 constexpr std::size_t kPiece = 4u << 20;
 
 struct CopiedFile {
@@ -49,11 +50,6 @@ std::optional<wire::CheckpointId> unfinished(const std::string& name, const std:
   const std::string_view rest = std::string_view(name).substr(prefix.size());
   const auto end = rest.find('.', rest.find('.') + 1);
   return wire::parse_checkpoint_name(rest.substr(0, end));
-}
-
-bool is_there(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
 }
 
 // In an archive that is sticky others may have put folders and links beside ours.
@@ -82,7 +78,7 @@ class Copier {
     manifest_ = std::move(manifest);
     name_ = wire::checkpoint_name(manifest_.iteration, manifest_.generation);
     copy_.path = rule_.to + "/" + name_;
-    if (is_there(copy_.path)) return judge_present();
+    if (os::is_taken(copy_.path)) return judge_present();
     STOKER_TRY_STATUS(take_over());
     if (!os::exists(aside_ + "/" + wire::kManifestName)) {
       for (const wire::ManifestFile& file : manifest_.files)
@@ -130,11 +126,11 @@ class Copier {
     }
     const bool found = !aside_.empty();
     if (!found) aside_ = rule_.to + "/" + own;
-    if (!found && is_there(aside_)) aside_ += "." + os::random_hex(4);
+    if (!found && os::is_taken(aside_)) aside_ += "." + os::random_hex(4);
     for (const std::string& name : older)
-      if (is_there(aside_) || ::rename((rule_.to + "/" + name).c_str(), aside_.c_str()) != 0)
-        (void)os::remove_own_files(rule_.to, name, wire::is_checkpoint_file);
-    if (!is_there(aside_) && ::mkdir(aside_.c_str(), 0755) != 0)
+      if (os::is_taken(aside_) || ::rename((rule_.to + "/" + name).c_str(), aside_.c_str()) != 0)
+        (void)watch::remove_checkpoint_files(rule_.to, name);
+    if (!os::is_taken(aside_) && ::mkdir(aside_.c_str(), 0755) != 0)
       return fail(errno_error(errno, "cannot make the directory", aside_));
     return ok();
   }
@@ -144,7 +140,7 @@ class Copier {
     STOKER_TRY_STATUS(find_aside());
     STOKER_TRY_STATUS(os::set_mode(aside_, 0755, "cannot close it to others"));
     if (os::exists(aside_ + "/" + wire::kManifestName)) return ok();
-    const std::string path = aside_ + "/" + kDone;
+    const std::string path = aside_ + "/" + watch::kCopyRecord;
     if (const auto text = os::read_file(path))
       if (auto record = from_json_text<CopyRecord>(*text, path);
           record && record->without_optimizer == rule_.without_optimizer)
@@ -156,7 +152,7 @@ class Copier {
     });
     STOKER_TRY(inside, os::list_directory(aside_));
     for (const std::string& name : inside)
-      if (name != kDone && !is_done(name)) ::unlink((aside_ + "/" + name).c_str());
+      if (name != watch::kCopyRecord && !is_done(name)) ::unlink((aside_ + "/" + name).c_str());
     return ok();
   }
 
@@ -208,7 +204,8 @@ class Copier {
     copied.low = digest.low;
     copied.high = digest.high;
     record_.files.push_back(std::move(copied));
-    return os::replace_file(aside_ + "/" + kDone, to_json_text(record_), os::Durability::Synced);
+    return os::replace_file(aside_ + "/" + watch::kCopyRecord, to_json_text(record_),
+                            os::Durability::Synced);
   }
 
   Status copy_segment(int in, int out, const Segment& segment, Xxh3Stream& whole, Xxh3Stream& kept,
@@ -304,8 +301,8 @@ class Copier {
     STOKER_TRY_STATUS(os::sync_directory(aside_));
     STOKER_TRY_STATUS(os::replace_file(aside_ + "/" + wire::kManifestName, to_json_text(m),
                                        os::Durability::Synced));
-    if (::unlink((aside_ + "/" + kDone).c_str()) != 0 && errno != ENOENT)
-      return fail(errno_error(errno, "cannot remove", aside_ + "/" + kDone));
+    if (::unlink((aside_ + "/" + watch::kCopyRecord).c_str()) != 0 && errno != ENOENT)
+      return fail(errno_error(errno, "cannot remove", aside_ + "/" + watch::kCopyRecord));
     return os::sync_directory(aside_);
   }
 
@@ -326,12 +323,11 @@ class Copier {
 
   Status read_back_and_publish() {
     ++pulse_.pieces;
-    ::unlink((aside_ + "/" + kDone).c_str());  // of a copy that was killed just before
+    ::unlink((aside_ + "/" + watch::kCopyRecord).c_str());  // of a copy that was killed just before
     const auto good = watch::check_checkpoint(aside_, watch::Depth::Content);
     const bool asked = good && good->without_optimizer == rule_.without_optimizer;
     if (!asked) {
-      (void)os::remove_own_files(rule_.to, aside_.substr(rule_.to.size() + 1),
-                                 wire::is_checkpoint_file);
+      (void)watch::remove_checkpoint_files(rule_.to, aside_.substr(rule_.to.size() + 1));
       return good ? fail("was begun under another setting; it starts over", copy_.path)
                   : fail("the copy does not read back: " + good.error().message(), copy_.path);
     }
@@ -391,7 +387,7 @@ void remove_archive_leftovers(const ArchiveRule& rule, const std::string& run,
   if (!names) return;
   for (const std::string& name : *names)
     if (const auto id = unfinished(name, run); id && !wanted.contains(*id))
-      (void)os::remove_own_files(rule.to, name, wire::is_checkpoint_file);
+      (void)watch::remove_checkpoint_files(rule.to, name);
 }
 
 }  // namespace stoker::agent

@@ -9,6 +9,8 @@
 
 #include "common/os/files.hpp"
 #include "common/os/own_folder.hpp"
+#include "common/os/there.hpp"
+#include "watch/checkpoint_removal.hpp"
 #include "watch/checkpoint_scan.hpp"
 #include "worker/agent/aside.hpp"
 #include "worker/agent/storage/claim.hpp"
@@ -21,16 +23,6 @@ constexpr const char* kAside = "pruned.";
 bool is_directory(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-// The manifest goes first: without it the rest does not count as a checkpoint, under any name.
-Status remove_folder(const std::string& directory, const std::string& name) {
-  return os::remove_own_files(directory, name, wire::is_checkpoint_file, wire::kManifestName);
-}
-
-bool is_there(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
 }
 
 }  // namespace
@@ -68,9 +60,10 @@ Status remove_checkpoint(const std::string& directory, const wire::CheckpointId&
   STOKER_TRY_STATUS(os::check_owner(path));
   const std::string aside = kAside + name;
   if (::rename(path.c_str(), (directory + "/" + aside).c_str()) == 0)
-    return remove_folder(directory, aside);
+    return watch::remove_checkpoint_files(directory, aside);
   const int error = errno;
-  if (is_there(directory + "/" + aside)) return remove_folder(directory, name);  // another user's
+  if (os::is_taken(directory + "/" + aside))  // by another user
+    return watch::remove_checkpoint_files(directory, name);
   return fail(errno_error(error, "cannot move it aside to delete it", path));
 }
 
@@ -81,8 +74,7 @@ void remove_pruned_leftovers(const std::string& directory, const std::string& ru
     if (!name.starts_with(kAside) || !wire::parse_checkpoint_name(std::string_view(name).substr(
                                          std::string_view(kAside).size())))
       continue;
-    const auto manifest = watch::read_manifest(directory + "/" + name);
-    if (!manifest || manifest->run == run) (void)remove_folder(directory, name);
+    watch::remove_leftover(directory, name, run);
   }
 }
 

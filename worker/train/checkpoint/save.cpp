@@ -13,6 +13,8 @@
 #include "common/os/files.hpp"
 #include "common/os/own_folder.hpp"
 #include "common/os/random.hpp"
+#include "common/os/there.hpp"
+#include "watch/checkpoint_removal.hpp"
 #include "watch/checkpoint_scan.hpp"
 #include "wire/lineage.hpp"
 
@@ -76,16 +78,11 @@ ShardReport write_copy(const std::string& aside, Device& device, const FlatState
   return report;
 }
 
-bool is_there(const std::string& path) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
-}
-
 // Rank 0: is the final name free? A good checkpoint of ours stays. What else is there, a damaged
 // one or what another user has put there, is moved aside under a name that cannot be foreseen and
 // no reader takes.
 Result<bool> already_saved(const std::string& path) {
-  if (!is_there(path)) return false;
+  if (!os::is_taken(path)) return false;
   const auto found = watch::check_own_checkpoint(path, watch::Depth::Content);
   if (found) return true;
   const std::string aside = fmt::format("{}.damaged.{}", path, os::random_hex(4));
@@ -175,9 +172,7 @@ void remove_leftovers(const SaveRequest& request) {
     const auto [end, error] = std::from_chars(begin, name.data() + name.size(), attempt);
     const bool whole = end == name.data() + name.size() || *end == '.';
     if (error != std::errc{} || !whole || attempt > request.attempt.value) continue;
-    const auto manifest = watch::read_manifest(join(request.directory, name));
-    if (!manifest || manifest->run == request.manifest.run)  // none of another run, renamed
-      (void)os::remove_own_files(request.directory, name, wire::is_checkpoint_file);
+    watch::remove_leftover(request.directory, name, request.manifest.run);
   }
 }
 
@@ -314,8 +309,8 @@ Result<SaveReport> PendingSave::finish(Comm& comm) {
     if (Status published = publish(request_, aside_, element_, shards, report_.seconds); !published)
       set_failure(done, published.error());
   if (first && (!report_.why.empty() || done.ok == 0))
-    (void)os::remove_own_files(request_.directory, aside_.substr(request_.directory.size() + 1),
-                               wire::is_checkpoint_file);
+    (void)watch::remove_checkpoint_files(request_.directory,
+                                         aside_.substr(request_.directory.size() + 1));
   STOKER_TRY(outcome, gather(comm, done, "save ends", request_.deadline));
   if (report_.why.empty()) fill_failure(report_, {outcome[0]});
   report_.saved = report_.why.empty();
