@@ -66,7 +66,8 @@ Failure with_verdict(const RunState& run, Failure failure) {
   if (!d->exclude.empty() && (explained || failure.nodes.empty())) {
     failure.nodes = d->exclude;
     failure.strong = explained;
-  } else if (failure.kind == "rank_crash" && d->action != RunAction::RestartExcluding) {
+  } else if (explained && failure.kind == "rank_crash" &&
+             d->action != RunAction::RestartExcluding) {
     failure.nodes.clear();  // the program's fault speaks against no node
   }
   if (restart_meets_it(run, *d, 0)) failure.why_hold = d->advice;
