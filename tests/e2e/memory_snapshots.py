@@ -89,9 +89,9 @@ def every_kind_of_failure(site):
 
 def every_iteration(site):
     """With `every: 1` no failure costs more than one iteration; four times at any moment."""
-    want = undisturbed(site, samples=1200, memory_every=1)
+    want = undisturbed(site, samples=1600, memory_every=1)
     for i, rank in enumerate([0, 3, 1, 2]):
-        site.wait_iteration(20 + 25 * i)
+        site.wait(lambda: min((at for _, at in site.pages().values()), default=0) >= 20 + 25 * i, 60, "the next iteration to disturb")
         os.kill(site.rank_pid(rank), signal.SIGKILL)
         site.wait(lambda: len(reasons(site, "from memory of")) > i, 60, "a restart from memory")
         site.wait(lambda: len(repeated(site)) > i, 60, "the training to go on")
