@@ -77,7 +77,9 @@ int serve(const daemon::DaemonOptions& options) {
     status = static_cast<int>((*made)->run());
   }
   // Nothing is left to do, but a thread may compile for a long time: its data stays until the end.
-  if (daemon::LogKnowledge::left_behind()) ::_exit(status);
+  if (daemon::LogKnowledge::left_behind() || daemon::MountShift::left_behind() ||
+      daemon::EffectPool::left_behind())
+    ::_exit(status);
   return status;
 }
 

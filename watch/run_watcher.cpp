@@ -45,21 +45,23 @@ RunWatcher::RunWatcher(const RunWatchOptions& options, const std::vector<core::C
       end_file_(options.policy.run, directory_, cursors),
       follow_ends_(options.policy.run, directory_) {}
 
-std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall) {
+std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall, const Gate& gate) {
   std::vector<core::Input> out;
-  switches_.poll(wall, out);
+  if (opens(gate, Part::Switches)) switches_.poll(wall, out);
   // Looked for after the agents' reports and reported before them: a lead that writes it and exits
   // is finished.
   std::vector<core::Input> words;
+  (void)opens(gate, Part::Own);
   generations_.poll(now, words);
-  finish_file_.poll(out);
+  if (opens(gate, Part::FinishFile)) finish_file_.poll(out);
+  (void)opens(gate, Part::Own);
   out.insert(out.end(), std::make_move_iterator(words.begin()),
              std::make_move_iterator(words.end()));
   if (!generations_.more()) end_file_.poll(generations_.newest(), out);
   follow_ends_.poll(out);
   if (!disk_polled_ || now - *disk_polled_ >= kPollDisk) {
     disk_polled_ = now;
-    disk_.poll(out);
+    if (opens(gate, Part::Disk)) disk_.poll(out);
   }
   if (!out.empty() || moved_ == Instant{}) moved_ = now;
   // A script's logs lie in folders without hints.

@@ -12,6 +12,7 @@
 #include "watch/finish_file.hpp"
 #include "watch/follow_ends.hpp"
 #include "watch/generations.hpp"
+#include "watch/part.hpp"
 #include "watch/switch_files.hpp"
 
 namespace stoker::watch {
@@ -26,7 +27,7 @@ class RunWatcher {
   // `cursors`: all that the journal has; those of this run are taken.
   RunWatcher(const RunWatchOptions& options, const std::vector<core::Cursor>& cursors);
 
-  std::vector<core::Input> poll(Instant now, WallTime wall = wall_now());
+  std::vector<core::Input> poll(Instant now, WallTime wall = wall_now(), const Gate& gate = {});
   // Jobs of followers whose end is waited for.
   void wait_for(std::vector<Follow> follows) { follow_ends_.wait_for(std::move(follows)); }
   // The digest in the making, to be fed before a Tick. Empty: nothing new since the last one.

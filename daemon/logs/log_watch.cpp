@@ -78,14 +78,14 @@ bool LogWatch::take_up(std::vector<core::Input>& out) {
   return true;
 }
 
-void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
+void LogWatch::poll(Instant now, std::vector<core::Input>& inputs, const watch::Gate& gate) {
   std::vector<core::Input> out;
   more_ = false;
   if (!looked_ || now - *looked_ >= (script_ ? kLookForScriptLogs : kLookForLogs)) {
     looked_ = now;
-    find_logs(out);
+    find_logs(out, gate);
   }
-  read_logs(now, out);
+  read_logs(now, out, gate);
   bool looked = false;
   for (core::Input& input : inputs) {
     const auto* said = std::get_if<core::AgentSaid>(&input.body);
@@ -115,7 +115,7 @@ void LogWatch::poll(Instant now, std::vector<core::Input>& inputs) {
   }
   tell(out);
   heed_silence(now);
-  tell_progress(now, false, out);
+  tell_progress(now, false, out, gate);
   if (!scan_) looked_.reset();  // the patterns are still being compiled
   inputs = std::move(out);
 }
@@ -132,7 +132,8 @@ void LogWatch::begin_attempt(Attempt attempt) {
   }
 }
 
-void LogWatch::find_logs(std::vector<core::Input>& out) {
+void LogWatch::find_logs(std::vector<core::Input>& out, const watch::Gate& gate) {
+  (void)opens(gate, watch::Part::Own);
   Generation newest = generation_;
   if (const auto names = os::list_directory(policy_.directory))
     for (const auto& name : *names)
@@ -146,8 +147,7 @@ void LogWatch::find_logs(std::vector<core::Input>& out) {
   });
   if (generation_.value > 0 && os::exists(main) && take_up(out))
     follow(main, {folder + "/main.log", false, ""}, false);
-
-  find_named(main, out);
+  if (opens(gate, watch::Part::Logs)) find_named(main, out);
 }
 
 void LogWatch::find_named(const std::string& main, std::vector<core::Input>& out) {
@@ -279,7 +279,8 @@ void LogWatch::scan_again(const std::string& path, const core::Cursor& cursor, c
 
 // Our own log first, then the others in turn: who may make logs makes any number of long ones, and
 // the agents are heard between two polls.
-void LogWatch::read_logs(Instant now, std::vector<core::Input>& out) {
+void LogWatch::read_logs(Instant now, std::vector<core::Input>& out, const watch::Gate& gate) {
+  (void)opens(gate, watch::Part::Own);
   std::size_t bytes = 0;
   std::vector<Log*> others;
   const auto first = logs_.lower_bound(next_);
@@ -293,6 +294,7 @@ void LogWatch::read_logs(Instant now, std::vector<core::Input>& out) {
   take(first, logs_.end());
   take(logs_.begin(), first);
   for (Log* log : others) {
+    if (!opens(gate, watch::Part::Logs)) return;
     if (bytes >= kMostAPoll) {
       next_ = log->tail.path();
       more_ = true;
@@ -363,8 +365,9 @@ void LogWatch::tell(std::vector<core::Input>& out) {
   out.push_back(std::move(input));
 }
 
-void LogWatch::tell_progress(Instant now, bool at_once, std::vector<core::Input>& out) {
-  if (!script_) return;
+void LogWatch::tell_progress(Instant now, bool at_once, std::vector<core::Input>& out,
+                             const watch::Gate& gate) {
+  if (!script_ || !opens(gate, watch::Part::Logs)) return;
   auto digest = script_->poll(now, at_once);
   if (!digest) return;
   core::Input input{policy_.run, *std::move(digest), {script_->cursor()}};

@@ -17,6 +17,7 @@
 #include "daemon/logs/log_knowledge.hpp"
 #include "daemon/logs/script_progress.hpp"
 #include "diagnose/match/live_scan.hpp"
+#include "watch/part.hpp"
 #include "watch/tail.hpp"
 
 namespace stoker::daemon {
@@ -29,11 +30,13 @@ class LogWatch {
 
   // Reads what the logs have gained. `inputs`: what else was seen of the run at this poll; verdicts
   // are put in before the failures that they explain.
-  void poll(Instant now, std::vector<core::Input>& inputs);
+  void poll(Instant now, std::vector<core::Input>& inputs, const watch::Gate& gate = {});
   // Of a run without agents: the generation whose job runs (0 = none), and its progress for a Tick
   // that wants to judge ages.
   void set_generation(Generation live, Instant now);
-  void flush(Instant now, std::vector<core::Input>& out) { tell_progress(now, true, out); }
+  void flush(Instant now, std::vector<core::Input>& out, const watch::Gate& gate = {}) {
+    tell_progress(now, true, out, gate);
+  }
   [[nodiscard]] bool more() const { return more_; }  // there is more to read at once
   // How often the logs reported a fatal error and then stopped growing: for 3 s, and twice as long
   // each time again in the same attempt.
@@ -64,7 +67,7 @@ class LogWatch {
     }
   };
   bool take_up(std::vector<core::Input>& out);
-  void find_logs(std::vector<core::Input>& out);
+  void find_logs(std::vector<core::Input>& out, const watch::Gate& gate);
   void find_named(const std::string& main, std::vector<core::Input>& out);
   void leave_others(const LogChoice& choice, const std::string& main);
   void tell_followed(const std::vector<std::string>& paths, std::vector<core::Input>& out);
@@ -73,13 +76,14 @@ class LogWatch {
   void follow(const std::string& path, diagnose::LiveSource source, bool from_end);
   void scan_again(const std::string& path, const core::Cursor& cursor, const Place& place,
                   const diagnose::LiveSource& source);
-  void read_logs(Instant now, std::vector<core::Input>& out);
+  void read_logs(Instant now, std::vector<core::Input>& out, const watch::Gate& gate);
   std::size_t read(Log& log, Instant now, std::vector<core::Input>& out);
   void heed_silence(Instant now);
   void last_words(const wire::RankExited& exited);
   void begin_attempt(Attempt attempt);
   void tell(std::vector<core::Input>& out);
-  void tell_progress(Instant now, bool at_once, std::vector<core::Input>& out);
+  void tell_progress(Instant now, bool at_once, std::vector<core::Input>& out,
+                     const watch::Gate& gate);
   void note(const std::string& path, const std::string& detail, std::vector<core::Input>& out);
   [[nodiscard]] core::Cursor cursor_of(const std::string& path, const Log& log) const;
 

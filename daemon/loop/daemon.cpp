@@ -235,7 +235,9 @@ void Daemon::beat() {
         fmt::format("the engine has been busy for {}", format_duration(turns_->busy_for())));
   else
     notifier_.watchdog();
+  pass_over_stuck_parts();
   tell_stuck_mounts();
+  effects_->keep_going();
   heed_silent_logs();
   if (beats_ % 60 == 1 && trouble_.empty())
     site_.mount->post(

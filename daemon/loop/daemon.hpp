@@ -114,6 +114,7 @@ class Daemon {
   void share_socket();
   void observe(const RunBriefs& runs);
   MountThread& mount_of(const std::string& directory);
+  void pass_over_stuck_parts();
   void tell_stuck_mounts();
   void heed_silent_logs();
 
@@ -170,6 +171,7 @@ class Daemon {
   std::unique_ptr<Turns> turns_;
   std::unique_ptr<Worker> errands_;  // slow questions of requests: RUN.yaml and its world
   std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
+  std::map<RunPart, MountThread*> passed_over_;                   // what was reported as such
   CommonSight sight_{
       [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); }};
   std::map<core::SchedulerPlace, std::unique_ptr<SchedulerObserver>> observers_;

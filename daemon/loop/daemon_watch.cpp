@@ -20,6 +20,7 @@ namespace {
 namespace asio = boost::asio;
 constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
 constexpr Duration kStuck = 20s;     // a read that does not come back
+constexpr Duration kPassOver = 10s;  // one in a folder where others may write
 
 bool moves_jobs(const core::JournalRow& row) {
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
@@ -32,12 +33,23 @@ bool moves_jobs(const core::JournalRow& row) {
 void prepare_run_directory(const core::RunPolicy& policy) {
   if (const auto closed = close_run_directory(policy); !closed)
     log(LogLevel::Error, policy.run.text + ": nothing is submitted: " + closed.error().message());
-  for (const char* folder : {"", "/orders", "/claims", "/switch"})
+  for (const char* folder : {"", "/orders", "/claims"})
     os::sweep_aside_files(policy.directory + folder, kAbandoned);
   const auto names = os::list_directory(policy.directory);
   for (const std::string& name : names.value_or(std::vector<std::string>{}))
     if (wire::parse_generation_name(name))  // orders are in it, with train.environment
       (void)os::set_mode(policy.directory + "/" + name + "/start.json", 0600, "cannot close it");
+}
+
+void prepare(MountThread& mount, const core::RunPolicy& policy) {
+  mount.post([policy] { prepare_run_directory(policy); });
+  mount.post([folder = policy.directory + "/switch"] { os::sweep_aside_files(folder, kAbandoned); },
+             {policy.run, watch::Part::Switches});
+}
+
+std::string text_of(const RunPart& part, const core::RunPolicy& policy) {
+  const std::string name(name_of(part.part));
+  return part.part == watch::Part::Switches ? name + " " + policy.directory + "/switch" : name;
 }
 
 void log_row(const core::JournalRow& row) {
@@ -116,7 +128,9 @@ MountThread& Daemon::mount_of(const std::string& directory) {
     mount = std::make_unique<MountThread>(
         *foundation_.clock,
         [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); },
-        LogKnowledge(options_.once, foundation_.state_directory + "/patterns"));
+        [once = options_.once, cache = foundation_.state_directory + "/patterns"] {
+          return LogKnowledge(once, cache);
+        });
   return *mount;
 }
 
@@ -180,7 +194,7 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
   run.caught_up = std::make_shared<bool>(false);
   if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
   run.mount->set_follows(name, brief.follows);
-  run.mount->post([policy = run.policy] { prepare_run_directory(policy); });
+  prepare(*run.mount, run.policy);
   start_watcher(name);
   catch_up(name, run);
   share_socket();
@@ -190,7 +204,7 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
 // A changed policy: the watcher starts again behind all that it has reported so far.
 void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   run.policy = policy;
-  run.mount->post([policy] { prepare_run_directory(policy); });  // its group may be another
+  prepare(*run.mount, policy);  // its group may be another
   share_socket();
   scheduler_->set_place(policy.run, core::place_of(policy.scheduler));
   run.mount->forget(policy.run, [this, name = policy.run] {
@@ -256,10 +270,38 @@ void Daemon::heed_silent_logs() {
   }
 }
 
+// What others can make hang is passed over until it answers; the rest of these runs is read on.
+void Daemon::pass_over_stuck_parts() {
+  std::erase_if(passed_over_, [this](const auto& entry) {
+    const auto& [part, mount] = entry;
+    if (mount->is_passed_over(part)) return false;
+    log(LogLevel::Notice, fmt::format("{}: {} answers again", part.run.text, name_of(part.part)));
+    return true;
+  });
+  for (auto& [device, mount] : mounts_) {
+    const auto by = mount->relieve(kPassOver);
+    if (!by) continue;
+    passed_over_[by->part] = mount.get();
+    const auto found = runs_.find(by->part.run);
+    const std::string what =
+        found == runs_.end() ? "a folder" : text_of(by->part, found->second.policy);
+    const std::string news =
+        fmt::format("has not answered for {}: it is not read until it does, everything else is",
+                    format_duration(by->since));
+    log(LogLevel::Error, fmt::format("{}: {} {}", by->part.run.text, what, news));
+    if (found != runs_.end()) turns_->submit({{by->part.run, core::LogFollowed{what, news}, {}}});
+    for (const auto& [name, run] : runs_)  // behind all that was reported so far
+      if (run.mount == mount.get())
+        turns_->submit(
+            {}, [this, name = name](const std::vector<core::JournalRow>&) { start_watcher(name); });
+  }
+}
+
 // A mount that does not answer is silence of the runs on it, reported once a generation.
 void Daemon::tell_stuck_mounts() {
   for (auto& [name, run] : runs_) {
-    if (run.mount == nullptr || run.mount->busy_for() < kStuck) {
+    const auto at = run.mount == nullptr ? std::nullopt : run.mount->at();
+    if (!at || at->second < kStuck || at->first.part != watch::Part::Own) {
       run.told_stuck.reset();
       continue;
     }

@@ -101,11 +101,16 @@ void Daemon::show_log(const std::string& name, const WebRequest& request,
   if (run->second.mount->busy_for() > kStuck)
     return reply(refuse(503, Error{"the file system does not answer", run->second.policy.directory,
                                    "ask again later"}));
-  run->second.mount->post([this, name, directory = run->second.policy.directory,
-                           patterns = run->second.policy.watch.logs, most = *lines, reply] {
-    const auto tail = read_log_tail(directory, patterns, most);
-    asio::post(io_, [reply, page = log_page(name, tail)] { reply(page); });
-  });
+  const RunPart logs{run->first, watch::Part::Logs};
+  if (run->second.mount->is_passed_over(logs))
+    return reply(refuse(503, Error{"a log of watch.logs does not answer", "", "ask again later"}));
+  run->second.mount->post(
+      [this, name, directory = run->second.policy.directory,
+       patterns = run->second.policy.watch.logs, most = *lines, reply] {
+        const auto tail = read_log_tail(directory, patterns, most);
+        asio::post(io_, [reply, page = log_page(name, tail)] { reply(page); });
+      },
+      logs);
 }
 
 }  // namespace stoker::daemon

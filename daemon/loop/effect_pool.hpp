@@ -29,7 +29,13 @@ class EffectPool final : public core::EffectRunner {
 
   void start(const core::Intent& intent) override;
   [[nodiscard]] std::size_t waiting() const;
+  // Waits for the effects that run; not for one that does not come back.
   void stop();
+  // Another thread where effects wait and all threads have been at theirs for long: one may be in a
+  // folder that others made hang.
+  void keep_going();
+  // A thread of this process may not have come back: end by _exit(2), not by returning from main().
+  static bool left_behind();
 
  private:
   struct Job {
@@ -39,8 +45,10 @@ class EffectPool final : public core::EffectRunner {
   struct Lane {
     std::deque<Job> jobs;
     bool busy = false;
+    Instant since;
   };
   void work();
+  [[nodiscard]] bool is_stuck(Duration least) const;  // an effect has taken so long
 
   Context context_;
   Perform perform_;
@@ -49,6 +57,7 @@ class EffectPool final : public core::EffectRunner {
   std::condition_variable wake_;
   std::map<std::string, Lane> lanes_;
   bool stopping_ = false;
+  std::size_t busy_ = 0;
   std::vector<std::thread> threads_;
 };
 

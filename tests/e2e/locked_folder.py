@@ -1,0 +1,134 @@
+"""A folder whose lock another user keeps in the kernel, so that each look into it sleeps: the rest of that run and all others go on.
+Needs root for three users, and /dev/fuse."""
+import os
+import subprocess
+
+from e2e._harness import check, main, skip
+from e2e._users import GROUP, MATE, OWNER, STRANGER, SharedSite, make_users, remove_users
+import e2e._users as users
+
+FUSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_fuse.py")
+# write(2) from a page that never comes keeps the file's lock, and unlink(2) of that file waits for it with the folder's.
+LOCK = """
+import ctypes, mmap, os, sys, time
+page, victim = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+shown = os.open(page, os.O_RDONLY)
+os.fstat(shown)  # its length is known from now on
+memory = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE, shown, 0)
+file = os.open(victim, os.O_CREAT | os.O_RDWR, 0o664)
+if os.fork() == 0:
+    libc.write(file, memory, 4096)
+    os._exit(0)
+time.sleep(1)
+if os.fork() == 0:
+    os.unlink(victim)
+    os._exit(0)
+time.sleep(1)
+print("here", flush=True)
+time.sleep(1000)
+"""
+
+
+class LockedSite(SharedSite):
+    """A second run of the owner, without a group, beside the shared one."""
+
+    def __init__(self):
+        super().__init__()
+        self.helpers = []
+
+    def start_both(self, logs=""):
+        plain, users.RUN = users.RUN, users.RUN.replace("watch: {{", f'watch: {{{{logs: ["{logs}/*.log"], ' if logs else "watch: {{")
+        try:
+            self.start()
+        finally:
+            users.RUN = plain
+        with open(self.config(), encoding="utf-8") as f:
+            text = f.read()
+        path = os.path.join(self.folder, "other.yaml")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text.replace("run: shared", "run: other").replace(self.directory, os.path.join(self.folder, "other"))
+                    .replace(f"group: {GROUP}\n", ""))
+        os.chmod(path, 0o600)
+        os.chown(path, *self.ids(OWNER))
+        self.stoker("run", path, "--yes")
+        self.wait(lambda: self.of("other").get("iteration", 0) > 5, 30, "the other run's training")
+
+    def log_text(self):
+        with open(os.path.join(self.folder, "stokerd.log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def of(self, run):
+        before, self.run = self.run, run
+        try:
+            return self.status()
+        finally:
+            self.run = before
+
+    def lock(self, user, folder):
+        page = os.path.join(self.folder, "page")
+        with open(page, "w", encoding="utf-8"):
+            pass
+        os.chown(page, *self.ids(user))
+        self.page = page
+        server = subprocess.Popen(["/usr/bin/python3", FUSE, page, str(self.ids(user)[0])], stdout=subprocess.PIPE, text=True)
+        self.helpers.append(server)
+        check(server.stdout.readline() == "here\n", "the FUSE program did not start")
+        self.background(user, LOCK, page, os.path.join(folder, "zz.log"))
+
+    def let_go(self):
+        for server in self.helpers:
+            server.kill()
+            server.wait()
+        subprocess.run(["umount", "-l", self.page], check=False, capture_output=True)
+        self.helpers = []
+
+    def close(self):
+        if self.helpers:
+            self.let_go()
+        super().close()
+
+
+def goes_on(site, what):
+    """Both runs are read on while the folder is locked; no job of theirs ends; then it is read again."""
+    site.wait(lambda: what in site.log_text() and "not read until it does" in site.log_text(), 40, "a message about the folder")
+    seen = {run: site.of(run) for run in ("shared", "other")}
+    for run, before in seen.items():
+        site.wait(lambda run=run, before=before: site.of(run)["iteration"] > before["iteration"] + 100, 40,
+                  f"news of {run} while the folder is locked")
+    site.wait(lambda: any("not read until it does" in (e["reason"] or "") for e in site.events()), 10, "an event of shared that names it")
+    site.stoker("stop", "other", "--now", "--reason", "its orders count")
+    site.wait(lambda: site.of("other")["state"] == "stopped", 40, "the stop of the other run")
+    site.let_go()
+    site.wait(lambda: "answers again" in site.log_text(), 40, "the folder's answer")
+    after = site.of("shared")
+    check(after["state"] == "training" and after["generation"] == seen["shared"]["generation"] and after["restarts"] == 0, str(after))
+
+
+def a_colleague_locks_the_switch_folder(site):
+    site.start_both()
+    site.lock(MATE, os.path.join(site.directory, "switch"))
+    goes_on(site, "the switch folder")
+    site.as_user(MATE, "touch", os.path.join(site.directory, "switch", "kill"), ok=True)
+    site.wait_state("stopped", 40)
+
+
+def a_stranger_locks_a_folder_of_logs(site):
+    logs = os.path.join(site.folder, "logs")
+    os.mkdir(logs)
+    os.chmod(logs, 0o1777)
+    site.start_both(logs)
+    site.lock(STRANGER, logs)
+    goes_on(site, "a log of watch.logs")
+
+
+if not os.path.exists("/dev/fuse"):
+    skip("a root user and /dev/fuse are needed")
+make_users()
+try:
+    main(a_colleague_locks_the_switch_folder, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)
+finally:
+    remove_users()
