@@ -10,6 +10,7 @@
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
 
@@ -155,10 +156,11 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
   std::sort(candidates.rbegin(), candidates.rend());
   const os::Fd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const bool keeps_others_out = !folder || os::check_own(folder.get(), directory);
+  const bool is_shown_by_another = !keeps_others_out && !os::forger_of(folder.get()).empty();
   Planted planted;
   for (const auto& [id, name] : candidates) {
     const std::string path = directory + "/" + name;
-    if (!keeps_others_out && is_of_another(folder.get(), name)) {
+    if (!keeps_others_out && (is_shown_by_another || is_of_another(folder.get(), name))) {
       planted.add(directory, name, scan);
       continue;
     }

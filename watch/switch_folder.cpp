@@ -13,6 +13,7 @@
 #include <set>
 #include <unistd.h>
 
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 #include "common/printable.hpp"
 
@@ -119,6 +120,8 @@ Result<std::optional<SwitchFile>> open_switch(int folder, const std::string& nam
   struct stat& about = file.about;
   if (::fstat(file.fd.get(), &about) != 0) return fail(errno_error(errno, "cannot stat", name));
   if (!S_ISREG(about.st_mode)) return fail("it is " + kind_of_file(about.st_mode));
+  if (const std::string forger = os::forger_of(file.fd.get()); !forger.empty())
+    return fail("it is on a FUSE mount of " + forger + ": the author is unknown");
   file.author = os::user_name_of(about.st_uid);
   if (about.st_nlink != 1) return fail("it has several names: the author is unknown");
   if (static_cast<std::uint64_t>(about.st_size) > kLargest)

@@ -83,6 +83,12 @@ Finding check_link_protection() {
           "ask the administrator to set it to 1: docs/security.md says what rests on it"};
 }
 
+// Where it is set, users can mount files that look like those of others.
+bool users_show_files() {
+  const auto text = os::read_file("/etc/fuse.conf", 64u << 10);
+  return ("\n" + text.value_or("") + "\n").find("\nuser_allow_other\n") != std::string::npos;
+}
+
 Finding check_clock() {
   timex t{};
   const int state = ::adjtimex(&t);
@@ -238,6 +244,10 @@ std::vector<Finding> check_site(const Context& context) {
                                 check_programs(),
                                 check_daemon(context),
                                 check_keeper(context)};
+  if (users_show_files())
+    findings.push_back({"fuse.conf", Health::Note,
+                        "user_allow_other: users can mount files that look like those of others",
+                        "stoker refuses such files; ask the administrator whether it is needed"});
   for (Finding& found : check_scheduler(context)) findings.push_back(std::move(found));
   return findings;
 }

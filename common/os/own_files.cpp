@@ -14,6 +14,7 @@
 
 #include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_folder.hpp"
 #include "common/os/permissions.hpp"
 
@@ -27,20 +28,34 @@ Status refuse(const std::string& why, const std::string& path, const std::string
   return fail(std::string(kRefused) + why, path, hint);
 }
 
-Status judge_owner(const struct stat& info, const std::string& path) {
+Status judge_owner(int fd, const struct stat& info, const std::string& path) {
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return refuse(fmt::format("it belongs to {}, not to {}", user_name_of(info.st_uid),
                               user_name_of(::geteuid())),
                   path, "remove it if you do not know where it comes from");
-  return ok();
+  return check_mount(fd, path);
 }
 
-Status judge(const struct stat& info, const std::string& path) {
-  STOKER_TRY_STATUS(judge_owner(info, path));
+Status judge(int fd, const struct stat& info, const std::string& path) {
+  STOKER_TRY_STATUS(judge_owner(fd, info, path));
   if ((info.st_mode & kOthersWrite) != 0)
     return refuse(fmt::format("others may write it (mode {:04o})", info.st_mode & 07777u), path,
                   "chmod go-w " + path);
   return ok();
+}
+
+struct Named {
+  Fd fd;
+  struct stat info {};
+};
+
+// What the path names, pinned: all that is asked is asked of the same file.
+Result<Named> look_at(const std::string& path, int flags) {
+  Named named;
+  named.fd.reset(::open(path.c_str(), O_PATH | O_CLOEXEC | flags));
+  if (!named.fd || ::fstat(named.fd.get(), &named.info) != 0)
+    return fail(errno_error(errno, "cannot stat", path));
+  return named;
 }
 
 }  // namespace
@@ -67,14 +82,13 @@ bool is_refusal(const Error& error) {
 Status check_own(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));
-  return judge(info, path);
+  return judge(fd, info, path);
 }
 
 Status check_own(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
-  if (S_ISLNK(info.st_mode)) return refuse("it is a symbolic link, or lies behind one", path);
-  return judge(info, path);
+  STOKER_TRY(named, look_at(path, O_NOFOLLOW));
+  if (S_ISLNK(named.info.st_mode)) return refuse("it is a symbolic link, or lies behind one", path);
+  return judge(named.fd.get(), named.info, path);
 }
 
 Status check_own_target(const std::string& path) {
@@ -86,16 +100,15 @@ Status check_own_target(const std::string& path) {
 Status check_owner(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return fail(errno_error(errno, "cannot stat", path));
-  return judge_owner(info, path);
+  return judge_owner(fd, info, path);
 }
 
 Status check_owner(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
-  STOKER_TRY_STATUS(judge_owner(info, path));
-  if (!S_ISLNK(info.st_mode)) return ok();
-  if (::stat(path.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", path));
-  return judge_owner(info, path);
+  STOKER_TRY(named, look_at(path, O_NOFOLLOW));
+  STOKER_TRY_STATUS(judge_owner(named.fd.get(), named.info, path));
+  if (!S_ISLNK(named.info.st_mode)) return ok();
+  STOKER_TRY(target, look_at(path, 0));
+  return judge_owner(target.fd.get(), target.info, path);
 }
 
 Status check_keeps_ours(const std::string& folder) {
@@ -103,7 +116,7 @@ Status check_keeps_ours(const std::string& folder) {
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0) return fail(errno_error(errno, "cannot open", folder));
   if ((info.st_mode & S_ISVTX) != 0) info.st_mode &= ~kOthersWrite;
-  return judge(info, folder);
+  return judge(fd.get(), info, folder);
 }
 
 Result<std::string> read_own_file(const std::string& base, const std::string& name,
@@ -215,9 +228,10 @@ Result<bool> close_to_others(const std::string& path) {
   if (!folder || ::fstat(folder.get(), &info) != 0)
     return fail(errno_error(errno, "cannot open", path));
   if (info.st_uid != ::geteuid()) {
-    STOKER_TRY_STATUS(judge(info, path));
+    STOKER_TRY_STATUS(judge(folder.get(), info, path));
     return false;
   }
+  STOKER_TRY_STATUS(check_mount(folder.get(), path));
   STOKER_TRY(inherited, take_write_from_default_acl(folder.get(), path));
   if ((info.st_mode & kOthersWrite) == 0) return inherited;
   STOKER_TRY_STATUS(set_mode(folder.get(), info.st_mode & 07777 & ~kOthersWrite,

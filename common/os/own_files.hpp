@@ -1,7 +1,8 @@
 // Files that only our own user can have written. What a process executes or obeys (orders, control,
 // starts, claims, manifests, end markers) lies in folders that a run's group can enter: there a
-// file counts only if its owner is our user or root, no other user may write it, and no symbolic
-// link led to it. Errors begin with "refused: " and name the owner.
+// file counts only if its owner is our user or root, no other user may write it, no symbolic link
+// led to it, and no FUSE mount of another user shows it. Errors begin with "refused: " and name the
+// owner.
 #pragma once
 
 #include <optional>

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 
 namespace stoker::os {
@@ -36,6 +37,7 @@ Status check_private(int file, const std::string& path) {
   if (s.st_uid != ::geteuid() && s.st_uid != 0)
     return fail(fmt::format("holds a secret but belongs to uid {}", s.st_uid), path,
                 "it must belong to the user of stokerd or to root");
+  STOKER_TRY_STATUS(check_mount(file, path));
   const unsigned forbidden = s.st_uid == 0 ? 027u : 077u;
   if ((s.st_mode & forbidden) != 0)
     return fail(fmt::format("holds a secret but has mode {:04o}", s.st_mode & 07777), path,

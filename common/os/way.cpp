@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 
 namespace stoker::os {
@@ -90,6 +91,7 @@ class Walk {
       return fail(fmt::format("refused: it is a symbolic link of {}, who can lead it elsewhere",
                               user_name_of(info.st_uid)),
                   named, "name the folder itself, or another one");
+    STOKER_TRY_STATUS(check_mount(link, named));
     if (++links_ > kMostLinks) return fail(errno_error(ELOOP, "cannot follow", path_));
     STOKER_TRY(target, target_of(link, named));
     if (target.starts_with('/')) begin(target);
@@ -129,10 +131,13 @@ Result<std::optional<Fd>> open_on_way(const std::string& path, int flags) {
 Status check_put_here(const std::string& path) {
   struct stat entry {
   }, folder{};
-  if (::lstat(path.c_str(), &entry) != 0) return fail(errno_error(errno, "cannot read", path));
-  if (entry.st_uid == 0 || entry.st_uid == ::geteuid()) return ok();
+  const Fd named(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!named || ::fstat(named.get(), &entry) != 0)
+    return fail(errno_error(errno, "cannot read", path));
   const std::string around = path.substr(0, std::max<std::size_t>(1, path.rfind('/')));
   if (::stat(around.c_str(), &folder) != 0) return fail(errno_error(errno, "cannot read", around));
+  if (entry.st_dev != folder.st_dev) STOKER_TRY_STATUS(check_mount(named.get(), path));
+  if (entry.st_uid == 0 || entry.st_uid == ::geteuid()) return ok();
   if (entry.st_uid == folder.st_uid) return ok();
   return fail(
       fmt::format("refused: it belongs to {}, as its folder does not", user_name_of(entry.st_uid)),
@@ -144,8 +149,11 @@ std::string open_folder_before(const std::string& path, uid_t uid) {
   const auto parent = std::filesystem::absolute(path, error).parent_path();
   bool pinned = false;  // what lies in the folder is root's or ours: a sticky one keeps it there
   for (auto folder = std::filesystem::canonical(parent, error);; folder = folder.parent_path()) {
+    if (error) return parent;
+    const Fd opened(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     struct stat info {};
-    if (error || ::stat(folder.c_str(), &info) != 0) return error ? parent : folder;
+    if (!opened || ::fstat(opened.get(), &info) != 0) return folder;
+    if (!forger_of(opened.get()).empty()) return folder;
     const bool closed = (info.st_mode & kOthersWrite) == 0;
     if (!closed && (!pinned || (info.st_mode & S_ISVTX) == 0)) return folder;
     if (info.st_uid != 0 && info.st_uid != uid) return folder;

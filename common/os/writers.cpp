@@ -9,6 +9,7 @@
 
 #include "common/os/acl.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 
 namespace stoker::os {
@@ -29,6 +30,8 @@ std::string who_writes(int fd, bool made) {
   if (::fstat(fd, &info) != 0) return "";
   const std::string owner = user_name_of(info.st_uid);
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return owner;
+  if (const std::string forger = forger_of(fd); !forger.empty())
+    return forger + " (by a FUSE mount)";
   if (!made && S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0) return "";
   if ((info.st_mode & S_IWOTH) != 0) return "everybody";
   if ((info.st_mode & S_IWGRP) == 0) return "";
@@ -70,8 +73,9 @@ Result<std::string> read_guarded_file(const std::string& path, std::size_t limit
 Status check_entries(const std::string& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string path = folder + "/" + name;
+    const Fd entry(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
-    if (::lstat(path.c_str(), &info) != 0) {
+    if (!entry || ::fstat(entry.get(), &info) != 0) {
       if (errno == ENOENT) continue;
       return fail(errno_error(errno, "cannot look at it", path));
     }
@@ -79,6 +83,7 @@ Status check_entries(const std::string& folder, const std::vector<std::string>& 
       return fail(fmt::format("refused: it belongs to {}, who could write in this folder before",
                               user_name_of(info.st_uid)),
                   path, "move it away, or chown it if you know what it is");
+    STOKER_TRY_STATUS(check_mount(entry.get(), path));
   }
   return ok();
 }

@@ -5,11 +5,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
+#include "common/os/fd.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/way.hpp"
@@ -61,6 +64,8 @@ Status close_state(const std::string& state) {
   if (info.st_uid != ::geteuid())
     return fail(fmt::format("the state directory belongs to {}", os::user_name_of(info.st_uid)),
                 state, "name one of your own with --state");
+  const os::Fd opened(::open(state.c_str(), O_PATH | O_CLOEXEC));
+  STOKER_TRY_STATUS(os::check_mount(opened.get(), state));
   STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
   STOKER_TRY_STATUS(os::check_entries(state));  // who could write there may have put links there
   const auto names = os::list_directory(state);

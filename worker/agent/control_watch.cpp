@@ -14,6 +14,7 @@
 
 #include "common/os/fd.hpp"
 #include "common/os/files.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/own_files.hpp"
 #include "watch/switch_folder.hpp"
 #include "worker/agent/aside.hpp"
@@ -43,6 +44,7 @@ class Switches {
     if (info.st_uid != ::geteuid() && info.st_uid != 0)
       return fail("switch files refused: the folder belongs to " + os::user_name_of(info.st_uid),
                   path);
+    STOKER_TRY_STATUS(os::check_mount(found.folder_.get(), path));
     const mode_t as_made = S_IWGRP | S_ISGID;  // by stokerd, for a group
     const bool shared = (info.st_mode & as_made) == as_made;
     found.rights_ = {why_not(shared, info.st_gid), shared ? "of the folder" : ""};
