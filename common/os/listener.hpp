@@ -4,28 +4,24 @@
 
 #include <string>
 #include <sys/socket.h>
+#include <vector>
 
 #include "common/os/fd.hpp"
+#include "common/os/socket_owners.hpp"
 
 namespace stoker::os {
 
-// The kernel's tables of sockets, /proc/net/tcp and tcp6, whole.
-struct SocketTables {
-  std::string tcp, tcp6;
-};
-
-struct Endpoint {
-  std::string address;  // as numbers
-  unsigned port = 0;
+// Whose sockets they are. `listening` is found before `taken`: who took the connection and gave the
+// port back to its server since is found by his end of it.
+struct SocketOwners {
+  std::vector<unsigned> listening, taken;
 };
 
 // "": root, we ourselves or a user of the system (a uid below 1000) listens at `server`, and the
-// end there of the connection from `ours` is not another user's, so that clear text may be sent.
-// Else why not: another user has one of them, it is no address of this host alone (127.0.0.0/8,
-// ::1), or it cannot be seen. `first` is read before `then`: who took the connection and gave the
-// port back to its server since is found by his end of it.
-std::string why_not_trusted(const Endpoint& server, const Endpoint& ours, const SocketTables& first,
-                            const SocketTables& then);
+// end there of our connection is not another user's, so that clear text may be sent. Else why not:
+// another user has one of them, it is no address of this host alone (127.0.0.0/8, ::1), or it
+// cannot be seen.
+std::string why_not_trusted(const Endpoint& server, const SocketOwners& owners);
 
 struct TrustedConnection {
   Fd socket;             // nothing is sent yet. None: it is not connected

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
-#include "common/os/files.hpp"
+#include "common/os/socket_owners.hpp"
+#include "tests/folder.hpp"
 
 using namespace stoker;
+using stoker::testing::Folder;
 
 namespace {
 
@@ -35,33 +37,102 @@ std::string taken(unsigned uid) {
 }
 std::string judge(const std::string& address, const std::string& tcp, const std::string& tcp6 = "",
                   const std::string& then = taken(0), const std::string& then6 = "") {
-  const os::SocketTables first{kColumns + tcp, kColumns + tcp6};
-  const os::SocketTables last{kColumns + then, kColumns + then6};
-  return os::why_not_trusted({address, 6820}, {address, 40000}, first, last);
+  const Folder folder;
+  const os::SocketTables first{folder.write("tcp", kColumns + tcp),
+                               folder.write("tcp6", kColumns + tcp6)};
+  const os::SocketTables last{folder.write("then", kColumns + then),
+                              folder.write("then6", kColumns + then6)};
+  const os::Endpoint server{address, 6820}, ours{address, 40000};
+  return os::why_not_trusted(server,
+                             {os::listeners_in(first, server), os::holders_in(last, server, ours)});
 }
 bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+using Uids = std::vector<unsigned>;
+
+Uids only(const std::optional<unsigned>& uid) {
+  return uid ? Uids{*uid} : Uids{};
+}
+
+os::Endpoint endpoint_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";  // NOLINT
+  const auto* four = reinterpret_cast<const sockaddr_in*>(&address);
+  const auto* six = reinterpret_cast<const sockaddr_in6*>(&address);
+  const bool is_four = address.ss_family == AF_INET;
+  ::inet_ntop(address.ss_family,
+              is_four ? static_cast<const void*>(&four->sin_addr) : &six->sin6_addr, text,
+              sizeof text);
+  return {text, ntohs(is_four ? four->sin_port : six->sin6_port)};
+}
+
 // A socket that listens on this host, and its address.
 struct Server {
-  os::Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  Server() {
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    const int yes = 1;  // another may take the port while a connection to it is open
-    REQUIRE(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
-    REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    listen();
+  os::Fd socket;
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  explicit Server(const char* at = "127.0.0.1") {
+    auto* four = reinterpret_cast<sockaddr_in*>(&address);
+    auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+    address.ss_family = ::inet_pton(AF_INET, at, &four->sin_addr) == 1 ? AF_INET : AF_INET6;
+    if (address.ss_family == AF_INET6) REQUIRE(::inet_pton(AF_INET6, at, &six->sin6_addr) == 1);
+    size = address.ss_family == AF_INET ? sizeof *four : sizeof *six;
+    open();
     REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
   }
-  void listen() { REQUIRE(::listen(socket.get(), 4) == 0); }
+  void open() {
+    socket = os::Fd(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int yes = 1, no = 0;  // another may take the port while a connection to it is open
+    REQUIRE(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
+    if (address.ss_family == AF_INET6)
+      REQUIRE(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0);
+    REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(socket.get(), 4) == 0);
+  }
+  [[nodiscard]] os::Endpoint at() const { return endpoint_of(address); }
   [[nodiscard]] os::TrustedConnection connect() const {
-    return os::connect_to_trusted(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    return os::connect_to_trusted(reinterpret_cast<const sockaddr*>(&address), size);
   }
 };
+
+// A connection to this address and port of this host.
+struct Connection {
+  os::Fd socket;
+  os::Endpoint ours;
+  explicit Connection(const os::Endpoint& to) {
+    sockaddr_storage address{};
+    auto* four = reinterpret_cast<sockaddr_in*>(&address);
+    auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+    const bool is_four = ::inet_pton(AF_INET, to.address.c_str(), &four->sin_addr) == 1;
+    if (!is_four) REQUIRE(::inet_pton(AF_INET6, to.address.c_str(), &six->sin6_addr) == 1);
+    address.ss_family = is_four ? AF_INET : AF_INET6;
+    (is_four ? four->sin_port : six->sin6_port) = htons(static_cast<std::uint16_t>(to.port));
+    socklen_t size = is_four ? sizeof *four : sizeof *six;
+    socket = os::Fd(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    ours = endpoint_of(address);
+  }
+};
+
+os::Fd accepted(const Server& server) {
+  os::Fd taken(::accept4(server.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(taken);
+  return taken;
+}
+
+void as_stranger(const std::function<void()>& act) {  // the thread's own uid
+  std::thread([&act] {
+    REQUIRE(::syscall(SYS_setresuid, -1, kStranger, -1) == 0);
+    act();
+  }).join();
+}
+
+bool is_root() {
+  if (::geteuid() != 0) MESSAGE("skipped: to act as another user needs root");
+  return ::geteuid() == 0;
+}
 
 }  // namespace
 
@@ -120,46 +191,78 @@ TEST_CASE("listener: a server of ours -> connected; none, another host, a strang
   server.socket.reset();
   CHECK_FALSE(server.connect().socket);
   CHECK(server.connect().distrust == "");
-  server.address.sin_addr.s_addr = htonl(0x08080808);
+  reinterpret_cast<sockaddr_in*>(&server.address)->sin_addr.s_addr = htonl(0x08080808);
   CHECK(says(server.connect().distrust, "not this host"));
 }
 
 TEST_CASE("listener: a stranger keeps the connection and gives his port to our server -> found") {
-  if (::geteuid() != 0) {
-    MESSAGE("skipped: to act as another user needs root");
-    return;
-  }
-  const auto as_stranger = [](const std::function<void()>& act) {  // the thread's own uid
-    std::thread([&act] {
-      REQUIRE(::syscall(SYS_setresuid, -1, kStranger, -1) == 0);
-      act();
-    }).join();
-  };
+  if (!is_root()) return;
   std::unique_ptr<Server> theirs;
   as_stranger([&] { theirs = std::make_unique<Server>(); });
   CHECK(says(theirs->connect().distrust, "uid 54321 listens"));
-  // The tables of the moment after he has accepted, and before and after he gives the port back.
-  os::Fd ours(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), kept;
-  const auto* address = reinterpret_cast<const sockaddr*>(&theirs->address);
-  REQUIRE(::connect(ours.get(), address, sizeof theirs->address) == 0);
+  const os::Endpoint there = theirs->at();
+  const Connection ours(there);
+  os::Fd kept;
   as_stranger([&] {
-    for (int n = 0; n < 2; ++n)  // the first is that of connect(), which is closed
-      kept = os::Fd(::accept4(theirs->socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    for (int n = 0; n < 2; ++n) kept = accepted(*theirs);  // the first is that of connect()
   });
-  sockaddr_in own{};
-  socklen_t size = sizeof own;
-  REQUIRE(::getsockname(ours.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0);
-  const auto tables = [] {
-    return os::SocketTables{*os::read_file("/proc/net/tcp", 64u << 20),
-                            *os::read_file("/proc/net/tcp6", 64u << 20)};
-  };
-  const os::Endpoint there{"127.0.0.1", ntohs(theirs->address.sin_port)};
-  const os::Endpoint here{"127.0.0.1", ntohs(own.sin_port)};
-  theirs->socket = os::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  ::setsockopt(theirs->socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  REQUIRE(::bind(theirs->socket.get(), address, sizeof theirs->address) == 0);
-  theirs->listen();  // root's now
-  const std::string why = os::why_not_trusted(there, here, tables(), tables());
+  theirs->open();  // root's now
+  const os::SocketOwners asked{os::listeners_at(there), os::holders_of(there, ours.ours)};
+  const std::string why = os::why_not_trusted(there, asked);
   CHECK_MESSAGE(says(why, "uid 54321 took"), why);
+  const os::SocketOwners read{os::listeners_in({}, there), os::holders_in({}, there, ours.ours)};
+  CHECK(os::why_not_trusted(there, read) == why);
+}
+
+TEST_CASE("listener: netlink and the tables of /proc give the same answers") {
+  const auto both = [](const os::Endpoint& there, const os::Endpoint& ours) {
+    const Uids listening = os::listeners_in({}, there), taken = os::holders_in({}, there, ours);
+    CHECK(only(os::ask_for_listener(there)) == listening);
+    CHECK(only(os::ask_for_holder(there, ours)) == taken);
+    return std::pair(listening, taken);
+  };
+  const Uids own{::geteuid()}, none, stranger{kStranger};
+  // The address where it listens, and the one that is called.
+  const std::vector<std::pair<const char*, std::string>> ways{{"127.0.0.1", "127.0.0.1"},
+                                                              {"127.0.0.7", "127.0.0.7"},
+                                                              {"0.0.0.0", "127.0.0.1"},
+                                                              {"::1", "::1"},
+                                                              {"::", "::1"},
+                                                              {"::", "127.0.0.1"},
+                                                              {"::ffff:127.0.0.1", "127.0.0.1"}};
+  for (const auto& [at, called] : ways) {
+    CAPTURE(at);
+    CAPTURE(called);
+    Server server(at);
+    const os::Endpoint there{called, server.at().port};
+    const os::Endpoint no_port{called, 1};
+    const Connection ours(there);
+    os::Fd taken = accepted(server);
+    CHECK(both(there, ours.ours) == std::pair(own, own));
+    CHECK(both(there, no_port) == std::pair(own, none));
+    CHECK(both(no_port, ours.ours) == std::pair(none, none));
+    server.socket.reset();  // its connection stays
+    CHECK(both(there, ours.ours) == std::pair(none, own));
+    if (!is_root()) continue;
+    std::unique_ptr<Server> theirs;
+    as_stranger([&] { theirs = std::make_unique<Server>(at); });
+    const os::Endpoint to_them{called, theirs->at().port};
+    const Connection second(to_them);
+    as_stranger([&] { taken = accepted(*theirs); });
+    CHECK(both(to_them, second.ours) == std::pair(stranger, stranger));
+  }
+}
+
+TEST_CASE("listener: no question to the kernel, another family -> no answer by netlink") {
+  for (const char* nothing : {"", "localhost", "127.0.0", "10.0.0.256"})
+    CHECK_FALSE(os::ask_for_listener({nothing, 80}));
+  CHECK_FALSE(os::ask_for_holder({"127.0.0.1", 80}, {"::1", 80}));
+}
+
+TEST_CASE("listener: a table of many rows, long and torn lines -> the row is found") {
+  std::string many;
+  for (int n = 0; n < 2000; ++n) many += row("0100007F:0050", kStranger, kOurs, "01");
+  CHECK(judge("127.0.0.1", many + std::string(200'000, 'x') + "\n" + row(kServer, 0)).empty());
+  CHECK(says(judge("127.0.0.1", many + row(kServer, kStranger)), "uid 54321 listens"));
+  CHECK(os::listeners_in({"/none", "/none"}, {"127.0.0.1", 6820}).empty());
 }
