@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
+#include "common/os/own_folder.hpp"
 #include "common/os/writers.hpp"
 #include "configs/schema/run_checks.hpp"
 
@@ -20,8 +23,7 @@ namespace {
 constexpr const char* kSo = "and so decides what is executed as you";
 
 bool is_of_another(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && info.st_uid != ::geteuid() && info.st_uid != 0;
+  return os::exists(path) && !os::check_owner(path);
 }
 
 std::string fix_of(const std::string& path) {
@@ -92,8 +94,14 @@ bool is_script(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
   if (path.ends_with(".py") || path.ends_with(".sh")) return true;
+  // Its owner can hold open(2) by a lease, or by a FIFO that he puts there now.
+  const os::Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file) return errno == EWOULDBLOCK;  // leased: it may be one
+  struct stat info {};
   std::array<char, 2> head{};
-  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      ::pread(file.get(), head.data(), head.size(), 0) != static_cast<ssize_t>(head.size()))
+    return false;
   return head == std::array{'#', '!'};
 }
 

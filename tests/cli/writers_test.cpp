@@ -1,9 +1,14 @@
 // Who else may change what a run executes: said by run, check, adopt and doctor.
 #include "cli/read/writers.hpp"
 
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/fd.hpp"
 #include "site.hpp"
 #include "tests/folder.hpp"
 
@@ -200,6 +205,47 @@ TEST_CASE("writers: files and folders from which programs load code, named by an
   site.write(run, followed);
   CHECK(said(file + ": everybody can write it, and so " + decides +
              " (PYTHONSTARTUP in environment of after)"));
+}
+
+TEST_CASE("writers: a script whose owner holds open(2) by a lease -> named at once") {
+  const Site site;
+  const std::string script = put(site, "job", "#!/bin/sh\n");
+  const std::string run = command_run(site, "/bin/sh, " + script, put(site, "env.sh", ""));
+  REQUIRE(::chmod(script.c_str(), 0777) == 0);
+  const auto said = [&] { return site.stoker({"check", run}).err; };
+  CHECK(says(said(), script + ": everybody can write it"));
+  const auto before = std::signal(SIGIO, SIG_IGN);  // the kernel's request to give the lease up
+  const os::Fd file(::open(script.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(file);
+  if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0) {
+    std::signal(SIGIO, before);
+    std::puts("SKIPPED: the file system has no leases; needs root or a local disk");
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(says(said(), script + ": everybody can write it"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));  // 45 is the kernel's
+  std::signal(SIGIO, before);
+}
+
+TEST_CASE("writers: a FIFO and a folder where a script was named -> no script, nothing waits") {
+  const Site site;
+  const std::string script = put(site, "job", "#!/bin/sh\n");
+  const std::string run = command_run(site, "/bin/sh, " + script, put(site, "env.sh", ""));
+  REQUIRE(::chmod(script.c_str(), 0777) == 0);
+  const auto files = [&] {
+    core::RunPolicy policy;
+    policy.directory = site.directory();
+    policy.train.command = {"/bin/sh", script};
+    return files_executed(run, policy).size();
+  };
+  const std::size_t with_script = files();
+  REQUIRE(::unlink(script.c_str()) == 0);
+  REQUIRE(::mkfifo(script.c_str(), 0777) == 0);
+  CHECK(files() == with_script - 1);
+  REQUIRE(::unlink(script.c_str()) == 0);
+  REQUIRE(::mkdir(script.c_str(), 0755) == 0);
+  CHECK(files() == with_script - 1);
 }
 
 TEST_CASE(
