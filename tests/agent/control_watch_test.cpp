@@ -1,11 +1,14 @@
 // Switch files as an agent judges them while the daemon is silent.
 #include "worker/agent/control_watch.hpp"
 
+#include <functional>
+#include <future>
 #include <mutex>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
+#include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 #include "tests/folder.hpp"
 
@@ -34,7 +37,9 @@ struct Run {
     REQUIRE(::chown(path(name).c_str(), kMember, group) == 0);
   }
   [[nodiscard]] Result<std::optional<SwitchSeen>> read(const std::string& verb) const {
-    return read_switch(folder.path, verb);
+    const auto look = look_at_switches(folder.path);
+    if (!look) return fail(look.error());
+    return look->find(verb);
   }
   [[nodiscard]] std::string refusal(const std::string& verb) const {
     const auto seen = read(verb);
@@ -42,6 +47,58 @@ struct Run {
     return seen.error().what;
   }
 };
+
+// What a ControlWatch says; its threads may speak after the test.
+class WatchHeard : public std::enable_shared_from_this<WatchHeard> {
+ public:
+  ControlSink sink() {
+    ControlSink sink;
+    const auto self = shared_from_this();
+    sink.control = [self](const wire::Control& control) {
+      const std::scoped_lock lock(self->mutex_);
+      self->saves_ = control.save;
+    };
+    sink.left = [self](const SwitchSeen& seen) {
+      const std::scoped_lock lock(self->mutex_);
+      self->left_.push_back(seen);
+    };
+    sink.notice = [self](const std::string& text) {
+      const std::scoped_lock lock(self->mutex_);
+      self->notices_.push_back(text);
+    };
+    return sink;
+  }
+  std::uint64_t saves() {
+    const std::scoped_lock lock(mutex_);
+    return saves_;
+  }
+  std::size_t left() {
+    const std::scoped_lock lock(mutex_);
+    return left_.size();
+  }
+  SwitchSeen first_left() {
+    const std::scoped_lock lock(mutex_);
+    return left_.at(0);
+  }
+  std::vector<std::string> notices() {
+    const std::scoped_lock lock(mutex_);
+    return notices_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::uint64_t saves_ = 0;
+  std::vector<SwitchSeen> left_;
+  std::vector<std::string> notices_;
+};
+
+bool eventually(const std::function<bool()>& what, Duration limit = 10s) {
+  for (const Instant end = monotonic_now() + limit; monotonic_now() < end;) {
+    if (what()) return true;
+    std::this_thread::sleep_for(20ms);
+  }
+  return what();
+}
 
 bool is_root() {
   if (::geteuid() == 0) return true;
@@ -90,7 +147,7 @@ TEST_CASE("agent's switch: a link in the folder's place -> refused") {
   const Folder folder, elsewhere;
   elsewhere.write("kill", "");
   std::filesystem::create_symlink(elsewhere.path, folder / "switch");
-  CHECK_FALSE(read_switch(folder.path, "kill"));
+  CHECK_FALSE(look_at_switches(folder.path));
 }
 
 TEST_CASE("agent's switch: behind 20,000 other names -> found, and the look stays short") {
@@ -103,28 +160,76 @@ TEST_CASE("agent's switch: behind 20,000 other names -> found, and the look stay
   CHECK(monotonic_now() - before < 3s);
 }
 
+TEST_CASE("agent's switch: a colleague's KILL beside ours -> both are seen, ours first") {
+  if (!is_root()) return;
+  const Run run(03770);
+  run.of_member("KILL");
+  run.of_member("Kill");
+  run.folder.write("switch/kill", "mine");
+  REQUIRE(::chown(run.path("kill").c_str(), 0, kMember) == 0);
+  const auto look = look_at_switches(run.folder.path);
+  REQUIRE(look);
+  REQUIRE(look->seen.size() == 3);
+  CHECK(look->seen[0].name == "kill");
+  CHECK(look->seen[0].owner == 0);
+}
+
+TEST_CASE(
+    "agent's switch: a look that never ends -> control.json is read, and one notice says so") {
+  const Run run;
+  auto heard = std::make_shared<WatchHeard>();
+  std::promise<void> never;
+  auto looks = std::make_shared<std::atomic<int>>(0);
+  const auto stuck = [looks,
+                      end = never.get_future().share()](const std::string&) -> Result<SwitchLook> {
+    ++*looks;
+    end.wait();
+    return SwitchLook{};
+  };
+  auto watch = std::make_unique<ControlWatch>(run.folder.path, heard->sink(), stuck, 300ms);
+  for (std::uint64_t save = 1; save <= 3; ++save) {
+    wire::Control control;
+    control.save = save;
+    REQUIRE(os::replace_file(run.folder / "control.json", to_json_text(control),
+                             os::Durability::Cached, 0600));
+    REQUIRE(eventually([&] { return heard->saves() == save; }));
+  }
+  REQUIRE(eventually([&] { return !heard->notices().empty(); }));
+  std::this_thread::sleep_for(700ms);
+  REQUIRE(heard->notices().size() == 1);
+  CHECK(heard->notices()[0].find(run.folder / "switch: the folder has not answered for") == 0);
+  CHECK(*looks == 1);
+  const Instant before = monotonic_now();
+  watch.reset();
+  CHECK(monotonic_now() - before < 1s);
+  never.set_value();
+}
+
+TEST_CASE(
+    "agent's switch: ours, while a colleague changes his all the time -> due in two seconds") {
+  const Run run;
+  auto heard = std::make_shared<WatchHeard>();
+  std::atomic<int> looks = 0;
+  const auto look = [&looks](const std::string&) -> Result<SwitchLook> {
+    const std::string changed = std::to_string(++looks);
+    return SwitchLook{{{"kill", "kill", 0, "1", "root", "mine"},
+                       {"kill", "KILL", kMember, changed, "daemon", "his"}},
+                      {}};
+  };
+  const ControlWatch watch(run.folder.path, heard->sink(), look);
+  REQUIRE(eventually([&] { return heard->left() > 0; }, 8s));
+  CHECK(heard->first_left().by == "root");
+}
+
 TEST_CASE("agent's switch: a refused file that changes all the time -> ten notices a minute") {
   const Run run;
-  std::mutex mutex;
-  std::size_t notices = 0;
-  ControlSink sink;
-  sink.control = [](const wire::Control&) {};
-  sink.left = [](const SwitchSeen&) {};
-  sink.notice = [&](const std::string&) {
-    const std::scoped_lock lock(mutex);
-    ++notices;
-  };
-  const auto count = [&] {
-    const std::scoped_lock lock(mutex);
-    return notices;
-  };
-  auto watch = std::make_unique<ControlWatch>(run.folder.path, std::move(sink));
+  auto heard = std::make_shared<WatchHeard>();
+  auto watch = std::make_unique<ControlWatch>(run.folder.path, heard->sink());
   for (std::size_t i = 0; i < 25; ++i) {
     for (const char* name : {"switch/kill", "switch/stop", "switch/save"})
       run.folder.write(name, std::string(65537 + i, 'x'));
     std::this_thread::sleep_for(200ms);
   }
   watch.reset();
-  std::this_thread::sleep_for(500ms);  // its thread ends by itself
-  CHECK(count() == 10);
+  CHECK(heard->notices().size() == 10);
 }

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from _agent import AGENT, check, run_cases, wait_for
+from _agent import AGENT, STEPS, check, run_cases, wait_for
 
 TRAIN = """
 from heartbeat_client import Heartbeat
@@ -237,6 +237,27 @@ def switch_files(allocation):
     check(f"switch kill by {owner} is set".encode() in said and b"eve" not in said, f"the author is not its owner: {said[-300:]}")
 
 
+def locked_switches(allocation):
+    """A look at switch/ that never ends, as in a folder that a member has locked: control.json is obeyed, the agent ends, one notice"""
+    a = allocation()
+    a.script(STEPS)
+    os.makedirs(a.directory + "/switch")
+    a.start()
+    a.wait_event("attempt_started")
+    looker = [pid for pid, (name, _) in a.processes().items() if name == "stoker-switches"]
+    check(len(looker) == 1, f"one process looks at switch/: {a.processes()}")
+    os.kill(looker[0], signal.SIGSTOP)
+    a.write_control(stacks=1)
+    a.wait_event("acknowledged", what="stacks")
+    said = a.wait_event("notice", node="n01")["text"]
+    check(said.startswith(a.directory + "/switch: the folder has not answered for 1"), said)
+    check([pid for pid, (name, _) in a.processes().items() if name == "stoker-switches"] == looker, "a second look was started")
+    a.write_control(level="leave_now")
+    check(a.exit_code() == 0, "left")
+    a.nothing_left()
+    check(len(a.events("notice")) <= 2, f"it is said once: {a.events('notice')}")
+
+
 def bad_input(allocation):
     """a command that does not exist, no command, a malformed order: one clear line each"""
     a = allocation(orders={"in_allocation": False, "command": ["/no/such/program"]})
@@ -276,4 +297,4 @@ for i in range(1, 100000):
 
 
 run_cases([environment, standalone, text_of_data, hostile_output, never_blocks, progress_and_control, fencing, second_claimant, time_limit,
-           switch_files, bad_input, foreign_progress])
+           switch_files, locked_switches, bad_input, foreign_progress])

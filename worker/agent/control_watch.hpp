@@ -1,6 +1,7 @@
 // Watches what people and the daemon want: control.json, and the switch files that the daemon has
-// not taken away. A thread of its own (the run directory is on a network file system); inotify is a
-// hint, polling every 200 ms is the truth; files are opened each time, never stat'ed by name.
+// not taken away. Two threads (the run directory is on a network file system, and a colleague can
+// lock switch/): no look at switch/ keeps control.json waiting. inotify is a hint, polling every
+// 200 ms is the truth; files are opened each time, never stat'ed by name.
 #pragma once
 
 #include <atomic>
@@ -10,30 +11,28 @@
 #include <string>
 
 #include "wire/control.hpp"
+#include "worker/agent/switch_look.hpp"
 
 namespace stoker::agent {
 
-struct SwitchSeen {
-  std::string verb;      // "kill" | "stop" | "save"
-  std::string identity;  // changes when another file has that name
-  std::string by;        // who owns the file
-  std::string reason;
-};
-
-struct ControlSink {                                  // called from the watcher's thread
+struct ControlSink {                                  // called from the watcher's threads
   std::function<void(const wire::Control&)> control;  // whenever its content changed
   std::function<void(const SwitchSeen&)>
       left;  // a switch file that the daemon has not taken for a while
   std::function<void(const std::string&)> notice;
 };
 
-// How long a switch file may lie before the agent takes the daemon for silent.
-inline constexpr Duration kKillSwitchPatience = 2s;
-inline constexpr Duration kSwitchPatience = 4s;
+// A look at switch/ of a run directory; it may never return.
+using LookAtSwitches = std::function<Result<SwitchLook>(const std::string& run_directory)>;
+
+// How long a look at switch/ may take before a notice says so.
+inline constexpr Duration kStuckLook = 10s;
 
 class ControlWatch {
  public:
-  ControlWatch(std::string run_directory, ControlSink sink);
+  // `look`: empty: by the process of the agent (switch_process.hpp).
+  ControlWatch(std::string run_directory, ControlSink sink, LookAtSwitches look = {},
+               Duration stuck_after = kStuckLook);
   ~ControlWatch();
   ControlWatch(const ControlWatch&) = delete;
   ControlWatch& operator=(const ControlWatch&) = delete;
@@ -44,10 +43,5 @@ class ControlWatch {
 
 // The control file now; empty when it is missing. Error: unreadable or malformed.
 Result<std::optional<wire::Control>> read_control(const std::string& run_directory);
-
-// A switch file that counts (watch/switch_folder.hpp): in the name of its owner, not of its text.
-// Empty: none there. Error: there, but refused, with the reason.
-Result<std::optional<SwitchSeen>> read_switch(const std::string& run_directory,
-                                              const std::string& verb);
 
 }  // namespace stoker::agent

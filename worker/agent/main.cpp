@@ -14,6 +14,7 @@
 #include "worker/agent/rank/job_stacks.hpp"
 #include "worker/agent/rank/stacks.hpp"
 #include "worker/agent/run.hpp"
+#include "worker/agent/switch_process.hpp"
 
 namespace {
 
@@ -91,6 +92,12 @@ int cmd_guardian(GuardianFlags& flags) {
   return run_guardian(flags.plan);
 }
 
+void add_switches(CLI::App& app, int& socket) {
+  auto* switches = app.add_subcommand("switches", "look at switch/ (started by the agent)");
+  switches->group("");  // not for people
+  switches->add_option("--socket", socket)->required();
+}
+
 void add_bench(CLI::App& app, BenchOptions& options) {
   auto* bench = app.add_subcommand(
       "bench", "what this node does: GEMM, memory, disk, network, and each of its GPUs");
@@ -145,6 +152,8 @@ int main(int argc, char** argv) {
   add_run(app, options);
   add_follow(app, follow);
   add_guardian(app, guardian);
+  int switch_socket = -1;
+  add_switches(app, switch_socket);
   BenchOptions bench;
   add_bench(app, bench);
   std::vector<int> pids;
@@ -166,6 +175,7 @@ int main(int argc, char** argv) {
   if (app.got_subcommand("run")) return run_agent(options);
   if (app.got_subcommand("follow")) return follow_checkpoint(follow);
   if (app.got_subcommand("guardian")) return cmd_guardian(guardian);
+  if (app.got_subcommand("switches")) return answer_looks(switch_socket);
   if (app.got_subcommand("bench")) return bench_command(bench);
   if (!probe.job.empty()) return cmd_probe(probe);
   if (!pids.empty()) return cmd_stacks(pids);

@@ -22,6 +22,7 @@
 #include "worker/agent/rank/guardian.hpp"
 #include "worker/agent/storage/ending.hpp"
 #include "worker/agent/storage/patience.hpp"
+#include "worker/agent/switch_process.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -47,6 +48,15 @@ bool is_over(const RunContext& context) {
   return why.has_value();
 }
 
+bool is_switched_off(const RunContext& context) {
+  const auto seen = read_end_switch(context.run_directory);
+  if (!seen) tell_stderr("stoker-agent: " + seen.error().message());
+  if (!seen || !*seen) return false;
+  tell_stderr(fmt::format("stoker-agent: switch {} by {} is set: nothing is started", (*seen)->verb,
+                          (*seen)->by));
+  return true;
+}
+
 // Signals and the keeper's end go to `role`, a Lead or a Follower.
 template <class Role>
 int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
@@ -66,6 +76,7 @@ int run_role(Loop& loop, Role& role, const KeeperLink& keeper) {
 
 int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
              const Watchmen& watchmen, const KeeperLink& keeper) {
+  SwitchProcess::of_agent().start();
   std::vector<std::string> closed;
   if (const auto safe = wire::close_run_directory(context.run_directory, closed); !safe)
     return complain(os::is_refusal(safe.error()) ? kRefused : 1, safe.error());
@@ -77,12 +88,7 @@ int run_lead(const RunContext& context, const RunOptions& options, Loop& loop,
                     Error{"this start is taken: " + claimed->holder,
                           wire::claim_name(context.token, context.task, context.restart),
                           "nothing was started here"});
-  for (const char* verb : {"kill", "stop"})
-    if (const auto seen = read_switch(context.run_directory, verb); seen && *seen) {
-      tell_stderr(fmt::format("stoker-agent: switch {} by {} is set: nothing is started", verb,
-                              (*seen)->by));
-      return 0;
-    }
+  if (is_switched_off(context)) return 0;
   if (const auto late = why_delayed(context))
     return complain(wire::kAgentClaimed,
                     Error{*late, context.run_directory, "nothing was started here"});

@@ -14,8 +14,8 @@
 #include "common/os/files.hpp"
 #include "common/printable.hpp"
 #include "wire/agent_event.hpp"
-#include "worker/agent/control_watch.hpp"
 #include "worker/agent/link/follower.hpp"
+#include "worker/agent/switch_process.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -114,9 +114,8 @@ bool is_told_to_end(const RunContext& context) {
   ::sigpending(&pending);
   for (const int signal : {SIGTERM, SIGINT})
     if (::sigismember(&pending, signal) == 1) return true;
-  for (const char* verb : {"kill", "stop"})
-    if (const auto seen = read_switch(context.run_directory, verb); seen && *seen) return true;
-  return false;
+  const auto seen = read_end_switch(context.run_directory, 1s);
+  return seen && *seen;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "wire/environment.hpp"
 #include "worker/agent/rank/guardian.hpp"
 #include "worker/agent/rank/process_tree.hpp"
+#include "worker/agent/switch_process.hpp"
 
 namespace stoker::agent {
 namespace {
@@ -227,9 +228,9 @@ void RankProcess::on_guardian_end() {
 }
 
 void RankProcess::settle() {
-  const auto adopted =
-      told_clear_ ? std::vector<pid_t>{}
-                  : adopted_children({living_guardians().begin(), living_guardians().end()});
+  std::vector<pid_t> ours(living_guardians().begin(), living_guardians().end());
+  ours.push_back(SwitchProcess::of_agent().pid());
+  const auto adopted = told_clear_ ? std::vector<pid_t>{} : adopted_children(ours);
   for (const pid_t pid : adopted) {
     for (const pid_t below : os::descendants_of(pid)) ::kill(below, SIGKILL);
     ::kill(pid, SIGKILL);

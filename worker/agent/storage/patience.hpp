@@ -9,7 +9,7 @@
 #include "common/os/room.hpp"
 #include "common/printable.hpp"
 #include "common/time.hpp"
-#include "worker/agent/control_watch.hpp"
+#include "worker/agent/switch_process.hpp"
 
 namespace stoker::agent {
 
@@ -19,14 +19,13 @@ namespace stoker::agent {
 template <class Attempt>
 auto once_there_is_room(const std::string& run_directory, Attempt attempt, Duration pause = 2s)
     -> decltype(attempt()) {
-  const auto switched_off = [&run_directory](const char* verb) {
-    const auto seen = read_switch(run_directory, verb);
+  const auto switched_off = [&run_directory] {
+    const auto seen = read_end_switch(run_directory);
     return seen && seen->has_value();
   };
   for (bool told = false;;) {
     auto done = attempt();
-    if (done || !os::is_no_room(done.error()) || switched_off("kill") || switched_off("stop"))
-      return done;
+    if (done || !os::is_no_room(done.error()) || switched_off()) return done;
     if (!told) tell_stderr("stoker-agent: " + done.error().message() + ": waiting for room");
     told = true;
     std::this_thread::sleep_for(pause);
