@@ -187,11 +187,25 @@ std::optional<OtherWriter> taker_of_checkpoint_names(const core::RunPolicy& poli
       "make a folder of your own in it"};
 }
 
+std::optional<OtherWriter> other_maker_of_the_end(const core::RunPolicy& policy) {
+  const std::filesystem::path named = policy.train.finished.file;
+  // Of a relative name the run directory, which stoker closes before each submission.
+  if (named.empty() || !named.has_parent_path()) return std::nullopt;
+  const std::string path = configs::path_from(policy.directory, named);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const std::string who = os::other_maker(folder);
+  if (who.empty()) return std::nullopt;
+  return OtherWriter{fmt::format("{} (train.finished.file): {} can put files into {}, so the file "
+                                 "does not end the run",
+                                 path, who, folder),
+                     "keep it in a folder where only you can write"};
+}
+
 void warn_of_writers(const Console& console, const std::string& run_file,
                      const core::RunPolicy& policy) {
   warn_of_writers(console, files_executed(run_file, policy));
-  if (const auto taker = taker_of_checkpoint_names(policy))
-    console.say(taker->found + "; " + taker->fix);
+  for (const auto& other : {taker_of_checkpoint_names(policy), other_maker_of_the_end(policy)})
+    if (other) console.say(other->found + "; " + other->fix);
 }
 
 }  // namespace stoker::cli

@@ -264,3 +264,23 @@ TEST_CASE(
   REQUIRE(taker);
   CHECK(taker->found.find("it is uid 54321's") != std::string::npos);
 }
+
+TEST_CASE("writers: train.finished.file in a folder of others -> check says that it ends nothing") {
+  const Site site;
+  const std::string folder = site.folder() + "/team", path = site.folder() + "/ends.yaml";
+  REQUIRE(os::make_directories(folder));
+  const auto check = [&](const std::string& file) {
+    site.write(path, "run: hello\ndirectory: " + site.directory() +
+                         "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: "
+                         "[python3], ranks_per_node: 1, finished: {file: " +
+                         file + "}}\n");
+    return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
+  };
+  const std::string words = "(train.finished.file): everybody can put files into " + folder +
+                            ", so the file does not end the run; keep it in a folder where only "
+                            "you can write";
+  CHECK_FALSE(says(check(folder + "/DONE"), "train.finished.file"));
+  REQUIRE(::chmod(folder.c_str(), 01777) == 0);
+  CHECK(says(check(folder + "/DONE"), words));
+  CHECK_FALSE(says(check("DONE"), "train.finished.file"));
+}

@@ -258,6 +258,25 @@ def locked_switches(allocation):
     check(len(a.events("notice")) <= 2, f"it is said once: {a.events('notice')}")
 
 
+def finish_file(allocation):
+    """train.finished.file in a folder where others can put files ends no run, and a notice says so; in a closed folder it does"""
+    for mode, counts in ((0o777, False), (0o755, True)):
+        a = allocation(orders={"restarts": 0})
+        folder = os.path.join(a.folder, "project")
+        os.mkdir(folder)
+        os.chmod(folder, mode)
+        a.orders["finished"] = {"file": folder + "/DONE"}
+        a.script(f"open({folder + '/DONE'!r}, 'w').close()\nsys.exit(0)\n")
+        a.start()
+        if counts:
+            wait_for(lambda: os.path.exists(a.directory + "/gen-000001/end.json"), what="the end mark")
+            check("is there" in a.read("gen-000001/end.json").decode(), "the end has another reason")
+            continue
+        said = wait_for(lambda: [n for n in a.events("notice") if "no end of the training" in n["body"]["text"]], what="the notice")
+        check("can put files into the folder" in said[0]["body"]["text"] and folder in said[0]["body"]["text"], str(said))
+        check(not os.path.exists(a.directory + "/gen-000001/end.json"), "the file ended the run")
+
+
 def bad_input(allocation):
     """a command that does not exist, no command, a malformed order: one clear line each"""
     a = allocation(orders={"in_allocation": False, "command": ["/no/such/program"]})
@@ -297,4 +316,4 @@ for i in range(1, 100000):
 
 
 run_cases([environment, standalone, text_of_data, hostile_output, never_blocks, progress_and_control, fencing, second_claimant, time_limit,
-           switch_files, locked_switches, bad_input, foreign_progress])
+           switch_files, locked_switches, finish_file, bad_input, foreign_progress])

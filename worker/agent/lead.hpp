@@ -83,6 +83,7 @@ class Lead {
   EventLog events_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   LogWriter logs_;
+  std::string finish_refused_;  // what was reported of a file that does not end the training
   std::unique_ptr<Node> node_;
   std::unique_ptr<ControlWatch> control_watch_;
   std::unique_ptr<Archiver> archiver_;

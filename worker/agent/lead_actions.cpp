@@ -76,14 +76,22 @@ void Lead::perform(const lead::ChooseCheckpoint&) {
 }
 
 void Lead::perform(const lead::LookForEnd&) {
-  lead::EndLooked looked;
-  looked.kill_switch = kill_switch_set(kill_switch_of(context_, orders()));
-  const std::string& file = orders().finished.file;
-  looked.finish_file =
-      !file.empty() &&
-      watch::is_finish_file(file.front() == '/' ? file : context_.run_directory + "/" + file)
-          .value_or(false);
-  feed(std::move(looked));
+  std::string file = orders().finished.file;
+  if (!file.empty() && file.front() != '/') file = context_.run_directory + "/" + file;
+  run_aside([this, alive = alive_, &loop = loop_, file,
+             kill_switch = kill_switch_of(context_, orders())] {
+    lead::EndLooked looked;
+    looked.kill_switch = kill_switch_set(kill_switch);
+    const auto there = file.empty() ? Result<bool>(false) : watch::is_finish_file(file);
+    looked.finish_file = there.value_or(false);
+    loop.post([this, alive, looked, refused = there ? "" : there.error().message()] {
+      if (!*alive) return;
+      if (!refused.empty() && refused != finish_refused_)
+        notice("no end of the training: " + refused);
+      finish_refused_ = refused;
+      feed(looked);
+    });
+  });
 }
 
 void Lead::perform(const lead::WriteEndMark& action) {
