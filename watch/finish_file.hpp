@@ -12,9 +12,8 @@
 namespace stoker::watch {
 
 // Whether the file that ends a training is there: a regular file of ours or root's with one name,
-// in a folder where no other user can put files, to which no other user's link leads. Who may put
-// files there could move another file of ours to this name. Errors: is_refusal(), it does not
-// count, or would not if it were there; it cannot be opened.
+// to which no other user's link leads. Who may write in its folder can move another file of ours
+// there. Errors: is_refusal(), it does not count; it cannot be opened.
 Result<bool> is_finish_file(const std::string& path);
 
 class FinishFile {

@@ -195,8 +195,8 @@ std::optional<OtherWriter> other_maker_of_the_end(const core::RunPolicy& policy)
   const std::string folder = std::filesystem::path(path).parent_path();
   const std::string who = os::other_maker(folder);
   if (who.empty()) return std::nullopt;
-  return OtherWriter{fmt::format("{} (train.finished.file): {} can put files into {}, so the file "
-                                 "does not end the run",
+  return OtherWriter{fmt::format("{} (train.finished.file): {} can put files into {}, also another "
+                                 "file of yours under this name, which ends the run",
                                  path, who, folder),
                      "keep it in a folder where only you can write"};
 }

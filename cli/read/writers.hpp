@@ -38,7 +38,7 @@ void warn_of_writers(const Console& console, const std::vector<Executed>& files)
 // checkpoints.directory, where it is another user's or root's and others may write it too: they can
 // take the names of checkpoints, which we cannot move aside there.
 std::optional<OtherWriter> taker_of_checkpoint_names(const core::RunPolicy& policy);
-// The folder of train.finished.file, where others can put files: the file counts for nothing there.
+// The folder of train.finished.file, where others can put files: another file of ours, too.
 std::optional<OtherWriter> other_maker_of_the_end(const core::RunPolicy& policy);
 // All of a run's: files_executed(), the checkpoints' names and the file that ends it.
 void warn_of_writers(const Console& console, const std::string& run_file,

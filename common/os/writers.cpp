@@ -62,10 +62,6 @@ std::string other_writer(const std::string& path) {
   return file ? who_writes(file.get(), false) : "";
 }
 
-std::string other_maker(int folder) {
-  return who_writes(folder, true);
-}
-
 std::string other_maker(const std::string& folder) {
   const Fd opened = open_or_name(folder);
   return opened ? who_writes(opened.get(), true) : "";

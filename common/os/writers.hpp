@@ -15,7 +15,6 @@ namespace stoker::os {
 std::string other_writer(int fd);
 std::string other_writer(const std::string& path);
 // Who else may put a file of a new name into the folder, sticky or not.
-std::string other_maker(int folder);
 std::string other_maker(const std::string& folder);
 
 // read_file() of a file that is ours or root's and that no other user may write. The path may be

@@ -265,7 +265,7 @@ TEST_CASE(
   CHECK(taker->found.find("it is uid 54321's") != std::string::npos);
 }
 
-TEST_CASE("writers: train.finished.file in a folder of others -> check says that it ends nothing") {
+TEST_CASE("writers: train.finished.file in a folder of others -> check names the folder") {
   const Site site;
   const std::string folder = site.folder() + "/team", path = site.folder() + "/ends.yaml";
   REQUIRE(os::make_directories(folder));
@@ -277,8 +277,8 @@ TEST_CASE("writers: train.finished.file in a folder of others -> check says that
     return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
   };
   const std::string words = "(train.finished.file): everybody can put files into " + folder +
-                            ", so the file does not end the run; keep it in a folder where only "
-                            "you can write";
+                            ", also another file of yours under this name, which ends the run; "
+                            "keep it in a folder where only you can write";
   CHECK_FALSE(says(check(folder + "/DONE"), "train.finished.file"));
   REQUIRE(::chmod(folder.c_str(), 01777) == 0);
   CHECK(says(check(folder + "/DONE"), words));

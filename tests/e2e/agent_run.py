@@ -259,21 +259,20 @@ def locked_switches(allocation):
 
 
 def finish_file(allocation):
-    """train.finished.file in a folder where others can put files ends no run, and a notice says so; in a closed folder it does"""
-    for mode, counts in ((0o777, False), (0o755, True)):
+    """train.finished.file that is a second name of another file ends no run, and a notice says so; a file of its own does"""
+    for linked in (True, False):
         a = allocation(orders={"restarts": 0})
-        folder = os.path.join(a.folder, "project")
-        os.mkdir(folder)
-        os.chmod(folder, mode)
-        a.orders["finished"] = {"file": folder + "/DONE"}
-        a.script(f"open({folder + '/DONE'!r}, 'w').close()\nsys.exit(0)\n")
+        done = os.path.join(a.folder, "DONE")
+        a.orders["finished"] = {"file": done}
+        open(os.path.join(a.folder, "README"), "w").close()
+        a.script(f"os.link({a.folder + '/README'!r}, {done!r})\nsys.exit(0)\n" if linked else f"open({done!r}, 'w').close()\nsys.exit(0)\n")
         a.start()
-        if counts:
+        if not linked:
             wait_for(lambda: os.path.exists(a.directory + "/gen-000001/end.json"), what="the end mark")
             check("is there" in a.read("gen-000001/end.json").decode(), "the end has another reason")
             continue
         said = wait_for(lambda: [n for n in a.events("notice") if "no end of the training" in n["body"]["text"]], what="the notice")
-        check("can put files into the folder" in said[0]["body"]["text"] and folder in said[0]["body"]["text"], str(said))
+        check("it has several names" in said[0]["body"]["text"] and done in said[0]["body"]["text"], str(said))
         check(not os.path.exists(a.directory + "/gen-000001/end.json"), "the file ended the run")
 
 

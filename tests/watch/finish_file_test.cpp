@@ -2,7 +2,6 @@
 #include "watch/finish_file.hpp"
 
 #include <doctest/doctest.h>
-#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,31 +77,6 @@ TEST_CASE("finish file: another user's file or link -> it does not count, and is
   }
 }
 
-TEST_CASE("finish file: in a folder where others can put files -> named once, and counts nothing") {
-  const std::string group = "group " + std::string(::getgrgid(1)->gr_name);
-  for (const auto& [mode, who] : std::vector<std::pair<mode_t, std::string>>{
-           {0777, "everybody"}, {01777, "everybody"}, {0770, ::geteuid() == 0 ? group : ""}}) {
-    testing::Folder folder;
-    if (who.empty() || (::geteuid() == 0 && ::chown(folder.path.c_str(), 0, 1) != 0)) continue;
-    REQUIRE(::chmod(folder.path.c_str(), mode) == 0);
-    std::vector<core::Input> out;
-    FinishFile watched(policy_of("/nowhere", folder.path + "/DONE"), {});
-    watched.poll(out);
-    REQUIRE(os::replace_file(folder.path + "/DONE", "", os::Durability::Cached));
-    watched.poll(out);
-    REQUIRE(out.size() == 1);
-    const std::string detail = std::get<core::LogFollowed>(out[0].body).detail;
-    CAPTURE(detail);
-    CHECK(detail.find("no end of the training: " + folder.path) == 0);
-    CHECK(detail.find(who + " can put files into the folder") != std::string::npos);
-    CHECK(detail.find("where only you can write") != std::string::npos);
-    REQUIRE(::chmod(folder.path.c_str(), 0755) == 0);
-    watched.poll(out);
-    REQUIRE(out.size() == 2);
-    CHECK(std::get<core::FinishFileSeen>(out[1].body).there);
-  }
-}
-
 TEST_CASE("finish file: a second name of another file of ours -> does not count") {
   testing::Folder folder;
   folder.write("README", "");
@@ -110,18 +84,6 @@ TEST_CASE("finish file: a second name of another file of ours -> does not count"
   const auto found = is_finish_file(folder / "DONE");
   REQUIRE_FALSE(found);
   CHECK(found.error().what.find("several names") != std::string::npos);
-}
-
-TEST_CASE("finish file: behind a link of ours -> its own folder decides too") {
-  testing::Folder folder, far;
-  far.write("end", "");
-  std::filesystem::create_symlink(far / "end", folder / "DONE");
-  CHECK(is_finish_file(folder / "DONE").value_or(false));
-  REQUIRE(::chmod(far.path.c_str(), 0777) == 0);
-  CHECK_FALSE(is_finish_file(folder / "DONE"));
-  REQUIRE(::chmod(far.path.c_str(), 0700) == 0);
-  std::filesystem::create_symlink(folder.path, far / "folder");
-  CHECK(is_finish_file(far / "folder/DONE").value_or(false));
 }
 
 TEST_CASE("run watcher: the file and the end of the ranks at one look -> the file comes first") {
