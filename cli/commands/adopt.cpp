@@ -11,6 +11,7 @@
 #include "cli/read/writers.hpp"
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/output.hpp"
 #include "common/os/process.hpp"
 #include "slurm/client_call.hpp"
 #include "slurm/job_detail.hpp"
@@ -92,7 +93,7 @@ int adopt(Context& context, const Options& options) {
     console.say(options.output + ": is there already and says something else; --force replaces it");
     return kFailed;
   } else if (const auto written =
-                 os::replace_file(options.output, yaml, os::Durability::Synced, 0644);
+                 os::write_output(options.output, yaml, os::Durability::Synced, 0644);
              !written) {
     return console.say(written.error().message()), kFailed;
   }

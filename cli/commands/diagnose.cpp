@@ -7,7 +7,7 @@
 #include "cli/diagnosis/diagnosis_html.hpp"
 #include "cli/diagnosis/diagnosis_page.hpp"
 #include "cli/read/log_inputs.hpp"
-#include "common/os/files.hpp"
+#include "common/os/output.hpp"
 #include "diagnose/input/scan_files.hpp"
 
 namespace stoker::cli {
@@ -40,7 +40,7 @@ int diagnose_logs(Context& context, const DiagnoseOptions& options) {
   auto diagnosis = diagnose::find_cause(scanned.logs, detector->knowledge().causes);
   for (const auto& note : inputs.notes) diagnosis.notes.push_back(note);
   if (!options.html.empty()) {
-    const auto written = os::replace_file(options.html, diagnosis_html(diagnosis, scanned.logs),
+    const auto written = os::write_output(options.html, diagnosis_html(diagnosis, scanned.logs),
                                           os::Durability::Cached, 0600);
     if (!written) return console.say(written.error().message()), kFailed;
   }

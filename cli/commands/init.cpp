@@ -10,6 +10,7 @@
 #include "cli/read/run_file.hpp"
 #include "cli/show/documents.hpp"
 #include "common/os/files.hpp"
+#include "common/os/output.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -61,7 +62,7 @@ Result<std::string> make_yaml(const Context& context, const init::Host& host,
 }
 
 Status write(const InitOptions& options, const std::string& yaml) {
-  if (options.force) return os::replace_file(options.output, yaml, os::Durability::Synced, 0644);
+  if (options.force) return os::write_output(options.output, yaml, os::Durability::Synced, 0644);
   STOKER_TRY(made, os::claim_file(options.output, yaml, 0644));
   if (!made)
     return fail("is there already; nothing is written", options.output, "--force replaces it");

@@ -7,6 +7,7 @@
 #include "cli/commands/all.hpp"
 #include "cli/read/published.hpp"
 #include "common/os/files.hpp"
+#include "common/os/output.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -49,7 +50,7 @@ int metrics(Context& context, const MetricsOptions& options) {
       {runs, *nodes, site->alerts, failing, health, reach == Reach::Answered}, form);
   if (options.json) return console.line(dump_json({{"text", text}})), kDone;
   if (options.output.empty()) return console.out(printable_lines(text)), kDone;
-  const auto written = os::replace_file(options.output, text, os::Durability::Cached);
+  const auto written = os::write_output(options.output, text, os::Durability::Cached);
   if (!written) return console.say(written.error().message()), kFailed;
   return kDone;
 }

@@ -11,7 +11,7 @@
 #include "cli/read/event_file.hpp"
 #include "cli/read/journal_rows.hpp"
 #include "cli/read/published.hpp"
-#include "common/os/files.hpp"
+#include "common/os/output.hpp"
 
 namespace stoker::cli {
 namespace {
@@ -91,7 +91,7 @@ int write_report(Context& context, const ReportOptions& options) {
   const std::string html = postmortem::report_html(*source, against, wall_now());
   if (options.output.empty() || options.output == "-")
     return console.out(printable_lines(html)), kDone;
-  if (const auto written = os::replace_file(options.output, html, os::Durability::Cached, 0600);
+  if (const auto written = os::write_output(options.output, html, os::Durability::Cached, 0600);
       !written)
     return console.say(written.error().message()), kFailed;
   console.say(fmt::format("{}: the report of {}, {} KiB; open it in a browser", options.output,

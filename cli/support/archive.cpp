@@ -7,7 +7,7 @@
 #include <optional>
 #include <zstd.h>
 
-#include "common/os/files.hpp"
+#include "common/os/output.hpp"
 
 namespace stoker::cli::support {
 namespace {
@@ -81,7 +81,7 @@ Status write_archive(const std::string& path, const std::string& folder,
       ZSTD_compress(packed.data(), packed.size(), tar.data(), tar.size(), ZSTD_CLEVEL_DEFAULT);
   if (ZSTD_isError(size) != 0) return fail(ZSTD_getErrorName(size), path);
   packed.resize(size);
-  return os::replace_file(path, packed, os::Durability::Cached, 0600);
+  return os::write_output(path, packed, os::Durability::Cached, 0600);
 }
 
 }  // namespace stoker::cli::support
