@@ -15,7 +15,7 @@ namespace stoker::os {
 namespace {
 
 constexpr unsigned kSystemUsers = 1000;  // below it: of the distribution, not of people
-constexpr int kConnectMs = 1500;  // the kernel tries again after a second
+constexpr int kConnectMs = 1500;         // the kernel tries again after a second
 
 const unsigned* stranger_of(const std::vector<unsigned>& uids) {
   const auto found = std::find_if(uids.begin(), uids.end(), [](unsigned uid) {
