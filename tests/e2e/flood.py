@@ -40,12 +40,19 @@ def agent_of(a, node):
 
 
 def rank_of(a, rank):
-    for pid, (name, command) in a.processes().items():
-        if "rank.py" in command and "guardian" not in command:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if f"\0RANK={rank}\0".encode() in b"\0" + file.read():
-                    return pid
-    raise ProcessLookupError(f"rank {rank}")
+    """Its process, which may come a little later than its peers'."""
+    def found():
+        for pid, (_, command) in a.processes().items():
+            if "rank.py" in command and "guardian" not in command:
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as file:
+                        if f"\0RANK={rank}\0".encode() in b"\0" + file.read():
+                            return pid
+                except OSError:
+                    continue  # gone meanwhile
+        return 0
+
+    return wait_for(found, 20, f"rank {rank}")
 
 
 def few_descriptors():
