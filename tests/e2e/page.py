@@ -138,7 +138,7 @@ def look_at_run(browser, base):
     browser.wait_for(f"document.querySelector('details.incident summary').textContent.includes({cost})")
     figures = browser.value("document.querySelector('.figures').textContent")
     check("Lost" in figures and "node hours" in figures, f"what it cost: {figures}")
-    check("Nothing to do: no alert is open." in browser.value("document.querySelector('main').textContent"), "what has to be done")
+    browser.wait_for("document.querySelector('main').textContent.includes('Nothing to do: no alert is open.')")
     browser.wait_for("(document.querySelector('.followers tbody') || {textContent: ''}).textContent.includes(" + json.dumps(HOSTILE_WORDS) + ")")
     check("evaluate" in browser.value("document.querySelector('.followers tbody').textContent"), "the command on checkpoints has no name")
     quiet(browser, base)
