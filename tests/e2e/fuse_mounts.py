@@ -4,10 +4,9 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 
 from e2e._harness import check, main, skip
-from e2e._users import MATE, OWNER, STRANGER, SharedSite, make_users, remove_users
+from e2e._users import MATE, OWNER, STRANGER, SharedSite, make_users
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_fuse.py")
 
@@ -107,8 +106,4 @@ def a_strangers_end_of_the_training(site):
 if not os.path.exists("/dev/fuse"):
     skip("there is no /dev/fuse; it needs root and the kernel's fuse module")
 make_users()
-try:
-    main(a_colleagues_configuration, a_strangers_end_of_the_training, site_of=SharedSite)
-finally:
-    remove_users()
-    sys.stdout.flush()
+main(a_colleagues_configuration, a_strangers_end_of_the_training, site_of=SharedSite)

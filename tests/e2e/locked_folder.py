@@ -4,7 +4,7 @@ import os
 import subprocess
 
 from e2e._harness import check, main, skip
-from e2e._users import GROUP, MATE, OWNER, STRANGER, SharedSite, make_users, remove_users
+from e2e._users import GROUP, MATE, OWNER, STRANGER, SharedSite, make_users
 import e2e._users as users
 
 FUSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_fuse.py")
@@ -128,7 +128,4 @@ def a_stranger_locks_a_folder_of_logs(site):
 if not os.path.exists("/dev/fuse"):
     skip("a root user and /dev/fuse are needed")
 make_users()
-try:
-    main(a_colleague_locks_the_switch_folder, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)
-finally:
-    remove_users()
+main(a_colleague_locks_the_switch_folder, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)

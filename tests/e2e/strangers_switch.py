@@ -6,7 +6,7 @@ import signal
 import sys
 
 from e2e._harness import main
-from e2e._users import GROUP, MATE, OWNER, SharedSite, make_users, remove_users
+from e2e._users import GROUP, MATE, OWNER, SharedSite, make_users
 
 TOUCH = """
 import os, sys, time
@@ -51,8 +51,4 @@ def a_touched_stop_of_the_owner_counts(site):
 
 
 make_users()
-try:
-    main(a_colleagues_kill_delays_no_kill_of_the_owner, a_touched_stop_of_the_owner_counts, site_of=SharedSite)
-finally:
-    remove_users()
-    sys.stdout.flush()
+main(a_colleagues_kill_delays_no_kill_of_the_owner, a_touched_stop_of_the_owner_counts, site_of=SharedSite)
