@@ -276,7 +276,9 @@ struct Conditions {
   bool finish_file = false;                    // the file of train.finished is there
   bool observe_only = false;                   // after a poisonous event, until a person resumes
   bool daemon_away = false;                    // no agent was read since the daemon came back
-  STOKER_FIELDS(Conditions, digests, no_room_since, finish_file, observe_only, daemon_away)
+  Instant suspended_at, resumed_at;            // the scheduler stopped the job last; let it go on
+  STOKER_FIELDS(Conditions, digests, no_room_since, finish_file, observe_only, daemon_away,
+                suspended_at, resumed_at)
 };
 
 // Where time and GPU hours went.

@@ -36,7 +36,7 @@ void look_at_link(Turn& turn, const Link& link, Presence& presence, bool flooded
   const bool present = std::holds_alternative<Present>(presence);
   if (!link.up) {
     if (present) connection_closed(turn, link.node, presence, flooded);
-  } else if (turn.at - link.heard_at > silence) {
+  } else if (silence_since(turn, link.heard_at) > silence) {
     if (!present) return;
     presence = Lost{turn.at + kSilentGrace};
     report_lost(turn, link.node, fmt::format("silent for {}", format_duration(silence)));

@@ -45,8 +45,9 @@ void fold_and_report(Turn& turn, Fold when) {
   State& state = turn.state;
   auto* running = turn.in<Running>();
   for (auto& [node, samples] : state.samples) samples.age_ms = ms(turn.at - samples.taken_at);
-  wire::Beat folded = fold_beat(state.attempt, state.samples,
-                                running != nullptr ? ms(turn.at - running->since) : 0);
+  wire::Beat folded =
+      fold_beat(state.attempt, state.samples, running != nullptr ? ms(turn.at - running->since) : 0,
+                ms(turn.at - state.awake_at));
   const bool edge = running != nullptr && running->phase != folded.phase;
   if (when == Fold::OnEdge && !edge) return;
   if (edge) {

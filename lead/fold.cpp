@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace stoker::lead {
 namespace {
@@ -132,7 +131,7 @@ void take_oldest(wire::Beat& beat, const std::vector<wire::RankAge>& ages, Age a
 }  // namespace
 
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
-                     std::int64_t attempt_age_ms) {
+                     std::int64_t attempt_age_ms, std::int64_t awake_ms) {
   wire::Beat beat;
   beat.attempt = attempt;
   std::array<std::uint32_t, 6> phases{};
@@ -159,7 +158,8 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
         beat.iteration_min = std::min(beat.iteration_min, s.iteration);
         beat.iteration_max = std::max(beat.iteration_max, s.iteration);
         beat.saves_answered = std::max(beat.saves_answered, s.saves_answered);
-        if (s.completed > 0) durations.push_back({s.iteration_ms, s.completed});
+        if (s.completed > 0 && s.iteration_ms <= static_cast<double>(awake_ms))
+          durations.push_back({s.iteration_ms, s.completed});
         if (voice == nullptr || speaks_better(s, *voice)) voice = &s;
         if (losses == nullptr || told(s.losses) > told(*losses)) losses = &s.losses;
         if (s.compute_ms > 0) computes.push_back({s.compute_ms, 1});
@@ -171,7 +171,8 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       const wire::Phase phase = by_word ? word.phase : s.phase;
       ++phases[static_cast<std::size_t>(phase)];
       const std::int64_t own = s.reported ? s.progress_age_ms + node.age_ms : -1;
-      ages.push_back({s.rank, name, by_word ? word.age_ms : own, phase, s.iteration, s.waiting});
+      const std::int64_t age = std::min(by_word ? word.age_ms : own, awake_ms);
+      ages.push_back({s.rank, name, age, phase, s.iteration, s.waiting});
     }
   }
   if (voice != nullptr) take_voice(beat, *voice);
@@ -188,7 +189,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
       const bool by_word = outdated(s, node.age_ms);
       const auto since = by_word ? word.phase_age_ms : s.phase_age_ms + node.age_ms;
       if (s.reported && (by_word ? word.phase : s.phase) == beat.phase)
-        beat.phase_age_ms = std::max(beat.phase_age_ms, since);
+        beat.phase_age_ms = std::max(beat.phase_age_ms, std::min(since, awake_ms));
     }
   const auto effective = [attempt_age_ms](const wire::RankAge& a) {
     return a.age_ms < 0 ? attempt_age_ms : a.age_ms;

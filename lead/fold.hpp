@@ -1,6 +1,7 @@
 // Folds the samples of all ranks into one Beat. Pure.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -17,7 +18,10 @@ struct NodeSamples {
 };
 
 // `attempt_age_ms`: since the ranks were started; the progress age while no rank has reported.
+// `awake_ms`: since the lead last stood still, and they with it; no age is greater, and an
+// iteration that took longer was under way then: its duration is left out.
 wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nodes,
-                     std::int64_t attempt_age_ms);
+                     std::int64_t attempt_age_ms,
+                     std::int64_t awake_ms = std::numeric_limits<std::int64_t>::max());
 
 }  // namespace stoker::lead

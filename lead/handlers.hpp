@@ -33,6 +33,10 @@ void on(Turn& turn, Began event);
 void on(Turn& turn, Tick event);
 void on(Turn& turn, Signal event);
 void on(Turn& turn, KeeperGone event);
+// standstill.cpp
+void note_standstill(Turn& turn);  // first of all, at each event
+// How long nothing was heard, as far as the lead was there to hear it.
+[[nodiscard]] Duration silence_since(const Turn& turn, Instant heard_at);
 // agents.cpp
 void on(Turn& turn, AgentConnected event);
 void on(Turn& turn, NodeSaid event);

@@ -72,7 +72,8 @@ struct State {
   std::map<NodeName, Agent> agents;
   std::map<NodeName, NodeSamples> samples;  // of the nodes that have reported
   wire::Beat beat;                          // the newest one of the newest attempt
-  Instant beat_at;
+  Instant beat_at;                          // the next one
+  Instant awake_at;  // when the lead last went on after it had stood still (standstill.cpp)
   std::optional<Instant> give_up_at;  // the first of the agents that are Closed or Lost
   std::optional<Instant> leave_at;    // the time limit
   Attempt attempt;

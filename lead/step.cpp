@@ -122,8 +122,10 @@ void on(Turn& turn, KeeperGone) {
 Step step(State state, Event event) {
   Step result{std::move(state), {}};
   Turn turn{result.state, event.at, event.wall, {}};
-  if (turn.in<Left>() == nullptr)
+  if (turn.in<Left>() == nullptr) {
+    note_standstill(turn);
     std::visit([&](auto& body) { on(turn, std::move(body)); }, event.body);
+  }
   result.actions = std::move(turn.actions);
   return result;
 }

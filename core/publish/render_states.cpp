@@ -30,7 +30,8 @@ std::string render_states() {
          "Generated from `core/transitions.hpp` by `./dev docs`; do not edit. The compiler proves "
          "that every pair of a\nstate and a trigger is listed or ignored on purpose, and the "
          "decider checks every change against these tables.\n\n"
-         "\"Scheduler blind\", \"rival\", \"paused\", \"degraded\" and \"daemon away\" are "
+         "\"Scheduler blind\", \"rival\", \"suspended\", \"paused\", \"degraded\" and \"daemon "
+         "away\" are "
          "conditions beside "
          "the states.\n\n## Training\n\n" +
          render(kTrainingTable, kTrainingIgnored, kTrainingNames, kTriggerNames) +

@@ -15,6 +15,7 @@
 #include "core/signals/training_health.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/pending_reason.hpp"
+#include "core/supply/suspended.hpp"
 
 namespace stoker::core {
 
@@ -22,6 +23,7 @@ std::vector<std::string> conditions_of(const SiteState& state, const RunState& r
   std::vector<std::string> conditions;
   if (state.blind_since) conditions.emplace_back("scheduler_blind");
   if (!run.jobs.rivals.empty()) conditions.emplace_back("rival");
+  if (supply::is_suspended(run)) conditions.emplace_back("suspended");
   if (run.asked.paused) conditions.emplace_back("paused");
   const bool fewer = run.live && !run.live->lost.empty();
   if (run.conditions.observe_only || fewer) conditions.emplace_back("degraded");

@@ -20,7 +20,8 @@ void lay_over(wire::StatusDocument& doc, const wire::Beat& beat, Duration age);
 std::vector<wire::StatusAlert> alerts_of(const SiteState& state, const RunName& run);
 wire::PublishedEvent published_event(const JournalRow& row);
 
-// "scheduler_blind" "rival" "paused" "degraded" "disk_full" "daemon_away", in this order.
+// "scheduler_blind" "rival" "suspended" "paused" "degraded" "disk_full" "daemon_away", in this
+// order.
 std::vector<std::string> conditions_of(const SiteState& state, const RunState& run);
 
 }  // namespace stoker::core

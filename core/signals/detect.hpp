@@ -36,7 +36,8 @@ Duration undoubled_deadline(const RunState& run, wire::Phase phase);
 inline constexpr std::uint32_t kLargestFactor = 16;
 // Judges a digest by the ages in it, which the nodes' own clocks measured; two beats before the
 // deadline, so that the verdict is not later than it. A script's: by its logs, at the deadline.
-Hang detect_hang(const RunState& run, const wire::Beat& beat);
+// `awake`: for how long the ranks have not been suspended; no silence is longer.
+Hang detect_hang(const RunState& run, const wire::Beat& beat, Duration awake = Duration::max());
 
 // ---- the rest
 // Margin before the wall: exit_before_limit, never less than twice the longest save, never more

@@ -99,6 +99,8 @@ void on_diagnosed(Turn& turn, const Diagnosed& reported) {
     if (!late && run.recovery.verdict)
       turn.say(fmt::format("the training continued after what its logs reported: {}",
                            run.recovery.verdict->summary));
+    if (!late && run.recovery.verdict)
+      resolve(turn, AlertKind::named(run.recovery.verdict->failure_class));
     if (!late) run.recovery.verdict.reset();
     return;
   }

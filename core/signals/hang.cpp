@@ -216,18 +216,19 @@ Duration phase_deadline(const RunState& run, wire::Phase phase) {
   return undoubled_deadline(run, phase) * std::clamp<std::uint32_t>(factor, 1, kLargestFactor);
 }
 
-Hang detect_hang(const RunState& run, const wire::Beat& beat) {
+Hang detect_hang(const RunState& run, const wire::Beat& beat, Duration awake) {
   Hang hang;
   hang.phase = beat.phase;
   hang.deadline = phase_deadline(run, beat.phase);
   hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.progress_age_ms));
   if (beat.reporting == 0)
     hang.age = std::chrono::milliseconds(std::max<std::int64_t>(0, beat.phase_age_ms));
+  hang.age = std::min(hang.age, awake);
   std::vector<const wire::RankAge*> silent;
   Duration nearest = hang.deadline - hang.age;
   for (const wire::RankAge& rank : beat.oldest) {
     const Duration limit = phase_deadline(run, rank.phase);
-    const Duration age = age_of(rank, beat);
+    const Duration age = std::min(age_of(rank, beat), awake);
     if (age >= judged_from(run, limit)) silent.push_back(&rank);
     if (limit - age < nearest || (limit - age == nearest && &rank == &beat.oldest.front())) {
       nearest = limit - age;

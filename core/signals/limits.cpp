@@ -6,6 +6,7 @@
 #include "core/signals/detect.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
+#include "core/supply/suspended.hpp"
 
 namespace stoker::core::signals {
 
@@ -18,7 +19,7 @@ Duration limit_margin(const RunState& run) {
 std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall) {
   if (!has_agents(run.policy) && !script::leaves_when_told(run.policy)) return std::nullopt;
   const supply::Submission* s = running_submission(run);
-  if (s == nullptr) return std::nullopt;
+  if (s == nullptr || supply::is_suspended(run)) return std::nullopt;  // its wall moves on
   const auto task = s->tasks.find(running_task(*s));
   if (task == s->tasks.end() || !task->second.ends_at) return std::nullopt;
   return now + (*task->second.ends_at - wall) - limit_margin(run);

@@ -165,7 +165,8 @@ void audit_order(Turn& turn) {
   const auto alike = likeness(trail.points, trail.left, passed ? kAlikeLeast : 2 * kAlikeLeast);
   if (!alike && !passed) return;
   trail.check.order_due = false;
-  if (!alike || *alike >= kAlike) return;
+  if (!alike) return;
+  if (*alike >= kAlike) return resolve(turn, "data_order");
   const std::string text = fmt::format(
       "the losses up to iteration {} do not match those that were logged before "
       "(correlation {:.2f}, with the same data near 1): other data, or in another order",

@@ -11,6 +11,7 @@
 #include "core/supply/scheduler_traits.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/supply/suspended.hpp"
 #include "core/training/reactions.hpp"
 
 namespace stoker::core::supply {
@@ -58,7 +59,11 @@ bool cancel_stranger(Turn& turn, const JobSeen& seen) {
   RunState& run = turn.r();
   const auto own = run.jobs.supply.find(seen.token);
   if (own != run.jobs.supply.end() && own->second.live()) return false;
-  if (is_terminal(seen.state) || !is_ours(turn, seen)) return false;
+  if (!is_ours(turn, seen)) return false;
+  if (is_terminal(seen.state)) {
+    resolve(turn, "late_job");
+    return false;
+  }
   const auto other = std::find_if(
       run.jobs.supply.begin(), run.jobs.supply.end(),
       [&](const auto& entry) { return entry.first != seen.token && entry.second.live(); });
@@ -213,6 +218,8 @@ void on_rest_gone(Turn& turn, Submission& s, const JobSeen& seen) {
 void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (!s.live()) return;
   if (seen.job.task == 0) return on_rest_gone(turn, s, seen);
+  if (const auto task = s.tasks.find(seen.job.task); task != s.tasks.end())
+    heed_suspension(turn, s, seen, task->second.state);
   if (!s.tasks.contains(seen.job.task) || s.tasks[seen.job.task].state == JobState::Pending) {
     // Never seen running: cancelled in the queue, or so short that no look saw it run.
     if (seen.state == JobState::Cancelled && running_task(s) != seen.job.task) {
@@ -280,10 +287,23 @@ bool was_requeued(const RunState& run, Submission& s, const JobId& job, std::uin
          (stopping == nullptr || stopping->goal == training::Goal::Next);
 }
 
+bool is_stuck(const Submission& s, const Task& task) {
+  const bool waits = task.state == JobState::Pending || task.state == JobState::Requeued;
+  return waits && s.live() &&
+         classify_reason(task.reason, !s.exclude.empty()).kind != ReasonClass::Waiting;
+}
+
+void end_if_none_is_stuck(Turn& turn) {
+  for (const auto& [token, s] : turn.r().jobs.supply)
+    for (const auto& [number, task] : s.tasks)
+      if (is_stuck(s, task)) return;
+  resolve(turn, "queue_stuck");
+}
+
 // A job that waits not for its turn but for an operator, or for us.
 void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
   const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
-  if (reason.kind == ReasonClass::Waiting) return;
+  if (reason.kind == ReasonClass::Waiting) return end_if_none_is_stuck(turn);
   const std::string why = fmt::format("{} ({})", seen.reason, reason.meaning);
   if (reason.kind == ReasonClass::Never) {
     if (s.cancel_asked) return;
@@ -312,7 +332,10 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
     return turn.say(fmt::format("{} with the token \"{}\" does not belong to this run; ignored",
                                 job_text(seen.job), seen.token.text));
   note_accepted(turn, *s, seen.job);
-  if (is_terminal(seen.state)) return on_terminal(turn, *s, seen);
+  if (is_terminal(seen.state)) {
+    on_terminal(turn, *s, seen);
+    return end_if_none_is_stuck(turn);
+  }
 
   Task& task = s->tasks[seen.job.task];
   if (seen.state == JobState::Running && was_requeued(run, *s, seen.job, seen.restart)) {
@@ -327,7 +350,8 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
     return turn.say(fmt::format("an old answer about {} ({}), ignored", job_text(seen.job),
                                 stoker::name_of(seen.state)));
   const bool requeued = back;
-  task.state = seen.state;
+  const JobState before = std::exchange(task.state, seen.state);
+  heed_suspension(turn, *s, seen, before);
   if (seen.state != JobState::Completing)  // that is the end of the one before
     task.restart = std::max(task.restart, seen.restart);
   task.reason = seen.reason;
@@ -335,7 +359,10 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   const bool whole = seen.state != JobState::Completing || task.nodes.empty();
   if (!seen.nodes.empty() && whole) task.nodes = seen.nodes;
   task.ends_at = seen.ends_at;
-  if (seen.state == JobState::Running) return on_running(turn, *s, seen);
+  if (seen.state == JobState::Running) {
+    on_running(turn, *s, seen);
+    return end_if_none_is_stuck(turn);
+  }
   if (requeued) {
     turn.go(*s, Pending{}, SupplyTrigger::Waits);
     run.live.reset();

@@ -12,6 +12,7 @@
 #include "core/signals/training_health.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
+#include "core/supply/suspended.hpp"
 #include "core/training/reactions.hpp"
 
 namespace stoker::core {
@@ -131,6 +132,14 @@ void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   followers::take_up(turn, saved, run.live->generation, "");
 }
 
+// Since the scheduler last suspended the job. Agents leave that time out themselves, as soon as
+// they go on: the scheduler's answer comes later.
+Duration awake_for(const Turn& turn) {
+  const RunState& run = turn.r();
+  if (has_agents(run.policy)) return Duration::max();
+  return supply::is_suspended(run) ? 0s : turn.now() - run.conditions.resumed_at;
+}
+
 }  // namespace
 
 void note_length(Turn& turn, wire::Phase phase, Duration longest) {
@@ -155,7 +164,7 @@ void on_digest(Turn& turn, const Digest& digest) {
                 from_seconds(std::clamp(finite(digest.iteration_ms.max), 0.0, 1e9) / 1e3));
     run.health.progress.step_ms = finite(digest.iteration_ms.p50);
   }
-  const signals::Hang hang = signals::detect_hang(run, digest.last);
+  const signals::Hang hang = signals::detect_hang(run, digest.last, awake_for(turn));
   fold(turn, digest, hang);
   if (run.asked.save && run.asked.save->taken &&
       digest.last.saves_answered >= run.asked.save->counter)

@@ -104,6 +104,10 @@ void put_off(Instant& at, Instant now, Duration away);
 // ---- suspect.cpp
 void suspect_hang(Turn& turn, const signals::Hang& hang);
 void suspect_lead(Turn& turn, const LeadSilent& silent);
+// The job is suspended: a suspicion of silence is dropped; and goes on, so that silence counts from
+// now.
+void excuse_silence(Turn& turn, const std::string& why);
+void count_silence_again(Turn& turn);
 
 // ---- lost_task.cpp: the task of ranks that were at work ended.
 void lose_task(Turn& turn, const TaskEnd& end);

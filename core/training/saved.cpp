@@ -43,6 +43,7 @@ void on_saved(Turn& turn, const wire::CheckpointSaved& e) {
                        e.iteration.value, e.seconds, static_cast<double>(e.bytes) / (1 << 20)));
   resolve(turn, "save_failed");
   resolve(turn, "save_overdue");
+  resolve(turn, "checkpoint_damaged");  // there is a newer one
   end_parole(turn);
   followers::take_up(turn, e.iteration, run.live->generation, e.checkpoint);
   if (run.asked.exact_order && run.live->order == *run.asked.exact_order) {

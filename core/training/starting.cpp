@@ -5,6 +5,7 @@
 #include "core/alerts/alerting.hpp"
 #include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
+#include "core/supply/suspended.hpp"
 #include "core/timers.hpp"
 #include "core/training/reactions.hpp"
 
@@ -49,7 +50,7 @@ void enter_training(Turn& turn) {
 
 std::optional<Instant> agents_due(const SiteState&, const RunState& run) {
   const auto* starting = std::get_if<Starting>(&run.training);
-  if (starting == nullptr || run.live) return std::nullopt;
+  if (starting == nullptr || run.live || supply::is_suspended(run)) return std::nullopt;
   return starting->silent_since + run.policy.hang.startup;
 }
 

@@ -12,6 +12,7 @@
 #include "core/signals/probe.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
+#include "core/supply/suspended.hpp"
 #include "core/timers.hpp"
 #include "core/training/reactions.hpp"
 
@@ -92,6 +93,7 @@ void on_lead_silent(Turn& turn, const LeadSilent& silent) {
   RunState& run = turn.r();
   if (!run.live || run.live->generation != silent.generation || run.live->goodbye_at) return;
   run.live->lead_silent = true;
+  if (supply::is_suspended(run)) return;
   training::reactions_of(run).lead_silent(turn, silent);
 }
 
@@ -187,9 +189,11 @@ void suspect_lead(Turn& turn, const LeadSilent& silent) {
   next.iterating = turn.kind() == TrainingKind::Training;
   const Duration patience = signals::lead_patience(run.policy.hang);
   next.act_at = turn.now() + std::max<Duration>(1s, patience - silent.age);
-  next.evidence =
-      fmt::format("the lead agent of generation {} has been silent for {} {}",
-                  silent.generation.value, format_duration(silent.age), where_text(run));
+  const std::string how = silent.age > 0s
+                              ? fmt::format("been silent for {}", format_duration(silent.age))
+                              : "not reported since its job goes on";
+  next.evidence = fmt::format("the lead agent of generation {} has {} {}", silent.generation.value,
+                              how, where_text(run));
   turn.go(next, Trigger::Silence,
           run.conditions.no_room_since
               ? fmt::format(
@@ -197,6 +201,23 @@ void suspect_lead(Turn& turn, const LeadSilent& silent) {
                     next.evidence)
               : fmt::format("{}; it may be a slow file system, waiting until {} of silence",
                             next.evidence, format_duration(patience)));
+}
+
+void excuse_silence(Turn& turn, const std::string& why) {
+  const auto* suspect = turn.in<Suspect>();
+  if (suspect == nullptr) return;
+  // Agents that report hung ranks are not suspended: the scheduler's answer is an old one.
+  if (suspect->symptom == Symptom::Hang && has_agents(turn.r().policy)) return;
+  drop_suspicion(turn, *suspect, fmt::format("{}: its silence is no sign of a failure", why));
+}
+
+void count_silence_again(Turn& turn) {
+  const RunState& run = turn.r();
+  auto* starting = turn.in<Starting>();
+  if (starting != nullptr) starting->silent_since = turn.now();
+  const bool watched = starting != nullptr || turn.in<Training>() != nullptr;
+  if (watched && run.live && run.live->lead_silent && !run.live->goodbye_at)
+    suspect_lead(turn, LeadSilent{run.live->generation, 0s});
 }
 
 std::optional<Instant> verdict_at(const SiteState&, const RunState& run) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "alerts/sink.hpp"
 #include "alerts/try_out.hpp"
@@ -116,6 +117,19 @@ TEST_CASE("kinds: every kind that a story raises -> shown as it was reviewed") {
       stoker::testing::difference(os::read_file(path).value_or(std::string()), text);
   CHECK_MESSAGE(differs.empty(),
                 path << ": " << differs << "\n(STOKER_REWRITE=1 writes it again: review it)");
+}
+
+TEST_CASE("kinds: every kind that a working training does not end -> a story in which it ends") {
+  // Sent once, open nowhere; and `stoker alerts test`.
+  const std::set<std::string> never_open{"finished", "weekly_digest", "test"};
+  const auto seen = alerts_of_the_stories();
+  std::string endless;
+  for (const core::AlertKindRow& row : core::kAlertKinds) {
+    if (row.failure || never_open.contains(row.name)) continue;
+    const auto found = seen.find(row.name);
+    if (found == seen.end() || !found->second.resolved) endless += std::string(" ") + row.name;
+  }
+  CHECK_MESSAGE(endless.empty(), "no story in tests/golden ends:" << endless);
 }
 
 TEST_CASE(

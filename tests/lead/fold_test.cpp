@@ -162,3 +162,14 @@ TEST_CASE(
   CHECK(beat.oldest[7].rank.value == 7);
   CHECK(beat.next_age_ms == 9000 - 8);
 }
+
+TEST_CASE("fold: the lead stood still until 2 s ago -> no age is greater, no duration spans that") {
+  std::map<NodeName, NodeSamples> nodes;
+  nodes[NodeName("n01")].ranks = {sample(0, 7, 95'000), sample(1, 8, 100)};
+  nodes[NodeName("n01")].ranks[1].iteration_ms = 94'000;
+  const auto beat = fold_beat(Attempt(1), nodes, 60'000, 2000);
+  CHECK(beat.progress_age_ms == 2000);
+  CHECK(beat.newest_progress_age_ms == 100);
+  CHECK(beat.iteration_ms.count == 2);
+  CHECK(beat.iteration_ms.max == 10);
+}

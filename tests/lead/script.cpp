@@ -33,8 +33,13 @@ Result<std::string> Script::run(std::string_view line) {
     make(words);
   } else if (words.take("at")) {
     STOKER_TRY(after, parse_duration(words.next()));
-    STOKER_TRY_STATUS(advance_to(kBegin + after));
-    STOKER_TRY_STATUS(happen(words));
+    if (words.take("awake")) {
+      now_ = kBegin + after;
+      feed(look_as_left());
+    } else {
+      STOKER_TRY_STATUS(advance_to(kBegin + after));
+      STOKER_TRY_STATUS(happen(words));
+    }
   } else {
     return fail("unknown word \"" + words.next() + "\"", std::string(line));
   }
@@ -82,11 +87,16 @@ void Script::make(sim::Words& words) {
 }
 
 lead::Tick Script::look() const {
+  lead::Tick tick = look_as_left();
+  for (lead::Link& link : tick.links)
+    if (link.up && !silent_.contains(link.node)) link.heard_at = now_;
+  return tick;
+}
+
+// Nothing was heard since: the lead stood still, and the others with it.
+lead::Tick Script::look_as_left() const {
   lead::Tick tick;
-  for (const auto& [node, link] : links_) {
-    tick.links.push_back(link);
-    if (link.up && !silent_.contains(node)) tick.links.back().heard_at = now_;
-  }
+  for (const auto& [node, link] : links_) tick.links.push_back(link);
   tick.flooded = flooded_;
   tick.own_clear = !busy_.contains(state_.setup.node);
   tick.archived = archived_;

@@ -36,6 +36,7 @@ class Script {
   void held(sim::Words& words);
   void say(NodeName node, wire::NodeReport report);
   [[nodiscard]] lead::Tick look() const;
+  [[nodiscard]] lead::Tick look_as_left() const;
   [[nodiscard]] lead::EndLooked looked() const;
   [[nodiscard]] Attempt attempt(sim::Words& words) const;
 

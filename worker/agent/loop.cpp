@@ -9,7 +9,8 @@
 namespace stoker::agent {
 namespace {
 constexpr int kHangups = 100;
-}
+constexpr Duration kStandstill = 3s;
+}  // namespace
 
 Loop::Loop() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   STOKER_CHECK(wake_.get() >= 0, "eventfd");
@@ -71,6 +72,11 @@ void Loop::run_timers() {
   }
 }
 
+void Loop::note_standstill() {
+  const Instant now = monotonic_now();
+  if (!timers_.empty() && now - timers_.begin()->first.at > kStandstill) awake_since_ = now;
+}
+
 void Loop::note_hangup(int fd, std::uint64_t serial, short events) {
   const auto found = watches_.find(fd);
   if (found == watches_.end() || found->second.serial != serial) return;
@@ -92,7 +98,10 @@ void Loop::turn(Duration limit) {
   Duration wait = limit;
   if (!timers_.empty()) wait = std::min(wait, timers_.begin()->first.at - monotonic_now());
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::max(wait, Duration{})).count();
-  if (::poll(polls.data(), polls.size(), static_cast<int>(std::min<std::int64_t>(ms, 60000))) > 0) {
+  const int ready =
+      ::poll(polls.data(), polls.size(), static_cast<int>(std::min<std::int64_t>(ms, 60000)));
+  note_standstill();
+  if (ready > 0) {
     for (std::size_t i = 0; i < polls.size(); ++i) {
       if (polls[i].revents == 0) continue;
       const auto found = watches_.find(polls[i].fd);

@@ -37,6 +37,9 @@ class Loop {
   void run();            // until stop()
   void stop() { stopped_ = true; }
   [[nodiscard]] bool watches(int fd) const { return watches_.contains(fd); }
+  // When the loop last went on after its process had stood still (its job was suspended, its
+  // virtual machine moved) or a callback had blocked: a timer was late by more than kStandstill.
+  [[nodiscard]] Instant awake_since() const { return awake_since_; }
   // One turn of at most `limit`; for tests.
   void turn(Duration limit);
 
@@ -53,6 +56,7 @@ class Loop {
     auto operator<=>(const Due&) const = default;
   };
 
+  void note_standstill();
   void note_hangup(int fd, std::uint64_t serial, short events);
   void run_posted();
   void run_timers();
@@ -63,6 +67,7 @@ class Loop {
   std::map<Timer, Instant> timer_at_;
   std::uint64_t next_ = 0;
   bool stopped_ = false;
+  Instant awake_since_{};
   std::mutex posted_mutex_;
   std::vector<Task> posted_;
 };

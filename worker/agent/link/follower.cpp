@@ -1,6 +1,7 @@
 // The follower's life. See follower.hpp.
 #include "worker/agent/link/follower.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
@@ -128,7 +129,10 @@ void Follower::on_lost(const std::string& why) {
 
 void Follower::tick() {
   tick_timer_ = loop_.after(1s, [this] { tick(); });
-  if (link_ && !link_->is_broken() && monotonic_now() - link_->heard_at() > kSilence) {
+  if (!link_ || link_->is_broken()) return;
+  // A follower that stood still (its job was suspended) has not listened.
+  const Instant heard = std::max(link_->heard_at(), loop_.awake_since());
+  if (monotonic_now() - heard > kSilence) {
     link_.reset();
     on_lost("silent for " + format_duration(kSilence));
   }

@@ -1,0 +1,138 @@
+"""What administrators and SLURM itself do to a run's jobs: suspend, hold, preempt, reboot a node, end a reservation. Nobody's fault: no
+node is excluded, no restart is counted, and what needs a person says so."""
+import json
+import time
+
+from e2e._harness import check
+from slurm.real._site import LIMIT, main, on_cluster, with_either
+
+URGENT = ("PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
+          "PartitionName=urgent Nodes=n[01-08] PriorityTier=10 State=UP OverSubscribe=NO\n")
+
+
+def is_clean(site):
+    """Nothing was held against a node or the run."""
+    nodes = [json.loads(line) for line in site.stoker("nodes", site.run, "--json").stdout.splitlines()]
+    excluded = [n["node"] for n in nodes if n["excluded_until"]]
+    check(not excluded, f"excluded: {excluded}")
+    budget = site.status()["budget"]
+    check(budget["restarts_left"] == budget["restarts_total"], f"a restart was counted: {budget}")
+
+
+def alert(site, kind):
+    return next((a for a in json.loads(site.stoker("alerts", "--json").stdout) if a["kind"] == kind), None)
+
+
+def stands_still_and_goes_on(site, **options):
+    """Suspended for longer than every limit of silence there is (hang.ceiling and the lead's patience: 70 s)."""
+    site.start_daemon()
+    site.run_training(tasks=4, **options)
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scontrol", "suspend", before["job"], root=True)
+    site.wait(lambda: "suspended" in site.status()["conditions"], LIMIT, "the suspension to be known")
+    check(alert(site, "suspended"), "no alert of kind suspended")
+    since = time.monotonic()
+    while time.monotonic() - since < 100:
+        now = site.status()
+        check(now["job"] == before["job"] and now["state"] in ("training", "suspect"), f"{now['state']}, {now['job']}: {now.get('reason')}")
+        time.sleep(2)
+    site.cluster.run("scontrol", "resume", before["job"], root=True)
+    after = site.wait_training(beyond=now["iteration"] + 40)
+    check((after["job"], after["generation"], after["attempt"]) == (before["job"], before["generation"], before["attempt"]),
+          f"another start: {after['job']}, generation {after['generation']}, attempt {after['attempt']}")
+    site.wait(lambda: not site.status()["conditions"] and not alert(site, "suspended"), LIMIT, "the end of the suspension to be known")
+    is_clean(site)
+
+
+@with_either("loop")
+def suspended(site):
+    """`scontrol suspend`: the job stands still, and goes on where it was."""
+    stands_still_and_goes_on(site)
+
+
+@with_either("core")
+def suspended_on_two_nodes(site):
+    """The agents of two nodes stand still, and neither takes the other for dead."""
+    stands_still_and_goes_on(site, nodes=2)
+
+
+@with_either("loop")
+def suspended_while_nobody_looks(site):
+    """The daemon is away for the whole of it."""
+    site.start_daemon()
+    site.run_training(tasks=4)
+    before = site.wait_training(beyond=20)
+    site.kill_daemon()
+    site.cluster.run("scontrol", "suspend", before["job"], root=True)
+    time.sleep(30)
+    site.cluster.run("scontrol", "resume", before["job"], root=True)
+    site.start_daemon()
+    after = site.wait_training(beyond=before["iteration"] + 60)
+    check((after["job"], after["attempt"]) == (before["job"], before["attempt"]), f"another start: {after['job']}, attempt {after['attempt']}")
+    is_clean(site)
+
+
+@with_either("loop")
+def held_while_waiting(site):
+    """An administrator holds what waits: a person is called when the turn comes, and it goes on by itself when it is released."""
+    site.start_daemon()
+    site.run_training(tasks=4)
+    before = site.wait_training(beyond=20)
+    array = site.job_id()
+    site.cluster.run("scontrol", "hold", array, root=True, ok=False)  # refused for the task that runs, done for the others
+    site.wait(lambda: any(j[3] == "JobHeldAdmin" for j in site.waiting_jobs()), LIMIT, "the hold")
+    site.cluster.run("scancel", before["job"])
+    site.wait(lambda: alert(site, "queue_stuck"), LIMIT, "the alert")
+    site.wait(lambda: "JobHeldAdmin" in site.status()["reason"], LIMIT, "the reason in status")
+    site.cluster.run("scontrol", "release", array, root=True, ok=False)
+    site.wait_training(beyond=before["iteration"])
+    site.wait(lambda: not alert(site, "queue_stuck"), LIMIT, "the end of the alert")
+    is_clean(site)
+
+
+@with_either("loop", more="RebootProgram=/bin/true\n")
+def node_rebooted(site):
+    """`scontrol reboot ASAP` of the node that trains: it drains, the task stays; the next one starts elsewhere. No node is at fault."""
+    site.start_daemon()
+    site.run_training(tasks=4)
+    before = site.wait_training(beyond=20)
+    site.cluster.run("scontrol", "reboot", "ASAP", "nextstate=RESUME", "reason=kernel", "n01", root=True)
+    after = site.wait_training(beyond=before["iteration"] + 60)
+    check(after["job"] == before["job"], f"job {after['job']}")
+    site.cluster.run("scancel", before["job"])
+    moved = site.wait(lambda: (s := site.status())["state"] == "training" and s["job"] != before["job"] and s, LIMIT, "the next task")
+    nodes = site.cluster.run("squeue", "-h", "-j", moved["job"], "-o", "%N").stdout.strip()
+    check(nodes and nodes != "n01", f"the next task runs on \"{nodes}\"")
+    is_clean(site)
+
+
+@with_either("loop", more=URGENT)
+def preempted(site):
+    """A partition of higher priority takes the node (PreemptMode=REQUEUE): it costs nothing, and the next task goes on."""
+    site.start_daemon()
+    site.run_training(tasks=4)
+    before = site.wait_training(beyond=20)
+    site.cluster.run("sbatch", "-p", "urgent", "-N8", "--exclusive", "--wrap", "sleep 20", root=True)
+    site.wait_event("PREEMPTED")
+    after = site.wait_training(beyond=before["iteration"])
+    check(after["job"] != before["job"], f"job {after['job']}")
+    is_clean(site)
+
+
+def reserve(site, minutes, nodes="n[01-02]", name="camp", user=None):
+    site.cluster.run("scontrol", "create", "reservation", f"ReservationName={name}", "StartTime=now", f"Duration={minutes}",
+                     f"Users={user or site.cluster.user}", f"Nodes={nodes}", root=True)
+
+
+@on_cluster(more="MaxArraySize=4\n")
+def small_arrays(site):
+    """More tasks than MaxArraySize: refused with what to do, and the smaller array starts."""
+    site.start_daemon()
+    site.run_training(tasks=10)
+    site.wait_event("MaxArraySize")
+    site.run_training(tasks=3)
+    site.wait_training(beyond=20)
+
+
+if __name__ == "__main__":
+    main(suspended, suspended_on_two_nodes, suspended_while_nobody_looks, held_while_waiting, node_rebooted, preempted, small_arrays)
