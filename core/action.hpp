@@ -35,8 +35,9 @@ struct Submit {
   std::string begin;
   std::string dependency;       // "afterany:123", "" = none; singleton is always asked for
   bool hold_for_spares = true;  // --no-kill: the allocation survives the loss of a node
+  bool unreserved = false;      // without the --reservation of scheduler.extra: it is over
   STOKER_FIELDS(Submit, token, order, array_tasks, nodes, time_limit, exclude, begin, dependency,
-                hold_for_spares)
+                hold_for_spares, unreserved)
 };
 
 // Submits a follower's job: its order is written first, so that a job of an earlier try leaves. The

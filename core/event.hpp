@@ -189,6 +189,27 @@ struct NodeSeen {  // a node's state as the scheduler reports it, when it change
   STOKER_FIELDS(NodeSeen, node, usable, state, reason)
 };
 
+// Nodes are host lists ("n[01-48]"): an answer names thousands, and stays in the state.
+struct Partition {
+  std::string name;
+  bool by_default = false;  // where a job names none
+  std::string nodes;
+  STOKER_FIELDS(Partition, name, by_default, nodes)
+};
+struct Reservation {
+  std::string name;
+  std::string nodes;
+  WallTime from, until;
+  STOKER_FIELDS(Reservation, name, nodes, from, until)
+};
+// The cluster's partitions and reservations, by a whole answer; sent when it changed.
+struct CalendarSeen {
+  static constexpr const char* kKind = "calendar_seen";
+  std::vector<Partition> partitions;
+  std::vector<Reservation> reservations;  // by their beginning
+  STOKER_FIELDS(CalendarSeen, partitions, reservations)
+};
+
 // ---- agents
 struct AgentSaid {  // one line of lead.jsonl or agents/*.jsonl, except beats
   static constexpr const char* kKind = "agent_said";
@@ -329,12 +350,12 @@ struct FollowerEnded {
   STOKER_FIELDS(FollowerEnded, token, code, signal, words, ordered, seconds, missing)
 };
 
-using EventBody =
-    std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                 DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
-                 NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
-                 EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
-                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen, WeeklyDue, FollowerEnded>;
+using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                               DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
+                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
+                               Diagnosed, LogFollowed, EffectDone, EffectFailed, EffectUnknown,
+                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen, RivalsSeen,
+                               JobProbed, EndSeen, WeeklyDue, FollowerEnded, CalendarSeen>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

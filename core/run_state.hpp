@@ -277,8 +277,13 @@ struct Conditions {
   bool observe_only = false;                   // after a poisonous event, until a person resumes
   bool daemon_away = false;                    // no agent was read since the daemon came back
   Instant suspended_at, resumed_at;            // the scheduler stopped the job last; let it go on
+  WallTime calendar_looked;                    // when what waits was last compared with it
+  OrderNumber calendar_order;                  // the newest submission that was compared
+  bool reservation_seen = false;               // its own one was there
+  WallTime reservation_told;                   // the end of its own one that was announced last
   STOKER_FIELDS(Conditions, digests, no_room_since, finish_file, observe_only, daemon_away,
-                suspended_at, resumed_at)
+                suspended_at, resumed_at, calendar_looked, calendar_order, reservation_seen,
+                reservation_told)
 };
 
 // Where time and GPU hours went.

@@ -44,6 +44,7 @@ void on_run_added(Turn& turn, const RunPolicy& policy, const std::string& by, Ge
   turn.say(fmt::format("{} took {} up again{}", by, policy.run.text,
                        same ? "" : " with a changed configuration"));
   resolve(turn, "policy_refused");
+  if (!same) run.conditions.reservation_seen = false;
   training::reactions_of(run).added_again(turn, same);
 }
 

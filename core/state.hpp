@@ -78,8 +78,9 @@ struct SiteState {
   std::optional<Instant> blind_since;  // the scheduler gives no good answers
   std::string blind_why;
   std::map<std::string, double> disks_low;  // path -> free share
+  std::optional<CalendarSeen> calendar;     // of the cluster; empty: it was never answered
   STOKER_FIELDS(SiteState, schema, build, epoch, seq, now, wall, clock_step, runs, ledger, alerts,
-                silences, open, retries, blind_since, blind_why, disks_low)
+                silences, open, retries, blind_since, blind_why, disks_low, calendar)
 };
 
 }  // namespace stoker::core

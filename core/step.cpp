@@ -10,6 +10,7 @@
 #include "core/followers/followers.hpp"
 #include "core/handlers.hpp"
 #include "core/publish/spend.hpp"
+#include "core/supply/calendar.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
 
@@ -76,6 +77,7 @@ void dispatch(Turn& turn) {
                  [&](const SchedulerBlind& e) { on_blind(turn, e); },
                  [&](const SchedulerSees&) { on_sees(turn); },
                  [&](const NodeSeen& e) { on_node_seen(turn, e); },
+                 [&](const CalendarSeen& e) { supply::on_calendar(turn, e); },
                  [&](const AgentSaid& e) { on_agent_said(turn, e); },
                  [&](const Digest& e) { on_digest(turn, e); },
                  [&](const LeadSilent& e) { on_lead_silent(turn, e); },

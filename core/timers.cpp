@@ -6,6 +6,7 @@
 #include "core/handlers.hpp"
 #include "core/signals/probe.hpp"
 #include "core/step.hpp"
+#include "core/supply/calendar.hpp"
 
 namespace stoker::core {
 namespace {
@@ -30,6 +31,7 @@ constexpr Timer kTimers[] = {
     {"checkpoints.interval", save_by_interval_at, save_by_interval},
     {"the next try after a pause", training::held_retry_at, training::leave_held},
     {"a task outlives its run", training::leftover_at, training::cancel_leftover},
+    {"nodes are reserved", supply::calendar_at, supply::follow_calendar},
     {"a checkpoint is overdue", training::save_overdue_at, training::report_overdue_save},
     {"a follower is due", followers::wake_at, followers::advance},
     {"the hang detector wants heartbeats", training::digest_at, wait_for_digest},

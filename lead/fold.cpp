@@ -39,6 +39,13 @@ bool speaks_better(const wire::RankSample& a, const wire::RankSample& b) {
   return a.loss.has_value() && !b.loss.has_value();
 }
 
+bool any_page(const std::map<NodeName, NodeSamples>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto& entry) {
+    const auto& ranks = entry.second.ranks;
+    return std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.page; });
+  });
+}
+
 std::uint64_t told(const wire::StepLosses& losses) {
   return losses.count + losses.not_finite;
 }
@@ -145,9 +152,7 @@ wire::Beat fold_beat(Attempt attempt, const std::map<NodeName, NodeSamples>& nod
   const auto outdated = [&word](const wire::RankSample& s, std::int64_t age_ms) {
     return s.reported && s.progress_age_ms + age_ms > word.age_ms;
   };
-  bool pages = false;
-  for (const auto& [name, node] : nodes)
-    for (const wire::RankSample& s : node.ranks) pages = pages || s.page;
+  const bool pages = any_page(nodes);
   for (const auto& [name, node] : nodes) {
     for (const wire::RankSample& s : node.ranks) {
       ++beat.ranks;

@@ -35,7 +35,7 @@ void on(Turn& turn, Signal event);
 void on(Turn& turn, KeeperGone event);
 // standstill.cpp
 void note_standstill(Turn& turn);  // first of all, at each event
-// How long nothing was heard, as far as the lead was there to hear it.
+// How long no word came, as far as the lead was there to read it.
 [[nodiscard]] Duration silence_since(const Turn& turn, Instant heard_at);
 // agents.cpp
 void on(Turn& turn, AgentConnected event);

@@ -105,7 +105,7 @@ void add_options(Script& s, const core::SubmitRequest& request) {
   s.option("open-mode", "append");
   s.flag("no-requeue");
   if (submit.hold_for_spares) s.flag("no-kill");
-  for (const std::string& option : policy.extra) s.raw_option(option);
+  for (const std::string& option : extra_options(request)) s.raw_option(option);
 }
 
 // The wall, for the agent: newer releases tell it; 22.05 does not, and then it is start + limit.
@@ -143,6 +143,20 @@ void add_step(Script& s, const core::SubmitRequest& request) {
 }
 
 }  // namespace
+
+std::vector<std::string> extra_options(const core::SubmitRequest& request) {
+  constexpr std::string_view kReservation = "--reservation";
+  const auto& extra = request.policy.scheduler.extra;
+  if (!request.submit.unreserved) return extra;
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    if (extra[i] == kReservation)
+      ++i;  // its value stands alone
+    else if (!extra[i].starts_with(std::string(kReservation) + "="))
+      out.push_back(extra[i]);
+  }
+  return out;
+}
 
 std::string slurm_duration(Duration d) {
   const auto s = (d + 999999999ns) / std::chrono::seconds(1);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/engine/ports.hpp"
 
@@ -16,6 +17,9 @@ std::string script_path(const core::SubmitRequest& request);
 // Errors: a name, path or option that holds a control character; a save time beyond what
 // --signal can carry.
 Result<std::string> batch_script(const core::SubmitRequest& request);
+
+// scheduler.extra, without a --reservation that is over.
+std::vector<std::string> extra_options(const core::SubmitRequest& request);
 
 // A time limit as sbatch takes it, "1-02:03:04", rounded up to seconds.
 std::string slurm_duration(Duration d);

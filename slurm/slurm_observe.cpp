@@ -11,7 +11,6 @@
 namespace stoker::slurm {
 namespace {
 
-constexpr Duration kNodesEvery = 10min;
 constexpr Duration kDenialsApart = 60s;
 constexpr std::size_t kMissingAPass = 2;  // the others next time: the hour's questions are few
 constexpr Duration kMembersEvery = 10min;
@@ -229,18 +228,6 @@ void SlurmScheduler::look_for_rests(const std::vector<QueueRow>& rows, core::Sch
     view.jobs.push_back(std::move(rest));
   }
   over_ = std::move(seen);
-}
-
-// Nodes are a help, not a proof: an answer that cannot be used is left for the next time.
-void SlurmScheduler::look_at_nodes(core::SchedulerView& view, bool now) {
-  if (nodes_at_ && !now && options_.now() - *nodes_at_ < kNodesEvery) return;
-  auto nodes = controller_->nodes("", {});
-  if (!nodes) return;
-  view.nodes = std::move(*nodes);
-  const std::scoped_lock lock(mutex_);
-  nodes_.clear();
-  for (const core::NodeSeen& node : view.nodes) nodes_.insert(node.node);
-  nodes_at_ = options_.now();
 }
 
 Result<std::string> SlurmScheduler::cluster_name() {

@@ -90,6 +90,7 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   bool was_cancelled_here(const JobId& job, bool waited) const;
   void look_for_rests(const std::vector<QueueRow>& rows, core::SchedulerView& view);
   void look_at_nodes(core::SchedulerView& view, bool now);
+  void look_at_calendar(core::SchedulerView& view);
   void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
   std::string why_gone(const core::JobExpected& job, core::SchedulerView& view);
   // What sacct proves of a job that slurmctld has forgotten; false: nothing.
@@ -108,6 +109,8 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   std::map<Token, Denial> denials_;
   std::map<Token, Instant> asked_;  // missing jobs, and when they were last looked for
   std::optional<Instant> nodes_at_;
+  std::vector<core::Partition> partitions_;  // of the observer's thread alone, as these times
+  std::optional<Instant> partitions_at_;
   struct Membership {
     bool member = false;
     Instant asked;

@@ -30,7 +30,7 @@ Submission existing_script(const core::SubmitRequest& request) {
   out.argv.emplace_back("--no-requeue");
   if (!submit.begin.empty()) add("begin", submit.begin);
   if (!submit.exclude.empty()) add("exclude", compress_hostlist(submit.exclude));
-  for (const std::string& option : request.policy.scheduler.extra) out.argv.push_back(option);
+  for (const std::string& option : extra_options(request)) out.argv.push_back(option);
   out.argv.push_back(script);
   return out;
 }

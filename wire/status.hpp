@@ -123,6 +123,12 @@ struct StatusSpares {  // of the nodes that the site is known to have
   std::uint32_t accused = 0, falsely = 0;  // exclusions by evidence; those that proved false
   STOKER_FIELDS(StatusSpares, known, needed, out, free, lost_per_day, out_in_s, accused, falsely)
 };
+struct StatusLeaving {  // nodes that a reservation takes away from the run
+  std::string at;       // RFC 3339
+  std::string nodes;    // "n[01-24]"
+  std::string why;
+  STOKER_FIELDS(StatusLeaving, at, nodes, why)
+};
 struct StatusSaves {  // Daly, by this run's own failures and save cost
   double usual_s = 0, best_s = 0, cost_s = 0, mtbf_s = 0;
   std::uint32_t failures = 0;
@@ -185,13 +191,14 @@ struct StatusDocument {
   std::optional<StatusGoodput> goodput;
   std::optional<StatusSaves> saves;
   std::optional<StatusSpares> spares;
+  std::vector<StatusLeaving> leaving;  // the next first
   std::vector<StatusFollower> followers;
   std::vector<StatusAlert> alerts;
   STOKER_FIELDS(StatusDocument, version, run, directory, state, conditions, since, reason, stale,
                 published, job, job_state, generation, attempt, nodes, iteration, total,
                 consumed_samples, phase, loss, learning_rate, tflops, step_s, step_norm_s,
                 progress_age_s, deadline_s, loss_history, checkpoint, archive, restarts, budget,
-                spend, eta_s, forecast, slow, goodput, saves, spares, followers, alerts)
+                spend, eta_s, forecast, slow, goodput, saves, spares, leaving, followers, alerts)
 };
 
 // One line of events.jsonl, and of `stoker events --json`.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands/all.hpp"
+#include "cli/commands/plan_calendar.hpp"
 #include "cli/commands/what_if.hpp"
 #include "cli/read/event_file.hpp"
 #include "cli/read/published.hpp"
@@ -35,7 +36,7 @@ struct PlanOptions {
   std::uint32_t nodes = 0;
   std::uint64_t node_memory = 0;
   std::optional<double> tflops;
-  bool json = false, what_if = false;
+  bool json = false, what_if = false, calendar = false;
 };
 
 // What a run of the same name has already shown: speed, cost of a save, time between failures.
@@ -254,6 +255,8 @@ int plan(Context& context, const PlanOptions& options) {
   if (!run) return console.say(run.error().message()), kUsage;
   if (options.what_if && run->file.errors.empty())
     return what_if(context, options, run->file.policy);
+  if (options.calendar && run->file.errors.empty())
+    return show_calendar(context, run->file.policy, options.json);
   // With --nodes the question is about other nodes than the file's: its batch error is the answer.
   const bool train_good = run->train && run->train->errors.empty();
   if (!(options.nodes > 0 && train_good) && show_errors(console, run->file.errors) != kDone)
@@ -306,7 +309,8 @@ Command cmd_plan() {
       "plan",
       "size, memory, legal node counts, iterations, ETA, checkpoints, best save interval",
       {"stoker plan hello.yaml", "stoker plan hello.yaml --what-if --mtbf 12h --save-cost 40s",
-       "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s"},
+       "stoker plan hello.yaml --nodes 48 --mtbf 12h --save-cost 40s",
+       "stoker plan tr11.yaml --calendar"},
       [](CLI::App& app, Context& context) -> Action {
         const auto options = std::make_shared<PlanOptions>();
         app.add_option("RUN.yaml", options->path, "the run's configuration")->required();
@@ -333,6 +337,8 @@ Command cmd_plan() {
             ->type_name("N");
         app.add_flag("--what-if", options->what_if,
                      "other save intervals, failure rates and spares; rollback now or wait");
+        app.add_flag("--calendar", options->calendar,
+                     "when nodes leave and come back, by SLURM's reservations");
         app.add_option("--save-interval", options->save_interval,
                        "with --what-if: between two saves (default: observed)")
             ->type_name("30min");

@@ -26,6 +26,7 @@ constexpr Word kEvents[] = {
     {"scheduler_blind", "the scheduler does not answer"},
     {"scheduler_sees", "the scheduler answers again"},
     {"node_seen", "state of a node"},
+    {"calendar_seen", "partitions and reservations of the cluster"},
     {"agent_said", "report of the agents"},
     {"digest", "heartbeats"},
     {"lead_silent", "silence of the lead agent"},

@@ -254,6 +254,9 @@ std::string render_status(const wire::StatusDocument& s, WallTime now, const Con
                                    100 * *s.goodput->mfu, 100 * s.goodput->mfu_whole.value_or(0)));
   if (s.goodput && s.goodput->energy) text += row("energy", energy_line(*s.goodput->energy));
   if (s.spares && s.spares->known > 0) text += row("nodes", spares_line(*s.spares));
+  for (const wire::StatusLeaving& leaving : s.leaving)
+    text += row("leaving",
+                printable(fmt::format("{} at {}: {}", leaving.nodes, leaving.at, leaving.why)));
   text += row("budget", budget_line(s));
   text += alert_lines(s, console);
   if (s.stale) text += row("published", ago(s.published, now));

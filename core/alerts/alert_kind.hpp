@@ -62,6 +62,7 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"exclusions_starve", false, "excluded nodes keep the job in the queue"},
     AlertKindRow{"queue_stuck", false, "the job waits for something that does not come by itself"},
     AlertKindRow{"suspended", false, "the scheduler has suspended the run's job"},
+    AlertKindRow{"reservation_ends", false, "the run's reservation ends within a day"},
     AlertKindRow{"late_job", false, "a job of the run that was given up has appeared"},
     AlertKindRow{"job_unknown", true, "the scheduler does not know a job of the run any more"},
     AlertKindRow{"submissions", true, "too many submissions without an iteration in between"},

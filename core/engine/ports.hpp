@@ -74,7 +74,8 @@ struct SchedulerView {  // one good answer: all our jobs that the scheduler know
                         // long as it remembers
   std::vector<JobSeen> jobs;
   std::vector<NodeSeen> nodes;
-  std::vector<JobGone> gone{};  // expected ones that the scheduler has denied twice
+  std::vector<JobGone> gone{};             // expected ones that the scheduler has denied twice
+  std::optional<CalendarSeen> calendar{};  // empty: it was not asked for, or not answered
   std::map<RunName, std::vector<std::string>> rivals{};  // of every guarded run; empty: it has none
 };
 

@@ -16,6 +16,10 @@ std::vector<Input> ViewDiff::good(const SchedulerView& view,
     known->second = node;
     inputs.push_back({{}, node, {}});
   }
+  if (view.calendar && calendar_ != view.calendar) {
+    calendar_ = view.calendar;
+    inputs.push_back({{}, *view.calendar, {}});
+  }
   std::set<std::pair<Token, JobId>> present;
   for (const JobSeen& job : view.jobs) {
     const auto key = std::pair(job.token, job.job);

@@ -28,6 +28,7 @@ class ViewDiff {
   bool blind_ = false;
   std::map<std::pair<Token, JobId>, JobSeen> jobs_;
   std::map<NodeName, NodeSeen> nodes_;
+  std::optional<CalendarSeen> calendar_;
   std::map<RunName, std::vector<std::string>> rivals_;
 };
 

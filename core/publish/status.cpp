@@ -13,6 +13,7 @@
 #include "core/secrets.hpp"
 #include "core/sentence.hpp"
 #include "core/signals/training_health.hpp"
+#include "core/supply/calendar.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/pending_reason.hpp"
 #include "core/supply/suspended.hpp"
@@ -262,6 +263,9 @@ wire::StatusDocument status_of(const SiteState& state, const RunState& run, Inst
     doc.spend->suffices = spend->suffices();
   }
   fill_spares(doc, state, run, now);
+  if (state.calendar)
+    for (const auto& leaving : supply::leaving_nodes(*state.calendar, run, wall))
+      doc.leaving.push_back({format_rfc3339(leaving.at), leaving.nodes, leaving.why});
   doc.followers = followers_of(run);
   doc.alerts = alerts_of(state, run.policy.run);
   return doc;

@@ -43,9 +43,11 @@ Hang detect_hang(const RunState& run, const wire::Beat& beat, Duration awake = D
 // Margin before the wall: exit_before_limit, never less than twice the longest save, never more
 // than half of the time limit.
 Duration limit_margin(const RunState& run);
-// When the running task must be ordered to save and exit; empty without a known wall, or when
-// nothing can tell it.
-std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall);
+// When the running task must be ordered to save and exit: before its wall, and before the end of
+// its reservation; empty without a known wall, or when nothing can tell it.
+std::optional<Instant> limit_at(const SiteState& site, const RunState& run);
+// It is the reservation that ends first.
+bool reservation_is_first(const SiteState& site, const RunState& run);
 
 std::optional<std::string> chain_dry(const RunState& run);
 // Failures without progress, or in all, beyond what the policy allows.

@@ -4,6 +4,7 @@
 
 #include "core/sentence.hpp"
 #include "core/signals/detect.hpp"
+#include "core/supply/calendar.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/suspended.hpp"
@@ -16,13 +17,36 @@ Duration limit_margin(const RunState& run) {
   return std::min(margin, run.policy.scheduler.time_limit / 2);
 }
 
-std::optional<Instant> limit_at(const RunState& run, Instant now, WallTime wall) {
-  if (!has_agents(run.policy) && !script::leaves_when_told(run.policy)) return std::nullopt;
+namespace {
+
+std::optional<WallTime> wall_of_task(const RunState& run) {
   const supply::Submission* s = running_submission(run);
-  if (s == nullptr || supply::is_suspended(run)) return std::nullopt;  // its wall moves on
+  if (s == nullptr) return std::nullopt;
   const auto task = s->tasks.find(running_task(*s));
-  if (task == s->tasks.end() || !task->second.ends_at) return std::nullopt;
-  return now + (*task->second.ends_at - wall) - limit_margin(run);
+  return task == s->tasks.end() ? std::nullopt : task->second.ends_at;
+}
+
+// SLURM ends a job with its reservation.
+std::optional<WallTime> end_of_reservation(const SiteState& site, const RunState& run) {
+  if (!site.calendar) return std::nullopt;
+  return supply::own_end(*site.calendar, run.policy.scheduler, site.wall);
+}
+
+}  // namespace
+
+bool reservation_is_first(const SiteState& site, const RunState& run) {
+  const auto reserved = end_of_reservation(site, run), wall = wall_of_task(run);
+  return reserved && (!wall || *reserved < *wall);
+}
+
+std::optional<Instant> limit_at(const SiteState& site, const RunState& run) {
+  if (!has_agents(run.policy) && !script::leaves_when_told(run.policy)) return std::nullopt;
+  if (running_submission(run) == nullptr || supply::is_suspended(run))
+    return std::nullopt;  // its wall moves on
+  const auto end =
+      reservation_is_first(site, run) ? end_of_reservation(site, run) : wall_of_task(run);
+  if (!end) return std::nullopt;
+  return site.now + (*end - site.wall) - limit_margin(run);
 }
 
 std::optional<std::string> chain_dry(const RunState& run) {

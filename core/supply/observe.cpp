@@ -287,40 +287,6 @@ bool was_requeued(const RunState& run, Submission& s, const JobId& job, std::uin
          (stopping == nullptr || stopping->goal == training::Goal::Next);
 }
 
-bool is_stuck(const Submission& s, const Task& task) {
-  const bool waits = task.state == JobState::Pending || task.state == JobState::Requeued;
-  return waits && s.live() &&
-         classify_reason(task.reason, !s.exclude.empty()).kind != ReasonClass::Waiting;
-}
-
-void end_if_none_is_stuck(Turn& turn) {
-  for (const auto& [token, s] : turn.r().jobs.supply)
-    for (const auto& [number, task] : s.tasks)
-      if (is_stuck(s, task)) return;
-  resolve(turn, "queue_stuck");
-}
-
-// A job that waits not for its turn but for an operator, or for us.
-void heed_reason(Turn& turn, Submission& s, const JobSeen& seen) {
-  const Reason reason = classify_reason(seen.reason, !s.exclude.empty());
-  if (reason.kind == ReasonClass::Waiting) return end_if_none_is_stuck(turn);
-  const std::string why = fmt::format("{} ({})", seen.reason, reason.meaning);
-  if (reason.kind == ReasonClass::Never) {
-    if (s.cancel_asked) return;
-    turn.say(fmt::format("{} can never start: {}; it is cancelled and replaced", job_text(seen.job),
-                         why));
-    s.rest_cancelled = s.cancel_asked = true;
-    return turn.act(Cancel{s.token, JobId{s.job.job, 0}, true, false});
-  }
-  const bool ours = reason.kind == ReasonClass::Ours;
-  turn.say(fmt::format("{} waits for an operator: {}", job_text(seen.job), why));
-  raise(turn, {Severity::Critical, "queue_stuck",
-               fmt::format("{} cannot start: {}", job_text(seen.job), why),
-               ours ? command_text(turn.name(), "nodes", "# then: stoker include NODE...")
-                    : fmt::format("scontrol show job {}", seen.job.text()),
-               ""});
-}
-
 }  // namespace
 
 void on_job_seen(Turn& turn, const JobSeen& seen) {

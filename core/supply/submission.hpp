@@ -74,8 +74,9 @@ struct Submission {
   bool rest_gone = false;       // they were seen to be gone
   bool cancel_asked = false;    // by us: the running task, or all
   Instant intended_at;
+  Duration time_limit{};  // of each task; 0 = not known (an older journal)
   STOKER_FIELDS(Submission, token, order, array_tasks, nodes, planned, exclude, job, state, tasks,
-                rest_cancelled, rest_gone, cancel_asked, intended_at)
+                rest_cancelled, rest_gone, cancel_asked, intended_at, time_limit)
 
   [[nodiscard]] bool live() const { return !std::holds_alternative<Terminal>(state); }
   // Tasks that were not seen to start. A cancel that is not carried out yet does not keep them from

@@ -12,6 +12,7 @@
 #include "core/sentence.hpp"
 #include "core/signals/detect.hpp"
 #include "core/signals/training_health.hpp"
+#include "core/supply/calendar.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
@@ -77,28 +78,29 @@ std::vector<std::uint64_t> pins_of(const RunState& run, bool with_followed = tru
   return pins;
 }
 
-// Active nodes by consumed samples, as RUN.yaml plans them.
-std::uint32_t planned_nodes(const RunState& run) {
-  std::uint32_t nodes = 1;
-  for (const NodesStep& step : run.policy.scheduler.nodes) {
-    nodes = step.nodes;
-    if (step.until_samples == 0 || run.health.progress.samples < step.until_samples) break;
-  }
-  return nodes;
-}
-
 Submission& add_submission(Turn& turn, const std::string& dependency) {
   RunState& run = turn.r();
   forget_old(run);
   const SchedulerPolicy& policy = run.policy.scheduler;
-  const Size size = size_for(turn);
+  const Grant grant = grant_of_next(turn);
   Submit submit;
   submit.token = make_token(turn, run.asked.order);
   submit.order = run.asked.order;
   submit.array_tasks = std::max(1u, policy.array_tasks);
-  submit.nodes = size.with_spares;
-  submit.time_limit = policy.time_limit;
-  submit.exclude = submitted_without(turn, size.active);
+  submit.nodes = grant.size.with_spares;
+  submit.time_limit = grant.limit;
+  if (grant.limit < policy.time_limit) {
+    submit.array_tasks = 1;  // the next one has other limits
+    turn.say(
+        fmt::format("for {} only: nodes are reserved after that", format_duration(grant.limit)));
+  }
+  if (turn.site.calendar && run.conditions.reservation_seen &&
+      all_over(*turn.site.calendar, policy, turn.event.wall)) {
+    submit.unreserved = true;
+    turn.say(fmt::format("without the reservation {}: it is over",
+                         fmt::join(own_reservations(policy), ",")));
+  }
+  submit.exclude = submitted_without(turn, grant.size.active);
   if (run.asked.order.value == 1) submit.begin = policy.begin;
   submit.dependency = dependency;
 
@@ -110,6 +112,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   s.planned = planned_nodes(run);
   s.exclude = submit.exclude;
   s.intended_at = turn.now();
+  s.time_limit = submit.time_limit;
   if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
     turn.act(SetKillSwitch{run.policy.train.kill_switch, false});
   turn.act(submit);
@@ -117,14 +120,6 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
 }
 
 }  // namespace
-
-// Where the scheduler has said that too few nodes remain, only RUN.yaml's own list is kept.
-std::vector<NodeName> avoided_nodes(const Turn& turn, std::uint32_t needed) {
-  const RunState& run = turn.r();
-  const auto& fixed = run.policy.scheduler.exclude;
-  if (run.jobs.without_exclusions) return fixed;
-  return exclusions_for_submit(turn.site.ledger, fixed, needed, turn.now());
-}
 
 bool next_runs(const Submission& s, std::uint32_t task) {
   return std::any_of(s.tasks.begin(), s.tasks.end(), [&](const auto& entry) {
@@ -136,25 +131,6 @@ Duration submit_pause(std::uint32_t n) {
   Duration pause = 15s;
   for (std::uint32_t i = 1; i < n && pause < 10min; ++i) pause *= 2;
   return std::min<Duration>(pause, 10min);
-}
-
-Size size_for(const Turn& turn) {
-  const RunState& run = turn.r();
-  const SchedulerPolicy& policy = run.policy.scheduler;
-  Size size;
-  size.active = planned_nodes(run);
-  size.with_spares = size.active + policy.spares;
-  if (!has_agents(run.policy)) return size;  // the script knows its size
-  const NodeLedger& ledger = turn.site.ledger;
-  if (ledger.nodes.size() < size.with_spares) return size;  // the cluster is not known
-  const auto avoid = avoided_nodes(turn, size.active);
-  const std::uint32_t usable = usable_nodes(ledger, avoid);
-  if (usable < size.active)
-    for (const std::uint32_t allowed : policy.nodes_allowed)
-      if (allowed <= usable && (size.active > usable || allowed > size.active))
-        size.active = allowed;
-  size.with_spares = std::clamp(usable, size.active, size.active + policy.spares);
-  return size;
 }
 
 void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_samples) {
@@ -169,7 +145,7 @@ void write_orders(Turn& turn, const wire::Resume& resume, std::uint64_t skip_sam
   orders.command = policy.train.command;
   orders.environment = policy.train.environment;
   orders.setup = policy.train.setup;
-  orders.nodes = size_for(turn).active;
+  orders.nodes = grant_of_next(turn).size.active;
   orders.ranks_per_node = policy.train.ranks_per_node;
   orders.spares = policy.scheduler.spares;
   orders.in_allocation = policy.recover.in_allocation;
@@ -319,25 +295,6 @@ void follow_plan(Turn& turn) {
                     run.health.progress.samples, count_text(planned, "node"), s.planned));
     cancel_waiting(turn);
     return top_up(turn);
-  }
-}
-
-void resize_waiting(Turn& turn) {
-  RunState& run = turn.r();
-  if (turn.in<training::Queued>() == nullptr || turn.site.ledger.nodes.empty()) return;
-  const Size size = size_for(turn);
-  const std::uint32_t usable = usable_nodes(turn.site.ledger, avoided_nodes(turn, size.active));
-  for (auto& [token, s] : run.jobs.supply) {
-    const bool pending = std::holds_alternative<Pending>(s.state) && s.waiting() > 0;
-    if (!pending || turn.site.ledger.nodes.size() < s.nodes || usable >= s.nodes ||
-        size.with_spares >= s.nodes)
-      continue;
-    turn.say(fmt::format("{} wants {} but {} usable; replacing it by one of {}", job_text(s.job),
-                         count_text(s.nodes, "node"),
-                         usable == 1 ? std::string("1 is") : fmt::format("{} are", usable),
-                         size.with_spares));
-    cancel_waiting(turn);
-    return;
   }
 }
 

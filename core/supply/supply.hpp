@@ -39,12 +39,28 @@ struct Size {
   std::uint32_t with_spares = 1;
 };
 Size size_for(const Turn& turn);
+// What a submission now asks for: that size for scheduler.time_limit, or less of either where nodes
+// are reserved before (calendar.hpp).
+struct Grant {
+  Size size;
+  Duration limit{};
+};
+Grant grant_for(const Turn& turn);
+// The same where no job runs; behind one, size_for() and the whole time limit.
+Grant grant_of_next(const Turn& turn);
+// Active nodes by consumed samples, as RUN.yaml plans them.
+std::uint32_t planned_nodes(const RunState& run);
+// Nodes that are there for a job of this length from now on; empty: that is not known.
+std::optional<std::uint32_t> nodes_for(const Turn& turn, Duration limit);
 
 // The next task of an array runs beside one that lost a node and trains on: so would the others
 // after it. Those that wait are replaced by a new array (array_limit.cpp).
 void replace_uncounted(Turn& turn, const Submission& s);
 
 void on_job_seen(Turn& turn, const JobSeen& seen);
+// Why a task waits: what needs a person is an alert, what can never start is replaced (stuck.cpp).
+void heed_reason(Turn& turn, Submission& s, const JobSeen& seen);
+void end_if_none_is_stuck(Turn& turn);
 // A generation's first report: its task runs, or runs again, no matter what the scheduler said
 // last.
 void on_claimed(Turn& turn, const wire::GenerationStarted& started);

@@ -83,7 +83,7 @@ void put_off(Instant& at, Instant now, Duration away) {
 
 std::optional<Instant> wall_at(const SiteState& site, const RunState& run) {
   if (!is_watched(run)) return std::nullopt;
-  return signals::limit_at(run, site.now, site.wall);
+  return signals::limit_at(site, run);
 }
 
 void leave_before_wall(Turn& turn) {
@@ -91,13 +91,14 @@ void leave_before_wall(Turn& turn) {
   const auto& step = turn.site.clock_step;
   const bool jumped = step && step->by > 0ns && turn.now() - step->at < 1min;
   leave(turn, Goal::Next, wire::Level::SaveAndLeave,
-        fmt::format(
-            "{}the time limit of {} is {} away; saving and exiting so that the next task continues",
-            jumped ? fmt::format("the clock of this host was set forward by {}: ",
-                                 format_duration(step->by))
-                   : "",
-            job_text(run.live ? run.live->job : running_submission(run)->job),
-            format_duration(signals::limit_margin(run))));
+        fmt::format("{}{} of {} is {} away; saving and exiting so that the next task continues",
+                    jumped ? fmt::format("the clock of this host was set forward by {}: ",
+                                         format_duration(step->by))
+                           : "",
+                    signals::reservation_is_first(turn.site, run) ? "the end of the reservation"
+                                                                  : "the time limit",
+                    job_text(run.live ? run.live->job : running_submission(run)->job),
+                    format_duration(signals::limit_margin(run))));
 }
 
 std::optional<Instant> limbo_at(const SiteState&, const RunState& run) {

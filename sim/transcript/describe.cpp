@@ -30,7 +30,8 @@ std::string text(const core::WriteOrders& a) {
 }
 
 std::string text(const core::Submit& a) {
-  return fmt::format("submit {} tasks={} nodes={}{}{}", a.token.text, a.array_tasks, a.nodes,
+  return fmt::format("submit {} tasks={} nodes={}{}{}{}", a.token.text, a.array_tasks, a.nodes,
+                     a.unreserved ? " unreserved" : "",
                      a.exclude.empty() ? "" : " without " + compress_hostlist(a.exclude),
                      a.dependency.empty() ? "" : " " + a.dependency);
 }

@@ -35,6 +35,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
   verbs_ = {{"add", &Script::do_add},
             {"daemon", &Script::do_daemon},
             {"nodes", &Script::do_nodes},
+            {"calendar", &Script::do_calendar},
             {"job", &Script::do_job},
             {"gone", &Script::do_gone},
             {"rival", &Script::do_rival},

@@ -34,6 +34,7 @@ class Script {
   Status do_add(Words& words);
   Status do_daemon(Words& words);
   Status do_nodes(Words& words);
+  Status do_calendar(Words& words);
   Status do_job(Words& words);
   Status do_gone(Words& words);
   Status do_rival(Words& words);

@@ -49,6 +49,9 @@ Status Script::do_policy(Words& words) {
   s.array_tasks = static_cast<std::uint32_t>(words.number("tasks", s.array_tasks));
   s.top_up_below = static_cast<std::uint32_t>(words.number("top_up_below", s.top_up_below));
   s.time_limit = words.duration("time_limit", s.time_limit);
+  if (const auto name = words.value("reservation")) s.extra = {"--reservation=" + *name};
+  if (const auto smaller = words.number("allowed"))
+    s.nodes_allowed = {static_cast<std::uint32_t>(smaller), s.nodes.front().nodes};
   p.hang.floor = words.duration("floor", p.hang.floor);
   p.hang.ceiling = words.duration("ceiling", p.hang.ceiling);
   p.hang.startup = words.duration("startup", p.hang.startup);
@@ -127,6 +130,23 @@ Status Script::do_nodes(Words& words) {
   for (const NodeName& node : *nodes)
     STOKER_TRY_STATUS(feed(core::NodeSeen{node, up, up ? "IDLE" : "DOWN", reason}, true));
   return ok();
+}
+
+// calendar n[01-10] [reserved maint n[05-10] from 5h until 8h]…: times count from now
+Status Script::do_calendar(Words& words) {
+  core::CalendarSeen seen;
+  seen.partitions.push_back({"main", true, words.next()});
+  while (words.take("reserved")) {
+    core::Reservation r{words.next(), words.next(), {}, {}};
+    if (!words.take("from")) return fail("a reservation begins: from 5h", r.name);
+    STOKER_TRY(from, parse_duration(words.next()));
+    if (!words.take("until")) return fail("a reservation ends: until 8h", r.name);
+    STOKER_TRY(until, parse_duration(words.next()));
+    r.from = world_.clock.wall() + from;
+    r.until = world_.clock.wall() + until;
+    seen.reservations.push_back(std::move(r));
+  }
+  return feed(std::move(seen), true);
 }
 
 // job 1_1 RUNNING [nodes n[01-03]] [ends 1h] [exit 1] [signal 9] [by 1000] [restart 1] [reason R]

@@ -95,7 +95,7 @@ TEST_CASE("slurm observe: running and failed tasks -> as SLURM says, numbers ask
   CHECK(f.processes.count("squeue") == 2);
   REQUIRE(f.scheduler.observe({RunName("tr11")}));
   CHECK(f.processes.count("squeue") == 3);
-  CHECK(f.processes.count("sinfo") == 1);
+  CHECK(f.processes.count("sinfo") == 2);
 }
 
 TEST_CASE("slurm submit: an excluded node that the cluster does not know -> left out") {

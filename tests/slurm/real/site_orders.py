@@ -1,6 +1,7 @@
-"""What administrators and SLURM itself do to a run's jobs: suspend, hold, preempt, reboot a node, end a reservation. Nobody's fault: no
-node is excluded, no restart is counted, and what needs a person says so."""
+"""What administrators and SLURM itself do to a run's jobs: suspend, hold, preempt, reboot a node, end a reservation. No fault of a node: none
+is excluded, no restart is counted, and what needs a person says so."""
 import json
+import os
 import time
 
 from e2e._harness import check
@@ -119,9 +120,54 @@ def preempted(site):
     is_clean(site)
 
 
-def reserve(site, minutes, nodes="n[01-02]", name="camp", user=None):
-    site.cluster.run("scontrol", "create", "reservation", f"ReservationName={name}", "StartTime=now", f"Duration={minutes}",
-                     f"Users={user or site.cluster.user}", f"Nodes={nodes}", root=True)
+def reserve(site, name, nodes, begins, minutes, user):
+    site.cluster.run("scontrol", "create", "reservation", f"ReservationName={name}", f"StartTime={begins}", f"Duration={minutes}",
+                     f"Users={user}", f"Nodes={nodes}", root=True)
+
+
+@with_either("loop")
+def reservation_ends(site):
+    """The run's own reservation ends: the training leaves before, what waits is replaced, and the run goes on without it."""
+    reserve(site, "camp", "n[01-02]", "now", 2, site.cluster.user)
+    site.start_daemon()
+    site.run_training(tasks=4, scheduler=', extra: ["--reservation=camp"]')
+    site.wait_training(beyond=20)
+    leaving = site.wait(lambda: site.status()["leaving"], LIMIT, "the end of the reservation in status")
+    check("camp ends" in leaving[0]["why"], str(leaving))
+    check(alert(site, "reservation_ends"), "no alert of kind reservation_ends")
+    before = site.wait_event("the end of the reservation")
+    after = site.wait(lambda: (s := site.status())["state"] == "training" and "camp" not in reservation_of(site, s["job"]) and s, 2 * LIMIT,
+                      "a task without the reservation")
+    check(after["job"].split("_")[0] != before.get("job", ""), after["job"])
+    check(not any("TIMEOUT" in e.get("reason", "") for e in site.events()), "a task was ended by the reservation")
+    is_clean(site)
+
+
+def reservation_of(site, job):
+    return site.cluster.run("scontrol", "show", "job", "-o", job, ok=False).stdout.partition(" Reservation=")[2].partition(" ")[0]
+
+
+@with_either("core")
+def reserved_by_others(site):
+    """Others reserve most nodes: the run asks for the time until then, and for fewer nodes where that is too short. The plan shows it."""
+    reserve(site, "maint", "n[02-08]", "now+3hours", 120, "root")
+    site.start_daemon()
+    site.run_training(tasks=4, nodes="2, nodes_allowed: [1, 2]", time_limit="20h")
+    site.wait_training(beyond=20)
+    limit = site.cluster.run("squeue", "-h", "-j", site.job_id(), "-o", "%l").stdout.strip()
+    check(limit.startswith("2:4"), f"the time limit is {limit}")  # three hours less a tenth
+    config = os.path.join(site.folder, f"{site.run}.yaml")
+    windows = json.loads(site.stoker("plan", config, "--calendar", "--json").stdout)["windows"]
+    check([(w["usable"], w["size"]) for w in windows] == [(8, 2), (1, 1), (8, 2)], str(windows))
+    shown = site.stoker("plan", config, "--calendar").stdout
+    check("maint (of others): n[02-08]" in shown, shown)
+    site.stoker("stop", site.run, "--reason", "a maintenance comes nearer")
+    site.wait_state("stopped", LIMIT)
+    site.cluster.run("scontrol", "update", "ReservationName=maint", "StartTime=now+30minutes", root=True)
+    site.kill_daemon()
+    site.start_daemon()  # its first look is at once
+    site.stoker("resume", site.run, "--reason", "go on")
+    site.wait(lambda: len(site.status()["nodes"]) == 1 and site.status()["state"] == "training", 2 * LIMIT, "a start on one node")
 
 
 @on_cluster(more="MaxArraySize=4\n")
@@ -135,4 +181,5 @@ def small_arrays(site):
 
 
 if __name__ == "__main__":
-    main(suspended, suspended_on_two_nodes, suspended_while_nobody_looks, held_while_waiting, node_rebooted, preempted, small_arrays)
+    main(suspended, suspended_on_two_nodes, suspended_while_nobody_looks, held_while_waiting, node_rebooted, preempted,
+         reservation_ends, reserved_by_others, small_arrays)
