@@ -27,7 +27,7 @@ LONGEST = ["model_agrees", "model_agrees_with_accounts", "stopped", "stopped_whi
            "squeue_slow_failing_empty_garbage", "agents_fall_silent", "faults_in_a_row", "nobody_left_to_tell",
            "rate_of_questions", "script_in_limbo", "id_given_to_a_stranger",
            "forgotten_by_slurmctld", "squeue_fails_lies_and_is_slow", "script_loses_a_node", "no_kill_wants_both", "probe_that_fails",
-           "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "time_limit", "node_death"]
+           "slurmd_alone", "batch_host_dies", "killed_after_sbatch", "reservation_ends", "suspended", "time_limit", "node_death"]
 TRAININGS = ("core", "loop")
 
 

@@ -24,8 +24,7 @@ def alert(site, kind):
     return next((a for a in json.loads(site.stoker("alerts", "--json").stdout) if a["kind"] == kind), None)
 
 
-def stands_still_and_goes_on(site, **options):
-    """Suspended for longer than every limit of silence there is (hang.ceiling and the lead's patience: 70 s)."""
+def stands_still_and_goes_on(site, seconds, **options):
     site.start_daemon()
     site.run_training(tasks=4, **options)
     before = site.wait_training(beyond=20)
@@ -33,7 +32,7 @@ def stands_still_and_goes_on(site, **options):
     site.wait(lambda: "suspended" in site.status()["conditions"], LIMIT, "the suspension to be known")
     check(alert(site, "suspended"), "no alert of kind suspended")
     since = time.monotonic()
-    while time.monotonic() - since < 100:
+    while time.monotonic() - since < seconds:
         now = site.status()
         check(now["job"] == before["job"] and now["state"] in ("training", "suspect"), f"{now['state']}, {now['job']}: {now.get('reason')}")
         time.sleep(2)
@@ -47,14 +46,14 @@ def stands_still_and_goes_on(site, **options):
 
 @with_either("loop")
 def suspended(site):
-    """`scontrol suspend`: the job stands still, and goes on where it was."""
-    stands_still_and_goes_on(site)
+    """`scontrol suspend`, longer than every limit of silence (hang.ceiling 60 s, the lead's patience 70 s): it goes on where it was."""
+    stands_still_and_goes_on(site, 80)
 
 
 @with_either("core")
 def suspended_on_two_nodes(site):
-    """The agents of two nodes stand still, and neither takes the other for dead."""
-    stands_still_and_goes_on(site, nodes=2)
+    """The agents of two nodes stand still, longer than each waits for the other (10 s), and neither takes the other for dead."""
+    stands_still_and_goes_on(site, 30, nodes=2)
 
 
 @with_either("loop")
