@@ -77,6 +77,7 @@ Result<std::vector<core::Partition>> parse_partitions(std::string_view text) {
     if (out.size() == kMost) break;
     core::Partition partition{name, name.ends_with('*'), compress_hostlist(std::move(list))};
     if (partition.by_default) partition.name.pop_back();
+    STOKER_TRY_STATUS(expand_hostlist(partition.nodes));  // names that no node can have
     out.push_back(std::move(partition));
   }
   return out;

@@ -93,6 +93,7 @@ std::optional<std::uint32_t> nodes_between(const CalendarSeen& calendar,
   if (partition == nullptr) return std::nullopt;
   const auto own = own_reservations(policy);
   const auto all = nodes_in(partition->nodes);
+  if (all.empty()) return std::nullopt;
   std::set<NodeName> nodes(all.begin(), all.end()), reserved;
   for (const Reservation& r : calendar.reservations) {
     if (r.until <= from || r.from >= until) continue;

@@ -7,6 +7,7 @@
 #include "common/hostlist.hpp"
 #include "slurm/accounting.hpp"
 #include "slurm/adopt.hpp"
+#include "slurm/calendar.hpp"
 #include "slurm/crontab.hpp"
 #include "slurm/job_detail.hpp"
 #include "slurm/job_json.hpp"
@@ -31,12 +32,18 @@ void squeue(std::string_view bytes) {
 void scontrol(std::string_view bytes) {
   (void)slurm::parse_job_details(bytes);
   (void)slurm::parse_step_records(bytes);
+  if (const auto reservations = slurm::parse_reservations(bytes))
+    for (const auto& reservation : *reservations)
+      must(expand_hostlist(reservation.nodes).has_value(), "a reservation's nodes are a host list");
 }
 void sacct(std::string_view bytes) {
   (void)slurm::parse_accounting(bytes);
 }
 void sinfo(std::string_view bytes) {
   (void)slurm::parse_nodes(bytes);
+  if (const auto partitions = slurm::parse_partitions(bytes))
+    for (const auto& partition : *partitions)
+      must(expand_hostlist(partition.nodes).has_value(), "a partition's nodes are a host list");
   (void)expand_hostlist(bytes);
 }
 void slurm_json(std::string_view bytes) {

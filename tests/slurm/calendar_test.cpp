@@ -81,6 +81,7 @@ TEST_CASE("calendar: sinfo's nodes and partitions -> a host list each, the defau
   CHECK_FALSE((*found)[1].by_default);
   CHECK_FALSE(parse_partitions("n01\x1fmain*\nn02").has_value());
   CHECK_FALSE(parse_partitions("n01 main\n").has_value());
+  CHECK_FALSE(parse_partitions("weird name\x1fmain*\n").has_value());
 }
 
 TEST_CASE(
