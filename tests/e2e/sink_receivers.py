@@ -2,6 +2,7 @@
 stubs that check each request against what the service documents: not the services themselves. And receivers that
 misbehave: one clear line each, nothing lost, no secret in any message."""
 import http.server
+import itertools
 import json
 import os
 import re
@@ -208,7 +209,8 @@ def every_kind_of_service(site):
     def actions():
         return [b["event_action"] for k, b in service.taken if k == "pagerduty" and b["dedup_key"] == alert["id"]]
     site.wait(lambda: "resolve" in actions(), 60, "the resolution at PagerDuty")
-    check(actions() == ["trigger", "acknowledge", "resolve"], f"PagerDuty: {actions()}")
+    # At least once: on a loaded machine an answer comes after its time limit, and the same is sent again.
+    check([action for action, _ in itertools.groupby(actions())] == ["trigger", "acknowledge", "resolve"], f"PagerDuty: {actions()}")
     check(not service.errors, f"refused by the service: {service.errors}")
     site.audit()
 
