@@ -28,7 +28,8 @@ std::optional<WallTime> wall_of_task(const RunState& run) {
 
 // SLURM ends a job with its reservation.
 std::optional<WallTime> end_of_reservation(const SiteState& site, const RunState& run) {
-  if (!site.calendar) return std::nullopt;
+  const supply::Submission* s = running_submission(run);
+  if (!site.calendar || (s != nullptr && s->unreserved)) return std::nullopt;
   return supply::own_end(*site.calendar, run.policy.scheduler, site.wall);
 }
 

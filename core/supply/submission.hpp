@@ -74,9 +74,10 @@ struct Submission {
   bool rest_gone = false;       // they were seen to be gone
   bool cancel_asked = false;    // by us: the running task, or all
   Instant intended_at;
-  Duration time_limit{};  // of each task; 0 = not known (an older journal)
+  Duration time_limit{};    // of each task; 0 = not known (an older journal)
+  bool unreserved = false;  // without the run's own reservation
   STOKER_FIELDS(Submission, token, order, array_tasks, nodes, planned, exclude, job, state, tasks,
-                rest_cancelled, rest_gone, cancel_asked, intended_at, time_limit)
+                rest_cancelled, rest_gone, cancel_asked, intended_at, time_limit, unreserved)
 
   [[nodiscard]] bool live() const { return !std::holds_alternative<Terminal>(state); }
   // Tasks that were not seen to start. A cancel that is not carried out yet does not keep them from

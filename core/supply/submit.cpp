@@ -94,10 +94,11 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
     turn.say(
         fmt::format("for {} only: nodes are reserved after that", format_duration(grant.limit)));
   }
+  // Its last minutes are not worth a start.
   if (turn.site.calendar && run.conditions.reservation_seen &&
-      all_over(*turn.site.calendar, policy, turn.event.wall)) {
+      all_over(*turn.site.calendar, policy, turn.event.wall + worth_a_start(run.policy))) {
     submit.unreserved = true;
-    turn.say(fmt::format("without the reservation {}: it is over",
+    turn.say(fmt::format("without the reservation {}: it is over, or nearly",
                          fmt::join(own_reservations(policy), ",")));
   }
   submit.exclude = submitted_without(turn, grant.size.active);
@@ -113,6 +114,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   s.exclude = submit.exclude;
   s.intended_at = turn.now();
   s.time_limit = submit.time_limit;
+  s.unreserved = submit.unreserved;
   if (!has_agents(run.policy) && !run.policy.train.kill_switch.empty())
     turn.act(SetKillSwitch{run.policy.train.kill_switch, false});
   turn.act(submit);

@@ -90,13 +90,14 @@ void leave_before_wall(Turn& turn) {
   RunState& run = turn.r();
   const auto& step = turn.site.clock_step;
   const bool jumped = step && step->by > 0ns && turn.now() - step->at < 1min;
+  const bool reservation = signals::reservation_is_first(turn.site, run);
+  if (reservation) cancel_waiting(turn);  // they would start in its last minutes for nothing
   leave(turn, Goal::Next, wire::Level::SaveAndLeave,
         fmt::format("{}{} of {} is {} away; saving and exiting so that the next task continues",
                     jumped ? fmt::format("the clock of this host was set forward by {}: ",
                                          format_duration(step->by))
                            : "",
-                    signals::reservation_is_first(turn.site, run) ? "the end of the reservation"
-                                                                  : "the time limit",
+                    reservation ? "the end of the reservation" : "the time limit",
                     job_text(run.live ? run.live->job : running_submission(run)->job),
                     format_duration(signals::limit_margin(run))));
 }
