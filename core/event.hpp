@@ -206,8 +206,9 @@ struct Reservation {
 struct CalendarSeen {
   static constexpr const char* kKind = "calendar_seen";
   std::vector<Partition> partitions;
-  std::vector<Reservation> reservations;  // by their beginning
-  STOKER_FIELDS(CalendarSeen, partitions, reservations)
+  std::vector<Reservation> reservations;   // by their beginning
+  std::optional<std::uint32_t> max_array;  // MaxArraySize: an array's numbers are below it
+  STOKER_FIELDS(CalendarSeen, partitions, reservations, max_array)
 };
 
 // ---- agents

@@ -42,6 +42,9 @@ struct NodesStep {  // nodes as a function of consumed samples; the last one has
 struct SchedulerPolicy {
   SchedulerKind kind = SchedulerKind::Local;
   RestAccess rest;  // of SLURM
+  // Of several SLURM clusters that share a slurmdbd, the one that commands act on (their -M); "" =
+  // the one that SLURM_CONF names.
+  std::string cluster;
   std::string partition, account;
   std::vector<NodesStep> nodes{{0, 1}};
   std::vector<std::uint32_t> nodes_allowed;  // empty: all
@@ -53,19 +56,21 @@ struct SchedulerPolicy {
   std::vector<NodeName> exclude;
   std::string begin;  // --begin of the first submission; "" = now
   std::vector<std::string> extra;
-  STOKER_FIELDS(SchedulerPolicy, kind, rest, partition, account, nodes, nodes_allowed, spares,
-                gpus_per_node, cpus_per_task, time_limit, array_tasks, top_up_below, exclude, begin,
-                extra)
+  STOKER_FIELDS(SchedulerPolicy, kind, rest, cluster, partition, account, nodes, nodes_allowed,
+                spares, gpus_per_node, cpus_per_task, time_limit, array_tasks, top_up_below,
+                exclude, begin, extra)
 };
 
 // One scheduler of all that a daemon may have: its kind, and the way in.
 struct SchedulerPlace {
   SchedulerKind kind = SchedulerKind::Local;
   RestAccess rest;
+  std::string cluster;
   auto operator<=>(const SchedulerPlace&) const = default;
 };
 inline SchedulerPlace place_of(const SchedulerPolicy& policy) {
-  return {policy.kind, policy.kind == SchedulerKind::Slurm ? policy.rest : RestAccess{}};
+  if (policy.kind != SchedulerKind::Slurm) return {policy.kind, {}, {}};
+  return {policy.kind, policy.rest, policy.cluster};
 }
 
 using wire::FinishedWhen;

@@ -85,6 +85,14 @@ class Reader {
     if (script_.run != name)
       note(fmt::format("the job's name \"{}\" cannot name a run; its jobs are called {}", name,
                        script_.run));
+    script_.cluster = value("clusters");
+    if (script_.cluster.find(',') != std::string::npos) {
+      note(
+          fmt::format("--clusters={}: sbatch would take the one that is free first; stoker looks "
+                      "for the run's jobs on one, the first",
+                      script_.cluster));
+      script_.cluster.resize(script_.cluster.find(','));
+    }
     if (!value("chdir").empty()) folder_ = in_folder(folder_, value("chdir"));
   }
 

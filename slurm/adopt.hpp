@@ -29,8 +29,9 @@ std::string run_name_of(std::string text);
 std::optional<Duration> parse_time_limit(std::string_view text);
 
 struct AdoptedScript {
-  std::string path;  // absolute
-  std::string run;   // after --job-name
+  std::string path;     // absolute
+  std::string run;      // after --job-name
+  std::string cluster;  // -M; "" = SLURM_CONF's
   std::uint32_t nodes = 1, ranks_per_node = 1, array_tasks = 1;
   std::optional<std::uint32_t> gpus_per_node;
   std::optional<Duration> time_limit;

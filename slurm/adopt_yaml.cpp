@@ -28,6 +28,7 @@ std::string run_yaml_of(const AdoptedScript& s) {
                   printable(s.path));
   for (const std::string& text : s.notes) out += fmt::format("# note: {}\n", quoted(text));
   out += fmt::format("run: {}\n\nscheduler:\n  kind: slurm\n", quoted(s.run));
+  if (!s.cluster.empty()) out += fmt::format("  cluster: {}\n", quoted(s.cluster));
   out += fmt::format("  nodes: {}\n", s.nodes);
   if (s.time_limit)
     out += fmt::format("  time_limit: {}s\n", *s.time_limit / std::chrono::seconds(1));

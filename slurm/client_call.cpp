@@ -1,5 +1,6 @@
 #include "slurm/client_call.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 namespace stoker::slurm {
@@ -7,6 +8,15 @@ namespace {
 
 constexpr std::string_view kDropped[] = {"SLURM_", "SBATCH_",  "SRUN_",     "SALLOC_", "SQUEUE_",
                                          "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_"};
+
+struct Local {
+  std::string_view command;
+  const char* variable;  // as its option --local
+};
+constexpr Local kLocal[] = {{"squeue", "SQUEUE_LOCAL"},
+                            {"sinfo", "SINFO_LOCAL"},
+                            {"scontrol", "SCONTROL_LOCAL"},
+                            {"sacct", "SACCT_LOCAL"}};
 
 bool dropped(std::string_view name) {
   if (name == "SLURM_CONF") return false;
@@ -28,10 +38,21 @@ std::map<std::string, std::string> clean_environment(
 }
 
 os::SpawnOptions client_call(std::vector<std::string> argv,
-                             const std::map<std::string, std::string>& ours) {
+                             const std::map<std::string, std::string>& ours,
+                             const std::string& cluster) {
   os::SpawnOptions options;
   options.argv = std::move(argv);
   options.environment = clean_environment(ours);
+  const std::string command = options.argv.front();
+  if (const auto* local = std::find_if(std::begin(kLocal), std::end(kLocal),
+                                       [&](const Local& of) { return of.command == command; });
+      local != std::end(kLocal))
+    options.environment[local->variable] = "1";
+  if (cluster.empty()) return options;
+  if (command == "sacct")  // the only one that does not read the variable
+    options.argv.insert(options.argv.begin() + 1, "--clusters=" + cluster);
+  else
+    options.environment["SLURM_CLUSTERS"] = cluster;
   return options;
 }
 

@@ -16,8 +16,12 @@ namespace stoker::slurm {
 std::map<std::string, std::string> clean_environment(
     const std::map<std::string, std::string>& ours);
 
+// `cluster`: which one it acts on, of those that slurmdbd knows (their -M); "" = SLURM_CONF's. Of a
+// federation no command shows its siblings: their nodes have the same names, their jobs are not
+// ours (measured with 22.05.8, FederationParameters=fed_display).
 os::SpawnOptions client_call(std::vector<std::string> argv,
-                             const std::map<std::string, std::string>& ours);
+                             const std::map<std::string, std::string>& ours,
+                             const std::string& cluster = {});
 
 // One line that people read: the last line of stderr that says something, else how it ended.
 std::string what_it_said(const os::CommandOutput& output);

@@ -1,6 +1,7 @@
 #include "slurm/command_controller.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <string_view>
 
@@ -25,6 +26,13 @@ core::PortError acted_in_vain(const Error& error) {
   return {error, never_started(error) ? core::Certainty::Definite : core::Certainty::Unknown};
 }
 
+std::optional<std::uint32_t> small_number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 constexpr const char* kTooLong = "the answer is longer than what is read";
 constexpr std::size_t kLongestQueue = 8u << 20;
 // Everybody who sees a token can write it beside any number of ids: a search asks about so few.
@@ -42,7 +50,7 @@ Result<os::CommandOutput> CommandController::question(std::vector<std::string> a
 }
 
 Result<os::CommandOutput> CommandController::act(std::vector<std::string> argv) {
-  return run(client_call(std::move(argv), options_.environment));
+  return run(client_call(std::move(argv), options_.environment, options_.cluster));
 }
 
 Result<os::CommandOutput> CommandController::run(const os::SpawnOptions& options, Duration limit) {
@@ -61,8 +69,8 @@ Result<std::vector<QueueRow>> CommandController::queue(const QueueQuestion& ques
   budget_.spend(options_.now());
   const std::string mark = options_.row_mark ? options_.row_mark() : std::string();
   const QueueForm form = mark.empty() ? QueueForm::InArguments : QueueForm::InEnvironment;
-  os::SpawnOptions squeue =
-      client_call(queue_command(question.users, question.job, form), options_.environment);
+  os::SpawnOptions squeue = client_call(queue_command(question.users, question.job, form),
+                                        options_.environment, options_.cluster);
   if (form == QueueForm::InEnvironment) squeue.environment["SQUEUE_FORMAT"] = queue_format(mark);
   std::string text;
   squeue.take = [&text](std::string_view piece) {  // no more than that is awaited
@@ -113,7 +121,7 @@ Result<std::vector<JobDetail>> CommandController::details(const JobId& job) {
 Result<os::CommandOutput> CommandController::search(std::vector<std::string> argv,
                                                     TokenSearch& search) {
   budget_.spend(options_.now());
-  os::SpawnOptions scontrol = client_call(std::move(argv), options_.environment);
+  os::SpawnOptions scontrol = client_call(std::move(argv), options_.environment, options_.cluster);
   scontrol.take = [&search](std::string_view piece) {
     search.feed(piece);
     return true;
@@ -176,7 +184,8 @@ Result<std::vector<core::NodeSeen>> CommandController::nodes(const std::string& 
                                                              Duration limit) {
   // A person waits for an answer within a limit, and it is rare: it has no part in the budget.
   if (limit == Duration{}) budget_.spend(options_.now());
-  STOKER_TRY(output, run(client_call(nodes_command(node), options_.environment), limit));
+  STOKER_TRY(output,
+             run(client_call(nodes_command(node), options_.environment, options_.cluster), limit));
   if (!output.status.ok()) return fail("sinfo failed: " + what_it_said(output), "sinfo");
   return parse_nodes(output.out);
 }
@@ -184,30 +193,46 @@ Result<std::vector<core::NodeSeen>> CommandController::nodes(const std::string& 
 Result<ClusterFacts> CommandController::cluster() {
   STOKER_TRY(output, question({"scontrol", "show", "config"}));
   if (!output.status.ok()) return fail("scontrol failed: " + what_it_said(output), "scontrol");
-  constexpr std::string_view kKey = "\nClusterName";
-  const auto at = output.out.find(kKey);
-  if (at == std::string::npos) return fail("scontrol returned no cluster name", "scontrol");
-  const auto value_at = [&output](std::size_t from) {
-    std::string line = output.out.substr(from);
+  const auto value_of = [&output](const char* key) {  // "Key      = value"
+    const auto at = output.out.find(std::string("\n") + key + " ");
+    if (at == std::string::npos) return std::string();
+    std::string line = output.out.substr(at + 1 + std::string_view(key).size());
     line.resize(std::min(line.find('\n'), line.size()));
     const auto value = line.find_first_not_of(" =");
     return value == std::string::npos ? std::string() : line.substr(value);
   };
-  constexpr std::string_view kStorage = "\nAccountingStorageType", kVersion = "\nSLURM_VERSION";
   ClusterFacts facts;
-  if (const auto storage = output.out.find(kStorage); storage != std::string::npos)
-    facts.accounts = value_at(storage + kStorage.size()).find("slurmdbd") != std::string::npos;
-  if (const auto version = output.out.find(kVersion); version != std::string::npos) {
+  facts.name = value_of("ClusterName");
+  if (facts.name.empty()) return fail("scontrol returned no cluster name", "scontrol");
+  facts.accounts = value_of("AccountingStorageType").find("slurmdbd") != std::string::npos;
+  facts.max_array = small_number(value_of("MaxArraySize"));
+  if (const std::string version = value_of("SLURM_VERSION"); !version.empty()) {
     const std::scoped_lock lock(mutex_);
-    json_ = scontrol_writes_json(value_at(version + kVersion.size()));
+    json_ = scontrol_writes_json(version);
   }
-  facts.name = value_at(at + kKey.size());
+  if (facts.accounts) look_for_siblings(facts.name);
   return facts;
+}
+
+// No answer: as it was.
+void CommandController::look_for_siblings(const std::string& name) {
+  const auto output = question({"scontrol", "show", "federation"});
+  if (!output || !output->status.ok()) return;
+  const std::scoped_lock lock(mutex_);
+  federated_ = output->out.starts_with("Federation:") ? name : "";
+}
+
+// A federation starts a single job where there is room first, on a sibling too; an array stays
+// where it was submitted (measured with 22.05.8), and needs no slurmdbd for that.
+std::string CommandController::cluster_for(const Submission& prepared) {
+  if (!options_.cluster.empty() || prepared.is_array) return options_.cluster;
+  const std::scoped_lock lock(mutex_);
+  return federated_;
 }
 
 Result<os::CommandOutput> CommandController::call_sbatch(const Submission& prepared,
                                                          bool test_only) {
-  os::SpawnOptions sbatch = client_call(prepared.argv, options_.environment);
+  os::SpawnOptions sbatch = client_call(prepared.argv, options_.environment, cluster_for(prepared));
   if (test_only) {  // a refused try stays in the queue as FAILED: it must not carry the token
     const std::vector<std::string> more{"--test-only", "--job-name=stoker-test",
                                         "--comment=stoker-test"};
@@ -221,7 +246,26 @@ Result<os::CommandOutput> CommandController::call_sbatch(const Submission& prepa
 core::PortResult<JobId> CommandController::submit(const Submission& prepared) {
   const auto output = call_sbatch(prepared, false);
   if (!output) return acted_in_vain(output.error());
-  return judge_submit(*output);
+  const auto job = judge_submit(*output);
+  const std::string elsewhere = named_cluster(output->out);
+  if (!std::holds_alternative<JobId>(job) || elsewhere.empty() ||
+      elsewhere == cluster_for(prepared))
+    return job;
+  return take_back(std::get<JobId>(job), elsewhere);
+}
+
+// A script's own -M sent the job where it is not looked for.
+core::PortError CommandController::take_back(const JobId& job, const std::string& cluster) {
+  const std::string advice = "set scheduler.cluster: " + cluster + ", or remove its -M";
+  const auto output = run(client_call({"scancel", job.text()}, options_.environment, cluster));
+  if (output && output->status.ok())
+    return {{"the script's -M put the job on the cluster " + cluster + ": it was cancelled there",
+             job.text(), advice},
+            core::Certainty::Definite};
+  return {{"the script's -M put the job on the cluster " + cluster + ", and scancel failed: " +
+               (output ? what_it_said(*output) : output.error().message()),
+           job.text(), "cancel it there by hand; " + advice},
+          core::Certainty::Unknown};
 }
 
 Controller::Tried CommandController::try_out(const Submission& prepared) {

@@ -41,6 +41,9 @@ class CommandController final : public Controller {
   Result<os::CommandOutput> search(std::vector<std::string> argv, TokenSearch& search);
   Result<bool> is_of_another(std::uint64_t job);
   Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration limit = {});
+  void look_for_siblings(const std::string& name);
+  std::string cluster_for(const Submission& prepared);
+  core::PortError take_back(const JobId& job, const std::string& cluster);
   Result<os::CommandOutput> call_sbatch(const Submission& prepared, bool test_only);
   core::PortResult<std::monostate> scancel(std::vector<std::string> options, const JobId& job);
 
@@ -48,7 +51,8 @@ class CommandController final : public Controller {
   CallBudget& budget_;
   const SlurmOptions& options_;
   std::mutex mutex_;
-  bool json_ = false;  // scontrol writes JSON
+  bool json_ = false;      // scontrol writes JSON
+  std::string federated_;  // the cluster's name, when it has siblings
 };
 
 // Errors of a command that never ran prove that nothing was done.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct QueueQuestion {
 };
 
 struct ClusterFacts {
-  std::string name;       // "" = it does not say
-  bool accounts = false;  // there is a slurmdbd
+  std::string name;                          // "" = it does not say
+  bool accounts = false;                     // there is a slurmdbd
+  std::optional<std::uint32_t> max_array{};  // MaxArraySize
 };
 
 enum class IdBelongs : std::uint8_t { ToNoJob, ToToken, ToAnother };

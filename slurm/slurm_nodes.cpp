@@ -1,4 +1,4 @@
-// Looking at nodes, partitions and reservations: seldom, beside the queue.
+// Looking at nodes, partitions, reservations and limits: seldom, beside the queue.
 #include "slurm/calendar.hpp"
 #include "slurm/slurm_scheduler.hpp"
 
@@ -37,8 +37,10 @@ void SlurmScheduler::look_at_calendar(core::SchedulerView& view) {
   }
   const auto reserved = controller_->question(reservations_command());
   if (!reserved || !reserved->status.ok()) return;
-  if (auto found = parse_reservations(reserved->out))
-    view.calendar = core::CalendarSeen{partitions_, std::move(*found)};
+  auto found = parse_reservations(reserved->out);
+  if (!found) return;
+  const std::scoped_lock lock(mutex_);
+  view.calendar = core::CalendarSeen{partitions_, std::move(*found), max_array_};
 }
 
 }  // namespace stoker::slurm

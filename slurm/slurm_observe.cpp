@@ -234,6 +234,7 @@ Result<std::string> SlurmScheduler::cluster_name() {
   STOKER_TRY(facts, controller_->cluster());
   const std::scoped_lock lock(mutex_);
   accounts_ = facts.accounts;
+  max_array_ = facts.max_array;
   return facts.name;
 }
 
@@ -248,7 +249,11 @@ Status SlurmScheduler::know_cluster() {
     if (known != name)
       return fail(fmt::format("the cluster {} answers, but the jobs are on {}", name, known),
                   options_.cluster_file,
-                  "fix PATH and SLURM_CONF; remove this file if the cluster was renamed");
+                  options_.cluster.empty()
+                      ? "fix PATH and SLURM_CONF; remove this file if the cluster was renamed"
+                      : "runs of two clusters need two daemons (stokerd --state); remove this "
+                        "file when no job is left on " +
+                            known);
   }
   controller_->bind(name);
   const std::scoped_lock lock(mutex_);

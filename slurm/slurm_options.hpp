@@ -33,6 +33,8 @@ struct SlurmOptions {
   std::string cluster_file{};
   // To slurmrestd (rest_controller.hpp). None: SLURM's commands are used.
   std::shared_ptr<RestDoor> rest{};
+  // The cluster that commands act on (client_call.hpp); "" = SLURM_CONF's.
+  std::string cluster{};
 };
 
 }  // namespace stoker::slurm

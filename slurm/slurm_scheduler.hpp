@@ -127,7 +127,8 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   NodeLists node_lists_;                // of the queue, as it was last seen
   std::string cluster_;                 // "" = not asked yet
   bool accounts_ = false;               // there is a slurmdbd
-  std::set<NodeName> nodes_;            // that sinfo knows; empty: not asked yet
+  std::optional<std::uint32_t> max_array_;
+  std::set<NodeName> nodes_;  // that sinfo knows; empty: not asked yet
 };
 
 }  // namespace stoker::slurm

@@ -17,6 +17,7 @@ Submission existing_script(const core::SubmitRequest& request) {
   Submission out;
   out.folder = script.substr(0, script.rfind('/'));
   out.environment = request.policy.train.environment;
+  out.is_array = submit.array_tasks > 1;
   out.argv = {"sbatch", "--parsable"};
   const auto add = [&out](std::string_view name, std::string_view value) {
     out.argv.push_back(fmt::format("--{}={}", name, value));
@@ -42,6 +43,7 @@ Result<Submission> prepare(const core::SubmitRequest& request) {
   Submission out;
   STOKER_TRY(text, batch_script(request));
   out.text = std::move(text);
+  out.is_array = request.submit.array_tasks > 1;
   out.argv = {"sbatch", "--parsable", script_path(request)};
   return out;
 }

@@ -15,7 +15,8 @@ struct Submission {
   std::vector<std::string> argv;                   // the script's path is the last argument
   std::string folder;                              // where sbatch runs; "" = anywhere
   std::map<std::string, std::string> environment;  // added to sbatch's, which the job inherits
-  std::string text;                                // of a script of ours, to be written first
+  bool is_array = false;
+  std::string text;      // of a script of ours, to be written first
   std::string script{};  // text of an existing one, for slurmrestd, which reads no files
 };
 // Errors: a value that no batch script or command line can carry.

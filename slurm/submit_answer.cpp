@@ -65,6 +65,10 @@ constexpr Refusal kRefusals[] = {
     {"Invalid authentication credential", "munge does not run here, or the clocks differ"},
     {"Incompatible versions of client and server",
      "these commands are of another SLURM release than the cluster: fix PATH"},
+    {"it is an invalid entry for",
+     "set scheduler.cluster to one of `sacctmgr show cluster`; that cluster may be down"},
+    {"Only local cluster communication is available",
+     "slurmdbd, which knows the other clusters, does not answer; it is tried again"},
     {"Invalid cluster name", "these commands are of another cluster: fix PATH and SLURM_CONF"},
     {"Can't find an address, check slurm.conf",
      "set SLURM_CONF to the cluster's slurm.conf, or unset it"},
@@ -121,8 +125,15 @@ bool loses_the_controller(std::string_view said) {
   });
 }
 
-std::optional<std::uint64_t> parse_parsable(std::string_view out) {
-  std::optional<std::uint64_t> found;
+namespace {
+
+struct Parsable {
+  std::uint64_t id = 0;
+  std::string_view cluster;
+};
+
+std::optional<Parsable> last_parsable(std::string_view out) {
+  std::optional<Parsable> found;
   while (!out.empty()) {
     std::string_view line = out.substr(0, out.find('\n'));
     out.remove_prefix(std::min(line.size() + 1, out.size()));
@@ -134,9 +145,21 @@ std::optional<std::uint64_t> parse_parsable(std::string_view out) {
     const std::string_view rest(at, static_cast<std::size_t>(end - at));
     const bool cluster = rest.size() > 1 && rest.front() == ';' &&
                          rest.find_first_of(" \t") == std::string_view::npos;
-    if (rest.empty() || cluster) found = id;
+    if (rest.empty() || cluster) found = Parsable{id, cluster ? rest.substr(1) : rest};
   }
   return found;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_parsable(std::string_view out) {
+  const auto found = last_parsable(out);
+  return found ? std::optional(found->id) : std::nullopt;
+}
+
+std::string named_cluster(std::string_view out) {
+  const auto found = last_parsable(out);
+  return found ? std::string(found->cluster) : "";
 }
 
 bool leaves_too_few_nodes(const os::CommandOutput& tried) {

@@ -13,6 +13,9 @@ namespace stoker::slurm {
 // The last line of stdout that is "123" or "123;cluster"; sites print banners before and after it.
 std::optional<std::uint64_t> parse_parsable(std::string_view out);
 
+// The cluster of that line; "" = none is named.
+std::string named_cluster(std::string_view out);
+
 // The id, or an error. Definite only when sbatch itself said that the controller refused; a
 // time-out of the socket, a missing id, a kill: Unknown, and the token must be looked up.
 core::PortResult<JobId> judge_submit(const os::CommandOutput& output);

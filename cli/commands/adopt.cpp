@@ -23,14 +23,15 @@ constexpr std::size_t kLargestScript = 4u << 20;  // SLURM's own limit, max_scri
 constexpr Duration kPatience = 60s;
 
 struct Options {
-  std::string script, job, output;
+  std::string script, job, cluster, output;
   bool force = false;
 };
 
-Result<std::string> ask_slurm(const Context& context, std::vector<std::string> argv) {
+Result<std::string> ask_slurm(const Context& context, const std::string& cluster,
+                              std::vector<std::string> argv) {
   const std::string program = argv.front();
-  STOKER_TRY(answer,
-             os::run_command(slurm::client_call(std::move(argv), context.environment), kPatience));
+  const auto call = slurm::client_call(std::move(argv), context.environment, cluster);
+  STOKER_TRY(answer, os::run_command(call, kPatience));
   if (!answer.status.ok()) return fail(slurm::what_it_said(answer), program);
   return answer.out;
 }
@@ -43,10 +44,11 @@ Result<slurm::AdoptedScript> read_script(const Context& context, const std::stri
 
 // The script of a job that waits or runs. SLURM keeps the script as it was submitted; its file may
 // have changed since, and the next job runs the file.
-Result<slurm::AdoptedScript> read_job(const Context& context, const std::string& job) {
+Result<slurm::AdoptedScript> read_job(const Context& context, const std::string& cluster,
+                                      const std::string& job) {
   const bool plain = !job.empty() && job.find_first_not_of("0123456789_") == std::string::npos;
   if (!plain) return fail("no job id", job, "give it as squeue shows it: 123 or 123_4");
-  STOKER_TRY(said, ask_slurm(context, {"scontrol", "show", "job", "-o", job}));
+  STOKER_TRY(said, ask_slurm(context, cluster, {"scontrol", "show", "job", "-o", job}));
   STOKER_TRY(records, slurm::parse_job_details(said));
   const auto alive = std::find_if(records.begin(), records.end(), [](const auto& record) {
     return !core::is_terminal(record.state);
@@ -67,12 +69,14 @@ Result<slurm::AdoptedScript> read_job(const Context& context, const std::string&
 
 // From now on the job carries a token of the run: stokerd finds it in the queue and takes it for
 // its own, and all that it had submitted meanwhile goes.
-Status mark(const Context& context, const std::string& job, const std::string& run) {
+Status mark(const Context& context, const std::string& cluster, const std::string& job,
+            const std::string& run) {
   const auto now = wall_now().time_since_epoch().count();
   const std::string token =
       fmt::format("{}-0-{}", run, hex32(crc32c(fmt::format("{}/{}", job, now))));
   const auto done = ask_slurm(
-      context, {"scontrol", "update", "JobId=" + job.substr(0, job.find('_')), "Comment=" + token});
+      context, cluster,
+      {"scontrol", "update", "JobId=" + job.substr(0, job.find('_')), "Comment=" + token});
   if (!done) return fail(done.error());
   return ok();
 }
@@ -81,9 +85,10 @@ int adopt(Context& context, const Options& options) {
   const Console& console = context.console;
   if (options.script.empty() == options.job.empty())
     return console.say("give a script, or --job ID"), kUsage;
-  const auto script =
-      options.job.empty() ? read_script(context, options.script) : read_job(context, options.job);
+  auto script = options.job.empty() ? read_script(context, options.script)
+                                    : read_job(context, options.cluster, options.job);
   if (!script) return console.say(script.error().message()), kUsage;
+  if (!options.cluster.empty()) script->cluster = options.cluster;
   const std::string yaml = slurm::run_yaml_of(*script);
   const bool shown = options.output.empty() || options.output == "-";
   if (shown) {
@@ -98,7 +103,7 @@ int adopt(Context& context, const Options& options) {
     return console.say(written.error().message()), kFailed;
   }
   if (!options.job.empty())
-    if (const auto marked = mark(context, options.job, script->run); !marked)
+    if (const auto marked = mark(context, options.cluster, options.job, script->run); !marked)
       return console.say("job " + options.job +
                          " could not be marked as stoker's: " + marked.error().message()),
              kFailed;
@@ -123,6 +128,8 @@ Command cmd_adopt() {
             const auto options = std::make_shared<Options>();
             app.add_option("SCRIPT", options->script, "the script that sbatch is given");
             app.add_option("--job", options->job, "take over this job, and its script after it");
+            app.add_option("-M,--cluster", options->cluster,
+                           "the SLURM cluster of the job; none: the script's -M, or SLURM_CONF's");
             app.add_option("-o,--output", options->output, "where to write; none: standard output");
             app.add_flag("--force", options->force, "replace the file");
             return [&context, options] { return adopt(context, *options); };

@@ -17,10 +17,11 @@ namespace {
 
 constexpr Duration kPatience = 20s;
 
-Result<std::string> ask(const Context& context, std::vector<std::string> argv) {
+Result<std::string> ask(const Context& context, const std::string& cluster,
+                        std::vector<std::string> argv) {
   const std::string name = argv.front();
-  STOKER_TRY(answer,
-             os::run_command(slurm::client_call(std::move(argv), context.environment), kPatience));
+  const auto call = slurm::client_call(std::move(argv), context.environment, cluster);
+  STOKER_TRY(answer, os::run_command(call, kPatience));
   if (!answer.status.ok()) return fail(slurm::what_it_said(answer), name, "see scontrol ping");
   return answer.out;
 }
@@ -30,15 +31,15 @@ struct Cluster {
   std::map<NodeName, bool> usable;
 };
 
-Result<Cluster> ask_cluster(const Context& context) {
+Result<Cluster> ask_cluster(const Context& context, const std::string& name) {
   Cluster cluster;
-  STOKER_TRY(partitions, ask(context, slurm::partitions_command()));
-  STOKER_TRY(reservations, ask(context, slurm::reservations_command()));
-  STOKER_TRY(states, ask(context, slurm::nodes_command()));
+  STOKER_TRY(partitions, ask(context, name, slurm::partitions_command()));
+  STOKER_TRY(reservations, ask(context, name, slurm::reservations_command()));
+  STOKER_TRY(states, ask(context, name, slurm::nodes_command()));
   STOKER_TRY(parsed_partitions, slurm::parse_partitions(partitions));
   STOKER_TRY(parsed_reservations, slurm::parse_reservations(reservations));
   STOKER_TRY(nodes, slurm::parse_nodes(states));
-  cluster.calendar = {std::move(parsed_partitions), std::move(parsed_reservations)};
+  cluster.calendar = {std::move(parsed_partitions), std::move(parsed_reservations), {}};
   for (const core::NodeSeen& node : nodes) cluster.usable[node.node] = node.usable;
   return cluster;
 }
@@ -77,7 +78,7 @@ int show_calendar(Context& context, const core::RunPolicy& policy, bool json) {
   if (policy.scheduler.kind != core::SchedulerKind::Slurm)
     return console.say("the embedded scheduler has no reservations: --calendar is about SLURM"),
            kFailed;
-  const auto cluster = ask_cluster(context);
+  const auto cluster = ask_cluster(context, policy.scheduler.cluster);
   if (!cluster) return console.say(cluster.error().message()), kFailed;
   const auto& excluded = policy.scheduler.exclude;
   const core::supply::IsUsable usable = [&](const NodeName& node) {

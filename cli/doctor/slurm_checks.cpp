@@ -277,6 +277,19 @@ Finding check_token(const core::RestAccess& access, WallTime now) {
   return {"token", Health::Good, "is good until " + until + "; write the next one in time", ""};
 }
 
+// scheduler.cluster: do commands reach it from here?
+Finding check_cluster(const Context& context, const std::string& cluster) {
+  const auto answer = os::run_command(
+      slurm::client_call({"scontrol", "show", "config"}, context.environment, cluster), kPatience);
+  if (!answer) return {"cluster", Health::Bad, answer.error().message(), "see scontrol ping"};
+  if (!answer->status.ok())
+    return {"cluster", Health::Bad, slurm::what_it_said(*answer), slurm::advice_for(answer->err)};
+  return {"cluster", Health::Good,
+          fmt::format("{} answers, SLURM {}", setting(answer->out, "ClusterName"),
+                      setting(answer->out, "SLURM_VERSION")),
+          ""};
+}
+
 std::vector<Finding> check_slurm_run(const Context& context, const core::RunPolicy& policy) {
   if (policy.scheduler.kind != core::SchedulerKind::Slurm) return {};
   if (const core::RestAccess& rest = policy.scheduler.rest; !rest.url.empty()) {
@@ -295,13 +308,16 @@ std::vector<Finding> check_slurm_run(const Context& context, const core::RunPoli
     if (!written) return {{"submission", Health::Bad, written.error().message(), ""}};
     prepared->argv.back() = script.path();
   }
-  os::SpawnOptions call = slurm::client_call(prepared->argv, context.environment);
+  os::SpawnOptions call =
+      slurm::client_call(prepared->argv, context.environment, policy.scheduler.cluster);
   const std::vector<std::string> more{"--test-only", "--job-name=stoker-test",
                                       "--comment=stoker-test"};
   call.argv.insert(call.argv.end() - 1, more.begin(), more.end());
   call.working_directory = prepared->folder;
   const auto answer = os::run_command(call, kTryPatience);
   std::vector<Finding> findings;
+  if (!policy.scheduler.cluster.empty())
+    findings.push_back(check_cluster(context, policy.scheduler.cluster));
   findings.push_back(answer ? judge_test_only(*answer)
                             : Finding{"sbatch --test-only", Health::Bad, answer.error().message(),
                                       "see scontrol ping"});

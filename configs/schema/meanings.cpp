@@ -18,6 +18,9 @@ const std::vector<KeyMeaning>& run_key_meanings() {
       {"scheduler.rest.ca_file", "path", "certificates to trust; none: the system's"},
       {"scheduler.rest.insecure", "true, false",
        "http to another host, or to any user's server here"},
+      {"scheduler.cluster", "name",
+       "of several SLURM clusters, the one where the run's jobs are (`sbatch -M`); none: the one "
+       "that SLURM_CONF names"},
       {"scheduler.partition", "name", "SLURM partition"},
       {"scheduler.account", "name", "SLURM account"},
       {"scheduler.nodes", "nodes",

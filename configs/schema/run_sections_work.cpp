@@ -130,6 +130,25 @@ void read_python(MapReader& m, core::TrainPolicy& p) {
   if (!learned) p.environment.emplace(kPreloadLearned, "0");
 }
 
+// "-M b", "--clusters=b"; --cluster-constraint is about features.
+bool names_a_cluster(std::string_view option) {
+  const auto name = option.substr(0, option.find_first_of("= "));
+  return option.starts_with("-M") || name == "--cluster" || name == "--clusters";
+}
+
+void read_cluster(MapReader& m, core::SchedulerPolicy& p) {
+  m.read("cluster", p.cluster);
+  if (!m.has("cluster")) return;
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  m.check("cluster",
+          !p.cluster.empty() && p.cluster.find_first_not_of(kLetters) == std::string::npos &&
+              p.cluster.front() != '-',
+          "must be one cluster's name, as `sacctmgr show cluster` prints it");
+  m.check("cluster", p.kind == core::SchedulerKind::Slurm, "needs scheduler.kind: slurm");
+  m.check("cluster", p.rest.url.empty(), "has no use beside rest: a slurmrestd serves one cluster");
+}
+
 }  // namespace
 
 void read_positive(MapReader& m, std::string_view key, Duration& out) {
@@ -171,6 +190,7 @@ void read_scheduler(MapReader& m, core::SchedulerPolicy& p, const std::string& f
   m.map("rest", [&](MapReader& r) { read_rest(r, p.rest, folder); });
   m.check("rest", !m.has("rest") || p.kind == core::SchedulerKind::Slurm,
           "needs scheduler.kind: slurm");
+  read_cluster(m, p);
   m.read("partition", p.partition);
   m.read("account", p.account);
   read_nodes(m.at("nodes"), p.nodes);
@@ -197,9 +217,12 @@ void read_scheduler(MapReader& m, core::SchedulerPolicy& p, const std::string& f
   m.check("begin", !begin || (!begin->empty() && one_line(*begin)), "must be one line of text");
   p.begin = begin.value_or("");
   m.read("extra", p.extra);
-  for (const std::string& option : p.extra)
+  for (const std::string& option : p.extra) {
     m.check("extra", option.starts_with("-") && one_line(option),
             "each entry is one option of sbatch, like \"--hint=nomultithread\"");
+    m.check("extra", !names_a_cluster(option),
+            "the cluster is named by scheduler.cluster: the jobs are looked for there too");
+  }
 }
 
 void read_train(MapReader& m, core::TrainPolicy& p, const std::string& folder) {

@@ -197,8 +197,12 @@ void fill_goodput(wire::StatusDocument& doc, const RunState& run) {
                           to_seconds(advice->cost), to_seconds(advice->mtbf), advice->failures};
 }
 
-// What SLURM reports about the next task: "job 7_1: Priority (other jobs have a higher priority)".
+// What SLURM reports about the next task: "job 7_1: Priority (other jobs have a higher priority)",
+// or why no task waits.
 std::string waits_for(const RunState& run) {
+  if (const auto& queued = std::get<training::Queued>(run.training); !queued.refused.empty())
+    return fmt::format("; the scheduler rejected {}: {}",
+                       count_text(run.jobs.failed_submits, "submission"), queued.refused);
   for (const auto& [token, s] : run.jobs.supply)
     for (const auto& [number, task] : s.tasks)
       if (s.live() && task.state == JobState::Pending && !task.reason.empty() &&

@@ -33,6 +33,7 @@ Duration look_up_pause(std::uint32_t asked) {
 void on_submit_done(Turn& turn, Submission& s, const JobId& job) {
   note_accepted(turn, s, job);
   turn.r().jobs.failed_submits = 0;
+  if (auto* queued = turn.in<training::Queued>()) queued->refused.clear();
   if (s.live() &&
       (std::holds_alternative<Intended>(s.state) || std::holds_alternative<Unknown>(s.state)))
     turn.go(s, Pending{}, SupplyTrigger::Answered);
@@ -65,6 +66,7 @@ void on_submit_failed(Turn& turn, Submission& s, const EffectFailed& failed) {
   turn.say(fmt::format("the scheduler rejected the submission: {}", why));
   if (queued != nullptr && running_submission(run) == nullptr) {
     queued->submit_at = turn.now() + pause;
+    queued->refused = why;
     turn.say(fmt::format("trying again in {}, failure {}", format_duration(pause),
                          run.jobs.failed_submits));
   }

@@ -9,6 +9,7 @@
 #include "core/supply/calendar.hpp"
 #include "core/supply/command.hpp"
 #include "core/supply/supply.hpp"
+#include "core/timers.hpp"
 
 namespace stoker::core::supply {
 namespace {

@@ -78,6 +78,18 @@ std::vector<std::uint64_t> pins_of(const RunState& run, bool with_followed = tru
   return pins;
 }
 
+// As RUN.yaml says, as far as the cluster has arrays of that length: their numbers begin at 1.
+std::uint32_t tasks_of_an_array(Turn& turn) {
+  const std::uint32_t wanted = std::max(1u, turn.r().policy.scheduler.array_tasks);
+  const auto& calendar = turn.site.calendar;
+  if (!calendar || !calendar->max_array || wanted == 1) return wanted;
+  const std::uint32_t most = std::max(2u, *calendar->max_array) - 1;
+  if (wanted > most)
+    turn.say(fmt::format("an array of {} tasks is longer than MaxArraySize allows: {} at once",
+                         wanted, most));
+  return std::min(wanted, most);
+}
+
 Submission& add_submission(Turn& turn, const std::string& dependency) {
   RunState& run = turn.r();
   forget_old(run);
@@ -86,7 +98,7 @@ Submission& add_submission(Turn& turn, const std::string& dependency) {
   Submit submit;
   submit.token = make_token(turn, run.asked.order);
   submit.order = run.asked.order;
-  submit.array_tasks = std::max(1u, policy.array_tasks);
+  submit.array_tasks = tasks_of_an_array(turn);
   submit.nodes = grant.size.with_spares;
   submit.time_limit = grant.limit;
   if (grant.limit < policy.time_limit) {

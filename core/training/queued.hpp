@@ -14,7 +14,8 @@ struct Queued {
   std::optional<Instant> submit_at;  // a submission failed: the next try
   // After a lost node: what the checkpoint tree looked like last; "" = it was not considered yet.
   std::optional<std::string> tree = {};
-  STOKER_FIELDS(Queued, submit_at, tree)
+  std::string refused = {};  // why the scheduler rejected the last submission; "" = it did not
+  STOKER_FIELDS(Queued, submit_at, tree, refused)
 };
 
 }  // namespace stoker::core::training

@@ -50,9 +50,11 @@ std::unique_ptr<SchedulerRouter> make_schedulers(const DaemonOptions& options,
   if (options.slurm_pace < 15s) slurm.question_every = Duration{};  // a cluster of one's own
   return std::make_unique<SchedulerRouter>(
       std::make_unique<embedded::LocalScheduler>(embedded::local_options(state, options.program)),
-      [slurm, &processes, &files](const core::RestAccess& rest) {
+      [slurm, &processes, &files](const core::SchedulerPlace& place) {
         slurm::SlurmOptions here = slurm;
-        if (!rest.url.empty()) here.rest = std::make_shared<slurm::HttpDoor>(rest, slurm.user);
+        here.cluster = place.cluster;
+        if (const core::RestAccess& rest = place.rest; !rest.url.empty())
+          here.rest = std::make_shared<slurm::HttpDoor>(rest, slurm.user);
         return std::make_unique<slurm::SlurmScheduler>(processes, files, here);
       });
 }

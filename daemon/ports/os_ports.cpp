@@ -93,8 +93,8 @@ core::Scheduler& SchedulerRouter::of(const core::SchedulerPlace& place) {
     case core::SchedulerKind::Local: return *local_;
     case core::SchedulerKind::Slurm: {
       const std::scoped_lock lock(mutex_);
-      auto& slurm = slurm_[place.rest];
-      if (!slurm) slurm = make_slurm_(place.rest);
+      auto& slurm = slurm_[place];
+      if (!slurm) slurm = make_slurm_(place);
       return *slurm;
     }
   }
@@ -102,7 +102,7 @@ core::Scheduler& SchedulerRouter::of(const core::SchedulerPlace& place) {
 }
 
 core::Scheduler& SchedulerRouter::of(core::SchedulerKind kind) {
-  core::SchedulerPlace place{kind, {}};
+  core::SchedulerPlace place{kind, {}, {}};
   {
     const std::scoped_lock lock(mutex_);
     for (const auto& [run, at] : places_)

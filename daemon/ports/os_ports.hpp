@@ -54,7 +54,7 @@ class OsProcesses final : public core::Processes {
 class SchedulerRouter final : public core::Scheduler {
  public:
   // `make_slurm`: a scheduler for a way in to SLURM, made when the first run needs it.
-  using MakeSlurm = std::function<std::unique_ptr<core::Scheduler>(const core::RestAccess&)>;
+  using MakeSlurm = std::function<std::unique_ptr<core::Scheduler>(const core::SchedulerPlace&)>;
   SchedulerRouter(std::unique_ptr<core::Scheduler> local, MakeSlurm make_slurm)
       : local_(std::move(local)), make_slurm_(std::move(make_slurm)) {}
   void set_place(const RunName& run, const core::SchedulerPlace& place);
@@ -81,7 +81,7 @@ class SchedulerRouter final : public core::Scheduler {
   std::unique_ptr<core::Scheduler> local_;
   MakeSlurm make_slurm_;
   std::mutex mutex_;
-  std::map<core::RestAccess, std::unique_ptr<core::Scheduler>> slurm_;
+  std::map<core::SchedulerPlace, std::unique_ptr<core::Scheduler>> slurm_;
   std::map<RunName, core::SchedulerPlace> places_;
 };
 

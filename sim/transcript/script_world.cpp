@@ -132,10 +132,12 @@ Status Script::do_nodes(Words& words) {
   return ok();
 }
 
-// calendar n[01-10] [reserved maint n[05-10] from 5h until 8h]…: times count from now
+// calendar n[01-10] [max-array 4] [reserved maint n[05-10] from 5h until 8h]…: times count from now
 Status Script::do_calendar(Words& words) {
   core::CalendarSeen seen;
   seen.partitions.push_back({"main", true, words.next()});
+  if (words.take("max-array"))
+    seen.max_array = static_cast<std::uint32_t>(std::stoul(words.next()));
   while (words.take("reserved")) {
     core::Reservation r{words.next(), words.next(), {}, {}};
     if (!words.take("from")) return fail("a reservation begins: from 5h", r.name);

@@ -209,32 +209,6 @@ TEST_CASE("run_schema: sinks and routes -> unknown kinds, options and names are 
   CHECK(file.errors[0].text() == "run.yaml:3:21: error: no");
 }
 
-TEST_CASE("run_schema: slurmrestd -> its URL, files that count from RUN.yaml") {
-  const auto file = read(kTrain +
-                         "scheduler: {kind: slurm, rest: {url: 'https://slurm:6820', token_file: "
-                         "../token, ca_file: ca.pem}}\n");
-  REQUIRE(file.errors.empty());
-  CHECK(file.policy.scheduler.rest ==
-        core::RestAccess{"https://slurm:6820", "/home/token", "/home/alice/ca.pem", false});
-  CHECK(
-      read(kTrain + "scheduler: {kind: slurm, rest: {url: 'unix:/run/rest.sock'}}").errors.empty());
-  CHECK(read(kTrain + "scheduler: {kind: slurm, rest: {url: 'https://slurm', token_file: "
-                      "credential:slurm}}")
-            .policy.scheduler.rest.token_file == "credential:slurm");
-  const auto error = [](const std::string& rest, const char* kind = "slurm") {
-    return error_of(fmt::format("scheduler: {{kind: {}, rest: {{{}}}}}", kind, rest));
-  };
-  CHECK(error("url: 'https://slurm:6820'").find("url: needs token_file") != std::string::npos);
-  CHECK(error("url: 'http://slurm', token_file: t").find("rest.insecure: true") !=
-        std::string::npos);
-  CHECK(error("url: slurm, token_file: t").find("expected unix:/PATH") != std::string::npos);
-  CHECK(error("token_file: t").find("token_file: has no use without url") != std::string::npos);
-  CHECK(error("url: 'unix:/s'", "local").find("rest: needs scheduler.kind: slurm") !=
-        std::string::npos);
-  CHECK(error("url: 'unix:/s', tokn_file: t").find("did you mean \"token_file\"") !=
-        std::string::npos);
-}
-
 TEST_CASE("run_schema: what holds between values -> checked") {
   CHECK(error_of("hang: {floor: 10min, ceiling: 5min}") ==
         "run.yaml:3:31: error: ceiling: 5min is shorter than hang.floor 10min");

@@ -75,6 +75,18 @@ TEST_CASE("status: in the queue -> why the next task waits, in SLURM's word and 
   CHECK(status_of(site, run, Instant{}, WallTime{}).reason == "submitted as job 7");
 }
 
+TEST_CASE("status: in the queue, and the last submission was rejected -> how many, and why") {
+  SiteState site;
+  RunState run;
+  run.training = training::Queued{};
+  run.why = "alice put tr11 under supervision";
+  run.jobs.failed_submits = 2;
+  std::get<training::Queued>(run.training).refused = "sbatch refused: Invalid account";
+  CHECK(status_of(site, run, Instant{}, WallTime{}).reason ==
+        "alice put tr11 under supervision; the scheduler rejected 2 submissions: sbatch refused: "
+        "Invalid account");
+}
+
 TEST_CASE("status: a training run -> its forecast from what it has paid so far") {
   SiteState site;
   RunState run;

@@ -203,10 +203,10 @@ TEST_CASE("several schedulers: blind until each that is asked answers, and no wo
 TEST_CASE("schedulers: each way in to SLURM is made once, and a run is asked for at its own") {
   std::vector<std::string> made;
   SchedulerRouter router(std::make_unique<ConstantScheduler>(),
-                         [&made](const core::RestAccess& rest) {
-                           made.push_back(rest.url);
+                         [&made](const core::SchedulerPlace& place) {
+                           made.push_back(place.rest.url + place.cluster);
                            auto slurm = std::make_unique<ConstantScheduler>();
-                           slurm->name = "slurm " + rest.url;
+                           slurm->name = "slurm " + made.back();
                            return slurm;
                          });
   core::SchedulerPolicy policy;
@@ -215,7 +215,8 @@ TEST_CASE("schedulers: each way in to SLURM is made once, and a run is asked for
   policy.kind = core::SchedulerKind::Slurm;
   router.set_place(RunName("rest"), core::place_of(policy));
   router.set_place(RunName("rest-2"), core::place_of(policy));
-  router.set_place(RunName("by"), {core::SchedulerKind::Slurm, {}});
+  router.set_place(RunName("by"), {core::SchedulerKind::Slurm, {}, {}});
+  router.set_place(RunName("far"), {core::SchedulerKind::Slurm, {}, "b"});
   const auto asked = [&router](const char* token) {
     return std::get<std::optional<JobId>>(router.look_up(Token(token)));
   };
@@ -224,7 +225,8 @@ TEST_CASE("schedulers: each way in to SLURM is made once, and a run is asked for
   CHECK(asked("rest-2-1-ab")->job == std::string("slurm unix:/a").size());
   CHECK(asked("rest-1-ab")->job == std::string("slurm unix:/a").size());
   CHECK(asked("by-1-ab")->job == std::string("slurm ").size());
-  CHECK(made == std::vector<std::string>{"unix:/a", ""});
+  CHECK(asked("far-1-ab")->job == std::string("slurm b").size());
+  CHECK(made == std::vector<std::string>{"unix:/a", "", "b"});
 }
 
 namespace {

@@ -94,6 +94,18 @@ TEST_CASE("adopt: the forms in which trainings are published -> the RUN.yaml bes
   }
 }
 
+TEST_CASE("adopt: -M -> scheduler.cluster; of several the first, with a note") {
+  const auto adopted = [](const std::string& option) {
+    return *read_batch_script("#!/bin/bash\n#SBATCH -N 2\n#SBATCH " + option + "\nsrun x\n",
+                              "/home/a/x.slurm", {});
+  };
+  for (const char* option : {"-M zay", "-Mzay", "--clusters=zay"})
+    CHECK(run_yaml_of(adopted(option)).find("  cluster: \"zay\"\n") != std::string::npos);
+  const auto several = adopted("--clusters=zay,jean");
+  CHECK(several.cluster == "zay");
+  CHECK(run_yaml_of(several).find("on one, the first") != std::string::npos);
+}
+
 TEST_CASE("script reader: values are put in where the shell would") {
   CHECK(words_of("A='x y'\nrun $A \"$A\" '$A' \\$A") == Words{"run", "x", "y", "x y", "$A", "$A"});
   CHECK(words_of("A=(--save \"$SCRATCH/a b\")\nA+=(-x)\nrun \"${A[@]}\"") ==

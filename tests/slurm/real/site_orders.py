@@ -5,7 +5,7 @@ import os
 import time
 
 from e2e._harness import check
-from slurm.real._site import LIMIT, main, on_cluster, with_either
+from slurm.real._site import LIMIT, main, with_either
 
 URGENT = ("PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n"
           "PartitionName=urgent Nodes=n[01-08] PriorityTier=10 State=UP OverSubscribe=NO\n")
@@ -169,16 +169,37 @@ def reserved_by_others(site):
     site.wait(lambda: len(site.status()["nodes"]) == 1 and site.status()["state"] == "training", 2 * LIMIT, "a start on one node")
 
 
-@on_cluster(more="MaxArraySize=4\n")
+@with_either("loop", more="MaxArraySize=4\n")
 def small_arrays(site):
-    """More tasks than MaxArraySize: refused with what to do, and the smaller array starts."""
+    """More tasks than MaxArraySize: refused once, and status says so; the next array is as long as the cluster allows."""
     site.start_daemon()
     site.run_training(tasks=10)
-    site.wait_event("MaxArraySize")
-    site.run_training(tasks=3)
-    site.wait_training(beyond=20)
+    site.wait_event("Invalid job array specification")
+    site.wait_event("longer than MaxArraySize allows: 3")
+    before = site.wait_training(beyond=20)
+    check(len(site.waiting_jobs()) == 2, f"behind the first of three: {site.waiting_jobs()}")
+    site.cluster.run("scancel", before["job"])
+    site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"])
+
+
+@with_either("core", accounting=True, more="PreemptType=preempt/qos\nPreemptMode=REQUEUE\n")
+def preempted_by_a_quality_of_service(site):
+    """A QOS that may preempt ours takes all nodes: the task ends as PREEMPTED, waits its turn, and goes on."""
+    site.cluster.run("sacctmgr", "-i", "add", "qos", "urgent", "preempt=normal", "priority=100", root=True)
+    site.cluster.run("sacctmgr", "-i", "modify", "user", site.cluster.user, "set", "qos=normal,urgent", "defaultqos=normal", root=True)
+    site.start_daemon()
+    site.run_training(tasks=4, nodes=2)
+    before = site.wait_training(beyond=40)
+    other = site.cluster.run("sbatch", "--parsable", "--qos=urgent", "-N8", "--exclusive", "--wrap=sleep 15").stdout.strip()
+    site.wait_event("PREEMPTED")
+    after = site.wait_training(generation=before["generation"] + 1, beyond=before["iteration"], seconds=2 * LIMIT)
+    check("Invalid job id" in (said := site.cluster.run("scontrol", "show", "job", "-o", other, ok=False)).stderr or "RUNNING" not in said.stdout,
+          "it trains beside what preempted it")
+    check(after["iteration"] > before["iteration"], f"it saved on TERM, and repeats nothing: {after['iteration']}")
+    check(not alert(site, "preempted"), "an alert for a task that lost nothing")
+    is_clean(site)
 
 
 if __name__ == "__main__":
     main(suspended, suspended_on_two_nodes, suspended_while_nobody_looks, held_while_waiting, node_rebooted, preempted,
-         reservation_ends, reserved_by_others, small_arrays)
+         reservation_ends, reserved_by_others, small_arrays, preempted_by_a_quality_of_service)
