@@ -33,6 +33,10 @@ std::optional<T> number_of(std::string_view record, std::string_view key) {
 
 constexpr std::uint32_t kNoTask = 0xfffffffe;  // NO_VAL, which 22.05 prints
 
+bool is_moment(std::int64_t seconds) {  // in ns, too
+  return seconds > 0 && seconds < 9'000'000'000;
+}
+
 Result<JobDetail> parse_record(std::string_view record) {
   JobDetail out;
   const auto id = number_of<std::uint64_t>(record, "JobId");
@@ -53,6 +57,10 @@ Result<JobDetail> parse_record(std::string_view record) {
   }
   const auto excluded = value_of(record, "ExcNodeList").value_or("");
   out.excluded = excluded == "(null)" ? "" : excluded;
+  const auto nodes = value_of(record, "NodeList").value_or("");
+  out.nodes = nodes == "(null)" ? "" : nodes;
+  if (const auto ends = number_of<std::int64_t>(record, "EndTime"); ends && is_moment(*ends))
+    out.ends = WallTime(std::chrono::seconds(*ends));
   out.command = value_of(record, "Command").value_or("");
   out.name = value_of(record, "JobName").value_or("");
   out.output = value_of(record, "StdOut").value_or("");

@@ -3,6 +3,7 @@
 // because a key counts only after a space and only the first time.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +18,12 @@ struct JobDetail {
   std::uint32_t restarts = 0;
   core::JobState state = core::JobState::Pending;
   int exit_code = 0, signal = 0;
-  std::string name;      // up to its first blank
-  std::string command;   // path of the batch script
-  std::string output;    // path that its output goes to, "" = unknown
-  std::string excluded;  // hostlist, "" = none
+  std::string name;              // up to its first blank
+  std::string command;           // path of the batch script
+  std::string output;            // path that its output goes to, "" = unknown
+  std::string excluded;          // hostlist, "" = none
+  std::string nodes;             // hostlist, "" = it has none
+  std::optional<WallTime> ends;  // of a running job: its wall
 };
 
 // A record goes on until the next one begins: names, comments and arguments may hold newlines.

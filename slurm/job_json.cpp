@@ -40,6 +40,9 @@ Result<JobDetail> read_job(const Json& job) {
   out.command = text_of(job, "command");
   out.output = text_of(job, "standard_output");
   out.excluded = nodes_of(job, "excluded_nodes");
+  out.nodes = nodes_of(job, "nodes");
+  if (const auto ends = number_of(job, "end_time"); ends && *ends > 0 && *ends < 9'000'000'000)
+    out.ends = WallTime(std::chrono::seconds(*ends));
   return out;
 }
 

@@ -92,6 +92,7 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   void look_at_nodes(core::SchedulerView& view, bool now);
   void look_at_calendar(core::SchedulerView& view);
   void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
+  void show_hidden(const core::JobExpected& job, core::SchedulerView& view);
   std::string why_gone(const core::JobExpected& job, core::SchedulerView& view);
   // What sacct proves of a job that slurmctld has forgotten; false: nothing.
   bool ask_accounts(const core::JobExpected& job, core::SchedulerView& view);

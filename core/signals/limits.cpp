@@ -33,6 +33,11 @@ std::optional<WallTime> end_of_reservation(const SiteState& site, const RunState
   return supply::own_end(*site.calendar, run.policy.scheduler, site.wall);
 }
 
+// While a job is suspended it cannot save.
+Instant save_awaited_since(const RunState& run) {
+  return std::max(run.health.checkpoint.at, run.conditions.resumed_at);
+}
+
 }  // namespace
 
 bool reservation_is_first(const SiteState& site, const RunState& run) {
@@ -82,20 +87,23 @@ std::optional<std::string> crash_loop(const Budget& budget, const RecoverPolicy&
 std::optional<Instant> save_due_by(const RunState& run) {
   constexpr std::uint64_t kIntervalsToLearn = 3;
   const CheckpointFacts& facts = run.health.checkpoint;
-  if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0)
+  if (facts.intervals.count() < kIntervalsToLearn || facts.iteration.value == 0 ||
+      supply::is_suspended(run))
     return std::nullopt;
-  return facts.at + std::max<Duration>({3 * *facts.intervals.quantile(500), run.policy.hang.floor,
-                                        kSaveOverdueFloor});
+  return save_awaited_since(run) + std::max<Duration>({3 * *facts.intervals.quantile(500),
+                                                       run.policy.hang.floor, kSaveOverdueFloor});
 }
 
 std::optional<std::string> save_overdue(const RunState& run, Instant now) {
   const auto due = save_due_by(run);
   if (!due || now < *due) return std::nullopt;
   const CheckpointFacts& facts = run.health.checkpoint;
-  return fmt::format("no checkpoint for {} (usual interval {}, limit {}), {}",
-                     format_duration(now - facts.at),
-                     format_duration(*facts.intervals.quantile(500)),
-                     format_duration(*due - facts.at), where_text(run));
+  const Instant from = save_awaited_since(run);
+  return fmt::format("no checkpoint for {}{} (usual interval {}, limit {}), {}",
+                     format_duration(now - from),
+                     from > facts.at ? " since the job went on after its suspension" : "",
+                     format_duration(*facts.intervals.quantile(500)), format_duration(*due - from),
+                     where_text(run));
 }
 
 Duration lead_patience(const HangPolicy& policy) {

@@ -205,6 +205,7 @@ void on_rest_gone(Turn& turn, Submission& s, const JobSeen& seen) {
   const std::uint32_t gone = s.waiting();
   s.rest_cancelled = s.rest_gone = true;
   const std::uint32_t task = running_task(s);
+  if (task == 0 && next_runs(s, 0)) return;  // its end is still to come
   if (task == 0) return all_cancelled(turn, s, seen, by_hand);
   if (!by_hand || gone == 0 || s.tasks[task].state == JobState::Completing) return;
   const std::string text = fmt::format(
@@ -224,7 +225,7 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
     // Never seen running: cancelled in the queue, or so short that no look saw it run.
     if (seen.state == JobState::Cancelled && running_task(s) != seen.job.task) {
       s.tasks[seen.job.task].state = seen.state;
-      if (may_start(turn.r(), s) == 0 && running_task(s) == 0)
+      if (may_start(turn.r(), s) == 0 && running_task(s) == 0 && !next_runs(s, 0))
         all_cancelled(turn, s, seen, is_by_hand(turn, s, seen));
       return;
     }

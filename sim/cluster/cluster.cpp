@@ -107,14 +107,16 @@ void Cluster::task_left(std::uint64_t id, std::uint32_t number, int exit_code, i
   if (found == jobs_.end()) return;
   SimTask& task = found->second.state.at(number);
   task.processes = false;
-  if (task.state != JobState::Running) return;
+  if (task.state != JobState::Running && task.state != JobState::Suspended) return;
   const bool good = exit_code == 0 && signal == 0;
   end(found->second, number, good ? JobState::Completed : JobState::Failed, exit_code, signal);
 }
 
 void Cluster::take_for_dead(std::uint64_t id, std::uint32_t number) {
   const auto found = jobs_.find(id);
-  if (found == jobs_.end() || found->second.state.at(number).state != JobState::Running) return;
+  if (found == jobs_.end()) return;
+  const JobState state = found->second.state.at(number).state;
+  if (state != JobState::Running && state != JobState::Suspended) return;
   end(found->second, number, JobState::NodeFail, 1, 0);
 }
 
@@ -129,7 +131,8 @@ void Cluster::node_dies(const NodeName& node) {
     dead.told_down = true;
     for (auto& [id, job] : jobs_)
       for (auto& [number, task] : job.state)
-        if (task.state == JobState::Running) fail_node(job, number, node, true);
+        if (task.state == JobState::Running || task.state == JobState::Suspended)
+          fail_node(job, number, node, true);
   });
   time_.after(shape_.repair, [this, node] { repair(node); });
 }

@@ -35,6 +35,7 @@ struct SimAccount {
 struct SimTask {
   core::JobState state = core::JobState::Pending;
   Instant started, ends_at, ended;
+  Instant suspended;  // since when, while it is
   std::vector<NodeName> nodes;
   std::string node_list;  // the same as a hostlist
   int exit_code = 0, signal = 0;

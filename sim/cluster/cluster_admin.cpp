@@ -119,10 +119,14 @@ Verdicts Cluster::suspend(std::uint64_t id, std::uint32_t only, bool suspended) 
     if (!suspended && first.state != JobState::Suspended) return Verdict::NotSuspended;
     SimTask& task = job.state.at(record.front());
     task.state = suspended ? JobState::Suspended : JobState::Running;
-    if (suspended)
+    if (suspended) {
       task.priority = 0;
-    else if (task.priority == 0)
-      task.priority = --last_priority_;
+      task.suspended = time_.now();
+      return Verdict::Done;
+    }
+    if (task.priority == 0) task.priority = --last_priority_;
+    task.ends_at += time_.now() - task.suspended;
+    time_.at(task.ends_at, [this] { poll(); });
     return Verdict::Done;
   });
 }

@@ -227,12 +227,12 @@ os::CommandOutput SlurmText::show_jobs(const Argv& argv) {
           "JobId={} {}JobName={} UserId=trainer(1000) JobState={} "
           "Reason=None Dependency=(null) Requeue={} Restarts={} BatchFlag=1 Reboot=0 "
           "ExitCode={}:{} "
-          "ReqNodeList={} ExcNodeList={} NodeList={} NumNodes={} Command={} WorkDir={} "
+          "EndTime={} ReqNodeList={} ExcNodeList={} NodeList={} NumNodes={} Command={} WorkDir={} "
           "Comment={}\n",
           raw_id(job, task), array_text(job, number), job.name, name_of(task.state),
           job.requeue ? 1 : 0, task.restarts, task.exit_code, task.signal,
-          list_or_null(task.require), list_or_null(task.exclude), task.node_list, job.nodes,
-          job.command, job.directory, job.comment);
+          epoch_seconds(task.ends_at), list_or_null(task.require), list_or_null(task.exclude),
+          task.node_list, job.nodes, job.command, job.directory, job.comment);
   }
   if (out.empty()) return wanted.empty() ? says("No jobs in the system\n") : refuses(kGone);
   return says(out);

@@ -58,9 +58,12 @@ void Training::tell(SimGeneration& g, wire::AgentBody body) {
 }
 
 void Training::later(SimGeneration& g, Duration wait, std::function<void(SimGeneration&)> what) {
-  time_.after(wait, [this, number = g.number, what = std::move(what)] {
+  time_.after(wait, [this, number = g.number, stood = g.stand.all, what = std::move(what)] {
     SimGeneration& then = generations_.at(number);
-    if (then.alive) what(then);
+    if (!then.alive) return;
+    const Duration owed = then.stand.all - stood;
+    if (owed > 0ns) return later(then, owed, what);
+    what(then);
   });
 }
 

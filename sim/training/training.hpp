@@ -55,6 +55,14 @@ struct SimLead {
   std::string stacks;
 };
 
+// All its processes are stopped (`scontrol suspend`): no work is done, no timer fires, no message
+// is read.
+struct Standstill {
+  std::optional<Instant> since;  // now
+  Instant began, ended;          // the newest that is over
+  Duration all{};                // of all of them, of the present one too until its end
+};
+
 struct SimGeneration {
   Generation number;
   std::uint64_t job = 0;
@@ -62,12 +70,14 @@ struct SimGeneration {
   SimLead lead;
   bool alive = true;    // its processes
   bool zombie = false;  // the scheduler believes that it is dead
+  Standstill stand;
   // The ranks of the newest attempt.
   Attempt attempt;
   std::vector<NodeName> attempt_nodes;
-  std::set<NodeName> busy;  // nodes where processes of them live
-  bool stopping = false;    // they were ordered to go
-  Iteration resume;         // where they began
+  std::set<NodeName> busy;                   // nodes where processes of them live
+  bool stopping = false;                     // they were ordered to go
+  Iteration resume;                          // where they began
+  std::optional<wire::CheckpointId> loaded;  // what they began with
   Stage stage = Stage::Waiting;
   Instant stage_since;
   Iteration base;  // completed when the stage began
@@ -127,6 +137,7 @@ class Training {
   bool crash(const std::string& how, std::optional<NodeName> node = {});
   bool freeze(bool one);
   bool flap(const NodeName& node, Duration lasts);
+  bool suspend(Duration lasts);
   bool skew_clock(Duration by);  // of the lead's host
   bool lose_node(const NodeName& node);
   bool tear_newest();
@@ -209,6 +220,10 @@ class Training {
   void die(SimGeneration& g);   // all its processes, without a word
   void finish_save(SimGeneration& g);
   void account(SimGeneration& g);
+
+  // training_suspended.cpp
+  void go_on(SimGeneration& g);
+  [[nodiscard]] Duration age_of(const SimGeneration& g, Duration worked) const;
 
   // training_memory.cpp
   void copy_snapshots(SimGeneration& g);

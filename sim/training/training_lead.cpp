@@ -28,7 +28,7 @@ void Training::feed(SimGeneration& g, lead::EventBody body) {
 
 void Training::run(SimGeneration& g) {
   SimLead& lead = g.lead;
-  if (lead.stepping) return;
+  if (lead.stepping || g.stand.since) return;
   lead.stepping = true;
   while (!lead.waiting.empty() && g.alive) {
     lead::EventBody next = std::move(lead.waiting.front());
@@ -67,6 +67,7 @@ void Training::wake(SimGeneration& g) {
     SimGeneration& then = generations_.at(number);
     if (!then.alive || then.lead.woken != when) return;
     then.lead.woken.reset();
+    if (then.stand.since) return;  // go_on
     feed(then, look(then));
   });
 }
@@ -77,7 +78,8 @@ lead::Tick Training::look(const SimGeneration& g) const {
   for (const NodeName& node : g.lead.connected) {
     const auto silent = g.lead.silent.find(node);
     const bool dead = silent != g.lead.silent.end();
-    tick.links.push_back({node, !g.lead.left.contains(node), dead ? silent->second : time_.now()});
+    const Instant heard = g.stand.ended == time_.now() ? g.stand.began : time_.now();
+    tick.links.push_back({node, !g.lead.left.contains(node), dead ? silent->second : heard});
   }
   tick.own_clear = !g.busy.contains(g.host());
   tick.archived = !g.copies;

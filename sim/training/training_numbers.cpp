@@ -57,14 +57,10 @@ void Training::cure(const SimGeneration& g) {
 bool Training::refuses_load(SimGeneration& g) {
   if (g.from_memory) return false;
   const bool torn = g.orders().verify_checkpoints &&
-                    std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
-                      return c.damaged && c.id.iteration == g.resume &&
-                             wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
-                    });
-  const auto found = std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {
-    return c.drifted && c.id.iteration == g.resume &&
-           wire::accepts(g.lineage(), c.id.generation, c.id.iteration);
-  });
+                    std::any_of(checkpoints_.begin(), checkpoints_.end(),
+                                [&](const auto& c) { return c.damaged && c.id == g.loaded; });
+  const auto found = std::find_if(checkpoints_.begin(), checkpoints_.end(),
+                                  [&](const auto& c) { return c.drifted && c.id == g.loaded; });
   const bool none_is_good =
       g.resume == Iteration{} && g.orders().verify_checkpoints &&
       std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& c) {

@@ -35,12 +35,14 @@ void Training::start_ranks(SimGeneration& g, const lead::StartAttempt& start) {
     hooks_.broken(fmt::format("attempt {} starts while ranks of attempt {} are alive on {}",
                               start.order.attempt.value, g.attempt.value, g.busy.begin()->text));
   g.from_memory = start.order.memory.has_value();
+  g.loaded.reset();
   if (g.from_memory) {
     g.resume = resume_from_memory(g, start);
   } else if (const auto id = wire::parse_checkpoint_name(name)) {
     if (!wire::accepts(g.lineage(), id->generation, id->iteration))
       hooks_.broken(fmt::format("resumes from {}, which is none of its ancestry", name));
     g.resume = id->iteration;
+    g.loaded = id;
   } else {
     g.resume = {};
   }
@@ -135,6 +137,7 @@ Iteration Training::completed(const SimGeneration& g) const {
   Instant until = time_.now();
   if (g.frozen_at) until = std::min(until, *g.frozen_at);
   if (g.stopped_at) until = std::min(until, *g.stopped_at);
+  if (g.stand.since) until = std::min(until, *g.stand.since);
   return Iteration(g.base.value + static_cast<std::uint64_t>(
                                       std::max<std::int64_t>(0, (until - g.stage_since) / g.step)));
 }

@@ -137,6 +137,7 @@ void Training::look_at_nodes() {
 void Training::job_killed(const SimJob& job, std::uint32_t task, bool gently) {
   for (auto& [number, g] : generations_) {
     if (!g.alive || g.job != job.id || g.task != task) continue;
+    if (g.stand.since) go_on(g);  // slurmctld lets them run, to receive it
     if (!gently) {
       die(g);
       continue;
@@ -188,7 +189,8 @@ std::optional<wire::SlowestRank> Training::slowest(const SimGeneration& g) const
 wire::Beat Training::beat(SimGeneration& g) {
   send_beat(g);
   wire::Beat beat =
-      lead::fold_beat(g.attempt, g.lead.state.samples, ms(time_.now() - g.stage_since));
+      lead::fold_beat(g.attempt, g.lead.state.samples, ms(time_.now() - g.stage_since),
+                      ms(time_.now() - g.lead.state.awake_at));
   beat.ranks = static_cast<std::uint32_t>(g.attempt_nodes.size()) * g.orders().ranks_per_node;
   beat.reporting = beat.ranks;  // the samples stand for all of them
   if (beat.waiting > 0) beat.waiting = g.in_collective ? beat.ranks : beat.ranks - 1;
@@ -205,7 +207,7 @@ std::map<NodeName, std::vector<wire::RankSample>> Training::samples(const SimGen
   wire::RankSample sample;
   sample.reported = sample.page = true;
   sample.phase = kPhases[static_cast<int>(g.stage)];
-  sample.phase_age_ms = ms(now - g.stage_since);
+  sample.phase_age_ms = ms(age_of(g, now - g.stage_since));
   sample.iteration = completed(g);
   sample.total = scenario_.training.total;
   const NumbersShape& numbers = scenario_.training.numbers;
@@ -224,6 +226,7 @@ std::map<NodeName, std::vector<wire::RankSample>> Training::samples(const SimGen
     age = age % g.step;
   else if (g.stage == Stage::Load || g.stage == Stage::Evaluate)
     age = std::min<Duration>(age, 2s);  // bytes and batches are progress
+  age = age_of(g, age);
   if (const auto stands = g.frozen_at ? g.frozen_at : g.stopped_at)
     age = std::max(age, now - *stands);
   sample.progress_age_ms = ms(age);

@@ -11,6 +11,10 @@
 namespace stoker::sim {
 namespace {
 
+bool is_there(const SimTask& task) {
+  return task.state == core::JobState::Running || task.state == core::JobState::Suspended;
+}
+
 constexpr std::size_t kToldViolations = 5;
 constexpr std::size_t kPerformedKept = 64;
 constexpr Duration kFollowed = 10h;   // of a follower's job: it waits, runs an hour, is lost
@@ -246,7 +250,7 @@ void Checker::check_idle(const core::JournalRow& row) {
   if (live == nullptr || live->zombie || live->number != known_) return;
   const auto job = cluster_.jobs().find(live->job);
   if (job == cluster_.jobs().end()) return;
-  if (job->second.state.at(live->task).state == core::JobState::Running && training_.healthy(*live))
+  if (is_there(job->second.state.at(live->task)) && training_.healthy(*live))
     broken("idle beside a training that goes on: " + row.decision.reason);
 }
 
@@ -291,8 +295,7 @@ void Checker::check_destruction(const core::JournalRow& row, const Excuse& excus
     const auto job = cluster_.jobs().find(live->job);
     if (job == cluster_.jobs().end() || live->zombie) return;
     const SimTask& task = job->second.state.at(live->task);
-    if (task.state == core::JobState::Running && training_.healthy(*live) &&
-        !raises(row.decision, "limbo"))
+    if (is_there(task) && training_.healthy(*live) && !raises(row.decision, "limbo"))
       broken("took a task for over that runs: " + row.decision.reason);
   }
 }

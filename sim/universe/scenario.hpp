@@ -62,6 +62,7 @@ enum class Fault {
   LinkFlap,        // a node's link is down: its peers wait, or give up
   ClockSkew,       // the clock of the node that writes the agents' lines is another
   RowRemap,        // Xid 63, hours later Xid 64; the ranks live on
+  Suspended,       // an administrator suspends the job, and lets it go on
   LateFiles,       // agents see what the daemon writes up to a minute late, and not in its order
   Order,           // an operator's request by the socket, each verb in turn
   KillSwitch,      // a person sets the kill switch of a script
@@ -85,8 +86,8 @@ struct stoker::EnumNames<stoker::sim::Fault> {
       "loss_diverges",  "loss_nan",        "rate_reset",        "other_data",
       "replicas_drift", "queue_jam",       "preempted",         "limit_cut",
       "stale_handles",  "torn_lines",      "wrong_exclusion",   "link_flap",
-      "clock_skew",     "row_remap",       "late_files",        "order",
-      "kill_switch",    "daemon_freeze",   "slurmctld_restart"};
+      "clock_skew",     "row_remap",       "suspended",         "late_files",
+      "order",          "kill_switch",     "daemon_freeze",     "slurmctld_restart"};
 };
 
 namespace stoker::sim {

@@ -231,8 +231,8 @@ Attempt Universe::begun_later(std::uint64_t at) const {
 std::vector<core::Input> Universe::digests() {
   if (scripts_) return look_at_script(true);
   SimGeneration* g = training_->live();
-  if (g == nullptr || g->zombie || g->attempt.value == 0 || g->stage == Stage::Waiting ||
-      lines_from_ > time_.now() || storage_free_ > time_.now())
+  if (g == nullptr || g->zombie || g->stand.since || g->attempt.value == 0 ||
+      g->stage == Stage::Waiting || lines_from_ > time_.now() || storage_free_ > time_.now())
     return {};
   if (taken_ < lines_.size()) {  // its own start was not read yet
     return {};
@@ -260,7 +260,8 @@ void Universe::watch_silence() {
   time_.after(10s, [this] {
     watch_silence();
     SimGeneration* g = training_->live();
-    const bool beats = g != nullptr && lines_from_ <= time_.now() && storage_free_ <= time_.now();
+    const bool beats = g != nullptr && !g->stand.since && lines_from_ <= time_.now() &&
+                       storage_free_ <= time_.now();
     if (beats) heard_ = time_.now();
     if (!daemon_->up() || daemon_->asleep() || training_->all().empty()) return;
     const auto& newest = training_->all().rbegin()->second;

@@ -34,6 +34,7 @@ Duration usual_length(Fault fault, Random& random) {
     case Fault::StaleHandles:
     case Fault::TornLines: return random.between(1min, 20min);
     case Fault::LinkFlap: return random.between(5s, 5min);
+    case Fault::Suspended: return random.between(5s, 1min) * (random.chance(500) ? 1 : 180);
     case Fault::LateFiles: return random.between(10min, 6h);
     case Fault::RowRemap: return random.between(1h, 24h);
     default: return 0s;

@@ -80,6 +80,7 @@ bool Universe::strike_site(Fault fault, Duration lasts) {
     }
     case Fault::LinkFlap: return flap_link(lasts);
     case Fault::RowRemap: return lose_rows(lasts);
+    case Fault::Suspended: return training_->suspend(lasts);
     case Fault::ClockSkew: return training_->skew_clock(random_.between(0s, 2h) - 1h);
     case Fault::LateFiles: late_until_ = std::max(late_until_, end); return true;
     default: return false;

@@ -33,6 +33,10 @@ TEST_CASE("json: captured from 22.05.8 -> the array's tasks, the refused submiss
   CHECK(jobs[1].id == JobId{863248, 1});
   CHECK(jobs[1].state == JobState::Running);
   CHECK(jobs[1].excluded.empty());
+  CHECK(jobs[1].nodes == "n[01-02]");
+  CHECK(jobs[1].ends == WallTime(1826893346s));
+  CHECK(jobs[0].nodes.empty());
+  CHECK(!jobs[0].ends);
   CHECK(jobs[1].command == "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh");
   CHECK(jobs[1].name == "tr11");
   CHECK(jobs[2].id == JobId{863243, 0});  // array_job_id 0: outside an array

@@ -15,7 +15,7 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SUITES = {"20.11": "bullseye", "24.11": "trixie"}
-PACKAGES = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "python3", "procps", "zstd"]
+PACKAGES = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "python3", "procps", "zstd", "slurmdbd", "mariadb-server"]
 REST = {"24.11": ["slurmrestd", "slurm-wlm-jwt-plugin"]}  # that of 20.11 is older than what stoker reads
 MIRROR = "http://deb.debian.org/debian"
 INSIDE = "/stoker"
@@ -48,8 +48,8 @@ def path_of(version):
 
 
 def is_made(version):
-    """Also with slurmrestd, where it is wanted: a root of before is made again."""
-    programs = ["slurmctld"] + ["slurmrestd"] * (version in REST)
+    """With slurmdbd, and slurmrestd where it is wanted: a root of before is made again."""
+    programs = ["slurmctld", "slurmdbd"] + ["slurmrestd"] * (version in REST)
     return all(os.path.exists(os.path.join(path_of(version), "usr/sbin", name)) for name in programs)
 
 

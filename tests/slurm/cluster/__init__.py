@@ -1,4 +1,4 @@
-"""A real SLURM for one test: slurmctld, a slurmd for each node (eight) and munged on loopback, everything under one temporary folder.
+"""A real SLURM for one test: slurmctld, a slurmd for each node (eight) and munged on loopback, all under one temporary folder.
 `Cluster(accounting=True)` also has slurmdbd and a MariaDB; `Cluster(rest=True)` a slurmrestd on loopback, which wants a token,
 and one on a socket of the user's own.
 
@@ -72,7 +72,8 @@ AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={port}
 AccountingStoragePass={folder}/munge/socket
-AccountingStoreFlags=job_comment"""
+{keep_comments}"""
+KEEP_COMMENTS = ["AccountingStoreJobComment=YES", "AccountingStoreFlags=job_comment"]
 SLURMDBD_CONF = """\
 DbdHost=localhost
 DbdAddr=127.0.0.1
@@ -205,7 +206,7 @@ class Cluster(Rest):
         if self.rest:
             self.make_rest_key()
         ports = dict(port=self.port(1), database_port=self.port(2))
-        accounting = ACCOUNTING.format(folder=self.folder, **ports) if self.accounting else "AccountingStorageType=accounting_storage/none"
+        accounting = ACCOUNTING.format(folder=self.folder, keep_comments=KEEP_COMMENTS[self.version() >= (21, 8)], **ports) if self.accounting else "AccountingStorageType=accounting_storage/none"
         path = os.path.join(self.folder, "slurmdbd.conf")
         with open(path, "w", encoding="utf-8") as f:
             f.write(SLURMDBD_CONF.format(folder=self.folder, **ports))
@@ -357,11 +358,9 @@ class Cluster(Rest):
 
 
 def environment_of(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as f:
+        return f.read()
+    return b""
 
 
 def is_alive(pid):

@@ -1,0 +1,51 @@
+// A job that squeue leaves out (a hidden partition, a variable of the environment) and scontrol
+// shows.
+#include <doctest/doctest.h>
+
+#include "scripted_scheduler.hpp"
+
+using namespace stoker;
+using namespace stoker::slurm;
+using namespace stoker::slurm::testing;
+using core::JobState;
+
+namespace {
+
+std::string record(const std::string& state, const std::string& nodes = "n[01-02]") {
+  return "JobId=124 ArrayJobId=123 ArrayTaskId=2 JobName=tr11 UserId=alice(1000) JobState=" +
+         state + " Restarts=0 ExitCode=0:0 EndTime=1700072000 NodeList=" + nodes +
+         " Command=/gpfs/tr11/run/batch/tr11-42-0badcafe.sh Comment=tr11-42-0badcafe\n";
+}
+
+// What is seen of the expected job 123 while squeue's answer is empty and scontrol says this.
+std::vector<core::JobSeen> seen(const std::string& shown) {
+  ScriptedScheduler f;
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));
+  f.scheduler.expect({{f.token, {123, 0}}});
+  f.processes.answers["scontrol"] = {says(shown)};
+  const auto view = f.scheduler.observe({RunName("tr11")});
+  REQUIRE(view);
+  CHECK(view->gone.empty());
+  return view->jobs;
+}
+
+}  // namespace
+
+TEST_CASE("hidden job: squeue leaves it out, scontrol shows it suspended or running -> seen so") {
+  const auto suspended = seen(record("SUSPENDED"));
+  REQUIRE(suspended.size() == 1);
+  CHECK(suspended[0].job == JobId{123, 2});
+  CHECK(suspended[0].state == JobState::Suspended);
+  CHECK(suspended[0].token.text == "tr11-42-0badcafe");
+  CHECK(suspended[0].nodes.size() == 2);
+  const auto running = seen(record("RUNNING"));
+  REQUIRE(running.size() == 1);
+  CHECK(running[0].state == JobState::Running);
+  CHECK(running[0].ends_at == WallTime(1700072000s));
+}
+
+TEST_CASE("hidden job: scontrol shows it waiting, over, or without nodes -> nothing is concluded") {
+  for (const auto& shown : {record("PENDING", "(null)"), record("COMPLETED"), record("FAILED"),
+                            record("RUNNING", "(null)"), record("RUNNING", "n[01")})
+    CHECK_MESSAGE(seen(shown).empty(), shown);
+}
