@@ -1,5 +1,6 @@
-// Jobs that are expected and that the queue's answer does not hold: each is asked for by its id.
-// What scontrol shows is there all the same; what it denies twice is gone.
+// Where squeue and scontrol differ. Jobs that are expected and that the queue's answer does not
+// hold are asked for by their id: what scontrol shows is there all the same, what it denies twice
+// is gone. And a squeue that answers from the past does not show that a job was suspended.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -53,6 +54,30 @@ void SlurmScheduler::show_hidden(const core::JobExpected& job, core::SchedulerVi
     seen.nodes = NodeList(std::move(*nodes));
     if (record.state == core::JobState::Running) seen.ends_at = record.ends;
     view.jobs.push_back(std::move(seen));
+  }
+}
+
+bool SlurmScheduler::is_suspended(const JobId& job) {
+  const auto records = controller_->details(job);
+  return records && std::any_of(records->begin(), records->end(), [&job](const JobDetail& record) {
+           return record.id == job && record.state == core::JobState::Suspended;
+         });
+}
+
+void SlurmScheduler::correct(std::vector<QueueRow>& rows) {
+  std::set<JobId> doubted;
+  {
+    const std::scoped_lock lock(mutex_);
+    doubted = doubted_;
+  }
+  for (QueueRow& row : rows) {
+    if (row.state != core::JobState::Running || !doubted.contains(row.id)) continue;
+    if (is_suspended(row.id)) {
+      row.state = core::JobState::Suspended;
+      continue;
+    }
+    const std::scoped_lock lock(mutex_);
+    doubted_.erase(row.id);
   }
 }
 

@@ -271,6 +271,7 @@ Result<core::SchedulerView> SlurmScheduler::observe(const std::vector<RunName>& 
   for (const QueueRow& row : all)
     if (is_own(row, options_.user)) rows.push_back(row);
   STOKER_TRY_STATUS(know_cluster());
+  correct(rows);
   const bool node_died = std::any_of(rows.begin(), rows.end(), [this](const QueueRow& row) {
     const auto found = known_.find({row.id, row.raw_id});
     return is_node_death(row.state) && (found == known_.end() || found->second.state != row.state);

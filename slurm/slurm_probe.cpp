@@ -123,6 +123,12 @@ core::JobProbed SlurmScheduler::probe(const core::ProbeRequest& request) {
     add_reason(out, "squeue does not show it running");
     return out;
   }
+  if (is_suspended(found->id)) {
+    add_reason(out, "scontrol shows it suspended");
+    const std::scoped_lock lock(mutex_);
+    doubted_.insert(found->id);
+    return out;
+  }
   if (const Status told = look_at_steps(*found, out); !told)
     add_reason(out, told.error().message());
   look_inside(request, *found, out);

@@ -92,6 +92,9 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   void look_at_nodes(core::SchedulerView& view, bool now);
   void look_at_calendar(core::SchedulerView& view);
   void look_for_missing(const std::vector<QueueRow>& rows, core::SchedulerView& view);
+  // What a probe has found suspended although squeue shows it running is asked about again.
+  void correct(std::vector<QueueRow>& rows);
+  bool is_suspended(const JobId& job);
   void show_hidden(const core::JobExpected& job, core::SchedulerView& view);
   std::string why_gone(const core::JobExpected& job, core::SchedulerView& view);
   // What sacct proves of a job that slurmctld has forgotten; false: nothing.
@@ -120,6 +123,7 @@ class SlurmScheduler : public core::Scheduler, public core::NodeFinder {
   mutable std::mutex mutex_;
   std::set<JobId> cancelled_;                // by us, since this process started
   std::set<std::uint64_t> rests_cancelled_;  // the same: arrays whose waiting tasks were
+  std::set<JobId> doubted_;                  // suspended, says scontrol; running, says squeue
   std::vector<core::JobExpected> expected_;
   std::vector<core::RunGrounds> grounds_;
   std::map<std::pair<std::string, std::string>, Membership> members_;  // by user and group

@@ -142,9 +142,11 @@ void ask(Turn& turn) {
 void on_silence_due(Turn& turn) {
   auto& suspect = *turn.in<training::Suspect>();
   const Duration silent = turn.now() - turn.r().since;
-  if (!turn.r().live || silent >= std::max(turn.r().policy.hang.ceiling,
-                                           signals::lead_patience(turn.r().policy.hang)))
-    return act_on_suspicion(turn);
+  const Duration most =
+      std::max(turn.r().policy.hang.ceiling, signals::lead_patience(turn.r().policy.hang));
+  // Where SLURM has not answered all that time, it is asked once more: it may have suspended it.
+  const bool asked = turn.r().live && turn.r().live->probes > 0;
+  if (!turn.r().live || (silent >= most && asked)) return act_on_suspicion(turn);
   suspect.act_at = turn.now() + kAnswerWithin;
   turn.say("asking SLURM which steps of the job remain");
   ask(turn);

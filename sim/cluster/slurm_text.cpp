@@ -170,15 +170,16 @@ void SlurmText::bend(std::string& text) {
   if (is(Fault::SqueueTorn) && !text.empty()) text.resize(random_.below(text.size()));
 }
 
-// The steps of running tasks: the batch script's on the first node, and the agents' while they
-// live.
+// The steps of running and suspended tasks (22.05.8 shows both as RUNNING): the batch script's on
+// the first node, and the agents' while they live.
 std::string SlurmText::steps(const std::string& job_text, bool records) {
   const JobId wanted = parse_job(job_text);
   std::string out;
   const auto found = cluster_.jobs().find(wanted.job);
   if (found == cluster_.jobs().end()) return out;
   for (const auto& [number, task] : found->second.state) {
-    if (task.state != JobState::Running || (wanted.task != 0 && wanted.task != number)) continue;
+    const bool there = task.state == JobState::Running || task.state == JobState::Suspended;
+    if (!there || (wanted.task != 0 && wanted.task != number)) continue;
     const std::string id = full_id(found->second, number);
     const auto add = [&](const char* step, const std::string& nodes, const char* name) {
       out += records ? fmt::format("StepId={}.{} UserId=1000 State=RUNNING NodeList={} Name={}\n",

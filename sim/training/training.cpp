@@ -19,6 +19,11 @@ constexpr Duration kBeatEvery = 1h;
 constexpr std::uint32_t kStartedTwice = 30;  // of 1,000: slurmctld sends a launch again
 const std::string kDirectory = "/runs/sim/";
 
+// A suspended one is silent, and learns when it goes on that another one has begun.
+bool is_heard(const SimGeneration& g) {
+  return g.alive && !g.zombie && !g.stand.since;
+}
+
 wire::Start start_of(const SimJob& job, std::uint32_t task, wire::Orders orders) {
   wire::Start start;
   start.run = orders.run;
@@ -96,9 +101,8 @@ void Training::await_predecessors(std::uint64_t job, std::uint32_t task) {
   if (found == cluster_.jobs().end()) return;
   const SimTask& now = found->second.state.at(task);
   if (now.state != core::JobState::Running) return;
-  const bool heard = std::any_of(generations_.begin(), generations_.end(), [](const auto& entry) {
-    return entry.second.alive && !entry.second.zombie;
-  });
+  const bool heard = std::any_of(generations_.begin(), generations_.end(),
+                                 [](const auto& entry) { return is_heard(entry.second); });
   if (!heard || broken_ == Guard::Claim) return mint(job, task);
   if (time_.now() - now.started >= kPredecessorLimit)
     return cluster_.task_left(job, task, wire::kAgentClaimed);
@@ -174,7 +178,7 @@ void Training::mint(std::uint64_t job, std::uint32_t task, int waited) {
   wire::Start start = start_of(submitted, task, *orders);
   start.generation = parent == nullptr ? Generation(1) : parent->number.next();
   for (auto& [number, other] : generations_)
-    if (other.alive && !other.zombie)
+    if (is_heard(other))
       hooks_.broken(fmt::format("generation {} starts while {} still trains",
                                 start.generation.value, number.value));
   lead::ChosenCheckpoint resume;

@@ -42,6 +42,10 @@ void Training::go_on(SimGeneration& g) {
   g.stage_since += time_.now() - since;
   hooks_.say(fmt::format("job {}_{} goes on", g.job, g.task));
   feed(g, look(g));
+  const auto text = files_.content.find("/runs/sim/control.json");
+  if (text == files_.content.end() || g.zombie) return;
+  if (const auto control = from_json_text<wire::Control>(text->second, "control"))
+    feed(g, lead::ControlRead{*control});
 }
 
 // What a clock that went on shows of something that has worked for so long without the standstill.

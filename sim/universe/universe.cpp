@@ -150,7 +150,9 @@ Excuse Universe::excuse() const {
   Excuse excuse;
   excuse.lines_delayed = lines_from_ + 2min > time_.now() || storage_free_ + 2min > time_.now();
   excuse.unreadable = std::max(lines_from_, storage_free_);
-  excuse.person = person_at_ != Instant{} && person_at_ + 30min > time_.now();
+  const SimGeneration* g = training_->live();
+  const Duration stood = g == nullptr ? Duration{} : g->stand.all;  // a request waits for its end
+  excuse.person = person_at_ != Instant{} && person_at_ + 30min + stood > time_.now();
   return excuse;
 }
 

@@ -167,8 +167,8 @@ def a_group_knocks(site):
     done = as_user(site, STRANGER, "stop", shared, "--now", "--reason", "a stranger")
     check(done.returncode == 1, f"a stranger stopped a run: {done.stdout}{done.stderr}")
     for run in (shared, "private"):
-        state = json.loads(site.stoker("status", run, "--json").stdout)["state"]
-        check(state == "training", f"{run} is {state}")
+        status = json.loads(site.stoker("status", run, "--json").stdout)
+        check(status["state"] == "training", f"{run} is {status['state']}: {status['reason']}")
 
 
 def slow_patterns(path):

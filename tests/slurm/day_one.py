@@ -39,7 +39,7 @@ def play(version, bundle):
 
 
 def main():
-    bundle, failed, skipped = max(glob.glob(os.path.join(sys.argv[1], "stoker-*-linux-*.tar.zst"))), 0, 0
+    bundle, failed, skipped = max(glob.glob(os.path.join(sys.argv[1], "stoker-[0-9]*-linux-*.tar.zst"))), 0, 0
     versions = sys.argv[2:] or list(roots.SUITES)
     for version in versions:
         name = f"day one on {roots.SUITES[version]}"

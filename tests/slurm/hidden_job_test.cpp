@@ -44,6 +44,32 @@ TEST_CASE("hidden job: squeue leaves it out, scontrol shows it suspended or runn
   CHECK(running[0].ends_at == WallTime(1700072000s));
 }
 
+TEST_CASE(
+    "hidden job: squeue answers from the past -> a probe sees the suspension, then each look") {
+  ScriptedScheduler f;
+  const std::string running = row(
+      {"124", "123", "2", "RUNNING", "None", "1700000000", "1700072000", "1699990000", "n[01-02]",
+       "1000", "alice", "/gpfs/tr11/run/batch/tr11-42-0badcafe.sh", "tr11", "tr11-42-0badcafe"});
+  const auto state = [&f, &running](const std::string& shown) {
+    f.processes.answers["squeue"] = {says(running), says("123_2 0 0\n")};
+    f.processes.answers["scontrol"] = {says(shown)};
+    return f.scheduler.observe({RunName("tr11")})->jobs.at(0).state;
+  };
+  f.processes.answers["squeue"] = {says(running), says("123_2 0 0\n")};
+  REQUIRE(f.scheduler.observe({RunName("tr11")}));
+  core::ProbeRequest request;
+  request.probe.token = f.token;
+  request.probe.job = {123, 2};
+  f.processes.answers["squeue"] = {says(running)};
+  f.processes.answers["scontrol"] = {says(record("SUSPENDED"))};
+  const auto probed = f.scheduler.probe(request);
+  CHECK(!probed.told);
+  CHECK(probed.why == "scontrol shows it suspended");
+  CHECK(state(record("SUSPENDED")) == JobState::Suspended);
+  CHECK(state(record("RUNNING")) == JobState::Running);
+  CHECK(state(record("SUSPENDED")) == JobState::Running);  // until the next probe
+}
+
 TEST_CASE("hidden job: scontrol shows it waiting, over, or without nodes -> nothing is concluded") {
   for (const auto& shown : {record("PENDING", "(null)"), record("COMPLETED"), record("FAILED"),
                             record("RUNNING", "(null)"), record("RUNNING", "n[01")})
