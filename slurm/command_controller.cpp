@@ -1,6 +1,7 @@
 #include "slurm/command_controller.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <set>
 #include <string_view>
@@ -211,6 +212,8 @@ Result<ClusterFacts> CommandController::cluster() {
     json_ = scontrol_writes_json(version);
   }
   if (facts.accounts) look_for_siblings(facts.name);
+  const std::scoped_lock lock(mutex_);
+  name_ = facts.name;
   return facts;
 }
 
@@ -248,10 +251,19 @@ core::PortResult<JobId> CommandController::submit(const Submission& prepared) {
   if (!output) return acted_in_vain(output.error());
   const auto job = judge_submit(*output);
   const std::string elsewhere = named_cluster(output->out);
-  if (!std::holds_alternative<JobId>(job) || elsewhere.empty() ||
-      elsewhere == cluster_for(prepared))
-    return job;
+  if (!std::holds_alternative<JobId>(job) || elsewhere.empty() || is_ours(elsewhere)) return job;
   return take_back(std::get<JobId>(job), elsewhere);
+}
+
+// Some sites' sbatch names the cluster although it is the usual one; SLURM keeps names in lower
+// case.
+bool CommandController::is_ours(const std::string& cluster) {
+  const std::scoped_lock lock(mutex_);
+  const std::string& ours = options_.cluster.empty() ? name_ : options_.cluster;
+  return ours.empty() || std::equal(cluster.begin(), cluster.end(), ours.begin(), ours.end(),
+                                    [](unsigned char a, unsigned char b) {
+                                      return std::tolower(a) == std::tolower(b);
+                                    });
 }
 
 // A script's own -M sent the job where it is not looked for.

@@ -42,6 +42,7 @@ class CommandController final : public Controller {
   Result<bool> is_of_another(std::uint64_t job);
   Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration limit = {});
   void look_for_siblings(const std::string& name);
+  bool is_ours(const std::string& cluster);
   std::string cluster_for(const Submission& prepared);
   core::PortError take_back(const JobId& job, const std::string& cluster);
   Result<os::CommandOutput> call_sbatch(const Submission& prepared, bool test_only);
@@ -52,6 +53,7 @@ class CommandController final : public Controller {
   const SlurmOptions& options_;
   std::mutex mutex_;
   bool json_ = false;      // scontrol writes JSON
+  std::string name_;       // of the cluster; "" = not asked yet
   std::string federated_;  // the cluster's name, when it has siblings
 };
 

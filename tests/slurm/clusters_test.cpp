@@ -96,6 +96,14 @@ TEST_CASE("clusters: scheduler.cluster -> every call acts there") {
     CHECK_MESSAGE(site.cluster_of(command) == "zay", command);
 }
 
+TEST_CASE("clusters: a site's sbatch names the usual cluster -> taken as it is") {
+  Site site("");
+  CHECK(std::get<JobId>(site.submit(4, "Welcome\n123;jean\n")) == JobId{123, 0});
+  CHECK(site.last("scancel") == nullptr);
+  Site named("", "Zay");
+  CHECK(std::get<JobId>(named.submit(4, "123;zay\n")) == JobId{123, 0});
+}
+
 TEST_CASE("clusters: sbatch put the job elsewhere -> taken back and refused, or unknown") {
   Site site("");
   site.processes.answers["scancel"] = {says("")};

@@ -9,7 +9,7 @@ from slurm.fake._site import LIMIT, check, main
 def banners_and_a_cluster_name(site):
     """sbatch among the site's banners, with the cluster's name behind the id."""
     with site.changing() as cluster:
-        cluster["sbatch_says"] = "auks: credential forwarded\nID;jean-zay\nYour project has 1200 hours left"
+        cluster["sbatch_says"] = f"auks: credential forwarded\nID;{cluster['name']}\nYour project has 1200 hours left"
     site.begin()
     site.trains()
     check(site.status()["job"].startswith("1000"), site.status()["job"])
