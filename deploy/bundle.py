@@ -90,7 +90,7 @@ def programs_in(bundle):
     return [name for name in [*PROGRAMS, "stoker-train"] if os.path.exists(os.path.join(bundle, "libexec", name))]
 
 
-def make(build, bundle, programs):
+def make(build, bundle, programs=tuple(PROGRAMS)):
     shutil.rmtree(bundle, ignore_errors=True)
     for folder in ("bin", "lib", "libexec"):
         os.makedirs(os.path.join(bundle, folder))
@@ -108,15 +108,18 @@ def make(build, bundle, programs):
             print("bundle: of a build without STOKER_HARDEN; for a cluster: ./dev build --preset release --bundle")
 
 
+def kind_of(bundle):
+    return "stoker-train" if "stoker-train" in programs_in(bundle) else "stoker"
+
+
 def packed_name(bundle):
     said = subprocess.run([os.path.join(bundle, "bin", "stoker"), "--version"], text=True, capture_output=True, check=True)
-    kind = "stoker-train" if "stoker-train" in programs_in(bundle) else "stoker"
-    return kind, f"{kind}-{said.stdout.split()[-1]}-linux-{platform.machine()}"
+    return f"{kind_of(bundle)}-{said.stdout.split()[-1]}-linux-{platform.machine()}"
 
 
 def pack(bundle):
     """The bundle as one file, in a folder of its own name; 1 when it is too large."""
-    kind, name = packed_name(bundle)
+    kind, name = kind_of(bundle), packed_name(bundle)
     target = os.path.join(os.path.dirname(bundle), name + ".tar.zst")
     with tempfile.TemporaryDirectory(dir=os.path.dirname(bundle)) as folder:
         shutil.copytree(bundle, os.path.join(folder, name))
