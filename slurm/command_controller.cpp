@@ -211,18 +211,20 @@ Result<ClusterFacts> CommandController::cluster() {
     const std::scoped_lock lock(mutex_);
     json_ = scontrol_writes_json(version);
   }
-  if (facts.accounts) look_for_siblings(facts.name);
-  const std::scoped_lock lock(mutex_);
-  name_ = facts.name;
+  {
+    const std::scoped_lock lock(mutex_);
+    name_ = facts.name;
+  }
+  if (facts.accounts) look_for_siblings();
   return facts;
 }
 
 // No answer: as it was.
-void CommandController::look_for_siblings(const std::string& name) {
+void CommandController::look_for_siblings() {
   const auto output = question({"scontrol", "show", "federation"});
   if (!output || !output->status.ok()) return;
   const std::scoped_lock lock(mutex_);
-  federated_ = output->out.starts_with("Federation:") ? name : "";
+  federated_ = output->out.starts_with("Federation:");
 }
 
 // A federation starts a single job where there is room first, on a sibling too; an array stays
@@ -230,7 +232,7 @@ void CommandController::look_for_siblings(const std::string& name) {
 std::string CommandController::cluster_for(const Submission& prepared) {
   if (!options_.cluster.empty() || prepared.is_array) return options_.cluster;
   const std::scoped_lock lock(mutex_);
-  return federated_;
+  return federated_ ? name_ : "";
 }
 
 Result<os::CommandOutput> CommandController::call_sbatch(const Submission& prepared,

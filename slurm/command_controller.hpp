@@ -41,7 +41,7 @@ class CommandController final : public Controller {
   Result<os::CommandOutput> search(std::vector<std::string> argv, TokenSearch& search);
   Result<bool> is_of_another(std::uint64_t job);
   Result<os::CommandOutput> run(const os::SpawnOptions& options, Duration limit = {});
-  void look_for_siblings(const std::string& name);
+  void look_for_siblings();
   bool is_ours(const std::string& cluster);
   std::string cluster_for(const Submission& prepared);
   core::PortError take_back(const JobId& job, const std::string& cluster);
@@ -52,9 +52,9 @@ class CommandController final : public Controller {
   CallBudget& budget_;
   const SlurmOptions& options_;
   std::mutex mutex_;
-  bool json_ = false;      // scontrol writes JSON
-  std::string name_;       // of the cluster; "" = not asked yet
-  std::string federated_;  // the cluster's name, when it has siblings
+  bool json_ = false;       // scontrol writes JSON
+  std::string name_;        // of the cluster; "" = not asked yet
+  bool federated_ = false;  // it has siblings
 };
 
 // Errors of a command that never ran prove that nothing was done.

@@ -40,8 +40,8 @@ void begin_recovered(Turn& turn, const wire::AttemptStarted& e, const std::strin
   if (turn.in<Recovering>()->rung == Rung::InAllocation) return begin_ranks(turn, e, sentence);
   const Attempt given_up = run.asked.control.leave_of;
   const bool late = given_up.value != 0 && e.attempt > given_up;
-  const bool unheard = run.conditions.no_room_since && !run.asked.exact_order;
-  if (!late && !unheard) return begin_no_ranks(turn, e, sentence);
+  const bool unwritten = run.conditions.no_room_since && !run.asked.exact_order;
+  if (!late && !unwritten) return begin_no_ranks(turn, e, sentence);
   begin_ranks(turn, e,
               sentence + (late ? "; the restart came after all, so the task goes on"
                                : "; the request to leave could not be written, so the task goes "

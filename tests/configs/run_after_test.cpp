@@ -1,29 +1,10 @@
 // RUN.yaml's `after`: commands that are run on checkpoints.
 #include <doctest/doctest.h>
 
-#include "configs/schema/run_schema.hpp"
+#include "run_text.hpp"
 
 using namespace stoker;
-using namespace stoker::configs;
-
-namespace {
-
-RunConfigFile read(const std::string& text) {
-  RunSchemaContext context;
-  context.file = "run.yaml";
-  context.config_path = "/home/alice/run.yaml";
-  context.state_directory = "/state";
-  return read_run_config(text, context);
-}
-
-// The only error of the smallest file plus this text.
-std::string error_of(const std::string& more) {
-  const auto file = read("run: hello\ntrain: {command: [train.py]}\n" + more);
-  REQUIRE_MESSAGE(file.errors.size() == 1, more);
-  return file.errors[0].text();
-}
-
-}  // namespace
+using namespace stoker::configs::testing;
 
 TEST_CASE("run_after: after -> what is not given is the training's") {
   const auto file = read(

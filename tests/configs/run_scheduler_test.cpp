@@ -2,31 +2,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "configs/schema/run_schema.hpp"
+#include "run_text.hpp"
 
 using namespace stoker;
-using namespace stoker::configs;
-
-namespace {
-
-const std::string kTrain = "run: hello\ntrain: {command: [train.py]}\n";
-
-RunConfigFile read(const std::string& text) {
-  RunSchemaContext context;
-  context.file = "run.yaml";
-  context.config_path = "/home/alice/run.yaml";
-  context.state_directory = "/state";
-  return read_run_config(text, context);
-}
-
-// The only error of the smallest file plus this text.
-std::string error_of(const std::string& more) {
-  const auto file = read(kTrain + more);
-  REQUIRE_MESSAGE(file.errors.size() == 1, more);
-  return file.errors[0].text();
-}
-
-}  // namespace
+using namespace stoker::configs::testing;
 
 TEST_CASE("run_scheduler: slurmrestd -> its URL, files that count from RUN.yaml") {
   const auto file = read(kTrain +

@@ -63,7 +63,7 @@ TEST_CASE(
   f.processes.answers["squeue"] = {says(running)};
   f.processes.answers["scontrol"] = {says(record("SUSPENDED"))};
   const auto probed = f.scheduler.probe(request);
-  CHECK(!probed.told);
+  CHECK(probed.steps.empty());
   CHECK(probed.why == "scontrol shows it suspended");
   CHECK(state(record("SUSPENDED")) == JobState::Suspended);
   CHECK(state(record("RUNNING")) == JobState::Running);
