@@ -7,6 +7,7 @@ at the left margin (both have a `struct Options` in their anonymous namespace, s
 think of this when he names a thing. Reads text, parses no C++: a name too many costs a batch, a name too few is a
 compile error that says what to rename.
 """
+import os
 import re
 import sys
 
@@ -35,14 +36,23 @@ def local_names(text):
     return found
 
 
-def header_names(text, read):
-    """The names that the headers of ours which this text includes itself define at the left margin."""
-    found = set()
+def header_names(file, text, read, seen=None):
+    """The names that the headers of ours which this file includes define at the left margin: those it names itself,
+    and what the ones beside it (`#include "site.hpp"`, the common part of a folder's tests) include in turn."""
+    found, seen = set(), set() if seen is None else seen
     for header in re.findall(r'^#include "([^"]+)"', text, re.M):
+        beside = "/" not in header
+        path = os.path.join(os.path.dirname(file), header) if beside else header
+        if path in seen:
+            continue
+        seen.add(path)
         try:
-            found |= local_names(read(header))
+            content = read(path)
         except OSError:
-            pass  # not ours, or not there: the compiler will say
+            continue  # not ours, or not there: the compiler will say
+        found |= local_names(content)
+        if beside:
+            found |= header_names(path, content, read, seen)
     return found
 
 
@@ -51,7 +61,7 @@ def batches(files, read, most=MAX_FILES):
     out = []  # of [files, names of the sources, names of their headers, lines]
     for file in files:
         text = read(file)
-        public = header_names(text, read)
+        public = header_names(file, text, read)
         names, lines = local_names(text) - public, text.count("\n")
         for batch in out:
             if (len(batch[0]) < most and batch[3] + lines <= MAX_LINES

@@ -5,38 +5,18 @@
 #include <fmt/format.h>
 
 #include "core/alerts/alert_policy.hpp"
+#include "run_text.hpp"
 
 using namespace stoker;
 using namespace stoker::configs;
+using namespace stoker::configs::testing;
 
 namespace {
-
-RunSchemaContext context() {
-  RunSchemaContext c;
-  c.file = "run.yaml";
-  c.config_path = "/home/alice/run.yaml";
-  c.state_directory = "/state";
-  c.sinks = {{"pulse", {}, {"path"}}, {"webhook", {"url"}, {"headers", "token_file"}}};
-  return c;
-}
-
-RunConfigFile read(const std::string& text) {
-  return read_run_config(text, context());
-}
 
 std::vector<std::string> errors_of(const std::string& text) {
   std::vector<std::string> out;
   for (const Diagnostic& d : read(text).errors) out.push_back(d.text());
   return out;
-}
-
-const std::string kTrain = "run: hello\ntrain: {command: [train.py]}\n";
-
-// The only error of kTrain plus this text.
-std::string error_of(const std::string& more) {
-  const auto errors = errors_of(kTrain + more);
-  REQUIRE_MESSAGE(errors.size() == 1, more);
-  return errors[0];
 }
 
 }  // namespace

@@ -11,12 +11,18 @@ namespace stoker::configs::testing {
 
 inline const std::string kTrain = "run: hello\ntrain: {command: [train.py]}\n";  // the smallest
 
+// What the daemon knows beside the file: where it lies, and the kinds of sinks.
+inline RunSchemaContext context() {
+  RunSchemaContext c;
+  c.file = "run.yaml";
+  c.config_path = "/home/alice/run.yaml";
+  c.state_directory = "/state";
+  c.sinks = {{"pulse", {}, {"path"}}, {"webhook", {"url"}, {"headers", "token_file"}}};
+  return c;
+}
+
 inline RunConfigFile read(const std::string& text) {
-  RunSchemaContext context;
-  context.file = "run.yaml";
-  context.config_path = "/home/alice/run.yaml";
-  context.state_directory = "/state";
-  return read_run_config(text, context);
+  return read_run_config(text, context());
 }
 
 // The only error of the smallest file plus this text.

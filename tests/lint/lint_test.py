@@ -389,6 +389,14 @@ class Rules(unittest.TestCase):
         self.assertEqual(tidy.batches.batches(["core/one.cpp", "core/twice.cpp"], tidy.read),
                          [["core/one.cpp", "core/twice.cpp"]])
 
+    def test_file_that_clashes_with_a_header_beside_another_is_kept_apart(self):
+        self.write("core/deep.hpp", HEAD + "#pragma once\ninline int read(int x) {\n  return x;\n}\n")
+        self.write("core/beside.hpp", HEAD + '#pragma once\n#include "deep.hpp"\n')
+        self.write("core/one.cpp", HEAD + '#include "beside.hpp"\n')
+        self.write("core/two.cpp", HEAD + "namespace {\nint read(int x) {\n  return x;\n}\n}  // namespace\n")
+        names = ["core/one.cpp", "core/two.cpp"]
+        self.assertEqual(tidy.batches.batches(names, tidy.read), [[names[0]], [names[1]]])
+
     def test_file_that_does_not_compile(self):
         self.tidy_breaks("int f() {\n  return missing;\n}\n", "undeclared identifier")
 
