@@ -74,12 +74,11 @@ bool as_expected(Console& console, const sim::Scenario& scenario, const sim::Rep
 
 void tell(Console& console, const sim::Scenario& scenario, const sim::Report& report) {
   console.line(fmt::format(
-      "{}: {} seeds, {:.0f} hours, {} faults, {} incidents, {} for an operator; ETTR {:.4f}, lost "
-      "{} "
-      "a "
-      "run; {} safety, {} liveness",
-      scenario.name, report.runs, report.hours, report.faults, report.incidents, report.manual,
-      report.ettr,
+      "{}: {} seeds, {:.0f} hours ({:.0f} % of them useful training), {} faults, {} incidents, {} "
+      "for an operator; ETTR {:.4f}, lost {} a run; {} safety, {} liveness",
+      scenario.name, report.runs, report.hours,
+      100 * to_seconds(report.useful) / 3600 / report.hours, report.faults, report.incidents,
+      report.manual, report.ettr,
       format_duration(report.lost /
                       static_cast<std::int64_t>(std::max<std::uint64_t>(1, report.runs))),
       report.safety, report.liveness));

@@ -38,6 +38,7 @@ void add(Report& report, std::uint64_t seed, const Outcome& outcome) {
   report.manual += outcome.manual;
   report.followed += outcome.followed;
   report.from_memory += outcome.from_memory;
+  report.useful += outcome.useful;
   report.lost += outcome.lost;
   report.hangs += outcome.found.hangs;
   report.slows += outcome.found.slows;

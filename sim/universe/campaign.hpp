@@ -36,14 +36,14 @@ struct Report {
   std::vector<std::uint64_t> failed_seeds;
   std::vector<Failure> failures;  // the first few
   std::string state, why;         // of the last seed
-  Duration lost{};                // training time that was done twice, of all seeds
+  Duration useful{}, lost{};      // training time that counts, and that was done twice; all seeds
   // How detectors did against the truth; lengths are the longest.
   std::uint64_t hangs = 0, slows = 0, slowdowns = 0, doubled = 0, false_hangs = 0, false_slows = 0;
   Duration hang_verdict{}, slow_found{};
   std::map<std::string, std::uint64_t> alerts;  // raised, by kind
   STOKER_FIELDS(Report, runs, hours, safety, liveness, ettr, faults, incidents, manual, followed,
-                failed_seeds, state, why, lost, hangs, slows, slowdowns, doubled, false_hangs,
-                false_slows, hang_verdict, slow_found, alerts, from_memory)
+                failed_seeds, state, why, useful, lost, hangs, slows, slowdowns, doubled,
+                false_hangs, false_slows, hang_verdict, slow_found, alerts, from_memory)
 };
 
 Report run_campaign(const Scenario& scenario, const Campaign& campaign);

@@ -209,10 +209,11 @@ TEST_CASE("simulation: ends while the daemon is away -> once; without the mark's
 TEST_CASE("simulation: a script without agents -> ends once, one writes; without a guard, found") {
   const Scenario scenario = shipped("script");
   Campaign campaign;
-  campaign.last = 20;
+  campaign.last = 60;  // of which one in five completes its training
   const Report sound = run_campaign(scenario, campaign);
   CHECK_MESSAGE(sound.failures.empty(), first_of(sound));
   CHECK(sound.alerts.at("finished") > 3);
+  CHECK(to_seconds(sound.useful) / 3600 > sound.hours / 5);
   campaign.last = 300;
   campaign.until_first = true;
   const std::map<Guard, std::string> guards{{Guard::LastLines, "had completed the training"},
