@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 #include <utility>
 
 #include "core/alerts/alert_facts.hpp"
@@ -35,6 +36,22 @@ SendAlert make_action(const AlertState& alert, bool resolved, const std::string&
 
 bool silenced(const Turn& turn, const AlertState& alert) {
   return alert.quiet || is_silenced(turn.site, alert, turn.now());
+}
+
+// Of this kind (and subject, if one is given) are resolved, except those that `lasts` names.
+void resolve_except(Turn& turn, const std::string& kind, const std::string& subject,
+                    const std::function<bool(const AlertState&)>& lasts) {
+  const RunName run = run_of(turn);
+  for (auto it = turn.site.alerts.begin(); it != turn.site.alerts.end();) {
+    const AlertState& alert = it->second;
+    if (alert.run != run || alert.kind != kind || (!subject.empty() && alert.subject != subject) ||
+        lasts(alert)) {
+      ++it;
+      continue;
+    }
+    if (!silenced(turn, alert)) turn.act(make_action(alert, true, turn.decision.reason));
+    it = turn.site.alerts.erase(it);
+  }
 }
 
 }  // namespace
@@ -119,22 +136,17 @@ void group_convictions(SiteState& site, Decision& decision) {
 }
 
 void resolve(Turn& turn, AlertKind what, const std::string& subject) {
-  const std::string kind = what.text();
-  const RunName run = run_of(turn);
-  for (auto it = turn.site.alerts.begin(); it != turn.site.alerts.end();) {
-    const AlertState& alert = it->second;
-    if (alert.run != run || alert.kind != kind || (!subject.empty() && alert.subject != subject)) {
-      ++it;
-      continue;
-    }
-    if (!silenced(turn, alert)) turn.act(make_action(alert, true, turn.decision.reason));
-    it = turn.site.alerts.erase(it);
-  }
+  resolve_except(turn, what.text(), subject, [](const AlertState&) { return false; });
 }
 
 void resolve_failures(Turn& turn) {
+  const RunState* run = turn.run;
+  const auto still_full = [run](const AlertState& alert) {  // the run directory itself
+    return alert.kind == "disk_full" && run != nullptr && run->conditions.no_room_since &&
+           alert.subject == run->policy.directory;
+  };
   for (const AlertKindRow& row : kAlertKinds)
-    if (row.failure) resolve(turn, AlertKind::named(row.name));
+    if (row.failure) resolve_except(turn, row.name, "", still_full);
 }
 
 void acknowledge(Turn& turn, const std::string& id, const std::string& by,

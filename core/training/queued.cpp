@@ -20,9 +20,8 @@ void lose_queued_task(Turn& turn, const TaskEnd& end) {
 
 // The job's start comes first.
 void start_with_ranks(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
-  begin_attempt(turn, e);
   turn.go(Starting{turn.now()}, Trigger::JobRuns, "");
-  turn.go(Starting{turn.now()}, Trigger::RanksStart, sentence);
+  begin_ranks(turn, e, sentence);
 }
 
 void submit_now(RunState& run, Instant now) {

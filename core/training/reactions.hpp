@@ -89,6 +89,11 @@ inline void waits_for_no_report(RunState&, Instant, Duration) {}
 // ---- running.cpp: a job runs the ranks.
 RunningTask known_task(const RunState& run);
 void begin_ranks(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence);
+// The disk was full for so long that the agents started their ranks again by themselves, before
+// the request to leave could be written. Not so if a rollback waits for the end of the task.
+bool is_leave_unwritten(const RunState& run);
+// Such ranks go on: the sentence that says so.
+std::string take_leave_back(Turn& turn, const std::string& sentence);
 bool watch_heartbeats(Turn& turn, const signals::Hang& hang);
 void end_attempt(Turn& turn, const Outcome& outcome);
 // The ranks were ordered to exit: what they exited with is no news, unless the training is

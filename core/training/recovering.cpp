@@ -32,22 +32,19 @@ void stop_recovery(Turn& turn, const StopAsked& asked) {
   stop_running(turn, {wire::Level::LeaveNow, asked.by, asked.sentence});
 }
 
-// A restart that was given up came after all, or the request to leave could not be written for so
-// long that the agents restarted by themselves: they go on, and so does the task. Ranks that begin
-// in a task which is ended for another reason leave with it.
+// A restart that was given up came after all, and its agents go on: so does the task. Ranks that
+// begin in a task which is ended for another reason leave with it.
 void begin_recovered(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
   RunState& run = turn.r();
   if (turn.in<Recovering>()->rung == Rung::InAllocation) return begin_ranks(turn, e, sentence);
   const Attempt given_up = run.asked.control.leave_of;
-  const bool late = given_up.value != 0 && e.attempt > given_up;
-  const bool unwritten = run.conditions.no_room_since && !run.asked.exact_order;
-  if (!late && !unwritten) return begin_no_ranks(turn, e, sentence);
-  begin_ranks(turn, e,
-              sentence + (late ? "; the restart came after all, so the task goes on"
-                               : "; the request to leave could not be written, so the task goes "
-                                 "on"));
-  set_level(run, wire::Level::Run);
-  write_control(turn, "");
+  if (given_up.value != 0 && e.attempt > given_up) {
+    set_level(run, wire::Level::Run);
+    write_control(turn, "");
+    return begin_ranks(turn, e, sentence + "; the restart came after all, so the task goes on");
+  }
+  if (is_leave_unwritten(run)) return begin_ranks(turn, e, sentence);
+  begin_no_ranks(turn, e, sentence);
 }
 
 void put_recovery_off(RunState& run, Instant now, Duration away) {

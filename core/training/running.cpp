@@ -30,9 +30,22 @@ RunningTask known_task(const RunState&) {
   return RunningTask::Known;
 }
 
+bool is_leave_unwritten(const RunState& run) {
+  return run.asked.control.level != wire::Level::Run && run.conditions.no_room_since &&
+         !run.asked.exact_order;
+}
+
+std::string take_leave_back(Turn& turn, const std::string& sentence) {
+  set_level(turn.r(), wire::Level::Run);
+  write_control(turn, "");
+  return sentence + "; the request to leave could not be written, so the task goes on";
+}
+
 void begin_ranks(Turn& turn, const wire::AttemptStarted& e, const std::string& sentence) {
   begin_attempt(turn, e);
-  turn.go(Starting{turn.now()}, Trigger::RanksStart, sentence);
+  const bool goes_on = is_leave_unwritten(turn.r());
+  turn.go(Starting{turn.now()}, Trigger::RanksStart,
+          goes_on ? take_leave_back(turn, sentence) : sentence);
 }
 
 bool watch_heartbeats(Turn& turn, const signals::Hang& hang) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
+#include <utility>
 
 #include "core/step.hpp"
 #include "wire/lineage.hpp"
@@ -133,9 +134,13 @@ void Checker::note_lost(const core::JournalRow& row) {
 }
 
 // Orders go back only to a checkpoint that is not reported gone or damaged, and by
-// itself never past a pinned one.
+// itself never past a pinned one. The pin counts when the rollback is decided: until its orders
+// are read (a full disk holds them up), a generation that began by older ones may train past it.
 void Checker::check_rollback(const core::JournalRow& row, const core::SiteState& state) {
   note_lost(row);
+  const auto run = state.runs.find(row.event.run);
+  if (run == state.runs.end()) return;
+  if (!run->second.asked.exact_order) going_back_to_.clear();
   for (const core::Action& action : row.decision.actions) {
     const auto* write = std::get_if<core::WriteOrders>(&action);
     if (write == nullptr || write->orders.resume.mode != wire::ResumeMode::Exact) continue;
@@ -143,8 +148,8 @@ void Checker::check_rollback(const core::JournalRow& row, const core::SiteState&
     const std::string name = wire::checkpoint_name(to.iteration, to.generation);
     if (lost_.contains(name))
       broken(fmt::format("goes back to {}, which is reported gone or damaged", name));
-    if (from_a_person(row.event.body)) continue;
-    const Iteration reached = state.runs.at(row.event.run).health.progress.iteration;
+    if (std::exchange(going_back_to_, name) == name || from_a_person(row.event.body)) continue;
+    const Iteration reached = run->second.health.progress.iteration;
     for (const std::uint64_t pin : scenario_.policy.checkpoints.pin)
       if (pin > to.iteration.value && pin <= reached.value)
         broken(fmt::format("goes back to {}, past the pinned {}", to.iteration.value, pin));

@@ -119,6 +119,7 @@ class Checker {
   SharedMap<NodeName, core::NodeEntry> nodes_;  // as last seen
   std::map<std::pair<Generation, NodeName>, std::uint32_t> failed_again_;
   std::set<std::string> lost_;  // checkpoints, gone or damaged, as agents said
+  std::string going_back_to_;   // a checkpoint: decided, and not yet trained beyond it
   JobId to_end_;                // the task that the present recovery ends
   const ScriptJobs* scripts_ = nullptr;
   struct Completed {  // a script's training

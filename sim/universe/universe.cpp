@@ -375,6 +375,8 @@ Outcome Universe::live() {
     const auto reached = [this] { return scripts_ ? scripts_->reached() : training_->reached(); };
     const Iteration since = reached();
     time_.run_until(faulty + scenario_.heals, stop);
+    if (reached() <= since)  // between two tasks, perhaps
+      time_.run_until(faulty + scenario_.heals + 30min, stop);
     training_->settle();
     if (checker_->safety().empty()) {
       checker_->now(time_.now());

@@ -381,22 +381,6 @@ class Rules(unittest.TestCase):
         self.write("core/bad.hpp", HEAD + "#pragma once\n" + bad)  # the remembered result must not hide it
         self.assertIn("core/bad.hpp", lint.rule_tidy(build)[0])
 
-    def test_files_that_clash_are_kept_apart(self):
-        self.write("core/one.cpp", HEAD + "namespace {\nstruct Options {\n  int a;\n};\n}  // namespace\n")
-        self.write("core/two.cpp", HEAD + "namespace {\nstruct Options {\n  int b;\n};\n}  // namespace\n")
-        names = ["core/one.cpp", "core/two.cpp"]
-        self.assertEqual(tidy.batches.batches(names, tidy.read), [[names[0]], [names[1]]])
-        self.assertEqual(tidy.batches.batches(["core/one.cpp", "core/twice.cpp"], tidy.read),
-                         [["core/one.cpp", "core/twice.cpp"]])
-
-    def test_file_that_clashes_with_a_header_beside_another_is_kept_apart(self):
-        self.write("core/deep.hpp", HEAD + "#pragma once\ninline int read(int x) {\n  return x;\n}\n")
-        self.write("core/beside.hpp", HEAD + '#pragma once\n#include "deep.hpp"\n')
-        self.write("core/one.cpp", HEAD + '#include "beside.hpp"\n')
-        self.write("core/two.cpp", HEAD + "namespace {\nint read(int x) {\n  return x;\n}\n}  // namespace\n")
-        names = ["core/one.cpp", "core/two.cpp"]
-        self.assertEqual(tidy.batches.batches(names, tidy.read), [[names[0]], [names[1]]])
-
     def test_file_that_does_not_compile(self):
         self.tidy_breaks("int f() {\n  return missing;\n}\n", "undeclared identifier")
 
