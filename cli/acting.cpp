@@ -11,6 +11,7 @@
 
 #include "cli/read/published.hpp"
 #include "cli/show/documents.hpp"
+#include "common/os/child_work.hpp"
 #include "common/os/fd.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/own_folder.hpp"
@@ -33,13 +34,41 @@ int tell(const Context& context, const Deed& deed, const wire::Response& respons
   return response.ok ? kDone : kFailed;
 }
 
+constexpr Duration kFolderPatience = 10s;
+
+struct Written {
+  std::string path;                // of the file
+  std::string what, object, hint;  // of an error
+  STOKER_FIELDS(Written, path, what, object, hint)
+};
+
+// Members of the group write into switch/, and one can lock it: who looks then sleeps in the
+// kernel.
+Result<std::string> write_in_time(const std::string& run_directory, const std::string& verb,
+                                  const std::string& reason) {
+  const auto text = os::work_in_child(kFolderPatience, [&] {
+    const auto written = write_switch_file(run_directory, verb, reason);
+    if (written) return to_json_text(Written{*written, "", "", ""});
+    return to_json_text(
+        Written{"", written.error().what, written.error().object, written.error().hint});
+  });
+  const std::string folder = run_directory + "/switch";
+  if (!text)
+    return fail("cannot write a switch file: " + text.error().what, folder,
+                "a member of the run's group may have locked the folder, or its file system is "
+                "away; scancel ends the job");
+  STOKER_TRY(written, from_json_text<Written>(*text, folder));
+  if (written.path.empty()) return fail(written.what, written.object, written.hint);
+  return written.path;
+}
+
 int by_switch_file(const Context& context, const Deed& deed, const wire::SiteRun& run,
                    const std::string& why) {
   const std::string path = run.directory + "/switch/" + deed.switch_file;
   if (deed.request.dry_run)
     return tell(context, deed, {1, true, "would write " + path + " (" + why + ")", {}},
                 "switch file");
-  const auto written = write_switch_file(run.directory, deed.switch_file, deed.request.reason);
+  const auto written = write_in_time(run.directory, deed.switch_file, deed.request.reason);
   if (!written)
     return tell(context, deed, {1, false, written.error().message(), {}}, "switch file");
   context.console.say(why + "; the switch file asks in its place");

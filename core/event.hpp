@@ -322,6 +322,16 @@ struct DiskFull {
   bool full = true;
   STOKER_FIELDS(DiskFull, path, why, full)
 };
+// A folder of the run that other users can make hang does not answer: it is not read until it does.
+// Or it answers again.
+struct FolderSilent {
+  static constexpr const char* kKind = "folder_silent";
+  std::string what;     // as text: "the switch folder /runs/demo/switch"
+  Duration lasts{};     // of the silence so far
+  bool orders = false;  // switch files lie there
+  bool silent = true;
+  STOKER_FIELDS(FolderSilent, what, lasts, orders, silent)
+};
 // The file of `train.finished: {file: …}` appeared, or is gone again.
 struct FinishFileSeen {
   static constexpr const char* kKind = "finish_file_seen";
@@ -351,12 +361,13 @@ struct FollowerEnded {
   STOKER_FIELDS(FollowerEnded, token, code, signal, words, ordered, seconds, missing)
 };
 
-using EventBody = std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
-                               DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind,
-                               SchedulerSees, NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks,
-                               Diagnosed, LogFollowed, EffectDone, EffectFailed, EffectUnknown,
-                               TokenLookedUp, DiskLow, DiskFull, FinishFileSeen, RivalsSeen,
-                               JobProbed, EndSeen, WeeklyDue, FollowerEnded, CalendarSeen>;
+using EventBody =
+    std::variant<RunAdded, PolicyChanged, OperatorAsked, SwitchRefused, DaemonStarted,
+                 DaemonStopping, Tick, Quarantined, JobSeen, JobGone, SchedulerBlind, SchedulerSees,
+                 NodeSeen, AgentSaid, Digest, LeadSilent, LeadSpeaks, Diagnosed, LogFollowed,
+                 EffectDone, EffectFailed, EffectUnknown, TokenLookedUp, DiskLow, DiskFull,
+                 FinishFileSeen, RivalsSeen, JobProbed, EndSeen, WeeklyDue, FollowerEnded,
+                 CalendarSeen, FolderSilent>;
 
 struct Event {
   Instant at;  // engine time; never runs backwards

@@ -85,6 +85,9 @@ void on_disk_full(Turn& turn, const DiskFull& disk);
 void note_no_room(Turn& turn);
 void note_room(Turn& turn);
 
+// signals/folder_silent.cpp
+void on_folder_silent(Turn& turn, const FolderSilent& folder);
+
 // effects.cpp
 void on_effect_done(Turn& turn, const EffectDone& done);
 void on_effect_failed(Turn& turn, const EffectFailed& failed);

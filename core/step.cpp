@@ -29,7 +29,8 @@ bool needs_run(const EventBody& body) {
                std::is_same_v<B, DiskFull> || std::is_same_v<B, FinishFileSeen> ||
                std::is_same_v<B, PolicyChanged> || std::is_same_v<B, RivalsSeen> ||
                std::is_same_v<B, JobProbed> || std::is_same_v<B, EndSeen> ||
-               std::is_same_v<B, WeeklyDue> || std::is_same_v<B, FollowerEnded>;
+               std::is_same_v<B, WeeklyDue> || std::is_same_v<B, FollowerEnded> ||
+               std::is_same_v<B, FolderSilent>;
       },
       body);
 }
@@ -90,6 +91,7 @@ void dispatch(Turn& turn) {
                  [&](const TokenLookedUp& e) { on_looked_up(turn, e); },
                  [&](const DiskLow& e) { on_disk(turn, e); },
                  [&](const DiskFull& e) { on_disk_full(turn, e); },
+                 [&](const FolderSilent& e) { on_folder_silent(turn, e); },
                  [&](const FinishFileSeen& e) { on_finish_file(turn, e); },
                  [&](const EndSeen& e) { on_end_seen(turn, e); },
                  [&](const WeeklyDue& e) { on_weekly_due(turn, e); },

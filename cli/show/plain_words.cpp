@@ -39,6 +39,7 @@ constexpr Word kEvents[] = {
     {"token_looked_up", "search for a submission"},
     {"disk_low", "free space of a disk"},
     {"disk_full", "disk of the run directory"},
+    {"folder_silent", "answers of a folder of the run"},
     {"finish_file_seen", "finish file of the training"},
     {"end_seen", "end mark of a generation"},
     {"follower_ended", "end of a follower's command"},

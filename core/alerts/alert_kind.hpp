@@ -68,6 +68,7 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"submissions", true, "too many submissions without an iteration in between"},
     AlertKindRow{"rival", false, "another job trains in the same run directory"},
     AlertKindRow{"scheduler_blind", false, "the scheduler gives no usable answers"},
+    AlertKindRow{"folder_silent", false, "a folder of the run does not answer, and is not read"},
     AlertKindRow{"switch_refused", false, "a switch file was not obeyed"},
     AlertKindRow{"policy_refused", false, "RUN.yaml was not read again: another user can write it"},
     AlertKindRow{"effect_failed", false, "something that was decided could not be done"},

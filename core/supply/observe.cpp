@@ -236,7 +236,10 @@ void on_terminal(Turn& turn, Submission& s, const JobSeen& seen) {
   if (other) {  // so short that no look saw it run, or the next one was seen first
     const bool by_hand = seen.state == JobState::Cancelled && !seen.cancelled_by_us &&
                          !s.cancel_asked && s.tasks[seen.job.task].state != JobState::Pending;
-    s.tasks[seen.job.task].state = seen.state;
+    Task& task = s.tasks[seen.job.task];
+    task.state = seen.state;
+    if (seen.job.task > (ending != nullptr ? ending->task : running_task(s)))
+      task.early_end = seen;  // its generation may still be reported
     if (by_hand) warn_cancelled(turn, seen);
   }
   if (other || ending != nullptr) return;
@@ -316,6 +319,7 @@ void on_job_seen(Turn& turn, const JobSeen& seen) {
   if (is_stale(run, task, seen, back))
     return turn.say(fmt::format("an old answer about {} ({}), ignored", job_text(seen.job),
                                 stoker::name_of(seen.state)));
+  task.early_end.reset();
   const bool requeued = back;
   const JobState before = std::exchange(task.state, seen.state);
   heed_suspension(turn, *s, seen, before);

@@ -57,7 +57,8 @@ struct Task {
   std::string reason;
   NodeList nodes;
   std::optional<WallTime> ends_at;
-  STOKER_FIELDS(Task, state, restart, reason, nodes, ends_at)
+  std::optional<JobSeen> early_end;  // seen while an earlier task counted as the one that runs
+  STOKER_FIELDS(Task, state, restart, reason, nodes, ends_at, early_end)
 };
 
 struct Submission {

@@ -12,6 +12,7 @@
 #include "core/sentence.hpp"
 #include "core/signals/detect.hpp"
 #include "core/supply/command.hpp"
+#include "core/supply/scheduler_traits.hpp"
 #include "core/supply/script.hpp"
 #include "core/supply/supply.hpp"
 #include "core/timers.hpp"
@@ -35,18 +36,25 @@ bool chain_goes_on(const RunState& run, const Submission& s, std::uint32_t task,
 }
 
 // What trains is of a later task: the end of an earlier one, seen late, is nothing to it.
-bool is_of_the_past(Turn& turn, const Submission& s, const Ending& ending) {
-  const auto& live = turn.r().live;
+bool is_of_the_past(const RunState& run, const Submission& s, const Ending& ending) {
+  const auto& live = run.live;
   if (!live || live->goodbye_at) return false;
-  const auto other = turn.r().jobs.supply.find(live->token);
-  const bool past = live->token == s.token
-                        ? live->job.task > ending.task
-                        : other != turn.r().jobs.supply.end() && other->second.order > s.order;
-  if (past)
-    turn.say(fmt::format("{} is over ({}); generation {} of a later one is what trains",
-                         job_text(ending.end.job), stoker::name_of(ending.end.state),
-                         live->generation.value));
-  return past;
+  if (live->token == s.token) return live->job.task > ending.task;
+  const auto other = run.jobs.supply.find(live->token);
+  return other != run.jobs.supply.end() && other->second.order > s.order;
+}
+
+// The later one may have ended as well before this end was decided: then its end is the next.
+bool turn_to_the_next(Turn& turn, Submission& s) {
+  const LiveGeneration& live = *turn.r().live;
+  if (live.token != s.token) return false;
+  const auto end = std::exchange(s.tasks[live.job.task].early_end, std::nullopt);
+  if (!end) return false;
+  const Duration wait = traits_of(turn.r().policy.scheduler.kind).last_words;
+  turn.say(fmt::format("{} ended with {}; waiting up to {} for the last reports of its agents",
+                       job_text(end->job), stoker::name_of(end->state), format_duration(wait)));
+  std::get<Ending>(s.state) = Ending{live.job.task, *end, turn.now() + wait};
+  return true;
 }
 
 // The generation is over with its task. Agents that had not said that they leave may go on all the
@@ -100,13 +108,19 @@ void decide_end(Turn& turn, Submission& s) {
   const bool asked = s.cancel_asked || ending.end.cancelled_by_us;
   const std::vector<NodeName> nodes = s.tasks[ending.task].nodes;
   s.tasks[ending.task].state = ending.end.state;
+  const bool past = is_of_the_past(run, s, ending);
+  if (past)
+    turn.say(fmt::format("{} is over ({}); generation {} of a later one is what trains",
+                         job_text(ending.end.job), stoker::name_of(ending.end.state),
+                         run.live->generation.value));
+  if (past && turn_to_the_next(turn, s)) return;
   const bool more = s.waiting() > 0 || next_runs(s, ending.task);
   if (more || may_start(run, s) > 0)
     turn.go(s, Pending{}, SupplyTrigger::Decided);
   else
     turn.go(s, Terminal{std::string(stoker::name_of(ending.end.state))}, SupplyTrigger::Exhausted);
   if (more) s.cancel_asked = false;
-  if (is_of_the_past(turn, s, ending)) return;
+  if (past) return;
   const bool chain = chain_goes_on(run, s, ending.task, more);
   if (ending.end.state == JobState::NodeFail && run.live && !run.live->goodbye_at) {
     set_level(run, wire::Level::LeaveNow);  // agents that only SLURM has lost, on any node

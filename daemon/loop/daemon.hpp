@@ -115,6 +115,7 @@ class Daemon {
   void observe(const RunBriefs& runs);
   MountThread& mount_of(const std::string& directory);
   void pass_over_stuck_parts();
+  void report_passed_over(const RunPart& part, Duration lasts, bool silent);
   void tell_stuck_mounts();
   void heed_silent_logs();
 

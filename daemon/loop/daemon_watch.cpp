@@ -270,26 +270,33 @@ void Daemon::heed_silent_logs() {
   }
 }
 
+void Daemon::report_passed_over(const RunPart& part, Duration lasts, bool silent) {
+  const auto found = runs_.find(part.run);
+  const std::string what = found == runs_.end() ? "a folder" : text_of(part, found->second.policy);
+  log(silent ? LogLevel::Error : LogLevel::Notice,
+      silent ? fmt::format("{}: {} has not answered for {}: it is not read until it does, "
+                           "everything else is",
+                           part.run.text, what, format_duration(lasts))
+             : fmt::format("{}: {} answers again", part.run.text, what));
+  if (found != runs_.end())
+    turns_->submit({{part.run,
+                     core::FolderSilent{what, lasts, part.part == watch::Part::Switches, silent},
+                     {}}});
+}
+
 // What others can make hang is passed over until it answers; the rest of these runs is read on.
 void Daemon::pass_over_stuck_parts() {
   std::erase_if(passed_over_, [this](const auto& entry) {
     const auto& [part, mount] = entry;
     if (mount->is_passed_over(part)) return false;
-    log(LogLevel::Notice, fmt::format("{}: {} answers again", part.run.text, name_of(part.part)));
+    report_passed_over(part, 0ns, false);
     return true;
   });
   for (auto& [device, mount] : mounts_) {
     const auto by = mount->relieve(kPassOver);
     if (!by) continue;
     passed_over_[by->part] = mount.get();
-    const auto found = runs_.find(by->part.run);
-    const std::string what =
-        found == runs_.end() ? "a folder" : text_of(by->part, found->second.policy);
-    const std::string news =
-        fmt::format("has not answered for {}: it is not read until it does, everything else is",
-                    format_duration(by->since));
-    log(LogLevel::Error, fmt::format("{}: {} {}", by->part.run.text, what, news));
-    if (found != runs_.end()) turns_->submit({{by->part.run, core::LogFollowed{what, news}, {}}});
+    report_passed_over(by->part, by->since, true);
     for (const auto& [name, run] : runs_)  // behind all that was reported so far
       if (run.mount == mount.get())
         turns_->submit(

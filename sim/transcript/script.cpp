@@ -44,6 +44,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"operator", &Script::do_operator},
             {"switch", &Script::do_switch},
             {"disk", &Script::do_disk},
+            {"folder", &Script::do_folder},
             {"journal", &Script::do_journal},
             {"files", &Script::do_files},
             {"finish-file", &Script::do_finish_file},

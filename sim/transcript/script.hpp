@@ -43,6 +43,7 @@ class Script {
   Status do_operator(Words& words);
   Status do_switch(Words& words);
   Status do_disk(Words& words);
+  Status do_folder(Words& words);
   Status do_journal(Words& words);
   Status do_files(Words& words);
   Status do_finish_file(Words& words);

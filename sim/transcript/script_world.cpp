@@ -301,6 +301,16 @@ Status Script::do_disk(Words& words) {
   return feed(std::move(disk), true);
 }
 
+// folder "the switch folder /runs/demo/switch" silent 20s [orders] | folder "…" answers
+Status Script::do_folder(Words& words) {
+  core::FolderSilent folder;
+  folder.what = words.quoted();
+  folder.silent = !words.take("answers");
+  folder.lasts = words.duration("silent", 0s);
+  folder.orders = words.flag("orders");
+  return feed(std::move(folder));
+}
+
 Status Script::do_journal(Words& words) {
   world_.journal.set_full(words.next() == "full");
   return ok();

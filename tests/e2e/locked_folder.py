@@ -2,6 +2,7 @@
 Needs root for three users, and /dev/fuse."""
 import os
 import subprocess
+import time
 
 from e2e._harness import check, main, skip
 from e2e._users import GROUP, MATE, OWNER, STRANGER, SharedSite, make_users
@@ -100,10 +101,12 @@ def goes_on(site, what):
         site.wait(lambda run=run, before=before: site.of(run)["iteration"] > before["iteration"] + 100, 40,
                   f"news of {run} while the folder is locked")
     site.wait(lambda: any("not read until it does" in (e["reason"] or "") for e in site.events()), 10, "an event of shared that names it")
+    site.wait(lambda: any(a["kind"] == "folder_silent" and what in a["summary"] for a in site.of("shared")["alerts"]), 20, "an alert")
     site.stoker("stop", "other", "--now", "--reason", "its orders count")
     site.wait(lambda: site.of("other")["state"] == "stopped", 40, "the stop of the other run")
     site.let_go()
     site.wait(lambda: "answers again" in site.log_text(), 40, "the folder's answer")
+    site.wait(lambda: not any(a["kind"] == "folder_silent" for a in site.of("shared")["alerts"]), 20, "the end of the alert")
     after = site.of("shared")
     check(after["state"] == "training" and after["generation"] == seen["shared"]["generation"] and after["restarts"] == 0, str(after))
 
@@ -114,6 +117,18 @@ def a_colleague_locks_the_switch_folder(site):
     goes_on(site, "the switch folder")
     site.as_user(MATE, "touch", os.path.join(site.directory, "switch", "kill"), ok=True)
     site.wait_state("stopped", 40)
+
+
+def an_order_without_a_daemon(site):
+    """The daemon is away, and the switch folder is locked: the command says so instead of waiting."""
+    site.start_both()
+    site.lock(MATE, os.path.join(site.directory, "switch"))
+    site.kill_daemon()
+    began = time.monotonic()
+    done = site.stoker("stop", "shared", "--reason", "enough", ok=False)
+    check(done.returncode == 1 and "switch: cannot write a switch file: no answer for 10s" in done.stderr, done.stdout + done.stderr)
+    check(time.monotonic() - began < 60, f"it took {time.monotonic() - began:.0f} s")
+    site.let_go()
 
 
 def a_stranger_locks_a_folder_of_logs(site):
@@ -128,4 +143,4 @@ def a_stranger_locks_a_folder_of_logs(site):
 if not os.path.exists("/dev/fuse"):
     skip("a root user and /dev/fuse are needed")
 make_users()
-main(a_colleague_locks_the_switch_folder, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)
+main(a_colleague_locks_the_switch_folder, an_order_without_a_daemon, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)
