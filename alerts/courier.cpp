@@ -10,6 +10,7 @@
 #include "alerts/secret.hpp"
 #include "common/os/files.hpp"
 #include "common/os/listener.hpp"
+#include "common/os/socket_deadline.hpp"
 #include "common/overloaded.hpp"
 
 namespace stoker::alerts {
@@ -20,6 +21,7 @@ constexpr std::size_t kKeptOfAnswer = 1024;
 constexpr std::size_t kKeptOfReplies = 16u << 10;  // SMTP: one a recipient
 constexpr std::size_t kMostRead = 256u << 10;      // then the answer is cut off
 constexpr int kLongestWaitMs = 60'000;
+constexpr Duration kOverdue = 1s;  // libcurl's own time limit comes first, where it is checked
 
 void initialise_once() {
   static std::once_flag once;
@@ -42,6 +44,8 @@ struct Courier::Transfer {
   bool cut_off = false;
   std::vector<std::string> secrets;
   bool guarded = false;
+  Duration limit_of_time{};
+  std::vector<os::SocketDeadline> deadlines;  // of all its connections
   std::string distrust;
   char detail[CURL_ERROR_SIZE] = "";  // NOLINT
 
@@ -77,6 +81,7 @@ struct Courier::Transfer {
     auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
                                 address->protocol);
     self.distrust = std::move(made.distrust);
+    self.deadlines.emplace_back(made.socket.get(), self.limit_of_time + kOverdue);
     return made.socket.release();  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
@@ -85,7 +90,9 @@ struct Courier::Transfer {
   }
 
   void prepare(const std::string& url, Duration timeout, const std::string& ca_file) {
+    limit_of_time = timeout;
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // a deadline is of one transfer
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail);
@@ -98,7 +105,6 @@ struct Courier::Transfer {
     if (guarded) {
       // A connection of before may be another user's, who listened then: it is not checked again.
       curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
-      curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
       curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     }
     if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
@@ -200,7 +206,6 @@ void Courier::send(std::uint64_t id, const MailRequest& request) {
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
   curl_easy_setopt(easy, CURLOPT_USE_SSL,
                    static_cast<long>(request.starttls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
-  curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // one mail, one session that ends in QUIT
   curl_easy_setopt(easy, CURLOPT_MAIL_FROM, ("<" + request.from + ">").c_str());
   curl_easy_setopt(easy, CURLOPT_MAIL_RCPT, transfer->recipients);
   curl_easy_setopt(easy, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);  // the others get theirs

@@ -136,7 +136,7 @@ class OutboxAlerts final : public core::Alerts {
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Slot> requests_;  // under way, by request id
   std::set<Slot> in_flight_;
-  std::map<std::string, WallTime> not_before_;  // by sink: its pace, and what it asked for
+  std::map<std::string, WallTime> not_before_;  // by key of the sink: its pace, what it asked for
   SinkHealth sinks_;
   std::uint64_t next_request_ = 1;
   std::vector<std::string> notes_;

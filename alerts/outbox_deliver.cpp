@@ -64,23 +64,24 @@ void OutboxAlerts::run() {
 // when the next one's time comes.
 std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) {
   std::vector<Slot> slots;
-  std::set<std::pair<std::string, std::string>> blocked;  // sink, incident
-  std::map<std::string, std::size_t> busy;                // requests under way, by sink
+  std::set<std::pair<std::string, std::string>> blocked;  // key of the sink, incident
+  std::map<std::string, std::size_t> busy;                // requests under way, by key of the sink
   for (const auto& [number, index] : in_flight_)
-    ++busy[entries_.at(number).deliveries.at(index).sink.name];
+    ++busy[key_of(entries_.at(number).deliveries.at(index).sink)];
   for (auto& [number, entry] : entries_) {
     for (std::size_t i = 0; i < entry.deliveries.size(); ++i) {
       PendingDelivery& delivery = entry.deliveries[i];
       if (delivery.state != DeliveryState::Waiting || delivery.held) continue;
-      const bool first = blocked.insert({delivery.sink.name, entry.alert.id}).second;
+      const std::string sink = key_of(delivery.sink);
+      const bool first = blocked.insert({sink, entry.alert.id}).second;
       const Slot slot{number, i};
       if (!first || in_flight_.contains(slot)) continue;
       // A wall clock that was set back must not stop deliveries.
       const WallTime latest = now + std::max(options_.longest_pause * 2, options_.longest_asked);
       delivery.next = std::min(delivery.next, latest);
-      WallTime& free = not_before_[delivery.sink.name];
+      WallTime& free = not_before_[sink];
       free = std::min(free, latest);
-      std::size_t& of_sink = busy[delivery.sink.name];
+      std::size_t& of_sink = busy[sink];
       if (const WallTime at = std::max(delivery.next, free); at > now) {
         next = std::min(next, at);
       } else if (in_flight_.size() < kMostRequests && of_sink < kMostOfOneSink) {
@@ -179,7 +180,7 @@ void OutboxAlerts::postpone(OutboxEntry& entry, std::size_t index, const Retry& 
   pause = from_seconds(to_seconds(pause) * share);
   if (retry.after) {
     pause = std::clamp(*retry.after, pause, std::max(pause, options_.longest_asked));
-    not_before_[delivery.sink.name] = now + pause;  // for its other alerts too
+    not_before_[key_of(delivery.sink)] = now + pause;  // for its other alerts too
   }
   delivery.next = now + pause;
   if (waited > options_.fall_back) fall_back(entry, index);

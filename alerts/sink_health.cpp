@@ -10,12 +10,11 @@ namespace stoker::alerts {
 namespace {
 constexpr std::size_t kMostLost = 16;
 constexpr std::size_t kMostSinks = 1000;
+}  // namespace
 
-// Runs may use one name for different sinks.
 std::string key_of(const core::SinkPolicy& sink) {
   return sink.name + "/" + hex64(xxh3_64(to_json_text(sink)));
 }
-}  // namespace
 
 Status SinkHealth::load() {
   if (!os::exists(path_)) return ok();

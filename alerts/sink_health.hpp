@@ -27,6 +27,9 @@ struct SinkTrouble {
   STOKER_FIELDS(SinkTrouble, sink, kind, since, why, failures, lost)
 };
 
+// By name and options: runs may use one name for different sinks.
+std::string key_of(const core::SinkPolicy& sink);
+
 class SinkHealth {
  public:
   explicit SinkHealth(std::string path) : path_(std::move(path)) {}

@@ -18,6 +18,18 @@ bool is_secret_option(std::string_view name) {
 
 }  // namespace
 
+bool names_secret(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (lower.ends_with("_file")) return false;
+  constexpr std::array<std::string_view, 9> kWords{"password",    "passwd",        "secret",
+                                                   "token",       "api_key",       "apikey",
+                                                   "routing_key", "authorization", "credential"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&](std::string_view word) { return lower.find(word) != std::string::npos; });
+}
+
 Json without_secrets(Json document) {
   if (document.is_array()) {
     for (Json& entry : document) entry = without_secrets(std::move(entry));

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/secrets.hpp"
 #include "slurm/script_words.hpp"
 
 namespace stoker::slurm {
@@ -36,7 +37,13 @@ class ScriptReader {
 
   // `folder`: where the script starts.
   ScriptReader(std::map<std::string, std::string> environment, std::string folder)
-      : variables_(std::move(environment)), start_(folder), folder_(std::move(folder)) {}
+      : variables_(std::move(environment)), start_(folder), folder_(std::move(folder)) {
+    // The script may be a colleague's, who reads the RUN.yaml that is made of it: no value of the
+    // reader's own secrets.
+    std::erase_if(variables_, [](const auto& entry) {
+      return core::names_secret(entry.first) || entry.first.ends_with("_KEY");
+    });
+  }
 
   void read(std::string_view text, const Take& take);
   // What the script assigned, by name.

@@ -105,10 +105,9 @@ void add_progress(const Source& source, Knowledge& out) {
                     position_text(*look->last), look->path));
   } else {
     put(out.not_known, "progress",
-        fmt::format("{} has no iteration line of a known form{}; set watch.progress", look->path,
-                    look->frequent.empty()
-                        ? ""
-                        : fmt::format(" (its most frequent line: {})", look->frequent.front())));
+        fmt::format("{0} has no iteration line of a known form (stoker parse {0}); set "
+                    "watch.progress",
+                    look->path));
   }
 }
 

@@ -259,15 +259,13 @@ void add_progress(Draft& draft, const std::vector<std::string>& logs) {
   if (look && look->last)
     return draft.put("watch.progress", "auto", How::Detected,
                      fmt::format("{}, in {}", look->form, look->path));
-  draft.put(
-      "watch.progress", "auto", How::Assumed,
-      !look ? "its iteration lines have a form that stoker knows; no log is here to try"
-      : !look->error.empty()
-          ? fmt::format("the log cannot be read: {}", look->error)
-          : fmt::format("{} has no iteration line of a known form{}; set {{iteration: "
-                        "'step=(\\d+)'}}",
-                        look->path,
-                        look->frequent.empty() ? "" : ", frequent: " + look->frequent.front()));
+  draft.put("watch.progress", "auto", How::Assumed,
+            !look ? "its iteration lines have a form that stoker knows; no log is here to try"
+            : !look->error.empty()
+                ? fmt::format("the log cannot be read: {}", look->error)
+                : fmt::format("{0} has no iteration line of a known form (stoker parse {0}); set "
+                              "{{iteration: 'step=(\\d+)'}}",
+                              look->path));
 }
 
 }  // namespace stoker::cli::init

@@ -70,7 +70,8 @@ Result<wire::SiteRun> find_run(const std::string& state, const std::string& name
           return known;
     wire::SiteRun run{base_name(slash ? candidate.substr(0, candidate.size() - 1) : candidate),
                       slash ? candidate.substr(0, candidate.size() - 1) : candidate, ""};
-    if (auto status = read_status(run, Reach::Away); status && !status->run.empty())
+    // The folder may be a colleague's, and so its text: no name that leads elsewhere.
+    if (auto status = read_status(run, Reach::Away); status && configs::is_run_name(status->run))
       run.run = status->run;
     return run;
   }

@@ -45,14 +45,22 @@ constexpr std::array kLoaded{
     // Python and other languages
     Loaded{"PYTHONPATH", ":"}, Loaded{"PYTHONHOME", ":"}, Loaded{"PYTHONSTARTUP"},
     Loaded{"PYTHONUSERBASE"}, Loaded{"PYTHONPYCACHEPREFIX"}, Loaded{"PERL5LIB", ":"},
-    Loaded{"JULIA_LOAD_PATH", ":"}, Loaded{"JULIA_DEPOT_PATH", ":"},
+    Loaded{"JULIA_LOAD_PATH", ":"}, Loaded{"JULIA_DEPOT_PATH", ":"}, Loaded{"NODE_PATH", ":"},
+    Loaded{"RUBYLIB", ":"},
     // Compiled or downloaded code that is kept and loaded again
     Loaded{"TORCH_EXTENSIONS_DIR"}, Loaded{"TORCHINDUCTOR_CACHE_DIR"}, Loaded{"TRITON_CACHE_DIR"},
     Loaded{"TORCH_HOME"}, Loaded{"HF_HOME"}, Loaded{"HF_MODULES_CACHE"}, Loaded{"CUDA_CACHE_PATH"},
+    Loaded{"XDG_CACHE_HOME"}, Loaded{"XDG_CONFIG_HOME"}, Loaded{"XDG_DATA_HOME"},
+    Loaded{"NUMBA_CACHE_DIR"}, Loaded{"HF_HUB_CACHE"}, Loaded{"TRANSFORMERS_CACHE"},
+    // Compilers that such code is made with
+    Loaded{"CC"}, Loaded{"CXX"}, Loaded{"CUDA_HOME"}, Loaded{"CUDA_PATH"},
+    Loaded{"TRITON_PTXAS_PATH"}, Loaded{"TRITON_LIBCUDA_PATH"},
     // Plugins
     Loaded{"CUDA_INJECTION64_PATH"}, Loaded{"NCCL_NET_PLUGIN"}, Loaded{"NCCL_TUNER_PLUGIN"},
-    Loaded{"NCCL_PROFILER_PLUGIN"}, Loaded{"OMPI_MCA_mca_base_component_path", ":"},
-    Loaded{"OPENSSL_CONF"}, Loaded{"OPENSSL_MODULES"}, Loaded{"OPENSSL_ENGINES"}};
+    Loaded{"NCCL_PROFILER_PLUGIN"}, Loaded{"NCCL_CONF_FILE"}, Loaded{"OPAL_PREFIX"},
+    Loaded{"UCX_MODULE_DIR"}, Loaded{"FI_PROVIDER_PATH", ":"},
+    Loaded{"OMPI_MCA_mca_base_component_path", ":"}, Loaded{"OPENSSL_CONF"},
+    Loaded{"OPENSSL_MODULES"}, Loaded{"OPENSSL_ENGINES"}};
 
 std::vector<std::string> names_in(std::string_view value, std::string_view between) {
   std::vector<std::string> names;

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <sys/socket.h>
+#include <vector>
 
 #include "cli/remote/range_headers.hpp"
+#include "common/os/socket_deadline.hpp"
 
 namespace stoker::cli {
 
@@ -18,8 +20,20 @@ constexpr long kMostRedirects = 5, kConnectMs = 10'000, kIdleSeconds = 30;
 constexpr std::uint64_t kMostExplained = 64u << 10;  // of an error's page
 constexpr long kSureSeconds = 2;  // a file older than this when it was sent has one state a date
 
-curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
-  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+constexpr Duration kGreeted = std::chrono::milliseconds(kConnectMs) + 1s;  // also by TLS
+
+using Deadlines = std::vector<os::SocketDeadline>;
+
+curl_socket_t open_socket(void* deadlines, curlsocktype, curl_sockaddr* address) {
+  const int made = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  static_cast<Deadlines*>(deadlines)->emplace_back(made, kGreeted);
+  return made;
+}
+
+// The connection stands; a slow answer has its own limit (kIdleSeconds).
+int be_greeted(void* deadlines, char*, char*, int, int) {
+  static_cast<Deadlines*>(deadlines)->clear();
+  return CURL_PREREQFUNC_OK;
 }
 
 struct Transfer {
@@ -80,6 +94,7 @@ std::string without_password(const std::string& url) {
 struct HttpRange::Impl {
   std::string url;
   CURL* easy = nullptr;
+  Deadlines deadlines;  // of connections that do not stand yet
   ~Impl() {
     if (easy != nullptr) curl_easy_cleanup(easy);
   }
@@ -105,6 +120,9 @@ HttpRange::HttpRange(std::string url)
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, kIdleSeconds);
   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &impl_->deadlines);
+  curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, be_greeted);
+  curl_easy_setopt(easy, CURLOPT_PREREQDATA, &impl_->deadlines);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
 }
@@ -130,6 +148,7 @@ RangeAnswer HttpRange::get(const RangeRequest& request) {
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
   const CURLcode code = curl_easy_perform(easy);
+  impl_->deadlines.clear();
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
   curl_slist_free_all(headers);
   RangeAnswer answer = std::move(transfer.headers.answer);

@@ -15,23 +15,12 @@ namespace {
 constexpr std::size_t kShortest = 6;  // of a known secret: shorter ones are words
 constexpr std::size_t kLargestSecretFile = 16u << 10;
 
-bool names_secret(std::string_view key) {
-  std::string name(key);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (name.ends_with("_file")) return false;
-  for (const std::string_view word : {"password", "passwd", "secret", "token", "api_key", "apikey",
-                                      "routing_key", "authorization", "credential"})
-    if (name.find(word) != std::string::npos) return true;
-  return false;
-}
-
 Json hide_named(Json document, std::size_t& hidden) {
   if (document.is_array()) {
     for (Json& entry : document) entry = hide_named(std::move(entry), hidden);
   } else if (document.is_object()) {
     for (auto& [key, value] : document.items()) {
-      if (value.is_string() && names_secret(key)) {
+      if (value.is_string() && core::names_secret(key)) {
         value = core::kHidden;
         ++hidden;
       } else {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bzlib.h>
 #include <lz4frame.h>
 #include <lzma.h>
@@ -21,6 +22,27 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::uint64_t kMostMemory = 256u << 20;
+// Of all files that are unpacked at once: `stoker replay` reads those of a folder side by side.
+constexpr std::uint64_t kMostOfAll = 2ull << 30;
+std::atomic<std::uint64_t> held_by_all = 0;  // NOLINT
+
+// What one decompressor holds.
+class Share {
+ public:
+  Share() = default;
+  ~Share() { held_by_all -= held_; }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+  // False: all of them hold too much now.
+  bool grow_to(std::uint64_t bytes) {
+    if (bytes <= held_) return true;
+    held_by_all += bytes - std::exchange(held_, bytes);
+    return held_by_all <= kMostOfAll;
+  }
+
+ private:
+  std::uint64_t held_ = 0;
+};
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 
 // A frame of zstd or lz4 that is to be skipped.
@@ -77,6 +99,7 @@ class Xz final : public Unpacker {
     lend(stream_, in, out);
     const lzma_ret done = lzma_code(&stream_, LZMA_RUN);
     take_back(stream_, in, out);
+    if (!share_.grow_to(lzma_memusage(&stream_))) return Step::TooLarge;
     if (done == LZMA_STREAM_END) return Step::MemberEnd;
     if (done == LZMA_MEMLIMIT_ERROR || done == LZMA_MEM_ERROR) return Step::TooLarge;
     return done == LZMA_OK || done == LZMA_BUF_ERROR ? Step::Going : Step::Damaged;
@@ -86,6 +109,7 @@ class Xz final : public Unpacker {
   }
 
   lzma_stream stream_ = LZMA_STREAM_INIT;
+  Share share_;
 };
 
 class Bzip2 final : public Unpacker {
@@ -133,6 +157,7 @@ class Zstd final : public Unpacker {
     const std::size_t left = ZSTD_decompressStream(stream_, &to, &from);
     in.remove_prefix(from.pos);
     out = out.subspan(to.pos);
+    if (!share_.grow_to(ZSTD_sizeof_DStream(stream_))) return Step::TooLarge;
     if (left == 0) return Step::MemberEnd;  // and the library begins the next one by itself
     if (ZSTD_isError(left) == 0) return Step::Going;
     const ZSTD_ErrorCode why = ZSTD_getErrorCode(left);
@@ -141,6 +166,7 @@ class Zstd final : public Unpacker {
                : Step::Damaged;
   }
 
+  Share share_;
   ZSTD_DStream* stream_;  // its window: 128 MiB at most, libzstd's own limit
 };
 

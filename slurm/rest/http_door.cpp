@@ -17,6 +17,7 @@
 #include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
+#include "common/os/socket_deadline.hpp"
 #include "common/os/way.hpp"
 
 namespace stoker::slurm {
@@ -25,6 +26,7 @@ namespace {
 constexpr std::size_t kLongestBody = 16u << 20;
 constexpr std::size_t kLongestStream = 1u << 30;
 constexpr long kConnectMs = 10'000;
+constexpr Duration kOverdue = 1s;  // libcurl's own time limit comes first, where it is checked
 
 using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
@@ -61,6 +63,8 @@ struct Transfer {
   CURL* easy = nullptr;
   std::string path;  // of the Unix socket; "" = none
   int socket = -1;
+  Duration limit_of_time{};
+  std::vector<os::SocketDeadline> deadlines;  // of all its connections
   std::string distrust;
   const RestDoor::Take* take = nullptr;
   RestAnswer answer;
@@ -74,6 +78,7 @@ struct Transfer {
                                 address->protocol);
     self.distrust = std::move(made.distrust);
     self.socket = made.socket.release();
+    self.deadlines.emplace_back(self.socket, self.limit_of_time + kOverdue);
     return self.socket;  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
@@ -133,6 +138,7 @@ void prepare(Transfer& transfer, const RestRequest& request, const std::string& 
   if (!transfer.path.empty())
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, transfer.path.c_str());
   if (!base.starts_with("https:")) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+  transfer.limit_of_time = request.limit;
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(request.limit).count();
   curl_easy_setopt(easy, CURLOPT_URL, (base + request.path).c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");

@@ -148,6 +148,20 @@ TEST_CASE("outbox: Retry-After -> the sink's other alerts wait too") {
   CHECK(server.taken().size() == 2);
 }
 
+TEST_CASE("outbox: runs use one name for two sinks -> the one does not hold the other's alerts") {
+  const Site site;
+  LocalServer busy, good;
+  busy.start();
+  good.start();
+  busy.set(Mood::Busy);
+  const auto first = policy_of(busy.url()), second = policy_of(good.url());
+  const auto outbox = site.open();
+  REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), first));
+  REQUIRE(becomes([&] { return outbox->troubles(first).size() == 1; }, 30s));
+  REQUIRE(outbox->accept(EffectKey("other/2/0"), alert_of("other/b"), second));
+  CHECK(becomes([&] { return good.taken().size() == 1; }, 30s));
+}
+
 TEST_CASE("exec: a command -> gets the document; its end is judged; it cannot run endlessly") {
   const Site site;
   const auto outbox = site.open();

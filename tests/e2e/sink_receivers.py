@@ -1,12 +1,14 @@
 """The receivers that cannot run here (Slack, Mattermost, Discord, Teams, PagerDuty, Opsgenie, ntfy, Matrix, OTLP), as
 stubs that check each request against what the service documents: not the services themselves. And receivers that
 misbehave: one clear line each, nothing lost, no secret in any message."""
+import contextlib
 import http.server
 import itertools
 import json
 import os
 import re
 import socket
+import threading
 import time
 
 from e2e._harness import check, main
@@ -235,4 +237,47 @@ def receivers_that_misbehave(site):
     site.stoker("alerts", "test")
 
 
-main(every_kind_of_service, receivers_that_misbehave)
+def endless_hello(taken):
+    """A receiver of https, or another program at its port: HelloRequests without end in place of a certificate."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(16)
+    flood = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00" * 20000  # more than is read in the meantime
+
+    def talk(peer):
+        with contextlib.suppress(OSError):
+            taken.append(peer)
+            peer.recv(65536)
+            while True:
+                peer.sendall(flood)
+
+    def take():
+        while True:
+            threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+    threading.Thread(target=take, daemon=True).start()
+    return f"https://127.0.0.1:{listener.getsockname()[1]}/x"
+
+
+def a_hello_without_end(site):
+    """Alerts of another run are delivered all the same, and the daemon ends when it is asked to."""
+    taken, service = [], Service()
+    hold(site, {"evil": f'kind: webhook, url: "{endless_hello(taken)}"'})
+    site.wait(lambda: taken, 60, "a connection to the receiver")
+    folder = os.path.join(site.folder, "other")
+    os.mkdir(folder)
+    more = (f'alerts: {{sinks: {{good: {{kind: slack, url_file: {secret_file(site, "slack", f"{service.url}/slack/{SECRET}")}}}}}, '
+            "routes: [{severity: critical, to: [good], repeat: 1h}]}")
+    path = site.write_files(os.path.join(site.folder, "data"), more=more, **HELD)
+    with open(path, encoding="utf-8") as f:
+        text = re.sub(r"(?m)^run: .*$", "run: other", f.read()).replace(site.directory, os.path.join(folder, "run"))
+    other = os.path.join(folder, "RUN.yaml")
+    with open(other, "w", encoding="utf-8") as f:
+        f.write(text)
+    site.stoker("run", other, "--yes")
+    site.wait(lambda: service.taken, 90, "an alert of the other run")
+    check(service.taken[0][0] == "slack", service.taken)
+    site.daemon.terminate()
+    site.daemon.wait(60)
+
+
+main(every_kind_of_service, receivers_that_misbehave, a_hello_without_end)

@@ -175,6 +175,19 @@ TEST_CASE("adopt: options that are said or stand in a comment are not the traini
   CHECK(t.leaves_after == Duration(20min));
 }
 
+TEST_CASE("adopt: a script that names secrets of its reader -> their values do not come in") {
+  ScriptReader reader({{"HF_TOKEN", "hf_abc"}, {"WANDB_KEY", "w123"}, {"WORK", "/work/me"}},
+                      "/home/me");
+  std::string all;
+  reader.read("python t.py --save /s/$HF_TOKEN-$WANDB_KEY --load $WORK/x\n",
+              [&](const ScriptCommand& command) {
+                for (const ScriptWord& word : command.words) all += word.text + " ";
+              });
+  CHECK(all.find("abc") == std::string::npos);
+  CHECK(all.find("w123") == std::string::npos);
+  CHECK(all.find("/work/me/x") != std::string::npos);
+}
+
 TEST_CASE("adopt: a script of the chronicles -> size, chain, logs, switch file") {
   const AdoptedScript s = adopted(kChronicle);
   CHECK(s.run == "tr11-176B-ml");

@@ -125,6 +125,11 @@ class Lane:
                   for w in argv] for side in (0, 1)]
         self.story.append(" ".join(argv).replace("{J}", f"job {n}").replace("{T}", f"job {n}{task}").replace("{N}", f"{where}"))
         done = self.cluster.run(*words[0], root=root, ok=False)
+        for _ in range(SETTLES_S):  # a job whose row slurmdbd has not confirmed yet
+            if "try again in a bit" not in done.stderr:
+                break
+            time.sleep(1)
+            done = self.cluster.run(*words[0], root=root, ok=False)
         said = self.model.ask(argv=words[1])
         self.codes = (argv[:2], done.returncode != 0, said["rc"] != 0, (done.stderr or said["err"]).strip())
 
