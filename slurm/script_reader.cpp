@@ -114,7 +114,7 @@ void ScriptReader::expand_dollar(std::string_view raw, std::size_t& at, bool spl
                                  std::string& out) {
   const std::size_t begin = at;
   const char next = at + 1 < raw.size() ? raw[at + 1] : '\0';
-  at = piece_end(raw, begin);
+  at = piece_end(raw, begin, endless_);
   if (next == '(') {
     const std::string_view inside = raw.substr(begin + 2, at - begin - 3);
     out += inside.starts_with("(") ? kNothingKnown : command_value(inside);
@@ -160,7 +160,7 @@ std::string ScriptReader::expand(std::string_view raw, Text kind) {
       out += raw.substr(i + 1, end - i - 1);
       i = std::min(end + 1, raw.size());
     } else if (c == '`') {
-      const auto end = piece_end(raw, i);
+      const auto end = piece_end(raw, i, endless_);
       out += command_value(raw.substr(i + 1, end - i - 2));
       i = end;
     } else if (c == '$') {

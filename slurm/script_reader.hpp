@@ -77,6 +77,7 @@ class ScriptReader {
   int expanding_ = 0;         // of values in values
   std::size_t nested_ = 0;    // shells read so far
   std::size_t spent_ = 0;     // bytes of values put in
+  int endless_ = 0;           // here-documents without an end
 };
 
 }  // namespace stoker::slurm

@@ -21,7 +21,13 @@ struct Delimiter {
   bool plain = false, tabs = false;  // `tabs`: "<<-", leading tabs are no part of the text
 };
 
-std::size_t nested_end(std::string_view text, std::size_t at, int depth);
+struct Nesting {
+  int depth;
+  int* endless;  // here-documents without an end so far, in the whole text
+  [[nodiscard]] Nesting deeper() const { return {depth + 1, endless}; }
+};
+
+std::size_t nested_end(std::string_view text, std::size_t at, Nesting in);
 
 // "<<EOF", at its first '<'; `at` moves behind the delimiter.
 Delimiter read_delimiter(std::string_view text, std::size_t& at) {
@@ -64,7 +70,7 @@ bool begins_document(std::string_view text, std::size_t at) {
 }
 
 // Behind the bracket that closes the one at `at`: of $(…), ${…}, NAME=(…).
-std::size_t closing_end(std::string_view text, std::size_t at, int depth) {
+std::size_t closing_end(std::string_view text, std::size_t at, Nesting in) {
   const char open = text[at], close = open == '(' ? ')' : '}';
   const bool commands = open == '(' && !text.substr(at).starts_with("((");
   std::vector<Delimiter> waiting;
@@ -73,31 +79,35 @@ std::size_t closing_end(std::string_view text, std::size_t at, int depth) {
     if (c == close) return i + 1;
     if (c == '\n') {
       ++i;
-      for (const Delimiter& delimiter : std::exchange(waiting, {}))
+      for (const Delimiter& delimiter : std::exchange(waiting, {})) {
+        if (*in.endless >= kMostEndless) break;
+        const std::size_t begin = i;
         read_document(text, i, delimiter);
+        if (i == begin) ++*in.endless;
+      }
     } else if (commands && c == '#' && (is_blank(text[i - 1]) || text[i - 1] == '\n')) {
       i = std::min(text.find('\n', i), text.size());
     } else if (commands && begins_document(text, i)) {
       waiting.push_back(read_delimiter(text, i));
     } else if (c == open) {
-      i = depth > kDeepest ? text.size() : closing_end(text, i, depth + 1);
+      i = in.depth > kDeepest ? text.size() : closing_end(text, i, in.deeper());
     } else {
-      i = nested_end(text, i, depth + 1);
+      i = nested_end(text, i, in.deeper());
     }
   }
   return text.size();
 }
 
-std::size_t quoted_end(std::string_view text, std::size_t at, int depth) {
+std::size_t quoted_end(std::string_view text, std::size_t at, Nesting in) {
   for (std::size_t i = at + 1; i < text.size();) {
     if (text[i] == '"') return i + 1;
-    i = text[i] == '\'' ? i + 1 : nested_end(text, i, depth + 1);
+    i = text[i] == '\'' ? i + 1 : nested_end(text, i, in.deeper());
   }
   return text.size();
 }
 
-std::size_t nested_end(std::string_view text, std::size_t at, int depth) {
-  if (depth > kDeepest) return text.size();
+std::size_t nested_end(std::string_view text, std::size_t at, Nesting in) {
+  if (in.depth > kDeepest) return text.size();
   const auto behind = [&](std::size_t found) {
     return found == std::string_view::npos ? text.size() : found + 1;
   };
@@ -105,8 +115,8 @@ std::size_t nested_end(std::string_view text, std::size_t at, int depth) {
   const char next = at + 1 < text.size() ? text[at + 1] : '\0';
   if (c == '\\') return std::min(at + 2, text.size());
   if (c == '\'') return behind(text.find('\'', at + 1));
-  if (c == '"') return quoted_end(text, at, depth);
-  if (c == '$' && (next == '(' || next == '{')) return closing_end(text, at + 1, depth);
+  if (c == '"') return quoted_end(text, at, in);
+  if (c == '$' && (next == '(' || next == '{')) return closing_end(text, at + 1, in);
   if (c != '`') return at + 1;
   std::size_t i = at + 1;
   while (i < text.size() && text[i] != '`') i += text[i] == '\\' ? 2 : 1;
@@ -140,12 +150,12 @@ class Lexer {
     } else if (is_operator(c)) {
       read_operator();
     } else if (c == '(' && word_.ends_with('=')) {
-      take(closing_end(text_, at_, 0));
+      take(closing_end(text_, at_, {0, &endless_}));
     } else if (c == '(' || c == ')') {
       ++at_;
       end_command();
     } else {
-      take(piece_end(text_, at_));
+      take(nested_end(text_, at_, {0, &endless_}));
     }
   }
 
@@ -207,8 +217,8 @@ class Lexer {
 
 }  // namespace
 
-std::size_t piece_end(std::string_view text, std::size_t at) {
-  return nested_end(text, at, 0);
+std::size_t piece_end(std::string_view text, std::size_t at, int& endless) {
+  return nested_end(text, at, {0, &endless});
 }
 
 std::vector<RawCommand> shell_commands(std::string_view text) {

@@ -40,8 +40,8 @@ std::string_view trouble(Unpacker::End end) {
     case Unpacker::End::Damaged:
       return "unpacking stopped: damaged; what stands in front of it was read";
     case Unpacker::End::TooLarge:
-      return "unpacking stopped: it needs more than 256 MiB of memory; unpack it first, with xz -d "
-             "or zstd -d --long=31";
+      return "unpacking stopped: it needs more than 256 MiB of memory, or all files together more "
+             "than 2 GiB; unpack it first, with xz -d or zstd -d --long=31";
     case Unpacker::End::NotYet:
     case Unpacker::End::Clean: break;
   }

@@ -175,6 +175,15 @@ TEST_CASE("adopt: options that are said or stand in a comment are not the traini
   CHECK(t.leaves_after == Duration(20min));
 }
 
+TEST_CASE("adopt: here-documents without an end, in one $( or in many -> the rest is read") {
+  std::string inside = "echo $(\n", many = "echo ";
+  for (int i = 0; i < 200'000; ++i) inside += "<<A\n", many += "$(<<A\n)";
+  for (const std::string& text : {inside + ")\n", many + "\n"}) {
+    const auto words = words_of(text + "python t.py --save /x\n");
+    CHECK(std::find(words.begin(), words.end(), "--save") != words.end());
+  }
+}
+
 TEST_CASE("adopt: a script that names secrets of its reader -> their values do not come in") {
   ScriptReader reader({{"HF_TOKEN", "hf_abc"}, {"WANDB_KEY", "w123"}, {"WORK", "/work/me"}},
                       "/home/me");

@@ -155,11 +155,8 @@ Result<SwitchLook> look_in_process(const std::string& run_directory) {
 
 Result<std::optional<wire::Control>> read_control(const std::string& run_directory) {
   const std::string path = run_directory + "/control.json";
-  const auto text = os::read_own_file(run_directory, "control.json", 1u << 20);
-  if (!text) {
-    if (!os::exists(path)) return std::optional<wire::Control>{};
-    return fail(text.error());
-  }
+  STOKER_TRY(text, os::find_own_file(run_directory, "control.json", 1u << 20));
+  if (!text) return std::optional<wire::Control>{};
   STOKER_TRY(control, from_json_text<wire::Control>(*text, path, {.bytes = 1u << 20, .depth = 16}));
   return std::optional<wire::Control>(control);
 }
