@@ -21,7 +21,6 @@ constexpr std::size_t kKeptOfAnswer = 1024;
 constexpr std::size_t kKeptOfReplies = 16u << 10;  // SMTP: one a recipient
 constexpr std::size_t kMostRead = 256u << 10;      // then the answer is cut off
 constexpr int kLongestWaitMs = 60'000;
-constexpr Duration kOverdue = 1s;  // libcurl's own time limit comes first, where it is checked
 
 void initialise_once() {
   static std::once_flag once;
@@ -81,7 +80,7 @@ struct Courier::Transfer {
     auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
                                 address->protocol);
     self.distrust = std::move(made.distrust);
-    self.deadlines.emplace_back(made.socket.get(), self.limit_of_time + kOverdue);
+    self.deadlines.emplace_back(made.socket.get(), self.limit_of_time + os::kOverdue);
     return made.socket.release();  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
@@ -92,7 +91,9 @@ struct Courier::Transfer {
   void prepare(const std::string& url, Duration timeout, const std::string& ca_file) {
     limit_of_time = timeout;
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // a deadline is of one transfer
+    // A kept connection may be another user's by now, who is not checked again, and its deadline is
+    // of one transfer.
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail);
@@ -102,11 +103,7 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
-    if (guarded) {
-      // A connection of before may be another user's, who listened then: it is not checked again.
-      curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
-      curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-    }
+    if (guarded) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
   }
 

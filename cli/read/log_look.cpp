@@ -11,7 +11,7 @@ namespace stoker::cli {
 namespace {
 
 constexpr std::uint64_t kLines = 20'000;
-constexpr std::size_t kFiles = 10'000, kTemplates = 3;
+constexpr std::size_t kFiles = 10'000;
 
 // The file that was written last; "" = none of the patterns stands for one.
 std::string newest_file(const std::vector<std::string>& patterns, std::string& error) {
@@ -77,7 +77,6 @@ std::optional<LogLook> look_at_newest_log(const std::vector<std::string>& patter
   reader.finish();
   if (!read) look.error = read.error().message();
   if (look.last && look.form.empty()) look.form = "records over several lines";
-  if (!look.last) look.frequent = reader.templates().frequent(kTemplates);
   return look;
 }
 

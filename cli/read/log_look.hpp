@@ -16,7 +16,6 @@ struct LogLook {
   std::string error;                               // why it could not be read; "" = it was
   std::string form;                                // of the iteration lines; "" = no such line
   std::optional<diagnose::IterationMetrics> last;  // the last of them
-  std::vector<std::string> frequent;               // what its lines look like, where none was known
 };
 
 // `patterns`: paths with * allowed. `progress`: watch.progress. Empty: there is no such file here.

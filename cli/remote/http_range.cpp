@@ -20,7 +20,7 @@ constexpr long kMostRedirects = 5, kConnectMs = 10'000, kIdleSeconds = 30;
 constexpr std::uint64_t kMostExplained = 64u << 10;  // of an error's page
 constexpr long kSureSeconds = 2;  // a file older than this when it was sent has one state a date
 
-constexpr Duration kGreeted = std::chrono::milliseconds(kConnectMs) + 1s;  // also by TLS
+constexpr Duration kGreeted = std::chrono::milliseconds(kConnectMs) + os::kOverdue;  // also by TLS
 
 using Deadlines = std::vector<os::SocketDeadline>;
 

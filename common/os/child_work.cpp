@@ -59,13 +59,13 @@ Result<std::string> work_in_child(Duration patience, const std::function<std::st
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     return fail(errno_error(errno, "cannot make a pipe", ""));
-  Fd answers(ends[0]);
-  Fd told(ends[1]);
+  Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
   const pid_t child = ::fork();
   if (child < 0) return fail(errno_error(errno, "cannot start a process", ""));
-  if (child == 0) be_child(told.get(), work);
-  told.reset();
-  auto answer = read_answer(answers.get(), patience);
+  if (child == 0) be_child(write_end.get(), work);
+  write_end.reset();
+  auto answer = read_answer(read_end.get(), patience);
   if (!answer) {
     ::kill(child, SIGKILL);
     (void)::waitpid(child, nullptr, WNOHANG);

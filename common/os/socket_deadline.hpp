@@ -11,6 +11,9 @@
 
 namespace stoker::os {
 
+// Added to a library's own time limit, which comes first where it is checked.
+inline constexpr Duration kOverdue = 1s;
+
 class SocketDeadline {
  public:
   SocketDeadline() = default;

@@ -26,7 +26,6 @@ namespace {
 constexpr std::size_t kLongestBody = 16u << 20;
 constexpr std::size_t kLongestStream = 1u << 30;
 constexpr long kConnectMs = 10'000;
-constexpr Duration kOverdue = 1s;  // libcurl's own time limit comes first, where it is checked
 
 using Handle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
@@ -78,7 +77,7 @@ struct Transfer {
                                 address->protocol);
     self.distrust = std::move(made.distrust);
     self.socket = made.socket.release();
-    self.deadlines.emplace_back(self.socket, self.limit_of_time + kOverdue);
+    self.deadlines.emplace_back(self.socket, self.limit_of_time + os::kOverdue);
     return self.socket;  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {

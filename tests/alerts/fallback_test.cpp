@@ -10,6 +10,16 @@ using namespace stoker::alerts::testing;
 
 namespace {
 
+// The first answers as `mood` says, the second is well.
+struct Receivers {
+  explicit Receivers(Mood mood) {
+    hook.start();
+    spare.start();
+    hook.set(mood);
+  }
+  LocalServer hook, spare;
+};
+
 // `hook` is routed, `spare` is not.
 core::AlertPolicy with_spare(const std::string& hook, const std::string& spare) {
   core::AlertPolicy policy = policy_of(hook, "500ms");
@@ -34,10 +44,8 @@ core::AlertPolicy exec_policy(const std::vector<std::string>& command, const std
 
 TEST_CASE("fallback: a refused critical alert -> to the sinks that were not routed, and its end") {
   const Site site;
-  LocalServer hook, spare;
-  hook.start();
-  spare.start();
-  hook.set(Mood::Refuse);
+  Receivers both(Mood::Refuse);
+  auto& [hook, spare] = both;
   const auto policy = with_spare(hook.url(), spare.url());
   const auto outbox = site.open();
   REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), policy));
@@ -60,10 +68,8 @@ TEST_CASE("fallback: a refused critical alert -> to the sinks that were not rout
 
 TEST_CASE("fallback: a warning -> only where it was routed") {
   const Site site;
-  LocalServer hook, spare;
-  hook.start();
-  spare.start();
-  hook.set(Mood::Refuse);
+  Receivers both(Mood::Refuse);
+  auto& [hook, spare] = both;
   const auto policy = with_spare(hook.url(), spare.url());
   const auto outbox = site.open();
   REQUIRE(
@@ -75,10 +81,8 @@ TEST_CASE("fallback: a warning -> only where it was routed") {
 
 TEST_CASE("fallback: a critical alert not taken for long -> to the others, and tried on") {
   const Site site;
-  LocalServer hook, spare;
-  hook.start();
-  spare.start();
-  hook.set(Mood::Fail);
+  Receivers both(Mood::Fail);
+  auto& [hook, spare] = both;
   OutboxOptions options = site.options();
   options.fall_back = 50ms;
   auto outbox = OutboxAlerts::open(options);
@@ -150,10 +154,8 @@ TEST_CASE("outbox: Retry-After -> the sink's other alerts wait too") {
 
 TEST_CASE("outbox: runs use one name for two sinks -> the one does not hold the other's alerts") {
   const Site site;
-  LocalServer busy, good;
-  busy.start();
-  good.start();
-  busy.set(Mood::Busy);
+  Receivers both(Mood::Busy);
+  auto& [busy, good] = both;
   const auto first = policy_of(busy.url()), second = policy_of(good.url());
   const auto outbox = site.open();
   REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), first));
