@@ -18,7 +18,7 @@ inline constexpr std::string_view kHidden = "(hidden)";
 Json without_secrets(Json document);
 
 // Whether a field or a variable of this name holds a secret, as names go: DB_PASSWORD, HF_TOKEN,
-// aws_secret_access_key. Not a name that ends in "_file".
+// aws_secret_access_key, WANDB_KEY. Not a name that ends in "_file".
 bool names_secret(std::string_view name);
 
 }  // namespace stoker::core

@@ -40,9 +40,7 @@ class ScriptReader {
       : variables_(std::move(environment)), start_(folder), folder_(std::move(folder)) {
     // The script may be a colleague's, who reads the RUN.yaml that is made of it: no value of the
     // reader's own secrets.
-    std::erase_if(variables_, [](const auto& entry) {
-      return core::names_secret(entry.first) || entry.first.ends_with("_KEY");
-    });
+    std::erase_if(variables_, [](const auto& entry) { return core::names_secret(entry.first); });
   }
 
   void read(std::string_view text, const Take& take);

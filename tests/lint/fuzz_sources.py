@@ -1,8 +1,8 @@
 """Which sources the fuzzer needs beside those that its CMake file lists: it links only some files of most folders, so that a file
 that is moved or split would be missed at its next build, which needs clang and minutes.
 
-Reads text, parses no C++: a source is needed when a listed one calls a function that only the unlisted one defines, and sees its
-header.
+Reads text, parses no C++: a source is needed when a listed one, or a header that a listed one includes, calls a function that only
+the unlisted one defines, and sees its header.
 """
 import fnmatch
 import re
@@ -35,6 +35,11 @@ def definitions(text):
     return {m.group(1) for m in DEFINITION.finditer(text) if not m.group(0).startswith(NO_DEFINITION)}
 
 
+def without_declarations(code):
+    """Of a header: the bodies of its functions stay, what it declares goes."""
+    return re.sub(r"^(?!\s*return\b)[^\n;{}()=]*[\w>&*] [&*]?\w+\([^;{}]*\)[^;{}()]*;", "", code, flags=re.M)
+
+
 def calls(code, name):
     parts = name.split("::")
     short = re.escape(parts[-1])
@@ -63,7 +68,8 @@ class Tree:
         return seen
 
     def code(self, name):
-        return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', re.sub(r"//[^\n]*", "", self.text[name]))
+        code = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', re.sub(r"//[^\n]*", "", self.text[name]))
+        return without_declarations(code) if name.endswith(".hpp") else code
 
 
 def complaints(files, read):
@@ -76,6 +82,7 @@ def complaints(files, read):
             yield f"{CMAKE}: {pattern} is no file"
     tree = Tree([name for name in files if not name.startswith("tests/") or name.startswith("tests/fuzz/")], read)
     users = sorted(there) + [name for name in tree.text if name.startswith("tests/fuzz/") and name.endswith(".cpp")]
+    users += sorted(set().union(*(tree.headers(user) for user in users)))
     seen = {user: tree.headers(user) for user in users}
     known = set().union(*(definitions(tree.text[name]) for name in there))
     missing = [name for name in sources if name not in there and name not in without and tree.includes[name]]

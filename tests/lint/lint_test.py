@@ -293,6 +293,12 @@ class Rules(unittest.TestCase):
         self.assertIn("core/large.cpp is missing: tests/fuzz/targets.cpp calls large", list(lint.rule_fuzz_sources())[0])
         self.write("tests/fuzz/targets.cpp", call.replace("large(1)", "pile.add(1)").replace("run()", "run(Pile& pile)"))
         self.assertIn("calls Pile::add", list(lint.rule_fuzz_sources())[0])
+        inline = HEAD + '#pragma once\n#include "common/large.hpp"\ninline int wide() {{ return {}large(1); }}\n'
+        self.write("tests/fuzz/targets.cpp", HEAD + '#include "common/wide.hpp"\nvoid run(Pile&);\n')
+        self.write("common/wide.hpp", inline.format("not_"))
+        self.assertEqual(list(lint.rule_fuzz_sources()), [])
+        self.write("common/wide.hpp", inline.format(""))
+        self.assertIn("core/large.cpp is missing: common/wide.hpp calls large", list(lint.rule_fuzz_sources())[0])
         self.write(lint.fuzz_sources.CMAKE, cmake.format(" core/large.cpp core/gone*.cpp"))
         self.assertEqual(list(lint.rule_fuzz_sources()), [f"{lint.fuzz_sources.CMAKE}: core/gone*.cpp is no file"])
 
