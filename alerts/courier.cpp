@@ -9,6 +9,7 @@
 
 #include "alerts/secret.hpp"
 #include "common/os/files.hpp"
+#include "common/os/hello_limit.hpp"
 #include "common/os/listener.hpp"
 #include "common/os/socket_deadline.hpp"
 #include "common/overloaded.hpp"
@@ -45,6 +46,7 @@ struct Courier::Transfer {
   bool guarded = false;
   Duration limit_of_time{};
   std::vector<os::SocketDeadline> deadlines;  // of all its connections
+  os::HelloLimit hello{deadlines};
   std::string distrust;
   char detail[CURL_ERROR_SIZE] = "";  // NOLINT
 
@@ -103,6 +105,7 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
+    hello.guard(easy);
     if (guarded) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
   }

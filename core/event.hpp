@@ -322,15 +322,16 @@ struct DiskFull {
   bool full = true;
   STOKER_FIELDS(DiskFull, path, why, full)
 };
-// A folder of the run that other users can make hang does not answer: it is not read until it does.
-// Or it answers again.
+// A part of the run that other users can make hang does not answer: it is passed over until it
+// does. Or it answers again.
 struct FolderSilent {
   static constexpr const char* kKind = "folder_silent";
   std::string what;     // as text: "the switch folder /runs/demo/switch"
   Duration lasts{};     // of the silence so far
   bool orders = false;  // switch files lie there
   bool silent = true;
-  STOKER_FIELDS(FolderSilent, what, lasts, orders, silent)
+  bool own = false;  // the run directory: nothing of the run is read or written
+  STOKER_FIELDS(FolderSilent, what, lasts, orders, silent, own)
 };
 // The file of `train.finished: {file: …}` appeared, or is gone again.
 struct FinishFileSeen {

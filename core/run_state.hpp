@@ -273,17 +273,21 @@ struct Recovery {
 struct Conditions {
   std::map<std::string, std::string> digests;  // TRAIN.yaml and setup of the newest generation
   std::optional<Instant> no_room_since;        // nothing can be written into the run directory
+  std::optional<Instant> unread_since;         // the run directory does not answer
   bool finish_file = false;                    // the file of train.finished is there
   bool observe_only = false;                   // after a poisonous event, until a person resumes
   bool daemon_away = false;                    // no agent was read since the daemon came back
   Instant suspended_at, resumed_at;            // the scheduler stopped the job last; let it go on
+  std::optional<Instant> read_again_at;        // the run directory answered again last
   WallTime calendar_looked;                    // when what waits was last compared with it
   OrderNumber calendar_order;                  // the newest submission that was compared
   bool reservation_seen = false;               // its own one was there
   WallTime reservation_told;                   // the end of its own one that was announced last
-  STOKER_FIELDS(Conditions, digests, no_room_since, finish_file, observe_only, daemon_away,
-                suspended_at, resumed_at, calendar_looked, calendar_order, reservation_seen,
-                reservation_told)
+  // Neither commands to the agents nor their reports pass: their silence proves nothing.
+  [[nodiscard]] bool is_cut_off() const { return no_room_since || unread_since; }
+  STOKER_FIELDS(Conditions, digests, no_room_since, unread_since, finish_file, observe_only,
+                daemon_away, suspended_at, resumed_at, read_again_at, calendar_looked,
+                calendar_order, reservation_seen, reservation_told)
 };
 
 // Where time and GPU hours went.

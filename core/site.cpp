@@ -66,6 +66,7 @@ void on_daemon_started(Turn& turn, const DaemonStarted& started) {
     run.conditions.daemon_away = started.away > 0ns;
     resolve(turn, "stale_daemon");
     resolve(turn, "folder_silent");  // this daemon finds out again
+    run.conditions.unread_since.reset();
     if (run.live && run.asked.control.generation == run.live->generation &&
         run.asked.control.epoch < started.epoch)
       write_control(turn, "a newer daemon is in charge");  // the agents learn the epoch

@@ -51,10 +51,10 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall, const Gate
   // Looked for after the agents' reports and reported before them: a lead that writes it and exits
   // is finished.
   std::vector<core::Input> words;
-  (void)opens(gate, Part::Own);
+  if (!opens(gate, Part::Own)) return {};
   generations_.poll(now, words);
   if (opens(gate, Part::FinishFile)) finish_file_.poll(out);
-  (void)opens(gate, Part::Own);
+  if (!opens(gate, Part::Own)) return {};
   out.insert(out.end(), std::make_move_iterator(words.begin()),
              std::make_move_iterator(words.end()));
   if (!generations_.more()) end_file_.poll(generations_.newest(), out);

@@ -154,6 +154,10 @@ void put_command(const Host& host, Words program, const Words& variables, Draft&
 Host this_host(const std::map<std::string, std::string>& environment) {
   Host host;
   host.environment = environment;
+  // A secret may begin as a path does; what is there is one.
+  std::erase_if(host.environment, [](const auto& variable) {
+    return variable.second.starts_with('/') && !os::exists(variable.second);
+  });
   host.folder = os::absolute_path(".").value_or("/");
   const auto path = environment.find("PATH");
   host.has_slurm =

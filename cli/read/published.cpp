@@ -29,11 +29,17 @@ Result<wire::StatusDocument> read_document(const std::string& path) {
   return from_json_text<wire::StatusDocument>(text, path);
 }
 
-// Where the run directory is full or away, the daemon's own copy is the fresher one.
+bool is_old(const wire::StatusDocument& status, WallTime now) {
+  const auto at = parse_rfc3339(status.published);
+  return !at || now - *at >= kFresh;
+}
+
+// The daemon's own copy first: the run directory may be full, away, or not answer at all.
 Result<wire::StatusDocument> freshest_status(const wire::SiteRun& run) {
-  auto own = read_document(run.directory + "/status.json");
-  if (run.copy.empty()) return own;
+  if (run.copy.empty()) return read_document(run.directory + "/status.json");
   auto copy = read_document(run.copy + "/status.json");
+  if (copy && !is_old(*copy, wall_now())) return copy;
+  auto own = read_document(run.directory + "/status.json");
   if (!copy) return own;
   if (!own) return copy;
   const auto at = parse_rfc3339(own->published), copied = parse_rfc3339(copy->published);
@@ -93,8 +99,7 @@ Result<wire::StatusDocument> read_status(const wire::SiteRun& run, Reach reach) 
 }
 
 bool is_stale(const wire::StatusDocument& status, Reach reach, WallTime now) {
-  const auto at = parse_rfc3339(status.published);
-  return reach == Reach::Away || reach == Reach::Stuck || !at || now - *at >= kFresh;
+  return reach == Reach::Away || reach == Reach::Stuck || is_old(status, now);
 }
 
 Result<std::vector<wire::PublishedNode>> published_nodes(const std::string& state) {

@@ -135,9 +135,11 @@ Status append_file(const std::string& path, std::string_view content, Durability
                    unsigned mode) {
   // In a folder of all users the name may be a FIFO of somebody, who would hold us in open(2), or a
   // link to another file of ours.
-  constexpr int kFlags =
-      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
-  const Fd fd(::open(path.c_str(), kFlags, mode));
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
+  Fd fd(::open(path.c_str(), kFlags));
+  // Only now: O_CREAT takes the folder's lock, which others may hold (watch/part.hpp), in kernels
+  // before 6.10 also where the file is there.
+  if (!fd && errno == ENOENT) fd = Fd(::open(path.c_str(), kFlags | O_CREAT, mode));
   if (!fd && errno == ELOOP)
     return fail("is a symbolic link: nothing is appended to what it names", path,
                 "name that file itself");

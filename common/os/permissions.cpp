@@ -21,8 +21,11 @@ Status set_mode(const std::string& path, mode_t mode, const std::string& what) {
   return ok();
 }
 
+// What is right already is not set again: that would take the file's lock, which others may hold.
 Status set_mode(int fd, mode_t mode, const std::string& what, const std::string& path) {
-  if (::fchmod(fd, mode) != 0) return fail(errno_error(errno, what, path));
+  struct stat info {};
+  const bool is_set = ::fstat(fd, &info) == 0 && (info.st_mode & 07777) == mode;
+  if (!is_set && ::fchmod(fd, mode) != 0) return fail(errno_error(errno, what, path));
   return ok();
 }
 
@@ -39,7 +42,8 @@ Status share_folder(const std::string& path, std::optional<gid_t> group, mode_t 
   struct stat info {};
   if (!folder && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) return ok();
   if (!folder) return fail(errno_error(errno, what, path));
-  if (group && ::fchown(folder.get(), static_cast<uid_t>(-1), *group) != 0)
+  const bool is_theirs = ::fstat(folder.get(), &info) == 0 && group == info.st_gid;
+  if (group && !is_theirs && ::fchown(folder.get(), static_cast<uid_t>(-1), *group) != 0)
     return fail(errno_error(errno, what, path));
   STOKER_TRY_STATUS(set_mode(folder.get(), mode, what, path));
   return remove_acls(folder.get(), path);

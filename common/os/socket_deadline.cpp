@@ -66,6 +66,16 @@ SocketDeadline::SocketDeadline(int socket, Duration after) {
   all.news.notify_one();
 }
 
+void SocketDeadline::end_now() {
+  if (id_ == 0) return;
+  Deadlines& all = Deadlines::of_process();
+  const std::scoped_lock lock(all.mutex);
+  const auto found = all.waits.find(std::exchange(id_, 0));
+  if (found == all.waits.end()) return;
+  ::shutdown(found->second.socket.get(), SHUT_RDWR);
+  all.waits.erase(found);
+}
+
 void SocketDeadline::lift() {
   if (id_ == 0) return;
   Deadlines& all = Deadlines::of_process();

@@ -21,6 +21,7 @@ class SocketDeadline {
   // gets its end. Needs one descriptor; without one, and for no socket, nothing happens.
   SocketDeadline(int socket, Duration after);
   ~SocketDeadline() { lift(); }  // not any more
+  void end_now();                // shuts the socket down at once, unless that was done
   SocketDeadline(SocketDeadline&& other) noexcept : id_(std::exchange(other.id_, 0)) {}
   SocketDeadline& operator=(SocketDeadline&& other) noexcept {
     std::swap(id_, other.id_);

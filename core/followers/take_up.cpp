@@ -20,7 +20,7 @@ std::size_t jobs_of(const Follower& follower) {
 bool may_submit(const SiteState& site, const RunState& run) {
   const TrainingKind kind = kind_of(run.training);
   return !run.asked.paused && !run.conditions.observe_only && !site.blind_since &&
-         !run.conditions.no_room_since && run.jobs.rivals.empty() && kind != TrainingKind::Queued &&
+         !run.conditions.is_cut_off() && run.jobs.rivals.empty() && kind != TrainingKind::Queued &&
          kind != TrainingKind::Recovering;
 }
 

@@ -91,7 +91,7 @@ std::optional<Instant> save_again_at(const SiteState&, const RunState& run) {
 
 void save_again(Turn& turn) {
   RunState& run = turn.r();
-  if (run.conditions.no_room_since) {
+  if (run.conditions.is_cut_off()) {
     run.asked.save->repeat_at = turn.now() + kBlindRetry;
     return;
   }

@@ -29,6 +29,7 @@ std::vector<std::string> conditions_of(const SiteState& state, const RunState& r
   const bool fewer = run.live && !run.live->lost.empty();
   if (run.conditions.observe_only || fewer) conditions.emplace_back("degraded");
   if (run.conditions.no_room_since) conditions.emplace_back("disk_full");
+  if (run.conditions.unread_since) conditions.emplace_back("directory_silent");
   if (run.conditions.daemon_away) conditions.emplace_back("daemon_away");
   return conditions;
 }

@@ -40,7 +40,7 @@ std::optional<Duration> save_interval(const RunState& run) {
 std::optional<Instant> interval_save_at(const RunState& run) {
   // A foreign training may take a request up and never say that it saved.
   const bool waits = run.asked.save && !run.asked.save->taken;
-  const bool idle = !waits && !run.conditions.no_room_since && run.live && !run.live->goodbye_at;
+  const bool idle = !waits && !run.conditions.is_cut_off() && run.live && !run.live->goodbye_at;
   if (!idle || !std::holds_alternative<training::Training>(run.training)) return std::nullopt;
   if (!can_save(run.policy)) return std::nullopt;
   const auto interval = save_interval(run);

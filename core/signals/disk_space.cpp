@@ -53,6 +53,7 @@ void note_room(Turn& turn) {
                        format_duration(turn.now() - *run.conditions.no_room_since)));
   run.conditions.no_room_since.reset();
   resolve(turn, kDiskFull, run.policy.directory);
+  resolve(turn, "stop_waits");
   for (Retry& retry : turn.site.retries)
     if (retry.effect.run == turn.name()) retry.at = turn.now();
   training::reactions_of(run).room_again(run, turn.now());

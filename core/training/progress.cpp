@@ -132,12 +132,16 @@ void note_logged_checkpoint(Turn& turn, const wire::Beat& beat) {
   followers::take_up(turn, saved, run.live->generation, "");
 }
 
-// Since the scheduler last suspended the job. Agents leave that time out themselves, as soon as
-// they go on: the scheduler's answer comes later.
+// Since the scheduler last suspended the job, or its file system hung. Agents leave the first time
+// out themselves, as soon as they go on: the scheduler's answer comes later.
 Duration awake_for(const Turn& turn) {
   const RunState& run = turn.r();
-  if (has_agents(run.policy)) return Duration::max();
-  return supply::is_suspended(run) ? 0s : turn.now() - run.conditions.resumed_at;
+  if (run.conditions.unread_since) return 0s;  // it has just answered
+  const auto& read_again = run.conditions.read_again_at;
+  const Duration read_for = read_again ? turn.now() - *read_again : Duration::max();
+  if (has_agents(run.policy)) return read_for;
+  return supply::is_suspended(run) ? 0s
+                                   : std::min(read_for, turn.now() - run.conditions.resumed_at);
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ void recover_again(Turn& turn) {
   auto& recovering = *turn.in<Recovering>();
   if (recovering.rung == Rung::InAllocation) {
     const bool gone = run.live && (run.live->goodbye_at || run.live->lead_silent);
-    if (run.conditions.no_room_since &&
-        !(run.live && run.live->goodbye_at)) {  // neither the command nor the answer can be written
+    if (run.conditions.is_cut_off() &&
+        !(run.live && run.live->goodbye_at)) {  // neither the command nor the answer passes
       if (recovering.repeat_at <= turn.now()) recovering.repeat_at = turn.now() + kBlindRetry;
       recovering.give_up_at = std::max(recovering.give_up_at, recovering.repeat_at);
       return;

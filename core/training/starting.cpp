@@ -57,7 +57,7 @@ std::optional<Instant> agents_due(const SiteState&, const RunState& run) {
 void agents_silent(Turn& turn) {
   RunState& run = turn.r();
   auto& starting = *turn.in<Starting>();
-  if (run.conditions.no_room_since) {  // their reports cannot be written
+  if (run.conditions.is_cut_off()) {  // their reports do not pass
     starting.silent_since = turn.now();
     return;
   }

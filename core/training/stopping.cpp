@@ -39,9 +39,11 @@ namespace training {
 namespace {
 
 constexpr int kCancelPages = 4;
+constexpr const char* kStopWaits = "stop_waits";
 
 void leave_stopping(Turn& turn, const Stopping& stopping, const std::string& over) {
   RunState& run = turn.r();
+  resolve(turn, kStopWaits);
   switch (stopping.goal) {
     case Goal::Stop:
       turn.go(Stopped{stopping.by}, Trigger::Stops,
@@ -106,6 +108,23 @@ void wait_for_exit(RunState& run, Instant now) {
     stopping.escalate_at = std::max(stopping.escalate_at, now + patience(run, stopping.level));
 }
 
+// The request to save and exit does not reach the agents.
+void wait_for_directory(Turn& turn) {
+  const RunState& run = turn.r();
+  auto& stopping = *turn.in<Stopping>();
+  stopping.escalate_at = turn.now() + kBlindRetry;
+  const char* why =
+      run.conditions.no_room_since ? "there is no room under" : "no answer comes from";
+  raise(turn, {Severity::Warning, kStopWaits,
+               fmt::format("{} trains on: the request to save and exit cannot be written, as {} {}",
+                           turn.name().text, why, run.policy.directory),
+               stopping.goal == Goal::Stop
+                   ? command_text(turn.name(), "stop",
+                                  "--now   # without a save; once it can be written, with one")
+                   : fmt::format("df -h {0}; df -i {0}", run.policy.directory),
+               ""});
+}
+
 }  // namespace
 
 std::optional<Instant> escalate_at(const SiteState&, const RunState& run) {
@@ -123,11 +142,7 @@ void escalate(Turn& turn) {
     return;
   }
   const bool gone = !run.live || run.live->goodbye_at || !has_agents(run.policy);
-  if (stopping.step == 0 && !gone &&
-      run.conditions.no_room_since) {  // the word to save could not be written
-    stopping.escalate_at = turn.now() + kBlindRetry;
-    return;
-  }
+  if (stopping.step == 0 && !gone && run.conditions.is_cut_off()) return wait_for_directory(turn);
   if (stopping.step == 0 && !gone) {
     Stopping next = stopping;
     next.step = 1;

@@ -128,7 +128,9 @@ bool watch_suspect(Turn& turn, const signals::Hang& hang) {
 
 void stop_suspect(Turn& turn, const StopAsked& asked) {
   StopAsked now = asked;
-  if (asked.level == wire::Level::SaveAndLeave) {
+  const bool unheard = turn.in<Suspect>()->symptom == Symptom::LeadSilent &&
+                       turn.r().conditions.is_cut_off();  // the ranks may be well
+  if (asked.level == wire::Level::SaveAndLeave && !unheard) {
     now.level = wire::Level::LeaveNow;
     turn.say("the ranks do not respond, so they cannot save now");
   }
@@ -228,8 +230,11 @@ std::optional<Instant> verdict_at(const SiteState&, const RunState& run) {
 
 void give_verdict(Turn& turn) {
   auto& suspect = *turn.in<Suspect>();
-  if (suspect.symptom == Symptom::LeadSilent &&
-      (turn.blind() || turn.r().conditions.no_room_since)) {
+  const Conditions& conditions = turn.r().conditions;
+  const bool silent = suspect.symptom == Symptom::LeadSilent;
+  const bool unheard = silent && (turn.blind() || conditions.is_cut_off());
+  const bool unread = conditions.unread_since && !has_agents(turn.r().policy);  // a script's logs
+  if (unheard || unread) {
     suspect.act_at = turn.now() + kBlindRetry;  // unknown is not dead
     return;
   }

@@ -133,7 +133,7 @@ void LogWatch::begin_attempt(Attempt attempt) {
 }
 
 void LogWatch::find_logs(std::vector<core::Input>& out, const watch::Gate& gate) {
-  (void)opens(gate, watch::Part::Own);
+  if (!opens(gate, watch::Part::Own)) return;
   Generation newest = generation_;
   if (const auto names = os::list_directory(policy_.directory))
     for (const auto& name : *names)
@@ -280,7 +280,7 @@ void LogWatch::scan_again(const std::string& path, const core::Cursor& cursor, c
 // Our own log first, then the others in turn: who may make logs makes any number of long ones, and
 // the agents are heard between two polls.
 void LogWatch::read_logs(Instant now, std::vector<core::Input>& out, const watch::Gate& gate) {
-  (void)opens(gate, watch::Part::Own);
+  if (!opens(gate, watch::Part::Own)) return;
   std::size_t bytes = 0;
   std::vector<Log*> others;
   const auto first = logs_.lower_bound(next_);

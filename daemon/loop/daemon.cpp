@@ -126,6 +126,8 @@ Status Daemon::begin() {
   site_.publisher = std::make_shared<RunPublisher>(state + "/published");
   site_.caught_up = std::make_shared<bool>(false);
   site_.mount = &mount_of(state);
+  site_.mount->post([state] { os::sweep_aside_files(state + "/published", 1h); },
+                    {{}, watch::Part::Published});
 
   socket_ = std::make_unique<LineServer>(
       io_, [this](const Peer& peer, std::string line, LineServer::Answer answer) {
@@ -238,7 +240,7 @@ void Daemon::beat() {
   else
     notifier_.watchdog();
   pass_over_stuck_parts();
-  tell_stuck_mounts();
+  tell_unread_runs();
   effects_->keep_going();
   heed_silent_logs();
   if (beats_ % 60 == 1 && trouble_.empty())

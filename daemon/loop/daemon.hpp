@@ -81,7 +81,8 @@ class Daemon {
     std::shared_ptr<RunPublisher> publisher;  // of the mount's thread
     std::shared_ptr<bool> caught_up;          // likewise: rows may be appended as they come
     bool dropped = false;                     // the watcher is being replaced
-    std::optional<Generation> told_stuck;     // a stuck read was reported for this generation
+    bool unread = false;                      // its own files do not answer, which was reported
+    Duration patience{};                      // with them
     std::string sign;                         // that its job is ending, as last seen
     std::size_t silences = 0;                 // of its logs after an error, likewise
     Instant written_at;                       // its status.json
@@ -111,13 +112,18 @@ class Daemon {
   bool take_up(const std::shared_ptr<const RunBrief>& of);
   void change(WatchedRun& run, const core::RunPolicy& policy);
   void start_watcher(const RunName& name);
+  void start_watchers();
   void share_socket();
   void observe(const RunBriefs& runs);
   MountThread& mount_of(const std::string& directory);
-  void pass_over_stuck_parts();
-  void report_passed_over(const RunPart& part, Duration lasts, bool silent);
-  void tell_stuck_mounts();
   void heed_silent_logs();
+
+  // daemon_stuck.cpp: parts of runs that do not answer.
+  void pass_over_stuck_parts();
+  void take_up_answering_parts();
+  void publish_again(const RunPart& part);
+  void report_passed_over(const RunPart& part, Duration lasts, bool silent);
+  void tell_unread_runs();
 
   // daemon_leave.cpp: runs that were forgotten or have another name.
   bool drop_missing(const RunBriefs& runs);
@@ -177,6 +183,7 @@ class Daemon {
       [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); }};
   std::map<core::SchedulerPlace, std::unique_ptr<SchedulerObserver>> observers_;
   std::map<RunName, WatchedRun> runs_;
+  std::vector<RunName> to_watch_;               // runs whose watchers start when cursors are read
   std::set<RunName> changed_;                   // runs with rows that the view does not show yet
   WatchedRun site_;                             // <state>/published
   std::map<RunName, core::RunPolicy> leaving_;  // of forgotten runs; of the engine's thread

@@ -55,10 +55,11 @@ bool Daemon::drop_missing(const RunBriefs& runs) {
 // and another daemon may own it.
 void Daemon::drop(const RunName& name, WatchedRun& run, bool forgotten) {
   run.mount->forget(name, [] {});
-  site_.mount->post([copy = site_.publisher->directory() + "/runs/" + name.text] {
+  const auto remove = [copy = site_.publisher->directory() + "/runs/" + name.text] {
     ::unlink((copy + "/status.json").c_str());
     ::rmdir(copy.c_str());
-  });
+  };
+  site_.mount->post(remove, {{}, watch::Part::Published});
   if (!forgotten) return;
   std::optional<wire::StatusDocument> last;
   for (const wire::StatusDocument& status : view_->runs)
@@ -68,11 +69,12 @@ void Daemon::drop(const RunName& name, WatchedRun& run, bool forgotten) {
     last->published = format_rfc3339(wall_now(), true);
     last->alerts.clear();
   }
-  run.mount->post([publisher = run.publisher, last, state = foundation_.state_directory] {
+  const auto leave = [publisher = run.publisher, last, state = foundation_.state_directory] {
     if (last) (void)publisher->write_status(*last);
     if (const auto left = disown_run_directory(publisher->directory(), state); !left)
       log(LogLevel::Warning, left.error().message());
-  });
+  };
+  run.mount->post(leave, {name, watch::Part::Published});
 }
 
 // Asked again, it is done already; a name that no run ever had is an error.

@@ -68,7 +68,7 @@ std::string copy_of(const std::string& published, const std::string& run) {
 Status write_copy(const std::string& folder, const wire::StatusDocument& status) {
   STOKER_TRY_STATUS(os::make_directories(folder));
   for (const std::string& path : {folder.substr(0, folder.rfind('/')), folder})
-    STOKER_TRY_STATUS(os::set_mode(path, 0755, "cannot open it to readers"));  // of `published`
+    STOKER_TRY_STATUS(os::set_mode(path, 0711, "cannot open it to readers"));  // of `published`
   return os::publish_file(folder + "/status.json", to_json_text(status) + "\n",
                           os::Durability::Cached);
 }
@@ -127,7 +127,8 @@ void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
     run->mount->post(
         [publisher = run->publisher, caught_up = run->caught_up, mine = std::move(mine)] {
           if (*caught_up && !publisher->append(mine)) *caught_up = false;
-        });
+        },
+        {name, watch::Part::Published});
   }
 }
 
@@ -135,15 +136,17 @@ void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
 // in between are in the journal too: they were posted before, or follow after.
 void Daemon::catch_up(const RunName& name, WatchedRun& run) {
   if (run.mount == nullptr) return;
-  run.mount->post([this, name, publisher = run.publisher, caught_up = run.caught_up,
-                   mount = run.mount] {
+  const RunPart part{name, watch::Part::Published};
+  const auto begin = [this, name, part, publisher = run.publisher, caught_up = run.caught_up,
+                      mount = run.mount] {
     if (*caught_up) return;
     if (const auto opened = publisher->open(); !opened) {
       if (!os::is_no_room(opened.error()))
         log(LogLevel::Warning, "cannot publish: " + opened.error().message());
       return;
     }
-    turns_->inspect([this, name, publisher, caught_up, mount, from = publisher->wanted_after(),
+    turns_->inspect([this, name, part, publisher, caught_up, mount,
+                     from = publisher->wanted_after(),
                      published = publisher->last()](core::Engine&, SqliteJournal& journal) {
       const Sequence newest = journal.last_sequence();
       if (published > newest) {
@@ -151,8 +154,8 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
             fmt::format("{}/events.jsonl contains row {}, but the journal ends with row {}: "
                         "the rows between are lost (a damaged -wal, or an older journal)",
                         publisher->directory(), published.value, newest.value));
-        asio::post(io_, [publisher, mount] {
-          mount->post([publisher] { (void)publisher->start_over(wall_now()); });
+        asio::post(io_, [publisher, mount, part] {
+          mount->post([publisher] { (void)publisher->start_over(wall_now()); }, part);
         });
       }
       if (const auto read = names_.read_on(journal); !read)
@@ -165,15 +168,17 @@ void Daemon::catch_up(const RunName& name, WatchedRun& run) {
         if (!rows->empty()) after = rows->back().seq;
         std::erase_if(*rows, [&](const auto& row) { return !is_of(row, name, names_.changes); });
         for (core::JournalRow& row : *rows) row.event.run = name;  // it may have had another
-        asio::post(io_, [publisher, caught_up, mount, last, rows = std::move(*rows)] {
-          mount->post([publisher, caught_up, last, rows] {
+        asio::post(io_, [publisher, caught_up, mount, part, last, rows = std::move(*rows)] {
+          const auto append = [publisher, caught_up, last, rows] {
             *caught_up = publisher->append(rows).has_value() && last;
-          });
+          };
+          mount->post(append, part);
         });
         if (last) return;
       }
     });
-  });
+  };
+  run.mount->post(begin, part);
 }
 
 // The engine's thread makes the documents, the loop keeps them for the page, the mounts write them.
@@ -220,8 +225,8 @@ void Daemon::note_pass() {
     std::string trouble;
     if (!trouble_.empty())
       trouble = "the journal cannot be written: " + trouble_;
-    else if (run->second.told_stuck)
-      trouble = "reading " + run->second.policy.directory + " does not come back";
+    else if (run->second.unread)
+      trouble = "the run directory " + run->second.policy.directory + " does not answer";
     else if (!view_->health.scheduler_trouble.empty())
       trouble = "the scheduler gives no answers: " + view_->health.scheduler_trouble;
     observed.push_back({run->first, run->second.policy.alerts, trouble,
@@ -244,24 +249,26 @@ void Daemon::write_view(const SiteView& view) {
       continue;
     run.written_at = now;
     copies.push_back(status);
-    run.mount->post([this, publisher = run.publisher, status, name = found->first] {
+    const auto write = [this, publisher = run.publisher, status, name = found->first] {
       if (!publisher->write_status(status))  // its copy is written in any case
         asio::post(io_, [this, name] {
           const auto there = runs_.find(name);
           if (there != runs_.end()) there->second.written_at = {};
         });
       if (const auto news = publisher->room_news()) turns_->submit({{name, *news, {}}});
-    });
+    };
+    run.mount->post(write, {found->first, watch::Part::Published});
     catch_up(found->first, run);
   }
   catch_up({}, site_);
-  site_.mount->post([directory = site_.publisher->directory(), site = view_, copies] {
+  const auto write = [directory = site_.publisher->directory(), site = view_, copies] {
     if (const auto written = write_site(directory, *site); !written)
       log(LogLevel::Warning, written.error().message());
     for (const auto& status : copies)
       if (const auto copied = write_copy(copy_of(directory, status.run), status); !copied)
         log(LogLevel::Warning, copied.error().message());
-  });
+  };
+  site_.mount->post(write, {{}, watch::Part::Published});
 }
 
 void Daemon::take_view(std::shared_ptr<SiteView> view) {

@@ -19,8 +19,6 @@ namespace {
 
 namespace asio = boost::asio;
 constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
-constexpr Duration kStuck = 20s;     // a read that does not come back
-constexpr Duration kPassOver = 10s;  // one in a folder where others may write
 
 bool moves_jobs(const core::JournalRow& row) {
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
@@ -42,14 +40,9 @@ void prepare_run_directory(const core::RunPolicy& policy) {
 }
 
 void prepare(MountThread& mount, const core::RunPolicy& policy) {
-  mount.post([policy] { prepare_run_directory(policy); });
+  mount.post([policy] { prepare_run_directory(policy); }, {policy.run, watch::Part::Own});
   mount.post([folder = policy.directory + "/switch"] { os::sweep_aside_files(folder, kAbandoned); },
              {policy.run, watch::Part::Switches});
-}
-
-std::string text_of(const RunPart& part, const core::RunPolicy& policy) {
-  const std::string name(name_of(part.part));
-  return part.part == watch::Part::Switches ? name + " " + policy.directory + "/switch" : name;
 }
 
 void log_row(const core::JournalRow& row) {
@@ -213,15 +206,23 @@ void Daemon::change(WatchedRun& run, const core::RunPolicy& policy) {
   });
 }
 
+// The journal's cursors are read once for all runs that wait: at a start, and when a part of a
+// mount is passed over, those are many.
 void Daemon::start_watcher(const RunName& name) {
-  turns_->inspect([this, name](core::Engine&, SqliteJournal& journal) {
-    auto cursors = journal.cursors();
-    asio::post(io_, [this, name, cursors = std::move(cursors)] {
-      if (!cursors) log(LogLevel::Error, cursors.error().message());
-      const auto run = runs_.find(name);
-      if (run == runs_.end()) return;
-      run->second.mount->watch(run->second.policy,
-                               cursors ? *cursors : std::vector<core::Cursor>());
+  to_watch_.push_back(name);
+  if (to_watch_.size() == 1) asio::post(io_, [this] { start_watchers(); });
+}
+
+void Daemon::start_watchers() {
+  turns_->inspect([this, names = std::exchange(to_watch_, {})](core::Engine&, SqliteJournal& of) {
+    auto read = of.cursors();
+    asio::post(io_, [this, names, read = std::move(read)]() mutable {
+      if (!read) log(LogLevel::Error, read.error().message());
+      const Cursors cursors = std::make_shared<const std::vector<core::Cursor>>(
+          read ? std::move(*read) : std::vector<core::Cursor>());
+      for (const RunName& name : names)
+        if (const auto run = runs_.find(name); run != runs_.end())
+          run->second.mount->watch(run->second.policy, cursors);
     });
   });
 }
@@ -267,57 +268,6 @@ void Daemon::heed_silent_logs() {
     const auto observer = observers_.find(core::place_of(run.policy.scheduler));
     if (std::exchange(run.silences, silences) < silences && observer != observers_.end())
       observer->second->hurry();
-  }
-}
-
-void Daemon::report_passed_over(const RunPart& part, Duration lasts, bool silent) {
-  const auto found = runs_.find(part.run);
-  const std::string what = found == runs_.end() ? "a folder" : text_of(part, found->second.policy);
-  log(silent ? LogLevel::Error : LogLevel::Notice,
-      silent ? fmt::format("{}: {} has not answered for {}: it is not read until it does, "
-                           "everything else is",
-                           part.run.text, what, format_duration(lasts))
-             : fmt::format("{}: {} answers again", part.run.text, what));
-  if (found != runs_.end())
-    turns_->submit({{part.run,
-                     core::FolderSilent{what, lasts, part.part == watch::Part::Switches, silent},
-                     {}}});
-}
-
-// What others can make hang is passed over until it answers; the rest of these runs is read on.
-void Daemon::pass_over_stuck_parts() {
-  std::erase_if(passed_over_, [this](const auto& entry) {
-    const auto& [part, mount] = entry;
-    if (mount->is_passed_over(part)) return false;
-    report_passed_over(part, 0ns, false);
-    return true;
-  });
-  for (auto& [device, mount] : mounts_) {
-    const auto by = mount->relieve(kPassOver);
-    if (!by) continue;
-    passed_over_[by->part] = mount.get();
-    report_passed_over(by->part, by->since, true);
-    for (const auto& [name, run] : runs_)  // behind all that was reported so far
-      if (run.mount == mount.get())
-        turns_->submit(
-            {}, [this, name = name](const std::vector<core::JournalRow>&) { start_watcher(name); });
-  }
-}
-
-// A mount that does not answer is silence of the runs on it, reported once a generation.
-void Daemon::tell_stuck_mounts() {
-  for (auto& [name, run] : runs_) {
-    const auto at = run.mount == nullptr ? std::nullopt : run.mount->at();
-    if (!at || at->second < kStuck || at->first.part != watch::Part::Own) {
-      run.told_stuck.reset();
-      continue;
-    }
-    if (run.told_stuck == run.generation) continue;
-    run.told_stuck = run.generation;
-    log(LogLevel::Error, fmt::format("{}: its file system has not answered for {}",
-                                     run.policy.directory, format_duration(run.mount->busy_for())));
-    if (run.generation.value > 0)
-      turns_->submit({{name, core::LeadSilent{run.generation, run.mount->busy_for()}, {}}});
   }
 }
 

@@ -76,8 +76,7 @@ Status close_state(const std::string& state) {
     if (plain && (info.st_mode & 0077) != 0)
       (void)os::set_mode(path, info.st_mode & 0700, "cannot close it to others");
   }
-  for (const char* folder : {"", "/published", "/backups"})
-    os::sweep_aside_files(state + folder, kAbandoned);
+  for (const char* folder : {"", "/backups"}) os::sweep_aside_files(state + folder, kAbandoned);
   return ok();
 }
 
@@ -138,7 +137,8 @@ Status share_state(const std::string& state, std::optional<gid_t> group) {
     std::string path;
     mode_t shared;
   };
-  for (const Folder& folder : {Folder{state + "/.", 0710}, Folder{state + "/published", 0750}})
+  // Entered, not listed: who can list a folder can keep others from writing in it (watch/part.hpp).
+  for (const Folder& folder : {Folder{state + "/.", 0710}, Folder{state + "/published", 0710}})
     if (auto set = os::share_folder(folder.path, group, group ? folder.shared : 0700,
                                     "cannot set who may read it");
         !set) {

@@ -44,6 +44,12 @@ std::size_t PassedOver::size() const {
   return parts_.size();
 }
 
+std::size_t PassedOver::size(watch::Part part) const {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(
+      parts_.begin(), parts_.end(), [part](const RunPart& one) { return one.part == part; }));
+}
+
 MountShift::MountShift(core::Clock& clock, Post post, LogKnowledge knowledge,
                        std::shared_ptr<PassedOver> passed_over)
     : clock_(clock),
@@ -70,6 +76,7 @@ void MountShift::post(Job job) {
 }
 
 void MountShift::stop() {
+  if (!thread_.joinable()) return;  // it has ended, or was left behind
   post({[](MountShift& self) {
           const std::scoped_lock lock(self.mutex_);
           self.stopping_ = true;
@@ -81,6 +88,7 @@ void MountShift::stop() {
     if (stopping_) break;
     if (!busy || busy->second < kLastWait) continue;
     abandoned_ = true;
+    if (at_) left_at_ = at_->first;
     ++left_behind_count;
     thread_.detach();
     return;
@@ -88,16 +96,18 @@ void MountShift::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::optional<MountShift::Left> MountShift::abandon(Duration least) {
+std::optional<MountShift::Left> MountShift::abandon(
+    const std::function<bool(const RunPart&, Duration)>& is_stuck) {
   const std::scoped_lock lock(mutex_);
-  if (!at_ || at_->first.part == watch::Part::Own || abandoned_) return std::nullopt;
+  if (!at_ || at_->first.is_of_daemon() || abandoned_) return std::nullopt;
   const Duration since = monotonic_now() - at_->second;
-  if (since < least) return std::nullopt;
+  if (!is_stuck(at_->first, since)) return std::nullopt;
   abandoned_ = true;
   left_at_ = at_->first;
   passed_over_->add(*left_at_);
   ++left_behind_count;
   thread_.detach();
+  std::erase_if(jobs_, [this](const Job& job) { return job.part == *left_at_; });
   return Left{*left_at_, since, std::exchange(jobs_, {})};
 }
 
@@ -194,7 +204,7 @@ Instant MountShift::next_poll(const Watched& watched, Instant now) {
 
 // Whether it is to be read. What takes over meanwhile passes over it.
 bool MountShift::enter(const RunPart& part) {
-  if (part.part != watch::Part::Own && passed_over_->contains(part)) return false;
+  if (passed_over_->contains(part)) return false;
   const std::scoped_lock lock(mutex_);
   at_ = {part, monotonic_now()};
   return !abandoned_;

@@ -1,6 +1,6 @@
 // MountShift: one thread of a MountThread, with the watchers that it polls. When it does not come
-// back from a part of a run that others can make hang, another shift takes over, and this one ends
-// by itself when it comes back: what it has read by then is dropped, as no cursor of it was posted.
+// back from a part of a run, another shift takes over without that part, and this one ends by
+// itself when it comes back: what it has read by then is dropped, as no cursor of it was posted.
 #pragma once
 
 #include <deque>
@@ -23,11 +23,14 @@
 
 namespace stoker::daemon {
 
-// A part of a run on a mount.
+// A part of a run on a mount; of the site: what it publishes, and its own (lease, socket, jobs that
+// touch no file).
 struct RunPart {
   RunName run;
   watch::Part part = watch::Part::Own;
   auto operator<=>(const RunPart&) const = default;
+  // No shift goes on without it.
+  [[nodiscard]] bool is_of_daemon() const { return run.empty() && part == watch::Part::Own; }
 };
 
 // What no shift of a mount reads now, because an earlier one does not come back from it.
@@ -37,6 +40,7 @@ class PassedOver {
   void remove(const RunPart& part);
   [[nodiscard]] bool contains(const RunPart& part) const;
   [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::size_t size(watch::Part part) const;
 
  private:
   mutable std::mutex mutex_;
@@ -66,14 +70,14 @@ class MountShift : public std::enable_shared_from_this<MountShift> {
   void post(Job job);
   // Does what was posted, then ends. Waits for it; not for a thread that does not come back.
   void stop();
-  // Where it has been at a part that others can make hang for so long: it is passed over from now
-  // on, until this shift comes back, and another shift takes over what was posted and not begun.
+  // Where it has been at a part for so long: it is passed over from now on, until this shift comes
+  // back, and another shift takes over what was posted and not begun, but for jobs of that part.
   struct Left {
     RunPart part;
     Duration since{};
     std::deque<Job> jobs;
   };
-  std::optional<Left> abandon(Duration least);
+  std::optional<Left> abandon(const std::function<bool(const RunPart&, Duration)>& is_stuck);
   // A thread of this process may not have come back: end by _exit(2), not by returning from main().
   static bool left_behind();
   void leave() { knowledge_.leave(); }  // no compilation of log patterns is waited for

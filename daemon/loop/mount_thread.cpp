@@ -7,6 +7,7 @@ namespace stoker::daemon {
 namespace {
 
 constexpr std::size_t kMostLeft = 32;  // threads of a mount that do not come back
+constexpr std::size_t kMostRuns = 8;   // of them in runs' own files: more is the file system itself
 
 }  // namespace
 
@@ -30,10 +31,10 @@ void MountThread::post(std::function<void()> job, const RunPart& part) {
   shift_->post({[job = std::move(job)](MountShift&) { job(); }, part});
 }
 
-void MountThread::watch(const core::RunPolicy& policy, std::vector<core::Cursor> cursors) {
+void MountThread::watch(const core::RunPolicy& policy, Cursors cursors) {
   shift_->post(
-      {[policy, cursors = std::move(cursors)](MountShift& shift) { shift.watch(policy, cursors); },
-       {}});
+      {[policy, cursors = std::move(cursors)](MountShift& shift) { shift.watch(policy, *cursors); },
+       {policy.run, watch::Part::Own}});
 }
 
 void MountThread::set_generation(const RunName& run, Generation live) {
@@ -64,9 +65,12 @@ void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
                 {}});
 }
 
-std::optional<MountThread::PassedBy> MountThread::relieve(Duration least) {
+std::optional<MountThread::PassedBy> MountThread::relieve(const Patience& patience) {
   if (passed_over_->size() >= kMostLeft) return std::nullopt;
-  auto left = shift_->abandon(least);
+  const bool can_leave_runs = passed_over_->size(watch::Part::Own) < kMostRuns;
+  auto left = shift_->abandon([&](const RunPart& part, Duration since) {
+    return (can_leave_runs || part.part != watch::Part::Own) && since >= patience(part);
+  });
   if (!left) return std::nullopt;
   shift_ = std::make_shared<MountShift>(clock_, post_, knowledge_(), passed_over_);
   shift_->begin();

@@ -1,7 +1,7 @@
 // MountThread: everything that touches the file system of some runs: their watchers are polled here
 // (inotify is a hint, the clock the truth) and their files published. One a mount, so that a dead
 // network file system stops no one else; the loop sees how long it has been stuck. Its thread is a
-// MountShift; where that hangs in a folder of others, the next shift goes on without it.
+// MountShift; where that hangs in a part of one run, the next shift goes on without that part.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,12 @@
 
 namespace stoker::daemon {
 
+// What the journal has of all runs, read once.
+using Cursors = std::shared_ptr<const std::vector<core::Cursor>>;
+inline Cursors no_cursors() {
+  return std::make_shared<const std::vector<core::Cursor>>();
+}
+
 // Of the loop's thread.
 class MountThread {
  public:
@@ -26,8 +32,9 @@ class MountThread {
       core::Clock& clock, Post post, Knowledge knowledge = [] { return LogKnowledge(false); });
   ~MountThread();
 
-  // Watches a run from `cursors` on, instead of as before.
-  void watch(const core::RunPolicy& policy, std::vector<core::Cursor> cursors);
+  // Watches a run from its `cursors` on, instead of as before; from the beginnings where it has
+  // none.
+  void watch(const core::RunPolicy& policy, Cursors cursors = no_cursors());
   void forget(const RunName& run, std::function<void()> done);
   // The generation whose job runs, for logs of runs without agents; 0 = none.
   void set_generation(const RunName& run, Generation live);
@@ -41,14 +48,15 @@ class MountThread {
   void leave() { shift_->leave(); }
   void stop();
 
-  // Where the thread has been at a part of a run for this long that others can make hang: another
-  // one goes on without that part until it answers. All runs of the mount are to be watched again.
-  // Empty: it is not, or as many as can be are left behind.
+  // Where the thread has been at a part of a run for longer than `patience` of it: another one goes
+  // on without that part until it answers. All runs of the mount are to be watched again. Empty: it
+  // is not, or as many as can be are left behind.
   struct PassedBy {
     RunPart part;
     Duration since{};
   };
-  std::optional<PassedBy> relieve(Duration least);
+  using Patience = std::function<Duration(const RunPart&)>;
+  std::optional<PassedBy> relieve(const Patience& patience);
   [[nodiscard]] bool is_passed_over(const RunPart& part) const {
     return passed_over_->contains(part);
   }

@@ -26,6 +26,9 @@ constexpr std::uint64_t kMostMemory = 256u << 20;
 constexpr std::uint64_t kMostOfAll = 2ull << 30;
 std::atomic<std::uint64_t> held_by_all = 0;  // NOLINT
 
+// What libraries hold that cannot be asked: gzip's window, bzip2's and lz4's largest blocks.
+constexpr std::uint64_t kGzipHolds = 64u << 10, kBzip2Holds = 4u << 20, kLz4Holds = 10u << 20;
+
 // What one decompressor holds.
 class Share {
  public:
@@ -75,6 +78,7 @@ class Gzip final : public Unpacker {
 
  private:
   Step step(std::string_view& in, std::span<char>& out) override {
+    if (!share_.grow_to(kGzipHolds)) return Step::TooLarge;
     lend(stream_, in, out);
     const int done = inflate(&stream_, Z_NO_FLUSH);
     take_back(stream_, in, out);
@@ -84,6 +88,7 @@ class Gzip final : public Unpacker {
   void begin_member() override { inflateReset(&stream_); }
 
   z_stream stream_{};
+  Share share_;
 };
 
 class Xz final : public Unpacker {
@@ -122,6 +127,7 @@ class Bzip2 final : public Unpacker {
 
  private:
   Step step(std::string_view& in, std::span<char>& out) override {
+    if (!share_.grow_to(kBzip2Holds)) return Step::TooLarge;
     lend(stream_, in, out);
     const int done = BZ2_bzDecompress(&stream_);
     take_back(stream_, in, out);
@@ -138,6 +144,7 @@ class Bzip2 final : public Unpacker {
   }
 
   bz_stream stream_{};
+  Share share_;
 };
 
 class Zstd final : public Unpacker {
@@ -182,6 +189,7 @@ class Lz4 final : public Unpacker {
 
  private:
   Step step(std::string_view& in, std::span<char>& out) override {
+    if (!share_.grow_to(kLz4Holds)) return Step::TooLarge;
     std::size_t used = in.size(), made = out.size();
     const std::size_t left = LZ4F_decompress(stream_, out.data(), &made, in.data(), &used, nullptr);
     if (LZ4F_isError(left) != 0) return Step::Damaged;
@@ -191,6 +199,7 @@ class Lz4 final : public Unpacker {
   }
 
   LZ4F_dctx* stream_ = nullptr;
+  Share share_;
 };
 
 }  // namespace

@@ -301,13 +301,14 @@ Status Script::do_disk(Words& words) {
   return feed(std::move(disk), true);
 }
 
-// folder "the switch folder /runs/demo/switch" silent 20s [orders] | folder "…" answers
+// folder "the switch folder /runs/demo/switch" silent 20s [orders|own] | folder "…" answers
 Status Script::do_folder(Words& words) {
   core::FolderSilent folder;
   folder.what = words.quoted();
   folder.silent = !words.take("answers");
   folder.lasts = words.duration("silent", 0s);
   folder.orders = words.flag("orders");
+  folder.own = words.flag("own");
   return feed(std::move(folder));
 }
 

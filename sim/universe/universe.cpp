@@ -9,7 +9,6 @@
 namespace stoker::sim {
 namespace {
 
-constexpr Duration kSilences[] = {30s, 2min, 10min, 1h};  // watch: LeadFile
 const std::string kCursor = "/runs/sim/lead", kEndCursor = "end:sim";
 
 // The attempt that this line of a lead begins; 0: none.
@@ -148,7 +147,7 @@ void Universe::start_daemon(Duration away) {
 
 Excuse Universe::excuse() const {
   Excuse excuse;
-  excuse.lines_delayed = lines_from_ + 2min > time_.now() || storage_free_ + 2min > time_.now();
+  excuse.lines_delayed = std::max(delayed_until_, stale_until_) + 2min > time_.now();
   excuse.unreadable = std::max(lines_from_, storage_free_);
   const SimGeneration* g = training_->live();
   const Duration stood = g == nullptr ? Duration{} : g->stand.all;  // a request waits for its end
@@ -254,34 +253,6 @@ void Universe::plan_digests() {
     if (daemon_->up() && !daemon_->asleep())
       for (core::Input& input : digests()) daemon_->feed(std::move(input));
     plan_digests();
-  });
-}
-
-// No new line for long: the lead's process beats each second, so that it is gone, or unseen.
-void Universe::watch_silence() {
-  time_.after(10s, [this] {
-    watch_silence();
-    SimGeneration* g = training_->live();
-    const bool beats = g != nullptr && !g->stand.since && lines_from_ <= time_.now() &&
-                       storage_free_ <= time_.now();
-    if (beats) heard_ = time_.now();
-    if (!daemon_->up() || daemon_->asleep() || training_->all().empty()) return;
-    const auto& newest = training_->all().rbegin()->second;
-    const auto run = daemon_->state().runs.find(told_policy_.run);
-    if (run == daemon_->state().runs.end() || !run->second.live || run->second.live->goodbye_at ||
-        run->second.live->generation != newest.number)
-      return;
-    if (beats) {
-      if (silent_told_) daemon_->feed({told_policy_.run, core::LeadSpeaks{newest.number}, {}});
-      silent_told_ = false;
-      return;
-    }
-    const Duration age = time_.now() - heard_;
-    for (const Duration threshold : kSilences)
-      if (age >= threshold && age < threshold + 10s) {
-        silent_told_ = true;
-        daemon_->feed({told_policy_.run, core::LeadSilent{newest.number, age}, {}});
-      }
   });
 }
 

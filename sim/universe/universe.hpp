@@ -60,6 +60,7 @@ class Universe {
   std::vector<core::Input> digests();
   void start_daemon(Duration away);
   void watch_silence();
+  bool tell_hang(const core::RunState& run);
   void look_at_switches();
   void look_at_followers();
   void look_after_held();
@@ -118,6 +119,8 @@ class Universe {
   std::size_t taken_ = 0, delivered_ = 0;
   std::vector<std::size_t> stale_;  // lines that turn up again
   Instant lines_from_;              // until then the agents' lines are not seen
+  Instant stalled_at_;              // when the storage began to hang
+  Instant delayed_until_;           // lines that are read late though the storage answers
   Instant storage_free_, disk_full_until_, stale_until_, torn_until_, doomed_until_, blind_end_,
       late_until_, person_at_;
   Instant heard_;

@@ -198,12 +198,14 @@ bool Universe::strike_training(Fault fault, Duration lasts) {
 bool Universe::strike_storage(Fault fault, Instant end) {
   switch (fault) {
     case Fault::StorageStall:
+      if (storage_free_ <= time_.now()) stalled_at_ = time_.now();
       storage_free_ = std::max(storage_free_, end);
       lines_from_ = std::max(lines_from_, end);
       time_.at(lines_from_, [this] { take_lines(); });
       return true;
     case Fault::HeartbeatDelay:
       lines_from_ = std::max(lines_from_, end);
+      delayed_until_ = std::max(delayed_until_, end);
       time_.at(lines_from_, [this] { take_lines(); });
       return true;
     case Fault::DiskFull:

@@ -78,9 +78,11 @@ std::vector<core::Input> Universe::look_at_script(bool at_once) {
 
 void Universe::plan_looks() {
   time_.after(random_.between(1s, 5s), [this] {
-    if (daemon_->up() && !daemon_->asleep())
-      for (core::Input& input : look_at_script(false)) daemon_->feed(std::move(input));
     plan_looks();
+    if (!daemon_->up() || daemon_->asleep()) return;
+    const auto run = daemon_->state().runs.find(told_policy_.run);
+    if (run != daemon_->state().runs.end() && tell_hang(run->second)) return;
+    for (core::Input& input : look_at_script(false)) daemon_->feed(std::move(input));
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/json.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/hello_limit.hpp"
 #include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
@@ -64,6 +65,7 @@ struct Transfer {
   int socket = -1;
   Duration limit_of_time{};
   std::vector<os::SocketDeadline> deadlines;  // of all its connections
+  os::HelloLimit hello{deadlines};
   std::string distrust;
   const RestDoor::Take* take = nullptr;
   RestAnswer answer;
@@ -152,6 +154,7 @@ void prepare(Transfer& transfer, const RestRequest& request, const std::string& 
   curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
   curl_easy_setopt(easy, CURLOPT_PREREQDATA, &transfer);
+  transfer.hello.guard(easy);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.body.empty()) {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.c_str());

@@ -43,7 +43,7 @@ void stop_amid(bool at_once) {
     MountThread mount(
         clock, [](const std::vector<core::Input>&) {},
         [&] { return LogKnowledge(at_once, "", SlowCompiler::of(slow)); });
-    mount.watch(policy, {});
+    mount.watch(policy);
     slow->began.get_future().wait();
     mount.post([&flushed] { flushed = true; });
     mount.leave();

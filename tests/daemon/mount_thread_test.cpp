@@ -2,8 +2,10 @@
 #include "daemon/loop/mount_thread.hpp"
 
 #include <algorithm>
+#include <array>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <future>
 
 #include "daemon/ports/os_ports.hpp"
@@ -13,6 +15,13 @@ using namespace stoker;
 using namespace stoker::daemon;
 
 namespace {
+
+Duration at_once(const RunPart&) {
+  return 0s;
+}
+Duration in_an_hour(const RunPart&) {
+  return 1h;
+}
 
 // Work that does not come back before it is let go.
 struct Hang {
@@ -87,15 +96,15 @@ TEST_CASE("mount thread: hangs in the switch folder of one run -> all else is re
   mount.thread.post([&] { waiting_job = true; });
   mount.thread.post([&] { dropped_job = true; }, switches);
 
-  CHECK_FALSE(mount.thread.relieve(1h));  // not for so long yet
-  const auto by = mount.thread.relieve(Duration::zero());
+  CHECK_FALSE(mount.thread.relieve(in_an_hour));  // not for so long yet
+  const auto by = mount.thread.relieve(at_once);
   REQUIRE(by);
   CHECK(by->part == switches);
   CHECK(mount.thread.is_passed_over(switches));
   one.kill_file();
   other.kill_file();
-  mount.thread.watch(one.policy, {});
-  mount.thread.watch(other.policy, {});
+  mount.thread.watch(one.policy);
+  mount.thread.watch(other.policy);
   CHECK(Mount::soon([&] { return mount.count<core::OperatorAsked>() == 1; }));
   CHECK(waiting_job);
   CHECK_FALSE(dropped_job);
@@ -107,17 +116,70 @@ TEST_CASE("mount thread: hangs in the switch folder of one run -> all else is re
   CHECK(Mount::soon([] { return !MountShift::left_behind(); }));
 }
 
-TEST_CASE("mount thread: hangs in the run's own files -> no thread takes over, which proves more") {
+TEST_CASE(
+    "mount thread: hangs in one run's own files -> the other run is read, then this one too") {
+  Site one("one"), other("other");
   Hang hang;
   Mount mount;
-  mount.thread.post(hang.work(), {RunName("one"), watch::Part::Own});
+  const RunPart own{RunName("one"), watch::Part::Own};
+  mount.thread.post(hang.work(), own);
   hang.began.get_future().wait();
-  CHECK_FALSE(mount.thread.relieve(Duration::zero()));
+  CHECK_FALSE(mount.thread.relieve(in_an_hour));
+  REQUIRE(mount.thread.relieve(at_once));
+  CHECK(mount.thread.is_passed_over(own));
+  one.kill_file();
+  other.kill_file();
+  mount.thread.watch(one.policy);
+  mount.thread.watch(other.policy);
+  CHECK(Mount::soon([&] { return mount.count<core::OperatorAsked>() == 1; }));
+
+  hang.go.set_value();
+  CHECK(Mount::soon([&] { return !mount.thread.is_passed_over(own); }));
+  mount.thread.watch(one.policy);
+  CHECK(Mount::soon([&] { return mount.count<core::OperatorAsked>() == 2; }));
+}
+
+TEST_CASE("mount thread: hangs in the own files of many runs -> so does the file system: no more") {
+  std::array<Hang, 9> hangs;
+  Mount mount;
+  std::size_t passed = 0;
+  for (std::size_t i = 0; i < hangs.size(); ++i) {
+    mount.thread.post(hangs[i].work(), {RunName(fmt::format("r{}", i)), watch::Part::Own});
+    hangs[i].began.get_future().wait();
+    passed += mount.thread.relieve(at_once) ? 1 : 0;
+  }
+  CHECK(passed == 8);
   REQUIRE(mount.thread.at());
-  CHECK(mount.thread.at()->first.part == watch::Part::Own);
+  CHECK(mount.thread.at()->first.run == RunName("r8"));
+  for (Hang& hang : hangs) hang.go.set_value();
+  CHECK(Mount::soon([] { return !MountShift::left_behind(); }));
+}
+
+TEST_CASE("mount thread: hangs in the daemon's own work -> no thread takes over") {
+  Hang hang;
+  Mount mount;
+  mount.thread.post(hang.work());
+  hang.began.get_future().wait();
+  CHECK_FALSE(mount.thread.relieve(at_once));
   hang.go.set_value();
   mount.settle();
   CHECK(Mount::soon([&] { return mount.thread.busy_for() == Duration::zero(); }));
+}
+
+TEST_CASE(
+    "mount thread: what is published hangs -> jobs of it that wait are dropped, not done late") {
+  Hang hang;
+  Mount mount;
+  const RunPart published{RunName("one"), watch::Part::Published};
+  mount.thread.post(hang.work(), published);
+  hang.began.get_future().wait();
+  bool late = false;
+  mount.thread.post([&] { late = true; }, published);
+  REQUIRE(mount.thread.relieve(at_once));
+  hang.go.set_value();
+  CHECK(Mount::soon([&] { return !mount.thread.is_passed_over(published); }));
+  mount.settle();
+  CHECK_FALSE(late);
 }
 
 TEST_CASE("mount thread: a new thread -> knows generations and followers of the one before") {
@@ -128,13 +190,27 @@ TEST_CASE("mount thread: a new thread -> knows generations and followers of the 
   mount.thread.set_generation(site.policy.run, Generation(3));
   mount.thread.post(hang.work(), {site.policy.run, watch::Part::Logs});
   hang.began.get_future().wait();
-  REQUIRE(mount.thread.relieve(Duration::zero()));
-  mount.thread.watch(site.policy, {});
+  REQUIRE(mount.thread.relieve(at_once));
+  mount.thread.watch(site.policy);
   bool flushed = false;
   mount.thread.flush([&](const std::vector<core::Input>&) { flushed = true; });
   mount.settle();
   CHECK(flushed);
   CHECK(mount.thread.is_passed_over({site.policy.run, watch::Part::Logs}));
+  hang.go.set_value();
+  CHECK(Mount::soon([] { return !MountShift::left_behind(); }));
+}
+
+TEST_CASE("mount thread: stopped where it does not come back, twice -> left behind, and no end") {
+  Hang hang;
+  {
+    Mount mount;
+    mount.thread.post(hang.work());
+    hang.began.get_future().wait();
+    mount.thread.stop();  // waits for ten seconds
+    mount.thread.stop();
+    CHECK(MountShift::left_behind());
+  }
   hang.go.set_value();
   CHECK(Mount::soon([] { return !MountShift::left_behind(); }));
 }

@@ -1,4 +1,5 @@
-"""A folder whose lock another user keeps in the kernel, so that each look into it sleeps: the rest of that run and all others go on.
+"""A folder whose lock another user keeps in the kernel, so that each look into it sleeps: the rest of that run and all others go on,
+and where nothing of a run can be read, its training is left alone.
 Needs root for three users, and /dev/fuse."""
 import os
 import subprocess
@@ -27,6 +28,27 @@ if os.fork() == 0:
 time.sleep(1)
 if os.fork() == 0:
     os.unlink(victim)
+    os._exit(0)
+time.sleep(1)
+print("here", flush=True)
+time.sleep(1000)
+"""
+
+# getdents(2), or a direct read(2), into a page that never comes: permission to read is enough.
+READ_LOCK = """
+import ctypes, mmap, os, sys, time
+page, victim = sys.argv[1:]
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.syscall.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+shown = os.open(page, os.O_RDONLY)
+os.fstat(shown)
+memory = libc.mmap(None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, shown, 0)
+folder = os.path.isdir(victim)
+file = os.open(victim, os.O_RDONLY | (os.O_DIRECTORY if folder else os.O_DIRECT))
+if os.fork() == 0:
+    libc.syscall(217 if folder else 0, file, memory, 4096)
     os._exit(0)
 time.sleep(1)
 print("here", flush=True)
@@ -69,7 +91,7 @@ class LockedSite(SharedSite):
         finally:
             self.run = before
 
-    def lock(self, user, folder):
+    def show_page(self, user):
         page = os.path.join(self.folder, "page")
         with open(page, "w", encoding="utf-8"):
             pass
@@ -78,7 +100,13 @@ class LockedSite(SharedSite):
         server = subprocess.Popen(["/usr/bin/python3", FUSE, page, str(self.ids(user)[0])], stdout=subprocess.PIPE, text=True)
         self.helpers.append(server)
         check(server.stdout.readline() == "here\n", "the FUSE program did not start")
-        self.background(user, LOCK, page, os.path.join(folder, "zz.log"))
+        return page
+
+    def lock(self, user, folder):
+        self.background(user, LOCK, self.show_page(user), os.path.join(folder, "zz.log"))
+
+    def lock_by_reading(self, user, victim):
+        self.background(user, READ_LOCK, self.show_page(user), victim)
 
     def let_go(self):
         for server in self.helpers:
@@ -95,12 +123,12 @@ class LockedSite(SharedSite):
 
 def goes_on(site, what):
     """Both runs are read on while the folder is locked; no job of theirs ends; then it is read again."""
-    site.wait(lambda: what in site.log_text() and "not read until it does" in site.log_text(), 40, "a message about the folder")
+    site.wait(lambda: what in site.log_text() and "passed over until it answers" in site.log_text(), 40, "a message about the folder")
     seen = {run: site.of(run) for run in ("shared", "other")}
     for run, before in seen.items():
         site.wait(lambda run=run, before=before: site.of(run)["iteration"] > before["iteration"] + 100, 40,
                   f"news of {run} while the folder is locked")
-    site.wait(lambda: any("not read until it does" in (e["reason"] or "") for e in site.events()), 10, "an event of shared that names it")
+    site.wait(lambda: any("passed over until it answers" in (e["reason"] or "") for e in site.events()), 10, "an event of shared that names it")
     site.wait(lambda: any(a["kind"] == "folder_silent" and what in a["summary"] for a in site.of("shared")["alerts"]), 20, "an alert")
     site.stoker("stop", "other", "--now", "--reason", "its orders count")
     site.wait(lambda: site.of("other")["state"] == "stopped", 40, "the stop of the other run")
@@ -140,7 +168,44 @@ def a_stranger_locks_a_folder_of_logs(site):
     goes_on(site, "a log of watch.logs")
 
 
+def a_colleague_reads_the_run_directory(site):
+    """The run itself is unread, and left alone; the other run goes on; then all that happened is published."""
+    site.start_both()
+    before = site.of("shared")
+    site.lock_by_reading(MATE, site.directory)
+    site.wait(lambda: any(a["kind"] == "folder_silent" and a["severity"] == "critical" for a in site.of("shared")["alerts"]), 90,
+              "an alert that the run directory does not answer")
+    seen = site.of("other")["iteration"]
+    site.wait(lambda: site.of("other")["iteration"] > seen + 100, 40, "news of the other run")
+    site.stoker("stop", "other", "--now", "--reason", "its orders count")
+    site.wait(lambda: site.of("other")["state"] == "stopped", 40, "the stop of the other run")
+    site.let_go()
+    site.wait(lambda: not site.of("shared")["alerts"] and site.of("shared")["iteration"] > before["iteration"] + 100, 60, "news of the run")
+    after = site.of("shared")
+    check(after["state"] == "training" and after["generation"] == before["generation"] and after["restarts"] == 0, str(after))
+    site.wait(lambda: {"answers again", "left alone"} <= {w for e in site.events() for w in ("answers again", "left alone")
+                                                         if w in (e["reason"] or "")}, 20, "the events of that time")
+
+
+def a_colleague_reads_what_is_published(site):
+    """events.jsonl: only what is published of the run waits; the training is watched. The folder of the site cannot be opened."""
+    site.start_both()
+    refused = site.as_user(MATE, "ls", os.path.join(site.state, "published"))
+    check(refused.returncode != 0 and "Permission denied" in refused.stderr, refused.stdout + refused.stderr)
+    before = site.of("shared")
+    site.lock_by_reading(MATE, os.path.join(site.directory, "events.jsonl"))
+    what = "what is published (status.json, events.jsonl)"
+    site.wait(lambda: what + ": no answer" in site.log_text(), 60, "a message about it")
+    site.stoker("restart", "shared", "--reason", "it is watched")
+    site.wait(lambda: "attempt 2 of generation 1 started" in site.log_text(), 40, "the restart")
+    site.let_go()
+    site.wait(lambda: what + " answers again" in site.log_text(), 40, "the answer")
+    site.wait(lambda: any("attempt 2 of generation 1 started" in (e["reason"] or "") for e in site.events()), 20, "the events of that time")
+    check(site.of("shared")["generation"] == before["generation"], str(site.of("shared")))
+
+
 if not os.path.exists("/dev/fuse"):
     skip("a root user and /dev/fuse are needed")
 make_users()
-main(a_colleague_locks_the_switch_folder, an_order_without_a_daemon, a_stranger_locks_a_folder_of_logs, site_of=LockedSite)
+main(a_colleague_locks_the_switch_folder, an_order_without_a_daemon, a_stranger_locks_a_folder_of_logs, a_colleague_reads_the_run_directory,
+     a_colleague_reads_what_is_published, site_of=LockedSite)

@@ -238,18 +238,26 @@ def receivers_that_misbehave(site):
 
 
 def endless_hello(taken):
-    """A receiver of https, or another program at its port: HelloRequests without end in place of a certificate."""
+    """A receiver of https, or another program at its port: HelloRequests without end in place of a certificate.
+    taken: for how long each conversation lasted; None = it lasts."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(16)
     flood = b"\x16\x03\x03\x00\x04\x00\x00\x00\x00" * 20000  # more than is read in the meantime
 
-    def talk(peer):
+    def flood_it(peer):
         with contextlib.suppress(OSError):
-            taken.append(peer)
-            peer.recv(65536)
             while True:
                 peer.sendall(flood)
+
+    def talk(peer):
+        began, place = time.monotonic(), len(taken)
+        taken.append(None)
+        with contextlib.suppress(OSError):
+            peer.recv(65536)
+            threading.Thread(target=flood_it, args=(peer,), daemon=True).start()
+            peer.recv(1)
+        taken[place] = time.monotonic() - began
 
     def take():
         while True:
@@ -276,6 +284,8 @@ def a_hello_without_end(site):
     site.stoker("run", other, "--yes")
     site.wait(lambda: service.taken, 90, "an alert of the other run")
     check(service.taken[0][0] == "slack", service.taken)
+    site.wait(lambda: taken[0], 40, "the end of the hello")
+    check(taken[0] < 2, f"its messages did not end it: {taken}")  # 0.06 s; 3 s where only time ends it
     site.daemon.terminate()
     site.daemon.wait(60)
 

@@ -185,16 +185,20 @@ TEST_CASE("adopt: here-documents without an end, in one $( or in many -> the res
 }
 
 TEST_CASE("adopt: a script that names secrets of its reader -> their values do not come in") {
-  ScriptReader reader({{"HF_TOKEN", "hf_abc"}, {"WANDB_KEY", "w123"}, {"WORK", "/data/mine"}},
+  ScriptReader reader({{"HF_TOKEN", "hf_abc"},
+                       {"WANDB_KEY", "/w123"},
+                       {"MYSQL_PWD", "pwabc"},
+                       {"USER", "ann"},
+                       {"WORK", "/data/mine"}},
                       "/home/me");
   std::string all;
-  reader.read("python t.py --save /s/$HF_TOKEN-$WANDB_KEY --load $WORK/x\n",
+  reader.read("python t.py --save /s/$HF_TOKEN-$WANDB_KEY-$MYSQL_PWD --load $WORK/$USER/x\n",
               [&](const ScriptCommand& command) {
                 for (const ScriptWord& word : command.words) all += word.text + " ";
               });
   CHECK(all.find("abc") == std::string::npos);
   CHECK(all.find("w123") == std::string::npos);
-  CHECK(all.find("/data/mine/x") != std::string::npos);
+  CHECK(all.find("/data/mine/ann/x") != std::string::npos);
 }
 
 TEST_CASE("adopt: a script of the chronicles -> size, chain, logs, switch file") {

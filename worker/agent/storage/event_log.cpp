@@ -34,7 +34,10 @@ struct EventLog::State {
   bool write_line(const Line& line) {
     const auto durability = line.edge ? os::Durability::Synced : os::Durability::Cached;
     // After a failed write the file may end inside a line: begin a new one.
-    const auto written = os::append_file(path, told ? "\n" + line.text : line.text, durability);
+    // For the daemon and the owner's programs alone: who can read it can keep it from being written
+    // (watch/part.hpp).
+    const auto written =
+        os::append_file(path, told ? "\n" + line.text : line.text, durability, 0600);
     if (!written && !told) tell_stderr("stoker-agent: " + written.error().message());
     told = !written;
     return written.has_value();
