@@ -34,11 +34,17 @@ bool is_old(const wire::StatusDocument& status, WallTime now) {
   return !at || now - *at >= kFresh;
 }
 
-// The daemon's own copy first: the run directory may be full, away, or not answer at all.
+bool is_silent(const wire::StatusDocument& status) {
+  const auto& all = status.conditions;
+  return std::find(all.begin(), all.end(), "directory_silent") != all.end();
+}
+
+// The fresher one of two: the run directory may be full or away, and so may the daemon's own copy.
+// Where that says that the run directory does not answer, it is not touched: who looks would hang.
 Result<wire::StatusDocument> freshest_status(const wire::SiteRun& run) {
   if (run.copy.empty()) return read_document(run.directory + "/status.json");
   auto copy = read_document(run.copy + "/status.json");
-  if (copy && !is_old(*copy, wall_now())) return copy;
+  if (copy && is_silent(*copy) && !is_old(*copy, wall_now())) return copy;
   auto own = read_document(run.directory + "/status.json");
   if (!copy) return own;
   if (!own) return copy;

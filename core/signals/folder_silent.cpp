@@ -24,8 +24,8 @@ void note_unread(Turn& turn, const FolderSilent& folder) {
   raise(turn,
         {Severity::Critical, kFolderSilent,
          news + "; its training is left alone, and orders by `stoker` wait",
-         fmt::format("ls {}   # does it hang? ask who holds it; then the run goes on by itself",
-                     turn.r().policy.directory),
+         "ps -eo pid,user,stat,args | grep ' D'   # on the daemon's host: who waits in it; ask the "
+         "file system's administrators. Do not list it: that hangs too",
          folder.what});
 }
 

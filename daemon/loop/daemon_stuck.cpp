@@ -84,7 +84,9 @@ void Daemon::tell_unread_runs() {
   for (auto& [name, run] : runs_) {
     if (run.mount == nullptr) continue;
     const auto at = run.mount->at();
-    const bool stuck = at && at->second >= kStuck && at->first.part == watch::Part::Own;
+    // Another run's part is passed over by then, or the whole file system hangs.
+    const Duration least = at && at->first.run == name ? kStuck : kLongestPatience;
+    const bool stuck = at && at->second >= least && at->first.part == watch::Part::Own;
     const bool unread = stuck || run.mount->is_passed_over({name, watch::Part::Own});
     if (unread == run.unread) continue;
     run.unread = unread;

@@ -181,6 +181,7 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
     return true;
   }
   run.policy = brief.policy;
+  run.unread = brief.unread;  // reported by its name of before
   scheduler_->set_place(name, core::place_of(run.policy.scheduler));
   run.mount = &mount_of(run.policy.directory);
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);

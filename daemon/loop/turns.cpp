@@ -41,6 +41,7 @@ RunBrief brief_of(const core::SiteState& state, const core::RunState& run) {
     }
   brief.active = live || wants_jobs(run) || core::followers::is_busy(run);
   brief.retired = !brief.active && brief.state != "idle";
+  brief.unread = run.conditions.unread_since.has_value();
   if (run.live) brief.generation = run.live->generation;
   if (!brief.retired) brief.sign = core::sign_of_end(run);
   return brief;

@@ -26,6 +26,7 @@ struct RunBrief {
   std::string state;      // name of the training state
   bool active = false;    // has, or wants, jobs: the scheduler is asked often
   bool retired = false;   // finished, stopped or held, no job of it is alive, nothing follows
+  bool unread = false;    // its directory does not answer, as was reported
   Generation generation;  // of the live one; 0 = none
   std::string sign;       // that its job is ending (core/recover/end.hpp); "" = none
   std::vector<core::JobExpected> expected;  // in the queue
