@@ -169,12 +169,14 @@ def a_stranger_locks_a_folder_of_logs(site):
 
 
 def a_colleague_reads_the_run_directory(site):
-    """The run itself is unread, and left alone; the other run goes on; then all that happened is published."""
+    """The run itself is unread, and left alone; the other run goes on; then all that happened is published. The long form lasts
+    beyond the three minutes after which silent agents end a job."""
     site.start_both()
     before = site.of("shared")
     site.lock_by_reading(MATE, site.directory)
     site.wait(lambda: any(a["kind"] == "folder_silent" and a["severity"] == "critical" for a in site.of("shared")["alerts"]), 90,
               "an alert that the run directory does not answer")
+    time.sleep(200 if os.environ.get("STOKER_LONG") else 0)
     seen = site.of("other")["iteration"]
     site.wait(lambda: site.of("other")["iteration"] > seen + 100, 40, "news of the other run")
     site.stoker("stop", "other", "--now", "--reason", "its orders count")
