@@ -10,6 +10,7 @@ namespace {
 
 // Limits against a script that doubles a variable line by line, or hands itself to itself.
 constexpr std::size_t kLongestValue = 64u << 10, kMostSpent = 64u << 20, kMostNested = 1000;
+constexpr std::size_t kMostNestedBytes = 4u << 20;
 constexpr int kDeepestShell = 8, kDeepestValue = 64;
 constexpr char kBreak = '\1';  // between the words of an array and of a value without quotes
 
@@ -101,7 +102,7 @@ std::string ScriptReader::parameter(std::string_view inside, bool splits) {
 std::string ScriptReader::command_value(std::string_view inside) {
   inside = trimmed(inside);
   if (inside == "pwd" || inside == "pwd -P") return folder_.empty() ? kNothingKnown : folder_;
-  const auto commands = shell_commands(inside);
+  const auto commands = shell_commands(inside, endless_);
   if (commands.size() != 1 || commands[0].documents.size() != 1 || commands[0].words.size() != 1 ||
       commands[0].words[0] != "cat")
     return kNothingKnown;
@@ -197,7 +198,7 @@ bool ScriptReader::assign(const std::string& raw) {
   std::string value;
   if (array) {
     const std::string_view inside = rest.substr(1, rest.size() - (rest.ends_with(')') ? 2 : 1));
-    for (const RawCommand& line : shell_commands(inside))
+    for (const RawCommand& line : shell_commands(inside, endless_))
       for (const std::string& word : line.words)
         for (const ScriptWord& element : words_of(word))
           value += (value.empty() ? "" : std::string(1, kBreak)) + element.text;
@@ -270,7 +271,9 @@ void ScriptReader::change_folder(const ScriptCommand& command) {
 }
 
 void ScriptReader::read_text(const std::string& text, const Take& take) {
-  if (depth_ >= kDeepestShell || ++nested_ > kMostNested) return;
+  nested_bytes_ += text.size();
+  const bool too_much = ++nested_ > kMostNested || nested_bytes_ > kMostNestedBytes;
+  if (depth_ >= kDeepestShell || too_much) return;
   const std::string folder = folder_;
   const int branch = std::exchange(branch_, 0);
   ++depth_;
@@ -334,7 +337,7 @@ void ScriptReader::read_command(const RawCommand& raw, const Take& take) {
 }
 
 void ScriptReader::read(std::string_view text, const Take& take) {
-  for (const RawCommand& raw : shell_commands(text)) read_command(raw, take);
+  for (const RawCommand& raw : shell_commands(text, endless_)) read_command(raw, take);
 }
 
 }  // namespace stoker::slurm

@@ -73,13 +73,13 @@ class ScriptReader {
   std::map<std::string, std::string> variables_;
   std::map<std::string, bool> assigned_;
   std::string start_, folder_;
-  int branch_ = 0;            // inside if, for, while, case: may not be run
-  bool conditional_ = false;  // this command may not be run
-  int depth_ = 0;             // of shells in shells
-  int expanding_ = 0;         // of values in values
-  std::size_t nested_ = 0;    // shells read so far
-  std::size_t spent_ = 0;     // bytes of values put in
-  int endless_ = 0;           // here-documents without an end
+  int branch_ = 0;                             // inside if, for, while, case: may not be run
+  bool conditional_ = false;                   // this command may not be run
+  int depth_ = 0;                              // of shells in shells
+  int expanding_ = 0;                          // of values in values
+  std::size_t nested_ = 0, nested_bytes_ = 0;  // shells read so far, and their text
+  std::size_t spent_ = 0;                      // bytes of values put in
+  int endless_ = 0;                            // here-documents without an end
 };
 
 }  // namespace stoker::slurm

@@ -125,7 +125,7 @@ std::size_t nested_end(std::string_view text, std::size_t at, Nesting in) {
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  Lexer(std::string_view text, int& endless) : text_(text), endless_(endless) {}
 
   std::vector<RawCommand> read() {
     while (at_ < text_.size()) step();
@@ -212,7 +212,7 @@ class Lexer {
   RawCommand command_;
   std::vector<RawCommand> commands_;
   std::vector<Waiting> waiting_;
-  int endless_ = 0;  // documents without an end so far; each was looked for to the text's end
+  int& endless_;  // documents without an end so far; each was looked for to the text's end
 };
 
 }  // namespace
@@ -221,8 +221,8 @@ std::size_t piece_end(std::string_view text, std::size_t at, int& endless) {
   return nested_end(text, at, {0, &endless});
 }
 
-std::vector<RawCommand> shell_commands(std::string_view text) {
-  return Lexer(text).read();
+std::vector<RawCommand> shell_commands(std::string_view text, int& endless) {
+  return Lexer(text, endless).read();
 }
 
 std::vector<std::string> split_words(std::string_view line) {

@@ -19,11 +19,12 @@ struct RawCommand {
   std::vector<HereDocument> documents;
   bool conditional = false;  // behind && or ||
 };
-std::vector<RawCommand> shell_commands(std::string_view text);
+// `endless`: here-documents without an end that were met so far, in all texts of a script; beyond
+// 64 no more are looked for, as each is looked for to the text's end.
+std::vector<RawCommand> shell_commands(std::string_view text, int& endless);
 
 // The end of the piece of a word that begins at `at`: one character, or a quoted, escaped or
-// substituted part with all that is nested in it. `endless`: here-documents without an end that
-// were met so far; beyond 64 no more are looked for, as each is looked for to the text's end.
+// substituted part with all that is nested in it. `endless`: as above.
 std::size_t piece_end(std::string_view text, std::size_t at, int& endless);
 
 // Splits as sbatch splits an #SBATCH line: blanks, quotes, '#' begins a comment.

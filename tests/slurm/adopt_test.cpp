@@ -184,6 +184,24 @@ TEST_CASE("adopt: here-documents without an end, in one $( or in many -> the res
   }
 }
 
+TEST_CASE(
+    "adopt: one text for many other shells -> read as often as 4 MiB allow, and the rest too") {
+  std::string script = "X='";
+  for (int i = 0; i < 20'000; ++i) script += "y\n";
+  script += "'\n";
+  for (int i = 0; i < 900; ++i) script += "bash -c \"$X\"\n";
+  ScriptReader reader({}, "/home/me");
+  std::size_t read = 0;
+  bool seen = false;
+  reader.read(script + "python t.py --save /x\n", [&](const ScriptCommand& command) {
+    ++read;
+    seen = seen || command.words.back().text == "/x";
+  });
+  CHECK(read > 20'000);
+  CHECK(read < 3'000'000);
+  CHECK(seen);
+}
+
 TEST_CASE("adopt: a script that names secrets of its reader -> their values do not come in") {
   ScriptReader reader({{"HF_TOKEN", "hf_abc"},
                        {"WANDB_KEY", "/w123"},
