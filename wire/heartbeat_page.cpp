@@ -150,7 +150,8 @@ void HeartbeatPage::write(const Heartbeat& beat) {
       beat.group_norms.size() > kMostLayerGroups ? 0 : beat.group_norms.size();
   put(bytes_, 152, beat.norms_at.value);
   put(bytes_, 160, static_cast<std::uint32_t>(groups));
-  std::memcpy(bytes_ + kGroupNorms, beat.group_norms.data(), groups * sizeof(float));
+  for (std::size_t i = 0; i < groups; ++i)
+    put(bytes_, kGroupNorms + i * sizeof(float), beat.group_norms[i]);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   sequence.store(even + 2, std::memory_order_release);
 }
