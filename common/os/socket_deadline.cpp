@@ -44,7 +44,8 @@ struct Deadlines {
       if (next == waits.end()) {
         news.wait(lock);
       } else if (next->second.at > Clock::now()) {
-        news.wait_until(lock, next->second.at);
+        const auto at = next->second.at;  // the entry may be gone while this waits
+        news.wait_until(lock, at);
       } else {
         ::shutdown(next->second.socket.get(), SHUT_RDWR);
         waits.erase(next);
