@@ -227,9 +227,9 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   if (socket)
     if (std::string why = why_no_socket(path); !why.empty()) return unreached(std::move(why));
 
+  Transfer transfer;  // outlives the handle, whose end may still read from the connection
   const Handle handle(curl_easy_init(), &curl_easy_cleanup);
   if (!handle) return unreached("libcurl cannot begin");
-  Transfer transfer;
   transfer.easy = handle.get();
   transfer.take = &take;
   transfer.path = path;

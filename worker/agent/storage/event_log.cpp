@@ -28,18 +28,17 @@ struct EventLog::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Line> queue;
-  bool busy = false, stopping = false, told = false;
+  bool busy = false, stopping = false, last_failed = false;
 
   // One write for a run of lines would break "one line one write(2)" for readers of a remote file.
   bool write_line(const Line& line) {
     const auto durability = line.edge ? os::Durability::Synced : os::Durability::Cached;
     // After a failed write the file may end inside a line: begin a new one.
-    // For the daemon and the owner's programs alone: who can read it can keep it from being written
-    // (watch/part.hpp).
+    // Mode 0600: a user who can read the file can block writes to it (watch/part.hpp).
     const auto written =
-        os::append_file(path, told ? "\n" + line.text : line.text, durability, 0600);
-    if (!written && !told) tell_stderr("stoker-agent: " + written.error().message());
-    told = !written;
+        os::append_file(path, last_failed ? "\n" + line.text : line.text, durability, 0600);
+    if (!written && !last_failed) tell_stderr("stoker-agent: " + written.error().message());
+    last_failed = !written;
     return written.has_value();
   }
 
