@@ -47,7 +47,9 @@ void note_read_again(Turn& turn, const FolderSilent& folder) {
 void on_folder_silent(Turn& turn, const FolderSilent& folder) {
   if (folder.own) return folder.silent ? note_unread(turn, folder) : note_read_again(turn, folder);
   if (!folder.silent) {
-    if (!folder.orders) turn.r().conditions.read_again_at = turn.now();  // the logs
+    // Only a script's progress is read from logs: of agents it would put a real hang off.
+    if (!folder.orders && !has_agents(turn.r().policy))
+      turn.r().conditions.read_again_at = turn.now();
     turn.say(fmt::format("{} answers again", folder.what));
     return resolve(turn, kFolderSilent, folder.what);
   }
