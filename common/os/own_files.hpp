@@ -58,7 +58,7 @@ Status publish_file(const std::string& path, std::string_view content, Durabilit
 
 // Removes what a killed writer left in `folder`: files of our own user that replace_file() and
 // claim_file() had put aside, older than `age` (a living writer needs milliseconds). How many.
-std::size_t sweep_aside_files(const std::string& folder, Duration age);
+std::size_t sweep_aside_files(const std::string& folder, Duration age = 1h);
 
 // From now on what this process makes is for its own user alone (umask 077); the programs that it
 // starts by spawn() have the umask that it had before. Call once, before there are threads.

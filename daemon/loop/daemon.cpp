@@ -126,7 +126,7 @@ Status Daemon::begin() {
   site_.publisher = std::make_shared<RunPublisher>(state + "/published");
   site_.caught_up = std::make_shared<bool>(false);
   site_.mount = &mount_of(state);
-  site_.mount->post([state] { os::sweep_aside_files(state + "/published", 1h); },
+  site_.mount->post([state] { os::sweep_aside_files(state + "/published"); },
                     {{}, watch::Part::Published});
 
   socket_ = std::make_unique<LineServer>(

@@ -18,7 +18,6 @@ namespace stoker::daemon {
 namespace {
 
 namespace asio = boost::asio;
-constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
 
 bool moves_jobs(const core::JournalRow& row) {
   const auto* done = std::get_if<core::EffectDone>(&row.event.body);
@@ -32,7 +31,7 @@ void prepare_run_directory(const core::RunPolicy& policy) {
   if (const auto closed = close_run_directory(policy); !closed)
     log(LogLevel::Error, policy.run.text + ": nothing is submitted: " + closed.error().message());
   for (const char* folder : {"", "/orders", "/claims"})
-    os::sweep_aside_files(policy.directory + folder, kAbandoned);
+    os::sweep_aside_files(policy.directory + folder);
   const auto names = os::list_directory(policy.directory);
   for (const std::string& name : names.value_or(std::vector<std::string>{}))
     if (wire::parse_generation_name(name))  // orders are in it, with train.environment
@@ -41,7 +40,7 @@ void prepare_run_directory(const core::RunPolicy& policy) {
 
 void prepare(MountThread& mount, const core::RunPolicy& policy) {
   mount.post([policy] { prepare_run_directory(policy); }, {policy.run, watch::Part::Own});
-  mount.post([folder = policy.directory + "/switch"] { os::sweep_aside_files(folder, kAbandoned); },
+  mount.post([folder = policy.directory + "/switch"] { os::sweep_aside_files(folder); },
              {policy.run, watch::Part::Switches});
 }
 

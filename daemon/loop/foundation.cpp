@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::size_t kBackupsKept = 7;
 constexpr Duration kLeaseTimeout = 30s;
-constexpr Duration kAbandoned = 1h;  // a writer of this host or another needs milliseconds
 
 Status with_hint(Status made) {
   if (made) return made;
@@ -76,7 +75,7 @@ Status close_state(const std::string& state) {
     if (plain && (info.st_mode & 0077) != 0)
       (void)os::set_mode(path, info.st_mode & 0700, "cannot close it to others");
   }
-  for (const char* folder : {"", "/backups"}) os::sweep_aside_files(state + folder, kAbandoned);
+  for (const char* folder : {"", "/backups"}) os::sweep_aside_files(state + folder);
   return ok();
 }
 

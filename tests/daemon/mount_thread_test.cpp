@@ -64,6 +64,11 @@ class Mount {
       return std::holds_alternative<Body>(input.body);
     }));
   }
+  // Until the thread is at work that does not come back.
+  void enter(Hang& hang, const RunPart& part = {}) {
+    thread.post(hang.work(), part);
+    hang.began.get_future().wait();
+  }
   // Until the thread has done what was posted before.
   void settle() {
     std::promise<void> done;
@@ -90,8 +95,7 @@ TEST_CASE("mount thread: hangs in the switch folder of one run -> all else is re
   Hang hang;
   Mount mount;
   const RunPart switches{RunName("one"), watch::Part::Switches};
-  mount.thread.post(hang.work(), switches);
-  hang.began.get_future().wait();
+  mount.enter(hang, switches);
   bool waiting_job = false, dropped_job = false;
   mount.thread.post([&] { waiting_job = true; });
   mount.thread.post([&] { dropped_job = true; }, switches);
@@ -122,8 +126,7 @@ TEST_CASE(
   Hang hang;
   Mount mount;
   const RunPart own{RunName("one"), watch::Part::Own};
-  mount.thread.post(hang.work(), own);
-  hang.began.get_future().wait();
+  mount.enter(hang, own);
   CHECK_FALSE(mount.thread.relieve(in_an_hour));
   REQUIRE(mount.thread.relieve(at_once));
   CHECK(mount.thread.is_passed_over(own));
@@ -144,8 +147,7 @@ TEST_CASE("mount thread: hangs in the own files of many runs -> so does the file
   Mount mount;
   std::size_t passed = 0;
   for (std::size_t i = 0; i < hangs.size(); ++i) {
-    mount.thread.post(hangs[i].work(), {RunName(fmt::format("r{}", i)), watch::Part::Own});
-    hangs[i].began.get_future().wait();
+    mount.enter(hangs[i], {RunName(fmt::format("r{}", i)), watch::Part::Own});
     passed += mount.thread.relieve(at_once) ? 1 : 0;
   }
   CHECK(passed == 8);
@@ -158,8 +160,7 @@ TEST_CASE("mount thread: hangs in the own files of many runs -> so does the file
 TEST_CASE("mount thread: hangs in the daemon's own work -> no thread takes over") {
   Hang hang;
   Mount mount;
-  mount.thread.post(hang.work());
-  hang.began.get_future().wait();
+  mount.enter(hang);
   CHECK_FALSE(mount.thread.relieve(at_once));
   hang.go.set_value();
   mount.settle();
@@ -171,8 +172,7 @@ TEST_CASE(
   Hang hang;
   Mount mount;
   const RunPart published{RunName("one"), watch::Part::Published};
-  mount.thread.post(hang.work(), published);
-  hang.began.get_future().wait();
+  mount.enter(hang, published);
   bool late = false;
   mount.thread.post([&] { late = true; }, published);
   REQUIRE(mount.thread.relieve(at_once));
@@ -188,8 +188,7 @@ TEST_CASE("mount thread: a new thread -> knows generations and followers of the 
   Hang hang;
   Mount mount;
   mount.thread.set_generation(site.policy.run, Generation(3));
-  mount.thread.post(hang.work(), {site.policy.run, watch::Part::Logs});
-  hang.began.get_future().wait();
+  mount.enter(hang, {site.policy.run, watch::Part::Logs});
   REQUIRE(mount.thread.relieve(at_once));
   mount.thread.watch(site.policy);
   bool flushed = false;
@@ -205,8 +204,7 @@ TEST_CASE("mount thread: stopped where it does not come back, twice -> left behi
   Hang hang;
   {
     Mount mount;
-    mount.thread.post(hang.work());
-    hang.began.get_future().wait();
+    mount.enter(hang);
     mount.thread.stop();  // waits for ten seconds
     mount.thread.stop();
     CHECK(MountShift::left_behind());
