@@ -96,8 +96,9 @@ def tries(options):
 
 
 def part_unit(tally, options):
-    title("unit and golden tests")
+    title("unit and golden tests, recorded lives")
     ctest(tally, folder_of(PRESET), most_tries=tries(options))
+    run_checker(tally, "sim: recorded", ["tests/sim/prove.py", "--recorded"], ROOT, BIN)
 
 
 def script_test(tally, name, script, environment, limit, most_tries, until, progress):
@@ -175,8 +176,7 @@ def part_slurm(tally, options):
                 tally.add(name, outcome)
         elif outcome == "again" and name.startswith("slurm: "):
             tally.again.append(name.rpartition(" (")[0])
-    code = run.wait()
-    if code == SKIP_EXIT:
+    if (code := run.wait()) == SKIP_EXIT:
         tally.add("slurm: real cluster", "skipped", said.strip().split("\n")[-1])
     elif code not in (0, 1):
         tally.add("slurm: real cluster", "failed", f"exit {code}\n{said[-3000:]}")
@@ -369,7 +369,7 @@ def all_parts(tally, options, began):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", nargs="*", metavar="CASE", help="only the tests of this name; a part of it is enough, or * and ?")
-    parser.add_argument("--quick", action="store_true", help="build and unit tests")
+    parser.add_argument("--quick", action="store_true", help="build, unit tests, recorded lives of the simulator")
     parser.add_argument("--long", action="store_true", help="also what takes too long for CI")
     parser.add_argument("--only", choices=sorted(PARTS), help="one part")
     parser.add_argument("--slurm", dest="only", action="store_const", const="slurm", help="the part on a real SLURM")
