@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/os/fd.hpp"
+#include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 
 namespace stoker::cli {
@@ -67,6 +68,10 @@ bool connect_in(const std::string& state, os::Fd& fd, std::string& impostor) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return false;
+  if (os::is_served_by_dead(fd.get())) {
+    errno = ECONNREFUSED;
+    return false;
+  }
   impostor = why_not_trusted(fd.get(), folder.get());
   return true;
 }

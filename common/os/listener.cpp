@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/os/own_files.hpp"
+#include "common/os/process.hpp"
 
 namespace stoker::os {
 namespace {
@@ -85,6 +86,14 @@ TrustedConnection open_socket(bool guarded, const sockaddr* address, socklen_t s
                               int protocol) {
   if (guarded) return connect_to_trusted(address, size);
   return {Fd(::socket(address->sa_family, type | SOCK_CLOEXEC, protocol)), ""};
+}
+
+bool is_served_by_dead(int connection) {
+  ucred server{};
+  socklen_t size = sizeof server;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &server, &size) != 0) return false;
+  const auto process = identify(server.pid);
+  return process && !is_alive(*process);
 }
 
 }  // namespace stoker::os

@@ -1,5 +1,5 @@
-// Who is at the other end of a connection to a port of this host: every user may take one that is
-// free, as while its server is away, and gets what the next caller sends.
+// Who is at the other end of a connection to a port or a unix socket of this host. Every user may
+// take a port that is free, as while its server is away, and gets what the next caller sends.
 #pragma once
 
 #include <string>
@@ -35,5 +35,9 @@ TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size);
 // clear text to this host, connect_to_trusted().
 TrustedConnection open_socket(bool guarded, const sockaddr* address, socklen_t size, int type,
                               int protocol);
+
+// Of a connected unix socket: who listens there was killed, but a thread of that process sleeps in
+// the kernel (state D), so its sockets are still open. No answer will come.
+bool is_served_by_dead(int connection);
 
 }  // namespace stoker::os

@@ -24,6 +24,7 @@
 #include "common/os/random.hpp"
 #include "daemon/http/peer_stream.hpp"
 #include "daemon/http/run_api.hpp"
+#include "daemon/http/socket_path.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -55,25 +56,6 @@ bool is_own_name(std::string_view host, Tls::Context* tls) {
   const std::string ours = os::host_name();
   return name.empty() || !code || name == "localhost" || name == ours ||
          name == ours.substr(0, ours.find('.'));
-}
-
-// Also by a process whose queue is full, where a connect(2) would wait for it.
-bool is_listened_on(const std::string& path) {
-  const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (!fd || path.size() >= sizeof address.sun_path) return false;  // bind() says what is wrong
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int done = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  return done == 0 || errno == EAGAIN;
-}
-
-// For a group, a web server's say, where the folder gives it one. Elsewhere a new socket has our
-// primary group, which all users of a site may be in.
-mode_t mode_in_its_folder(const std::string& path) {
-  struct stat info {};
-  const bool there = ::stat(path.substr(0, path.rfind('/') + 1).c_str(), &info) == 0;
-  return there && (info.st_mode & S_ISGID) != 0 ? 0660 : 0600;
 }
 
 }  // namespace
@@ -220,20 +202,8 @@ HttpServer::~HttpServer() {
   close();
 }
 
-// A socket that a killed daemon left behind is put away; anything else at that path stays.
-Status HttpServer::clear_path(const std::string& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return ok();  // free, or bind() says what is wrong
-  constexpr const char* kHint = "name another path with --listen";
-  if (!S_ISSOCK(info.st_mode)) return fail("there is a file that is no socket", path, kHint);
-  if (is_listened_on(path))
-    return fail("cannot listen: somebody listens there already", path, kHint);
-  ::unlink(path.c_str());
-  return ok();
-}
-
 Status HttpServer::listen_unix(const std::string& path) {
-  STOKER_TRY_STATUS(clear_path(path));
+  STOKER_TRY_STATUS(clear_socket_path(path));
   Code code;
   asio::local::stream_protocol::acceptor acceptor(io_);
   acceptor.open();

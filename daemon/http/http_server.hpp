@@ -56,7 +56,6 @@ class HttpServer {
 
  private:
   class Connection;
-  Status clear_path(const std::string& path);
   Status listen_unix(const std::string& path);
   Status listen_tcp(const std::string& address);
   void accept();

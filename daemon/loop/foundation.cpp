@@ -114,6 +114,11 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   if (patient) wait_in_peace(options);
   STOKER_TRY(possession, Possession::take(options));
   foundation.possession = std::move(possession);
+  if (const auto& dead = foundation.possession->left_behind())
+    foundation.announcements.push_back(fmt::format(
+        "stokerd with pid {} was killed and has not ended: a thread of it waits for a file system "
+        "that does not answer. Its lock and its journal were replaced by copies",
+        dead->pid));
   STOKER_TRY_STATUS(share_state(state, std::nullopt));
   if (network)
     foundation.announcements.push_back(fmt::format(

@@ -4,22 +4,20 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "common/os/files.hpp"
-#include "common/os/process.hpp"
 #include "common/os/there.hpp"
+#include "daemon/state/state_lock.hpp"
 
 namespace stoker::daemon {
 namespace {
 
 constexpr Duration kLeasePoll = 200ms;
 constexpr std::string_view kLeasePrefix = "lease.";
-constexpr const char* kLock = "/stokerd.lock";
 
 // Errors: a directory or a file that cannot be read may hold a higher epoch.
 Result<Epoch> newest_lease(const std::string& directory) {
@@ -47,40 +45,22 @@ Result<Epoch> known_epoch(const std::string& directory) {
   STOKER_TRY(text, read_if_there(directory + "/epoch"));
   std::uint32_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
-  STOKER_TRY(locked, read_if_there(directory + kLock));
-  const auto lease = from_json_text<Lease>(locked, directory + kLock);
+  STOKER_TRY(locked, read_if_there(directory + kStateLock));
+  const auto lease = from_json_text<Lease>(locked, directory + kStateLock);
   return std::max({newest, Epoch(number), lease ? lease->epoch : Epoch()});
 }
 
-Lease our_lease(Epoch epoch) {
-  Lease lease;
-  lease.epoch = epoch;
-  lease.host = os::host_name();
-  lease.boot_id = os::boot_id();
-  lease.pid = ::getpid();
-  if (const auto self = os::identify(::getpid())) lease.started = self->started;
-  return lease;
-}
-
-bool process_is_gone(const Lease& lease) {
-  if (lease.boot_id.empty() || lease.boot_id != os::boot_id() || lease.host != os::host_name())
-    return false;
-  return !os::is_alive({static_cast<pid_t>(lease.pid), lease.started});
-}
-
-std::string owner_text(const Lease& lease) {
-  return fmt::format("stokerd with pid {} on {} works on it", lease.pid, lease.host);
-}
-
-// A child that an owner killed since had just forked holds its lock until it runs its own program.
-bool lock_in_time(int lock, const std::string& path) {
-  for (int tries = 0; ::flock(lock, LOCK_EX | LOCK_NB) != 0; ++tries) {
-    const auto owner = os::read_file(path, 4096);
-    const auto lease = from_json_text<Lease>(owner.value_or(""), path);
-    if (tries == 50 || !lease || !process_is_gone(*lease)) return false;
-    std::this_thread::sleep_for(100ms);
+// A journal and what SQLite keeps beside it, the file itself last. Onto itself: the same bytes in
+// new files, which no lock of another process holds.
+Status copy_parts(const std::string& from, const std::string& to) {
+  constexpr std::size_t kLargest = std::size_t{4} << 30;
+  for (const char* part : {"-journal", "-wal", ""}) {
+    STOKER_TRY(there, os::is_there(from + part));
+    if (!there) continue;
+    STOKER_TRY(bytes, os::read_file(from + part, kLargest));
+    STOKER_TRY_STATUS(os::replace_file(to + part, bytes, os::Durability::Synced));
   }
-  return true;
+  return ok();
 }
 
 }  // namespace
@@ -119,15 +99,11 @@ Status Possession::write_epoch() const {
 }
 
 Status Possession::take_local() {
-  const std::string path = options_.state_directory + kLock;
-  lock_ = os::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!lock_) return fail(errno_error(errno, "cannot open the lock", path));
-  if (!lock_in_time(lock_.get(), path)) {
-    const auto owner = os::read_file(path, 4096);
-    const auto lease = from_json_text<Lease>(owner.value_or(""), path);
-    return fail(lease ? owner_text(*lease) : "another stokerd works on it",
-                options_.state_directory, "stop that one first, or name another --state");
-  }
+  const std::string path = options_.state_directory + kStateLock;
+  STOKER_TRY(taken, take_state_lock(options_.state_directory));
+  lock_ = std::move(taken.lock);
+  left_behind_ = std::move(taken.left_behind);
+  if (left_behind_) STOKER_TRY_STATUS(copy_parts(journal_path(), journal_path()));
   STOKER_TRY(known, known_epoch(options_.state_directory));
   epoch_ = known.next();
   STOKER_TRY_STATUS(write_epoch());
@@ -147,7 +123,7 @@ Result<bool> Possession::owner_is_gone(Epoch epoch) {
     const auto text = os::read_file(lease_path(epoch), 65536);
     const auto lease = from_json_text<Lease>(text.value_or("{}"), lease_path(epoch));
     if (lease && text) {
-      if (lease->released || process_is_gone(*lease)) return true;
+      if (lease->released || is_owner_gone(*lease)) return true;
       if (!counter || *counter != lease->counter) {
         if (counter && !options_.waits)  // it moved: its owner lives
           return fail(owner_text(*lease), options_.state_directory,
@@ -200,14 +176,7 @@ Status Possession::copy_journal(Epoch from) {
     old = path;
     break;
   }
-  constexpr std::size_t kLargest = std::size_t{4} << 30;
-  for (const char* part : {"-journal", "-wal", ""}) {
-    STOKER_TRY(there, os::is_there(old + part));
-    if (!there) continue;
-    STOKER_TRY(bytes, os::read_file(old + part, kLargest));
-    STOKER_TRY_STATUS(os::replace_file(journal_path() + part, bytes, os::Durability::Synced));
-  }
-  return ok();
+  return copy_parts(old, journal_path());
 }
 
 Status Possession::still_ours() {

@@ -9,25 +9,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "common/json.hpp"
 #include "common/os/fd.hpp"
 #include "common/time.hpp"
+#include "daemon/state/lease.hpp"
 
 namespace stoker::daemon {
-
-// lease.<epoch>
-struct Lease {
-  int version = 1;
-  Epoch epoch;
-  std::string host, boot_id;
-  std::int64_t pid = 0;
-  std::uint64_t started = 0;  // os::ProcessIdentity
-  std::uint64_t counter = 0;  // renewed by its owner
-  bool released = false;      // said goodbye
-  STOKER_FIELDS(Lease, version, epoch, host, boot_id, pid, started, counter, released)
-};
 
 struct PossessionOptions {
   std::string state_directory;
@@ -49,6 +38,8 @@ class Possession {
 
   [[nodiscard]] Epoch epoch() const { return epoch_; }
   [[nodiscard]] bool network() const { return options_.network; }
+  // The dead owner that the kernel still keeps files open for, where there is one.
+  [[nodiscard]] const std::optional<Lease>& left_behind() const { return left_behind_; }
   // The file of this epoch; for network state taken over by a copy of the one before.
   [[nodiscard]] std::string journal_path() const;
   // Error once a successor has come (then lost()), and where that cannot be looked up; any thread.
@@ -72,6 +63,7 @@ class Possession {
   Epoch epoch_;
   os::Fd lock_;
   Lease lease_;
+  std::optional<Lease> left_behind_;
   bool waited_ = false;
   std::atomic<bool> lost_{false};
 };

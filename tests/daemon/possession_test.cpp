@@ -8,6 +8,7 @@
 
 #include "common/os/files.hpp"
 #include "daemon/journal/sqlite_journal.hpp"
+#include "daemon/state/state_lock.hpp"
 #include "tests/daemon/fixtures.hpp"
 
 using namespace stoker;
@@ -43,6 +44,52 @@ TEST_CASE("possession: the owner died, its half-made child holds the lock a whil
   const auto next = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(next);
   CHECK((*next)->epoch() == Epoch(2));
+}
+
+TEST_CASE(
+    "possession: a dead owner's lock that the kernel keeps -> replaced; the next is refused") {
+  Folder folder;
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const pid_t owner = ::fork();
+  REQUIRE(owner >= 0);
+  if (owner == 0) {
+    const auto mine = Possession::take({folder.path, false, 30s, {}});
+    const pid_t child = ::fork();  // stands for a thread that sleeps in the kernel
+    if (child == 0) {
+      char byte = 0;
+      ::close(pipe[1]);
+      ::_exit(static_cast<int>(::read(pipe[0], &byte, 1)));
+    }
+    ::_exit(mine ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(owner, &status, 0) == owner);
+  REQUIRE(status == 0);
+  const auto next = Possession::take({folder.path, false, 30s, {}});
+  REQUIRE(next);
+  CHECK((*next)->epoch() == Epoch(2));
+  REQUIRE((*next)->left_behind());
+  CHECK((*next)->left_behind()->pid == owner);
+  const auto second = Possession::take({folder.path, false, 30s, {}});
+  REQUIRE_FALSE(second);
+  CHECK(second.error().what.find("pid " + std::to_string(::getpid())) != std::string::npos);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+TEST_CASE("state lock: the text of /proc/locks -> who holds an inode; who waits does not count") {
+  const char* text =
+      "1: POSIX  ADVISORY  WRITE 14850 fe:00:11084625 1073741824 1073742335\n"
+      "2: FLOCK  ADVISORY  WRITE 14850 fe:00:11084617 0 EOF\n"
+      "2: -> FLOCK  ADVISORY  WRITE 14851 fe:00:11084617 0 EOF\n"
+      "3: FLOCK  ADVISORY  READ  14830 00:1a:11084617 0 EOF\n"
+      "4: OFDLCK ADVISORY  WRITE -1 fe:00:11084617 0 EOF\n"
+      "5: LEASE  BREAKING  READ  911 fe:00:11084617 0 EOF\n"
+      "6: FLOCK  ADVISORY  WRITE 99 fe:00:1108461 0 EOF\n7: FLOCK\n";
+  CHECK(flock_holders(text, 11084617) == std::vector<std::int64_t>{14850, 14830});
+  CHECK(flock_holders(text, 11084625).empty());
+  CHECK(flock_holders("", 1).empty());
 }
 
 TEST_CASE("possession: a network lease that is renewed -> refused to another daemon") {

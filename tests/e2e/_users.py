@@ -119,10 +119,19 @@ class SharedSite(Site):
     def stoker_of(self, user, *argv):
         return self.as_user(user, os.path.join(self.bin, "stoker"), "--state", self.state, *argv)
 
+    def socket_file(self):
+        try:
+            info = os.lstat(os.path.join(self.state, "stokerd.sock"))
+        except OSError:
+            return None
+        return info.st_ino, info.st_ctime_ns
+
     def start_daemon(self, *arguments):
+        before = self.socket_file()  # of a killed daemon, say
         self.daemon = subprocess.Popen([os.path.join(self.bin, "stokerd"), "--state", self.state, *arguments],
                                        **self.become(OWNER), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                        start_new_session=True)
+        self.wait(lambda: self.socket_file() not in (None, before), 20, "the daemon's socket")
         self.wait(lambda: self.knock(OWNER, {"verb": "ping"})[0]["ok"], 20, "the daemon's answer")
 
     def config(self, command=None):

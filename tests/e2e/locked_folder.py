@@ -206,8 +206,34 @@ def a_colleague_reads_what_is_published(site):
     check(site.of("shared")["generation"] == before["generation"], str(site.of("shared")))
 
 
+def a_killed_daemon_sleeps_on(site):
+    """A thread of the killed daemon sleeps in the kernel, so the daemon's files stay open and its lock stays held: the next one works."""
+    site.start_both()
+    site.lock_by_reading(MATE, site.directory)
+    site.wait(lambda: "has not answered for" in site.log_text(), 60, "a message about the run directory")
+    killed = site.daemon
+    killed.kill()
+    time.sleep(1)
+    check(killed.poll() is None, "the killed daemon has ended: no thread of it slept")
+    seen = site.of("other")["iteration"]
+    began = time.monotonic()
+    done = site.stoker("save", "other", "--reason", "who listens is dead", ok=False)
+    check(time.monotonic() - began < 3, f"the client waited {time.monotonic() - began:.0f} s for a dead daemon: {done.stdout + done.stderr}")
+    site.start_daemon()
+    check("there is no page" not in site.log_text(), "the page's socket counts as taken")
+    site.wait(lambda: site.of("other")["iteration"] > seen + 100, 40, "news of the other run")
+    second = subprocess.run([os.path.join(site.bin, "stokerd"), "--state", site.state], **site.become(OWNER), stdin=subprocess.DEVNULL,
+                            capture_output=True, text=True, timeout=40)
+    check(second.returncode != 0 and f"pid {site.daemon.pid} on" in second.stderr, second.stdout + second.stderr)
+    site.let_go()
+    killed.wait(timeout=20)
+    site.wait(lambda: site.of("shared").get("iteration", 0) > seen, 60, "news of the shared run")
+    after = site.of("shared")
+    check(after["state"] == "training" and after["restarts"] == 0, str(after))
+
+
 if not os.path.exists("/dev/fuse"):
     skip("a root user and /dev/fuse are needed")
 make_users()
 main(a_colleague_locks_the_switch_folder, an_order_without_a_daemon, a_stranger_locks_a_folder_of_logs, a_colleague_reads_the_run_directory,
-     a_colleague_reads_what_is_published, site_of=LockedSite)
+     a_colleague_reads_what_is_published, a_killed_daemon_sleeps_on, site_of=LockedSite)

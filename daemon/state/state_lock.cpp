@@ -1,0 +1,111 @@
+#include "daemon/state/state_lock.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <sstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include "common/os/files.hpp"
+
+namespace stoker::daemon {
+namespace {
+
+constexpr Duration kPause = 100ms;
+constexpr int kTries = 50;        // a child that the owner had just forked holds it until its exec
+constexpr int kTriesOfTurn = 80;  // another starter waits as long as that, and copies a journal
+
+Result<os::Fd> open_lock(const std::string& path, int flags) {
+  os::Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0644));
+  if (!lock) return fail(errno_error(errno, "cannot open the lock", path));
+  return lock;
+}
+
+// Starters take turns: two of them cannot both replace the lock of a dead owner.
+Result<os::Fd> take_turn(const std::string& directory) {
+  os::Fd turn(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!turn) return fail(errno_error(errno, "cannot open the state directory", directory));
+  for (int tries = 0; ::flock(turn.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return fail(errno_error(errno, "cannot lock the state directory", directory));
+    if (tries == kTriesOfTurn)
+      return fail("another stokerd is starting there", directory, "try again in a few seconds");
+    std::this_thread::sleep_for(kPause);
+  }
+  return turn;
+}
+
+std::optional<Lease> owner_of(const std::string& path) {
+  const auto text = os::read_file(path, 4096);
+  const auto lease = from_json_text<Lease>(text.value_or(""), path);
+  return lease ? std::optional(*lease) : std::nullopt;
+}
+
+// `owner` alone holds it, as far as the kernel shows.
+bool is_held_by(const os::Fd& lock, const Lease& owner) {
+  struct stat info {};
+  const auto locks = os::read_file("/proc/locks");
+  if (!locks || ::fstat(lock.get(), &info) != 0) return false;
+  const auto holders = flock_holders(*locks, info.st_ino);
+  return !holders.empty() &&
+         std::all_of(holders.begin(), holders.end(), [&](auto pid) { return pid == owner.pid; });
+}
+
+Result<os::Fd> replace_lock(const std::string& path) {
+  const std::string aside = path + ".new";
+  ::unlink(aside.c_str());
+  STOKER_TRY(lock, open_lock(aside, O_EXCL));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::rename(aside.c_str(), path.c_str()) != 0)
+    return fail(errno_error(errno, "cannot replace the lock of a killed stokerd", path));
+  return std::move(lock);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> flock_holders(std::string_view locks, std::uint64_t inode) {
+  std::vector<std::int64_t> holders;
+  std::istringstream lines{std::string(locks)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advice, access, file;
+    std::int64_t pid = 0;
+    if (!(words >> number >> kind >> advice >> access >> pid >> file) || kind != "FLOCK") continue;
+    const std::size_t colon = file.rfind(':');
+    std::uint64_t found = 0;
+    const char* end = file.data() + file.size();
+    if (colon == std::string::npos) continue;
+    const auto [stop, error] = std::from_chars(file.data() + colon + 1, end, found);
+    if (error == std::errc{} && stop == end && found == inode) holders.push_back(pid);
+  }
+  return holders;
+}
+
+Result<StateLock> take_state_lock(const std::string& directory) {
+  const std::string path = directory + kStateLock;
+  const auto turn = take_turn(directory);
+  if (!turn) return fail(turn.error());
+  StateLock taken;
+  STOKER_TRY(lock, open_lock(path, 0));
+  taken.lock = std::move(lock);
+  for (int tries = 0; ::flock(taken.lock.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    const auto owner = owner_of(path);
+    if (!owner || !is_owner_gone(*owner))
+      return fail(owner ? owner_text(*owner) : "another stokerd works on it", directory,
+                  "stop that one first, or name another --state");
+    if (tries == kTries) {
+      if (!is_held_by(taken.lock, *owner))
+        return fail("its lock is held, and the kernel does not show by whom", path,
+                    "stop the stokerd that works on it first, or name another --state");
+      STOKER_TRY(replaced, replace_lock(path));
+      return StateLock{std::move(replaced), *owner};
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return taken;
+}
+
+}  // namespace stoker::daemon

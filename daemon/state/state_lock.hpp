@@ -1,0 +1,32 @@
+// The lock of a state directory on a local disk: an flock on `stokerd.lock`, whose text names its
+// owner. The kernel keeps it after the owner was killed as long as one of its threads sleeps in a
+// file system that does not answer (state D). Such an owner runs no more, so its lock is replaced.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/os/fd.hpp"
+#include "common/result.hpp"
+#include "daemon/state/lease.hpp"
+
+namespace stoker::daemon {
+
+inline constexpr const char* kStateLock = "/stokerd.lock";
+
+struct StateLock {
+  os::Fd lock;
+  std::optional<Lease> left_behind;  // the dead owner whose lock was replaced
+};
+
+// Waits five seconds for a lock whose owner has ended. Error: another daemon works on `directory`
+// (named: host and pid) or is starting there.
+Result<StateLock> take_state_lock(const std::string& directory);
+
+// Pids of those who hold an flock on `inode`, by the text of /proc/locks; who waits is left out.
+std::vector<std::int64_t> flock_holders(std::string_view locks, std::uint64_t inode);
+
+}  // namespace stoker::daemon
