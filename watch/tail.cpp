@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fmt/format.h>
 #include <unistd.h>
 #include <utility>
+
+#include "common/os/own_files.hpp"
 
 namespace stoker::watch {
 
@@ -37,6 +40,11 @@ TailRead LineTail::poll(Instant now) {
   auto opened = open_regular(path_);
   if (!opened) {
     out.error = opened.error();
+  } else if (*opened && options_.of_system && !is_of_system(**opened)) {
+    out.error = Error{fmt::format("belongs to {}: it counts only where it is root's, yours or a "
+                                  "system user's",
+                                  os::user_name_of((**opened).owner)),
+                      path_, "name kernel logs that other users cannot make"};
   } else if (*opened) {
     if (file_.fd)
       go_on(std::move(**opened), out);
@@ -71,7 +79,10 @@ void LineTail::resume(OpenedFile file, TailRead& out) {
     return start_file(std::move(file), cursor.offset, cursor.line);
   out.restarted = true;
   // The copy of a truncated file: of fewer bytes another log could have the same.
-  auto copy = cursor.offset < kHeadBytes ? std::nullopt : find_sibling(path_, is_it);
+  auto copy =
+      cursor.offset < kHeadBytes ? std::nullopt : find_sibling(path_, [&](const OpenedFile& f) {
+        return is_of_same(f, file) && is_it(f);
+      });
   if (copy) {
     start_rotated(std::move(*copy), std::move(file), cursor);
     is_copy_ = true;
@@ -137,7 +148,7 @@ bool LineTail::is_another_content(const OpenedFile& file) const {
 bool LineTail::take_copy(OpenedFile& current) {
   if (before_.empty()) return false;
   auto copy = find_sibling(path_, [&](const OpenedFile& f) {
-    return f.inode != current.inode && !is_another_content(f);
+    return f.inode != current.inode && is_of_same(f, current) && !is_another_content(f);
   });
   if (!copy) return false;
   file_ = std::move(*copy);

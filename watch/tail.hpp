@@ -29,6 +29,7 @@ struct TailOptions {
   Duration rotate_grace = 5s;           // a renamed file is read this long after its last growth
   Duration hole_grace = 0s;             // 5s on network file systems
   bool from_end = false;                // without a cursor: skip what is there at the first poll
+  bool of_system = false;               // only a file that is_of_system(); another's is an error
 };
 
 struct TailLine {

@@ -61,6 +61,7 @@ Result<std::optional<OpenedFile>> open_regular(const std::string& path) {
   file.inode = about.st_ino;
   file.size = static_cast<std::uint64_t>(about.st_size);
   file.mtime = os::mtime_ns(about);
+  file.owner = about.st_uid;
   return std::optional<OpenedFile>(std::move(file));
 }
 
@@ -89,6 +90,15 @@ std::uint64_t head_hash(std::string_view first_bytes, std::uint64_t offset) {
   return xxh3_64(first_bytes.substr(0, std::min<std::uint64_t>(offset, kHeadBytes)));
 }
 
+bool is_of_system(const OpenedFile& file) {
+  constexpr unsigned kSystemUsers = 1000;
+  return file.owner < kSystemUsers || file.owner == ::geteuid();
+}
+
+bool is_of_same(const OpenedFile& file, const OpenedFile& other) {
+  return file.owner == other.owner || file.owner == 0;
+}
+
 std::optional<OpenedFile> find_sibling(const std::string& path,
                                        const std::function<bool(const OpenedFile&)>& accept) {
   std::optional<OpenedFile> best;
@@ -102,7 +112,8 @@ std::vector<OpenedFile> rotated_since(const std::string& path, const OpenedFile&
                                       const OpenedFile& now, std::size_t most) {
   std::vector<OpenedFile> found;
   each_sibling(path, [&](std::string_view end, OpenedFile file) {
-    const bool another = file.inode != first.inode && file.inode != now.inode;
+    const bool another =
+        file.inode != first.inode && file.inode != now.inode && is_of_same(file, first);
     if (is_rotation(end) && another && file.mtime >= first.mtime && found.size() < most)
       found.push_back(std::move(file));
   });

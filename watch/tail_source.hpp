@@ -17,7 +17,13 @@ struct OpenedFile {
   os::Fd fd;
   std::uint64_t inode = 0, size = 0;
   std::int64_t mtime = 0;  // nanoseconds
+  unsigned owner = 0;      // a uid
 };
+
+// Ours, root's, or of a user of the system (a uid below 1000), who writes the logs of a node.
+bool is_of_system(const OpenedFile& file);
+// `file` may be `other`, rotated: anybody may make files beside a log in a shared folder.
+bool is_of_same(const OpenedFile& file, const OpenedFile& other);
 
 // Empty: there is no such file. Errors: no permission, no regular file, a stale handle.
 Result<std::optional<OpenedFile>> open_regular(const std::string& path);

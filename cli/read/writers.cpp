@@ -209,11 +209,34 @@ std::optional<OtherWriter> other_maker_of_the_end(const core::RunPolicy& policy)
                      "keep it in a folder where only you can write"};
 }
 
+std::vector<OtherWriter> other_makers_of_logs(const core::RunPolicy& policy) {
+  std::vector<OtherWriter> found;
+  for (const std::string& pattern : policy.watch.logs) {
+    const auto first = pattern.find_first_of("*?[");
+    if (first == std::string::npos) continue;
+    const auto end = pattern.rfind('/', first);
+    if (end == std::string::npos) continue;
+    const std::string folder =
+        configs::path_from(policy.directory, pattern.substr(0, std::max<std::size_t>(end, 1)));
+    std::error_code error;
+    const std::string who =
+        std::filesystem::is_directory(folder, error) ? os::other_maker(folder) : "";
+    if (!who.empty())
+      found.push_back({fmt::format("{} (watch.logs): {} can put files into {}, which then count as "
+                                   "logs of this training",
+                                   pattern, who, folder),
+                       "keep the logs in a folder where only you can write"});
+  }
+  return found;
+}
+
 void warn_of_writers(const Console& console, const std::string& run_file,
                      const core::RunPolicy& policy) {
   warn_of_writers(console, files_executed(run_file, policy));
   for (const auto& other : {taker_of_checkpoint_names(policy), other_maker_of_the_end(policy)})
     if (other) console.say(other->found + "; " + other->fix);
+  for (const OtherWriter& other : other_makers_of_logs(policy))
+    console.say(other.found + "; " + other.fix);
 }
 
 }  // namespace stoker::cli

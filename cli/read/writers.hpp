@@ -40,7 +40,9 @@ void warn_of_writers(const Console& console, const std::vector<Executed>& files)
 std::optional<OtherWriter> taker_of_checkpoint_names(const core::RunPolicy& policy);
 // The folder of train.finished.file, where others can put files: another file of ours, too.
 std::optional<OtherWriter> other_maker_of_the_end(const core::RunPolicy& policy);
-// All of a run's: files_executed(), the checkpoints' names and the file that ends it.
+// Folders of patterns of watch.logs in which others can make files.
+std::vector<OtherWriter> other_makers_of_logs(const core::RunPolicy& policy);
+// All of a run's: files_executed(), the checkpoints' names, the file that ends it, and its logs.
 void warn_of_writers(const Console& console, const std::string& run_file,
                      const core::RunPolicy& policy);
 

@@ -238,6 +238,7 @@ void LogWatch::follow(const std::string& path, diagnose::LiveSource source, bool
   watch::TailOptions options;
   if (network_) options.hole_grace = 5s;
   options.from_end = from_end;
+  options.of_system = source.kernel_log;
   std::optional<core::Cursor> cursor;
   Place place;
   if (const auto known = cursors_.find(path); known != cursors_.end()) {

@@ -284,3 +284,23 @@ TEST_CASE("writers: train.finished.file in a folder of others -> check names the
   CHECK(says(check(folder + "/DONE"), words));
   CHECK_FALSE(says(check("DONE"), "train.finished.file"));
 }
+
+TEST_CASE("writers: a pattern of watch.logs in a folder of others -> check names the folder") {
+  const Site site;
+  const std::string folder = site.folder() + "/logs", path = site.folder() + "/logs.yaml";
+  REQUIRE(os::make_directories(folder));
+  const auto check = [&](const std::string& logs) {
+    site.write(path, "run: hello\ndirectory: " + site.directory() +
+                         "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: "
+                         "[python3], ranks_per_node: 1}\nwatch: {logs: [\"" +
+                         logs + "\"]}\n");
+    return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
+  };
+  const std::string words = "(watch.logs): everybody can put files into " + folder +
+                            ", which then count as logs of this training; keep the logs in a "
+                            "folder where only you can write";
+  CHECK_FALSE(says(check(folder + "/*.log"), "watch.logs"));
+  REQUIRE(::chmod(folder.c_str(), 01777) == 0);
+  CHECK(says(check(folder + "/*.log"), words));
+  CHECK_FALSE(says(check(folder + "/out.log"), "watch.logs"));
+}

@@ -187,6 +187,42 @@ TEST_CASE("tail: rotated several times between two polls -> every file in its or
   CHECK(all == Texts{"2", "3", "4", "5"});
 }
 
+TEST_CASE("tail: another user's file beside the log, named like its rotation -> nothing of it") {
+  if (::geteuid() != 0) return;
+  const Folder folder;
+  folder.append("log", "1\n2\n");
+  LineTail tail(folder / "log");
+  const auto lines = tail.poll(at(0s)).lines;
+  std::filesystem::rename(folder / "log", folder / "log.1");
+  folder.append("log.7", "theirs\n");
+  REQUIRE(::chown((folder / "log.7").c_str(), 54321, 54321) == 0);
+  folder.append("log", "3\n");
+  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  Texts all;
+  for (int i = 0; i < 10; ++i)
+    for (const auto& text : texts(resumed.poll(at(10s * i)))) all.push_back(text);
+  CHECK(all == Texts{"2", "3"});
+}
+
+TEST_CASE("tail: a kernel log of another user -> an error, no line; of a system's user -> read") {
+  if (::geteuid() != 0) return;
+  const Folder folder;
+  folder.append("kern.n01.log", "NVRM: Xid 79\n");
+  const std::string path = folder / "kern.n01.log";
+  REQUIRE(::chown(path.c_str(), 54321, 54321) == 0);
+  TailOptions options;
+  options.of_system = true;
+  LineTail tail(path, options);
+  auto read = tail.poll(at(0s));
+  CHECK(read.lines.empty());
+  REQUIRE(read.error);
+  CHECK(read.error->message().find("belongs to uid 54321") != std::string::npos);
+  REQUIRE(::chown(path.c_str(), 104, 4) == 0);
+  read = tail.poll(at(1s));
+  CHECK_FALSE(read.error);
+  CHECK(texts(read) == Texts{"NVRM: Xid 79"});
+}
+
 TEST_CASE("tail: copytruncate between two polls -> the rest from the copy, flagged") {
   const Folder folder;
   for (int i = 0; i < 40; ++i) folder.append("log", std::string(40, 'a') + "\n");
