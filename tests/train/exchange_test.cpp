@@ -177,6 +177,21 @@ TEST_CASE("export: a damaged checkpoint -> 21, and nothing is left") {
   CHECK_FALSE(os::exists(folder / "hf"));
 }
 
+TEST_CASE("checkpoint: a manifest that says four billion layers -> refused before any table") {
+  const Folder folder;
+  const std::string path = save_on({1, 1, 1}, folder / "in");
+  const std::string manifest = path + "/manifest.json";
+  std::string text = os::read_file(manifest).value();
+  const auto at = text.find("layers 4 ");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 9, "layers 4294967296 ");
+  REQUIRE(os::replace_file(manifest, text, os::Durability::Cached));
+  const auto opened = CheckpointParameters::open(path);
+  REQUIRE_FALSE(opened);
+  CHECK_MESSAGE(opened.error().message().find("4294967296 layers") != std::string::npos,
+                opened.error().message());
+}
+
 TEST_CASE("import: what is no such model -> 22 in one line, and nothing is left") {
   const Folder folder;
   REQUIRE(run_export(

@@ -117,6 +117,8 @@ Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole
       return fail(fmt::format("{} is {}, the model's is {}", p.name, shape_text(found->second),
                               shape_text(p.shape)),
                   "checkpoint", "check model: in TRAIN.yaml");
+    if (wire::elements_of(p.shape) == 0)
+      return fail(fmt::format("{} has more elements than can be", p.name), "checkpoint");
     saved.erase(found);
     for (const std::string part : {"parameter", "moment1", "moment2"}) {
       if (manifest.without_optimizer && part != "parameter") continue;

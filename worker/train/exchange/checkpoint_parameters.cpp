@@ -54,6 +54,10 @@ Result<CheckpointParameters> CheckpointParameters::open(const std::string& path)
   self.manifest_ = std::move(manifest);
   STOKER_TRY(model, model_of(self.manifest_));
   self.model_ = model;
+  if (model.layers > self.manifest_.tensors.size())  // before a table of that size is made
+    return fail(fmt::format("its model has {} layers, and it has {} tensors", model.layers,
+                            self.manifest_.tensors.size()),
+                path, "the manifest is damaged, or not of stoker-train");
   self.whole_ = gpt_parameters(model, whole_model(model));
   STOKER_TRY_STATUS(check_tensors(self.manifest_, self.whole_));
   const std::string dtype = self.manifest_.ranges.empty() ? "" : self.manifest_.ranges[0].dtype;
