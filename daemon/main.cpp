@@ -69,17 +69,21 @@ int audit(const std::string& state) {
   return 0;
 }
 
+// Nothing is left to do, but a thread may compile for a long time, or sleep in a file system that
+// does not answer: what it uses stays until the end.
+bool is_left_behind() {
+  return daemon::LogKnowledge::left_behind() || daemon::MountShift::left_behind() ||
+         daemon::EffectPool::left_behind() || daemon::Errands::left_behind();
+}
+
 int serve(const daemon::DaemonOptions& options) {
-  int status = 0;
-  {
-    auto made = daemon::Daemon::open(options);
-    if (!made) return failed(made.error());
-    status = static_cast<int>((*made)->run());
-  }
-  // Nothing is left to do, but a thread may compile for a long time: its data stays until the end.
-  if (daemon::LogKnowledge::left_behind() || daemon::MountShift::left_behind() ||
-      daemon::EffectPool::left_behind())
-    ::_exit(status);
+  auto made = daemon::Daemon::open(options);
+  if (!made) return failed(made.error());
+  const int status = static_cast<int>((*made)->run());
+  (*made)->stop();
+  if (is_left_behind()) ::_exit(status);
+  made->reset();
+  if (is_left_behind()) ::_exit(status);
   return status;
 }
 

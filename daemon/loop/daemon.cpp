@@ -86,10 +86,14 @@ Daemon::Daemon(DaemonOptions options, Foundation foundation)
     : options_(std::move(options)), foundation_(std::move(foundation)) {}
 
 Daemon::~Daemon() {
+  stop();
+}
+
+void Daemon::stop() {
   for (auto& [device, mount] : mounts_) mount->leave();
   if (effects_) effects_->stop();
   for (auto& [place, observer] : observers_) observer->stop();
-  if (errands_) errands_->stop();
+  errands_.stop();
   for (auto& [device, mount] : mounts_) mount->stop();
   if (turns_) turns_->stop();
 }
@@ -100,7 +104,6 @@ Status Daemon::begin() {
   scheduler_ = make_schedulers(options_, state, processes_, files_);
   STOKER_TRY(alerts, AlertPort::open(state));
   alerts_ = std::move(alerts);
-  errands_ = std::make_unique<Worker>();
   effects_ = std::make_unique<EffectPool>(
       kEffectThreads, [this](const core::Intent& intent) { return context_of(intent); },
       [this](const core::Intent& intent,

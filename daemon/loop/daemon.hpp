@@ -19,6 +19,7 @@
 #include "daemon/http/site_view.hpp"
 #include "daemon/http/tls.hpp"
 #include "daemon/loop/effect_pool.hpp"
+#include "daemon/loop/errands.hpp"
 #include "daemon/loop/foundation.hpp"
 #include "daemon/loop/mount_thread.hpp"
 #include "daemon/loop/scheduler_observer.hpp"
@@ -69,6 +70,7 @@ class Daemon {
   ~Daemon();
   // Turns the loop until a signal, the end of the pass or of the run. Returns the exit status.
   DaemonExit run();
+  void stop();  // after run(): waits for its threads, but for those that do not come back
 
  private:
   struct WatchedRun {
@@ -151,6 +153,8 @@ class Daemon {
   void ask_run(const wire::Request& request, const std::string& by, Reply reply);
   void put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
                              Reply reply);
+  void make_folders(const core::RunAdded& added, std::map<RunName, std::string> others,
+                    std::function<void(const Result<core::RunAdded>&)> made);
   void ask_run_file(const std::string& path);  // --run
   void test_alerts(const wire::Request& request, Reply reply);
   void reload(const std::string& by, Reply reply);
@@ -176,7 +180,7 @@ class Daemon {
   std::unique_ptr<EffectPool> effects_;
   std::unique_ptr<core::Engine> engine_;
   std::unique_ptr<Turns> turns_;
-  std::unique_ptr<Worker> errands_;  // slow questions of requests: RUN.yaml and its world
+  Errands errands_;
   std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
   std::map<RunPart, MountThread*> passed_over_;                   // what was reported as such
   CommonSight sight_{

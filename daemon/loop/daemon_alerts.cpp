@@ -97,7 +97,7 @@ void Daemon::test_alerts(const wire::Request& request, Reply reply) {
         if (std::find(policy.sinks.begin(), policy.sinks.end(), sink) == policy.sinks.end())
           policy.sinks.push_back(sink);
   if (policy.sinks.empty()) return reply({1, false, "no run has a sink in its alerts section", {}});
-  errands_->post([this, policy, reply, dry_run = request.dry_run] {
+  errands_.post("alerts", [this, policy, reply, dry_run = request.dry_run] {
     const auto tested = alerts_->test(policy, dry_run);
     asio::post(io_, [reply, tested] {
       reply({1, tested.ok, tested.text, {{"sinks", tested.sinks}}});

@@ -2,43 +2,22 @@
 // journal has them.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <fmt/format.h>
-#include <re2/re2.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
 
-#include "alerts/sink.hpp"
-#include "common/os/files.hpp"
-#include "common/os/own_files.hpp"
-#include "common/os/writers.hpp"
 #include "configs/schema/run_checks.hpp"
-#include "configs/schema/run_schema.hpp"
-#include "configs/schema/yaml_tree.hpp"
 #include "core/engine/node_finder.hpp"
-#include "core/secrets.hpp"
+#include "daemon/loop/answers.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
 #include "daemon/loop/node_names.hpp"
-#include "daemon/state/run_owner.hpp"
-#include "wire/run_directory.hpp"
 
 namespace stoker::daemon {
 namespace {
 
 namespace asio = boost::asio;
-
-// The highest one in a run directory; 0 = none.
-Generation newest_generation(const std::string& directory) {
-  Generation newest;
-  const auto names = os::list_directory(directory);
-  for (const auto& name : names ? *names : std::vector<std::string>{})
-    if (const auto generation = wire::parse_generation_name(name))
-      newest = std::max(newest, *generation);
-  return newest;
-}
 
 using core::JournalRow;
 
@@ -54,39 +33,6 @@ constexpr std::size_t kMostNodes = 10000;
 template <std::size_t N>
 bool is_one_of(const std::array<const char*, N>& names, const std::string& verb) {
   return std::find(names.begin(), names.end(), verb) != names.end();
-}
-
-wire::Response refuse(std::string message) {
-  wire::Response response;
-  response.message = std::move(message);
-  return response;
-}
-wire::Response accept(std::string message, Json data = Json::object()) {
-  wire::Response response;
-  response.ok = true;
-  response.message = std::move(message);
-  response.data = std::move(data);
-  return response;
-}
-
-Json decision_data(const core::Decision& decision) {
-  Json actions = Json::array();
-  for (const core::Action& action : decision.actions)
-    actions.push_back(core::without_secrets(Json(action)));
-  return {{"from", decision.from}, {"to", decision.to}, {"actions", actions}};
-}
-
-wire::Response response_of(const core::Decision& decision, bool dry_run) {
-  auto response = decision.rejected ? refuse(decision.reason) : accept(decision.reason);
-  response.data = decision_data(decision);
-  if (response.message.empty()) response.message = "nothing to do";
-  if (!dry_run || decision.rejected) return response;
-  std::string actions;
-  for (const core::Action& action : decision.actions)
-    actions += fmt::format("{}{}", actions.empty() ? "" : ", ", core::kind_of(action));
-  response.message =
-      fmt::format("would: {}{}", response.message, actions.empty() ? "" : " (" + actions + ")");
-  return response;
 }
 
 // What a request says is kept in the journal and shown to people.
@@ -110,46 +56,6 @@ std::optional<std::string> why_too_much(const wire::Request& request) {
   if (node_bytes > kNodeBytes)
     return fmt::format("the nodes' names have {} bytes, {} at most", node_bytes, kNodeBytes);
   return std::nullopt;
-}
-
-// The decision about our input in the rows of its turn.
-template <class Body>
-wire::Response find_answer(const std::vector<JournalRow>& rows, const Body& body) {
-  for (const JournalRow& row : rows)
-    if (const auto* asked = std::get_if<Body>(&row.event.body); asked != nullptr && *asked == body)
-      return response_of(row.decision, false);
-  return accept("done");
-}
-
-configs::RunSchemaContext schema_context(const std::string& state) {
-  configs::RunSchemaContext context;
-  context.state_directory = state;
-  for (const alerts::SinkKind& known : alerts::known_sinks()) {
-    configs::SinkKind kind{known.kind, {}, {}};
-    for (const alerts::SinkOption& option : known.options)
-      (option.required ? kind.required : kind.optional).push_back(option.name);
-    context.sinks.push_back(std::move(kind));
-  }
-  context.sink_error = [](const core::SinkPolicy& sink) {
-    const Status checked = alerts::check_sink(sink);
-    return checked ? std::string() : checked.error().what;
-  };
-  return context;
-}
-
-configs::RunWorld world() {
-  return {os::current_environment(), [](const std::string& expression) {
-            RE2::Options quiet;
-            quiet.set_log_errors(false);
-            const RE2 compiled(expression, quiet);
-            return compiled.ok() ? std::string() : compiled.error();
-          }};
-}
-
-std::string error_lines(const configs::Diagnostics& errors) {
-  std::string text;
-  for (const auto& error : errors) text += (text.empty() ? "" : "\n") + error.text();
-  return text;
 }
 
 }  // namespace
@@ -226,7 +132,7 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
 void Daemon::look_up_nodes(const wire::Request& request, const std::string& by, Reply reply) {
   std::set<core::SchedulerPlace> places;
   for (const auto& [name, run] : runs_) places.insert(core::place_of(run.policy.scheduler));
-  errands_->post([this, request, by, reply, places] {
+  errands_.post("nodes", [this, request, by, reply, places] {
     const std::vector<NodeName> asked(request.nodes.begin(), request.nodes.end());
     std::vector<Result<std::set<NodeName>>> answers;
     for (const core::SchedulerPlace& place : places)
@@ -271,129 +177,6 @@ void Daemon::ask_operator(const wire::Request& request, const std::string& by, R
     });
   turns_->submit({input}, [reply, asked](const std::vector<JournalRow>& rows) {
     reply(find_answer(rows, asked));
-  });
-}
-
-void Daemon::ask_run(const wire::Request& request, const std::string& by, Reply reply) {
-  const auto path = request.arguments.find("path");
-  if (path == request.arguments.end() || !path->second.starts_with('/'))
-    return reply(refuse("run wants the absolute path of RUN.yaml in arguments.path"));
-  errands_->post(
-      [this, text = request.text, file = path->second, by, reply, dry_run = request.dry_run] {
-        auto context = schema_context(foundation_.state_directory);
-        context.file = context.config_path = file;
-        auto checked = configs::check_run_config(text, context, world());
-        asio::post(io_, [this, checked = std::move(checked), by, reply, dry_run] {
-          if (checked.file.errors.empty())
-            return put_under_supervision(checked.file.policy, by, dry_run, reply);
-          Json errors = Json::array();
-          for (const auto& error : checked.file.errors) errors.push_back(error.text());
-          auto response = refuse(error_lines(checked.file.errors));
-          response.data = {{"errors", errors}};
-          reply(response);
-        });
-      });
-}
-
-void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
-                                   Reply reply) {
-  const auto known = runs_.find(policy.run);
-  const bool fresh = known == runs_.end();
-  const bool changed = !fresh && !(known->second.policy == policy);
-  if (!fresh && known->second.policy.directory != policy.directory)
-    return reply(
-        refuse(fmt::format("{} lives in {}; a run cannot move: give the new one a new name",
-                           policy.run.text, known->second.policy.directory)));
-  for (const auto& [name, run] : runs_)
-    if (fresh && run.policy.directory == policy.directory)
-      return reply(refuse(shared_directory(policy.directory, name)));
-  Json data{{"run", policy.run.text},
-            {"directory", policy.directory},
-            {"known", !fresh},
-            {"changed", changed}};
-  const core::RunAdded added{policy, by};
-  const core::Input input{policy.run, added, {}};
-  if (dry_run)
-    return turns_->inspect([this, input, data, reply](core::Engine& engine, SqliteJournal&) {
-      auto response = response_of(engine.preview(input), true);
-      response.data.update(data);
-      asio::post(io_, [reply, response] { reply(response); });
-    });
-  std::map<RunName, std::string> others;
-  for (const auto& [name, run] : runs_)
-    if (name != policy.run) others[name] = run.policy.directory;
-  errands_->post([this, added, data, reply, others, state = foundation_.state_directory] {
-    Status made = check_alone(added.policy.directory, others);
-    if (made) made = make_run_directory(added.policy);
-    if (made) made = own_run_directory(added.policy.directory, state, added.by);
-    core::RunAdded seen = added;
-    seen.newest = newest_generation(added.policy.directory);
-    asio::post(io_, [this, made, seen, data, reply] {
-      if (!made) return reply(refuse(made.error().message()));
-      turns_->submit({{seen.policy.run, seen, {}}},
-                     [seen, data, reply](const std::vector<JournalRow>& rows) {
-                       auto response = find_answer(rows, seen);
-                       response.data.update(data);
-                       reply(response);
-                     });
-    });
-  });
-}
-
-// What RUN.yaml says now: a new policy, or that the file was refused. Empty: as before. `why`: it
-// is not taken. `refused`: the last time it was, so that the same policy is news.
-std::optional<core::Input> Daemon::read_again(const core::RunPolicy& old, const std::string& by,
-                                              bool refused, std::string& why) const {
-  const std::string& path = old.config_path;
-  const auto text = os::read_guarded_file(path, configs::kLargestYaml);
-  if (!text) {
-    why = text.error().message();
-    if (!os::is_refusal(text.error())) return std::nullopt;
-    return core::Input{
-        old.run, core::OperatorAsked{"reload", {{"refused", why}}, {}, by, "", ""}, {}};
-  }
-  auto context = schema_context(foundation_.state_directory);
-  context.file = context.config_path = path;
-  const auto read = configs::check_run_config(*text, context, world());
-  if (!read.file.errors.empty())
-    why = error_lines(read.file.errors);
-  else if (read.file.policy.run != old.run || read.file.policy.directory != old.directory)
-    why = path + ": run and directory cannot change; the old policy stays";
-  if (!why.empty() || (read.file.policy == old && !refused)) return std::nullopt;
-  return core::Input{old.run, core::PolicyChanged{read.file.policy, by}, {}};
-}
-
-// Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy,
-// and so does one that others may write: no person sees here what it says.
-void Daemon::reload(const std::string& by, Reply reply) {
-  turns_->inspect([this, by, reply](core::Engine& engine, SqliteJournal&) {
-    std::set<RunName> refused;
-    for (const auto& [id, alert] : engine.state().alerts)
-      if (alert.kind == "policy_refused") refused.insert(alert.run);
-    asio::post(io_, [this, by, reply, refused] { reload_runs(by, refused, reply); });
-  });
-}
-
-void Daemon::reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply) {
-  std::vector<core::RunPolicy> old;
-  for (const auto& [name, run] : runs_) old.push_back(run.policy);
-  errands_->post([this, old, by, refused, reply] {
-    std::vector<core::Input> inputs;
-    std::string errors;
-    std::size_t changes = 0;
-    for (const core::RunPolicy& policy : old) {
-      std::string why;
-      auto input = read_again(policy, by, refused.contains(policy.run), why);
-      if (!why.empty()) errors += (errors.empty() ? "" : "\n") + why;
-      if (!input) continue;
-      const auto* changed = std::get_if<core::PolicyChanged>(&input->body);
-      changes += changed != nullptr && changed->policy != policy ? 1 : 0;
-      inputs.push_back(std::move(*input));
-    }
-    const std::string done = fmt::format("{} of {} runs have a new policy", changes, old.size());
-    turns_->submit(std::move(inputs), [reply, errors, done](const std::vector<JournalRow>&) {
-      reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
-    });
   });
 }
 

@@ -1,0 +1,107 @@
+// Lanes: one that hangs holds no other up, and nothing of it is done late.
+#include "common/lanes.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <doctest/doctest.h>
+
+using namespace stoker;
+
+namespace {
+
+// Opens once.
+class Gate {
+ public:
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    news_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    news_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable news_;
+  bool open_ = false;
+};
+
+using Numbers = Lanes<int>;
+
+std::vector<Numbers::Done> wait_for(Numbers& lanes, std::size_t count) {
+  std::vector<Numbers::Done> all;
+  while (all.size() < count) {
+    for (auto& one : lanes.collect()) all.push_back(std::move(one));
+    std::this_thread::sleep_for(1ms);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("lanes: work of one lane -> done in order; its results wake the waiting thread") {
+  std::atomic<int> woken = 0;
+  Numbers lanes([&] { ++woken; });
+  std::vector<int> order;  // of one thread at a time
+  for (int i = 0; i < 50; ++i)
+    lanes.start(static_cast<std::uint64_t>(i), "a", 1min, [&order, i]() -> Result<int> {
+      order.push_back(i);
+      return i * 2;
+    });
+  const auto all = wait_for(lanes, 50);
+  for (int i = 0; i < 50; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    CHECK(order[at] == i);
+    CHECK(all[at].first == at);
+    CHECK(*all[at].second == i * 2);
+  }
+  CHECK(woken == 50);
+  CHECK(lanes.under_way() == 0);
+  CHECK(lanes.patience(5s) == 5s);
+}
+
+TEST_CASE("lanes: one that hangs -> the others go on; its own fail in time and are never done") {
+  auto gate = std::make_shared<Gate>(), gone = std::make_shared<Gate>();
+  auto late = std::make_shared<std::atomic<int>>(0);
+  {
+    Numbers lanes([] {});
+    lanes.start(1, "stuck", 50ms, [gate, gone]() -> Result<int> {
+      gate->pass();
+      gone->open();
+      return 1;
+    });
+    lanes.start(2, "stuck", 50ms, [late]() -> Result<int> { return ++*late; });
+    lanes.start(3, "other", 1min, []() -> Result<int> { return fail("its own reason"); });
+    CHECK(lanes.patience(1min) <= 50ms);
+    const auto all = wait_for(lanes, 3);
+    CHECK(all[0].first == 3);
+    CHECK(all[0].second.error().what == "its own reason");
+    for (const std::size_t i : {1u, 2u}) {
+      CHECK(all[i].first == i);
+      CHECK(all[i].second.error().message().find("no answer for 50ms") != std::string::npos);
+    }
+    lanes.start(4, "stuck", 1min, [late]() -> Result<int> { return 10 + *late; });
+    gate->open();
+    const auto after = wait_for(lanes, 1);  // the late result of 1 is dropped
+    CHECK(after[0].first == 4);
+    CHECK(*after[0].second == 10);
+  }
+  gone->pass();
+  auto begun = std::make_shared<Gate>();
+  auto held = std::make_shared<Gate>(), ended = std::make_shared<Gate>();
+  {
+    Numbers lanes([] { FAIL("woken after its end"); });
+    lanes.start(1, "stuck", 1min, [begun, held, ended]() -> Result<int> {
+      begun->open();
+      held->pass();
+      ended->open();
+      return 1;
+    });
+    begun->pass();
+    CHECK_FALSE(lanes.finish(1ms));
+  }
+  held->open();
+  ended->pass();
+}
