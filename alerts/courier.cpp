@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "alerts/secret.hpp"
+#include "common/os/conversation_limit.hpp"
 #include "common/os/files.hpp"
-#include "common/os/hello_limit.hpp"
 #include "common/os/listener.hpp"
 #include "common/os/socket_deadline.hpp"
 #include "common/overloaded.hpp"
@@ -22,6 +22,7 @@ constexpr std::size_t kKeptOfAnswer = 1024;
 constexpr std::size_t kKeptOfReplies = 16u << 10;  // SMTP: one a recipient
 constexpr std::size_t kMostRead = 256u << 10;      // then the answer is cut off
 constexpr int kLongestWaitMs = 60'000;
+constexpr Duration kAppendLimit = 10s;
 
 void initialise_once() {
   static std::once_flag once;
@@ -43,10 +44,10 @@ struct Courier::Transfer {
   std::size_t at = 0, limit = kKeptOfAnswer, read = 0;
   bool cut_off = false;
   std::vector<std::string> secrets;
-  bool guarded = false;
+  os::Guard guard = os::Guard::Anyone;
+  bool is_connected = false;  // the socket that was opened last
   Duration limit_of_time{};
-  std::vector<os::SocketDeadline> deadlines;  // of all its connections
-  os::HelloLimit hello{deadlines};
+  os::ConversationLimit conversation;
   std::string distrust;
   char detail[CURL_ERROR_SIZE] = "";  // NOLINT
 
@@ -79,23 +80,22 @@ struct Courier::Transfer {
   [[nodiscard]] bool is_mail() const { return limit == kKeptOfReplies; }
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
+    auto made = os::open_socket(self.guard, &address->addr, address->addrlen, address->socktype,
                                 address->protocol);
     self.distrust = std::move(made.distrust);
-    self.deadlines.emplace_back(made.socket.get(), self.limit_of_time + os::kOverdue);
+    self.is_connected = made.connected;
+    self.conversation.add(made.socket.get(), self.limit_of_time + os::kOverdue);
     return made.socket.release();  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
-    return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED
-                                                   : CURL_SOCKOPT_OK;
+    return static_cast<Transfer*>(target)->is_connected ? CURL_SOCKOPT_ALREADY_CONNECTED
+                                                        : CURL_SOCKOPT_OK;
   }
 
-  void prepare(const std::string& url, Duration timeout, const std::string& ca_file) {
+  void prepare(const std::string& url, Duration timeout, const std::string& authorities) {
     limit_of_time = timeout;
     curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-    // A kept connection may be another user's by now, who is not checked again, and its deadline is
-    // of one transfer.
-    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
+    conversation.guard(easy);  // a kept connection may be another user's by now
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail);
@@ -105,9 +105,10 @@ struct Courier::Transfer {
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, this);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, &Transfer::connected);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, this);
-    hello.guard(easy);
-    if (guarded) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-    if (!ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file.c_str());
+    if (guard == os::Guard::OnlyHere) curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    if (authorities.empty()) return;
+    curl_blob blob{const_cast<char*>(authorities.data()), authorities.size(), CURL_BLOB_COPY};
+    curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob);
   }
 
   Answer answer(CURLcode code) const {
@@ -138,10 +139,11 @@ struct Courier::Impl {
   std::map<CURL*, std::unique_ptr<Transfer>> transfers;
 };
 
-Courier::Courier() : impl_(std::make_unique<Impl>()) {
+Courier::Courier() : impl_(std::make_unique<Impl>()), files_([this] { wake(); }) {
   initialise_once();
   impl_->multi = curl_multi_init();
   STOKER_CHECK(impl_->multi != nullptr, "curl_multi_init");
+  curl_multi_setopt(impl_->multi, CURLMOPT_PIPELINING, long{CURLPIPE_NOTHING});
 }
 
 Courier::~Courier() {
@@ -156,16 +158,19 @@ void Courier::start(std::uint64_t id, const Request& request) {
     if (!status) answer.error = status.error().message();
     ready_.emplace_back(id, std::move(answer));
   };
-  std::visit(Overloaded{[&](const HttpRequest& r) { send(id, r); },
-                        [&](const MailRequest& r) { send(id, r); },
-                        [&](const ExecRequest& r) {
-                          if (const auto started = commands_.start(id, r); !started)
-                            at_once(started);
-                        },
-                        [&](const AppendRequest& r) {
-                          at_once(os::append_file(r.path, r.line, os::Durability::Synced));
-                        }},
-             request);
+  std::visit(
+      Overloaded{[&](const HttpRequest& r) { send(id, r); },
+                 [&](const MailRequest& r) { send(id, r); },
+                 [&](const ExecRequest& r) {
+                   if (const auto started = commands_.start(id, r); !started) at_once(started);
+                 },
+                 [&](const AppendRequest& r) {
+                   files_.start(id, r.path, kAppendLimit, [r]() -> Result<bool> {
+                     STOKER_TRY_STATUS(os::append_file(r.path, r.line, os::Durability::Synced));
+                     return true;
+                   });
+                 }},
+      request);
 }
 
 void Courier::send(std::uint64_t id, const HttpRequest& request) {
@@ -174,11 +179,11 @@ void Courier::send(std::uint64_t id, const HttpRequest& request) {
   transfer->id = id;
   transfer->sent = request.body;
   transfer->secrets = request.secrets;
-  transfer->guarded = request.guarded;
+  transfer->guard = request.guard;
   for (const auto& header : request.headers)
     transfer->headers = curl_slist_append(transfer->headers, header.c_str());
   transfer->headers = curl_slist_append(transfer->headers, "Expect:");
-  transfer->prepare(request.url, request.timeout, request.ca_file);
+  transfer->prepare(request.url, request.timeout, request.authorities);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_USERAGENT, "stoker/" STOKER_VERSION);
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer->headers);
@@ -198,11 +203,11 @@ void Courier::send(std::uint64_t id, const MailRequest& request) {
   transfer->id = id;
   transfer->sent = request.message;
   transfer->secrets = request.secrets;
-  transfer->guarded = request.guarded;
+  transfer->guard = request.guard;
   transfer->limit = kKeptOfReplies;
   for (const auto& to : request.to)
     transfer->recipients = curl_slist_append(transfer->recipients, ("<" + to + ">").c_str());
-  transfer->prepare(request.url, request.timeout, request.ca_file);
+  transfer->prepare(request.url, request.timeout, request.authorities);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
   curl_easy_setopt(easy, CURLOPT_USE_SSL,
                    static_cast<long>(request.starttls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
@@ -232,7 +237,8 @@ void Courier::add(std::unique_ptr<Transfer> transfer) {
 void Courier::poll(Duration timeout) {
   std::vector<curl_waitfd> extra;
   for (const int fd : commands_.descriptors()) extra.push_back({fd, CURL_WAIT_POLLIN, 0});
-  const long ms = std::clamp(milliseconds(commands_.patience(timeout)), 0L, long{kLongestWaitMs});
+  const Duration most = files_.patience(commands_.patience(timeout));
+  const long ms = std::clamp(milliseconds(most), 0L, long{kLongestWaitMs});
   curl_multi_poll(impl_->multi, extra.empty() ? nullptr : extra.data(),
                   static_cast<unsigned>(extra.size()), static_cast<int>(ms), nullptr);
 }
@@ -246,6 +252,11 @@ std::vector<std::pair<std::uint64_t, Answer>> Courier::wait(Duration timeout) {
     curl_multi_perform(impl_->multi, &running);
   }
   for (auto& answer : commands_.collect()) answers.push_back(std::move(answer));
+  for (auto& [id, written] : files_.collect()) {
+    Answer answer;
+    if (!written) answer.error = written.error().message();
+    answers.emplace_back(id, std::move(answer));
+  }
   int left = 0;
   while (CURLMsg* message = curl_multi_info_read(impl_->multi, &left)) {
     if (message->msg != CURLMSG_DONE) continue;
@@ -263,7 +274,7 @@ void Courier::wake() {
 }
 
 std::size_t Courier::under_way() const {
-  return impl_->transfers.size() + commands_.under_way() + ready_.size();
+  return impl_->transfers.size() + commands_.under_way() + files_.under_way() + ready_.size();
 }
 
 }  // namespace stoker::alerts

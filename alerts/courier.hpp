@@ -1,7 +1,8 @@
 // Courier: performs the sinks' requests, many at once, on the one thread that calls it. HTTP and
 // SMTP go through libcurl's multi interface: http, https, smtp, smtps only; no redirects;
 // certificates are checked; of an answer at most 1 KiB is kept (of SMTP 16 KiB). Commands are
-// children with a time limit. A file is appended to at once.
+// children with a time limit. A file is appended to on a thread of its own, for its file system may
+// not answer.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "alerts/exec_runner.hpp"
 #include "alerts/sink.hpp"
+#include "common/lanes.hpp"
 
 namespace stoker::alerts {
 
@@ -37,6 +39,7 @@ class Courier {
   void poll(Duration timeout);
   std::unique_ptr<Impl> impl_;
   ExecRunner commands_;
+  Lanes<bool> files_;                                    // by their paths
   std::vector<std::pair<std::uint64_t, Answer>> ready_;  // answered while they were started
 };
 

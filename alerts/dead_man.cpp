@@ -49,7 +49,7 @@ Result<HttpRequest> request_of(const std::string& url_file, DeadManCall call,
   request.headers.emplace_back("Content-Type: text/plain; charset=utf-8");
   request.timeout = kCallLimit;
   request.secrets = {text, url->path};
-  request.guarded = url->scheme == "http";
+  if (url->scheme == "http") request.guard = os::Guard::OnlyHere;
   return request;
 }
 
@@ -114,7 +114,7 @@ void DeadMan::passed(const std::vector<ObservedRun>& runs, Instant now) {
 
 bool DeadMan::wait_idle(Duration limit) {
   std::unique_lock lock(mutex_);
-  return news_.wait_for(lock, limit, [this] { return waiting_.empty() && under_way_.empty(); });
+  return news_.wait_for(lock, limit, [this] { return is_idle(); });
 }
 
 std::optional<DeadMan::Trouble> DeadMan::trouble(const RunName& run) const {
@@ -137,8 +137,12 @@ void DeadMan::settle(const Waiting& waiting, const std::string& why) {
   ++trouble.failures;
 }
 
+bool DeadMan::is_idle() const {
+  return waiting_.empty() && under_way_.empty();
+}
+
 // Under the lock. The calls of one run arrive in order: one at a time.
-void DeadMan::start_waiting() {
+void DeadMan::compose_waiting() {
   std::vector<Waiting> later;
   for (Waiting& next : waiting_) {
     const bool busy = std::any_of(under_way_.begin(), under_way_.end(),
@@ -147,27 +151,38 @@ void DeadMan::start_waiting() {
       later.push_back(std::move(next));
       continue;
     }
-    auto request = request_of(next.url_file, next.call, next.finding, id_);
-    if (!request) {
-      settle(next, request.error().message());
-      continue;
-    }
-    courier_.start(next_, *request);
+    composed_.start(next_, next.url_file, kCallLimit,
+                    [file = next.url_file, call = next.call, finding = next.finding, id = id_] {
+                      return request_of(file, call, finding, id);
+                    });
     under_way_[next_++] = std::move(next);
   }
   waiting_ = std::move(later);
 }
 
+// Under the lock.
+void DeadMan::send_composed() {
+  for (auto& [id, request] : composed_.collect()) {
+    if (request) {
+      courier_.start(id, *request);
+      continue;
+    }
+    settle(under_way_.at(id), request.error().message());
+    under_way_.erase(id);
+  }
+}
+
 void DeadMan::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    start_waiting();
+    compose_waiting();
+    send_composed();
     news_.notify_all();
     if (under_way_.empty()) news_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
     if (stopping_) return;
     if (under_way_.empty()) continue;
     lock.unlock();
-    const auto answers = courier_.wait(kCallLimit);
+    const auto answers = courier_.wait(composed_.patience(kCallLimit));
     lock.lock();
     for (const auto& [id, answer] : answers) {
       const auto found = under_way_.find(id);

@@ -71,7 +71,9 @@ class DeadMan {
   };
   void run();
   void settle(const Waiting& waiting, const std::string& why);
-  void start_waiting();
+  void compose_waiting();
+  void send_composed();
+  [[nodiscard]] bool is_idle() const;
 
   const std::string id_;
   Courier courier_;
@@ -80,7 +82,8 @@ class DeadMan {
   std::map<RunName, DeadManState> states_;
   std::map<RunName, Trouble> troubles_;
   std::vector<Waiting> waiting_;
-  std::map<std::uint64_t, Waiting> under_way_;  // by the courier's id
+  Lanes<HttpRequest> composed_{[this] { courier_.wake(); }};  // by url_file, which may not answer
+  std::map<std::uint64_t, Waiting> under_way_;                // being composed or called
   std::uint64_t next_ = 1;
   bool stopping_ = false;
   std::thread thread_;

@@ -3,6 +3,7 @@
 
 #include "alerts/secret.hpp"
 #include "alerts/url.hpp"
+#include "common/os/files.hpp"
 #include "common/os/own_files.hpp"
 
 namespace stoker::alerts {
@@ -36,8 +37,8 @@ Result<Request> HttpSink::request(const RenderedAlert& alert, WallTime now) cons
   const bool plain = url && url->scheme == "http" && !is_insecure(policy_);
   const bool here = plain && url->loopback();
   // Who takes a port of this host while its server is away must not get what our alerts say, nor
-  // confirm that they were delivered.
-  request.guarded = here;
+  // confirm that they were delivered. A name of another host may lead here too.
+  if (plain) request.guard = here ? os::Guard::OnlyHere : os::Guard::NoStrangerHere;
   if (plain && !here && !request.secrets.empty())
     return fail("a secret would go over plain http to " + url->host, object_of(policy_),
                 "use https, or set insecure: true");
@@ -61,8 +62,8 @@ Result<HttpRequest> HttpSink::request_to(const std::string& path) const {
   request.url += path;
   STOKER_TRY(timeout, timeout_of(policy_, 10s));
   request.timeout = timeout;
-  request.ca_file = option("ca_file");
-  if (!request.ca_file.empty()) STOKER_TRY_STATUS(os::check_own_target(request.ca_file));
+  STOKER_TRY(authorities, authorities_of(policy_));
+  request.authorities = std::move(authorities);
   return request;
 }
 
@@ -116,6 +117,14 @@ Status check_http(const core::SinkPolicy& policy, UrlIs kind) {
   }
   STOKER_TRY_STATUS(timeout_of(policy, 10s));
   return ok();
+}
+
+Result<std::string> authorities_of(const core::SinkPolicy& policy) {
+  constexpr std::size_t kLargest = 4u << 20;
+  const std::string file = option_of(policy, "ca_file");
+  if (file.empty()) return std::string();
+  STOKER_TRY_STATUS(os::check_own_target(file));
+  return os::read_file(file, kLargest);
 }
 
 Result<Duration> timeout_of(const core::SinkPolicy& policy, Duration otherwise) {

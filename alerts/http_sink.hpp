@@ -53,6 +53,8 @@ Result<std::unique_ptr<Sink>> make_http_sink(const core::SinkPolicy& policy) {
 // Options of any kind.
 Result<Duration> timeout_of(const core::SinkPolicy& policy, Duration otherwise);
 bool is_insecure(const core::SinkPolicy& policy);
+// The text of `ca_file`, which only its owner may have written; "" where none is named.
+Result<std::string> authorities_of(const core::SinkPolicy& policy);
 std::string option_of(const core::SinkPolicy& policy, const std::string& name);
 // A list (a JSON array), or one text as a list of one.
 std::vector<std::string> list_of(const core::SinkPolicy& policy, const std::string& name);

@@ -108,7 +108,8 @@ class OutboxAlerts final : public core::Alerts {
   void refresh(const RenderedAlert& alert, const core::SinkPolicy& sink);
   void run();
   std::vector<Slot> due(WallTime now, WallTime& next);
-  void attempt(const Slot& slot);
+  void compose(const Slot& slot);
+  void send_composed();
   void settle(const Slot& slot, const Delivery& delivery);
   void release_due(WallTime now, WallTime& next);
   [[nodiscard]] std::optional<Hold> hold_now(const OutboxEntry& entry,
@@ -134,7 +135,8 @@ class OutboxAlerts final : public core::Alerts {
   std::optional<WallTime> open_at_;
   std::map<std::string, WallTime> unheard_;  // open, not accepted: first seen by repeat_open
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, Slot> requests_;  // under way, by request id
+  Lanes<Request> composed_{[this] { courier_.wake(); }};  // a sink's secrets are files: by its key
+  std::map<std::uint64_t, Slot> requests_;  // being composed or under way, by request id
   std::set<Slot> in_flight_;
   std::map<std::string, WallTime> not_before_;  // by key of the sink: its pace, what it asked for
   SinkHealth sinks_;

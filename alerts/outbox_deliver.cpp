@@ -13,6 +13,7 @@ constexpr std::size_t kMostRequests = 64;  // at a time
 constexpr std::size_t kMostOfOneSink = 4;  // of these: a sink that hangs leaves room for others
 constexpr std::size_t kMostNotes = 32;
 constexpr Duration kLongestSleep = 60s;
+constexpr Duration kComposeLimit = 10s;
 
 // A share in [0.8, 1.2), the same for the same attempt.
 double jitter(const std::string& seed) {
@@ -44,9 +45,11 @@ void OutboxAlerts::run() {
       release_due(now, next);
       slots = due(now, next);
     }
-    for (const Slot& slot : slots) attempt(slot);
+    for (const Slot& slot : slots) compose(slot);
+    send_composed();
     const Duration pause = slots.empty() ? next - options_.now() : Duration::zero();
-    for (auto& [id, answer] : courier_.wait(std::max(pause, Duration::zero()))) {
+    for (auto& [id, answer] :
+         courier_.wait(composed_.patience(std::max(pause, Duration::zero())))) {
       const Slot slot = requests_.at(id);
       requests_.erase(id);
       Delivery delivery = Retry{"its sink is gone", {}};
@@ -95,7 +98,8 @@ std::vector<OutboxAlerts::Slot> OutboxAlerts::due(WallTime now, WallTime& next) 
   return slots;
 }
 
-void OutboxAlerts::attempt(const Slot& slot) {
+// On a thread of that sink: a secret may lie in a file system that does not answer.
+void OutboxAlerts::compose(const Slot& slot) {
   RenderedAlert alert;
   core::SinkPolicy policy;
   {
@@ -109,12 +113,24 @@ void OutboxAlerts::attempt(const Slot& slot) {
     extend_report(alert);
     policy = delivery.sink;
   }
-  const auto sink = make_sink(policy);
-  if (!sink) return settle(slot, Retry{sink.error().message()});
-  const auto request = (*sink)->request(alert, wall_now());
-  if (!request) return settle(slot, Retry{request.error().message()});
   requests_[next_request_] = slot;
-  courier_.start(next_request_++, *request);
+  composed_.start(next_request_++, key_of(policy), kComposeLimit,
+                  [alert = std::move(alert), policy = std::move(policy)]() -> Result<Request> {
+                    STOKER_TRY(sink, make_sink(policy));
+                    return sink->request(alert, wall_now());
+                  });
+}
+
+void OutboxAlerts::send_composed() {
+  for (auto& [id, request] : composed_.collect()) {
+    if (request) {
+      courier_.start(id, *request);
+      continue;
+    }
+    const Slot slot = requests_.at(id);
+    requests_.erase(id);
+    settle(slot, Retry{request.error().message()});
+  }
 }
 
 void OutboxAlerts::settle(const Slot& slot, const Delivery& outcome) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "alerts/render.hpp"
+#include "common/os/listener.hpp"
 
 namespace stoker::alerts {
 
@@ -37,9 +38,9 @@ struct HttpRequest {
   std::string body;
   std::string method = "POST";
   Duration timeout = 10s;
-  std::string ca_file = {};  // "" = the system's certificates
+  std::string authorities = {};  // certificates (PEM) to trust; "" = the system's
   std::vector<std::string> secrets = {};
-  bool guarded = false;  // in clear text to this host: not to another user (common/os/listener.hpp)
+  os::Guard guard = os::Guard::Anyone;  // of what goes in clear text
 };
 struct MailRequest {
   std::string url;        // smtp://host:port/own-name or smtps://…
@@ -49,9 +50,9 @@ struct MailRequest {
   std::string user, password;  // "" = no authentication
   std::string message;         // headers and body, lines end in CRLF
   Duration timeout = 30s;
-  std::string ca_file = {};
+  std::string authorities = {};
   std::vector<std::string> secrets = {};
-  bool guarded = false;  // likewise
+  os::Guard guard = os::Guard::Anyone;  // likewise
 };
 struct ExecRequest {
   std::vector<std::string> argv;

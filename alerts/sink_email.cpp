@@ -57,17 +57,18 @@ class EmailSink : public Sink {
     mail.from = option_of(policy_, "from");
     mail.to = to_;
     mail.user = option_of(policy_, "user");
+    if (tls == "none" && !is_insecure(policy_))
+      mail.guard = mail.user.empty() ? os::Guard::NoStrangerHere : os::Guard::OnlyHere;
     if (!mail.user.empty()) {
       STOKER_TRY(password, read_secret(option_of(policy_, "password_file")));
       mail.password = password;
       mail.secrets = {password};
-      mail.guarded = option_of(policy_, "tls") == "none" && !is_insecure(policy_);
     }
     mail.message = mail_of(alert, mail.from, mail.to);
     STOKER_TRY(timeout, timeout_of(policy_, 30s));
     mail.timeout = timeout;
-    mail.ca_file = option_of(policy_, "ca_file");
-    if (!mail.ca_file.empty()) STOKER_TRY_STATUS(os::check_own_target(mail.ca_file));
+    STOKER_TRY(authorities, authorities_of(policy_));
+    mail.authorities = std::move(authorities);
     return Request{std::move(mail)};
   }
 

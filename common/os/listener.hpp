@@ -17,23 +17,33 @@ struct SocketOwners {
   std::vector<unsigned> listening, taken;
 };
 
-// "": root, we ourselves or a user of the system (a uid below 1000) listens at `server`, and the
-// end there of our connection is not another user's, so that clear text may be sent. Else why not:
-// another user has one of them, it is no address of this host alone (127.0.0.0/8, ::1), or it
-// cannot be seen.
+// "": root, we ourselves or a user of the system (a uid below 1000) listens at `server`, an address
+// of this host, and the end there of our connection is not another user's, so that clear text may
+// be sent. Else why not: another user has one of them, or it cannot be seen.
 std::string why_not_trusted(const Endpoint& server, const SocketOwners& owners);
 
+// Whether a connection to `address` ends on this host: loopback, the unspecified address (0.0.0.0,
+// ::), or an address of one of its interfaces.
+bool is_of_this_host(const sockaddr* address);
+
 struct TrustedConnection {
-  Fd socket;             // nothing is sent yet. None: it is not connected
-  std::string distrust;  // why not, "" = the host refused or does not answer
+  Fd socket;               // nothing is sent yet. None: it is not connected
+  std::string distrust;    // why not, "" = the host refused or does not answer
+  bool connected = false;  // it is already
 };
 
-// Connects to a port of this host whose server may get clear text.
+// Connects to a port of this host whose server may get clear text. Another host: refused.
 TrustedConnection connect_to_trusted(const sockaddr* address, socklen_t size);
 
-// The socket of a request to anywhere, not connected yet; of one that is `guarded`, which sends
-// clear text to this host, connect_to_trusted().
-TrustedConnection open_socket(bool guarded, const sockaddr* address, socklen_t size, int type,
+// Who may get a request in clear text.
+enum class Guard {
+  Anyone,
+  NoStrangerHere,  // on this host who is trusted; on other hosts anyone
+  OnlyHere,        // on this host who is trusted; no other host
+};
+
+// The socket of a request; not connected yet, unless that was needed to see who has the port.
+TrustedConnection open_socket(Guard guard, const sockaddr* address, socklen_t size, int type,
                               int protocol);
 
 // Of a connected unix socket: who listens there was killed, but a thread of that process sleeps in

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "common/json.hpp"
+#include "common/os/conversation_limit.hpp"
 #include "common/os/fd.hpp"
-#include "common/os/hello_limit.hpp"
 #include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/secret.hpp"
@@ -64,27 +64,28 @@ struct Transfer {
   std::string path;  // of the Unix socket; "" = none
   int socket = -1;
   Duration limit_of_time{};
-  std::vector<os::SocketDeadline> deadlines;  // of all its connections
-  os::HelloLimit hello{deadlines};
+  os::ConversationLimit conversation;
   std::string distrust;
   const RestDoor::Take* take = nullptr;
   RestAnswer answer;
   std::size_t read = 0;
   bool too_long = false, refused = false;
-  bool guarded = false;  // a token goes in clear text to this host
+  os::Guard guard = os::Guard::Anyone;
+  bool is_connected = false;  // the socket that was opened last
 
   static curl_socket_t open(void* target, curlsocktype, curl_sockaddr* address) {
     auto& self = *static_cast<Transfer*>(target);
-    auto made = os::open_socket(self.guarded, &address->addr, address->addrlen, address->socktype,
+    auto made = os::open_socket(self.guard, &address->addr, address->addrlen, address->socktype,
                                 address->protocol);
     self.distrust = std::move(made.distrust);
+    self.is_connected = made.connected;
     self.socket = made.socket.release();
-    self.deadlines.emplace_back(self.socket, self.limit_of_time + os::kOverdue);
+    self.conversation.add(self.socket, self.limit_of_time + os::kOverdue);
     return self.socket;  // none: CURL_SOCKET_BAD
   }
   static int connected(void* target, curl_socket_t, curlsocktype) {
-    return static_cast<Transfer*>(target)->guarded ? CURL_SOCKOPT_ALREADY_CONNECTED
-                                                   : CURL_SOCKOPT_OK;
+    return static_cast<Transfer*>(target)->is_connected ? CURL_SOCKOPT_ALREADY_CONNECTED
+                                                        : CURL_SOCKOPT_OK;
   }
 
   // Connected, and nothing is sent yet.
@@ -154,7 +155,7 @@ void prepare(Transfer& transfer, const RestRequest& request, const std::string& 
   curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &transfer);
   curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, &Transfer::look);
   curl_easy_setopt(easy, CURLOPT_PREREQDATA, &transfer);
-  transfer.hello.guard(easy);
+  transfer.conversation.guard(easy);
   curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.body.empty()) {
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.c_str());
@@ -233,8 +234,9 @@ RestAnswer HttpDoor::ask(const RestRequest& request, const Take& take) {
   transfer.easy = handle.get();
   transfer.take = &take;
   transfer.path = path;
-  transfer.guarded =
-      !access_.token_file.empty() && !access_.insecure && access_.url.starts_with("http://");
+  // A token in clear text
+  if (!access_.token_file.empty() && !access_.insecure && access_.url.starts_with("http://"))
+    transfer.guard = os::Guard::OnlyHere;
   prepare(transfer, request, socket ? "http://localhost" : access_.url);
   curl_easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, headers.get());
   if (!access_.ca_file.empty())

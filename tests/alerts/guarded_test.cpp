@@ -110,7 +110,7 @@ TEST_CASE(
   plain.url = server.url();
   plain.body = "{}";
   HttpRequest guarded = plain;
-  guarded.guarded = true;
+  guarded.guard = os::Guard::OnlyHere;
   Courier courier;
   for (const HttpRequest& request : {plain, plain, guarded, plain}) {
     courier.start(1, request);
@@ -190,7 +190,7 @@ TEST_CASE("guarded: any request, a mail before its password") {
   HttpRequest request;
   request.url = stranger.server().url();
   request.body = "{}";
-  request.guarded = true;
+  request.guard = os::Guard::OnlyHere;
   CHECK(answer_to(request).status == 0);
   MailRequest mail;
   mail.url = "smtp://127.0.0.1:" + parse_url(request.url)->port;
@@ -198,7 +198,7 @@ TEST_CASE("guarded: any request, a mail before its password") {
   mail.to = {"d@e.f"};
   mail.user = "relay";
   mail.password = "secret";
-  mail.guarded = true;
+  mail.guard = os::Guard::OnlyHere;
   CHECK(answer_to(mail).error.find("refused: uid 54321 listens") == 0);
   CHECK(stranger.server().asked() == 0);
 }

@@ -2,8 +2,10 @@
 #include "common/os/listener.hpp"
 
 #include <arpa/inet.h>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <functional>
+#include <ifaddrs.h>
 #include <memory>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -88,7 +90,7 @@ struct Server {
     if (address.ss_family == AF_INET6)
       REQUIRE(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0);
     REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(socket.get(), 4) == 0);
+    REQUIRE(::listen(socket.get(), 64) == 0);
   }
   [[nodiscard]] os::Endpoint at() const { return endpoint_of(address); }
   [[nodiscard]] os::TrustedConnection connect() const {
@@ -179,8 +181,67 @@ TEST_CASE("listener: IPv6, alone and for both -> as IPv4") {
   CHECK(says(judge("127.0.0.1", "", row(mapped, kStranger)), "uid 54321"));
   CHECK(judge("127.0.0.1", "", row(any, 0), "", row(mapped, 0, from_mapped, "01")).empty());
   CHECK(judge("127.0.0.1", row("00000000:1AA4", 0), row(any, kStranger)).empty());  // IPv6 alone
-  for (const char* elsewhere : {"10.0.0.1", "::2", "8.8.8.8", "", "localhost"})
-    CHECK(says(judge(elsewhere, row("00000000:1AA4", 0), row(any, 0)), "not this host"));
+}
+
+TEST_CASE(
+    "listener: loopback, no address, mapped and own addresses are this host; others are not") {
+  const auto here = [](const char* at) {
+    sockaddr_storage address{};
+    auto* four = reinterpret_cast<sockaddr_in*>(&address);
+    auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+    address.ss_family = ::inet_pton(AF_INET, at, &four->sin_addr) == 1 ? AF_INET : AF_INET6;
+    if (address.ss_family == AF_INET6) REQUIRE(::inet_pton(AF_INET6, at, &six->sin6_addr) == 1);
+    return os::is_of_this_host(reinterpret_cast<const sockaddr*>(&address));
+  };
+  for (const char* ours :
+       {"127.0.0.1", "127.9.9.9", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1", "::ffff:0.0.0.0"})
+    CHECK_MESSAGE(here(ours), ours);
+  for (const char* theirs : {"192.0.2.1", "::2", "8.8.8.8", "::ffff:8.8.8.8", "2001:db8::1"})
+    CHECK_FALSE_MESSAGE(here(theirs), theirs);
+  ifaddrs* first = nullptr;
+  REQUIRE(::getifaddrs(&first) == 0);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next)
+    if (one->ifa_addr != nullptr &&
+        (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6))
+      CHECK(os::is_of_this_host(one->ifa_addr));
+  ::freeifaddrs(first);
+}
+
+TEST_CASE("listener: a stranger's port by any name of this host -> refused, ours -> connected") {
+  if (!is_root()) return;
+  std::vector<std::string> names{"127.0.0.1", "0.0.0.0", "::ffff:127.0.0.1", "::1", "::"};
+  ifaddrs* first = nullptr;
+  REQUIRE(::getifaddrs(&first) == 0);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next)
+    if (one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET) {
+      sockaddr_storage address{};
+      std::memcpy(&address, one->ifa_addr, sizeof(sockaddr_in));
+      names.push_back(endpoint_of(address).address);
+    }
+  ::freeifaddrs(first);
+  for (const bool stranger : {true, false}) {
+    std::unique_ptr<Server> server;
+    const auto make = [&] { server = std::make_unique<Server>("::"); };
+    stranger ? as_stranger(make) : make();
+    for (const std::string& name : names) {
+      CAPTURE(name);
+      sockaddr_storage address{};
+      auto* four = reinterpret_cast<sockaddr_in*>(&address);
+      auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+      const bool is_four = ::inet_pton(AF_INET, name.c_str(), &four->sin_addr) == 1;
+      if (!is_four) REQUIRE(::inet_pton(AF_INET6, name.c_str(), &six->sin6_addr) == 1);
+      address.ss_family = is_four ? AF_INET : AF_INET6;
+      const auto port = htons(static_cast<std::uint16_t>(server->at().port));
+      (is_four ? four->sin_port : six->sin6_port) = port;
+      const socklen_t size = is_four ? sizeof *four : sizeof *six;
+      const auto made =
+          os::open_socket(os::Guard::NoStrangerHere, reinterpret_cast<const sockaddr*>(&address),
+                          size, SOCK_STREAM, 0);
+      CHECK(bool(made.socket) == !stranger);
+      CHECK(made.connected == !stranger);
+      if (stranger) CHECK_MESSAGE(says(made.distrust, "uid 54321 listens"), made.distrust);
+    }
+  }
 }
 
 TEST_CASE("listener: a server of ours -> connected; none, another host, a stranger's -> not") {

@@ -8,6 +8,8 @@ import json
 import os
 import re
 import socket
+import ssl
+import subprocess
 import threading
 import time
 
@@ -290,4 +292,42 @@ def a_hello_without_end(site):
     site.daemon.wait(60)
 
 
-main(every_kind_of_service, receivers_that_misbehave, a_hello_without_end)
+def tls_receiver(site, spoken):
+    """Offers HTTP/2 too, notes what each connection speaks, and answers late, so that requests overlap."""
+    key, certificate = (os.path.join(site.folder, name) for name in ("key.pem", "certificate.pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    os.chmod(certificate, 0o600)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer(plain):
+        with contextlib.suppress(OSError), context.wrap_socket(plain, server_side=True) as peer:
+            spoken.append(peer.selected_alpn_protocol())
+            peer.recv(65536)
+            time.sleep(1)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    def serve():
+        while True:
+            threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"https://localhost:{listening.getsockname()[1]}/x", certificate
+
+
+def requests_to_one_receiver_share_no_connection(site):
+    """The limits of a connection are those of its request: HTTP/2 would put the second request onto the first one's."""
+    spoken = []
+    url, certificate = tls_receiver(site, spoken)
+    hold(site, {name: f'kind: webhook, url: "{url}", ca_file: {certificate}' for name in ("one", "two", "three")})
+    site.wait(lambda: len(spoken) >= 3, 60, "the alerts")
+    before = len(spoken)
+    site.stoker("alerts", "test")
+    check(len(spoken) == before + 3, f"three requests came over {len(spoken) - before} connections")
+    check(set(spoken) <= {None, "http/1.1"}, f"what they spoke: {spoken}")
+
+
+main(every_kind_of_service, receivers_that_misbehave, a_hello_without_end, requests_to_one_receiver_share_no_connection)
