@@ -90,11 +90,11 @@ Daemon::~Daemon() {
 }
 
 void Daemon::stop() {
-  for (auto& [device, mount] : mounts_) mount->leave();
+  for (auto& [place, mount] : mounts_) mount->leave();
   if (effects_) effects_->stop();
   for (auto& [place, observer] : observers_) observer->stop();
   errands_.stop();
-  for (auto& [device, mount] : mounts_) mount->stop();
+  for (auto& [place, mount] : mounts_) mount->stop();
   if (turns_) turns_->stop();
 }
 
@@ -194,7 +194,7 @@ void Daemon::end(DaemonExit exit) {
   end_at_ = monotonic_now() + kGoodbyeLimit;
   exit_ = exit;
   notifier_.stopping();
-  for (auto& [device, mount] : mounts_) mount->leave();  // they have a goodbye to write
+  for (auto& [place, mount] : mounts_) mount->leave();  // they have a goodbye to write
   if (foundation_.possession->lost()) return io_.stop();
   turns_->submit({{{}, core::DaemonStopping{}, {}}}, [this](const std::vector<core::JournalRow>&) {
     goodbye_ = true;
@@ -299,7 +299,7 @@ void Daemon::wake() {
     turns_->submit(std::move(gather->inputs));
   };
   gather->missing = mounts_.size();
-  for (auto& [device, mount] : mounts_)
+  for (auto& [place, mount] : mounts_)
     mount->flush([this, gather, feed](std::vector<core::Input> inputs) {
       boost::asio::post(io_, [this, gather, feed, inputs = std::move(inputs)]() mutable {
         if (gather->fed) return turns_->submit(std::move(inputs));  // late, but not lost
@@ -362,7 +362,7 @@ void Daemon::finish_if_quiet() {
     observed = observed && observer->answers() > 1;
     seeing = seeing && !observer->blind();
   }
-  for (const auto& [device, mount] : mounts_) {
+  for (const auto& [place, mount] : mounts_) {
     observed = observed && mount->polls() > 1;
     seeing = seeing && mount->trouble().empty();
   }

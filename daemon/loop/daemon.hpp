@@ -181,8 +181,8 @@ class Daemon {
   std::unique_ptr<core::Engine> engine_;
   std::unique_ptr<Turns> turns_;
   Errands errands_;
-  std::map<std::uint64_t, std::unique_ptr<MountThread>> mounts_;  // by device
-  std::map<RunPart, MountThread*> passed_over_;                   // what was reported as such
+  std::map<std::string, std::unique_ptr<MountThread>> mounts_;  // by os::mount_point_of()
+  std::map<RunPart, MountThread*> passed_over_;                 // what was reported as such
   CommonSight sight_{
       [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); }};
   std::map<core::SchedulerPlace, std::unique_ptr<SchedulerObserver>> observers_;

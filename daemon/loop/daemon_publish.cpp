@@ -308,7 +308,7 @@ void Daemon::take_view(std::shared_ptr<SiteView> view) {
   if (!goodbye_) return;
   // The last output is written: let the mounts finish and exit.
   auto left = std::make_shared<std::size_t>(mounts_.size());
-  for (auto& [device, mount] : mounts_)
+  for (auto& [place, mount] : mounts_)
     mount->post([this, left] {
       asio::post(io_, [this, left] {
         if (--*left == 0) io_.stop();

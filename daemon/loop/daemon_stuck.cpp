@@ -57,7 +57,7 @@ void Daemon::take_up_answering_parts() {
 
 void Daemon::pass_over_stuck_parts() {
   take_up_answering_parts();
-  for (auto& [device, mount] : mounts_) {
+  for (auto& [place, mount] : mounts_) {
     const auto by = mount->relieve([this](const RunPart& part) {
       const auto run = runs_.find(part.run);
       if (part.part != watch::Part::Own || run == runs_.end()) return kPassOver;

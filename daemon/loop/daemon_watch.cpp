@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
 
+#include "common/os/mount_point.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "core/supply/scheduler_traits.hpp"
@@ -109,13 +109,7 @@ void Daemon::on_trouble(const std::string& trouble) {
 }
 
 MountThread& Daemon::mount_of(const std::string& directory) {
-  struct stat info {};
-  std::string path = directory;
-  while (::stat(path.c_str(), &info) != 0 && path.size() > 1) {
-    const auto slash = path.rfind('/');
-    path = slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
-  }
-  auto& mount = mounts_[info.st_dev];
+  auto& mount = mounts_[os::mount_point_of(directory)];
   if (!mount)
     mount = std::make_unique<MountThread>(
         *foundation_.clock,

@@ -49,8 +49,10 @@ class View:
         """Where there are accounts, slurmctld does not always wait for what a script on a failed node died of: seen on 22.05.8 are 0 and 15, by which of
         the node's messages and its own record is first."""
         failed = {key[1:] for key, fact in self.facts.items() if key[0] in ("squeue", "scontrol", "sacct") and fact[0] == "NODE_FAIL"}
+        waits = {key[1:] for key, fact in self.facts.items() if key[0] == "scontrol" and fact[0] == "PENDING"}
         for key, fact in self.facts.items():
-            if key[1:] in failed:
+            # Of a job that waits again, sacct's row alone is of the attempt that failed.
+            if key[1:] in failed and (key[0] == "sacct" or key[1:] not in waits):
                 self.facts[key] = tuple("0 or 15" if word in ("0:0", "0:15") or (key[0] == "numbers" and n == 1 and word in ("0", "15")) else word
                                         for n, word in enumerate(fact))
 
