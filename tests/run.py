@@ -230,8 +230,8 @@ def part_bundle(tally, options):
 
 
 # The folders of tests/ whose programs run under a sanitizer. cli has no memory of its own to lose and is the slowest to
-# build: --long has it. Threads are in these four only.
-THREADED = ["alerts", "daemon", "agent", "train"]
+# build: --long has it. Threads are in these five only.
+THREADED = ["alerts", "common", "daemon", "agent", "train"]
 SANITIZED_E2E = ["switch_files", "daemon_killed"]
 SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1",
                      "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
