@@ -58,7 +58,7 @@ Status copy_parts(const std::string& from, const std::string& to) {
     STOKER_TRY(there, os::is_there(from + part));
     if (!there) continue;
     STOKER_TRY(bytes, os::read_file(from + part, kLargest));
-    STOKER_TRY_STATUS(os::replace_file(to + part, bytes, os::Durability::Synced));
+    STOKER_TRY_STATUS(os::replace_file(to + part, bytes, os::Durability::Synced, 0600));
   }
   return ok();
 }
@@ -103,7 +103,10 @@ Status Possession::take_local() {
   STOKER_TRY(taken, take_state_lock(options_.state_directory));
   lock_ = std::move(taken.lock);
   left_behind_ = std::move(taken.left_behind);
-  if (left_behind_) STOKER_TRY_STATUS(copy_parts(journal_path(), journal_path()));
+  if (left_behind_) {
+    STOKER_TRY_STATUS(copy_parts(journal_path(), journal_path()));
+    ::unlink((journal_path() + "-shm").c_str());  // locks too; SQLite makes it again from the WAL
+  }
   STOKER_TRY(known, known_epoch(options_.state_directory));
   epoch_ = known.next();
   STOKER_TRY_STATUS(write_epoch());

@@ -2,6 +2,8 @@
 #include "daemon/state/possession.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -66,9 +68,21 @@ TEST_CASE(
   int status = -1;
   REQUIRE(::waitpid(owner, &status, 0) == owner);
   REQUIRE(status == 0);
+  for (const char* part : {"journal.db", "journal.db-wal", "journal.db-shm"})
+    REQUIRE(os::replace_file(folder / part, part, os::Durability::Cached, 0600));
+  const os::Fd held(::open((folder / "journal.db").c_str(), O_RDONLY | O_CLOEXEC));  // its locks
   const auto next = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(next);
   CHECK((*next)->epoch() == Epoch(2));
+  struct stat before {
+  }, after{};
+  REQUIRE(::fstat(held.get(), &before) == 0);
+  REQUIRE(::stat((folder / "journal.db").c_str(), &after) == 0);
+  CHECK(before.st_ino != after.st_ino);
+  CHECK((after.st_mode & 0777) == 0600);
+  CHECK(os::read_file(folder / "journal.db").value() == "journal.db");
+  CHECK(os::read_file(folder / "journal.db-wal").value() == "journal.db-wal");
+  CHECK_FALSE(os::exists(folder / "journal.db-shm"));
   REQUIRE((*next)->left_behind());
   CHECK((*next)->left_behind()->pid == owner);
   const auto second = Possession::take({folder.path, false, 30s, {}});
