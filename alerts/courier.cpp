@@ -139,7 +139,8 @@ struct Courier::Impl {
   std::map<CURL*, std::unique_ptr<Transfer>> transfers;
 };
 
-Courier::Courier() : impl_(std::make_unique<Impl>()), files_([this] { wake(); }) {
+Courier::Courier()
+    : impl_(std::make_unique<Impl>()), files_(std::make_unique<Lanes<bool>>([this] { wake(); })) {
   initialise_once();
   impl_->multi = curl_multi_init();
   STOKER_CHECK(impl_->multi != nullptr, "curl_multi_init");
@@ -147,6 +148,7 @@ Courier::Courier() : impl_(std::make_unique<Impl>()), files_([this] { wake(); })
 }
 
 Courier::~Courier() {
+  files_.reset();  // its threads wake what is ended here
   for (auto& [easy, transfer] : impl_->transfers) curl_multi_remove_handle(impl_->multi, easy);
   impl_->transfers.clear();
   curl_multi_cleanup(impl_->multi);
@@ -165,7 +167,7 @@ void Courier::start(std::uint64_t id, const Request& request) {
                    if (const auto started = commands_.start(id, r); !started) at_once(started);
                  },
                  [&](const AppendRequest& r) {
-                   files_.start(id, r.path, kAppendLimit, [r]() -> Result<bool> {
+                   files_->start(id, r.path, kAppendLimit, [r]() -> Result<bool> {
                      STOKER_TRY_STATUS(os::append_file(r.path, r.line, os::Durability::Synced));
                      return true;
                    });
@@ -237,7 +239,7 @@ void Courier::add(std::unique_ptr<Transfer> transfer) {
 void Courier::poll(Duration timeout) {
   std::vector<curl_waitfd> extra;
   for (const int fd : commands_.descriptors()) extra.push_back({fd, CURL_WAIT_POLLIN, 0});
-  const Duration most = files_.patience(commands_.patience(timeout));
+  const Duration most = files_->patience(commands_.patience(timeout));
   const long ms = std::clamp(milliseconds(most), 0L, long{kLongestWaitMs});
   curl_multi_poll(impl_->multi, extra.empty() ? nullptr : extra.data(),
                   static_cast<unsigned>(extra.size()), static_cast<int>(ms), nullptr);
@@ -252,7 +254,7 @@ std::vector<std::pair<std::uint64_t, Answer>> Courier::wait(Duration timeout) {
     curl_multi_perform(impl_->multi, &running);
   }
   for (auto& answer : commands_.collect()) answers.push_back(std::move(answer));
-  for (auto& [id, written] : files_.collect()) {
+  for (auto& [id, written] : files_->collect()) {
     Answer answer;
     if (!written) answer.error = written.error().message();
     answers.emplace_back(id, std::move(answer));
@@ -274,7 +276,7 @@ void Courier::wake() {
 }
 
 std::size_t Courier::under_way() const {
-  return impl_->transfers.size() + commands_.under_way() + files_.under_way() + ready_.size();
+  return impl_->transfers.size() + commands_.under_way() + files_->under_way() + ready_.size();
 }
 
 }  // namespace stoker::alerts

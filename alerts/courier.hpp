@@ -39,7 +39,7 @@ class Courier {
   void poll(Duration timeout);
   std::unique_ptr<Impl> impl_;
   ExecRunner commands_;
-  Lanes<bool> files_;                                    // by their paths
+  std::unique_ptr<Lanes<bool>> files_;                   // by their paths
   std::vector<std::pair<std::uint64_t, Answer>> ready_;  // answered while they were started
 };
 

@@ -151,7 +151,7 @@ void DeadMan::compose_waiting() {
       later.push_back(std::move(next));
       continue;
     }
-    composed_.start(next_, next.url_file, kCallLimit,
+    composed_.start(next_, next.url_file.substr(0, next.url_file.rfind('/')), kCallLimit,
                     [file = next.url_file, call = next.call, finding = next.finding, id = id_] {
                       return request_of(file, call, finding, id);
                     });

@@ -82,7 +82,7 @@ class DeadMan {
   std::map<RunName, DeadManState> states_;
   std::map<RunName, Trouble> troubles_;
   std::vector<Waiting> waiting_;
-  Lanes<HttpRequest> composed_{[this] { courier_.wake(); }};  // by url_file, which may not answer
+  Lanes<HttpRequest> composed_{[this] { courier_.wake(); }};  // by the folder of url_file
   std::map<std::uint64_t, Waiting> under_way_;                // being composed or called
   std::uint64_t next_ = 1;
   bool stopping_ = false;

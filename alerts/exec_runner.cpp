@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kKeptWords = 1024;
 constexpr Duration kBetweenTermAndKill = 2s;
+constexpr const char* kLauncher = "/usr/bin/env";
 
 Result<os::Fd> input_file(const std::string& text) {
   os::Fd file(::memfd_create("alert", MFD_CLOEXEC));
@@ -64,7 +65,10 @@ Status ExecRunner::start(std::uint64_t id, const ExecRequest& request) {
   const os::Fd write_end(ends[1]);
   ::fcntl(running.words.get(), F_SETFL, O_NONBLOCK);
   os::SpawnOptions options;
-  options.argv = request.argv;
+  if (request.argv.front().find('=') != std::string::npos)  // env(1) would set a variable
+    return fail("cannot be executed: there is a '=' in its name", request.argv.front());
+  options.argv = {kLauncher, "--"};
+  options.argv.insert(options.argv.end(), request.argv.begin(), request.argv.end());
   options.environment = environment();
   options.working_directory = "/";
   options.stdin_fd = input.get();
@@ -109,16 +113,21 @@ void ExecRunner::read_words(Running& running) {
 
 std::vector<std::pair<std::uint64_t, Answer>> ExecRunner::collect() {
   std::vector<std::pair<std::uint64_t, Answer>> answers;
+  std::erase_if(left_, [](const os::Child& child) {
+    const auto ended = os::try_wait(child);
+    return !ended || *ended;
+  });
   for (std::size_t i = 0; i < running_.size();) {
     Running& running = running_[i];
     if (monotonic_now() >= running.deadline) {
-      ::kill(-running.child.identity.pid, running.stopped ? SIGKILL : SIGTERM);
-      running.stopped = true;
+      ::kill(-running.child.identity.pid, running.signals > 0 ? SIGKILL : SIGTERM);
+      ++running.signals;
       running.deadline = monotonic_now() + kBetweenTermAndKill;
     }
     const auto ended = os::try_wait(running.child);
     read_words(running);
-    if (ended && !*ended) {
+    const bool asleep = running.signals > 2;  // not even SIGKILL ends it
+    if (ended && !*ended && !asleep) {
       ++i;
       continue;
     }
@@ -127,11 +136,13 @@ std::vector<std::pair<std::uint64_t, Answer>> ExecRunner::collect() {
     const std::string tail = words.empty() ? "" : ": " + words;
     if (!ended)
       answer.error = ended.error().message();
-    else if (running.stopped)
-      answer.error = "the command ran longer than " + format_duration(running.limit) + tail;
+    else if (running.signals > 0)
+      answer.error = "the command ran longer than " + format_duration(running.limit) +
+                     (asleep ? ", and cannot be killed" : "") + tail;
     else if (!(*ended)->ok())
       answer.error = (*ended)->text() + tail;
-    if (ended) answer.status = (*ended)->code;
+    if (ended && *ended) answer.status = (*ended)->code;
+    if (ended && !*ended) left_.push_back(std::move(running.child));
     answers.emplace_back(running.id, std::move(answer));
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
   }

@@ -1,5 +1,6 @@
 // ExecRunner: commands of exec sinks as children: the document on standard input, a time limit, the
-// last lines of standard error kept. Nothing here blocks: its driver polls the descriptors.
+// last lines of standard error kept. Nothing here blocks: its driver polls the descriptors, and
+// env(1) executes the command, whose file system may not answer.
 // A child dies with the thread that started it.
 #pragma once
 
@@ -37,10 +38,11 @@ class ExecRunner {
     std::string said;
     Instant deadline;
     Duration limit{};
-    bool stopped = false;  // by us, for its time limit
+    int signals = 0;  // sent for its time limit: TERM, then KILL
   };
   static void read_words(Running& running);
   std::vector<Running> running_;
+  std::vector<os::Child> left_;  // killed, and asleep in the kernel: to be reaped when they wake
 };
 
 }  // namespace stoker::alerts

@@ -114,7 +114,8 @@ void OutboxAlerts::compose(const Slot& slot) {
     policy = delivery.sink;
   }
   requests_[next_request_] = slot;
-  composed_.start(next_request_++, key_of(policy), kComposeLimit,
+  const std::string lane = key_of(policy);
+  composed_.start(next_request_++, lane, kComposeLimit,
                   [alert = std::move(alert), policy = std::move(policy)]() -> Result<Request> {
                     STOKER_TRY(sink, make_sink(policy));
                     return sink->request(alert, wall_now());

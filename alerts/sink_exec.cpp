@@ -42,6 +42,8 @@ Status check(const core::SinkPolicy& policy) {
       return fail("command has an argument with a zero byte", object);
   if (command.size() == 1 && command.front().find(' ') != std::string::npos)
     return fail("command is run without a shell: write [program, argument, …]", object);
+  if (command.front().find('=') != std::string::npos)  // env(1), which executes it, sets a variable
+    return fail("command names a program with a '=' in its name: give it another", object);
   STOKER_TRY_STATUS(timeout_of(policy, 10s));
   return ok();
 }

@@ -81,9 +81,11 @@ int serve(const daemon::DaemonOptions& options) {
   if (!made) return failed(made.error());
   const int status = static_cast<int>((*made)->run());
   (*made)->stop();
+  daemon::flush_log();
   if (is_left_behind()) ::_exit(status);
   made->reset();
-  if (is_left_behind()) ::_exit(status);
+  daemon::flush_log();
+  if (is_left_behind() || lanes_running > 0) ::_exit(status);
   return status;
 }
 

@@ -8,8 +8,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/os/own_files.hpp"
-
 namespace stoker::watch {
 
 namespace {
@@ -41,10 +39,11 @@ TailRead LineTail::poll(Instant now) {
   if (!opened) {
     out.error = opened.error();
   } else if (*opened && options_.of_system && !is_of_system(**opened)) {
-    out.error = Error{fmt::format("belongs to {}: it counts only where it is root's, yours or a "
-                                  "system user's",
-                                  os::user_name_of((**opened).owner)),
-                      path_, "name kernel logs that other users cannot make"};
+    out.error =
+        Error{fmt::format("belongs to uid {}: it counts only where it is root's, yours or a "
+                          "system user's",
+                          (**opened).owner),
+              path_, "name kernel logs that other users cannot make"};
   } else if (*opened) {
     if (file_.fd)
       go_on(std::move(**opened), out);

@@ -91,12 +91,15 @@ std::uint64_t head_hash(std::string_view first_bytes, std::uint64_t offset) {
 }
 
 bool is_of_system(const OpenedFile& file) {
-  constexpr unsigned kSystemUsers = 1000;
-  return file.owner < kSystemUsers || file.owner == ::geteuid();
+  constexpr unsigned kSystemUsers = 1000;                          // of the distribution
+  constexpr unsigned kFirstDynamic = 61184, kLastDynamic = 65519;  // systemd's DynamicUser=
+  constexpr unsigned kNobody = 65534;                              // root, by way of NFS
+  return file.owner < kSystemUsers || file.owner == ::geteuid() || file.owner == kNobody ||
+         (file.owner >= kFirstDynamic && file.owner <= kLastDynamic);
 }
 
 bool is_of_same(const OpenedFile& file, const OpenedFile& other) {
-  return file.owner == other.owner || file.owner == 0;
+  return file.owner == other.owner || file.owner == 0 || file.owner == ::geteuid();
 }
 
 std::optional<OpenedFile> find_sibling(const std::string& path,

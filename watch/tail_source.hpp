@@ -20,7 +20,8 @@ struct OpenedFile {
   unsigned owner = 0;      // a uid
 };
 
-// Ours, root's, or of a user of the system (a uid below 1000), who writes the logs of a node.
+// Ours, root's, or of a user of the system, who writes the logs of a node: a uid below 1000, one of
+// systemd's dynamic ones (61184 to 65519), or 65534, as which NFS shows root.
 bool is_of_system(const OpenedFile& file);
 // `file` may be `other`, rotated: anybody may make files beside a log in a shared folder.
 bool is_of_same(const OpenedFile& file, const OpenedFile& other);

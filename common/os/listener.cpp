@@ -99,7 +99,7 @@ bool is_of_this_host(const sockaddr* address) {
       (mapped && std::all_of(bytes + 12, bytes + 16, [](auto b) { return b == 0; }));
   if (nowhere || IN6_IS_ADDR_LOOPBACK(&*six) || (mapped && bytes[12] == 127)) return true;
   ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return false;
+  if (::getifaddrs(&first) != 0) return true;  // it may be: who listens is asked for
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
   for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next)
     if (const auto own = as_six(one->ifa_addr); own && IN6_ARE_ADDR_EQUAL(&*own, &*six))

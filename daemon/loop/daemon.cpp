@@ -7,6 +7,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "common/os/mount_point.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/random.hpp"
 #include "common/os/self.hpp"
@@ -128,7 +129,7 @@ Status Daemon::begin() {
                    [this](const std::string& trouble) { on_trouble(trouble); }});
   site_.publisher = std::make_shared<RunPublisher>(state + "/published");
   site_.caught_up = std::make_shared<bool>(false);
-  site_.mount = &mount_of(state);
+  site_.mount = &mount_at(os::mount_point_of(state));
   site_.mount->post([state] { os::sweep_aside_files(state + "/published"); },
                     {{}, watch::Part::Published});
 
@@ -329,16 +330,18 @@ void Daemon::ask_run_file(const std::string& path) {
   request.verb = "run";
   request.text = *text;
   request.arguments["path"] = *file;
-  ask_run(request, rights_.name_of(::geteuid()), [this, give_up](const wire::Response& response) {
-    if (!response.ok && response.data.contains("errors")) {
-      for (const Json& error : response.data["errors"])
-        log(LogLevel::Error, error.get_ref<const std::string&>());
-      return end(DaemonExit::Usage);
-    }
-    if (!response.ok) return give_up(response.message);
-    awaited_ = RunName(response.data.value("run", ""));
-    check_end();
-  });
+  constexpr Duration kPatience = 1min;  // no client waits
+  ask_run(request, rights_.name_of(::geteuid()), kPatience,
+          [this, give_up](const wire::Response& response) {
+            if (!response.ok && response.data.contains("errors")) {
+              for (const Json& error : response.data["errors"])
+                log(LogLevel::Error, error.get_ref<const std::string&>());
+              return end(DaemonExit::Usage);
+            }
+            if (!response.ok) return give_up(response.message);
+            awaited_ = RunName(response.data.value("run", ""));
+            check_end();
+          });
 }
 
 // Is what --once or --until-end waits for there?

@@ -76,6 +76,7 @@ class Daemon {
   struct WatchedRun {
     std::shared_ptr<const RunBrief> brief;  // what was known of it when it was taken up last
     core::RunPolicy policy;
+    std::string real_directory;  // without links, where that could be asked for
     std::string state;
     bool retired = false;
     Generation generation;
@@ -117,7 +118,8 @@ class Daemon {
   void start_watchers();
   void share_socket();
   void observe(const RunBriefs& runs);
-  MountThread& mount_of(const std::string& directory);
+  MountThread& mount_at(const std::string& place);
+  void find_mount(WatchedRun& run);
   void heed_silent_logs();
 
   // daemon_stuck.cpp: parts of runs that do not answer.
@@ -150,11 +152,12 @@ class Daemon {
   void on_request(const Peer& peer, std::string line, LineServer::Answer answer);
   void ask_operator(const wire::Request& request, const std::string& by, Reply reply);
   void look_up_nodes(const wire::Request& request, const std::string& by, Reply reply);
-  void ask_run(const wire::Request& request, const std::string& by, Reply reply);
+  void ask_run(const wire::Request& request, const std::string& by, Duration patience, Reply reply);
+  struct Pending;
   void put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
-                             Reply reply);
-  void make_folders(const core::RunAdded& added, std::map<RunName, std::string> others,
-                    std::function<void(const Result<core::RunAdded>&)> made);
+                             std::shared_ptr<Pending> pending);
+  void make_folders(const core::RunAdded& added, bool fresh, std::shared_ptr<Pending> pending,
+                    std::function<void(const core::RunAdded&)> made);
   void ask_run_file(const std::string& path);  // --run
   void test_alerts(const wire::Request& request, Reply reply);
   void reload(const std::string& by, Reply reply);
@@ -182,7 +185,8 @@ class Daemon {
   std::unique_ptr<Turns> turns_;
   Errands errands_;
   std::map<std::string, std::unique_ptr<MountThread>> mounts_;  // by os::mount_point_of()
-  std::map<RunPart, MountThread*> passed_over_;                 // what was reported as such
+  std::map<std::string, Instant> silent_places_;  // mount points that gave no answer, and when
+  std::map<RunPart, MountThread*> passed_over_;   // what was reported as such
   CommonSight sight_{
       [this](std::vector<core::Input> inputs) { turns_->submit(std::move(inputs)); }};
   std::map<core::SchedulerPlace, std::unique_ptr<SchedulerObserver>> observers_;
@@ -213,7 +217,7 @@ class Daemon {
 // <run directory>/{orders,claims,switch,checkpoints}; with a group readable for it, and switch/
 // writable.
 Status make_run_directory(const core::RunPolicy& policy);
-// Whether no other run has this directory, by another path either.
+// Whether no other run has this directory, by another path either; `others` without their links.
 Status check_alone(const std::string& directory, const std::map<RunName, std::string>& others);
 std::string shared_directory(const std::string& directory, const RunName& other);  // the refusal
 // No other user can put orders there (wire/run_directory.hpp), nor lead the way there or to the

@@ -29,6 +29,7 @@ constexpr std::array kSiteVerbs{"exclude", "include", "ack", "silence"};
 constexpr std::array kNodeVerbs{"exclude", "include"};  // the others name no nodes
 constexpr std::array kListVerbs{"forget", "rename"};    // the list of runs, and one of them
 constexpr std::size_t kMostNodes = 10000;
+constexpr Duration kRunPatience = 4s;  // the client waits five
 
 template <std::size_t N>
 bool is_one_of(const std::array<const char*, N>& names, const std::string& verb) {
@@ -115,7 +116,7 @@ void Daemon::on_request(const Peer& peer, std::string line, LineServer::Answer a
   if (ending_) return reply(refuse("stokerd is leaving; ask again when it is back"));
   if (!trouble_.empty())
     return reply(refuse("nothing can be done: the journal cannot be written: " + trouble_));
-  if (request.verb == "run") return ask_run(request, by, reply);
+  if (request.verb == "run") return ask_run(request, by, kRunPatience, reply);
   if (request.verb == "reload") return reload(by, reply);
   if (request.verb == "alerts-test") return test_alerts(request, reply);
   if (request.verb == "alerts-digest") return make_digest(request, by, reply);

@@ -1,6 +1,7 @@
 // Daemon, taking a run under supervision: its RUN.yaml is checked, its folders are made; and the
 // RUN.yaml of all runs, read again. What reads files is an errand.
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <re2/re2.h>
 #include <utility>
@@ -68,39 +69,68 @@ std::string error_lines(const configs::Diagnostics& errors) {
 
 }  // namespace
 
-void Daemon::ask_run(const wire::Request& request, const std::string& by, Reply reply) {
+// A request that is answered once: by what comes of it, or when its patience is over; what comes
+// later is dropped.
+struct Daemon::Pending {
+  Pending(asio::io_context& io, Reply to, Duration patience, const std::string& file)
+      : timer(io, patience), reply(std::move(to)) {
+    late = refuse(Error{
+        fmt::format("no answer for {}: the run is not supervised", format_duration(patience)), file,
+        "the file system of its directory or of a file that it names may be away, or another "
+        "user keeps the lock of a folder there"}
+                      .message());
+  }
+  void answer(const wire::Response& response) {
+    if (over.exchange(true)) return;
+    timer.cancel();
+    reply(response);
+  }
+  asio::steady_timer timer;
+  Reply reply;
+  wire::Response late;
+  std::atomic<bool> over{false};
+};
+
+void Daemon::ask_run(const wire::Request& request, const std::string& by, Duration patience,
+                     Reply reply) {
   const auto path = request.arguments.find("path");
   if (path == request.arguments.end() || !path->second.starts_with('/'))
     return reply(refuse("run wants the absolute path of RUN.yaml in arguments.path"));
-  errands_.post("check " + path->second, [this, text = request.text, file = path->second, by, reply,
-                                          dry_run = request.dry_run] {
-    auto context = schema_context(foundation_.state_directory);
-    context.file = context.config_path = file;
-    auto checked = configs::check_run_config(text, context, world());
-    asio::post(io_, [this, checked = std::move(checked), by, reply, dry_run] {
-      if (checked.file.errors.empty())
-        return put_under_supervision(checked.file.policy, by, dry_run, reply);
-      Json errors = Json::array();
-      for (const auto& error : checked.file.errors) errors.push_back(error.text());
-      auto response = refuse(error_lines(checked.file.errors));
-      response.data = {{"errors", errors}};
-      reply(response);
-    });
+  const std::string& file = path->second;
+  auto pending = std::make_shared<Pending>(io_, std::move(reply), patience, file);
+  pending->timer.async_wait([pending](const boost::system::error_code& code) {
+    if (!code) pending->answer(pending->late);
   });
+  errands_.post("check " + file,
+                [this, text = request.text, file, by, pending, dry_run = request.dry_run] {
+                  auto context = schema_context(foundation_.state_directory);
+                  context.file = context.config_path = file;
+                  auto checked = configs::check_run_config(text, context, world());
+                  asio::post(io_, [this, checked = std::move(checked), by, pending, dry_run] {
+                    if (pending->over) return;
+                    if (checked.file.errors.empty())
+                      return put_under_supervision(checked.file.policy, by, dry_run, pending);
+                    Json errors = Json::array();
+                    for (const auto& error : checked.file.errors) errors.push_back(error.text());
+                    auto response = refuse(error_lines(checked.file.errors));
+                    response.data = {{"errors", errors}};
+                    pending->answer(response);
+                  });
+                });
 }
 
 void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by, bool dry_run,
-                                   Reply reply) {
+                                   std::shared_ptr<Pending> pending) {
   const auto known = runs_.find(policy.run);
   const bool fresh = known == runs_.end();
   const bool changed = !fresh && !(known->second.policy == policy);
   if (!fresh && known->second.policy.directory != policy.directory)
-    return reply(
+    return pending->answer(
         refuse(fmt::format("{} lives in {}; a run cannot move: give the new one a new name",
                            policy.run.text, known->second.policy.directory)));
   for (const auto& [name, run] : runs_)
     if (fresh && run.policy.directory == policy.directory)
-      return reply(refuse(shared_directory(policy.directory, name)));
+      return pending->answer(refuse(shared_directory(policy.directory, name)));
   Json data{{"run", policy.run.text},
             {"directory", policy.directory},
             {"known", !fresh},
@@ -108,61 +138,46 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
   const core::RunAdded added{policy, by};
   const core::Input input{policy.run, added, {}};
   if (dry_run)
-    return turns_->inspect([this, input, data, reply](core::Engine& engine, SqliteJournal&) {
+    return turns_->inspect([this, input, data, pending](core::Engine& engine, SqliteJournal&) {
       auto response = response_of(engine.preview(input), true);
       response.data.update(data);
-      asio::post(io_, [reply, response] { reply(response); });
+      asio::post(io_, [pending, response] { pending->answer(response); });
     });
-  std::map<RunName, std::string> others;
-  for (const auto& [name, run] : runs_)
-    if (name != policy.run) others[name] = run.policy.directory;
-  make_folders(added, std::move(others), [this, data, reply](const Result<core::RunAdded>& made) {
-    if (!made) return reply(refuse(made.error().message()));
-    turns_->submit({{made->policy.run, *made, {}}},
-                   [seen = *made, data, reply](const std::vector<JournalRow>& rows) {
+  make_folders(added, fresh, pending, [this, data, pending](const core::RunAdded& seen) {
+    turns_->submit({{seen.policy.run, seen, {}}},
+                   [this, seen, data, pending](const std::vector<JournalRow>& rows) {
                      auto response = find_answer(rows, seen);
                      response.data.update(data);
-                     reply(response);
+                     asio::post(io_, [pending, response] { pending->answer(response); });
                    });
   });
 }
 
 // The run's folders, by an errand: the file system may not answer, and who may list the folder
-// above can keep its lock. After four seconds (the client waits five) `made` is called with an
-// Error, and what comes late is dropped.
-void Daemon::make_folders(const core::RunAdded& added, std::map<RunName, std::string> others,
-                          std::function<void(const Result<core::RunAdded>&)> made) {
-  constexpr Duration kPatience = 4s;
-  struct Question {
-    asio::steady_timer timer;
-    std::function<void(const Result<core::RunAdded>&)> answer;  // empty: it was given
-  };
-  const std::string& directory = added.policy.directory;
-  auto question = std::make_shared<Question>(Question{asio::steady_timer(io_), std::move(made)});
-  question->timer.expires_after(kPatience);
-  question->timer.async_wait([question, directory](const boost::system::error_code& code) {
-    if (code || !question->answer) return;
-    std::exchange(question->answer, nullptr)(
-        fail(fmt::format("no answer for {} while its folders were made: nothing was done",
-                         format_duration(kPatience)),
-             directory,
-             "its file system may be away, or another user keeps the lock of a folder above it"));
-  });
-  errands_.post(
-      "folders of " + added.policy.run.text,
-      [this, added, others = std::move(others), question, state = foundation_.state_directory] {
-        Status done = check_alone(added.policy.directory, others);
-        if (done) done = make_run_directory(added.policy);
-        if (done) done = own_run_directory(added.policy.directory, state, added.by);
-        core::RunAdded seen = added;
-        seen.newest = newest_generation(added.policy.directory);
-        asio::post(io_, [question, done, seen] {
-          question->timer.cancel();
-          if (!question->answer) return;
-          const auto answer = std::exchange(question->answer, nullptr);
-          done ? answer(seen) : answer(fail(done.error()));
-        });
-      });
+// above can keep its lock.
+void Daemon::make_folders(const core::RunAdded& added, bool fresh, std::shared_ptr<Pending> pending,
+                          std::function<void(const core::RunAdded&)> made) {
+  std::map<RunName, std::string> others;
+  for (const auto& [name, run] : runs_)
+    if (name != added.policy.run) others[name] = run.real_directory;
+  errands_.post("folders of " + added.policy.directory,
+                [this, added, fresh, pending, others = std::move(others), made = std::move(made),
+                 state = foundation_.state_directory] {
+                  const std::string& directory = added.policy.directory;
+                  Status done = check_alone(directory, others);
+                  if (done && !pending->over) done = make_run_directory(added.policy);
+                  if (done && !pending->over) {
+                    done = own_run_directory(directory, state, added.by);
+                    if (done && pending->over && fresh)
+                      (void)disown_run_directory(directory, state);
+                  }
+                  core::RunAdded seen = added;
+                  seen.newest = newest_generation(directory);
+                  asio::post(io_, [pending, done, seen, made] {
+                    if (pending->over) return;
+                    done ? made(seen) : pending->answer(refuse(done.error().message()));
+                  });
+                });
 }
 
 // What RUN.yaml says now: a new policy, or that the file was refused. Empty: as before. `why`: it
@@ -216,8 +231,17 @@ void Daemon::reload_runs(const std::string& by, const std::set<RunName>& refused
       inputs.push_back(std::move(*input));
     }
     const std::string done = fmt::format("{} of {} runs have a new policy", changes, old.size());
-    turns_->submit(std::move(inputs), [reply, errors, done](const std::vector<JournalRow>&) {
-      reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
+    asio::post(io_, [this, old, inputs = std::move(inputs), reply, errors, done]() mutable {
+      // Somebody may have given a run another policy while a file system did not answer.
+      std::erase_if(inputs, [&](const core::Input& input) {
+        const auto now = runs_.find(input.run);
+        return std::none_of(old.begin(), old.end(), [&](const core::RunPolicy& policy) {
+          return policy.run == input.run && now != runs_.end() && now->second.policy == policy;
+        });
+      });
+      turns_->submit(std::move(inputs), [reply, errors, done](const std::vector<JournalRow>&) {
+        reply(errors.empty() ? accept(done) : refuse(done + "; kept as they were:\n" + errors));
+      });
     });
   });
 }

@@ -13,6 +13,7 @@
 #include "core/supply/scheduler_traits.hpp"
 #include "daemon/loop/daemon.hpp"
 #include "daemon/loop/log.hpp"
+#include "daemon/loop/real_path.hpp"
 
 namespace stoker::daemon {
 namespace {
@@ -108,8 +109,24 @@ void Daemon::on_trouble(const std::string& trouble) {
   dirty_ = true;
 }
 
-MountThread& Daemon::mount_of(const std::string& directory) {
-  auto& mount = mounts_[os::mount_point_of(directory)];
+// The thread of its file system. Where that does not answer, runs get a thread that they share with
+// others of its kind alone; the next of them are not asked for a minute.
+void Daemon::find_mount(WatchedRun& run) {
+  constexpr Duration kPatience = 100ms, kSilent = 1min;
+  const std::string& directory = run.policy.directory;
+  const std::string place = os::mount_point_of(directory);
+  const auto silent = silent_places_.find(place);
+  std::optional<std::string> real;
+  if (silent == silent_places_.end() || monotonic_now() - silent->second > kSilent) {
+    real = real_path_in_time(directory, kPatience);
+    if (!real) silent_places_.insert_or_assign(place, monotonic_now());
+  }
+  run.real_directory = real.value_or(directory);
+  run.mount = &mount_at(real ? os::mount_point_of(*real) : "no answer: " + place);
+}
+
+MountThread& Daemon::mount_at(const std::string& place) {
+  auto& mount = mounts_[place];
   if (!mount)
     mount = std::make_unique<MountThread>(
         *foundation_.clock,
@@ -176,7 +193,7 @@ bool Daemon::take_up(const std::shared_ptr<const RunBrief>& of) {
   run.policy = brief.policy;
   run.unread = brief.unread;  // reported by its name of before
   scheduler_->set_place(name, core::place_of(run.policy.scheduler));
-  run.mount = &mount_of(run.policy.directory);
+  find_mount(run);
   run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
   run.caught_up = std::make_shared<bool>(false);
   if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);

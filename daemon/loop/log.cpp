@@ -64,9 +64,14 @@ class Lines {
       stuck_ = !news_.wait_for(lock, kPatience, [this, mine] { return written_ >= mine; });
   }
 
+  void flush() {
+    std::unique_lock lock(mutex_);
+    news_.wait_for(lock, kPatienceAtEnd, [this] { return waiting_.empty(); });
+  }
+
  private:
   static constexpr std::size_t kMost = 10'000;
-  static constexpr std::chrono::milliseconds kPatience{50};
+  static constexpr std::chrono::milliseconds kPatience{50}, kPatienceAtEnd{2000};
 
   Lines() {
     std::thread([this] { write_all(); }).detach();
@@ -97,6 +102,10 @@ class Lines {
 
 void log(LogLevel level, std::string_view text) {
   Lines::of_process().put(in_form(level, text));
+}
+
+void flush_log() {
+  Lines::of_process().flush();
 }
 
 }  // namespace stoker::daemon

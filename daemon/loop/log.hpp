@@ -12,5 +12,7 @@ enum class LogLevel { Error = 3, Warning = 4, Notice = 5, Info = 6 };  // syslog
 // Returns when the line is written, but waits for that at most 50 ms, and not at all behind a line
 // that waits longer. Behind 10,000 such lines it is lost, and counted in the first one after them.
 void log(LogLevel level, std::string_view text);
+// Before the process ends: waits for the lines, at most two seconds.
+void flush_log();
 
 }  // namespace stoker::daemon

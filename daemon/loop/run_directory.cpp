@@ -20,13 +20,10 @@ std::string shared_directory(const std::string& directory, const RunName& other)
 }
 
 Status check_alone(const std::string& directory, const std::map<RunName, std::string>& others) {
-  const auto real = [](const std::string& path) {
-    std::error_code error;
-    return std::filesystem::weakly_canonical(path, error);
-  };
-  const auto here = real(directory);
+  std::error_code error;
+  const auto here = std::filesystem::weakly_canonical(directory, error);
   for (const auto& [name, other] : others)
-    if (!here.empty() && real(other) == here) return fail(shared_directory(directory, name));
+    if (!here.empty() && other == here) return fail(shared_directory(directory, name));
   return ok();
 }
 

@@ -100,13 +100,15 @@ Status Possession::write_epoch() const {
 
 Status Possession::take_local() {
   const std::string path = options_.state_directory + kStateLock;
-  STOKER_TRY(taken, take_state_lock(options_.state_directory));
+  const auto free_journal = [this] {
+    Status copied = copy_parts(journal_path(), journal_path());
+    // It has locks too; SQLite makes it again from the log.
+    if (copied) ::unlink((journal_path() + "-shm").c_str());
+    return copied;
+  };
+  STOKER_TRY(taken, take_state_lock(options_.state_directory, free_journal));
   lock_ = std::move(taken.lock);
   left_behind_ = std::move(taken.left_behind);
-  if (left_behind_) {
-    STOKER_TRY_STATUS(copy_parts(journal_path(), journal_path()));
-    ::unlink((journal_path() + "-shm").c_str());  // locks too; SQLite makes it again from the WAL
-  }
   STOKER_TRY(known, known_epoch(options_.state_directory));
   epoch_ = known.next();
   STOKER_TRY_STATUS(write_epoch());

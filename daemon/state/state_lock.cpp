@@ -55,11 +55,15 @@ bool is_held_by(const os::Fd& lock, const Lease& owner) {
          std::all_of(holders.begin(), holders.end(), [&](auto pid) { return pid == owner.pid; });
 }
 
-Result<os::Fd> replace_lock(const std::string& path) {
+// With the old one's text: until the new owner has written his, the epoch in it counts.
+Result<os::Fd> replace_lock(const std::string& path, const Lease& old) {
   const std::string aside = path + ".new";
   ::unlink(aside.c_str());
   STOKER_TRY(lock, open_lock(aside, O_EXCL));
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || ::rename(aside.c_str(), path.c_str()) != 0)
+  const std::string text = to_json_text(old) + "\n";
+  if (::write(lock.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fsync(lock.get()) != 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::rename(aside.c_str(), path.c_str()) != 0)
     return fail(errno_error(errno, "cannot replace the lock of a killed stokerd", path));
   return std::move(lock);
 }
@@ -84,7 +88,8 @@ std::vector<std::int64_t> flock_holders(std::string_view locks, std::uint64_t in
   return holders;
 }
 
-Result<StateLock> take_state_lock(const std::string& directory) {
+Result<StateLock> take_state_lock(const std::string& directory,
+                                  const std::function<Status()>& prepare) {
   const std::string path = directory + kStateLock;
   const auto turn = take_turn(directory);
   if (!turn) return fail(turn.error());
@@ -100,11 +105,17 @@ Result<StateLock> take_state_lock(const std::string& directory) {
       if (!is_held_by(taken.lock, *owner))
         return fail("its lock is held, and the kernel does not show by whom", path,
                     "stop the stokerd that works on it first, or name another --state");
-      STOKER_TRY(replaced, replace_lock(path));
+      STOKER_TRY_STATUS(prepare());
+      STOKER_TRY(replaced, replace_lock(path, *owner));
       return StateLock{std::move(replaced), *owner};
     }
     std::this_thread::sleep_for(kPause);
   }
+  struct stat locked {
+  }, there{};  // an older daemon takes no turn
+  if (::fstat(taken.lock.get(), &locked) != 0 || ::stat(path.c_str(), &there) != 0 ||
+      locked.st_ino != there.st_ino)
+    return fail("it was replaced at this moment: another stokerd works on it", path, "try again");
   return taken;
 }
 

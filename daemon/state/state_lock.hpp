@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,9 +23,11 @@ struct StateLock {
   std::optional<Lease> left_behind;  // the dead owner whose lock was replaced
 };
 
-// Waits five seconds for a lock whose owner has ended. Error: another daemon works on `directory`
-// (named: host and pid) or is starting there.
-Result<StateLock> take_state_lock(const std::string& directory);
+// Waits five seconds for a lock whose owner has ended. `prepare` is called before the lock of a
+// dead owner is replaced: it frees what else he holds; where it fails, nothing is replaced. Error:
+// another daemon works on `directory` (named: host and pid) or is starting there.
+Result<StateLock> take_state_lock(const std::string& directory,
+                                  const std::function<Status()>& prepare);
 
 // Pids of those who hold an flock on `inode`, by the text of /proc/locks; who waits is left out.
 std::vector<std::int64_t> flock_holders(std::string_view locks, std::uint64_t inode);

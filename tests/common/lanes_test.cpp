@@ -82,10 +82,16 @@ TEST_CASE("lanes: one that hangs -> the others go on; its own fail in time and a
       CHECK(all[i].first == i);
       CHECK(all[i].second.error().message().find("no answer for 50ms") != std::string::npos);
     }
-    lanes.start(4, "stuck", 1min, [late]() -> Result<int> { return 10 + *late; });
+    lanes.start(4, "stuck", 1min, [late]() -> Result<int> { return ++*late; });
+    const auto at_once = wait_for(lanes, 1);
+    CHECK(at_once[0].first == 4);
+    CHECK(at_once[0].second.error().what.find("no answer for") != std::string::npos);
     gate->open();
+    gone->pass();
+    while (lanes.finish(1ms) == false) std::this_thread::sleep_for(1ms);
+    lanes.start(5, "stuck", 1min, [late]() -> Result<int> { return 10 + *late; });
     const auto after = wait_for(lanes, 1);  // the late result of 1 is dropped
-    CHECK(after[0].first == 4);
+    CHECK(after[0].first == 5);
     CHECK(*after[0].second == 10);
   }
   gone->pass();
@@ -104,4 +110,21 @@ TEST_CASE("lanes: one that hangs -> the others go on; its own fail in time and a
   }
   held->open();
   ended->pass();
+}
+
+TEST_CASE("lanes: a thousand lanes, of which some hang -> at most 64 threads, all others done") {
+  auto gate = std::make_shared<Gate>();
+  Numbers lanes([] {});
+  const int before = lanes_running;
+  for (int i = 0; i < 1000; ++i)
+    lanes.start(static_cast<std::uint64_t>(i), std::to_string(i), 1min, [gate, i]() -> Result<int> {
+      if (i % 50 == 0) gate->pass();  // 20 of them
+      return i;
+    });
+  CHECK(lanes_running - before <= 64);
+  CHECK(wait_for(lanes, 980).size() == 980);
+  gate->open();
+  CHECK(wait_for(lanes, 20).size() == 20);
+  CHECK(lanes.finish(10s));
+  CHECK(lanes_running == before);
 }

@@ -71,6 +71,9 @@ TEST_CASE(
   for (const char* part : {"journal.db", "journal.db-wal", "journal.db-shm"})
     REQUIRE(os::replace_file(folder / part, part, os::Durability::Cached, 0600));
   const os::Fd held(::open((folder / "journal.db").c_str(), O_RDONLY | O_CLOEXEC));  // its locks
+  REQUIRE(::mkdir((folder / "journal.db-journal").c_str(), 0700) == 0);  // cannot be copied
+  REQUIRE_FALSE(Possession::take({folder.path, false, 30s, {}}));
+  REQUIRE(::rmdir((folder / "journal.db-journal").c_str()) == 0);  // and all is as it was
   const auto next = Possession::take({folder.path, false, 30s, {}});
   REQUIRE(next);
   CHECK((*next)->epoch() == Epoch(2));

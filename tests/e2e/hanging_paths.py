@@ -29,7 +29,7 @@ train:
   finished: {{file: {place}/finish/DONE}}
   exit_before_limit: 4s
 checkpoints: {{directory: {place}/checkpoints, keep: {{last: 2}}, archive: {{to: {place}/archive, every: 100}}}}
-recover: {{restarts: {{total: 100, without_progress: 100, refill: 24h}}}}
+recover: {{restarts: {{total: {restarts}, without_progress: {restarts}, refill: 24h}}}}
 watch:
   logs: ["{place}/logs/*.log"]
   kernel_logs: ["{place}/kernel/kern.log"]
@@ -40,9 +40,12 @@ alerts:
   sinks:
     hook: {{kind: webhook, url_file: {place}/secret/url}}
     pulse: {{kind: pulse, path: {place}/pulse/pulse.log}}
-  routes: [{{severity: info, to: [hook, pulse], repeat: 1m}}]
+    notify: {{kind: exec, command: [{place}/program/notify]}}
+  routes: [{{severity: info, to: [hook, pulse, notify], repeat: 1m}}]
 """
-PLACES = ["directory", "script", "setup", "finish", "checkpoints", "archive", "logs", "kernel", "disk", "dead", "secret", "pulse", "config"]
+PLACES = ["directory", "script", "setup", "finish", "checkpoints", "archive", "logs", "kernel", "disk", "dead", "secret", "pulse",
+          "program", "config"]
+SINKS = ("secret", "pulse", "program")
 SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib", "/run/", "/var/lib/")
 
 
@@ -77,14 +80,15 @@ class HangingSite(Site):
     def place(self, run):
         return os.path.join(self.folder, "places-" + run)
 
-    def make_run(self, run):
+    def make_run(self, run, script=LOOP, restarts=100):
         """Returns its RUN.yaml. Each thing that it names has a folder of its own."""
-        files = {"script/train.py": LOOP, "setup/setup.sh": ":\n", "secret/url": f"{self.url}/{run}\n", "dead/url": f"{self.url}/dead-{run}\n",
-                 "kernel/kern.log": "kernel: nothing\n", "config/RUN.yaml": RUN.format(run=run, place=self.place(run))}
+        files = {"script/train.py": script, "setup/setup.sh": ":\n", "program/notify": "#!/bin/sh\ncat >/dev/null\n",
+                 "secret/url": f"{self.url}/{run}\n", "dead/url": f"{self.url}/dead-{run}\n",
+                 "kernel/kern.log": "kernel: nothing\n", "config/RUN.yaml": RUN.format(run=run, place=self.place(run), restarts=restarts)}
         for place in PLACES[1:]:  # the daemon makes the run directory
             os.makedirs(os.path.join(self.place(run), place))
         for name, text in files.items():
-            with open(os.open(os.path.join(self.place(run), name), os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as f:
+            with open(os.open(os.path.join(self.place(run), name), os.O_CREAT | os.O_WRONLY, 0o700), "w", encoding="utf-8") as f:
                 f.write(text)
         return os.path.join(self.place(run), "config/RUN.yaml")
 
@@ -100,11 +104,11 @@ class HangingSite(Site):
         done = self.stoker("status", run, "--json", ok=False)
         return json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else {}
 
-    def crash(self, run):
-        """Ends its rank."""
+    def crash(self, run, certain=True):
+        """Ends its rank, if it has one."""
         script = os.path.join(self.place(run), "script/train.py")
         ranks = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if words_of(pid)[-1:] == [script]]
-        check(ranks, f"no rank of {run}")
+        check(ranks or not certain, f"no rank of {run}")
         for pid in ranks:
             with contextlib.suppress(ProcessLookupError):  # its shell has gone with it
                 os.kill(pid, signal.SIGKILL)
@@ -134,10 +138,14 @@ def each_place_hangs_in_turn(site):
         site.stoker("silence", "--add", "run=none", "--for", "1m", "--reason", "an order of the site", ok=False)
         check(time.monotonic() - began < 3, f"{place}: an order took {time.monotonic() - began:.0f} s")
         del site.taken[:]
+        site.crash("one", certain=False)  # an alert of its own, by its own sinks
         site.crash("two")
         site.wait(lambda seen=seen: site.of("two").get("iteration", 0) > 0 and site.of("two")["iteration"] != seen, 40,
                   f"{place}: news of the other run")
-        site.wait(lambda: "two" in site.taken, 40, f"{place}: an alert of the other run, {site.taken}")
+        if place in SINKS:  # of a run that is held at once; the crashes have excluded nodes
+            site.stoker("include", "n[01-03]", "--reason", "a run needs one")
+            site.stoker("run", site.make_run(f"held-by-{place}", "raise SystemExit(1)\n", restarts=1), "--yes")
+            site.wait(lambda: f"held-by-{place}" in site.taken, 40, f"{place}: an alert of another run, {site.taken}")
         if place == "dead":
             site.wait(lambda: any(path.startswith("dead-two") for path in site.taken), 60, "the dead man's call of the other run")
         site.let_go()

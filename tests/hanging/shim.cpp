@@ -61,6 +61,7 @@ bool is_the_daemon() {
 struct Hanging {
   const char* control = std::getenv("HANGING_CONTROL");
   const char* log = std::getenv("HANGING_LOG");
+  const pid_t process = ::getpid();
   bool active = control != nullptr && log != nullptr && is_the_daemon();
   std::mutex mutex;
   std::set<std::string> noted;
@@ -71,7 +72,8 @@ struct Hanging {
   }
 
   void note(const std::string& path) {
-    const bool main = ::syscall(SYS_gettid) == ::getpid();
+    if (::getpid() != process) return;  // a child before its exec: a thread may hold the mutex
+    const bool main = ::syscall(SYS_gettid) == process;
     const std::string line = (main ? "M " : "T ") + path + "\n";
     const std::scoped_lock lock(mutex);
     if (!noted.insert(line).second) return;
@@ -189,6 +191,8 @@ HANGING(ssize_t, readlink, (const char* path, char* text, size_t size), (path, t
         touch_at(AT_FDCWD, path))
 HANGING(ssize_t, readlinkat, (int folder, const char* path, char* text, size_t size),
         (folder, path, text, size), touch_at(folder, path))
+HANGING(int, execve, (const char* path, char* const* words, char* const* environment),
+        (path, words, environment), touch_at(AT_FDCWD, path))
 HANGING(DIR*, opendir, (const char* path), (path), touch_at(AT_FDCWD, path))
 HANGING(ssize_t, read, (int fd, void* to, size_t size), (fd, to, size), touch_fd(fd))
 HANGING(ssize_t, pread, (int fd, void* to, size_t size, off_t at), (fd, to, size, at), touch_fd(fd))
