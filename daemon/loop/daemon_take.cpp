@@ -89,6 +89,7 @@ struct Daemon::Pending {
   Reply reply;
   wire::Response late;
   std::atomic<bool> over{false};
+  bool decided = false;  // it is carried out: no word that it was not
 };
 
 void Daemon::ask_run(const wire::Request& request, const std::string& by, Duration patience,
@@ -99,7 +100,7 @@ void Daemon::ask_run(const wire::Request& request, const std::string& by, Durati
   const std::string& file = path->second;
   auto pending = std::make_shared<Pending>(io_, std::move(reply), patience, file);
   pending->timer.async_wait([pending](const boost::system::error_code& code) {
-    if (!code) pending->answer(pending->late);
+    if (!code && !pending->decided) pending->answer(pending->late);
   });
   errands_.post("check " + file,
                 [this, text = request.text, file, by, pending, dry_run = request.dry_run] {
@@ -144,6 +145,7 @@ void Daemon::put_under_supervision(core::RunPolicy policy, const std::string& by
       asio::post(io_, [pending, response] { pending->answer(response); });
     });
   make_folders(added, fresh, pending, [this, data, pending](const core::RunAdded& seen) {
+    pending->decided = true;
     turns_->submit({{seen.policy.run, seen, {}}},
                    [this, seen, data, pending](const std::vector<JournalRow>& rows) {
                      auto response = find_answer(rows, seen);
