@@ -114,7 +114,7 @@ void DeadMan::passed(const std::vector<ObservedRun>& runs, Instant now) {
 
 bool DeadMan::wait_idle(Duration limit) {
   std::unique_lock lock(mutex_);
-  return news_.wait_for(lock, limit, [this] { return is_idle(); });
+  return news_.wait_for(lock, limit, [this] { return waiting_.empty() && under_way_.empty(); });
 }
 
 std::optional<DeadMan::Trouble> DeadMan::trouble(const RunName& run) const {
@@ -135,10 +135,6 @@ void DeadMan::settle(const Waiting& waiting, const std::string& why) {
   Trouble& trouble = troubles_.try_emplace(waiting.run, Trouble{wall_now(), "", 0}).first->second;
   trouble.why = why;
   ++trouble.failures;
-}
-
-bool DeadMan::is_idle() const {
-  return waiting_.empty() && under_way_.empty();
 }
 
 // Under the lock. The calls of one run arrive in order: one at a time.

@@ -73,7 +73,6 @@ class DeadMan {
   void settle(const Waiting& waiting, const std::string& why);
   void compose_waiting();
   void send_composed();
-  [[nodiscard]] bool is_idle() const;
 
   const std::string id_;
   Courier courier_;

@@ -130,7 +130,13 @@ void OutboxAlerts::send_composed() {
     }
     const Slot slot = requests_.at(id);
     requests_.erase(id);
-    settle(slot, Retry{request.error().message()});
+    Error why = request.error();
+    {
+      const std::lock_guard lock(mutex_);
+      const auto& sink = entries_.at(slot.first).deliveries.at(slot.second).sink;
+      if (why.object == key_of(sink)) why.object = "a file that sink " + sink.name + " names";
+    }
+    settle(slot, Retry{why.message()});
   }
 }
 

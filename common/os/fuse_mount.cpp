@@ -26,7 +26,7 @@ constexpr auto kFuseMagic = 0x65735546;
 constexpr const char* kMounts = "/proc/self/mountinfo";
 constexpr std::size_t kMostBytes = 64u << 20;
 constexpr std::size_t kMostKnown = 1000;
-constexpr std::size_t kFieldsBeforeOptional = 6;
+constexpr std::size_t kPlace = 4, kFieldsBeforeOptional = 6;
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -45,6 +45,25 @@ std::vector<std::string_view> split(std::string_view text, char between) {
     if (end == std::string_view::npos) return parts;
     text.remove_prefix(end + 1);
   }
+}
+
+bool is_octal(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '7'; });
+}
+
+// "my\040disk": what would end the field is written in octal.
+std::string unescaped(std::string_view text) {
+  std::string place;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 3);
+    if (text[i] != '\\' || digits.size() < 3 || !is_octal(digits)) {
+      place += text[i];
+      continue;
+    }
+    place += static_cast<char>((digits[0] - '0') * 64 + (digits[1] - '0') * 8 + digits[2] - '0');
+    i += 3;
+  }
+  return place;
 }
 
 // virtiofs is not among them: root alone mounts it, and no program of this host shows its files.
@@ -125,7 +144,7 @@ std::optional<Mount> parse_mount(std::string_view line) {
   const auto id = number<std::uint64_t>(fields[0]);
   const auto dash = std::find(fields.begin() + kFieldsBeforeOptional, fields.end(), "-");
   if (!id || fields.end() - dash != 4) return std::nullopt;
-  Mount mount{*id, is_fuse(dash[1]), std::nullopt};
+  Mount mount{*id, unescaped(fields[kPlace]), is_fuse(dash[1]), std::nullopt};
   constexpr std::string_view kUser = "user_id=";
   int said = 0;
   for (const std::string_view option : split(dash[3], ','))

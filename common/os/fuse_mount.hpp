@@ -15,6 +15,7 @@ namespace stoker::os {
 // A line of /proc/self/mountinfo.
 struct Mount {
   std::uint64_t id = 0;
+  std::string place;  // where it is mounted, its escapes (\040) read
   bool is_fuse = false;
   std::optional<unsigned> user;  // of FUSE: who mounted it
 };

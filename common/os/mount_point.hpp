@@ -7,9 +7,6 @@
 
 namespace stoker::os {
 
-// The mount point of a line of /proc/self/mountinfo, with its escapes (\040) read. "": no such
-// line.
-std::string mount_point_in(std::string_view line);
 // Whether an absolute path is `folder` or lies below it.
 bool is_at_or_below(std::string_view path, std::string_view folder);
 

@@ -85,13 +85,6 @@ std::vector<unsigned> owners(const std::string& table, const std::vector<std::st
 
 }  // namespace
 
-bool is_loopback(const std::string& address) {
-  in_addr four{};
-  in6_addr six{};
-  if (::inet_pton(AF_INET, address.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
-  return ::inet_pton(AF_INET6, address.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
-}
-
 std::vector<unsigned> listeners_in(const SocketTables& tables, const Endpoint& server) {
   const Written at = written(server, true);
   auto uids = owners(tables.tcp, at.four, nullptr);

@@ -12,11 +12,8 @@ struct Endpoint {
   unsigned port = 0;
 };
 
-// An address of this host alone: 127.0.0.0/8 or ::1.
-bool is_loopback(const std::string& address);
-
-// The uids of the sockets that listen where a connection to `server`, an address of this host
-// alone, goes. Empty: none was found.
+// The uids of the sockets that listen where a connection to `server`, an address of this host,
+// goes. Empty: none was found.
 std::vector<unsigned> listeners_at(const Endpoint& server);
 // The uid of the end at `server` of the connection from `ours`: of who accepted it, 0 while it
 // waits for that.

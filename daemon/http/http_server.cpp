@@ -1,13 +1,8 @@
 // HttpServer on Boost.Beast. Tokens and cookies are compared in constant time.
 #include "daemon/http/http_server.hpp"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/steady_timer.hpp>
@@ -18,7 +13,6 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
-#include "common/os/fd.hpp"
 #include "common/os/files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"

@@ -173,6 +173,7 @@ void Daemon::make_folders(const core::RunAdded& added, bool fresh, std::shared_p
                     if (done && pending->over && fresh)
                       (void)disown_run_directory(directory, state);
                   }
+                  if (pending->over) return;
                   core::RunAdded seen = added;
                   seen.newest = newest_generation(directory);
                   asio::post(io_, [pending, done, seen, made] {

@@ -1,6 +1,7 @@
 // The lock of a state directory on a local disk: an flock on `stokerd.lock`, whose text names its
 // owner. The kernel keeps it after the owner was killed as long as one of its threads sleeps in a
-// file system that does not answer (state D). Such an owner runs no more, so its lock is replaced.
+// file system that does not answer (state D). Such an owner executes nothing of its own any more
+// (one system call may still end, and change a file of a run), so its lock is replaced.
 #pragma once
 
 #include <cstdint>

@@ -265,16 +265,27 @@ TEST_CASE(
   CHECK(taker->found.find("it is uid 54321's") != std::string::npos);
 }
 
+namespace {
+
+// What `stoker check` reports about a run of SLURM with this in its train section, and these
+// sections.
+std::string words_of_check(const Site& site, const std::string& train, const std::string& more) {
+  const std::string path = site.folder() + "/named.yaml";
+  site.write(path, "run: hello\ndirectory: " + site.directory() +
+                       "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: "
+                       "[python3], ranks_per_node: 1" +
+                       train + "}\n" + more);
+  return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
+}
+
+}  // namespace
+
 TEST_CASE("writers: train.finished.file in a folder of others -> check names the folder") {
   const Site site;
-  const std::string folder = site.folder() + "/team", path = site.folder() + "/ends.yaml";
+  const std::string folder = site.folder() + "/team";
   REQUIRE(os::make_directories(folder));
   const auto check = [&](const std::string& file) {
-    site.write(path, "run: hello\ndirectory: " + site.directory() +
-                         "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: "
-                         "[python3], ranks_per_node: 1, finished: {file: " +
-                         file + "}}\n");
-    return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
+    return words_of_check(site, ", finished: {file: " + file + "}", "");
   };
   const std::string words = "(train.finished.file): everybody can put files into " + folder +
                             ", also another file of yours under this name, which ends the run; "
@@ -287,14 +298,10 @@ TEST_CASE("writers: train.finished.file in a folder of others -> check names the
 
 TEST_CASE("writers: a pattern of watch.logs in a folder of others -> check names the folder") {
   const Site site;
-  const std::string folder = site.folder() + "/logs", path = site.folder() + "/logs.yaml";
+  const std::string folder = site.folder() + "/logs";
   REQUIRE(os::make_directories(folder));
   const auto check = [&](const std::string& logs) {
-    site.write(path, "run: hello\ndirectory: " + site.directory() +
-                         "\nscheduler: {kind: slurm, nodes: 1, time_limit: 1h}\ntrain: {command: "
-                         "[python3], ranks_per_node: 1}\nwatch: {logs: [\"" +
-                         logs + "\"]}\n");
-    return site.stoker({"check", path}, {{"PATH", "/none"}}).err;
+    return words_of_check(site, "", "watch: {logs: [\"" + logs + "\"]}\n");
   };
   const std::string words = "(watch.logs): everybody can put files into " + folder +
                             ", which then count as logs of this training; keep the logs in a "

@@ -26,6 +26,12 @@ Instant at(Duration d) {
   return Instant(d);
 }
 
+// Of a new log of this text, read once.
+core::Cursor behind_first_line(const Folder& folder, const std::string& text) {
+  folder.append("log", text);
+  return LineTail(folder / "log").poll(at(0s)).lines.at(0).cursor;
+}
+
 }  // namespace
 
 TEST_CASE("tail: lines as they grow -> whole lines only, the partial one is held") {
@@ -117,12 +123,10 @@ TEST_CASE("tail: rotation by rename -> the old file to its end, then the new one
 
 TEST_CASE("tail: rotated between two polls -> found by its inode beside the path") {
   const Folder folder;
-  folder.append("log", "1\n2\n3\n");
-  LineTail tail(folder / "log");
-  const auto lines = tail.poll(at(0s)).lines;
+  const core::Cursor cursor = behind_first_line(folder, "1\n2\n3\n");
   std::filesystem::rename(folder / "log", folder / "log-20260501");
   folder.append("log", "4\n");
-  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  LineTail resumed(folder / "log", {}, cursor);
   auto read = resumed.poll(at(0s));
   CHECK(texts(read) == Texts{"2", "3"});
   read = resumed.poll(at(10s));
@@ -132,11 +136,9 @@ TEST_CASE("tail: rotated between two polls -> found by its inode beside the path
 
 TEST_CASE("tail: renamed between two polls, without a successor -> its rest, then what comes") {
   const Folder folder;
-  folder.append("log", "1\n2\n3\n");
-  LineTail tail(folder / "log");
-  const auto lines = tail.poll(at(0s)).lines;
+  const core::Cursor cursor = behind_first_line(folder, "1\n2\n3\n");
   std::filesystem::rename(folder / "log", folder / "log.1");
-  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  LineTail resumed(folder / "log", {}, cursor);
   CHECK(texts(resumed.poll(at(0s))) == Texts{"2", "3"});
   folder.append("log.1", "4\n");
   CHECK(texts(resumed.poll(at(1s))) == Texts{"4"});
@@ -149,12 +151,10 @@ TEST_CASE("tail: renamed between two polls, without a successor -> its rest, the
 
 TEST_CASE("tail: gone between two polls, another file beside it -> nothing of that is read") {
   const Folder folder;
-  folder.append("log", "1\n2\n3\n");
-  LineTail tail(folder / "log");
-  const auto lines = tail.poll(at(0s)).lines;
+  const core::Cursor cursor = behind_first_line(folder, "1\n2\n3\n");
   std::filesystem::remove(folder / "log");
   folder.append("log.1", "7\n8\n9\n");
-  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  LineTail resumed(folder / "log", {}, cursor);
   CHECK(resumed.poll(at(0s)).lines.empty());
   folder.append("log", "5\n");
   CHECK(texts(resumed.poll(at(1s))) == Texts{"5"});
@@ -162,9 +162,7 @@ TEST_CASE("tail: gone between two polls, another file beside it -> nothing of th
 
 TEST_CASE("tail: rotated several times between two polls -> every file in its order") {
   const Folder folder;
-  folder.append("log", "1\n2\n");
-  LineTail tail(folder / "log");
-  const auto lines = tail.poll(at(0s)).lines;
+  const core::Cursor cursor = behind_first_line(folder, "1\n2\n");
   const auto rotate = [&](const std::string& to, Duration age) {
     std::filesystem::rename(folder / "log", folder / to);
     std::filesystem::last_write_time(folder / to,
@@ -180,7 +178,7 @@ TEST_CASE("tail: rotated several times between two polls -> every file in its or
   rotate("log.1", 1h);
   folder.append("log", "5\n");
   folder.append("log.err", "no rotation\n");
-  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  LineTail resumed(folder / "log", {}, cursor);
   Texts all;
   for (int i = 0; i < 10; ++i)
     for (const auto& text : texts(resumed.poll(at(10s * i)))) all.push_back(text);
@@ -190,14 +188,12 @@ TEST_CASE("tail: rotated several times between two polls -> every file in its or
 TEST_CASE("tail: another user's file beside the log, named like its rotation -> nothing of it") {
   if (::geteuid() != 0) return;
   const Folder folder;
-  folder.append("log", "1\n2\n");
-  LineTail tail(folder / "log");
-  const auto lines = tail.poll(at(0s)).lines;
+  const core::Cursor cursor = behind_first_line(folder, "1\n2\n");
   std::filesystem::rename(folder / "log", folder / "log.1");
   folder.append("log.7", "theirs\n");
   REQUIRE(::chown((folder / "log.7").c_str(), 54321, 54321) == 0);
   folder.append("log", "3\n");
-  LineTail resumed(folder / "log", {}, lines[0].cursor);
+  LineTail resumed(folder / "log", {}, cursor);
   Texts all;
   for (int i = 0; i < 10; ++i)
     for (const auto& text : texts(resumed.poll(at(10s * i)))) all.push_back(text);
