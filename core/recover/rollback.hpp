@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/alerts/alert_kind.hpp"
 #include "core/turn.hpp"
 #include "wire/orders.hpp"
 

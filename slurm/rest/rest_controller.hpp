@@ -11,6 +11,8 @@
 
 namespace stoker::slurm {
 
+class JsonItem;
+
 // What `stoker doctor` wants to know.
 struct RestFacts {
   int api = 0;  // 38 for v0.0.38
@@ -66,8 +68,8 @@ class RestController final : public Controller {
   Outcome judge(RestAnswer answer);
   // GET of a list, an item at a time (JsonItems). Error also: errors beside the list.
   Result<Reply> list(const std::string& what, const char* key, Duration limit,
-                     const std::function<Status(const class JsonItem&)>& take,
-                     const std::function<bool(const class JsonItem&)>& is_anothers = {});
+                     const std::function<Status(const JsonItem&)>& take,
+                     const std::function<bool(const JsonItem&)>& is_anothers = {});
   Result<Reply> ask_job(const std::string& id);  // a good answer, or `denied`
   Status know(const std::string& cluster);       // Error: it was another one before
   std::string cluster_in(const Json& document) const;

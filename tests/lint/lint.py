@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import alone  # noqa: E402
 import english  # noqa: E402
 import foreseen  # noqa: E402
 import fuzz_sources  # noqa: E402
@@ -185,6 +186,11 @@ def rule_dead_headers():
         if name.endswith(".hpp") and name not in included and not any(
                 name.endswith("/" + i) for i in included):
             yield f"{name}: nobody includes it"
+
+
+def rule_alone():
+    """Every file compiles alone, where no batch has included for it what it needs."""
+    yield from alone.problems(CPP, read)
 
 
 def rule_assertions():
