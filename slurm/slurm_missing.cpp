@@ -6,6 +6,7 @@
 
 #include "common/hostlist.hpp"
 #include "slurm/accounting.hpp"
+#include "slurm/rivals.hpp"
 #include "slurm/slurm_scheduler.hpp"
 
 namespace stoker::slurm {

@@ -176,10 +176,9 @@ def part_slurm(tally, options):
                 tally.add(name, outcome)
         elif outcome == "again" and name.startswith("slurm: "):
             tally.again.append(name.rpartition(" (")[0])
-    if (code := run.wait()) == SKIP_EXIT:
-        tally.add("slurm: real cluster", "skipped", said.strip().split("\n")[-1])
-    elif code not in (0, 1):
-        tally.add("slurm: real cluster", "failed", f"exit {code}\n{said[-3000:]}")
+    if (code := run.wait()) not in (0, 1):
+        skips = code == SKIP_EXIT
+        tally.add("slurm: real cluster", "skipped" if skips else "failed", said.strip().split("\n")[-1] if skips else f"exit {code}\n{said[-3000:]}")
 
 
 def lint(tally, *options):
@@ -191,8 +190,10 @@ def part_tidy(tally, _options):
     lint(tally, "--tidy")
 
 
-def part_lint(tally, _options):
+def part_lint(tally, options):
     title("lint")
+    if options.long:
+        build(tally, "dev", ["programs"])  # file by file: batches hide an include that is missing
     lint(tally, "--fast")
     for script in scripts_with_tests():
         about = pathlib.Path(ROOT, script).read_text(encoding="utf-8").split('"""')[1].split("\n")[0].rstrip(".")
@@ -233,8 +234,7 @@ def part_bundle(tally, options):
 # build: --long has it. Threads are in these five only.
 THREADED = ["alerts", "common", "daemon", "agent", "train"]
 SANITIZED_E2E = ["switch_files", "daemon_killed"]
-SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1",
-                     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
+SANITIZER_OPTIONS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 
 
 def untorched(without=()):

@@ -10,6 +10,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/fd.hpp"
+#include "common/os/files.hpp"
 #include "common/printable.hpp"
 #include "watch/switch_folder.hpp"
 
