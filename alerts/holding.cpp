@@ -94,18 +94,19 @@ std::optional<WallTime> quiet_until(const std::vector<core::QuietHours>& hours, 
   return until;
 }
 
-std::optional<Hold> hold_of(const RenderedAlert& alert, const std::string& sink, WallTime ready,
+std::optional<Hold> hold_of(const RenderedAlert& alert, const std::string& sink,
                             const core::AlertRules& rules, const std::vector<OpenCause>& causes,
-                            WallTime now, const Zone& zone) {
+                            HoldTimes times, const Zone& zone) {
   const std::string status = status_of(alert);
   if (status == "firing")
     if (const OpenCause* cause =
             cause_of(alert, sink, rules.inhibit.value_or(built_in_inhibitions()), causes))
       return Hold{label_of(cause->labels, "kind") + " is open (" + cause->id + ")", {}};
   if (alert.severity < core::Severity::Critical)
-    if (const auto until = quiet_until(rules.quiet_hours, now, zone))
+    if (const auto until = quiet_until(rules.quiet_hours, times.now, zone))
       return Hold{"quiet hours", until};
-  if (status != "acknowledged" && !alert.repeated && ready > now) return Hold{kGroupWait, ready};
+  if (status != "acknowledged" && !alert.repeated && times.ready > times.now)
+    return Hold{kGroupWait, times.ready};
   return std::nullopt;
 }
 

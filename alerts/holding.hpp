@@ -41,10 +41,13 @@ const std::vector<core::InhibitRule>& built_in_inhibitions();
 // End of the quiet hours that hold at `now`, with those that follow at once; empty: none do.
 std::optional<WallTime> quiet_until(const std::vector<core::QuietHours>& hours, WallTime now,
                                     const Zone& zone);
-// `ready`: when its group has waited long enough.
-std::optional<Hold> hold_of(const RenderedAlert& alert, const std::string& sink, WallTime ready,
+struct HoldTimes {
+  WallTime now;
+  WallTime ready;  // when the alert's group has waited long enough
+};
+std::optional<Hold> hold_of(const RenderedAlert& alert, const std::string& sink,
                             const core::AlertRules& rules, const std::vector<OpenCause>& causes,
-                            WallTime now, const Zone& zone);
+                            HoldTimes times, const Zone& zone);
 
 // Sinks that an open alert goes to because no one acknowledged it. `first`: when which sink had it.
 struct Escalation {

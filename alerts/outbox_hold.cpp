@@ -64,8 +64,8 @@ void OutboxAlerts::hold_new(OutboxEntry& entry, PendingDelivery& delivery, const
   if (kind == nullptr || kind->at_once || entry.alert.kind == kDigestKind) return;
   const WallTime now = entry.alert.at;
   delivery.ready = now + routed.wait;
-  const auto hold = hold_of(entry.alert, delivery.sink.name, delivery.ready, entry.rules, open, now,
-                            options_.zone);
+  const auto hold = hold_of(entry.alert, delivery.sink.name, entry.rules, open,
+                            {now, delivery.ready}, options_.zone);
   if (!hold) return;
   delivery.held = true;
   delivery.rule = hold->rule;
@@ -104,7 +104,7 @@ void OutboxAlerts::drop_held(const std::string& id, bool forget, const std::vect
 bool OutboxAlerts::repeat_waits(const RenderedAlert& alert, const std::string& sink,
                                 const core::AlertPolicy& policy) const {
   const WallTime now = alert.at;
-  return hold_of(alert, sink, now, policy.rules, causes(policy.rules), now, options_.zone)
+  return hold_of(alert, sink, policy.rules, causes(policy.rules), {now, now}, options_.zone)
       .has_value();
 }
 
@@ -170,7 +170,7 @@ std::optional<Hold> OutboxAlerts::hold_now(const OutboxEntry& entry,
                                            const PendingDelivery& delivery, WallTime ready,
                                            WallTime now) const {
   if (silenced_.contains(entry.alert.id)) return Hold{"a silence", {}};
-  return hold_of(entry.alert, delivery.sink.name, ready, entry.rules, causes(entry.rules), now,
+  return hold_of(entry.alert, delivery.sink.name, entry.rules, causes(entry.rules), {now, ready},
                  options_.zone);
 }
 

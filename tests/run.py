@@ -20,6 +20,7 @@ from beside import Beside, write_result
 from checker import run_checker
 from gpu_build import gpu_build
 from ledger import Ledger, Progress
+from scripted import run_once
 from tally import Tally, closing_words, outcomes
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
@@ -108,12 +109,7 @@ def script_test(tally, name, script, environment, limit, most_tries, until, prog
         return tally.add(name, "skipped", "no time was left for it")
     for attempt in range(1, most_tries + 1):
         began = time.monotonic()
-        try:
-            run = subprocess.run([sys.executable, *script], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit)
-            code, output = run.returncode, run.stdout
-        except subprocess.TimeoutExpired as late:
-            code, output = 124, (late.stdout or b"").decode(errors="replace")
+        code, output = run_once(script, environment, limit, ROOT)
         outcome = {0: "passed", SKIP_EXIT: "skipped"}.get(code, "failed")
         seconds = time.monotonic() - began
         last = outcome != "failed" or attempt == most_tries or time.time() > until

@@ -66,6 +66,7 @@ class ConversationLimit {
     SSL_CTX_set_msg_callback_arg(context, share.release()->get());
     return CURLE_OK;
   }
+  // OpenSSL's signature. NOLINTNEXTLINE(readability-function-size)
   static void count(int written, int, int content, const void*, std::size_t, SSL*, void* target) {
     auto& state = *static_cast<State*>(target);
     if (written != 0 || content != SSL3_RT_HANDSHAKE || ++state.messages != kMostMessages) return;

@@ -179,7 +179,9 @@ void MountShift::set_follows(const RunName& run, const std::vector<watch::Follow
 
 std::vector<core::Input> MountShift::flush() {
   std::vector<core::Input> inputs;
-  for (auto& [run, watched] : watchers_) {
+  for (auto& watcher : watchers_) {
+    const RunName& run = watcher.first;
+    auto& watched = watcher.second;
     if (abandoned()) return {};
     poll(run, watched, clock_.now(), inputs);
     for (core::Input& input : watched.watcher->flush_digest()) inputs.push_back(std::move(input));

@@ -165,7 +165,7 @@ std::optional<KernelEvent> parse_hung(std::string_view text) {
   constexpr std::size_t kLongestTask = 32;
   if (text.starts_with("INFO: task ")) {
     const auto blocked = text.find(" blocked for more than ");
-    if (blocked == npos || blocked > 11 + kLongestTask) return std::nullopt;
+    if (blocked > 11 + kLongestTask) return std::nullopt;  // npos too
     const std::string_view task = text.substr(11, blocked - 11);
     const auto colon = task.rfind(':');
     if (colon == npos) return std::nullopt;

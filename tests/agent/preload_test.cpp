@@ -7,6 +7,7 @@
 
 #include "worker/agent/rank/rank_environment.hpp"
 
+using namespace stoker;
 using namespace stoker::agent;
 using Words = std::vector<std::string>;
 
@@ -36,7 +37,7 @@ TEST_CASE("preload: what the order of a rank sets is what its helper watches in 
   StartRanks order;
   order.set_load = true;
   order.attempt = Attempt(1);
-  stoker::wire::Start start;
+  wire::Start start;
   start.run = RunName("r");
   const std::string_view text = python_standby();
   const std::size_t from = text.find("OF_RANK = frozenset(\"\"\"") + 23;
@@ -45,5 +46,5 @@ TEST_CASE("preload: what the order of a rank sets is what its helper watches in 
   for (std::string name; watched >> name;) names[name] = true;
   const auto set = rank_environment(start, order, 0, {"/dev/shm/page", ""});
   CHECK(names.size() == set.size());
-  for (const auto& [name, value] : set) CHECK_MESSAGE(names.contains(name), name);
+  for (const auto& variable : set) CHECK_MESSAGE(names.contains(variable.first), variable.first);
 }

@@ -45,7 +45,7 @@ core::AlertPolicy exec_policy(const std::vector<std::string>& command, const std
 TEST_CASE("fallback: a refused critical alert -> to the sinks that were not routed, and its end") {
   const Site site;
   Receivers both(Mood::Refuse);
-  auto& [hook, spare] = both;
+  LocalServer &hook = both.hook, &spare = both.spare;
   const auto policy = with_spare(hook.url(), spare.url());
   const auto outbox = site.open();
   REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), policy));
@@ -69,7 +69,7 @@ TEST_CASE("fallback: a refused critical alert -> to the sinks that were not rout
 TEST_CASE("fallback: a warning -> only where it was routed") {
   const Site site;
   Receivers both(Mood::Refuse);
-  auto& [hook, spare] = both;
+  LocalServer &hook = both.hook, &spare = both.spare;
   const auto policy = with_spare(hook.url(), spare.url());
   const auto outbox = site.open();
   REQUIRE(
@@ -82,7 +82,7 @@ TEST_CASE("fallback: a warning -> only where it was routed") {
 TEST_CASE("fallback: a critical alert not taken for long -> to the others, and tried on") {
   const Site site;
   Receivers both(Mood::Fail);
-  auto& [hook, spare] = both;
+  LocalServer &hook = both.hook, &spare = both.spare;
   OutboxOptions options = site.options();
   options.fall_back = 50ms;
   auto outbox = OutboxAlerts::open(options);
@@ -155,7 +155,7 @@ TEST_CASE("outbox: Retry-After -> the sink's other alerts wait too") {
 TEST_CASE("outbox: runs use one name for two sinks -> the one does not hold the other's alerts") {
   const Site site;
   Receivers both(Mood::Busy);
-  auto& [busy, good] = both;
+  LocalServer &busy = both.hook, &good = both.spare;
   const auto first = policy_of(busy.url()), second = policy_of(good.url());
   const auto outbox = site.open();
   REQUIRE(outbox->accept(EffectKey("hello/1/0"), alert_of("hello/a"), first));

@@ -39,7 +39,7 @@ OpenCause cause_of(const RenderedAlert& alert, std::set<std::string> sinks) {
 std::optional<Hold> held(const RenderedAlert& alert, const core::AlertRules& rules,
                          const std::vector<OpenCause>& causes, const char* now,
                          const char* ready = "2022-05-01T00:00:00Z") {
-  return hold_of(alert, "mail", at(ready), rules, causes, at(now), kUtc);
+  return hold_of(alert, "mail", rules, causes, {at(now), at(ready)}, kUtc);
 }
 
 }  // namespace

@@ -140,7 +140,9 @@ TEST_CASE(
     const auto sink = make_sink(policy);
     REQUIRE(sink.has_value());
     if (policy.name == "form") continue;  // shows what its template names
-    for (const auto& [kind, moments] : seen) {
+    for (const auto& found : seen) {
+      const auto& kind = found.first;
+      const auto& moments = found.second;
       CAPTURE(policy.kind);
       CAPTURE(kind);
       if (!moments.fired) continue;

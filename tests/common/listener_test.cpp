@@ -291,7 +291,9 @@ TEST_CASE("listener: netlink and the tables of /proc give the same answers") {
                                                               {"::", "::1"},
                                                               {"::", "127.0.0.1"},
                                                               {"::ffff:127.0.0.1", "127.0.0.1"}};
-  for (const auto& [at, called] : ways) {
+  for (const auto& way : ways) {
+    const char* at = way.first;
+    const std::string& called = way.second;
     CAPTURE(at);
     CAPTURE(called);
     Server server(at);

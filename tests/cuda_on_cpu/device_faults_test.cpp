@@ -2,6 +2,7 @@
 // CudaDevice reads.
 #include <doctest/doctest.h>
 
+#include "tests/cuda_on_cpu/emulator/runtime.hpp"
 #include "tests/cuda_on_cpu/lazy.hpp"
 #include "worker/train/device/cuda_device.hpp"
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/cuda_on_cpu/emulator/runtime.hpp"
 #include "tests/cuda_on_cpu/lazy.hpp"
 #include "tests/fake_nccl/moving_nccl.hpp"
 #include "tests/train/comm_contract.hpp"

@@ -74,8 +74,9 @@ TEST_CASE(
       {"REPLACE INTO run_states SELECT * FROM backup.run_states WHERE run = 'a'",
        "not those of one turn"},
       {"REPLACE INTO state SELECT * FROM backup.state", "not those of one turn"}};
-  for (const auto& [sql, says] : cases) {
-    CAPTURE(std::string(sql));
+  for (const auto& damage : cases) {
+    const std::string sql = damage.first, says = damage.second;
+    CAPTURE(sql);
     Folder folder;
     const std::string path = folder / "journal.db", backup = folder / "journal-2026-01-01.db";
     two_turns(folder);

@@ -4,6 +4,7 @@ Ranks are Python scripts written into the run directory. Every process of a test
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,8 @@ class Allocation:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
+        if not os.environ.get("STOKER_KEEP"):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def story(self):
         """For a failed test: what the agents said."""

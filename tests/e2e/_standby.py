@@ -1,6 +1,8 @@
 """For the tests of warm Python standbys: the helper as the agent starts it, and allocations whose script has them."""
+import atexit
 import json
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -12,6 +14,7 @@ HELPER = os.path.join(ROOT, "worker", "agent", "rank", "python_standby.py")
 
 def folder_with(script, heavy="WORD = 'first'\n"):
     folder = os.path.realpath(tempfile.mkdtemp(prefix="stoker-standby-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name, text in (("train.py", script), ("heavy.py", heavy)):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)

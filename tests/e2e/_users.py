@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 
-from e2e._harness import BIN, Failed, Site, check, skip
+from e2e._harness import BIN, Failed, Site, check, on_any_disk, skip
 
 TAG = f"stk{os.getpid() % 100000}"
 OWNER, MATE, STRANGER, GROUP = TAG + "own", TAG + "mate", TAG + "else", TAG + "run"
@@ -137,8 +137,8 @@ class SharedSite(Site):
     def config(self, command=None):
         path = os.path.join(self.folder, self.run + ".yaml")
         with open(path, "w", encoding="utf-8") as f:
-            f.write(RUN.format(run=self.run, directory=self.directory, group=GROUP, secret=SECRET,
-                               command=command or f"/usr/bin/python3, {self.script}"))
+            f.write(on_any_disk(RUN.format(run=self.run, directory=self.directory, group=GROUP, secret=SECRET,
+                                           command=command or f"/usr/bin/python3, {self.script}")))
         os.chmod(path, 0o600)
         os.chown(path, *self.ids(OWNER))
         return path

@@ -3,7 +3,7 @@ import json
 import os
 import sys
 
-from e2e._harness import check, main
+from e2e._harness import check, main, on_any_disk
 
 OUT_OF_MEMORY = """
 import sys, time
@@ -35,8 +35,8 @@ def supervise(site, text):
         f.write(text)
     config = os.path.join(site.folder, "diagnosed.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script,
-                           kernel=os.path.join(site.folder, "kern-%N.log")))
+        f.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script,
+                                       kernel=os.path.join(site.folder, "kern-%N.log"))))
     site.start_daemon()
     site.stoker("run", config, "--yes")
 

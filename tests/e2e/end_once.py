@@ -11,7 +11,7 @@ import sys
 import time
 
 import proved
-from e2e._harness import Failed, Site, check, main
+from e2e._harness import Failed, Site, check, main, on_any_disk
 
 # Each execution leaves one line; `go` lets it end.
 JOB = """
@@ -44,7 +44,7 @@ def supervise(site, switch="", more="", obeys=True):
         f.write(JOB.format(log=site.began, go=site.go, switch=switch, obeys=obeys))
     config = os.path.join(site.folder, "foreign.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, watch=WATCH, more=more))
+        f.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, watch=WATCH, more=more)))
     site.start_daemon()
     site.stoker("run", config, "--yes")
     site.wait_iteration(5)

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from e2e._harness import check, main
+from e2e._harness import check, main, on_any_disk
 
 QUICK = """
 import os, sys
@@ -55,7 +55,7 @@ def supervise(site, text, limit="1h"):
         f.write(text)
     config = os.path.join(site.folder, "foreign.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, limit=limit, directory=site.directory, python=sys.executable, script=script, more=WATCH))
+        f.write(on_any_disk(RUN.format(run=site.run, limit=limit, directory=site.directory, python=sys.executable, script=script, more=WATCH)))
     site.start_daemon()
     site.stoker("run", config, "--yes")
 

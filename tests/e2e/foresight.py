@@ -2,7 +2,7 @@
 import os
 import sys
 
-from e2e._harness import check, main
+from e2e._harness import check, main, on_any_disk
 
 TRAINING = """
 import os, signal, sys, time
@@ -36,7 +36,7 @@ def supervise(site):
         f.write(TRAINING)
     config = os.path.join(site.folder, "run.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script))
+        f.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script)))
     site.start_daemon()
     site.stoker("run", config, "--yes")
     return config

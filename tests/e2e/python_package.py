@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from e2e._harness import check, main
+from e2e._harness import check, main, on_any_disk
 from e2e._python import has, package, torch_python
 
 RUN = """\
@@ -150,8 +150,8 @@ def begin(site, text, python=sys.executable, ranks=1):
         file.write(text)
     path = package(os.path.join(site.folder, "site")) + os.pathsep + os.environ.get("STOKER_TORCH_PATH", "")
     with open(config, "w", encoding="utf-8") as file:
-        file.write(RUN.format(run=site.run, directory=site.directory, python=python, script=script, ranks=ranks, path=path.rstrip(":"),
-                              folder=site.folder))
+        file.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, python=python, script=script, ranks=ranks, path=path.rstrip(":"),
+                                          folder=site.folder)))
     site.start_daemon()
     site.stoker("run", config, "--yes")
 

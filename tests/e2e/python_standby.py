@@ -1,9 +1,11 @@
 """Warm standbys of Python ranks (train.preload): what a script sees is what the plain interpreter shows it, and a restart
 does not import again. The modules are small ones of the test; ./dev bench restart measures with torch."""
+import atexit
 import json
 import os
 import signal
 import subprocess
+import shutil
 import sys
 import tempfile
 
@@ -110,6 +112,7 @@ def open_gpu_is_seen(_):
     sys.path.insert(0, os.path.dirname(HELPER))
     import python_standby as helper
     folder = tempfile.mkdtemp(prefix="stoker-standby-")
+    atexit.register(shutil.rmtree, folder)
     os.symlink("/dev/nvidiactl", os.path.join(folder, "3"))
     os.symlink("/dev/null", os.path.join(folder, "4"))
     check(not helper.holds_gpu(folder), "nvidiactl counts as a GPU")

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 
-from e2e._harness import BIN, TRAIN, check, main
+from e2e._harness import BIN, TRAIN, check, main, on_any_disk
 from e2e._users import OWNER, STRANGER, SharedSite, make_users, remove_users
 
 RUN = """\
@@ -86,7 +86,7 @@ def what_a_stranger_puts_there_hurts_nothing(site):
                 .replace("directory: checkpoints", f"directory: {checkpoints}"))
     path = os.path.join(site.folder, "shared.yaml")
     with open(path, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, config=config, checkpoints=checkpoints, archive=archive))
+        f.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, config=config, checkpoints=checkpoints, archive=archive)))
     os.chmod(path, 0o600)
     os.chown(path, *site.ids(OWNER))
     python = "/usr/bin/python3"

@@ -30,7 +30,7 @@ def supervise(site):
     with open(script, "w", encoding="utf-8") as f:
         f.write(LOOP)
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script))
+        f.write(_harness.on_any_disk(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script)))
     site.stoker("run", config, "--yes")
 
 

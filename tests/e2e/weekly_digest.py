@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from e2e._harness import check, main
+from e2e._harness import check, main, on_any_disk
 
 TRAIN = """
 import time
@@ -45,8 +45,8 @@ def once_over_kills(site):
         f.write(TRAIN)
     config = os.path.join(site.folder, "run.yaml")
     with open(config, "w", encoding="utf-8") as f:
-        f.write(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, file=file,
-                           day=DAYS[due.weekday()], at=due.strftime("%H:%M")))
+        f.write(on_any_disk(RUN.format(run=site.run, directory=site.directory, python=sys.executable, script=script, file=file,
+                                       day=DAYS[due.weekday()], at=due.strftime("%H:%M"))))
     site.start_daemon()
     site.stoker("run", config, "--yes")
     site.wait_iteration(5)

@@ -24,7 +24,7 @@ import batches  # noqa: E402
 FLAGS = ["-std=c++20", "-I" + ROOT, "-I" + ROOT + "/tests/cuda_on_cpu/emulator", "-w", "-DFMT_SHARED", "-DFMT_CONSTEVAL=", '-DSTOKER_VERSION="lint"',
          '-DSTOKER_SOURCE_DIR="."',
          '-DSTOKER_STATES_PAGE="."', '-DSTOKER_GOLDEN_DIR="."', '-DSTOKER_LEAD_DIR="."', '-DSTOKER_LYING_SHIM="."',
-         '-DSTOKER_LYING_SCENARIO="."', '-DSTOKER_FAKE_NCCL="."']
+         '-DSTOKER_LYING_SCENARIO="."', '-DSTOKER_FAKE_NCCL="."', '-DSTOKER_FAKE_GPU="."']
 # Where clean batches are remembered, and for how long when nobody asks for them.
 CLEAN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker-tidy")
 KEPT_S = 30 * 86400

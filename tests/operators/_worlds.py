@@ -64,7 +64,7 @@ class World:
         values = dict(run=self.site.run, directory=self.site.directory, scheduler=self.kind, time_limit="1h", tasks=self.tasks,
                       top_up=self.top_up, command=command, train=train, watch=watch)
         with open(self.config, "w", encoding="utf-8") as f:
-            f.write(RUN.format(**{**values, **more}))
+            f.write(_harness.on_any_disk(RUN.format(**{**values, **more})))
 
     def write_core(self, prefix):
         shape = dict(layers=1, hidden=16, ffn=32, sequence=32, micro=1, global_batch=8, ramp_start=4, ramp_samples=64,

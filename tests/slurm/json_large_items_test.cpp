@@ -109,8 +109,9 @@ TEST_CASE("large items: what is kept is the same in every piece, and no characte
       {"x", "x"},    {R"(\")", "\""},          {R"(\\)", "\\"}, {R"(\u00fc)", "ü"},
       {"ü", "ü"},    {R"(\ud83d\ude00)", "😀"}, {"😀", "😀"},      {R"(\uD83D\uDE00)", "😀"},
       {"],}", "],}"}};
-  for (const auto& [written, meant] : characters)
+  for (const auto& character : characters)
     for (std::size_t before = 0; before < 14; ++before) {
+      const std::string &written = character.first, &meant = character.second;
       const std::string head(before, 'h');
       const std::string value = head + times(kLongest / written.size() + 20, written);
       const std::string text =

@@ -21,6 +21,10 @@ import roots
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
+sys.path.insert(0, TESTS)
+
+from scripted import run_once  # noqa: E402
+
 LIMIT_S = 900 if not os.environ.get("STOKER_LONG") else 4 * 3600  # a hundred faults in a row
 # Cases that take longest go first, so that no worker is left alone with them at the end.
 LONGEST = ["model_agrees", "model_agrees_with_accounts", "stopped", "stopped_while_a_job_ends", "killed_at_each_point", "munge_stopped",
@@ -66,21 +70,16 @@ def run_case(script, case, training, tries, until):
     if time.time() > until:
         return 77, "no time was left for it", 0, before
     while True:
-        code, said, seconds = run_once(script, case, training)
+        code, said, seconds = timed(script, case, training)
         if code in (0, 77) or len(before) + 1 == tries or time.time() > until:
             return code, said, seconds, before
         before.append(said)
 
 
-def run_once(script, case, training):
+def timed(script, case, training):
     began = time.monotonic()
     play = environment(**({"STOKER_TRAINING": training} if training != "-" else {}))
-    try:
-        done = subprocess.run([sys.executable, script, case], env=play, stdin=subprocess.DEVNULL, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", timeout=LIMIT_S)
-        code, said = done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        code, said = 124, (late.stdout or b"").decode(errors="replace")
+    code, said = run_once([script, case], play, LIMIT_S)
     return code, said, time.monotonic() - began
 
 

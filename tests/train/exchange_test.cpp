@@ -233,10 +233,11 @@ TEST_CASE("import: what is no such model -> 22 in one line, and nothing is left"
     std::filesystem::create_directory(folder / "bad");
     folder.write("bad/config.json", bad.config);
     folder.write("bad/model.safetensors", bad.model);
-    const auto [code, said] = complaint_of(folder, [&] {
+    const auto complaint = complaint_of(folder, [&] {
       return run_import({folder / "bad", folder / "in"});
     });
-    CHECK(code == 22);
+    const std::string& said = complaint.second;
+    CHECK(complaint.first == 22);
     CHECK_MESSAGE(said.find(bad.says) != std::string::npos, said);
     CHECK(std::count(said.begin(), said.end(), '\n') == 1);
     CHECK_FALSE(os::exists(folder / "in"));

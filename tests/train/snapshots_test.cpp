@@ -109,7 +109,7 @@ class Nodes {
       REQUIRE(snapshots != nullptr);
       bool peer_lost = false;
       const auto restored =
-          restore_snapshot(comm, state, *snapshots, id, Generation(3), 60s, peer_lost);
+          restore_snapshot(comm, state, *snapshots, {id, Generation(3)}, 60s, peer_lost);
       std::string answer = restored ? "" : restored.error().message();
       if (restored) {
         std::size_t wrong = 0;

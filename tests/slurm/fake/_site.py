@@ -94,8 +94,9 @@ class FakeSite(Site):
         open(self.log_path, "a", encoding="utf-8").close()
         config = os.path.join(self.folder, "story.yaml")
         with open(config, "w", encoding="utf-8") as f:
-            f.write(RUN.format(run=self.run, directory=self.directory, tasks=tasks, nodes=nodes, script=script, log=self.log_path, scheduler=scheduler,
-                               train=train, recover=recover, ceiling=ceiling, more=more, group=f"group: {group}\n" if group else ""))
+            f.write(_harness.on_any_disk(RUN.format(
+                run=self.run, directory=self.directory, tasks=tasks, nodes=nodes, script=script, log=self.log_path, scheduler=scheduler,
+                train=train, recover=recover, ceiling=ceiling, more=more, group=f"group: {group}\n" if group else "")))
         if not self.daemon:
             self.start_daemon("--slurm-pace", pace, *daemon)
         self.stoker("run", config, "--yes")

@@ -171,9 +171,9 @@ class SlurmSite(Site):
         locked = [self.python, self.ours("_lock.py"), self.folder] if lock else []
         config = os.path.join(self.folder, f"{self.run}.yaml")
         with open(config, "w", encoding="utf-8") as f:
-            f.write(RUN.format(run=self.run, directory=self.directory,
-                               command=", ".join([*locked, *command]),
-                               **{**DEFAULTS, **options}))
+            f.write(_harness.on_any_disk(RUN.format(run=self.run, directory=self.directory,
+                                                    command=", ".join([*locked, *command]),
+                                                    **{**DEFAULTS, **options})))
         return config
 
     def run_training(self, **options):

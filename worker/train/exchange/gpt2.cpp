@@ -45,14 +45,20 @@ std::uint64_t our_row(const Gpt2Tensor& tensor, std::uint64_t r) {
   return (r % hidden / size * kQkv + r / hidden) * size + r % size;
 }
 
-// Elements [first, first + count) of a matrix of so many columns, each to place_of(row, column).
+// Elements [first, first + count) of a tensor, each of so many bytes.
+struct Elements {
+  std::uint64_t first, count;
+  std::size_t each;
+};
+
+// Elements of a matrix of so many columns, each to place_of(row, column).
 template <class Place>
-void scatter(std::size_t each, std::uint64_t first, std::uint64_t count, std::uint64_t columns,
-             const char* from, char* to, const Place& place_of) {
-  std::uint64_t row = first / columns, column = first % columns;
-  for (std::uint64_t i = 0; i < count; ++i) {
+void scatter(const Elements& part, std::uint64_t columns, const char* from, char* to,
+             const Place& place_of) {
+  std::uint64_t row = part.first / columns, column = part.first % columns;
+  for (std::uint64_t i = 0; i < part.count; ++i) {
     const std::uint64_t place = place_of(row, column);
-    if (each == 8)
+    if (part.each == 8)
       std::memcpy(to + place * 8, from + i * 8, 8);
     else
       std::memcpy(to + place * 4, from + i * 4, 4);
@@ -122,7 +128,7 @@ void put_ours(const Gpt2Tensor& tensor, std::uint64_t first, std::uint64_t count
               char* theirs, std::size_t each) {
   const std::uint64_t rows = tensor.parameter->shape[0];
   const std::uint64_t columns = columns_of(tensor.parameter->shape);
-  scatter(each, first, count, columns, from, theirs, [&](std::uint64_t r, std::uint64_t c) {
+  scatter({first, count, each}, columns, from, theirs, [&](std::uint64_t r, std::uint64_t c) {
     return tensor.transposed ? c * rows + their_row(tensor, r) : their_row(tensor, r) * columns + c;
   });
 }
@@ -130,7 +136,7 @@ void put_ours(const Gpt2Tensor& tensor, std::uint64_t first, std::uint64_t count
 void put_theirs(const Gpt2Tensor& tensor, std::uint64_t first, std::uint64_t count,
                 const char* from, char* ours, std::size_t each) {
   const std::uint64_t columns = columns_of(tensor.parameter->shape);
-  scatter(each, first, count, columns_of(tensor.shape), from, ours,
+  scatter({first, count, each}, columns_of(tensor.shape), from, ours,
           [&](std::uint64_t r, std::uint64_t c) {
             return tensor.transposed ? our_row(tensor, c) * columns + r
                                      : our_row(tensor, r) * columns + c;

@@ -196,7 +196,7 @@ std::optional<std::variant<ResumePoint, ExitCode>> load_memory(const ResumeParts
                                                                std::uint64_t skip) {
   const wire::SnapshotId id = *p.environment.memory_load;
   bool peer_lost = false;
-  auto restored = restore_snapshot(p.comm, p.state, *p.snapshots, id, p.environment.generation,
+  auto restored = restore_snapshot(p.comm, p.state, *p.snapshots, {id, p.environment.generation},
                                    p.config.train.deadline + kSlowestLoad, peer_lost);
   if (!restored && peer_lost) {
     complain("error: " + restored.error().message());

@@ -169,11 +169,11 @@ class Restore {
 }  // namespace
 
 Result<Restored> restore_snapshot(Comm& comm, FlatState& state, Snapshots& snapshots,
-                                  const wire::SnapshotId& id, Generation generation,
-                                  Duration deadline, bool& peer_lost) {
+                                  const Wanted& wanted, Duration deadline, bool& peer_lost) {
+  const wire::SnapshotId& id = wanted.id;
   peer_lost = true;  // until a failure is not the network's
   Restore restore(comm, state, snapshots, deadline);
-  STOKER_TRY_STATUS(restore.gather(id, generation));
+  STOKER_TRY_STATUS(restore.gather(id, wanted.generation));
   const std::string object = fmt::format("iteration {} in memory", id.iteration.value);
   if (const std::string why = restore.missing(); !why.empty()) {
     peer_lost = false;

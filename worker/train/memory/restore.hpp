@@ -12,10 +12,14 @@ struct Restored {
   Position position;
 };
 
+struct Wanted {
+  wire::SnapshotId id;
+  Generation generation;  // that restores it
+};
+
 // Collective: fails on all ranks alike, and says why; the state may then hold anything. When a peer
 // was lost, `peer_lost` is set.
 Result<Restored> restore_snapshot(Comm& comm, FlatState& state, Snapshots& snapshots,
-                                  const wire::SnapshotId& id, Generation generation,
-                                  Duration deadline, bool& peer_lost);
+                                  const Wanted& wanted, Duration deadline, bool& peer_lost);
 
 }  // namespace stoker::train

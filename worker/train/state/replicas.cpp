@@ -89,8 +89,9 @@ void widen(Spot& spot, const char* good, const char* bad, std::size_t each, std:
 
 // Collective over the group.
 Result<Spot> widest(Comm& comm, const Device& device, Axis axis, const Differing& d,
-                    const Memory& memory, std::size_t ranks, Duration deadline) {
+                    const Memory& memory, Duration deadline) {
   Spot spot;
+  const std::size_t ranks = comm.mesh().group(axis, comm.rank()).size();
   const std::size_t count = d.parameter->count;
   std::vector<char> all(ranks * std::min(kWindow, count) * memory.each);
   for (std::size_t at = 0; at < count; at += kWindow) {
@@ -116,7 +117,7 @@ Status locate(Comm& comm, const FlatState& state, Axis axis,
   for (std::size_t part = 0; worst == nullptr && part < (state.owns_all() ? 3 : 1); ++part)
     for (const Differing& d : differing) {
       const Memory memory = memories_of(state, *d.parameter)[part];
-      STOKER_TRY(spot, widest(comm, state.device(), axis, d, memory, group.size(), deadline));
+      STOKER_TRY(spot, widest(comm, state.device(), axis, d, memory, deadline));
       if (spot.apart <= most.apart) continue;
       most = spot, worst = &d;
       found = {};
