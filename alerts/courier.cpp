@@ -22,7 +22,6 @@ constexpr std::size_t kKeptOfAnswer = 1024;
 constexpr std::size_t kKeptOfReplies = 16u << 10;  // SMTP: one a recipient
 constexpr std::size_t kMostRead = 256u << 10;      // then the answer is cut off
 constexpr int kLongestWaitMs = 60'000;
-constexpr Duration kAppendLimit = 10s;
 
 void initialise_once() {
   static std::once_flag once;
@@ -167,7 +166,7 @@ void Courier::start(std::uint64_t id, const Request& request) {
                    if (const auto started = commands_.start(id, r); !started) at_once(started);
                  },
                  [&](const AppendRequest& r) {
-                   files_->start(id, r.path, kAppendLimit, [r]() -> Result<bool> {
+                   files_->start(id, r.path, r.timeout, [r]() -> Result<bool> {
                      STOKER_TRY_STATUS(os::append_file(r.path, r.line, os::Durability::Synced));
                      return true;
                    });

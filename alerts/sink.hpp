@@ -61,6 +61,7 @@ struct ExecRequest {
 };
 struct AppendRequest {
   std::string path, line;
+  Duration timeout = 10s;  // its file system may not answer
 };
 using Request = std::variant<HttpRequest, MailRequest, ExecRequest, AppendRequest>;
 

@@ -2,16 +2,21 @@
 #include "alerts/try_out.hpp"
 
 #include <map>
+#include <memory>
+#include <semaphore>
 
 #include "alerts/courier.hpp"
 #include "alerts/secret.hpp"
+#include "common/lanes.hpp"
 #include "common/overloaded.hpp"
 
 namespace stoker::alerts {
 
 namespace {
 
-constexpr Duration kPatience = 4s;  // the control socket answers within 5 s
+// The control socket answers within 5 s: a secret's file, then the receiver.
+constexpr Duration kComposeLimit = 1s;
+constexpr Duration kPatience = 3s;
 
 RenderedAlert test_alert() {
   core::SendAlert alert;
@@ -33,27 +38,37 @@ void judge(SinkTest& test, const Delivery& outcome) {
              outcome);
 }
 
-// What each sink would send; empty: the test says why there is nothing.
-std::vector<std::optional<Request>> requests_of(const std::vector<core::SinkPolicy>& sinks,
-                                                std::vector<SinkTest>& tests,
-                                                std::vector<std::unique_ptr<Sink>>& made) {
+struct Composed {
+  std::shared_ptr<const Sink> sink;
+  Request request;
+};
+
+Result<Composed> compose(const core::SinkPolicy& policy, const RenderedAlert& alert) {
+  STOKER_TRY(sink, make_sink(policy));
+  STOKER_TRY(request, sink->request(alert, wall_now()));
+  return Composed{std::move(sink), std::move(request)};
+}
+
+// What each sink would send; empty: the test says why there is nothing. A secret may lie in a file
+// system that does not answer: each on a thread of its own.
+std::vector<std::optional<Composed>> requests_of(const std::vector<core::SinkPolicy>& sinks,
+                                                 std::vector<SinkTest>& tests) {
   const RenderedAlert alert = test_alert();
-  std::vector<std::optional<Request>> requests(sinks.size());
-  made.resize(sinks.size());
+  std::vector<std::optional<Composed>> requests(sinks.size());
+  std::counting_semaphore<> news(0);
+  Lanes<Composed> lanes([&news] { news.release(); });
   for (std::size_t i = 0; i < sinks.size(); ++i) {
     tests.push_back({sinks[i].name, sinks[i].kind, false, "", ""});
-    auto sink = make_sink(sinks[i]);
-    if (!sink) {
-      tests[i].detail = sink.error().message();
-      continue;
-    }
-    auto request = (*sink)->request(alert, wall_now());
-    if (!request) {
-      tests[i].detail = request.error().message();
-      continue;
-    }
-    made[i] = std::move(*sink);
-    requests[i] = std::move(*request);
+    lanes.start(i, std::to_string(i) + " " + sinks[i].name, kComposeLimit,
+                [policy = sinks[i], alert] { return compose(policy, alert); });
+  }
+  while (lanes.under_way() > 0) {
+    (void)news.try_acquire_for(lanes.patience(kComposeLimit));
+    for (auto& [i, composed] : lanes.collect())
+      if (composed)
+        requests[i] = std::move(*composed);
+      else
+        tests[i].detail = composed.error().message();
   }
   return requests;
 }
@@ -65,6 +80,8 @@ void shorten(Request& request) {
     mail->timeout = std::min(mail->timeout, kPatience);
   else if (auto* command = std::get_if<ExecRequest>(&request))
     command->timeout = std::min(command->timeout, kPatience / 2);
+  else if (auto* file = std::get_if<AppendRequest>(&request))
+    file->timeout = std::min(file->timeout, kPatience);
 }
 
 std::string without_returns(std::string text) {
@@ -100,29 +117,28 @@ std::string show(const Request& request) {
 
 std::vector<SinkTest> show_requests(const std::vector<core::SinkPolicy>& sinks) {
   std::vector<SinkTest> tests;
-  std::vector<std::unique_ptr<Sink>> made;
-  const auto requests = requests_of(sinks, tests, made);
+  const auto requests = requests_of(sinks, tests);
   for (std::size_t i = 0; i < sinks.size(); ++i)
     if (requests[i]) {
       tests[i].ok = true;
       tests[i].detail = "not sent";
-      tests[i].shown = show(*requests[i]);
+      tests[i].shown = show(requests[i]->request);
     }
   return tests;
 }
 
 std::vector<SinkTest> try_sinks(const std::vector<core::SinkPolicy>& sinks) {
   std::vector<SinkTest> tests;
-  std::vector<std::unique_ptr<Sink>> made;
-  auto requests = requests_of(sinks, tests, made);
+  auto requests = requests_of(sinks, tests);
   Courier courier;
   for (std::size_t i = 0; i < sinks.size(); ++i) {
     if (!requests[i]) continue;
-    shorten(*requests[i]);
-    courier.start(i, *requests[i]);
+    shorten(requests[i]->request);
+    courier.start(i, requests[i]->request);
   }
   while (courier.under_way() > 0)
-    for (const auto& [id, answer] : courier.wait(1s)) judge(tests[id], made.at(id)->judge(answer));
+    for (const auto& [id, answer] : courier.wait(1s))
+      judge(tests[id], requests.at(id)->sink->judge(answer));
   return tests;
 }
 

@@ -160,13 +160,15 @@ class Daemon {
                     std::function<void(const core::RunAdded&)> made);
   void ask_run_file(const std::string& path);  // --run
   void test_alerts(const wire::Request& request, Reply reply);
-  void reload(const std::string& by, Reply reply);
-  void reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply);
-  std::optional<core::Input> read_again(const core::RunPolicy& old, const std::string& by,
-                                        bool refused, std::string& why) const;
   std::optional<std::string> why_refused(const Peer& peer, const wire::Request& request);
   std::optional<std::string> why_not_today(const Peer& peer, const wire::Request& request);
   void ask_again_later(const Reply& reply);
+
+  // daemon_reload.cpp
+  void reload(const std::string& by, Reply reply);
+  void reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply);
+  struct Reloading;
+  void take_reloaded(const std::shared_ptr<Reloading>& all);
 
   DaemonOptions options_;
   Foundation foundation_;

@@ -62,21 +62,23 @@ TEST_CASE("way: a link of another user anywhere on it -> refused, also behind li
 }
 
 TEST_CASE("way: a folder before a path that others may write -> named, unless sticky over ours") {
-  const Folder folder;  // in /tmp, which is sticky
+  const Folder above;  // as /tmp
+  REQUIRE(::chmod(above.path.c_str(), 01777) == 0);
   const auto real = [](const std::string& path) { return fs::canonical(path).string(); };
-  fs::create_directories(folder / "a");
+  const std::string folder = above / "ours";
+  fs::create_directories(folder + "/a");
   CHECK(os::open_folder_before("/etc/new", 0).empty());
-  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()).empty());
-  CHECK(os::open_folder_before(folder.path + ".sock", ::geteuid()) == real("/tmp"));
-  REQUIRE(::chmod((folder / "a").c_str(), 01777) == 0);
-  CHECK(os::open_folder_before(folder / "a/rest.sock", ::geteuid()) == real(folder / "a"));
+  CHECK(os::open_folder_before(folder + "/a/rest.sock", ::geteuid()).empty());
+  CHECK(os::open_folder_before(folder + ".sock", ::geteuid()) == real(above.path));
+  REQUIRE(::chmod((folder + "/a").c_str(), 01777) == 0);
+  CHECK(os::open_folder_before(folder + "/a/rest.sock", ::geteuid()) == real(folder + "/a"));
   if (::geteuid() != 0) return;
-  REQUIRE(::chmod((folder / "a").c_str(), 0755) == 0);
-  REQUIRE(::chown((folder / "a").c_str(), kAnother, kAnother) == 0);
-  CHECK(os::open_folder_before(folder / "a/rest.sock", 0) == real(folder / "a"));
-  CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother).empty());  // in a folder of ours
-  REQUIRE(::chown(folder.path.c_str(), kAnother, kAnother) == 0);
-  CHECK(os::open_folder_before(folder / "a/rest.sock", kAnother) == real("/tmp"));
+  REQUIRE(::chmod((folder + "/a").c_str(), 0755) == 0);
+  REQUIRE(::chown((folder + "/a").c_str(), kAnother, kAnother) == 0);
+  CHECK(os::open_folder_before(folder + "/a/rest.sock", 0) == real(folder + "/a"));
+  CHECK(os::open_folder_before(folder + "/a/rest.sock", kAnother).empty());  // in a folder of ours
+  REQUIRE(::chown(folder.c_str(), kAnother, kAnother) == 0);
+  CHECK(os::open_folder_before(folder + "/a/rest.sock", kAnother) == real(above.path));
 }
 
 TEST_CASE("way: a file behind links of our own -> opened; behind another user's -> refused") {

@@ -126,6 +126,40 @@ class HangingSite(Site):
         super().close()
 
 
+def timed(site, *order):
+    began = time.monotonic()
+    done = site.stoker(*order, ok=False)
+    check(time.monotonic() - began < 6, f"{order} took {time.monotonic() - began:.0f} s")
+    check("gave no answer" not in done.stdout + done.stderr, f"{order}: {done.stdout}{done.stderr}")
+    return done
+
+
+def reloads_the_other(site):
+    """RUN.yaml of one run does not answer: the others' is read again, and the message names it."""
+    path = os.path.join(site.place("two"), "config/RUN.yaml")
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text.replace("time_limit: 1h", "time_limit: 2h"))
+    log = os.path.join(site.folder, "stokerd.log")
+    before = os.path.getsize(log)
+    site.daemon.send_signal(signal.SIGHUP)
+
+    def said():
+        with open(log, encoding="utf-8", errors="replace") as f:
+            f.seek(before)
+            return next((line for line in f if "have a new policy" in line), None)
+    line = site.wait(said, 6, "the reload")
+    check("1 of " in line and "no answer for" in line and os.path.join(site.place("one"), "config/RUN.yaml") in line, line)
+
+
+def tests_the_other_sinks(site):
+    """A secret of one sink does not answer: the others are tried."""
+    said = timed(site, "alerts", "test")
+    said = said.stdout + said.stderr
+    check("no answer for" in said and "delivered" in said, said)
+
+
 def each_place_hangs_in_turn(site):
     site.start_both()
     for place in PLACES:
@@ -146,6 +180,10 @@ def each_place_hangs_in_turn(site):
             site.stoker("include", "n[01-03]", "--reason", "a run needs one")
             site.stoker("run", site.make_run(f"held-by-{place}", "raise SystemExit(1)\n", restarts=1), "--yes")
             site.wait(lambda: f"held-by-{place}" in site.taken, 40, f"{place}: an alert of another run, {site.taken}")
+        if place == "config":
+            reloads_the_other(site)
+        if place == "secret":
+            tests_the_other_sinks(site)
         if place == "dead":
             site.wait(lambda: any(path.startswith("dead-two") for path in site.taken), 60, "the dead man's call of the other run")
         site.let_go()
