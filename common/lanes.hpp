@@ -56,7 +56,8 @@ class Lanes {
     Lane& its = shared_->lanes[lane];
     if (its.stuck) return refuse(id, no_answer(lane, monotonic_now() - its.since));
     its.waiting.emplace_back(id, std::move(work));
-    if (its.runs || its.waiting.size() > 1) return;
+    if (its.runs || its.queued) return;
+    its.queued = true;
     shared_->ready.push_back(lane);
     if (shared_->threads >= kMostThreads) return;  // one of them will take it
     try {
@@ -116,6 +117,7 @@ class Lanes {
   };
   struct Lane {
     std::deque<std::pair<std::uint64_t, Work>> waiting;
+    bool queued = false;               // it is in `ready`, once
     bool runs = false, stuck = false;  // stuck: what runs has overstayed its time
     std::uint64_t id = 0;              // of what runs
     Instant since;
@@ -160,6 +162,7 @@ class Lanes {
   static void run_lane(Shared& shared, const std::string& name,
                        std::unique_lock<std::mutex>& lock) {
     Lane& lane = shared.lanes[name];
+    lane.queued = false;
     while (!lane.waiting.empty()) {
       auto [id, work] = std::move(lane.waiting.front());
       lane.waiting.pop_front();

@@ -10,6 +10,7 @@
 
 #include "common/hash.hpp"
 #include "common/os/files.hpp"
+#include "common/os/fuse_mount.hpp"
 #include "common/os/way.hpp"
 
 namespace stoker::watch {
@@ -58,6 +59,7 @@ Result<std::optional<OpenedFile>> open_regular(const std::string& path) {
   struct stat about {};
   if (::fstat(file.fd.get(), &about) != 0) return fail(errno_error(errno, "cannot stat", path));
   if (!S_ISREG(about.st_mode)) return fail("is no regular file", path);
+  STOKER_TRY_STATUS(os::check_mount(file.fd.get(), path));  // each read and the close would wait
   file.inode = about.st_ino;
   file.size = static_cast<std::uint64_t>(about.st_size);
   file.mtime = os::mtime_ns(about);

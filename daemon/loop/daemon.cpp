@@ -129,7 +129,7 @@ Status Daemon::begin() {
                    [this](const std::string& trouble) { on_trouble(trouble); }});
   site_.publisher = std::make_shared<RunPublisher>(state + "/published");
   site_.caught_up = std::make_shared<bool>(false);
-  site_.mount = &mount_at(os::mount_point_of(state));
+  site_.mount = &mount_at("site");  // reads nothing of runs: the lease must not wait for them
   site_.mount->post([state] { os::sweep_aside_files(state + "/published"); },
                     {{}, watch::Part::Published});
 
@@ -225,7 +225,7 @@ void Daemon::keep_socket() {
       log(again ? LogLevel::Warning : LogLevel::Error,
           again ? "the control socket was gone and is put back"
                 : "the control socket is gone: " + again.error().message());
-      socket_group_.clear();
+      socket_group_.reset();
       share_socket();
     });
   });

@@ -86,6 +86,7 @@ class Daemon {
     bool dropped = false;                     // the watcher is being replaced
     bool unread = false;                      // its own files do not answer, which was reported
     Duration patience{};                      // with them
+    bool apart = false;                       // they did not answer once: a mount of its own
     std::string sign;                         // that its job is ending, as last seen
     std::size_t silences = 0;                 // of its logs after an error, likewise
     Instant written_at;                       // its status.json
@@ -128,6 +129,7 @@ class Daemon {
   void publish_again(const RunPart& part);
   void report_passed_over(const RunPart& part, Duration lasts, bool silent);
   void tell_unread_runs();
+  void set_apart(const RunName& name, WatchedRun& run);
 
   // daemon_leave.cpp: runs that were forgotten or have another name.
   bool drop_missing(const RunBriefs& runs);
@@ -199,7 +201,8 @@ class Daemon {
   std::map<RunName, core::RunPolicy> leaving_;  // of forgotten runs; of the engine's thread
   NameHistory names_;                           // likewise
   std::unique_ptr<LineServer> socket_;
-  std::string socket_group_, socket_news_;  // who else may knock, and what was said about it
+  std::optional<std::string> socket_group_;  // who else may knock; "": no one. Empty: not set yet
+  std::string socket_news_;                  // what was said about it
   std::unique_ptr<HttpServer> http_;
   PeerRights rights_;
   BytePace bytes_;

@@ -12,7 +12,9 @@ namespace {
 
 constexpr Duration kPassOver = 10s;  // in a part where others can read or write
 constexpr Duration kStuck = 20s;     // in a run's own files: file systems pause by themselves
-// Twice as long each time: what a file system needs half a minute for is read in the end.
+constexpr Duration kNextStuck = 5s;  // while another run's do not answer: one user can hold many
+// Twice as long each time, which only that run waits (set_apart): what a file system needs half a
+// minute for is read in the end.
 constexpr Duration kLongestPatience = 2min;
 
 std::string text_of(const RunPart& part, const core::RunPolicy& policy) {
@@ -50,18 +52,39 @@ void Daemon::take_up_answering_parts() {
     if (mount->is_passed_over(part)) return false;
     report_passed_over(part, 0ns, false);
     if (part.part == watch::Part::Published) publish_again(part);
-    if (part.part == watch::Part::Own && runs_.contains(part.run)) start_watcher(part.run);
+    const auto run = runs_.find(part.run);
+    if (part.part == watch::Part::Own && run != runs_.end()) set_apart(part.run, run->second);
     return true;
+  });
+}
+
+// From now on no other run waits for this one: who held its files once can do so again and again.
+// What was posted to the old mount is done before the new one publishes.
+void Daemon::set_apart(const RunName& name, WatchedRun& run) {
+  if (std::exchange(run.apart, true)) return start_watcher(name);
+  MountThread& before = *std::exchange(run.mount, &mount_at("run " + name.text));
+  run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
+  run.caught_up = std::make_shared<bool>(false);
+  if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
+  run.mount->set_follows(name, run.brief->follows);
+  before.forget(name, [this, name] {
+    turns_->submit({}, [this, name](const std::vector<core::JournalRow>&) {
+      start_watcher(name);
+      if (const auto found = runs_.find(name); found != runs_.end()) catch_up(name, found->second);
+    });
   });
 }
 
 void Daemon::pass_over_stuck_parts() {
   take_up_answering_parts();
   for (auto& [place, mount] : mounts_) {
-    const auto by = mount->relieve([this](const RunPart& part) {
+    const bool others = std::any_of(passed_over_.begin(), passed_over_.end(), [&](const auto& one) {
+      return one.second == mount.get() && one.first.part == watch::Part::Own;
+    });
+    const auto by = mount->relieve([this, others](const RunPart& part) {
       const auto run = runs_.find(part.run);
       if (part.part != watch::Part::Own || run == runs_.end()) return kPassOver;
-      return std::max(kStuck, run->second.patience);
+      return std::max(others ? kNextStuck : kStuck, run->second.patience);
     });
     if (!by) continue;
     passed_over_[by->part] = mount.get();

@@ -170,6 +170,12 @@ void Daemon::share_socket() {
   const auto shared =
       share_state(foundation_.state_directory, group.empty() ? std::nullopt : std::optional(gid));
   if (!shared) log(LogLevel::Warning, shared.error().message());
+  site_.mount->post(
+      [published = site_.publisher->directory(), open = !group.empty()] {
+        if (const auto set = share_published(published, open); !set)
+          log(LogLevel::Warning, set.error().message());
+      },
+      {{}, watch::Part::Published});
 }
 
 // Whether anything is new about it.

@@ -48,16 +48,24 @@ Status open_journal(Foundation& foundation) {
 }
 
 bool is_private(const std::string& name) {
-  constexpr std::array<std::string_view, 10> kOurs{"journal",  "backups",      "lease.",   "epoch",
-                                                   "identity", "stokerd.lock", "stepping", "pulse",
-                                                   "patterns", "slurm-cluster"};
+  constexpr std::array<std::string_view, 11> kOurs{
+      "journal",      "backups",  "lease.", "epoch",    "identity",     "stokerd.lock",
+      "stokerd.turn", "stepping", "pulse",  "patterns", "slurm-cluster"};
   return std::any_of(kOurs.begin(), kOurs.end(),
                      [&name](std::string_view ours) { return name.starts_with(ours); });
 }
 
+// An empty directory is replaced: who opened the old one holds nothing of the new one.
+bool made_anew(const std::string& state) {
+  struct stat info {};
+  return ::lstat(state.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         ::rmdir(state.c_str()) == 0 && ::mkdir(state.c_str(), 0700) == 0;
+}
+
 // Older versions made state readable for everybody. The folder is closed to them from the first
 // moment on; its files too, for a group that may pass through it.
-Status close_state(const std::string& state) {
+// A sentence for the log; "" = it was closed before.
+Result<std::string> close_state(const std::string& state) {
   struct stat info {};
   if (::stat(state.c_str(), &info) != 0) return fail(errno_error(errno, "cannot stat", state));
   if (info.st_uid != ::geteuid())
@@ -65,6 +73,13 @@ Status close_state(const std::string& state) {
                 state, "name one of your own with --state");
   const os::Fd opened(::open(state.c_str(), O_PATH | O_CLOEXEC));
   STOKER_TRY_STATUS(os::check_mount(opened.get(), state));
+  std::string news;
+  if ((info.st_mode & 0066) != 0 && !made_anew(state))
+    news = fmt::format(
+        "{} was open to other users until now (mode {:04o}): who opened it then can still hold it. "
+        "It is closed; after the next stop, move its content into a directory that `mkdir -m 0700` "
+        "made",
+        state, info.st_mode & 07777);
   STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
   STOKER_TRY_STATUS(os::check_entries(state));  // who could write there may have put links there
   const auto names = os::list_directory(state);
@@ -76,7 +91,7 @@ Status close_state(const std::string& state) {
       (void)os::set_mode(path, info.st_mode & 0700, "cannot close it to others");
   }
   for (const char* folder : {"", "/backups"}) os::sweep_aside_files(state + folder);
-  return ok();
+  return news;
 }
 
 // Ready for systemd while another host's daemon does the work: it must not be ended for waiting.
@@ -101,7 +116,8 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
   foundation.backups = state + "/backups";
   STOKER_TRY_STATUS(with_hint(os::make_directories(state, 0700)));
   STOKER_TRY_STATUS(with_hint(os::check_way(state)));
-  STOKER_TRY_STATUS(close_state(state));
+  STOKER_TRY(open_before, close_state(state));
+  if (!open_before.empty()) foundation.announcements.push_back(open_before);
   for (const std::string& folder : {foundation.backups, state + "/published"})
     STOKER_TRY_STATUS(with_hint(os::make_directories(folder, 0700)));
   std::string file_system;
@@ -137,20 +153,17 @@ Result<Foundation> lay_foundation(const std::string& state_directory, bool patie
 }
 
 Status share_state(const std::string& state, std::optional<gid_t> group) {
-  struct Folder {
-    std::string path;
-    mode_t shared;
-  };
   // Entered, not listed: who can list a folder can keep others from writing in it (watch/part.hpp).
-  for (const Folder& folder : {Folder{state + "/.", 0710}, Folder{state + "/published", 0710}})
-    if (auto set = os::share_folder(folder.path, group, group ? folder.shared : 0700,
-                                    "cannot set who may read it");
-        !set) {
-      Error error = set.error();
-      error.hint = "stokerd must run as the owner of its state directory";
-      return fail(error);
-    }
-  return ok();
+  auto set =
+      os::share_folder(state + "/.", group, group ? 0710 : 0700, "cannot set who may read it");
+  if (set) return ok();
+  Error error = set.error();
+  error.hint = "stokerd must run as the owner of its state directory";
+  return fail(error);
+}
+
+Status share_published(const std::string& published, bool shared) {
+  return os::set_folder_mode(published, shared ? 0711 : 0700, "cannot set who may read it");
 }
 
 Status back_up(Foundation& foundation, WallTime now) {

@@ -30,8 +30,12 @@ struct Foundation {
 Result<Foundation> lay_foundation(const std::string& state_directory, bool patient);
 
 // The state directory is its owner's alone (0700). With a group its members may pass through to the
-// control socket (0710) and read <state>/published (0750): chosen content, without secrets.
+// control socket and <state>/published (0710).
 Status share_state(const std::string& state, std::optional<gid_t> group);
+// Who may pass through the state directory may pass through this one too, to files whose names are
+// known: chosen content, without secrets. Who reads one of them can hold the folder: not on the
+// loop's thread, and not before the daemon works.
+Status share_published(const std::string& published, bool shared);
 
 // The journal with its backup, daily and at a clean end. Blocks.
 Status back_up(Foundation& foundation, WallTime now);

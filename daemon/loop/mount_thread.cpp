@@ -6,8 +6,7 @@
 namespace stoker::daemon {
 namespace {
 
-constexpr std::size_t kMostLeft = 32;  // threads of a mount that do not come back
-constexpr std::size_t kMostRuns = 8;   // of them in runs' own files: more is the file system itself
+constexpr std::size_t kMostLeft = 64;  // threads of a mount that do not come back
 
 }  // namespace
 
@@ -50,11 +49,9 @@ void MountThread::set_follows(const RunName& run, std::vector<watch::Follow> fol
 }
 
 void MountThread::forget(const RunName& run, std::function<void()> done) {
-  shift_->post({[run, done = std::move(done)](MountShift& shift) {
-                  shift.forget(run);
-                  done();
-                },
-                {}});
+  // A log may be closed here, in a file system that does not answer.
+  shift_->post({[run](MountShift& shift) { shift.forget(run); }, {run, watch::Part::Own}});
+  post(std::move(done));
 }
 
 void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
@@ -67,10 +64,8 @@ void MountThread::flush(std::function<void(std::vector<core::Input>)> done) {
 
 std::optional<MountThread::PassedBy> MountThread::relieve(const Patience& patience) {
   if (passed_over_->size() >= kMostLeft) return std::nullopt;
-  const bool can_leave_runs = passed_over_->size(watch::Part::Own) < kMostRuns;
-  auto left = shift_->abandon([&](const RunPart& part, Duration since) {
-    return (can_leave_runs || part.part != watch::Part::Own) && since >= patience(part);
-  });
+  auto left =
+      shift_->abandon([&](const RunPart& part, Duration since) { return since >= patience(part); });
   if (!left) return std::nullopt;
   shift_ = std::make_shared<MountShift>(clock_, post_, knowledge_(), passed_over_);
   shift_->begin();

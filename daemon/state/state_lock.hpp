@@ -18,6 +18,7 @@
 namespace stoker::daemon {
 
 inline constexpr const char* kStateLock = "/stokerd.lock";
+inline constexpr const char* kStateTurn = "/stokerd.turn";  // locked while a daemon starts
 
 struct StateLock {
   os::Fd lock;
@@ -30,7 +31,12 @@ struct StateLock {
 Result<StateLock> take_state_lock(const std::string& directory,
                                   const std::function<Status()>& prepare);
 
-// Pids of those who hold an flock on `inode`, by the text of /proc/locks; who waits is left out.
-std::vector<std::int64_t> flock_holders(std::string_view locks, std::uint64_t inode);
+// By the text of /proc/locks, where a file is "MAJOR:MINOR:INODE" (hexadecimal device): the device
+// of the file with this inode number that `pid` holds an flock on; "": it holds none. stat(2) may
+// show another device (overlay, btrfs).
+std::string flock_device(std::string_view locks, std::int64_t pid, std::uint64_t inode);
+// Pids of those who hold an flock on this file; who waits is left out.
+std::vector<std::int64_t> flock_holders(std::string_view locks, std::string_view device,
+                                        std::uint64_t inode);
 
 }  // namespace stoker::daemon

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <doctest/doctest.h>
+#include <numeric>
 
 using namespace stoker;
 
@@ -128,4 +129,29 @@ TEST_CASE("lanes: a thousand lanes, of which some hang -> at most 64 threads, al
   CHECK(wait_for(lanes, 20).size() == 20);
   CHECK(lanes.finish(10s));
   CHECK(lanes_running == before);
+}
+
+TEST_CASE(
+    "lanes: a lane that waits for a thread, given up and asked again -> done once, in order") {
+  auto gate = std::make_shared<Gate>();
+  Numbers lanes([] {});
+  for (std::uint64_t i = 0; i < 64; ++i)  // no thread is left
+    lanes.start(i, std::to_string(i), 1min, [gate]() -> Result<int> {
+      gate->pass();
+      return 0;
+    });
+  lanes.start(100, "late", 0ns, []() -> Result<int> { return 1; });
+  CHECK(wait_for(lanes, 1).size() == 1);  // given up
+  auto done = std::make_shared<std::vector<int>>();
+  for (int i = 0; i < 50; ++i)
+    lanes.start(101 + static_cast<std::uint64_t>(i), "late", 1min, [done, i]() -> Result<int> {
+      done->push_back(i);  // one thread at a time
+      std::this_thread::sleep_for(1ms);
+      return i;
+    });
+  gate->open();
+  CHECK(wait_for(lanes, 64 + 50).size() == 64 + 50);
+  std::vector<int> wanted(50);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  CHECK(*done == wanted);
 }

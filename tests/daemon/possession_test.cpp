@@ -95,7 +95,10 @@ TEST_CASE(
   ::close(pipe[1]);
 }
 
-TEST_CASE("state lock: the text of /proc/locks -> who holds an inode; who waits does not count") {
+TEST_CASE(
+    "state lock: the text of /proc/locks -> who holds a file; neither who waits nor the same "
+    "number "
+    "elsewhere counts") {
   const char* text =
       "1: POSIX  ADVISORY  WRITE 14850 fe:00:11084625 1073741824 1073742335\n"
       "2: FLOCK  ADVISORY  WRITE 14850 fe:00:11084617 0 EOF\n"
@@ -104,9 +107,13 @@ TEST_CASE("state lock: the text of /proc/locks -> who holds an inode; who waits 
       "4: OFDLCK ADVISORY  WRITE -1 fe:00:11084617 0 EOF\n"
       "5: LEASE  BREAKING  READ  911 fe:00:11084617 0 EOF\n"
       "6: FLOCK  ADVISORY  WRITE 99 fe:00:1108461 0 EOF\n7: FLOCK\n";
-  CHECK(flock_holders(text, 11084617) == std::vector<std::int64_t>{14850, 14830});
-  CHECK(flock_holders(text, 11084625).empty());
-  CHECK(flock_holders("", 1).empty());
+  CHECK(flock_holders(text, "fe:00", 11084617) == std::vector<std::int64_t>{14850});
+  CHECK(flock_holders(text, "00:1a", 11084617) == std::vector<std::int64_t>{14830});
+  CHECK(flock_holders(text, "fe:00", 11084625).empty());
+  CHECK(flock_holders("", "fe:00", 1).empty());
+  CHECK(flock_device(text, 14830, 11084617) == "00:1a");
+  CHECK(flock_device(text, 14851, 11084617).empty());
+  CHECK(flock_device(text, 99, 11084617).empty());
 }
 
 TEST_CASE("possession: a network lease that is renewed -> refused to another daemon") {
