@@ -2,6 +2,7 @@
 #include "daemon/http/tls.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/x509.h>
@@ -22,6 +23,7 @@ namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
 using Code = boost::system::error_code;
 constexpr std::size_t kFileBytes = 1u << 20;
+constexpr Duration kNoLimit = std::chrono::hours(24 * 365);
 
 // Of our user or root, and no one else reads it; the path may be a link, as certificate tools make.
 Result<std::string> read_key(const std::string& path) {
@@ -86,16 +88,35 @@ Result<std::shared_ptr<Tls>> Tls::open(TlsFiles files, Notice notice) {
   return made;
 }
 
+Result<Tls::Look> Tls::look(const TlsFiles& files, const std::string& before) {
+  Look found{print_of(files), nullptr, ""};
+  if (found.seen == before) return found;
+  const auto renewed = load(files);
+  if (renewed)
+    found.renewed = *renewed;
+  else
+    found.trouble = renewed.error().message();
+  return found;
+}
+
+void Tls::take_looks() {
+  for (auto& [id, found] : looks_.collect()) {
+    if (!found || found->seen == seen_) continue;
+    seen_ = found->seen;
+    if (found->renewed) context_ = found->renewed;
+    notice_(found->renewed ? "the page has a new certificate: " + files_.certificate
+                           : "the page keeps its old certificate: " + found->trouble);
+  }
+}
+
 std::shared_ptr<Tls::Context> Tls::context(Instant now, Duration pause) {
-  if (now - looked_ < pause) return context_;
+  take_looks();
+  if (now - looked_ < pause || looks_.under_way() > 0) return context_;
   looked_ = now;
-  std::string seen = print_of(files_);
-  if (seen == seen_) return context_;
-  seen_ = std::move(seen);
-  const auto renewed = load(files_);
-  if (renewed) context_ = *renewed;
-  notice_(renewed ? "the page has a new certificate: " + files_.certificate
-                  : "the page keeps its old certificate: " + renewed.error().message());
+  looks_.start(1, "certificate", kNoLimit,
+               [files = files_, before = seen_] { return look(files, before); });
+  (void)news_.try_acquire_for(50ms);
+  take_looks();
   return context_;
 }
 

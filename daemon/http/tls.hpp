@@ -5,11 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <string_view>
 
 #include <boost/asio/ssl/context.hpp>
 
+#include "common/lanes.hpp"
 #include "common/result.hpp"
 #include "common/time.hpp"
 
@@ -30,7 +32,8 @@ class Tls {
   static Result<std::shared_ptr<Tls>> open(TlsFiles files, Notice notice);
 
   // For the next connection. Files that changed are read again, checked once in `pause`; while
-  // the new ones do not work the old ones stay.
+  // the new ones do not work the old ones stay. They are read by a thread of their own, as their
+  // file system may not answer; one that answers within 50 ms counts for this connection.
   std::shared_ptr<Context> context(Instant now, Duration pause = 60s);
 
  private:
@@ -38,8 +41,18 @@ class Tls {
   TlsFiles files_;
   Notice notice_;
   std::shared_ptr<Context> context_;
-  std::string seen_;  // what says that a file is another one
+  struct Look {
+    std::string seen;  // what says that a file is another one
+    std::shared_ptr<Context> renewed;
+    std::string trouble;  // why the new files do not work
+  };
+  static Result<Look> look(const TlsFiles& files, const std::string& before);
+  void take_looks();
+
+  std::string seen_;
   Instant looked_;
+  std::counting_semaphore<> news_{0};
+  Lanes<Look> looks_{[this] { news_.release(); }};
 };
 
 // Whether the certificate is for this name or address (without a port).

@@ -88,7 +88,8 @@ void Cluster::end(SimJob& job, std::uint32_t number, JobState state, int exit_co
 }
 
 // The tasks of an array wait in one record, which has the array's id. A task that starts gets a
-// record and an id of its own; the last one takes over the array's.
+// record and an id of its own; the last one takes over the array's, but not in 20.11 where
+// slurmctld was restarted since.
 void Cluster::split(SimJob& job, std::uint32_t number) {
   const auto waits = [](const auto& entry) {
     return entry.second.own == 0 && entry.second.state == JobState::Pending;
@@ -98,7 +99,7 @@ void Cluster::split(SimJob& job, std::uint32_t number) {
   const auto waiting = std::count_if(job.state.begin(), job.state.end(), waits);
   task.own = waiting > 1 ? job.id + number : job.id;
   task.born = ++job.split;
-  if (waiting != 2) return;
+  if (waiting != 2 || (shape_.release < 2205 && job.reloaded)) return;
   std::find_if(job.state.begin(), job.state.end(), waits)->second.own = job.id;
 }
 
@@ -138,7 +139,7 @@ void Cluster::node_dies(const NodeName& node) {
 }
 
 // With --no-kill a job only loses the node; the loss of the first one, which runs the batch script,
-// ends it.
+// ends it; not in 24.11, where an administrator says so and slurmd lives.
 void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
                         bool node_is_dead) {
   SimTask& task = job.state.at(number);
@@ -149,7 +150,7 @@ void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
     task.nodes.erase(lost);
     task.uncounted = true;
     task.node_list = compress_hostlist(task.nodes);
-    if (!host) return;
+    if (!host || shape_.release >= 2411) return;
     end(job, number, JobState::Failed, 0, 9);  // slurmd lives, and has killed the script
   } else if (job.requeue && !node_is_dead) {
     hooks_.killed(job, number, false);
@@ -325,7 +326,10 @@ void Cluster::controller_restarts() {
     for (auto& [number, task] : job.state) {
       if (is_live(task.state) && std::exchange(task.uncounted, false)) task.counted_on = true;
       if (core::is_terminal(task.state) && !task.unlisted) task.resent = true;
-      if (task.state == JobState::Pending && task.own == 0) job.reloaded = true;
+      const bool last = shape_.release < 2205 && job.array && task.own == id && task.nodes.empty();
+      if (task.state != JobState::Pending || (task.own != 0 && !last)) continue;
+      task.own = 0;
+      job.reloaded = true;
     }
   }
 }

@@ -52,8 +52,8 @@ void Cluster::cancel_record(SimJob& job, const Record& record) {
 }
 
 // The whole array is cancelled record by record, and its waiting tasks stay to be seen. With
-// --state=PENDING, scancel names the tasks of the array's record by their numbers: all of them,
-// also when it was asked for one.
+// --state=PENDING, scancel names the tasks of the array's record by their numbers: before 24.11 all
+// of them, also when it was asked for one.
 bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return false;
@@ -67,7 +67,7 @@ bool Cluster::cancel(std::uint64_t id, std::uint32_t only, bool pending_only) {
     lives = lives || waits || runs(first);
     if (pending_only && !waits) continue;
     if (waits && job.array && first.own == 0 && (only != 0 || pending_only))
-      take_out(job, record, pending_only ? 0 : only);
+      take_out(job, record, pending_only && shape_.release < 2411 ? 0 : only);
     else
       cancel_record(job, record);
   }

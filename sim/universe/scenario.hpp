@@ -149,6 +149,7 @@ struct ClusterShape {
   Duration completing = 5s;       // from a job's end to its final state
   bool tells_nodes = true;        // sinfo answers
   bool accounts = false;          // there is a slurmdbd, and sacct answers
+  std::uint32_t release = 2205;   // of SLURM: 24.11 is 2411
   Duration requeue_delay = 121s;  // before a requeued task may start again (cred_expire + 1 s)
   Duration poll = 60s;  // how often the daemon looks at the queue while nothing is on its way
 };

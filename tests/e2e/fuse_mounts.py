@@ -38,6 +38,11 @@ def folder_of_all(site, name):
     return path
 
 
+def daemon_log(site):
+    with open(os.path.join(site.folder, "stokerd.log"), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
 def a_colleagues_configuration(site):
     """In the place of RUN.yaml: SIGHUP and `stokerd --run` leave it alone, `stoker check` names him."""
     site.start_daemon()
@@ -103,7 +108,28 @@ def a_strangers_end_of_the_training(site):
     site.wait(lambda: "DONE exists: the training is finished" in str(site.events()), 60, "the end by the owner's own file")
 
 
+def a_colleagues_log(site):
+    """One of watch.logs: it is named and not followed, because each read and the close could wait for him."""
+    folder = folder_of_all(site, "logs")
+    write = site.config
+
+    def config(command=None):
+        made = write(command)
+        with open(made, encoding="utf-8") as f:
+            text = f.read()
+        with open(made, "w", encoding="utf-8") as f:
+            f.write(text.replace("watch: {", f"watch: {{logs: ['{folder}/*.log'], "))
+        return made
+    site.config = config
+    path = os.path.join(folder, "theirs.log")
+    site.as_user(MATE, "touch", path, ok=True)
+    with shown_as_the_owners(site, MATE, path, "RuntimeError: CUDA error: device-side assert triggered\n" * 3):
+        site.start()
+        site.wait(lambda: f"FUSE mount of {MATE}" in str(site.events()) + str(site.status()) + daemon_log(site), 40, "a message about the log")
+        check("device-side assert" not in str(site.events()) + str(site.status()), "the colleague's text counts")
+
+
 if not os.path.exists("/dev/fuse"):
     skip("there is no /dev/fuse; it needs root and the kernel's fuse module")
 make_users()
-main(a_colleagues_configuration, a_strangers_end_of_the_training, site_of=SharedSite)
+main(a_colleagues_configuration, a_strangers_end_of_the_training, a_colleagues_log, site_of=SharedSite)

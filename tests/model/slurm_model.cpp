@@ -2,8 +2,8 @@
 // JSON: {"argv": […], "script": "…"} is a command (the script is the batch script that its last
 // word names), {"end": JOB, "task": N, "code": C, "signal": S} ends a task's script, {"restart":
 // true} restarts the controller, {"purge": true} lets it forget what has ended, {"pass": SECONDS}
-// lets time pass. The answer to a command: {"rc": N, "out": "…", "err": "…"}. Its argument: how
-// many nodes.
+// lets time pass. The answer to a command: {"rc": N, "out": "…", "err": "…"}. Its arguments: how
+// many nodes, the release (2205), and `accounts` where there is a slurmdbd.
 #include <fmt/format.h>
 #include <iostream>
 
@@ -17,7 +17,7 @@ namespace {
 
 class Model {
  public:
-  Model(std::uint32_t nodes, bool accounts) : shape_(shape(nodes, accounts)) {}
+  explicit Model(const sim::ClusterShape& shape) : shape_(shape) {}
 
   json answer(const json& asked) {
     json said = json::object();
@@ -52,16 +52,6 @@ class Model {
     }
   }
 
-  static sim::ClusterShape shape(std::uint32_t nodes, bool accounts) {
-    sim::ClusterShape shape;
-    shape.nodes = nodes;
-    shape.accounts = accounts;
-    shape.queue_wait = shape.task_gap = 0s;
-    shape.remembers = 24h;
-    shape.requeue_delay = 16s;
-    return shape;
-  }
-
   sim::ClusterShape shape_;
   sim::Timeline time_;
   sim::Random random_{1};
@@ -79,8 +69,14 @@ class Model {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const auto nodes = words.empty() ? 1 : static_cast<std::uint32_t>(std::stoul(words.front()));
-  Model model(nodes, words.size() > 1);
+  sim::ClusterShape shape;
+  shape.nodes = words.empty() ? 1 : static_cast<std::uint32_t>(std::stoul(words[0]));
+  if (words.size() > 1) shape.release = static_cast<std::uint32_t>(std::stoul(words[1]));
+  shape.accounts = words.size() > 2 && words[2] == "accounts";
+  shape.queue_wait = shape.task_gap = 0s;
+  shape.remembers = 24h;
+  shape.requeue_delay = 16s;
+  Model model(shape);
   for (std::string line; std::getline(std::cin, line);)
     std::cout << model.answer(json::parse(line)).dump() << std::endl;
 }
