@@ -22,7 +22,7 @@ inline bool opens(const Gate& gate, Part part) {
 
 template <>
 struct stoker::EnumNames<stoker::watch::Part> {
-  static constexpr std::array names{"the run's own files",
+  static constexpr std::array names{"the run directory itself",
                                     "the switch folder",
                                     "train.finished.file",
                                     "a path of watch.disk",

@@ -29,6 +29,7 @@ constexpr Duration kFlushLimit = 1s;      // a Tick waits this long for the dige
 constexpr Duration kShortestTick = 50ms;  // between two ticks
 constexpr Duration kOnceLimit = 90s;
 constexpr Duration kOnceQuiet = 500ms;
+constexpr Duration kOnceAlerts = 15s;  // for what waits in the outbox
 constexpr Duration kGoodbyeLimit = 5s;
 constexpr Duration kEngineStuck = 60s;
 constexpr const char* kSocketName = "stokerd.sock";
@@ -374,7 +375,10 @@ void Daemon::finish_if_quiet() {
   const bool quiet = observed && turns_->idle() && effects_->waiting() == 0;
   if (!quiet) quiet_since_.reset();
   if (quiet && !quiet_since_) quiet_since_ = monotonic_now();
-  if (!late && (!quiet || monotonic_now() - *quiet_since_ < kOnceQuiet)) return;
+  const Duration quiet_for = quiet ? monotonic_now() - *quiet_since_ : Duration::zero();
+  // The next pass would send again what a slow receiver has not acknowledged yet.
+  const bool sends = quiet_for < kOnceAlerts && !alerts_->wait_idle(0ns);
+  if (!late && (quiet_for < kOnceQuiet || sends)) return;
   end(late || !seeing ? DaemonExit::Failed : person ? DaemonExit::NeedsPerson : DaemonExit::Done);
 }
 

@@ -139,7 +139,7 @@ void Cluster::node_dies(const NodeName& node) {
 }
 
 // With --no-kill a job only loses the node; the loss of the first one, which runs the batch script,
-// ends it; not in 24.11, where an administrator says so and slurmd lives.
+// ends it.
 void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
                         bool node_is_dead) {
   SimTask& task = job.state.at(number);
@@ -150,7 +150,7 @@ void Cluster::fail_node(SimJob& job, std::uint32_t number, const NodeName& node,
     task.nodes.erase(lost);
     task.uncounted = true;
     task.node_list = compress_hostlist(task.nodes);
-    if (!host || shape_.release >= 2411) return;
+    if (!host) return;
     end(job, number, JobState::Failed, 0, 9);  // slurmd lives, and has killed the script
   } else if (job.requeue && !node_is_dead) {
     hooks_.killed(job, number, false);

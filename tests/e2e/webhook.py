@@ -4,11 +4,12 @@ import glob
 import http.server
 import json
 import os
+import signal
 import socket
 import threading
 import time
 
-from e2e._harness import check, main
+from e2e._harness import check, main, run_program
 from e2e._server import serve
 
 HELD = dict(command="sh, -c, 'echo no luck; exit 3'", without_progress=1, restarts=1)
@@ -32,9 +33,11 @@ class Hook:
                 elif hook.mood == "close":
                     self.connection.shutdown(socket.SHUT_RDWR)
                 else:
-                    if hook.mood == "ok":
+                    if hook.mood == "slow":
+                        time.sleep(3)
+                    if hook.mood in ("ok", "slow"):
                         hook.taken.append((key, body))
-                    self.send_response({"ok": 200, "fail": 500, "redirect": 302}[hook.mood])
+                    self.send_response({"ok": 200, "slow": 200, "fail": 500, "redirect": 302}[hook.mood])
                     if hook.mood == "redirect":
                         self.send_header("Location", "/elsewhere")
                     self.end_headers()
@@ -53,15 +56,15 @@ class Hook:
         return next(([t for t, k in zip(self.times, keys) if k == key][:n] for key in keys if keys.count(key) >= n), None)
 
 
-def sinks(**urls):
-    text = ", ".join(f'{name}: {{kind: webhook, url: "{url}", timeout: 1s}}' for name, url in urls.items())
+def sinks(timeout="1s", **urls):
+    text = ", ".join(f'{name}: {{kind: webhook, url: "{url}", timeout: {timeout}}}' for name, url in urls.items())
     return f"alerts: {{sinks: {{{text}}}, routes: [{{severity: warning, to: [{', '.join(urls)}], repeat: 1h}}]}}"
 
 
-def hold_a_run(site, name, *urls):
+def hold_a_run(site, name, *urls, timeout="1s"):
     site.use_run(name)
     site.stoker("run", site.write_files(os.path.join(site.folder, "data"),
-                                        more=sinks(**{f"hook{i}": u for i, u in enumerate(urls)}), **HELD), "--yes")
+                                        more=sinks(timeout, **{f"hook{i}": u for i, u in enumerate(urls)}), **HELD), "--yes")
     return site.wait_state("held", 90)
 
 
@@ -146,6 +149,22 @@ def nobody_listens_at_first(site):
     site.wait(lambda: late.taken, 60, "the alert at a server that was started later")
 
 
+def a_pass_waits_for_a_slow_receiver(site):
+    """`stokerd --once` from cron: what the receiver takes three seconds for is sent by one pass, not by each."""
+    site.prepare_data()
+    hook = Hook()
+    hook.mood = "fail"
+    site.start_daemon()
+    hold_a_run(site, "first", hook.url, timeout="10s")
+    site.wait(lambda: hook.asked, 30, "a delivery that fails")
+    site.kill_daemon(signal.SIGTERM)
+    hook.mood = "slow"
+    for _ in range(6):
+        run_program("stokerd", "--state", site.state, "--once", ok=False, env=site.env)
+    keys = [key for mood, key in hook.asked if mood == "slow"]
+    check(keys and len(keys) == len(set(keys)), f"sent again: {keys}")
+
+
 def the_verbs(site):
     site.prepare_data()
     hook = Hook()
@@ -212,4 +231,4 @@ def rules(site):
     site.wait(lambda: "not sent" not in site.stoker("alerts").stdout, 20, "a list in which nothing is held")
 
 
-main(nothing_is_lost, nobody_listens_at_first, the_verbs, rules)
+main(nothing_is_lost, nobody_listens_at_first, a_pass_waits_for_a_slow_receiver, the_verbs, rules)
