@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "common/os/files.hpp"
+#include "configs/schema/run_schema.hpp"
 #include "configs/schema/yaml_scalars.hpp"
 
 namespace stoker::cli {

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/writers.hpp"
 #include "configs/schema/yaml_tree.hpp"
 #include "daemon/loop/answers.hpp"

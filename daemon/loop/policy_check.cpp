@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "alerts/sink.hpp"
-#include "common/os/files.hpp"
+#include "common/os/process.hpp"
 #include "configs/schema/run_schema.hpp"
 
 namespace stoker::daemon {

@@ -9,6 +9,9 @@
 
 #include "kernels/bf16.hpp"
 #include "kernels/normal_init.hpp"
+#if !defined(__CUDACC__)
+#include "tests/cuda_on_cpu/emulator/grid.hpp"
+#endif
 
 namespace stoker::kernels {
 

@@ -1,5 +1,6 @@
-"""Every file compiles alone: it includes, itself or through others, the header of each type that it names. Batches of files
-(CMAKE_UNITY_BUILD) hide where one lives on what another included; the presets dev and release compile file by file."""
+"""Every file compiles alone: it includes, itself or through others, the header of each type that it names, and of each function that it
+calls by its namespace. Batches of files (CMAKE_UNITY_BUILD) hide where one lives on what another included; the presets dev and release
+compile file by file."""
 import os
 import re
 
@@ -7,6 +8,8 @@ TYPE = re.compile(r"^(?:struct|class|enum class|enum)\s+(?:\[\[\w+\]\]\s+|aligna
 ALIAS = re.compile(r"^using\s+([A-Z]\w+)\s*=", re.M)
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\w*\(.*?\)\w*"|"(?:[^"\\\n]|\\.)*"', re.S)
+SPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+CALL = re.compile(r"(?<![\w:])(?:stoker::)?([a-z]\w+)::([a-z]\w+)\(")
 PARAMETER = re.compile(r"(?:class|typename)(?:\.\.\.)? ([A-Z]\w+)\s*[,>=]")
 
 
@@ -60,8 +63,29 @@ class Files:
         return {kind: home for kind, home in found.items() if kind not in other}
 
 
+    def functions(self):
+        """{(last word of the namespace, function): the headers that have such a namespace and this word before a parenthesis}."""
+        found = {}
+        for name, code in self.code.items():
+            spaces = {space.split("::")[-1] for space in SPACE.findall(code)} if name.endswith(".hpp") else ()
+            for word in set(re.findall(r"\b([a-z]\w+)\(", code)) if spaces else ():
+                for space in spaces:
+                    found.setdefault((space, word), set()).add(name)
+        return found
+
+
+def missing_functions(files):
+    functions = files.functions()
+    for name, code in files.code.items():
+        for call in sorted(set(CALL.findall(code))):
+            homes = functions.get(call, set())
+            if homes and not homes & files.reach(name):
+                yield f"{name}: calls {'::'.join(call)}, and includes {min(homes)} neither itself nor through another"
+
+
 def problems(names, read):
     files = Files(names, read)
+    yield from missing_functions(files)
     homes = files.homes()
     for name, code in files.code.items():
         reached = files.reach(name)

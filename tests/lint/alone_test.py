@@ -31,6 +31,12 @@ class Alone(unittest.TestCase):
         self.assertEqual(self.problems(kind=KIND, use='// AlertKind\nconst char* name = "AlertKind";\n'), [])
         self.assertEqual(self.problems(kind=KIND, other="struct Site {\n  struct AlertKind {\n  };\n};\n", use="AlertKind of();\n"), [])
 
+    def test_functions_by_their_namespace(self):
+        clock = "namespace stoker::os {\nbool is_late(int at);\n}\n"
+        self.assertEqual(self.problems(clock=clock, use="bool late = os::is_late(3);\n"), ["core/use.hpp"])
+        self.assertEqual(self.problems(clock=clock, use='#include "core/clock.hpp"\nbool late = os::is_late(3);\n'), [])
+        self.assertEqual(self.problems(clock=clock, use="bool late = of.is_late(3) && is_late(4) && wire::is_late(5);\n"), [])
+
     def test_attributes(self):
         self.assertEqual(self.problems(result="template <class T>\nclass [[nodiscard]] Result {\n};\n", use="Result<int> f();\n"), ["core/use.hpp"])
 
