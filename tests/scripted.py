@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def mounts_in(folder):
@@ -28,11 +29,14 @@ def processes_of(folder):
 
 def clear(folder):
     """Ends what still runs there and removes it; what it could not, as sentences."""
-    for pid in processes_of(folder):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
+    end = time.monotonic() + 5
+    while (left := processes_of(folder)) and time.monotonic() < end:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.05)
     if left := mounts_in(folder):
         return [f"{place} is still mounted, so {folder} stays" for place in left]
     shutil.rmtree(folder, ignore_errors=True)

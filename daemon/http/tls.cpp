@@ -113,6 +113,7 @@ std::shared_ptr<Tls::Context> Tls::context(Instant now, Duration pause) {
   take_looks();
   if (now - looked_ < pause || looks_.under_way() > 0) return context_;
   looked_ = now;
+  while (news_.try_acquire()) continue;  // of a look that came late
   looks_.start(1, "certificate", kNoLimit,
                [files = files_, before = seen_] { return look(files, before); });
   (void)news_.try_acquire_for(50ms);

@@ -96,6 +96,7 @@ void Daemon::stop() {
   if (effects_) effects_->stop();
   for (auto& [place, observer] : observers_) observer->stop();
   errands_.stop();
+  rereads_.stop();
   for (auto& [place, mount] : mounts_) mount->stop();
   if (turns_) turns_->stop();
 }
@@ -377,7 +378,9 @@ void Daemon::finish_if_quiet() {
   if (quiet && !quiet_since_) quiet_since_ = monotonic_now();
   const Duration quiet_for = quiet ? monotonic_now() - *quiet_since_ : Duration::zero();
   // The next pass would send again what a slow receiver has not acknowledged yet.
-  const bool sends = quiet_for < kOnceAlerts && !alerts_->wait_idle(0ns);
+  if (quiet && !sends_since_) sends_since_ = monotonic_now();
+  const bool sends =
+      quiet && monotonic_now() - *sends_since_ < kOnceAlerts && !alerts_->wait_idle(0ns);
   if (!late && (quiet_for < kOnceQuiet || sends)) return;
   end(late || !seeing ? DaemonExit::Failed : person ? DaemonExit::NeedsPerson : DaemonExit::Done);
 }

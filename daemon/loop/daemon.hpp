@@ -86,7 +86,8 @@ class Daemon {
     bool dropped = false;                     // the watcher is being replaced
     bool unread = false;                      // its own files do not answer, which was reported
     Duration patience{};                      // with them
-    bool apart = false;                       // they did not answer once: a mount of its own
+    bool apart = false;                       // a part did not answer once: a mount of its own
+    bool moving = false;                      // there, behind what the old mount still does
     std::string sign;                         // that its job is ending, as last seen
     std::size_t silences = 0;                 // of its logs after an error, likewise
     Instant written_at;                       // its status.json
@@ -118,6 +119,7 @@ class Daemon {
   void start_watcher(const RunName& name);
   void start_watchers();
   void share_socket();
+  void share_pages();
   void observe(const RunBriefs& runs);
   MountThread& mount_at(const std::string& place);
   void find_mount(WatchedRun& run);
@@ -129,7 +131,7 @@ class Daemon {
   void publish_again(const RunPart& part);
   void report_passed_over(const RunPart& part, Duration lasts, bool silent);
   void tell_unread_runs();
-  void set_apart(const RunName& name, WatchedRun& run);
+  void take_up_part(const RunPart& part, WatchedRun& run);
 
   // daemon_leave.cpp: runs that were forgotten or have another name.
   bool drop_missing(const RunBriefs& runs);
@@ -170,6 +172,7 @@ class Daemon {
   void reload(const std::string& by, Reply reply);
   void reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply);
   struct Reloading;
+  void wait_for_next(const std::shared_ptr<Reloading>& all);
   void take_reloaded(const std::shared_ptr<Reloading>& all);
 
   DaemonOptions options_;
@@ -187,7 +190,7 @@ class Daemon {
   std::unique_ptr<EffectPool> effects_;
   std::unique_ptr<core::Engine> engine_;
   std::unique_ptr<Turns> turns_;
-  Errands errands_;
+  Errands errands_, rereads_;  // of requests; of RUN.yaml, which may be as many as there are runs
   std::map<std::string, std::unique_ptr<MountThread>> mounts_;  // by os::mount_point_of()
   std::map<std::string, Instant> silent_places_;  // mount points that gave no answer, and when
   std::map<RunPart, MountThread*> passed_over_;   // what was reported as such
@@ -214,7 +217,8 @@ class Daemon {
        goodbye_ = false;
   std::uint64_t beats_ = 0, rows_ = 0;
   std::string trouble_;
-  RunName awaited_;  // --until-end
+  RunName awaited_;                     // --until-end
+  std::optional<Instant> sends_since_;  // only the outbox is left
   std::optional<Instant> quiet_since_;
   DaemonExit exit_ = DaemonExit::Done;
 };

@@ -135,7 +135,7 @@ void Daemon::publish_rows(const std::vector<core::JournalRow>& rows) {
 // Reads what the file lacks from the journal, page by page; the last page ends it. Rows that come
 // in between are in the journal too: they were posted before, or follow after.
 void Daemon::catch_up(const RunName& name, WatchedRun& run) {
-  if (run.mount == nullptr) return;
+  if (run.mount == nullptr || run.moving) return;
   const RunPart part{name, watch::Part::Published};
   const auto begin = [this, name, part, publisher = run.publisher, caught_up = run.caught_up,
                       mount = run.mount] {
@@ -247,8 +247,9 @@ void Daemon::write_view(const SiteView& view) {
     const bool moves = made->second || view.parts.at(status.run).live.has_value();
     if (!moves && !goodbye_ && !is_without_room(status) && now - run.written_at < kRewrite)
       continue;
-    run.written_at = now;
+    run.written_at = run.moving ? Instant{} : now;
     copies.push_back(status);
+    if (run.moving) continue;
     const auto write = [this, publisher = run.publisher, status, name = found->first] {
       if (!publisher->write_status(status))  // its copy is written in any case
         asio::post(io_, [this, name] {

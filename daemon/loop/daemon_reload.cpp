@@ -1,6 +1,7 @@
 // Daemon, reading RUN.yaml of all runs again. Each file is read by an errand of its own: one that
 // does not answer keeps its old policy, and no other run waits for it.
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <utility>
 
@@ -52,11 +53,12 @@ Reread read_again(const core::RunPolicy& old, const std::string& by, bool refuse
 }  // namespace
 
 struct Daemon::Reloading {
+  Reloading(asio::io_context& io, Reply to) : timer(io), reply(std::move(to)) {}
   asio::steady_timer timer;
   Reply reply;
   std::vector<core::RunPolicy> old;
-  std::map<RunName, Reread> read{};
-  bool over = false;
+  std::map<RunName, Reread> read;
+  std::atomic<bool> over = false;
 };
 
 // Every RUN.yaml is read whole before anything changes; one that has errors keeps its old policy,
@@ -71,20 +73,27 @@ void Daemon::reload(const std::string& by, Reply reply) {
 }
 
 void Daemon::reload_runs(const std::string& by, const std::set<RunName>& refused, Reply reply) {
-  auto all = std::make_shared<Reloading>(
-      Reloading{asio::steady_timer(io_, kPatience), std::move(reply), {}});
+  auto all = std::make_shared<Reloading>(io_, std::move(reply));
   for (const auto& [name, run] : runs_) all->old.push_back(run.policy);
   if (all->old.empty()) return take_reloaded(all);
   for (const core::RunPolicy& policy : all->old)
-    errands_.post("reload " + policy.config_path, [this, all, policy, by,
+    rereads_.post("reload " + policy.config_path, [this, all, policy, by,
                                                    known = refused.contains(policy.run),
                                                    state = foundation_.state_directory] {
+      if (all->over) return;
       Reread read = read_again(policy, by, known, state);
       asio::post(io_, [this, all, run = policy.run, read = std::move(read)]() mutable {
+        if (all->over) return;
         all->read[run] = std::move(read);
-        if (all->read.size() == all->old.size()) take_reloaded(all);
+        if (all->read.size() == all->old.size()) return take_reloaded(all);
+        wait_for_next(all);  // as long as one answers, the next may
       });
     });
+  wait_for_next(all);
+}
+
+void Daemon::wait_for_next(const std::shared_ptr<Reloading>& all) {
+  all->timer.expires_after(kPatience);
   all->timer.async_wait([this, all](const boost::system::error_code& code) {
     if (!code) take_reloaded(all);
   });
@@ -92,7 +101,7 @@ void Daemon::reload_runs(const std::string& by, const std::set<RunName>& refused
 
 // What was read by now is taken; what comes later is dropped.
 void Daemon::take_reloaded(const std::shared_ptr<Reloading>& all) {
-  if (std::exchange(all->over, true)) return;
+  if (all->over.exchange(true)) return;
   all->timer.cancel();
   std::vector<core::Input> inputs;
   std::string errors;

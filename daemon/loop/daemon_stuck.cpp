@@ -12,8 +12,8 @@ namespace {
 
 constexpr Duration kPassOver = 10s;  // in a part where others can read or write
 constexpr Duration kStuck = 20s;     // in a run's own files: file systems pause by themselves
-constexpr Duration kNextStuck = 5s;  // while another run's do not answer: one user can hold many
-// Twice as long each time, which only that run waits (set_apart): what a file system needs half a
+constexpr Duration kNextStuck = 5s;  // while another's does not answer: one user can hold many
+// Twice as long each time, which only that run waits (take_up_part): what a file system needs half a
 // minute for is read in the end.
 constexpr Duration kLongestPatience = 2min;
 
@@ -42,7 +42,10 @@ void Daemon::report_passed_over(const RunPart& part, Duration lasts, bool silent
 // What was not written meanwhile is read from the journal again.
 void Daemon::publish_again(const RunPart& part) {
   const auto found = runs_.find(part.run);
-  if (part.run.empty()) return catch_up({}, site_);
+  if (part.run.empty()) {
+    share_pages();  // may have been dropped meanwhile
+    return catch_up({}, site_);
+  }
   if (found != runs_.end()) catch_up(part.run, found->second);
 }
 
@@ -53,24 +56,32 @@ void Daemon::take_up_answering_parts() {
     report_passed_over(part, 0ns, false);
     if (part.part == watch::Part::Published) publish_again(part);
     const auto run = runs_.find(part.run);
-    if (part.part == watch::Part::Own && run != runs_.end()) set_apart(part.run, run->second);
+    if (run != runs_.end()) take_up_part(part, run->second);
     return true;
   });
 }
 
-// From now on no other run waits for this one: who held its files once can do so again and again.
-// What was posted to the old mount is done before the new one publishes.
-void Daemon::set_apart(const RunName& name, WatchedRun& run) {
-  if (std::exchange(run.apart, true)) return start_watcher(name);
-  MountThread& before = *std::exchange(run.mount, &mount_at("run " + name.text));
-  run.publisher = std::make_shared<RunPublisher>(run.policy.directory, name);
-  run.caught_up = std::make_shared<bool>(false);
-  if (!core::has_agents(run.policy)) run.mount->set_generation(name, run.generation);
-  run.mount->set_follows(name, run.brief->follows);
-  before.forget(name, [this, name] {
+// A part of this run answers again. From now on no other run waits for this one: who held a part of
+// it once can do so again and again. What was posted to the old mount is done before the new one
+// publishes or reads; while that still does not come back from publishing, the run stays.
+void Daemon::take_up_part(const RunPart& part, WatchedRun& run) {
+  MountThread& before = *run.mount;
+  const bool moves = !run.apart && !before.is_passed_over({part.run, watch::Part::Published});
+  if (!moves && part.part != watch::Part::Own) return;
+  if (moves) {
+    run.apart = run.moving = true;
+    run.mount = &mount_at("run " + part.run.text);
+    run.publisher = std::make_shared<RunPublisher>(run.policy.directory, part.run);
+    run.caught_up = std::make_shared<bool>(false);
+    if (!core::has_agents(run.policy)) run.mount->set_generation(part.run, run.generation);
+    run.mount->set_follows(part.run, run.brief->follows);
+  }
+  before.forget(part.run, [this, name = part.run] {
     turns_->submit({}, [this, name](const std::vector<core::JournalRow>&) {
       start_watcher(name);
-      if (const auto found = runs_.find(name); found != runs_.end()) catch_up(name, found->second);
+      const auto found = runs_.find(name);
+      if (found == runs_.end() || !std::exchange(found->second.moving, false)) return;
+      catch_up(name, found->second);
     });
   });
 }
@@ -79,11 +90,12 @@ void Daemon::pass_over_stuck_parts() {
   take_up_answering_parts();
   for (auto& [place, mount] : mounts_) {
     const bool others = std::any_of(passed_over_.begin(), passed_over_.end(), [&](const auto& one) {
-      return one.second == mount.get() && one.first.part == watch::Part::Own;
+      return one.second == mount.get() && !one.first.run.empty();
     });
     const auto by = mount->relieve([this, others](const RunPart& part) {
       const auto run = runs_.find(part.run);
-      if (part.part != watch::Part::Own || run == runs_.end()) return kPassOver;
+      const bool own = part.part == watch::Part::Own && run != runs_.end();
+      if (!own) return others && !part.run.empty() ? kNextStuck : kPassOver;
       return std::max(others ? kNextStuck : kStuck, run->second.patience);
     });
     if (!by) continue;

@@ -170,8 +170,13 @@ void Daemon::share_socket() {
   const auto shared =
       share_state(foundation_.state_directory, group.empty() ? std::nullopt : std::optional(gid));
   if (!shared) log(LogLevel::Warning, shared.error().message());
+  share_pages();
+}
+
+void Daemon::share_pages() {
+  if (!socket_group_) return;
   site_.mount->post(
-      [published = site_.publisher->directory(), open = !group.empty()] {
+      [published = site_.publisher->directory(), open = !socket_group_->empty()] {
         if (const auto set = share_published(published, open); !set)
           log(LogLevel::Warning, set.error().message());
       },

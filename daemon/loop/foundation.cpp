@@ -55,11 +55,13 @@ bool is_private(const std::string& name) {
                      [&name](std::string_view ours) { return name.starts_with(ours); });
 }
 
-// An empty directory is replaced: who opened the old one holds nothing of the new one.
+// An empty directory is replaced, in one step: who opened the old one holds nothing of the new one.
 bool made_anew(const std::string& state) {
-  struct stat info {};
-  return ::lstat(state.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-         ::rmdir(state.c_str()) == 0 && ::mkdir(state.c_str(), 0700) == 0;
+  std::string aside = state + ".new-XXXXXX";
+  if (::mkdtemp(aside.data()) == nullptr) return false;
+  const bool replaced = ::rename(aside.c_str(), state.c_str()) == 0;
+  if (!replaced) ::rmdir(aside.c_str());
+  return replaced;
 }
 
 // Older versions made state readable for everybody. The folder is closed to them from the first
@@ -80,7 +82,7 @@ Result<std::string> close_state(const std::string& state) {
         "It is closed; after the next stop, move its content into a directory that `mkdir -m 0700` "
         "made",
         state, info.st_mode & 07777);
-  STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0750, "cannot close it to others"));
+  STOKER_TRY_STATUS(os::set_folder_mode(state, info.st_mode & 0710, "cannot close it to others"));
   STOKER_TRY_STATUS(os::check_entries(state));  // who could write there may have put links there
   const auto names = os::list_directory(state);
   for (const std::string& name : names.value_or(std::vector<std::string>{})) {
@@ -163,6 +165,8 @@ Status share_state(const std::string& state, std::optional<gid_t> group) {
 }
 
 Status share_published(const std::string& published, bool shared) {
+  struct stat info {};
+  if (::lstat(published.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) return ok();  // its owner's
   return os::set_folder_mode(published, shared ? 0711 : 0700, "cannot set who may read it");
 }
 

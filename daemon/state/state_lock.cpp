@@ -56,7 +56,7 @@ std::optional<std::uint64_t> inode_of(const os::Fd& file) {
 // `owner` alone holds it, as far as the kernel shows. `turn`: a lock of this process beside it. The
 // number of a file is another file's too, on another file system.
 bool is_held_by(const os::Fd& lock, const os::Fd& turn, const Lease& owner) {
-  std::string locks;  // others take as many as they like: of those, only flocks on such numbers
+  std::string locks;  // others take as many as they like: of those, only locks on such numbers
   const auto here = inode_of(turn), there = inode_of(lock);
   if (!here || !there) return false;
   const std::string ours = fmt::format(":{} ", *here), wanted = fmt::format(":{} ", *there);
@@ -66,10 +66,17 @@ bool is_held_by(const os::Fd& lock, const os::Fd& turn, const Lease& owner) {
     return locks.size() < kLargestTable;
   });
   const std::string device = flock_device(locks, ::getpid(), *here);
-  if (!whole || device.empty()) return false;
+  if (!whole || locks.size() >= kLargestTable || device.empty()) return false;
   const auto holders = flock_holders(locks, device, *there);
   return !holders.empty() &&
          std::all_of(holders.begin(), holders.end(), [&](auto pid) { return pid == owner.pid; });
+}
+
+// An older daemon takes another turn, or none.
+Status check_in_place(const os::Fd& lock, const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && inode_of(lock) == there.st_ino) return ok();
+  return fail("it was replaced at this moment: another stokerd works on it", path, "try again");
 }
 
 // With the old one's text: until the new owner has written his, the epoch in it counts.
@@ -82,6 +89,7 @@ Result<os::Fd> replace_lock(const std::string& path, const Lease& old) {
       ::fsync(lock.get()) != 0 || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
       ::rename(aside.c_str(), path.c_str()) != 0)
     return fail(errno_error(errno, "cannot replace the lock of a killed stokerd", path));
+  STOKER_TRY_STATUS(check_in_place(lock, path));
   return std::move(lock);
 }
 
@@ -148,11 +156,7 @@ Result<StateLock> take_state_lock(const std::string& directory,
     }
     std::this_thread::sleep_for(kPause);
   }
-  struct stat locked {
-  }, there{};  // an older daemon takes no turn
-  if (::fstat(taken.lock.get(), &locked) != 0 || ::stat(path.c_str(), &there) != 0 ||
-      locked.st_ino != there.st_ino)
-    return fail("it was replaced at this moment: another stokerd works on it", path, "try again");
+  STOKER_TRY_STATUS(check_in_place(taken.lock, path));
   return taken;
 }
 
