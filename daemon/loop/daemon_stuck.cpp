@@ -13,8 +13,8 @@ namespace {
 constexpr Duration kPassOver = 10s;  // in a part where others can read or write
 constexpr Duration kStuck = 20s;     // in a run's own files: file systems pause by themselves
 constexpr Duration kNextStuck = 5s;  // while another's does not answer: one user can hold many
-// Twice as long each time, which only that run waits (take_up_part): what a file system needs half a
-// minute for is read in the end.
+// Twice as long each time, which only that run waits (take_up_part): what a file system needs half
+// a minute for is read in the end.
 constexpr Duration kLongestPatience = 2min;
 
 std::string text_of(const RunPart& part, const core::RunPolicy& policy) {
