@@ -88,9 +88,10 @@ void Daemon::take_up_part(const RunPart& part, WatchedRun& run) {
 
 void Daemon::pass_over_stuck_parts() {
   take_up_answering_parts();
-  for (auto& [place, mount] : mounts_) {
+  for (auto& entry : mounts_) {
+    MountThread* const mount = entry.second.get();
     const bool others = std::any_of(passed_over_.begin(), passed_over_.end(), [&](const auto& one) {
-      return one.second == mount.get() && !one.first.run.empty();
+      return one.second == mount && !one.first.run.empty();
     });
     const auto by = mount->relieve([this, others](const RunPart& part) {
       const auto run = runs_.find(part.run);
@@ -99,7 +100,7 @@ void Daemon::pass_over_stuck_parts() {
       return std::max(others ? kNextStuck : kStuck, run->second.patience);
     });
     if (!by) continue;
-    passed_over_[by->part] = mount.get();
+    passed_over_[by->part] = mount;
     report_passed_over(by->part, by->since, true);
     const auto found = runs_.find(by->part.run);
     WatchedRun& of = found == runs_.end() ? site_ : found->second;
@@ -108,7 +109,7 @@ void Daemon::pass_over_stuck_parts() {
     if (by->part.part == watch::Part::Own)
       of.patience = std::min(kLongestPatience, 2 * std::max(kStuck, of.patience));
     for (const auto& [name, run] : runs_)  // behind all that was reported so far
-      if (run.mount == mount.get())
+      if (run.mount == mount)
         turns_->submit(
             {}, [this, name = name](const std::vector<core::JournalRow>&) { start_watcher(name); });
   }
