@@ -1,11 +1,15 @@
 """One run of a test that is a program, with a temporary folder of its own: nothing of a test outlives it, not even of one that was ended."""
+import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "slurm", "cluster"))
+
+import janitor  # noqa: E402
 
 
 def mounts_in(folder):
@@ -14,29 +18,23 @@ def mounts_in(folder):
     return [place for place in places if place.startswith(folder + "/")]
 
 
-def processes_of(folder):
-    """Those with a path in this folder in their command line."""
+def janitors_of(folder):
+    """Of test clusters that lie in it: they end by themselves, and remove what is outside of it, as users."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if (folder + "/").encode() in file.read():
-                    found.append(int(pid))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read()
+            if b"janitor.py" in words and (folder + "/").encode() in words and not janitor.zombie(pid):
+                found.append(int(pid))
     return found
 
 
 def clear(folder):
     """Ends what still runs there and removes it; what it could not, as sentences."""
-    end = time.monotonic() + 5
-    while (left := processes_of(folder)) and time.monotonic() < end:
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
-        time.sleep(0.05)
+    end = time.monotonic() + 60
+    while janitors_of(folder) and time.monotonic() < end:
+        time.sleep(0.1)
+    janitor.sweep(folder, None, {os.getpid()})
     if left := mounts_in(folder):
         return [f"{place} is still mounted, so {folder} stays" for place in left]
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,11 +1,12 @@
 """A test that is a program: its exit code and output, and nothing of it is left, neither files nor processes."""
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from scripted import processes_of, run_once
+from scripted import janitor, run_once  # noqa: E402
 
 LEAVES = """
 import os, subprocess, sys, tempfile, time
@@ -22,7 +23,8 @@ class Scripted(unittest.TestCase):
         folder = output.split("\n")[0]
         self.assertNotEqual(folder, "")
         self.assertFalse(os.path.exists(folder))
-        self.assertEqual(processes_of(folder), [])
+        pids = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if janitor.belongs(pid, folder, None)]
+        self.assertEqual([pid for pid in pids if not janitor.zombie(pid)], [])
 
     def test_ends_by_itself(self):
         code, output = run_once(["-c", LEAVES + "sys.exit(77)"], dict(os.environ), 30)
@@ -33,6 +35,23 @@ class Scripted(unittest.TestCase):
         code, output = run_once(["-c", LEAVES + "time.sleep(60)"], dict(os.environ), 3)
         self.assertEqual(code, 124)
         self.leaves_nothing(code, output)
+
+    def test_a_janitor_ends_by_itself(self):
+        janitors = """
+import os, signal, subprocess, sys, tempfile, time
+folder = tempfile.mkdtemp()
+name = os.path.join(folder, "janitor.py")
+with open(name, "w") as file:
+    file.write("import sys, time; sys.stdin.read(); time.sleep(1); open(sys.argv[1], 'w').close()")
+subprocess.Popen([sys.executable, name, sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                 start_new_session=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+        with tempfile.TemporaryDirectory() as outside:
+            done = os.path.join(outside, "removed")
+            code, _ = run_once(["-c", janitors, done], dict(os.environ), 30)
+            self.assertEqual(code, -9)
+            self.assertTrue(os.path.exists(done))
 
 
 if __name__ == "__main__":

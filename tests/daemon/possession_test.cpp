@@ -96,9 +96,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "state lock: the text of /proc/locks -> who holds a file; neither who waits nor the same "
-    "number "
-    "elsewhere counts") {
+    "state lock: the text of /proc/locks -> who holds a file, not who waits, nor of its number "
+    "elsewhere") {
   const char* text =
       "1: POSIX  ADVISORY  WRITE 14850 fe:00:11084625 1073741824 1073742335\n"
       "2: FLOCK  ADVISORY  WRITE 14850 fe:00:11084617 0 EOF\n"

@@ -38,6 +38,20 @@ def folder_of_all(site, name):
     return path
 
 
+def write_otherwise(site, words, others):
+    """RUN.yaml of this site has these words in the place of those."""
+    write = site.config
+
+    def config(command=None):
+        made = write(command)
+        with open(made, encoding="utf-8") as f:
+            text = f.read()
+        with open(made, "w", encoding="utf-8") as f:
+            f.write(text.replace(words, others))
+        return made
+    site.config = config
+
+
 def daemon_log(site):
     with open(os.path.join(site.folder, "stokerd.log"), encoding="utf-8", errors="replace") as f:
         return f.read()
@@ -80,16 +94,7 @@ def a_colleagues_configuration(site):
 def a_strangers_end_of_the_training(site):
     """In the place of the file of train.finished.file, in a folder where all may write."""
     path = os.path.join(folder_of_all(site, "flags"), "DONE")
-    write = site.config
-
-    def config(command=None):
-        made = write(command)
-        with open(made, encoding="utf-8") as f:
-            text = f.read()
-        with open(made, "w", encoding="utf-8") as f:
-            f.write(text.replace("finished: exit_zero", f"finished: {{file: {path}}}"))
-        return made
-    site.config = config
+    write_otherwise(site, "finished: exit_zero", f"finished: {{file: {path}}}")
     site.start()
     site.as_user(STRANGER, "touch", path, ok=True)
     with shown_as_the_owners(site, STRANGER, path, "x"):
@@ -111,16 +116,7 @@ def a_strangers_end_of_the_training(site):
 def a_colleagues_log(site):
     """One of watch.logs: it is named and not followed, because each read and the close could wait for him."""
     folder = folder_of_all(site, "logs")
-    write = site.config
-
-    def config(command=None):
-        made = write(command)
-        with open(made, encoding="utf-8") as f:
-            text = f.read()
-        with open(made, "w", encoding="utf-8") as f:
-            f.write(text.replace("watch: {", f"watch: {{logs: ['{folder}/*.log'], "))
-        return made
-    site.config = config
+    write_otherwise(site, "watch: {", f"watch: {{logs: ['{folder}/*.log'], ")
     path = os.path.join(folder, "theirs.log")
     site.as_user(MATE, "touch", path, ok=True)
     with shown_as_the_owners(site, MATE, path, "RuntimeError: CUDA error: device-side assert triggered\n" * 3):
