@@ -29,6 +29,8 @@ namespace stoker {
 // stay: end by _exit(2).
 inline std::atomic<int> lanes_running{0};
 
+inline constexpr Duration kNoLimit = std::chrono::hours(24 * 365);  // for Lanes::start()
+
 // Used by one thread. `T`: what a piece of work gives.
 template <class T>
 class Lanes {

@@ -2,7 +2,6 @@
 #include "daemon/http/tls.hpp"
 
 #include <cerrno>
-#include <chrono>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/x509.h>
@@ -23,7 +22,6 @@ namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
 using Code = boost::system::error_code;
 constexpr std::size_t kFileBytes = 1u << 20;
-constexpr Duration kNoLimit = std::chrono::hours(24 * 365);
 
 // Of our user or root, and no one else reads it; the path may be a link, as certificate tools make.
 Result<std::string> read_key(const std::string& path) {

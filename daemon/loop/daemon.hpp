@@ -191,7 +191,8 @@ class Daemon {
   std::unique_ptr<core::Engine> engine_;
   std::unique_ptr<Turns> turns_;
   Errands errands_, rereads_;  // of requests; of RUN.yaml, which may be as many as there are runs
-  std::map<std::string, std::unique_ptr<MountThread>> mounts_;  // by os::mount_point_of()
+  // By os::mount_point_of(); "site": what belongs to no run; "run NAME": of a run that is apart.
+  std::map<std::string, std::unique_ptr<MountThread>> mounts_;
   std::map<std::string, Instant> silent_places_;  // mount points that gave no answer, and when
   std::map<RunPart, MountThread*> passed_over_;   // what was reported as such
   CommonSight sight_{

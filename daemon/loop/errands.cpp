@@ -1,14 +1,12 @@
 #include "daemon/loop/errands.hpp"
 
 #include <atomic>
-#include <chrono>
 #include <utility>
 
 namespace stoker::daemon {
 namespace {
 
 constexpr Duration kStopLimit = 5s;
-constexpr Duration kNoLimit = std::chrono::hours(24 * 365);
 
 std::atomic<bool> left_some_behind{false};
 
