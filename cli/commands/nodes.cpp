@@ -71,8 +71,7 @@ void show_spares(const Context& context, Reach reach, const std::string& only) {
 void show(const Console& console, const std::vector<wire::PublishedNode>& nodes) {
   std::map<std::string, std::vector<NodeName>> alike;
   for (const wire::PublishedNode& n : nodes) {
-    std::string text = printable(n.state);
-    if (n.excluded_until) text += " until " + printable(*n.excluded_until);
+    std::string text = printable(core::state_text(n));
     if (n.parole) text += ", on parole";
     for (const std::string& line : n.evidence) text += "\n    " + printable(line);
     for (const wire::PublishedGpu& gpu : n.gpus)

@@ -13,6 +13,7 @@
 #include "cli/report/style.hpp"
 #include "cli/show/incident_text.hpp"
 #include "cli/show/render_status.hpp"
+#include "core/nodes/node_view.hpp"
 #include "core/publish/downsample.hpp"
 #include "core/publish/goodput.hpp"
 
@@ -204,9 +205,7 @@ std::string nodes(const Source& run) {
     std::string evidence;
     for (const std::string& text : node.evidence) evidence += escaped(text) + "<br>";
     rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(node.node),
-                        escaped(node.state) +
-                            (node.excluded_until ? " until " + escaped(*node.excluded_until) : ""),
-                        evidence);
+                        escaped(core::state_text(node)), evidence);
   }
   const core::HistoryRanks& ranks = run.history.ranks();
   std::string text;

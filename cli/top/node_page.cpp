@@ -9,6 +9,7 @@
 #include "cli/top/pages.hpp"
 #include "cli/top/run_order.hpp"
 #include "common/hostlist.hpp"
+#include "core/nodes/node_view.hpp"
 
 namespace stoker::cli::top {
 namespace {
@@ -140,10 +141,8 @@ void add_troubled(std::vector<Line>& lines, const std::vector<std::string>& node
     const wire::PublishedNode& node = *found->second;
     if (!any) lines.emplace_back();
     any = true;
-    add_wrapped(lines,
-                node.node + "  " + node.state +
-                    (node.excluded_until ? " until " + *node.excluded_until : ""),
-                0, columns, node.state == "suspect" ? Shade::Warn : Shade::Bad);
+    add_wrapped(lines, node.node + "  " + core::state_text(node), 0, columns,
+                node.state == "suspect" ? Shade::Warn : Shade::Bad);
     for (const std::string& line : node.evidence) add_wrapped(lines, line, 4, columns);
   }
 }

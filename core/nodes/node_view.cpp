@@ -24,7 +24,7 @@ wire::PublishedNode published_node(const NodeName& name, const NodeEntry& entry,
   wire::PublishedNode node;
   node.node = name.text;
   node.state = stoker::name_of(health_of(entry, now));
-  if (health_of(entry, now) == NodeHealth::Excluded)
+  if (entry.excluded_until && *entry.excluded_until > now)  // also where the scheduler has it down
     node.excluded_until = format_rfc3339(*entry.excluded_until_wall);
   if (!entry.usable)
     node.evidence.push_back(fmt::format(
@@ -51,6 +51,12 @@ std::vector<wire::PublishedNode> nodes_of(const SiteState& state, Instant now) {
   for (const auto& [name, entry] : state.ledger.nodes)
     result.push_back(published_node(name, entry, now));
   return result;
+}
+
+std::string state_text(const wire::PublishedNode& node) {
+  if (!node.excluded_until) return node.state;
+  const std::string excluded = "excluded until " + *node.excluded_until;
+  return node.state == "excluded" ? excluded : node.state + "; " + excluded;
 }
 
 std::string node_report(const wire::PublishedNode& node) {

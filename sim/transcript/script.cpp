@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/nodes/node_view.hpp"
 #include "core/nodes/spares.hpp"
 #include "core/publish/chronicle.hpp"
 #include "core/publish/pulse.hpp"
@@ -216,8 +217,7 @@ std::string Script::answer(const std::string& question) {
   std::string out;
   if (question == "nodes?") {
     for (const auto& node : core::nodes_of(state, world_.clock.now())) {
-      out += fmt::format("{} {}{}\n", node.node, node.state,
-                         node.excluded_until ? " until " + *node.excluded_until : "");
+      out += fmt::format("{} {}\n", node.node, core::state_text(node));
       for (const std::string& text : node.evidence) out += "    " + text + "\n";
       if (node.score > 0)
         out += fmt::format("    score {:.2f}, accused {}, false positives {}{}\n", node.score,

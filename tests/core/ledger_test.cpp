@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/nodes/node_view.hpp"
+
 using namespace stoker;
 using namespace stoker::core;
 
@@ -142,6 +144,19 @@ TEST_CASE("ledger: a sign a week, never two within a day -> a lemon at the score
     noted = note_evidence(ledger, kN1, evidence("rank_crash", ++weeks * 7 * 24h), false, {});
   CHECK(weeks == 6);  // 0.5 each: 4 without decay
   CHECK(noted.text.find("suspicion score") != std::string::npos);
+}
+
+TEST_CASE("node view: excluded, and down by the scheduler's word -> both are shown") {
+  NodeLedger ledger = ledger_of({"n1", "n2", "n3"});
+  exclude_node(ledger, kN1, evidence("operator", 1h), 24h);
+  NodeEntry& entry = ledger.nodes[kN1];
+  CHECK(state_text(published_node(kN1, entry, Instant{} + 2h)) ==
+        "excluded until 1970-01-02T01:00:00Z");
+  entry.usable = false;
+  const auto down = published_node(kN1, entry, Instant{} + 2h);
+  CHECK(down.state == "down");
+  CHECK(state_text(down) == "down; excluded until 1970-01-02T01:00:00Z");
+  CHECK(state_text(published_node(kN1, entry, Instant{} + 26h)) == "down");
 }
 
 TEST_CASE("ledger: back from an exclusion -> the next sign doubles it, and the one after again") {

@@ -66,7 +66,7 @@ def ask_nodes(world, note, node, excluded):
         for line in done.stdout.splitlines():
             with contextlib.suppress(ValueError):
                 found = json.loads(line)
-                out += [found["node"]] if found["state"] == "excluded" else []
+                out += [found["node"]] if found["excluded_until"] else []
         if (node in out) == excluded or time.monotonic() > end:
             return note("deed", name="nodes_seen", excluded=out, asked=[node, excluded] if world.well() else None)
         time.sleep(0.5)
