@@ -125,6 +125,13 @@ Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth) {
   return manifest;
 }
 
+Status check_content(const std::string& path, const wire::Manifest& manifest, std::size_t index,
+                     std::size_t count) {
+  for (std::size_t i = index; i < manifest.files.size(); i += count)
+    STOKER_TRY_STATUS(check_file(path, manifest.files[i], Depth::Content));
+  return ok();
+}
+
 Status check_writer(const std::string& path) {
   STOKER_TRY_STATUS(os::check_owner(path));
   return os::check_own(path + "/" + wire::kManifestName);
@@ -137,7 +144,8 @@ Result<wire::Manifest> check_own_checkpoint(const std::string& path, Depth depth
 }
 
 Result<CheckpointScan> scan_checkpoints(const std::string& directory,
-                                        const std::optional<wire::Lineage>& lineage, Depth depth) {
+                                        const std::optional<wire::Lineage>& lineage, Depth depth,
+                                        const KnownDamage& known) {
   CheckpointScan scan;
   if (!os::exists(directory)) return scan;
   STOKER_TRY(names, os::list_directory(directory));
@@ -168,7 +176,9 @@ Result<CheckpointScan> scan_checkpoints(const std::string& directory,
       scan.unfinished.push_back(name);
       continue;
     }
-    auto manifest = check_own_checkpoint(path, depth);
+    const auto damage = known.find(name);
+    auto manifest = damage != known.end() ? Result<wire::Manifest>(fail(damage->second))
+                                          : check_own_checkpoint(path, depth);
     if (manifest && manifest->without_optimizer) manifest = fail(kNoOptimizer, path);
     if (manifest) {
       scan.newest = FoundCheckpoint{name, path, std::move(*manifest)};

@@ -4,6 +4,7 @@
 // reason and left alone: nothing is ever repaired, renamed or deleted here.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,13 +40,22 @@ struct CheckpointScan {
   std::vector<std::string> unfinished;  // saves that never ended: no manifest, or still aside
 };
 
+// Names of checkpoints that are known to be damaged, and why.
+using KnownDamage = std::map<std::string, std::string>;
+
 // Looks at `directory`, newest first, until one is good. Without `lineage` every generation counts
 // (a training that was started by hand). A missing directory is an empty one.
 Result<CheckpointScan> scan_checkpoints(const std::string& directory,
-                                        const std::optional<wire::Lineage>& lineage, Depth depth);
+                                        const std::optional<wire::Lineage>& lineage, Depth depth,
+                                        const KnownDamage& known = {});
 
 // One checkpoint; the Error says what is wrong with which file.
 Result<wire::Manifest> check_checkpoint(const std::string& path, Depth depth);
+
+// Reads every `count`-th of the manifest's files from `index` on, and compares XXH3: one rank's
+// share of what all of them check together.
+Status check_content(const std::string& path, const wire::Manifest& manifest, std::size_t index,
+                     std::size_t count);
 
 // Whether our own user or root wrote the checkpoint (common/os/own_files.hpp): the folder, a link
 // to it, and the manifest. Of another user's word nothing is loaded, deleted or copied away.

@@ -98,6 +98,23 @@ def test_damage(training, names, want):
     shutil.copytree(keep, folder)
 
 
+def test_shared_check(training):
+    """Two ranks check half of the files each: what only the second one reads is found too, and both go on from the one before."""
+    shutil.rmtree(os.path.join(training.folder, "checkpoints"))
+    training.run(world=2, expect=0)
+    before, newest = training.checkpoints()[-2:]
+    want = training.inspect(newest)["digest"]
+    second = os.path.join(training.folder, "checkpoints", newest, "shard-00001-of-00002.bin")
+    flip(second)
+    training.run(world=2, expect=21, STOKER_LOAD=os.path.join("checkpoints", newest))
+    check("checkpoint refused: rank 1: " in training.log() and "the content has changed" in training.log(), training.log())
+    training.run(world=2, expect=0)
+    log = training.log()
+    check(log.count(f"damaged checkpoint {newest}: rank 1: ") == 1 and f"resume audit: {before}" in log, log[:1500])
+    check(training.inspect(newest)["digest"] == want, "the end differs")
+    print("two ranks, the second one's file is damaged: named once, both go on from the checkpoint before", flush=True)
+
+
 def test_audit(training, names):
     shutil.rmtree(os.path.join(training.folder, "checkpoints", names[-1]))
     text = open(os.path.join(training.folder, "train.yaml")).read()
@@ -145,6 +162,7 @@ def main():
         test_damage(training, names, want)
         test_full_disk(training)
         test_audit(training, names)
+        test_shared_check(training)
     finally:
         training.remove()
 

@@ -225,7 +225,7 @@ TEST_CASE("Gpt: bf16 and f32 -> the f64 loss, to their precision") {
   CHECK(single.forward(batch).value() == doctest::Approx(exact).epsilon(1e-5));
   CHECK(half.forward(batch).value() == doctest::Approx(exact).epsilon(2e-2));
   REQUIRE(half.backward(1.0));
-  CHECK(half.state.gradient_sum_of_squares() > 0);
+  CHECK(half.state.gradient_sum_of_squares(half.state.owned()) > 0);
 }
 
 TEST_CASE("Gpt: a token outside the vocabulary -> an Error, no crash") {
@@ -248,7 +248,7 @@ TEST_CASE("Gpt: short sequences in f32 -> finite gradients, with any content of 
     TinyModel tiny(config, recipe::Dtype::F32);
     REQUIRE(tiny.forward(tiny_batch(config, 0, 2)));
     REQUIRE(tiny.backward(1.0));
-    CHECK(std::isfinite(tiny.state.gradient_sum_of_squares()));
+    CHECK(std::isfinite(tiny.state.gradient_sum_of_squares(tiny.state.owned())));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "worker/train/loop/gradient_sums.hpp"
 #include "worker/train/loop/pipeline.hpp"
 #include "worker/train/state/replicas.hpp"
+#include "worker/train/state/zero.hpp"
 
 namespace stoker::train::testing {
 
@@ -38,6 +39,7 @@ struct Extra {
   std::optional<recipe::Curriculum> curriculum{};
   bool sequence = false;     // parallel
   std::uint64_t tokens = 0;  // of a sample; 0: 7, and 8 where they are split
+  bool zero = false;         // ZeRO-1
 };
 
 // Four layers and heads for TP4, PP4 and two chunks a rank; the fourth tensor rank holds no row of
@@ -56,6 +58,7 @@ inline recipe::TrainConfig mesh_config(const Mesh& mesh, ScheduleKind kind, Dtyp
   c.parallel.sequence = extra.sequence;
   if (extra.sequence) c.model.sequence = 8;
   if (extra.tokens > 0) c.model.sequence = extra.tokens;
+  c.parallel.zero = extra.zero ? 1 : 0;
   return c;
 }
 
@@ -64,27 +67,28 @@ using Tensors = std::map<std::string, std::vector<double>>;  // logical ones, pu
 struct Outcome {
   std::vector<double> losses;
   Tensors gradients, parameters;
-  kernels::StateDigest digest;  // summed over the ranks of one replica
+  kernels::StateDigest digest;  // summed over the ranks of one replica; with ZeRO, of all
 };
 
 template <class T>
-void put_together(Tensors& tensors, const ParameterTable& table, const T* flat) {
-  for (const Parameter& p : table.parameters) {
-    if (!p.counts) continue;
+void put_together(Tensors& tensors, const FlatState& state, const T* flat) {
+  for (const Piece& piece : counting_pieces_of(state.table(), state.owned())) {
+    const Parameter& p = *piece.parameter;
     auto& whole = tensors[p.name];
     whole.resize(wire::elements_of(p.shape));
-    wire::for_each_run(p.shape, p.box, 0, p.count, [&](const wire::Run& run) {
+    wire::for_each_run(p.shape, p.box, piece.first, piece.count, [&](const wire::Run& run) {
       for (std::uint64_t i = 0; i < run.count; ++i)
         whole[run.in_tensor + i] = static_cast<double>(flat[p.offset + run.in_a + i]);
     });
   }
 }
 
-inline void put_together(Tensors& tensors, const ParameterTable& table, const Buffer& flat) {
+// What a rank owns.
+inline void put_together(Tensors& tensors, const FlatState& state, const Buffer& flat) {
   if (flat.element == Element::F64)
-    put_together(tensors, table, static_cast<const double*>(flat.data));
+    put_together(tensors, state, static_cast<const double*>(flat.data));
   else
-    put_together(tensors, table, static_cast<const float*>(flat.data));
+    put_together(tensors, state, static_cast<const float*>(flat.data));
 }
 
 // What the trainer does in a step, without files.
@@ -94,9 +98,16 @@ struct MeshRank {
         comm(peers),
         pipeline(Pipeline::open(c).value()),
         layout{c.model, peers.mesh(), pipeline.rank_of_stage()},
-        tiny(c.model, c.train.dtype, layout.of_rank(peers.rank()), &peers,
+        tiny(c.model, state_of(), &peers,
              {7, 1min, c.train.recompute, c.train.recompute_every, c.parallel.sequence}),
         sums(peers, tiny.state, 1min, c.parallel.sequence) {}
+
+  [[nodiscard]] FlatState state_of() const {
+    ParameterTable table = layout.of_rank(comm.rank());
+    const FlatRange owned = config.parallel.zero > 0 ? own_range(table, comm.mesh(), comm.rank())
+                                                     : FlatRange{0, table.flat_size};
+    return FlatState::allocate(std::move(table), config.train.dtype, owned).value();
+  }
 
   double step(std::uint64_t number) {
     const BatchCut cut{number * kGlobal, kGlobal, 1, comm.mesh().dp};
@@ -117,7 +128,8 @@ struct MeshRank {
     REQUIRE(comm.all_reduce(Axis::World, Reduce::Sum, {all, 2, Element::F64}, {"step", 1min}));
     tiny.state.update({1e-2, 0.9, 0.95, 1e-8, 0.1, kernels::clip_scale(std::sqrt(all[1]), 1.0),
                        ++tiny.state.steps},
-                      {0, tiny.state.table().flat_size});
+                      tiny.state.owned());
+    REQUIRE(gather_parameters(comm, tiny.state, 1min));
     return all[0];
   }
 
@@ -145,15 +157,14 @@ inline Outcome train_mesh(Mesh mesh, ScheduleKind kind = ScheduleKind::OneFOneB,
       for (int i = 0; i < steps; ++i) {
         mine.losses.push_back(rank.step(static_cast<std::uint64_t>(i)));
         const std::lock_guard lock(together);
-        if (i == 0 && mesh.data_rank(r) == 0)
-          put_together(whole.gradients, rank.tiny.state.table(), rank.tiny.state.gradients());
+        if (i == 0 && (extra.zero || mesh.data_rank(r) == 0))
+          put_together(whole.gradients, rank.tiny.state, rank.tiny.state.gradients());
       }
       CHECK(!find_drift(comm, rank.tiny.state, rank.layout.ties_ranks(), 1min).value());
       const std::lock_guard lock(together);
-      mine.digest = rank.tiny.state.digest({0, rank.tiny.state.table().flat_size}, false);
-      if (mesh.data_rank(r) == 0) {
-        put_together(whole.parameters, rank.tiny.state.table(),
-                     rank.tiny.state.part(StatePart::Parameter));
+      mine.digest = rank.tiny.state.digest(rank.tiny.state.owned(), false);
+      if (extra.zero || mesh.data_rank(r) == 0) {
+        put_together(whole.parameters, rank.tiny.state, rank.tiny.state.part(StatePart::Parameter));
         whole.digest.merge(mine.digest);
       }
     });
@@ -161,7 +172,7 @@ inline Outcome train_mesh(Mesh mesh, ScheduleKind kind = ScheduleKind::OneFOneB,
   for (std::uint32_t r = 0; r < mesh.world(); ++r) {
     CHECK(outcomes[r].losses == outcomes[0].losses);
     const std::uint32_t replica = mesh.on_pipe(mesh.tensor_rank(r), mesh.pipe_rank(r));
-    CHECK(outcomes[r].digest == outcomes[replica].digest);
+    if (!extra.zero) CHECK(outcomes[r].digest == outcomes[replica].digest);
   }
   whole.losses = outcomes[0].losses;
   return whole;
@@ -220,11 +231,9 @@ inline Outcome train_alone(ScheduleKind kind, const Extra& extra = {}) {
   Outcome outcome;
   for (std::uint64_t i = 0; i < 10; ++i) {
     outcome.losses.push_back(rank.step(i));
-    if (i == 0)
-      put_together(outcome.gradients, rank.tiny.state.table(), rank.tiny.state.gradients());
+    if (i == 0) put_together(outcome.gradients, rank.tiny.state, rank.tiny.state.gradients());
   }
-  put_together(outcome.parameters, rank.tiny.state.table(),
-               rank.tiny.state.part(StatePart::Parameter));
+  put_together(outcome.parameters, rank.tiny.state, rank.tiny.state.part(StatePart::Parameter));
   return outcome;
 }
 

@@ -1,5 +1,6 @@
 // Sequence parallelism against one rank and against tensor parallelism alone: ten steps of AdamW
 // with clipping and dropout, each tensor rank with its tokens between the products.
+#include "tests/train_torch/counting_comm.hpp"
 #include "tests/train_torch/mesh_training.hpp"
 
 using namespace stoker;
@@ -9,38 +10,6 @@ using namespace stoker::train::testing;
 namespace {
 
 const Extra kSequence{{}, {}, true};
-
-// Counts the bytes of all calls over the tensor ranks, by kind; of a gather those that arrive.
-class CountingComm final : public Comm {
- public:
-  explicit CountingComm(Comm& inner) : inner_(inner) {}
-  [[nodiscard]] const Mesh& mesh() const override { return inner_.mesh(); }
-  [[nodiscard]] std::uint32_t rank() const override { return inner_.rank(); }
-  Status all_reduce(Axis axis, Reduce how, Buffer buffer, const Call& call) override {
-    if (axis == Axis::Tensor) summed[buffer.bytes()] += 1;
-    return inner_.all_reduce(axis, how, buffer, call);
-  }
-  Status all_gather(Axis axis, const void* mine, std::size_t bytes, void* all,
-                    const Call& call) override {
-    if (axis == Axis::Tensor) gathered += bytes * mesh().tp;
-    return inner_.all_gather(axis, mine, bytes, all, call);
-  }
-  Status reduce_scatter(Axis axis, Buffer all, void* mine, const Call& call) override {
-    if (axis == Axis::Tensor) scattered += all.bytes();
-    return inner_.reduce_scatter(axis, all, mine, call);
-  }
-  Status send(std::uint32_t to, const void* data, std::size_t bytes, const Call& call) override {
-    return inner_.send(to, data, bytes, call);
-  }
-  Status receive(std::uint32_t from, void* data, std::size_t bytes, const Call& call) override {
-    return inner_.receive(from, data, bytes, call);
-  }
-  std::size_t gathered = 0, scattered = 0;
-  std::map<std::size_t, std::size_t> summed;  // bytes of a sum -> how many
-
- private:
-  Comm& inner_;
-};
 
 struct SplitCell {
   const char* name;
@@ -136,7 +105,7 @@ TEST_CASE("sequence parallel: bytes of a step over the tensor ranks -> the formu
     for (std::uint32_t r = 0; r < 2; ++r)
       ranks.emplace_back([&, r] {
         FakeComm comm(hub, r);
-        CountingComm counting(comm);
+        CountingComm counting(comm, Axis::Tensor);
         MeshRank(config, counting).step(0);
         const std::size_t layers = config.model.layers;
         const std::size_t hidden = config.model.hidden * sizeof(float);

@@ -34,7 +34,10 @@ struct TinyModel {
       : TinyModel(config, dtype, gpt_parameters(config, whole_model(config)), nullptr) {}
   TinyModel(const recipe::ModelConfig& config, recipe::Dtype dtype, ParameterTable table,
             Comm* peers, ModelOptions options = {7, 1min})
-      : state(std::move(*FlatState::allocate(std::move(table), dtype))) {
+      : TinyModel(config, FlatState::allocate(std::move(table), dtype).value(), peers, options) {}
+  TinyModel(const recipe::ModelConfig& config, FlatState allocated, Comm* peers,
+            ModelOptions options)
+      : state(std::move(allocated)) {
     state.initialise(7);
     model = make_gpt(config, options, state, peers != nullptr ? *peers : alone);
   }

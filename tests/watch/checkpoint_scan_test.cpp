@@ -106,6 +106,34 @@ TEST_CASE("scan_checkpoints: sizes only -> changed content is not read") {
   CHECK_FALSE(folder.scan({}, Depth::Content).newest);
 }
 
+TEST_CASE("scan_checkpoints: known to be damaged -> named with that reason, and not taken") {
+  Folder folder;
+  const std::string before = folder.add(10, 1), last = folder.add(20, 1);
+  const auto scan = scan_checkpoints(folder.path, {}, Depth::Sizes, {{last, "torn on rank 3"}});
+  REQUIRE(scan);
+  CHECK(says(*scan, last, "torn on rank 3"));
+  CHECK(scan->ours_damaged);
+  CHECK(scan->newest->name == before);
+}
+
+TEST_CASE("check_content: three ranks' shares -> every file is read once, by one of them") {
+  Folder folder;
+  const std::string name = folder.add(10, 1);
+  wire::Manifest manifest;
+  for (const char* file : {"a.bin", "b.bin", "c.bin", "d.bin"}) {
+    folder.write(name, file, file);
+    manifest.files.push_back({file, 5, hex64(xxh3_64(file))});
+  }
+  const std::string path = folder.path + "/" + name;
+  for (const std::size_t damaged : {0u, 1u, 2u, 3u}) {
+    folder.write(name, manifest.files[damaged].name, "other");
+    for (const std::size_t rank : {0u, 1u, 2u})
+      CHECK(check_content(path, manifest, rank, 3).has_value() == (damaged % 3 != rank));
+    folder.write(name, manifest.files[damaged].name, manifest.files[damaged].name);
+  }
+  CHECK(check_content(path, manifest, 7, 8));  // more ranks than files
+}
+
 TEST_CASE("scan_checkpoints: ancestry -> only its checkpoints, a late writer's are foreign") {
   Folder folder;
   folder.add(10, 1);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "watch/checkpoint_scan.hpp"
 #include "worker/train/state/zero.hpp"
 
 namespace stoker::train {
@@ -82,6 +83,25 @@ struct Verdict {  // travels between ranks
   char why[500] = {};
 };
 
+// Fails on all ranks where one of them failed.
+Status agree(Comm& comm, const Status& own, const std::string& path, const Call& call,
+             bool& peer_lost) {
+  Verdict mine;
+  if (!own) {
+    mine.ok = 0;
+    const std::string text = own.error().message();
+    std::memcpy(mine.why, text.data(), std::min(text.size(), sizeof mine.why - 1));
+  }
+  std::vector<Verdict> all(comm.mesh().world());
+  if (Status done = comm.all_gather(Axis::World, &mine, sizeof mine, all.data(), call); !done) {
+    peer_lost = true;
+    return done;
+  }
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), path);
+  return ok();
+}
+
 Status load_own(FlatState& state, const ParameterTable& whole, const std::string& path,
                 const wire::Manifest& manifest) {
   if (manifest.without_optimizer)
@@ -139,24 +159,18 @@ Status check_tensors(const wire::Manifest& manifest, const ParameterTable& whole
   return ok();
 }
 
+Status verify_checkpoint(Comm& comm, StoredCheckpoint saved, Duration deadline, bool& peer_lost) {
+  peer_lost = false;
+  const Status own =
+      watch::check_content(saved.path, saved.manifest, comm.rank(), comm.mesh().world());
+  return agree(comm, own, saved.path, {"check of the checkpoint", deadline}, peer_lost);
+}
+
 Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole,
                        StoredCheckpoint saved, Duration deadline, bool& peer_lost) {
   peer_lost = false;
-  Verdict mine;
-  if (Status loaded = load_own(state, whole, saved.path, saved.manifest); !loaded) {
-    mine.ok = 0;
-    const std::string text = loaded.error().message();
-    std::memcpy(mine.why, text.data(), std::min(text.size(), sizeof mine.why - 1));
-  }
-  std::vector<Verdict> all(comm.mesh().world());
-  if (Status done =
-          comm.all_gather(Axis::World, &mine, sizeof mine, all.data(), Call{"load", deadline});
-      !done) {
-    peer_lost = true;
-    return done;
-  }
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), saved.path);
+  const Status own = load_own(state, whole, saved.path, saved.manifest);
+  STOKER_TRY_STATUS(agree(comm, own, saved.path, {"load", deadline}, peer_lost));
   if (Status gathered = gather_parameters(comm, state, deadline); !gathered) {
     peer_lost = true;
     return gathered;

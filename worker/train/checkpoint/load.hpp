@@ -20,6 +20,10 @@ struct StoredCheckpoint {
   const wire::Manifest& manifest;
 };
 
+// Collective: each rank reads its share of the files and compares them with the manifest, so that a
+// large checkpoint is not one rank's work. Fails on all ranks alike, as load_checkpoint().
+Status verify_checkpoint(Comm& comm, StoredCheckpoint saved, Duration deadline, bool& peer_lost);
+
 // Collective: fails on all ranks alike. The Error names the file and what is wrong with it; when a
 // peer was lost, `peer_lost` is set.
 Status load_checkpoint(Comm& comm, FlatState& state, const ParameterTable& whole,

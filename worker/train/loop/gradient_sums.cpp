@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/train/state/zero.hpp"
+
 namespace stoker::train {
 
 // A rank that has both ends of the model adds to the embedding's gradient from both: neither is
@@ -20,8 +22,7 @@ Status GradientSums::add_stage(std::uint32_t stage) {
   for (const StagePart& part : state_.table().placement.parts) {
     if (part.stage != stage && !(shared && is_shared_end(part.stage))) continue;
     if (sequence_parallel_) STOKER_TRY_STATUS(add_norms(part));
-    STOKER_TRY_STATUS(comm_.all_reduce(Axis::Data, Reduce::Sum, state_.gradients(part.range),
-                                       {"gradients", deadline_}));
+    STOKER_TRY_STATUS(sum_gradients(comm_, state_, part.range, deadline_));
   }
   return ok();
 }
@@ -71,7 +72,7 @@ Status GradientSums::add_tied() {
 }
 
 double GradientSums::share_of_norm() const {
-  return comm_.mesh().data_rank(comm_.rank()) == 0 ? state_.gradient_sum_of_squares() : 0;
+  return state_.gradient_sum_of_squares(own_range(state_.table(), comm_.mesh(), comm_.rank()));
 }
 
 }  // namespace stoker::train

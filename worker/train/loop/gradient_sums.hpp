@@ -13,12 +13,14 @@ class GradientSums {
   GradientSums(Comm& comm, FlatState& state, Duration deadline, bool sequence_parallel = false)
       : comm_(comm), state_(state), deadline_(deadline), sequence_parallel_(sequence_parallel) {}
 
-  // Collective over the replicas: a stage of this rank is complete here.
+  // Collective over the replicas: a stage of this rank is complete here. With ZeRO a rank has the
+  // sums of what it owns afterwards, and nothing of use elsewhere.
   Status add_stage(std::uint32_t stage);
   // Collective over the two pipeline ranks that hold the tied embedding; before their stages.
   Status add_tied();
   // This rank's share of the square of the model's gradient norm: the sum over the world is all of
-  // it. Every element counts once, even with copies elsewhere.
+  // it. Every element counts once, even with copies elsewhere: on the replica that owns it with
+  // ZeRO, also without, so the bits are the same.
   [[nodiscard]] double share_of_norm() const;
 
  private:

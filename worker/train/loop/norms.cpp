@@ -43,17 +43,16 @@ Result<Norms> measure_norms(Comm& comm, const FlatState& state, std::uint64_t la
   const auto zeros = [](auto* values, std::size_t count) {
     return static_cast<double>(std::count(values, values + count, 0));
   };
-  const bool first = comm.mesh().data_rank(comm.rank()) == 0;  // the others hold the same
-  for (std::size_t i = 0; i < table.parameters.size() && first; ++i) {
-    const Parameter& p = table.parameters[i];
-    if (!p.counts) continue;
-    sums[group[i]] += over(state, state.gradients(), p.offset, p.count, squares);
-    sums[groups + 1] += over(state, state.gradients(), p.offset, p.count, zeros);
+  // Each replica its own range: of gradients, it has no other's sums with ZeRO.
+  for (const Piece& piece : counting_pieces_of(table, own_range(table, comm.mesh(), comm.rank()))) {
+    const Parameter& p = *piece.parameter;
+    const std::size_t at = p.offset + piece.first;
+    const Buffer gradients = state.gradients(), masters = state.part(StatePart::Parameter);
+    const auto place = static_cast<std::size_t>(&p - table.parameters.data());
+    sums[group[place]] += over(state, gradients, at, piece.count, squares);
+    sums[groups] += over(state, masters, at, piece.count, squares);
+    sums[groups + 1] += over(state, gradients, at, piece.count, zeros);
   }
-  if (first || !state.owns_all())
-    for (const Piece& piece : counting_pieces_of(table, state.owned()))
-      sums[groups] += over(state, state.part(StatePart::Parameter),
-                           piece.parameter->offset + piece.first, piece.count, squares);
   STOKER_TRY_STATUS(comm.all_reduce(Axis::World, Reduce::Sum,
                                     {sums.data(), sums.size(), Element::F64}, {"norms", deadline}));
   Norms norms;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <set>
 #include <unistd.h>
 
 #include "common/os/files.hpp"
@@ -17,7 +18,16 @@ namespace {
 constexpr Duration kSlowestLoad = 90min;  // added to a step's deadline
 constexpr std::size_t kLongestPath = 4000;
 
-enum class ChoiceKind : std::uint64_t { Scratch, Memory, Load, Refused, SwitchedOff, Unwritable };
+// Exact: the checkpoint that was ordered by name, or none. Load: the newest good one.
+enum class ChoiceKind : std::uint64_t {
+  Scratch,
+  Memory,
+  Exact,
+  Load,
+  Refused,
+  SwitchedOff,
+  Unwritable
+};
 
 struct Choice {  // of rank 0, sent to all
   ChoiceKind kind = ChoiceKind::Scratch;
@@ -48,46 +58,59 @@ std::uint64_t skip_after(const RankEnvironment& environment,
   return by_hand || saved_by != environment.generation ? environment.skip_samples : 0;
 }
 
-Choice load(const ResumeParts& p, const std::optional<wire::Start>& start, const std::string& path,
-            Generation saved_by) {
+Choice load(ChoiceKind kind, const ResumeParts& p, const std::optional<wire::Start>& start,
+            const std::string& path, Generation saved_by) {
   Choice choice;
   if (path.size() >= kLongestPath) {
     complain("error: the checkpoint's path is too long");
     choice.kind = ChoiceKind::Refused;
     return choice;
   }
-  choice.kind = ChoiceKind::Load;
+  choice.kind = kind;
   std::memcpy(choice.path, path.data(), path.size());
   choice.skip = skip_after(p.environment, start, saved_by);
   return choice;
 }
 
-// The checkpoint that was ordered by name: it or none.
+using Resumed = std::variant<ResumePoint, ExitCode>;
+
+// What rank 0 has found out while it looks for a checkpoint.
+struct Search {
+  bool memory = true;           // the snapshot that was ordered may still be taken
+  watch::KnownDamage damaged;   // by reading them
+  std::set<std::string> named;  // in a line and an event
+};
+
+// The checkpoint that was ordered by name: it or none. Its content is checked by all ranks.
 Choice choose_exact(const ResumeParts& p, const std::string& wanted) {
   const std::string inside = p.config.checkpoint.directory + "/" + wanted;
   const std::string path = !os::exists(wanted) && os::exists(inside) ? inside : wanted;
-  const auto manifest = watch::check_checkpoint(path, watch::Depth::Content);
+  const auto manifest = watch::check_checkpoint(path, watch::Depth::Sizes);
   if (!manifest) return refuse(manifest.error());
   const auto start = start_of(p.environment);
-  return start ? load(p, *start, path, manifest->generation) : refuse(start.error());
+  return start ? load(ChoiceKind::Exact, p, *start, path, manifest->generation)
+               : refuse(start.error());
 }
 
-Choice choose_newest(const ResumeParts& p) {
+Choice choose_newest(const ResumeParts& p, Search& search) {
   const auto start = start_of(p.environment);
   if (!start) return refuse(start.error());
   std::optional<wire::Lineage> lineage;
   if (*start) lineage = (*start)->lineage;
   const std::string& directory = p.config.checkpoint.directory;
-  auto scan = watch::scan_checkpoints(directory, lineage, watch::Depth::Content);
+  auto scan = watch::scan_checkpoints(directory, lineage, watch::Depth::Sizes, search.damaged);
   if (!scan) return refuse(scan.error());
   for (const auto& damaged : scan->damaged) {
+    if (!search.named.insert(damaged.name).second) continue;
     complain(fmt::format("warning: damaged checkpoint {}: {}", damaged.name, damaged.why));
     tell_event(wire::DamagedCheckpoint{damaged.name, damaged.why});
   }
   for (const auto& name : scan->foreign)
-    complain(fmt::format("warning: {}/{} is not of this run's ancestry and is not loaded",
-                         directory, name));
-  if (scan->newest) return load(p, *start, scan->newest->path, scan->newest->manifest.generation);
+    if (search.named.insert(name).second)
+      complain(fmt::format("warning: {}/{} is not of this run's ancestry and is not loaded",
+                           directory, name));
+  if (scan->newest)
+    return load(ChoiceKind::Load, p, *start, scan->newest->path, scan->newest->manifest.generation);
   if (scan->ours_damaged)
     return refuse({"every checkpoint is damaged", directory,
                    "restore one, or set STOKER_LOAD=none to begin from scratch"});
@@ -127,7 +150,7 @@ std::optional<Choice> choose_memory(const ResumeParts& p) {
   return Choice{ChoiceKind::Memory, skip_after(p.environment, *start, p.environment.generation)};
 }
 
-Choice choose(const ResumeParts& p, bool memory) {
+Choice choose(const ResumeParts& p, Search& search) {
   if (Status writable = try_directory(p.config.checkpoint.directory); !writable) {
     complain(writable.error());
     return {ChoiceKind::Unwritable, {}};
@@ -136,10 +159,10 @@ Choice choose(const ResumeParts& p, bool memory) {
     say("Detected kill switch before the first iteration. Exiting");
     return {ChoiceKind::SwitchedOff, {}};
   }
-  if (const auto chosen = memory ? choose_memory(p) : std::nullopt) return *chosen;
+  if (const auto chosen = search.memory ? choose_memory(p) : std::nullopt) return *chosen;
   const auto& wanted = p.environment.load;
   if (wanted && *wanted == "none") return {};
-  return wanted ? choose_exact(p, *wanted) : choose_newest(p);
+  return wanted ? choose_exact(p, *wanted) : choose_newest(p, search);
 }
 
 void apply_orders(const RankEnvironment& environment, std::uint64_t skip, Position& position) {
@@ -166,8 +189,10 @@ bool passes_audit(const ResumeParts& p, const std::string& name, const wire::Man
   return audit.passed;
 }
 
-std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std::string& path,
-                                                std::uint64_t skip) {
+// Empty: another one is to be chosen, as what was read is damaged.
+std::optional<Resumed> load_chosen(const ResumeParts& p, const Choice& choice, Search& search) {
+  const std::string path = choice.path, name = path.substr(path.rfind('/') + 1);
+  const Instant began = monotonic_now();
   const Duration deadline = p.config.train.deadline + kSlowestLoad;
   const bool first = p.environment.first();
   const auto manifest = watch::read_manifest(path);
@@ -178,22 +203,30 @@ std::variant<ResumePoint, ExitCode> load_chosen(const ResumeParts& p, const std:
     return ExitCode::CheckpointRefused;
   }
   bool peer_lost = false;
+  const auto refused = [&](const Status& why) {
+    if (first || peer_lost) complain("error: checkpoint refused: " + why.error().message());
+    return peer_lost ? ExitCode::PeerLost : ExitCode::CheckpointRefused;
+  };
+  if (Status whole = verify_checkpoint(p.comm, {path, *manifest}, deadline, peer_lost); !whole) {
+    if (peer_lost || choice.kind == ChoiceKind::Exact) return refused(whole);
+    search.damaged[name] = whole.error().message();
+    return std::nullopt;
+  }
   if (Status loaded = load_checkpoint(p.comm, p.state, p.layout.whole(), {path, *manifest},
                                       deadline, peer_lost);
-      !loaded) {
-    if (first || peer_lost) complain("error: checkpoint refused: " + loaded.error().message());
-    return peer_lost ? ExitCode::PeerLost : ExitCode::CheckpointRefused;
-  }
-  if (!passes_audit(p, path.substr(path.rfind('/') + 1), *manifest, *position))
-    return ExitCode::CheckpointRefused;
+      !loaded)
+    return refused(loaded);
+  if (first)
+    say(fmt::format("checkpoint {} checked and loaded in {:.2f} s", name,
+                    to_seconds(monotonic_now() - began)));
+  if (!passes_audit(p, name, *manifest, *position)) return ExitCode::CheckpointRefused;
   ResumePoint point{*position, true};
-  apply_orders(p.environment, skip, point.position);
+  apply_orders(p.environment, choice.skip, point.position);
   return point;
 }
 
 // Empty: not from memory after all; rank 0 has said why.
-std::optional<std::variant<ResumePoint, ExitCode>> load_memory(const ResumeParts& p,
-                                                               std::uint64_t skip) {
+std::optional<Resumed> load_memory(const ResumeParts& p, std::uint64_t skip) {
   const wire::SnapshotId id = *p.environment.memory_load;
   bool peer_lost = false;
   auto restored = restore_snapshot(p.comm, p.state, *p.snapshots, {id, p.environment.generation},
@@ -215,13 +248,10 @@ std::optional<std::variant<ResumePoint, ExitCode>> load_memory(const ResumeParts
   return point;
 }
 
-}  // namespace
-
-namespace {
-
-std::variant<ResumePoint, ExitCode> resume_from(const ResumeParts& p, bool memory) {
+// Empty: rank 0 chooses once more, with what it has found out.
+std::optional<Resumed> try_once(const ResumeParts& p, Search& search) {
   Choice mine;
-  if (p.environment.first()) mine = choose(p, memory);
+  if (p.environment.first()) mine = choose(p, search);
   std::vector<Choice> all(p.comm.mesh().world());
   if (Status done =
           p.comm.all_gather(Axis::World, &mine, sizeof mine, all.data(),
@@ -234,11 +264,9 @@ std::variant<ResumePoint, ExitCode> resume_from(const ResumeParts& p, bool memor
     case ChoiceKind::SwitchedOff: return ExitCode::KillSwitch;
     case ChoiceKind::Refused: return ExitCode::CheckpointRefused;
     case ChoiceKind::Unwritable: return ExitCode::Configuration;
-    case ChoiceKind::Memory: {
-      const auto loaded = load_memory(p, all[0].skip);
-      return loaded ? *loaded : resume_from(p, false);
-    }
-    case ChoiceKind::Load: return load_chosen(p, all[0].path, all[0].skip);
+    case ChoiceKind::Memory: search.memory = false; return load_memory(p, all[0].skip);
+    case ChoiceKind::Exact:
+    case ChoiceKind::Load: return load_chosen(p, all[0], search);
     case ChoiceKind::Scratch: break;
   }
   if (p.environment.first()) say("starting from scratch");
@@ -251,7 +279,9 @@ std::variant<ResumePoint, ExitCode> resume_from(const ResumeParts& p, bool memor
 }  // namespace
 
 std::variant<ResumePoint, ExitCode> resume(const ResumeParts& p) {
-  return resume_from(p, true);
+  Search search;
+  while (true)
+    if (const auto resumed = try_once(p, search)) return *resumed;
 }
 
 }  // namespace stoker::train

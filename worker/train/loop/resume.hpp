@@ -1,7 +1,7 @@
 // Where to begin: the snapshot in memory that was ordered, where all ranks have it; else rank 0
-// chooses the checkpoint (the one that was ordered, else the newest good one of the ancestry). All
-// ranks load it strictly, and the resume audit compares what was saved with
-// what is there now.
+// chooses the checkpoint (the one that was ordered, else the newest good one of the ancestry). Each
+// rank reads its share of the files; where one is damaged, rank 0 chooses the next older. All ranks
+// load it strictly, and the resume audit compares what was saved with what is there now.
 #pragma once
 
 #include <set>

@@ -199,7 +199,7 @@ Buffer FlatState::gradients(FlatRange range) const {
           element()};
 }
 
-double FlatState::gradient_sum_of_squares() const {
+double FlatState::gradient_sum_of_squares(FlatRange range) const {
   // The padding between parameters is never written: zeros. Neighbours that count are one sum.
   double total = 0;
   const auto& all = table_.parameters;
@@ -207,8 +207,9 @@ double FlatState::gradient_sum_of_squares() const {
     const std::size_t begin = i;
     while (i < all.size() && all[i].counts) ++i;
     if (begin < i) {
-      const FlatRange range{all[begin].offset, i < all.size() ? all[i].offset : table_.flat_size};
-      total += device_->sum_of_squares(gradients(range));
+      const std::size_t end = i < all.size() ? all[i].offset : table_.flat_size;
+      const FlatRange here{std::max(range.begin, all[begin].offset), std::min(range.end, end)};
+      if (here.begin < here.end) total += device_->sum_of_squares(gradients(here));
     }
     while (i < all.size() && !all[i].counts) ++i;
   }

@@ -73,8 +73,9 @@ class FlatState {
 
   void initialise(std::uint64_t seed);
   void zero_gradients();
-  // Of the parameters that count here: the sum over the ranks of a replica is the model's.
-  [[nodiscard]] double gradient_sum_of_squares() const;
+  // Of the parameters that count here, in `range`: the sum over the ranks of a replica, each with
+  // all of its state, is the model's.
+  [[nodiscard]] double gradient_sum_of_squares(FlatRange range) const;
   // One optimizer step over `range`; `step.weight_decay` is applied to parameters that decay.
   void update(const kernels::AdamwStep& step, FlatRange range);
   // After masters were loaded: the model's parameters are their rounding, in the owned range.
