@@ -9,7 +9,7 @@ namespace {
 constexpr Duration kPollLocal = 1s;  // inotify hints come sooner
 constexpr Duration kPollNetwork = 500ms;
 constexpr Duration kQuiet = 1min;  // without news: longer than a live run's digests are apart
-constexpr Duration kPollQuiet = 5s;
+constexpr Duration kPollQuietLocal = 10s, kPollQuietNetwork = 2s;
 constexpr Duration kSettlePoll = 100ms;  // a switch file that is being written
 constexpr Duration kPollDisk = 30s;
 
@@ -17,6 +17,11 @@ TailOptions tail_options(bool network) {
   TailOptions tail;
   if (network) tail.hole_grace = 5s;
   return tail;
+}
+
+// So the watchers of many quiet runs are polled together.
+Instant on_the_second(Instant at) {
+  return Instant(std::chrono::ceil<std::chrono::seconds>(at.time_since_epoch()));
 }
 
 DiskOptions disk_options(const core::RunPolicy& policy) {
@@ -64,12 +69,18 @@ std::vector<core::Input> RunWatcher::poll(Instant now, WallTime wall, const Gate
     if (opens(gate, Part::Disk)) disk_.poll(out);
   }
   if (!out.empty() || moved_ == Instant{}) moved_ = now;
-  // A script's logs lie in folders without hints.
-  const bool quiet = hinted_ && agents_ && !follow_ends_.waits() && now - moved_ >= kQuiet;
   next_poll_ = now;
-  if (!generations_.more()) next_poll_ += network_ ? kPollNetwork : quiet ? kPollQuiet : kPollLocal;
+  if (!generations_.more())
+    next_poll_ = is_quiet(now)
+                     ? on_the_second(now + (network_ ? kPollQuietNetwork : kPollQuietLocal))
+                     : now + (network_ ? kPollNetwork : kPollLocal);
   if (switches_.unsettled()) next_poll_ = std::min(next_poll_, now + kSettlePoll);
   return out;
+}
+
+// A script's logs lie in folders without hints.
+bool RunWatcher::is_quiet(Instant now) const {
+  return (hinted_ || network_) && agents_ && !follow_ends_.waits() && now - moved_ >= kQuiet;
 }
 
 std::vector<core::Input> RunWatcher::flush_digest() {

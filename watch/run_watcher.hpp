@@ -42,6 +42,8 @@ class RunWatcher {
   [[nodiscard]] const std::optional<Error>& error() const { return generations_.error(); }
 
  private:
+  [[nodiscard]] bool is_quiet(Instant now) const;
+
   std::string directory_;
   bool network_, agents_, hinted_ = false;
   Generations generations_;

@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 constexpr std::size_t kPage = 500;  // rows read at once when catching up
 // A status.json whose run shows nothing new but its age is written this often: well below the age
 // at which readers call it stale.
-constexpr Duration kRewrite = 30s;
+constexpr Duration kRewrite = 40s;
 
 // What rows of this run may be called.
 std::vector<RunName> names_of(const RunName& name, const std::vector<core::NameChange>& changes) {

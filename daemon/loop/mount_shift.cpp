@@ -156,6 +156,7 @@ void MountShift::watch(const core::RunPolicy& policy, const std::vector<core::Cu
              std::make_unique<LogWatch>(policy, options.network, cursors, knowledge_), 0};
   watched.logs->set_generation(generations_[policy.run], clock_.now());
   watched.watcher->wait_for(follows_[policy.run]);
+  due_ = {};
 }
 
 void MountShift::forget(const RunName& run) {
@@ -167,12 +168,14 @@ void MountShift::forget(const RunName& run) {
 
 void MountShift::set_generation(const RunName& run, Generation live) {
   generations_[run] = live;
+  due_ = {};
   if (const auto found = watchers_.find(run); found != watchers_.end())
     found->second.logs->set_generation(live, clock_.now());
 }
 
 void MountShift::set_follows(const RunName& run, const std::vector<watch::Follow>& follows) {
   follows_[run] = follows;
+  due_ = {};
   if (const auto found = watchers_.find(run); found != watchers_.end())
     found->second.watcher->wait_for(follows);
 }
@@ -283,17 +286,26 @@ void MountShift::work() {
   --left_behind_count;
 }
 
+Instant MountShift::next_due() const {
+  const Instant now = clock_.now();
+  Instant due = now + kLongestSleep;
+  for (const auto& [run, watched] : watchers_) due = std::min(due, next_poll(watched, now));
+  return due;
+}
+
+// A thousand runs have many jobs a second: those alone are no reason to look at every watcher.
 void MountShift::take_turns() {
   for (std::set<std::string> hinted; run_jobs();) {
-    if (!hinted.empty() && clock_.now() - last_poll_ < kHintGap) {
+    const Instant now = clock_.now();
+    if (!hinted.empty() && now - last_poll_ < kHintGap) {
       wait_until(last_poll_ + kHintGap);
+    } else if (hinted.empty() && now + kTogether < due_ && !watchers_.empty()) {
+      wait_until(due_);
     } else {
       poll_due(hinted);
       if (abandoned()) return;
-      Instant due = clock_.now() + kLongestSleep;
-      for (const auto& [run, watched] : watchers_)
-        due = std::min(due, next_poll(watched, clock_.now()));
-      wait_until(due);
+      due_ = next_due();
+      wait_until(due_);
       hinted.clear();
     }
     hinted.merge(inotify_.drain());

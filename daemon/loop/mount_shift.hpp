@@ -104,6 +104,7 @@ class MountShift : public std::enable_shared_from_this<MountShift> {
   void poll_due(const std::set<std::string>& hinted);
   void poll(const RunName& run, Watched& watched, Instant now, std::vector<core::Input>& out);
   void wait_until(Instant due);
+  [[nodiscard]] Instant next_due() const;
   bool enter(const RunPart& part);
   void rest();
   [[nodiscard]] static Instant next_poll(const Watched& watched, Instant now);
@@ -127,7 +128,7 @@ class MountShift : public std::enable_shared_from_this<MountShift> {
   std::map<RunName, Generation> generations_;
   std::map<RunName, std::vector<watch::Follow>> follows_;
   watch::Inotify inotify_;
-  Instant last_poll_;
+  Instant last_poll_, due_;  // of the first watcher; 0: a job changed one
   std::thread thread_;
 };
 
