@@ -13,8 +13,10 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "common/os/files.hpp"
+#include "common/os/machine_short.hpp"
 #include "common/printable.hpp"
 #include "embedded/node_folder.hpp"
 #include "embedded/port_lease.hpp"
@@ -46,6 +48,7 @@ class NodeProcess {
 
  private:
   Status start_agent();
+  bool is_asked_to_end();
   void say(const std::string& text);
   void take_signals();
   void keep_limit();
@@ -61,7 +64,7 @@ class NodeProcess {
   std::optional<os::ExitStatus> agent_status_;
   WallTime started_ = wall_now();
   std::optional<WallTime> kill_at_;
-  bool signalled_ = false, killed_ = false;
+  bool signalled_ = false, killed_ = false, said_short_ = false;
   std::string why_;
 };
 
@@ -103,9 +106,31 @@ Status NodeProcess::start_agent() {
   options.working_directory = spec_.working_directory;
   options.stdout_fd = options.stderr_fd = log_.get();
   options.parent_death_signal = SIGKILL;
-  STOKER_TRY(child, os::spawn(options));
-  agent_ = std::move(child);
-  return ok();
+  // What other users have used up comes back. A job that cannot start is no failed one.
+  constexpr int kAgainMs = 1000;
+  while (true) {
+    auto child = os::spawn(options);
+    if (child) {
+      agent_ = std::move(*child);
+      return ok();
+    }
+    if (!os::is_machine_short(child.error()) || wall_now() >= spec_.ends)
+      return fail(child.error());
+    if (std::exchange(said_short_, true) == false)
+      say(child.error().message() + "; tried again until it can");
+    pollfd p{signals_.get(), POLLIN, 0};
+    if (::poll(&p, 1, kAgainMs) > 0 && is_asked_to_end())
+      return fail("ended before its start", folder_.path());
+  }
+}
+
+// Before there is an agent that signals could go to.
+bool NodeProcess::is_asked_to_end() {
+  bool ends = false;
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+    ends = ends || info.ssi_signo == SIGTERM;
+  return ends;
 }
 
 bool NodeProcess::reap() {

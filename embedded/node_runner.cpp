@@ -8,6 +8,7 @@
 
 #include "common/hostlist.hpp"
 #include "common/os/files.hpp"
+#include "common/os/machine_short.hpp"
 #include "common/printable.hpp"
 #include "embedded/sweep.hpp"
 #include "wire/environment.hpp"
@@ -98,8 +99,11 @@ Status NodeRunner::start(const Job& job, const Task& task, std::size_t index) {
   options.environment = os::current_environment();
   options.environment[wire::env::kLocalMark] = mark_of(task, task.runs[index].node);
   options.stdout_fd = options.stderr_fd = log.get();
+  auto spawned = os::spawn(options);
+  // Tried at each look; a start that the machine has no process for does not count.
+  if (!spawned && os::is_machine_short(spawned.error())) return ok();
   ++k.starts;
-  STOKER_TRY(child, os::spawn(options));
+  STOKER_TRY(child, std::move(spawned));
   k.identity = child.identity;
   k.pidfd = std::move(child.pidfd);
   k.asked = false;

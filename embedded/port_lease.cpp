@@ -45,6 +45,12 @@ Result<PortLease> lease_ports() {
     if (size_of(lease) > size_of(best)) best = std::move(lease);
   }
   if (size_of(best) > 0) return best;
+  // Other users may have all the locks: then two nodes of this host may get the same ports, and the
+  // first attempt that meets another's fails.
+  PortLease unlocked;
+  take_free_ports(unlocked, static_cast<std::uint16_t>(kFirstPort +
+                                                       (::getpid() % kPortRanges) * kPortsPerNode));
+  if (unlocked.first <= unlocked.last) return unlocked;
   return fail("no free ports between 20000 and 32699", "", "see with `ss -tuanp` who has them all");
 }
 

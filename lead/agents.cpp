@@ -65,7 +65,7 @@ void on_clear(Turn& turn, const NodeName& node, const wire::NodeClear& report) {
 void on_port(Turn& turn, const wire::PortChosen& report) {
   auto* asked = turn.in<AskingPort>();
   if (asked == nullptr || report.attempt != turn.state.attempt) return;
-  if (!report.error.empty()) return leave(turn, 1, report.error);
+  if (!report.error.empty()) return wait_for_port(turn, report.error);
   start_ranks(turn, std::move(*asked), report.port);
 }
 

@@ -1,6 +1,7 @@
 // One attempt from the choice of its checkpoint and nodes to the start of its ranks.
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "lead/handlers.hpp"
 
@@ -75,7 +76,8 @@ void ask_port(Turn& turn, Why why, ChosenCheckpoint chosen) {
   for (auto& [node, samples] : state.samples) samples.ranks.clear();  // of the one before
   turn.send(nodes.front(), wire::ChoosePort{state.attempt});
   auto memory = pick_snapshot(turn, chosen, nodes);
-  state.stage = AskingPort{std::move(why), std::move(chosen), std::move(nodes), std::move(memory)};
+  state.stage =
+      AskingPort{std::move(why), std::move(chosen), std::move(nodes), std::move(memory), {}, {}};
 }
 
 }  // namespace
@@ -130,6 +132,23 @@ void take_choice(Turn& turn, ChosenCheckpoint chosen) {
     *choice = std::move(chosen);
   else
     ask_port(turn, Why(choosing->why), std::move(chosen));
+}
+
+// Every user can take all ports of a host. To leave would cost the run a job, and the next one
+// would meet the same.
+void wait_for_port(Turn& turn, const std::string& why) {
+  constexpr Duration kAskAgain = 5s, kReportAgain = 1min;
+  auto* asked = turn.in<AskingPort>();
+  asked->again_at = turn.at + kAskAgain;
+  if (asked->reported_at && turn.at - *asked->reported_at < kReportAgain) return;
+  asked->reported_at = turn.at;
+  turn.report(wire::MachineShort{asked->nodes.front(), why, kReportAgain + kAskAgain});
+}
+
+void ask_port_again(Turn& turn) {
+  auto* asked = turn.in<AskingPort>();
+  if (!std::exchange(asked->again_at, std::nullopt)) return;
+  turn.send(asked->nodes.front(), wire::ChoosePort{turn.state.attempt});
 }
 
 void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port) {

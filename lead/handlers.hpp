@@ -55,6 +55,8 @@ void take_choice(Turn& turn, ChosenCheckpoint chosen);
 void begin_attempt(Turn& turn, Next next);  // looks for the kill switch first
 void prepare(Turn& turn, Next next);        // nothing lies there
 [[nodiscard]] Choice choose(Turn& turn);
+void wait_for_port(Turn& turn, const std::string& why);  // that node has no free port now
+void ask_port_again(Turn& turn);
 void start_ranks(Turn& turn, AskingPort asked, std::uint32_t port);
 
 // snapshots.cpp: what nodes hold in memory

@@ -67,6 +67,8 @@ struct AskingPort {  // the first node is asked for a free port
   ChosenCheckpoint chosen;
   std::vector<NodeName> nodes;         // of the attempt
   std::optional<MemorySource> memory;  // newer than `chosen`
+  // While that node has none: when it is asked again, and when that was last reported.
+  std::optional<Instant> again_at, reported_at;
 };
 
 // What was asked of the running attempt.

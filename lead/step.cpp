@@ -14,6 +14,7 @@ namespace {
 // When the stage itself wants a Tick.
 std::optional<Instant> due_of(const Stage& stage) {
   return std::visit(Overloaded{[](const Benching& s) { return std::optional(s.until); },
+                               [](const AskingPort& s) { return s.again_at; },
                                [](const Waiting& s) { return std::optional(s.until); },
                                [](const Leaving& s) { return std::optional(s.look_at); },
                                [](const Concluding& s) {
@@ -45,6 +46,7 @@ void on_stage_due(Turn& turn, const Tick& tick) {
   if (due && turn.at < *due) return;
   if (turn.in<Gathering>() != nullptr) return gather(turn);
   if (turn.in<Benching>() != nullptr) return end_bench(turn);
+  if (turn.in<AskingPort>() != nullptr) return ask_port_again(turn);
   if (turn.in<Waiting>() != nullptr) return orphaned(turn);
   if (turn.in<Concluding>() != nullptr) return linger(turn, tick);
   if (turn.in<Leaving>() != nullptr) return try_goodbye(turn, tick);

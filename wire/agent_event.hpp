@@ -312,6 +312,16 @@ struct KernelLine {
                 node_suspect, node_action)
 };
 
+// Ports, processes or threads of a node are used up, by other users perhaps: what is to be started
+// is tried again until it can. No failure of the run, and no fault of the node.
+struct MachineShort {
+  static constexpr const char* kKind = "machine_short";
+  NodeName node;
+  std::string what;    // "cannot fork: Resource temporarily unavailable"
+  Duration at_most{};  // until it is reported again
+  STOKER_FIELDS(MachineShort, node, what, at_most)
+};
+
 struct ControlRefused {  // of another run or generation, or of a daemon that has a successor
   static constexpr const char* kKind = "control_refused";
   NodeName node;
@@ -343,7 +353,7 @@ using AgentBody =
                  RankExited, AttemptEnded, PhaseEdge, Beat, CheckpointSaved, SaveFailed,
                  ResumeAudit, NumbersDiffer, Acknowledged, StacksWritten, CheckpointsDeleted,
                  CheckpointArchived, ArchiveFailed, BenchBegan, NodesBenched, HealthSources,
-                 KernelLine, ControlRefused, Notice, Goodbye>;
+                 KernelLine, MachineShort, ControlRefused, Notice, Goodbye>;
 
 struct AgentEvent {
   int version = 1;

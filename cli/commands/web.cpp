@@ -73,7 +73,10 @@ int web(Context& context, bool json) {
                        ", so there is no page; start it with: stokerd"),
            kFailed;
   if (!os::exists(file))
-    return console.say("this daemon has no page; start it without --listen none: stokerd"), kFailed;
+    return console.say(
+               "this daemon has no page: it was started with --listen none, or cannot listen (its "
+               "log says why)"),
+           kFailed;
   const auto address = first_line(file);
   if (!address) return console.say(address.error().message()), kFailed;
   const bool on_socket = !address->starts_with(kTls) && address->find('/') != std::string::npos;

@@ -25,6 +25,7 @@ inline constexpr std::array kAlertKinds{
     AlertKindRow{"node_convicted", true, "evidence against a node sufficed: it is excluded"},
     AlertKindRow{"job_failed", true, "the job ended with an error and no agent could say why"},
     AlertKindRow{"agents_silent", true, "the agents of a running job have not reported for long"},
+    AlertKindRow{"machine_short", true, "a node has no port or process left; its agent waits"},
     AlertKindRow{"limbo", true, "the job runs and its processes are gone"},
     AlertKindRow{"crash_loop", true, "restarts did not lead past the same place; the run is held"},
     AlertKindRow{"disk_full", true, "no room in the run directory or where checkpoints are"},

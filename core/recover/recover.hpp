@@ -50,6 +50,7 @@ inline constexpr Duration kRestartBound = 90s;
 // The agents have something to do before they restart the ranks, until then: the bound counts from
 // there.
 void await_restart(RunState& run, Instant until);
+void on_machine_short(Turn& turn, const wire::MachineShort& e);
 
 // Remembers when and where the trouble began, unless it is part of one already.
 void note_incident(Turn& turn, const std::string& kind);

@@ -7,6 +7,7 @@
 #include "core/alerts/alerting.hpp"
 #include "core/handlers.hpp"
 #include "core/nodes/accuse.hpp"
+#include "core/recover/recover.hpp"
 #include "core/sentence.hpp"
 
 namespace stoker::core {
@@ -49,6 +50,7 @@ void dispatch_said(Turn& turn, const wire::AgentBody& body) {
                         [&](const wire::BenchBegan& e) { on_bench_began(turn, e); },
                         [&](const wire::NodesBenched& e) { on_nodes_benched(turn, e); },
                         [&](const wire::KernelLine& e) { on_kernel_line(turn, e); },
+                        [&](const wire::MachineShort& e) { on_machine_short(turn, e); },
                         [&](const wire::Notice& e) { on_notice(turn, e); },
                         [&](const wire::ControlRefused& e) { on_control_refused(turn, e); }},
              body);

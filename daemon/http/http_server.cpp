@@ -1,6 +1,7 @@
 // HttpServer on Boost.Beast. Tokens and cookies are compared in constant time.
 #include "daemon/http/http_server.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,8 +15,10 @@
 #include <boost/beast/http/write.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
+#include "common/os/socket_owners.hpp"
 #include "daemon/http/peer_stream.hpp"
 #include "daemon/http/run_api.hpp"
 #include "daemon/http/socket_path.hpp"
@@ -30,6 +33,9 @@ using Stream = PeerStream::Socket;
 
 constexpr Duration kOutOfDescriptors = 100ms, kLookAgain = 1ms;
 constexpr int kBacklog = 64;  // a longer one is a queue of strangers before the next client
+// Where peers have shares the queue is short in time: so many refusals in each kLookAgain.
+constexpr int kBacklogOfShares = 4096;
+constexpr std::size_t kRefusedAtOnce = 16;
 
 std::string_view view(boost::beast::string_view text) {
   return {text.data(), text.size()};
@@ -52,12 +58,23 @@ bool is_own_name(std::string_view host, Tls::Context* tls) {
          name == ours.substr(0, ours.find('.'));
 }
 
+// Or a user's of the system.
+bool is_ours(unsigned user) {
+  constexpr unsigned kFirstPerson = 1000;
+  return user == ::geteuid() || user < kFirstPerson;
+}
+
+std::string holder_text(const std::vector<unsigned>& holders) {
+  return holders.empty() ? "" : ", by " + os::user_name_of(holders.front());
+}
+
 }  // namespace
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Stream socket, const HttpServer& server)
-      : peer_(std::move(socket),
+  Connection(Stream socket, const HttpServer& server, std::string of)
+      : of_(std::move(of)),
+        peer_(std::move(socket),
               server.limits_.tls ? server.limits_.tls->context(monotonic_now()) : nullptr),
         timer_(peer_.get_executor()),
         render_(server.render_),
@@ -70,7 +87,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   [[nodiscard]] Instant began() const { return began_; }
-  // Nothing of a request has come. A TLS handshake takes its time: unknown.
+  [[nodiscard]] const std::string& of() const { return of_; }
+  // Nothing of a request has come. A TLS handshake takes its time: unknown; a peer has few of them.
   [[nodiscard]] bool is_silent() {
     return peer_.tls() == nullptr && buffer_.size() == 0 && peer_.unread_bytes() == 0;
   }
@@ -178,6 +196,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  std::string of_;
   PeerStream peer_;
   asio::steady_timer timer_;
   Render render_;
@@ -197,6 +216,7 @@ HttpServer::~HttpServer() {
 }
 
 Status HttpServer::listen_unix(const std::string& path) {
+  is_anothers_ = is_of_another(path);
   STOKER_TRY_STATUS(clear_socket_path(path));
   Code code;
   asio::local::stream_protocol::acceptor acceptor(io_);
@@ -207,7 +227,7 @@ Status HttpServer::listen_unix(const std::string& path) {
   }
   if (code)
     return fail("cannot listen: " + code.message(), path, "name another path with --listen");
-  acceptor.listen();
+  acceptor.listen(kBacklogOfShares);
   acceptor_ = std::move(acceptor);
   unix_path_ = path;
   return ok();
@@ -239,17 +259,22 @@ Status HttpServer::listen_tcp(const std::string& address) {
     acceptor.open(ip.is_v6() ? asio::ip::tcp::v6() : asio::ip::tcp::v4());
     acceptor.set_option(asio::socket_base::reuse_address(true));
     acceptor.bind(asio::ip::tcp::endpoint(ip, number));
-    acceptor.listen(kBacklog);
+    acceptor.listen(limits_.tls ? kBacklogOfShares : kBacklog);
   } catch (const boost::system::system_error& e) {
-    return fail("cannot listen: " + e.code().message(), address,
-                e.code() == asio::error::address_in_use ? "name another port with --listen"
-                                                        : "name another address with --listen");
+    if (e.code() != asio::error::address_in_use)
+      return fail("cannot listen: " + e.code().message(), address,
+                  "name another address with --listen");
+    const auto holders = os::listeners_at({ip.to_string(), number});
+    is_anothers_ = std::none_of(holders.begin(), holders.end(), is_ours);
+    return fail("cannot listen: " + e.code().message() + holder_text(holders), address,
+                "name another port with --listen");
   }
   return ok();
 }
 
 Status HttpServer::listen(const std::string& address, std::string token) {
   const bool is_path = address.find('/') != std::string::npos;
+  is_anothers_ = false;
   if (is_path && limits_.tls)
     return fail("a unix socket has no TLS: its file mode is the lock", address,
                 "leave --tls-cert and --tls-key away, or name an address and port");
@@ -283,23 +308,35 @@ std::string HttpServer::address() const {
 }
 
 void HttpServer::accept() {
-  const auto taken = [this](Code code, Stream socket) {
+  const auto taken = [this](Code code, auto socket) {
     if (code == asio::error::operation_aborted) return;
     if (code) return accept_after(kOutOfDescriptors);
-    const auto connection = std::make_shared<Connection>(std::move(socket), *this);
+    PagePeer peer = peer_of(socket);
+    peer.is_own = peer.is_own && limits_.own_is_free;
+    // Ended here, not left in the kernel's queue, where it would stand before the next client.
+    if (!has_share(peer) || !may_shake_hands(peer))
+      return ++refused_ % kRefusedAtOnce == 0 ? accept_after(kLookAgain) : accept();
+    const auto connection =
+        std::make_shared<Connection>(Stream(std::move(socket)), *this, peer.name);
     connections_.push_back(connection);
     connection->start();
     accept();
   };
-  if (!make_room() || !may_shake_hands()) return accept_after(kLookAgain);
+  if (!make_room()) return accept_after(kLookAgain);
   if (auto* tcp = std::get_if<asio::ip::tcp::acceptor>(&acceptor_))
-    tcp->async_accept([taken](Code code, asio::ip::tcp::socket socket) {
-      taken(code, Stream(std::move(socket)));
-    });
+    tcp->async_accept(taken);
   else if (auto* local = std::get_if<asio::local::stream_protocol::acceptor>(&acceptor_))
-    local->async_accept([taken](Code code, asio::local::stream_protocol::socket socket) {
-      taken(code, Stream(std::move(socket)));
-    });
+    local->async_accept(taken);
+}
+
+// Clear text on TCP: who asks has the token, or gets a refusal at once.
+bool HttpServer::has_share(const PagePeer& peer) {
+  if (peer.is_own || (unix_path_.empty() && !limits_.tls)) return true;
+  const auto open = std::count_if(connections_.begin(), connections_.end(), [&](const auto& known) {
+    const auto connection = known.lock();
+    return connection && connection->of() == peer.name;
+  });
+  return static_cast<std::size_t>(open) < limits_.peer_connections;
 }
 
 // False: all connections are taken, and none for so long that it can be ended. A tool sends its
@@ -322,14 +359,9 @@ bool HttpServer::make_room() {
 }
 
 // A handshake costs a thousand times what a refusal costs, and its sender is a stranger.
-bool HttpServer::may_shake_hands() {
-  if (!limits_.tls) return true;
-  const Instant now = monotonic_now();
-  if (now - second_ >= 1s) {
-    second_ = now;
-    handshakes_ = 0;
-  }
-  return handshakes_++ < limits_.handshakes;
+bool HttpServer::may_shake_hands(const PagePeer& peer) {
+  if (!limits_.tls || peer.is_own) return true;
+  return handshakes_.spend(peer, monotonic_now(), {limits_.peer_handshakes, limits_.handshakes});
 }
 
 void HttpServer::accept_after(Duration pause) {

@@ -23,6 +23,7 @@
 #include "common/result.hpp"
 #include "common/time.hpp"
 #include "daemon/http/pages.hpp"
+#include "daemon/http/peer_shares.hpp"
 #include "daemon/http/tls.hpp"
 
 namespace stoker::daemon {
@@ -35,8 +36,13 @@ struct HttpLimits {
   Duration silent = 10ms;  // or one that has sent nothing for so long
   bool insecure = false;   // also beyond loopback, where the token travels in clear text
   unsigned socket_mode = 0660;
-  std::shared_ptr<Tls> tls;     // of TCP; none: clear text
-  std::size_t handshakes = 50;  // a second
+  std::shared_ptr<Tls> tls;  // of TCP; none: clear text
+  // Of one peer: handshakes a second, and connections at once, on a unix socket too. Our own user
+  // and root, where the kernel says that it is they, have no limit.
+  double peer_handshakes = 25;
+  std::size_t peer_connections = 16;
+  double handshakes = 50;   // a second, of all others together
+  bool own_is_free = true;  // tests: no
 };
 
 class HttpServer {
@@ -50,6 +56,9 @@ class HttpServer {
   // "127.0.0.1:9470", "[::1]:9470", or the path of a unix socket (it has a '/'). Port 0: any.
   // `token` is wanted on TCP.
   Status listen(const std::string& address, std::string token);
+  // After that failed: another user has the port or the path, or one that was not found. It may be
+  // free later.
+  [[nodiscard]] bool is_anothers() const { return is_anothers_; }
   [[nodiscard]] std::uint16_t port() const;   // 0 on a unix socket
   [[nodiscard]] std::string address() const;  // where it listens, with the real port
   void close();
@@ -61,20 +70,22 @@ class HttpServer {
   void accept();
   void accept_after(Duration pause);
   bool make_room();
-  bool may_shake_hands();
+  bool has_share(const PagePeer& peer);
+  bool may_shake_hands(const PagePeer& peer);
 
   boost::asio::io_context& io_;
   boost::asio::steady_timer pause_;
   Render render_;
   HttpLimits limits_;
   std::string token_, unix_path_;
+  bool is_anothers_ = false;
   SessionCookie cookie_;
   std::variant<std::monostate, boost::asio::ip::tcp::acceptor,
                boost::asio::local::stream_protocol::acceptor>
       acceptor_;
   std::list<std::weak_ptr<Connection>> connections_;  // oldest first
-  Instant second_;                                    // that `handshakes_` began in
-  std::size_t handshakes_ = 0;
+  std::size_t refused_ = 0;
+  HandshakeBudgets handshakes_;
 };
 
 // <state>/http-token, 0600, made once: 32 hex digits from the kernel.

@@ -36,6 +36,11 @@ Status clear_socket_path(const std::string& path) {
   return ok();
 }
 
+bool is_of_another(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_uid != 0 && info.st_uid != ::geteuid();
+}
+
 mode_t mode_in_its_folder(const std::string& path) {
   struct stat info {};
   const bool there = ::stat(path.substr(0, path.rfind('/') + 1).c_str(), &info) == 0;

@@ -12,6 +12,9 @@ namespace stoker::daemon {
 // stays, or a process that lives listens there.
 Status clear_socket_path(const std::string& path);
 
+// Something is there, and neither ours nor root's.
+bool is_of_another(const std::string& path);
+
 // For a group, a web server's say, where the folder gives it one. Elsewhere a new socket has our
 // primary group, which all users of a site may be in.
 mode_t mode_in_its_folder(const std::string& path);

@@ -239,6 +239,7 @@ void Daemon::beat() {
   if (ending_ && monotonic_now() > end_at_) return io_.stop();  // no room for a goodbye
   if (foundation_.possession->network()) renew_lease();
   keep_socket();
+  try_web_again();
   const bool engine_stuck = turns_->busy_for() > kEngineStuck && trouble_.empty();
   if (engine_stuck)
     log(LogLevel::Error,

@@ -149,6 +149,8 @@ class Daemon {
 
   // daemon_web.cpp: the page and its documents.
   Status open_web_door();
+  Status listen_for_web(const std::string& token);
+  void try_web_again();
   void on_web_request(const WebRequest& request, const HttpServer::Reply& reply);
   void show_log(const std::string& run, const WebRequest& request, const HttpServer::Reply& reply);
 
@@ -208,6 +210,11 @@ class Daemon {
   std::optional<std::string> socket_group_;  // who else may knock; "": no one. Empty: not set yet
   std::string socket_news_;                  // what was said about it
   std::unique_ptr<HttpServer> http_;
+  struct ListenAgain {
+    Instant at;
+    std::string token;
+  };
+  std::optional<ListenAgain> listen_again_;  // while another user has the page's port or path
   PeerRights rights_;
   BytePace bytes_;
   watch::DailyBudget day_;  // of orders by the socket

@@ -17,6 +17,7 @@ namespace {
 namespace asio = boost::asio;
 constexpr std::string_view kRuns = "/api/v1/runs/", kLogs = "/logs";
 constexpr std::size_t kUsualLines = 100, kMostLines = 1000;
+constexpr Duration kListenAgain = 10s;
 constexpr Duration kStuck = 3s;  // a mount that is busy for longer is not asked
 
 Result<std::size_t> lines_of(const WebRequest& request) {
@@ -40,11 +41,11 @@ Page log_page(const std::string& run, const Result<LogTail>& tail) {
 }  // namespace
 
 // Without --listen the page is on a socket in the state directory, for its owner alone; where that
-// cannot be, it is missing, and nothing else is lost.
+// cannot be, it is missing, and nothing else is lost. With --listen, neither is it where another
+// user has the port or the path: every user may take a port that is free.
 Status Daemon::open_web_door() {
   const std::string& state = foundation_.state_directory;
-  const std::string noted_at = state + "/http-address";  // for `stoker web`
-  ::unlink(noted_at.c_str());                            // of the daemon before this one
+  ::unlink((state + "/http-address").c_str());  // for `stoker web`, of the daemon before this one
   if (options_.listen == "none" || (options_.once && options_.listen.empty())) return ok();
   const bool by_itself = options_.listen.empty();
   std::string token;
@@ -66,20 +67,41 @@ Status Daemon::open_web_door() {
         on_web_request(request, reply);
       },
       limits);
-  const auto listening = http_->listen(by_itself ? state + "/web.sock" : options_.listen, token);
-  if (!listening && !by_itself) return listening;
-  if (!listening) {
+  const auto listening = listen_for_web(token);
+  if (listening) return ok();
+  if (by_itself) {
     http_.reset();
     log(LogLevel::Notice, "there is no page: " + listening.error().message());
     return ok();
   }
-  const std::string where = (limits.tls ? "https://" : "") + http_->address();
-  const auto noted = os::replace_file(noted_at, where + "\n", os::Durability::Cached, 0600);
+  if (!http_->is_anothers() || options_.once) return listening;
+  log(LogLevel::Error,
+      fmt::format("there is no page: {}; runs are supervised without it, and it is tried again "
+                  "every {}",
+                  listening.error().message(), format_duration(kListenAgain)));
+  listen_again_ = {monotonic_now() + kListenAgain, token};
+  return ok();
+}
+
+Status Daemon::listen_for_web(const std::string& token) {
+  const std::string& state = foundation_.state_directory;
+  const bool by_itself = options_.listen.empty();
+  STOKER_TRY_STATUS(http_->listen(by_itself ? state + "/web.sock" : options_.listen, token));
+  const std::string where = (options_.tls.certificate.empty() ? "" : "https://") + http_->address();
+  const auto noted =
+      os::replace_file(state + "/http-address", where + "\n", os::Durability::Cached, 0600);
   if (!noted) log(LogLevel::Warning, noted.error().message());
   if (!by_itself)
     log(LogLevel::Notice,
         fmt::format("the page is on {}, its token in {}/http-token", where, state));
   return ok();
+}
+
+// Who took the port or the path while the daemon was away gives it back some day.
+void Daemon::try_web_again() {
+  if (!listen_again_ || monotonic_now() < listen_again_->at) return;
+  listen_again_->at = monotonic_now() + kListenAgain;
+  if (listen_for_web(listen_again_->token)) listen_again_.reset();
 }
 
 void Daemon::on_web_request(const WebRequest& request, const HttpServer::Reply& reply) {

@@ -81,6 +81,7 @@ Script::Script(World::Observer observer) : world_(std::move(observer)) {
             {"reload", &Script::do_reload},
             {"logs", &Script::do_logs},
             {"notice", &Script::do_notice},
+            {"machine-short", &Script::do_machine_short},
             {"control-refused", &Script::do_control_refused},
             {"lead", &Script::do_lead},
             {"until", &Script::do_until}};

@@ -81,6 +81,7 @@ class Script {
   Status do_reload(Words& words);
   Status do_logs(Words& words);
   Status do_notice(Words& words);
+  Status do_machine_short(Words& words);
   Status do_control_refused(Words& words);
   Status do_lead(Words& words);
   Status do_until(Words& words);

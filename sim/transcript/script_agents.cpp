@@ -337,6 +337,11 @@ Status Script::do_notice(Words& words) {
   return say(wire::Notice{NodeName{}, words.quoted()});
 }
 
+Status Script::do_machine_short(Words& words) {
+  const NodeName node(words.next());
+  return say(wire::MachineShort{node, words.quoted(), 65s});
+}
+
 Status Script::do_control_refused(Words& words) {
   const bool stale = words.flag("stale");
   return say(wire::ControlRefused{NodeName{}, words.quoted(), stale});

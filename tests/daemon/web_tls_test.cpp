@@ -177,13 +177,43 @@ TEST_CASE("web tls: peers that never shake hands take all connections -> the nex
   CHECK(web.ask_host("localhost").starts_with("HTTP/1.1 200"));
 }
 
-TEST_CASE("web tls: handshakes have a rate, and who waits for one gets it") {
+TEST_CASE("web tls: a peer above its handshakes a second -> refused at once, and served later") {
   HttpLimits limits;
-  limits.handshakes = 2;
+  limits.own_is_free = false;
+  limits.peer_handshakes = 3;
   const Web web(limits);
+  const auto served = [&] { return web.ask_host("localhost").starts_with("HTTP/1.1 200"); };
   const auto began = std::chrono::steady_clock::now();
-  for (int i = 0; i < 5; ++i) CHECK(web.ask_host("localhost").starts_with("HTTP/1.1 200"));
-  CHECK(std::chrono::steady_clock::now() - began > 900ms);
+  int count = 0;
+  for (int i = 0; i < 20; ++i) count += served();
+  const auto took = std::chrono::steady_clock::now() - began;
+  CHECK(count >= 3);
+  CHECK(count <= 4 + 3 * std::chrono::ceil<std::chrono::seconds>(took).count());
+  CHECK(count < 20);
+  std::this_thread::sleep_for(500ms);
+  CHECK(served());
+}
+
+TEST_CASE("web tls: our own user has no share to keep to") {
+  HttpLimits limits;
+  limits.peer_handshakes = limits.handshakes = 2;
+  const Web web(limits);
+  for (int i = 0; i < 10; ++i) CHECK(web.ask_host("localhost").starts_with("HTTP/1.1 200"));
+}
+
+TEST_CASE("web tls: a peer with all its connections open -> its next one is ended, not kept") {
+  HttpLimits limits;
+  limits.own_is_free = false;
+  limits.peer_connections = 3;
+  limits.connection = 1min;
+  const Web web(limits);
+  asio::io_context own;
+  std::vector<asio::ip::tcp::socket> silent;
+  for (int i = 0; i < 3; ++i) silent.emplace_back(own).connect(web.place());
+  CHECK_FALSE(web.ask_host("localhost").starts_with("HTTP/1.1 200"));
+  silent.clear();
+  std::this_thread::sleep_for(100ms);
+  CHECK(web.ask_host("localhost").starts_with("HTTP/1.1 200"));
 }
 
 TEST_CASE("web tls: files that cannot be right are refused in one line") {

@@ -61,6 +61,9 @@ std::string report_text(const wire::AgentBody& body) {
                  [](const wire::ControlRefused& e) {
                    return fmt::format("refused{} \"{}\"", e.stale ? " as stale" : "", e.text);
                  },
+                 [](const wire::MachineShort& e) {
+                   return fmt::format("{} is short: \"{}\"", e.node.text, e.what);
+                 },
                  [](const wire::AgentJoined& e) { return "joined " + e.node.text; },
                  [](const wire::AgentLost& e) {
                    return fmt::format("lost {} \"{}\"", e.node.text, e.why);

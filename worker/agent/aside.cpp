@@ -33,6 +33,11 @@ class Waiting {
     return reserve_;
   }
 
+  bool has_work() {
+    const std::lock_guard lock(mutex_);
+    return !queue_.empty();
+  }
+
   static bool detach(std::function<void()> work) {
     Thread thread = try_thread(work);
     if (thread) thread->detach();
@@ -65,6 +70,10 @@ Waiting& waiting() {
 
 bool can_run_aside() {
   return waiting().has_reserve();
+}
+
+bool is_short_of_threads() {
+  return waiting().has_work();
 }
 
 void run_aside_soon(std::function<void()> work) {

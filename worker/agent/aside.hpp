@@ -15,6 +15,9 @@ namespace stoker::agent {
 // Before the first one: so that there is a thread which tries again. False: not even that one.
 bool can_run_aside();
 
+// Something waits for a thread.
+bool is_short_of_threads();
+
 // Runs it in a thread of its own that is not joined: at once, else as soon as one can be made.
 void run_aside_soon(std::function<void()> work);
 // `work` may be moved only.

@@ -71,7 +71,16 @@ bool become_keeper(const std::string& mark, KeeperLink& link, int& keeper_exit) 
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE})
     sigaddset(&set, s);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  const pid_t agent = ::fork();
+  pid_t agent = ::fork();
+  // What other users have used up comes back; the scheduler's signal ends the wait.
+  while (agent < 0 && (errno == EAGAIN || errno == ENOMEM)) {
+    const timespec again{1, 0};
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    if (::sigtimedwait(&ends, nullptr, &again) == SIGTERM) ::_exit(128 + SIGTERM);
+    agent = ::fork();
+  }
   STOKER_CHECK(agent >= 0, "fork");
   if (agent == 0) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);

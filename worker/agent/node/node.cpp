@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/os/files.hpp"
+#include "common/os/machine_short.hpp"
 #include "common/os/private_folder.hpp"
 #include "common/overloaded.hpp"
 #include "wire/environment.hpp"
@@ -59,7 +60,7 @@ void Node::watch_health() {
 Node::~Node() {
   *alive_ = false;
   *health_stop_ = true;
-  for (Loop::Timer* timer : {&sample_timer_, &term_timer_, &kill_timer_})
+  for (Loop::Timer* timer : {&sample_timer_, &term_timer_, &kill_timer_, &waiting_timer_})
     wiring_.loop.cancel(*timer);
   for (const auto& member : ranks_)
     if (!member->page_path.empty()) ::unlink(member->page_path.c_str());
@@ -113,14 +114,57 @@ void Node::start(const StartRanks& command) {
     member->local = i;
     ranks_.push_back(std::move(member));
   }
-  for (const auto& member : ranks_) {
-    if (const auto started = start_member(*member, command); !started) {
-      notice("cannot start a rank: " + started.error().message());
-      member->clear = true;
-      on_exit(*member, {.code = 127, .signal = 0, .core = false});
-    }
-  }
+  waiting_ = command;
+  start_waiting();
   watch_checkpoints(command);
+  wiring_.loop.post([this, alive = alive_] {
+    if (*alive) on_clear();
+  });
+}
+
+// Those that have not begun. What other users have used up comes back: that is no failure.
+void Node::start_waiting() {
+  constexpr Duration kAgain = 1s;
+  bool left = false;
+  for (const auto& member : ranks_) {
+    if (member->process || member->gone) continue;
+    const auto started = start_member(*member, *waiting_);
+    if (started) continue;
+    if (os::is_machine_short(started.error())) {
+      left = true;
+      member->slot->wait(monotonic_now());
+      report_short(started.error().message());
+      continue;
+    }
+    notice("cannot start a rank: " + started.error().message());
+    member->clear = true;
+    on_exit(*member, {.code = 127, .signal = 0, .core = false});
+  }
+  if (left)
+    waiting_timer_ = wiring_.loop.after(kAgain, [this] { start_waiting(); });
+  else
+    waiting_.reset();
+}
+
+// Once a minute.
+void Node::report_short(const std::string& what) {
+  constexpr Duration kReportAgain = 1min;
+  const Instant now = monotonic_now();
+  if (short_told_ && now - *short_told_ < kReportAgain) return;
+  short_told_ = now;
+  wiring_.report(NodeEvent{wire::MachineShort{wiring_.context.node, what, kReportAgain + 10s}});
+}
+
+// They are not wanted any more.
+void Node::drop_waiting() {
+  if (!waiting_) return;
+  waiting_.reset();
+  wiring_.loop.cancel(waiting_timer_);
+  for (const auto& member : ranks_) {
+    if (member->process || member->gone) continue;
+    member->clear = true;
+    on_exit(*member, {.code = 0, .signal = SIGTERM, .core = false});
+  }
   wiring_.loop.post([this, alive = alive_] {
     if (*alive) on_clear();
   });
@@ -202,6 +246,10 @@ RankProcess::Events Node::member_events(Member& member) {
     m->slot->feed(stream, bytes, monotonic_now());
   };
   events.exited = [this, m](const os::ExitStatus& status) { on_exit(*m, status); };
+  events.waits = [this, m](const std::string& what) {
+    m->slot->wait(monotonic_now());
+    report_short(what);
+  };
   events.clear = [this, m](const std::string& stuck) {
     m->clear = true;
     if (!stuck.empty()) stuck_ += (stuck_.empty() ? "" : ", ") + stuck;
@@ -213,6 +261,7 @@ RankProcess::Events Node::member_events(Member& member) {
 }
 
 Status Node::start_member(Member& member, const StartRanks& command) {
+  if (member.slot) return start_process(member, command);
   member.slot = make_slot(command, member.local);
   member.page_path = fmt::format("/dev/shm/{}{}.{}", shm_prefix(wiring_.watchmen.mark),
                                  command.attempt.value, member.slot->rank.value);
@@ -226,6 +275,10 @@ Status Node::start_member(Member& member, const StartRanks& command) {
     member.slot->attach_page(std::move(*page));
   else
     member.page_path.clear();
+  return start_process(member, command);
+}
+
+Status Node::start_process(Member& member, const StartRanks& command) {
   Environment place =
       rank_environment(start_, command, member.local, {member.page_path, slots_of(member.local)});
   place[wire::env::kEventWord] = member.slot->event_word();
@@ -291,6 +344,7 @@ void Node::report_again() {
 }
 
 void Node::sample() {
+  if (is_short_of_threads()) report_short("no thread can be made");
   const bool early = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& member) {
     const RankSample& s = member->slot->sample();
     return !member->gone && s.phase < wire::Phase::Iteration;

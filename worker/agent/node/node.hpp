@@ -59,6 +59,10 @@ class Node {
   void choose_port(const ChoosePort& command);
   void start(const StartRanks& command);
   Status start_member(Member& member, const StartRanks& command);
+  Status start_process(Member& member, const StartRanks& command);
+  void start_waiting();
+  void report_short(const std::string& what);
+  void drop_waiting();
   std::unique_ptr<RankSlot> make_slot(const StartRanks& command, std::uint32_t local);
   void watch_checkpoints(const StartRanks& command);
   void list_snapshots();
@@ -113,6 +117,9 @@ class Node {
   std::optional<std::string> learned_list_;  // path; "" = none, or it cannot be made
   Instant created_, started_{}, beat_at_{};
   Loop::Timer sample_timer_ = 0, term_timer_ = 0, kill_timer_ = 0;
+  std::optional<StartRanks> waiting_;  // ranks that the machine had no process for yet
+  Loop::Timer waiting_timer_ = 0;
+  std::optional<Instant> short_told_;
   std::shared_ptr<std::atomic<bool>> health_stop_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<std::atomic<double>> gpu_watts_;              // null until NVML was looked for
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for threads that post back

@@ -15,8 +15,10 @@ namespace {
 
 constexpr int kEphemeralTries = 100;
 
+enum class Lock { Needed, Spared };
+
 // 0: a port of the kernel's choice.
-HeldPort hold(std::uint16_t port) {
+HeldPort hold(std::uint16_t port, Lock lock = Lock::Needed) {
   HeldPort held;
   held.socket = os::Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -29,7 +31,7 @@ HeldPort hold(std::uint16_t port) {
       ::getsockname(held.socket.get(), raw, &size) != 0)
     return {};
   held.lock = os::lock_port(ntohs(address.sin_port));
-  if (!held.lock) return {};
+  if (!held.lock && lock == Lock::Needed) return {};
   held.port = ntohs(address.sin_port);
   return held;
 }
@@ -46,6 +48,9 @@ Result<HeldPort> hold_free_port(std::uint16_t first, std::uint16_t count) {
   // attempt then fails and the next one has another.
   for (int i = 0; i < kEphemeralTries; ++i)
     if (auto held = hold(0); held.port != 0) return held;
+  // Or all the locks, which are free for all users: without one, two agents of a host may choose
+  // the same port in the moment between our release and rank 0's bind.
+  if (auto held = hold(0, Lock::Spared); held.port != 0) return held;
   return fail("no free TCP port for an attempt", os::host_name(),
               "see with `ss -tuanp` who has them all");
 }

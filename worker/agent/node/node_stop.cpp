@@ -72,6 +72,7 @@ void Node::kill_ranks() {
 
 void Node::kill_all() {
   leaving_ = true;
+  drop_waiting();
   kill_ranks();
   for (const auto& standby : standbys_) standby->kill();
 }
@@ -101,6 +102,7 @@ void Node::stop(const StopRanks& command) {
       break;
   }
   leaving_ = leaving_ || command.how != StopHow::Crash;
+  drop_waiting();
   kill_timer_ = wiring_.loop.after(kill_after, [this] {
     leaving_ = true;
     kill_ranks();

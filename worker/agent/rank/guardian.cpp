@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/os/machine_short.hpp"
 #include "worker/agent/rank/process_tree.hpp"
 
 namespace stoker::agent {
@@ -90,6 +91,21 @@ bool obey(Guard& guard) {  // false: the agent's end is closed
   return true;
 }
 
+// The rank, as soon as the machine has a process for it. An order meanwhile ends the attempt; so
+// does the end of the agent or the keeper.
+Result<os::Child> start_rank(const Guard& guard, const os::SpawnOptions& options) {
+  constexpr int kAgainMs = 1000;
+  while (true) {
+    auto started = os::spawn(options);
+    if (started || !os::is_machine_short(started.error())) return started;
+    tell(guard.plan.socket, GuardianWord::Waits, 0, started.error().message());
+    pollfd polls[3] = {{guard.plan.socket, POLLIN, 0},
+                       {guard.agent.get(), POLLIN, 0},
+                       {guard.keeper.get(), POLLIN, 0}};
+    if (::poll(polls, 3, kAgainMs) > 0) return started;
+  }
+}
+
 int guard_loop(Guard& guard) {
   while (true) {
     if (guard.reap()) break;
@@ -141,7 +157,7 @@ int run_guardian(const GuardianPlan& plan) {
   options.stderr_fd = STDERR_FILENO;
   options.parent_death_signal = SIGKILL;
   if (plan.standby >= 0) options.keep_fds.push_back(plan.standby);
-  const auto started = os::spawn(options);
+  const auto started = start_rank(guard, options);
   if (!started) {
     tell(plan.socket, GuardianWord::CannotStart, 0, started.error().message());
     return 1;

@@ -22,11 +22,12 @@
 namespace stoker::agent {
 
 enum class GuardianWord : std::uint32_t {
-  Started = 1,     // value = pid of the rank
-  Exited = 2,      // value = raw wait status of the rank
-  Clear = 3,       // every process below is proven gone; the guardian exits now
-  Stuck = 4,       // value = how many could not be killed; they are in uninterruptible sleep
-  CannotStart = 5  // value = errno or 0; text says what
+  Started = 1,      // value = pid of the rank
+  Exited = 2,       // value = raw wait status of the rank
+  Clear = 3,        // every process below is proven gone; the guardian exits now
+  Stuck = 4,        // value = how many could not be killed; they are in uninterruptible sleep
+  CannotStart = 5,  // text says what
+  Waits = 6  // the machine has no process to give (text); it is tried again, this is said each time
 };
 struct GuardianMessage {
   GuardianWord word{};

@@ -161,6 +161,9 @@ bool RankProcess::on_message() {
     case GuardianWord::Exited: set_exit(message.value); break;
     case GuardianWord::Clear: told_clear_ = true; break;
     case GuardianWord::Stuck: stuck_ = message.text; break;
+    case GuardianWord::Waits:
+      if (events_.waits) events_.waits(message.text);
+      break;
     case GuardianWord::CannotStart:
       if (events_.output) events_.output(2, std::string("stoker-agent: ") + message.text + "\n");
       set_exit(127 << 8);

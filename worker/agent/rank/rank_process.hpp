@@ -38,6 +38,8 @@ class RankProcess {
     std::function<void(const os::ExitStatus&)> exited;    // once; the output so far came before
     std::function<void(const std::string& stuck)> clear;  // once, last; "" = proven gone
     std::function<void()> ready;                          // a standby has initialised itself
+    // The machine has no process for it now; called about each second until it has.
+    std::function<void(const std::string& what)> waits;
   };
 
   static Result<std::unique_ptr<RankProcess>> start(Loop& loop, const Watchmen& watchmen,

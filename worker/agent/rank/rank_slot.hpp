@@ -30,6 +30,8 @@ class RankSlot {
   void feed(int stream, std::string_view bytes, Instant now);  // stream 1 or 2
   void finish(Instant now);                                    // the end of its output
   void attach_page(wire::HeartbeatPage page) { page_ = std::move(page); }
+  // It has not begun yet: its silence counts from now.
+  void wait(Instant now) { started_ = progress_at_ = phase_since_ = now; }
   [[nodiscard]] wire::HeartbeatPage* page() { return page_ ? &*page_ : nullptr; }
 
   // A checkpoint of a training without a heartbeat page is there.
