@@ -16,7 +16,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration runs save stall export scan sim slurm page (default: all)")
+    parser.add_argument("name", nargs="?", help="one of: restart hang daemon fleet commands journal iteration optimizer pipeline comm zero reshard loader trust runs save stall export scan sim slurm page (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the log of `scan`")
@@ -34,11 +34,13 @@ def main():
     import scan_bench
     import sim_bench
     import slurm_bench
+    import step_bench
     import train_bench
 
     benches = {"restart": restart_bench.restart, "hang": restart_bench.hang, "daemon": daemon_bench.idle,
                "commands": daemon_bench.commands, "journal": daemon_bench.journal, "runs": runs_bench.runs, "iteration": train_bench.iteration, "save": train_bench.save,
-               "stall": checkpoint_bench.stall, "export": checkpoint_bench.export,
+               "stall": checkpoint_bench.stall, "optimizer": step_bench.optimizer, "pipeline": step_bench.pipeline, "comm": step_bench.comm,
+               "zero": step_bench.zero, "reshard": step_bench.reshard, "loader": step_bench.loader, "trust": step_bench.trust, "export": checkpoint_bench.export,
                "scan": scan_bench.scan, "fleet": fleet_bench.fleet, "slurm": slurm_bench.slurm, "sim": sim_bench.sim,
                "page": page_bench.page}
     if options.name and options.name not in benches:
