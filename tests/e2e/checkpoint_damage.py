@@ -107,10 +107,10 @@ def test_shared_check(training):
     second = os.path.join(training.folder, "checkpoints", newest, "shard-00001-of-00002.bin")
     flip(second)
     training.run(world=2, expect=21, STOKER_LOAD=os.path.join("checkpoints", newest))
-    check("checkpoint refused: rank 1: " in training.log() and "the content has changed" in training.log(), training.log())
+    check(": rank 1: " in training.log() and "the content has changed" in training.log(), training.log())
     training.run(world=2, expect=0)
     log = training.log()
-    check(log.count(f"damaged checkpoint {newest}: rank 1: ") == 1 and f"resume audit: {before}" in log, log[:1500])
+    check(len(re.findall(f"damaged checkpoint {newest}: .*: rank 1: ", log)) == 1 and f"resume audit: {before}" in log, log[:1500])
     check(training.inspect(newest)["digest"] == want, "the end differs")
     print("two ranks, the second one's file is damaged: named once, both go on from the checkpoint before", flush=True)
 
