@@ -113,12 +113,14 @@ def reshard():
     training = Training()
     try:
         big = dict(layers=8, hidden=1024, ffn=4096)
-        train(training, 4, tensor=2, pipeline=2, samples=8, every=1, **big)
-        folder = os.path.join(training.folder, "checkpoints", training.checkpoints()[-1])
+        train(training, 4, tensor=2, pipeline=2, samples=16, every=1, **big)
+        first, last = (os.path.join(training.folder, "checkpoints", name) for name in training.checkpoints())
+        shutil.rmtree(last)
+        folder = first
         files = sorted(p for p in glob.glob(os.path.join(folder, "*")) if os.path.getsize(p) > 1 << 20)
         size = sum(os.path.getsize(f) for f in files)
         reads = [read_rate(files, 4) for _ in range(3)]
-        train(training, 4, samples=16, trace="2-2", **big)
+        train(training, 4, samples=16, every=1, **big)
         seconds = float(re.search(r"loaded in ([\d.]+) s", training.log()).group(1))
         rate, reading = size / seconds, statistics.median(reads)
         yield dict(name="reshard: rate / parallel read", value=rate / reading, unit="x", goal=">= 0.5", ok=rate >= 0.5 * reading,
