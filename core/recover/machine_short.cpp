@@ -12,9 +12,11 @@ constexpr Duration kLongest = 10min;  // between two reports
 
 }  // namespace
 
-// A restart inside that waits for it is not given up meanwhile.
+// A restart inside that waits for it is not given up meanwhile. While the ranks train nothing of
+// them waits: a line is enough, and no later event would resolve an alert.
 void on_machine_short(Turn& turn, const wire::MachineShort& e) {
   turn.say(fmt::format("{}: {}; its agent tries again until it can", e.node.text, e.what));
+  if (turn.in<training::Training>() != nullptr) return;
   raise(turn,
         {Severity::Warning, "machine_short",
          fmt::format("{} cannot start its ranks: {} on {}; its agent tries again until it can",
