@@ -116,7 +116,7 @@ Status NodeProcess::start_agent() {
     }
     if (!os::is_machine_short(child.error()) || wall_now() >= spec_.ends)
       return fail(child.error());
-    if (std::exchange(said_short_, true) == false)
+    if (!std::exchange(said_short_, true))
       say(child.error().message() + "; tried again until it can");
     pollfd p{signals_.get(), POLLIN, 0};
     if (::poll(&p, 1, kAgainMs) > 0 && is_asked_to_end())

@@ -24,13 +24,6 @@ namespace {
 constexpr unsigned kSystemUsers = 1000;  // below it: of the distribution, not of people
 constexpr int kConnectMs = 1500;         // the kernel tries again after a second
 
-const unsigned* stranger_of(const std::vector<unsigned>& uids) {
-  const auto found = std::find_if(uids.begin(), uids.end(), [](unsigned uid) {
-    return uid >= kSystemUsers && uid != ::geteuid();
-  });
-  return found == uids.end() ? nullptr : &*found;
-}
-
 Endpoint endpoint_of(const sockaddr* address, socklen_t size) {
   char host[NI_MAXHOST], port[NI_MAXSERV];  // NOLINT
   if (::getnameinfo(address, size, host, sizeof host, port, sizeof port,
@@ -74,16 +67,23 @@ bool connects(int socket, const sockaddr* address, socklen_t size) {
 
 }  // namespace
 
+std::optional<unsigned> stranger_of(const std::vector<unsigned>& users) {
+  const auto found = std::find_if(users.begin(), users.end(), [](unsigned uid) {
+    return uid >= kSystemUsers && uid != ::geteuid();
+  });
+  return found == users.end() ? std::nullopt : std::optional(*found);
+}
+
 std::string why_not_trusted(const Endpoint& server, const SocketOwners& owners) {
   const std::string where = fmt::format("{} port {}", server.address, server.port);
   if (owners.listening.empty())
     return "refused: " + where + ": it cannot be seen who listens there; nothing was sent";
-  if (const unsigned* stranger = stranger_of(owners.listening))
+  if (const auto stranger = stranger_of(owners.listening))
     return fmt::format("refused: {} listens on {}; nothing was sent", user_name_of(*stranger),
                        where);
   if (owners.taken.empty())
     return "refused: " + where + ": it cannot be seen who took the connection; nothing was sent";
-  if (const unsigned* stranger = stranger_of(owners.taken))
+  if (const auto stranger = stranger_of(owners.taken))
     return fmt::format("refused: {} took the connection to {}; nothing was sent",
                        user_name_of(*stranger), where);
   return "";

@@ -2,6 +2,7 @@
 // take a port that is free, as while its server is away, and gets what the next caller sends.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <sys/socket.h>
 #include <vector>
@@ -16,6 +17,9 @@ namespace stoker::os {
 struct SocketOwners {
   std::vector<unsigned> listening, taken;
 };
+
+// The first of them that is neither root's, our own nor a user's of the system (a uid below 1000).
+std::optional<unsigned> stranger_of(const std::vector<unsigned>& users);
 
 // "": root, we ourselves or a user of the system (a uid below 1000) listens at `server`, an address
 // of this host, and the end there of our connection is not another user's, so that clear text may

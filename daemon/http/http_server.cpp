@@ -15,10 +15,10 @@
 #include <boost/beast/http/write.hpp>
 
 #include "common/os/files.hpp"
+#include "common/os/listener.hpp"
 #include "common/os/own_files.hpp"
 #include "common/os/permissions.hpp"
 #include "common/os/random.hpp"
-#include "common/os/socket_owners.hpp"
 #include "daemon/http/peer_stream.hpp"
 #include "daemon/http/run_api.hpp"
 #include "daemon/http/socket_path.hpp"
@@ -56,16 +56,6 @@ bool is_own_name(std::string_view host, Tls::Context* tls) {
   const std::string ours = os::host_name();
   return name.empty() || !code || name == "localhost" || name == ours ||
          name == ours.substr(0, ours.find('.'));
-}
-
-// Or a user's of the system.
-bool is_ours(unsigned user) {
-  constexpr unsigned kFirstPerson = 1000;
-  return user == ::geteuid() || user < kFirstPerson;
-}
-
-std::string holder_text(const std::vector<unsigned>& holders) {
-  return holders.empty() ? "" : ", by " + os::user_name_of(holders.front());
 }
 
 }  // namespace
@@ -265,9 +255,11 @@ Status HttpServer::listen_tcp(const std::string& address) {
       return fail("cannot listen: " + e.code().message(), address,
                   "name another address with --listen");
     const auto holders = os::listeners_at({ip.to_string(), number});
-    is_anothers_ = std::none_of(holders.begin(), holders.end(), is_ours);
-    return fail("cannot listen: " + e.code().message() + holder_text(holders), address,
-                "name another port with --listen");
+    const auto stranger = os::stranger_of(holders);
+    is_anothers_ = stranger || holders.empty();
+    return fail("cannot listen: " + e.code().message() +
+                    (stranger ? ", by " + os::user_name_of(*stranger) : ""),
+                address, "name another port with --listen");
   }
   return ok();
 }

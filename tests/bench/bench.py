@@ -20,7 +20,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the log of `scan`")
-    parser.add_argument("--long", action="store_true", help="`scan`: 10,000 files of 1 MB instead of 50 KB; `sim`: 10^6 hours")
+    parser.add_argument("--long", action="store_true", help="`scan`: 10,000 files of 1 MB instead of 50 KB; `sim`: 10^6 hours; `loader`: 220 million samples")
     parser.add_argument("--record", action="store_true", help="what is measured becomes the last figure that later runs are compared with")
     options = parser.parse_args()
     os.environ.update(STOKER_BIN=os.path.abspath(options.bin), STOKER_SCAN_MB=str(options.megabytes),

@@ -2,7 +2,6 @@
 // c10d's ProcessGroupGloo by itself, in turn. Rank 0 prints one JSON object.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <algorithm>
 #include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
@@ -17,10 +16,13 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/os/fd.hpp"
+#include "tests/bench/timing.hpp"
 #include "worker/train/torch/gloo_comm.hpp"
 
 using namespace stoker;
 using namespace stoker::train;
+using stoker::bench::median;
+using stoker::bench::timed;
 
 namespace {
 
@@ -37,18 +39,6 @@ std::uint16_t free_port() {
       ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     std::exit(1);
   return ntohs(address.sin_port);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-template <class F>
-double timed(F f) {
-  const Instant began = monotonic_now();
-  f();
-  return to_seconds(monotonic_now() - began);
 }
 
 int run_rank(std::uint32_t rank, std::uint32_t ranks, std::uint16_t ours, std::uint16_t theirs) {

@@ -2,7 +2,6 @@
 // against a memcpy that moves as many bytes; schedules of operations that sleep, on ranks that are
 // threads, against what the simulation of the schedule says. Prints JSON objects.
 // step_speed optimizer|pipeline
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "recipe/schedule/generators.hpp"
 #include "recipe/schedule/passes.hpp"
 #include "recipe/schedule/simulate.hpp"
+#include "tests/bench/timing.hpp"
 #include "worker/train/comm/fake_comm.hpp"
 #include "worker/train/executor/executor.hpp"
 #include "worker/train/state/flat_state.hpp"
@@ -19,23 +19,13 @@
 using namespace stoker;
 using namespace stoker::train;
 using recipe::ScheduleKind;
+using stoker::bench::median;
+using stoker::bench::timed;
 
 namespace {
 
 constexpr int kTurns = 5;
 constexpr std::size_t kNorm = 4, kUpdate = 28, kDigest = 12;  // bytes moved, an f32 parameter
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-template <class F>
-double timed(F f) {
-  const Instant began = monotonic_now();
-  f();
-  return to_seconds(monotonic_now() - began);
-}
 
 struct Optimizer {
   double norm, update, digest, copy;  // seconds; of memcpy: of as many bytes moved as all of these

@@ -1,11 +1,11 @@
 #include "worker/train/checkpoint/load.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <map>
 
 #include "watch/checkpoint_scan.hpp"
+#include "worker/train/comm/agree.hpp"
 #include "worker/train/state/zero.hpp"
 
 namespace stoker::train {
@@ -76,30 +76,6 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
   for (const std::uint64_t extent : shape)
     text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
   return text + "]";
-}
-
-struct Verdict {  // travels between ranks
-  std::uint64_t ok = 1;
-  char why[500] = {};
-};
-
-// Fails on all ranks where one of them failed.
-Status agree(Comm& comm, const Status& own, const std::string& path, const Call& call,
-             bool& peer_lost) {
-  Verdict mine;
-  if (!own) {
-    mine.ok = 0;
-    const std::string text = own.error().message();
-    std::memcpy(mine.why, text.data(), std::min(text.size(), sizeof mine.why - 1));
-  }
-  std::vector<Verdict> all(comm.mesh().world());
-  if (Status done = comm.all_gather(Axis::World, &mine, sizeof mine, all.data(), call); !done) {
-    peer_lost = true;
-    return done;
-  }
-  for (std::size_t r = 0; r < all.size(); ++r)
-    if (all[r].ok == 0) return fail(fmt::format("rank {}: {}", r, all[r].why), path);
-  return ok();
 }
 
 Status load_own(FlatState& state, const ParameterTable& whole, const std::string& path,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "worker/train/checkpoint/load.hpp"
+#include "worker/train/comm/agree.hpp"
 #include "worker/train/state/zero.hpp"
 
 namespace stoker::train {
@@ -20,11 +21,6 @@ struct Offer {  // of a rank to all: what its node's memory holds of this snapsh
   Numbers head{};
 };
 using Offers = std::array<Offer, wire::kSlotsOfRank>;
-
-struct Verdict {  // travels between ranks
-  std::uint64_t ok = 1;
-  char why[500] = {};
-};
 
 struct Shard {  // what this rank will load
   wire::SlotHead head;
@@ -94,27 +90,6 @@ class Restore {
     return ok();
   }
 
-  // The Error is that of the Comm.
-  Result<Verdict> agree(const Status& mine) {
-    Verdict verdict;
-    if (!mine) {
-      verdict.ok = 0;
-      const std::string text = mine.error().message();
-      std::memcpy(verdict.why, text.data(), std::min(text.size(), sizeof verdict.why - 1));
-    }
-    std::vector<Verdict> all(comm_.mesh().world());
-    STOKER_TRY_STATUS(comm_.all_gather(Axis::World, &verdict, sizeof verdict, all.data(), call_));
-    for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r].ok == 0) {
-        Verdict first;
-        first.ok = 0;
-        const std::string text = fmt::format("rank {}: {}", r, all[r].why);
-        std::memcpy(first.why, text.data(), std::min(text.size(), sizeof first.why - 1));
-        return first;
-      }
-    return Verdict{};
-  }
-
   // And compares what has arrived in the state with what was copied.
   Status load(const Position& position) {
     const FlatRange range = own_range(state_.table(), comm_.mesh(), comm_.rank());
@@ -181,16 +156,11 @@ Result<Restored> restore_snapshot(Comm& comm, FlatState& state, Snapshots& snaps
   }
   STOKER_TRY_STATUS(restore.exchange());
   Restored restored;
-  STOKER_TRY(checked, restore.agree(restore.check(restored)));
-  if (checked.ok == 0) {
-    peer_lost = false;
-    return fail(checked.why, object);
-  }
-  STOKER_TRY(loaded, restore.agree(restore.load(restored.position)));
-  if (loaded.ok == 0) {
-    peer_lost = false;
-    return fail(loaded.why, object);
-  }
+  const Call call{"snapshot", deadline};
+  peer_lost = false;
+  STOKER_TRY_STATUS(agree(comm, restore.check(restored), object, call, peer_lost));
+  STOKER_TRY_STATUS(agree(comm, restore.load(restored.position), object, call, peer_lost));
+  peer_lost = true;
   STOKER_TRY_STATUS(gather_state(comm, state, deadline));
   peer_lost = false;
   snapshots.keep(id);
